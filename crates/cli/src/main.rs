@@ -1,0 +1,2 @@
+//! The binary `roundtrip`.
+fn main() {}
