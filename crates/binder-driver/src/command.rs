@@ -1,0 +1,149 @@
+//! Commands (`BC_*`): what a process tells the driver, as the bytes of `BINDER_WRITE_READ`'s write side.
+//!
+//! [`Commands`] queues them, [`Command::parse`] reads one back; the emulated driver and the fuzzer use the
+//! latter. Addresses in commands are only numbers here: a driver decides which memory it may read.
+
+use crate::uapi::*;
+
+/// Commands on their way to the driver.
+///
+/// They stay queued until a [`Driver::write_read`](crate::Driver::write_read) takes them, so cheap ones (giving a
+/// buffer back, dropping a reference) ride along with the next call instead of costing one of their own.
+#[derive(Debug, Default)]
+pub struct Commands {
+    bytes: Vec<u8>,
+    consumed: usize,
+}
+
+impl Commands {
+    /// No commands, with room for `bytes` bytes before it must allocate.
+    #[must_use]
+    pub fn with_capacity(bytes: usize) -> Self {
+        Self { bytes: Vec::with_capacity(bytes), consumed: 0 }
+    }
+
+    /// The bytes that the driver has not taken yet.
+    #[must_use]
+    pub fn pending(&self) -> &[u8] {
+        &self.bytes[self.consumed..]
+    }
+
+    /// True when the driver has taken everything.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.consumed == self.bytes.len()
+    }
+
+    /// Marks `bytes` further bytes as taken; for drivers.
+    ///
+    /// # Panics
+    /// When fewer are pending.
+    pub fn consume(&mut self, bytes: usize) {
+        self.consumed += bytes;
+        assert!(self.consumed <= self.bytes.len(), "a driver took more commands than there were");
+        if self.is_empty() {
+            self.clear();
+        }
+    }
+
+    /// Forgets everything that the driver has not taken.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.consumed = 0;
+    }
+
+    /// Appends bytes as they are; for tests and fuzzing.
+    pub fn raw(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Appends one command.
+    pub fn push(&mut self, command: Command) {
+        match command {
+            Command::Transaction(data) => self.put(BC_TRANSACTION, &data.to_bytes()),
+            Command::Reply(data) => self.put(BC_REPLY, &data.to_bytes()),
+            Command::TransactionSg(data) => self.put(BC_TRANSACTION_SG, &data.to_bytes()),
+            Command::ReplySg(data) => self.put(BC_REPLY_SG, &data.to_bytes()),
+            Command::FreeBuffer(address) => self.put(BC_FREE_BUFFER, &address.to_ne_bytes()),
+            Command::Increfs(handle) => self.put(BC_INCREFS, &handle.to_ne_bytes()),
+            Command::Acquire(handle) => self.put(BC_ACQUIRE, &handle.to_ne_bytes()),
+            Command::Release(handle) => self.put(BC_RELEASE, &handle.to_ne_bytes()),
+            Command::Decrefs(handle) => self.put(BC_DECREFS, &handle.to_ne_bytes()),
+            Command::IncrefsDone(node) => self.put(BC_INCREFS_DONE, &node.to_bytes()),
+            Command::AcquireDone(node) => self.put(BC_ACQUIRE_DONE, &node.to_bytes()),
+            Command::RegisterLooper => self.put(BC_REGISTER_LOOPER, &[]),
+            Command::EnterLooper => self.put(BC_ENTER_LOOPER, &[]),
+            Command::ExitLooper => self.put(BC_EXIT_LOOPER, &[]),
+            Command::RequestDeathNotification(target) => {
+                self.put(BC_REQUEST_DEATH_NOTIFICATION, &target.to_bytes());
+            }
+            Command::ClearDeathNotification(target) => {
+                self.put(BC_CLEAR_DEATH_NOTIFICATION, &target.to_bytes())
+            }
+            Command::DeadBinderDone(cookie) => self.put(BC_DEAD_BINDER_DONE, &cookie.to_ne_bytes()),
+        }
+    }
+
+    fn put(&mut self, word: u32, payload: &[u8]) {
+        debug_assert_eq!(payload_size(word), payload.len());
+        self.bytes.extend_from_slice(&word.to_ne_bytes());
+        self.bytes.extend_from_slice(payload);
+    }
+}
+
+/// One command. The documentation of each is that of its number in [`uapi`](crate::uapi).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each variant is the BC_ number of the same name")]
+pub enum Command {
+    Transaction(TransactionData),
+    Reply(TransactionData),
+    TransactionSg(TransactionDataSg),
+    ReplySg(TransactionDataSg),
+    FreeBuffer(u64),
+    Increfs(u32),
+    Acquire(u32),
+    Release(u32),
+    Decrefs(u32),
+    IncrefsDone(PtrCookie),
+    AcquireDone(PtrCookie),
+    RegisterLooper,
+    EnterLooper,
+    ExitLooper,
+    RequestDeathNotification(HandleCookie),
+    ClearDeathNotification(HandleCookie),
+    DeadBinderDone(u64),
+}
+
+impl Command {
+    /// Reads the command at the front of `bytes`, and says how long it is. `None` for an unknown or unsupported
+    /// command and for one that is cut off: the driver answers both with an error (EINVAL, EFAULT) and takes no more.
+    #[must_use]
+    pub fn parse(bytes: &[u8]) -> Option<(Self, usize)> {
+        let word = u32::take(bytes.get(..4)?);
+        let size = payload_size(word);
+        let payload = bytes.get(4..4 + size)?;
+        let command = match word {
+            BC_TRANSACTION => Self::Transaction(TransactionData::from_bytes(payload)?),
+            BC_REPLY => Self::Reply(TransactionData::from_bytes(payload)?),
+            BC_TRANSACTION_SG => Self::TransactionSg(TransactionDataSg::from_bytes(payload)?),
+            BC_REPLY_SG => Self::ReplySg(TransactionDataSg::from_bytes(payload)?),
+            BC_FREE_BUFFER => Self::FreeBuffer(u64::take(payload)),
+            BC_INCREFS => Self::Increfs(u32::take(payload)),
+            BC_ACQUIRE => Self::Acquire(u32::take(payload)),
+            BC_RELEASE => Self::Release(u32::take(payload)),
+            BC_DECREFS => Self::Decrefs(u32::take(payload)),
+            BC_INCREFS_DONE => Self::IncrefsDone(PtrCookie::from_bytes(payload)?),
+            BC_ACQUIRE_DONE => Self::AcquireDone(PtrCookie::from_bytes(payload)?),
+            BC_REGISTER_LOOPER => Self::RegisterLooper,
+            BC_ENTER_LOOPER => Self::EnterLooper,
+            BC_EXIT_LOOPER => Self::ExitLooper,
+            BC_REQUEST_DEATH_NOTIFICATION => {
+                Self::RequestDeathNotification(HandleCookie::from_bytes(payload)?)
+            }
+            BC_CLEAR_DEATH_NOTIFICATION => Self::ClearDeathNotification(HandleCookie::from_bytes(payload)?),
+            BC_DEAD_BINDER_DONE => Self::DeadBinderDone(u64::take(payload)),
+            _ => return None,
+        };
+        Some((command, 4 + size))
+    }
+}

@@ -1,0 +1,179 @@
+//! The one interface that both backends offer: [`Driver`].
+//!
+//! It is the interface of an open binder device: an ioctl that takes commands and gives returns, a mapped area
+//! that received data lies in, and a few settings. It knows no parcels, proxies or services.
+
+use std::fmt;
+
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use crate::{Commands, Returns};
+
+/// One process's opened driver: what `open("/dev/binder")` plus `mmap` is for the kernel's.
+///
+/// The driver tells threads apart by the calling thread, as the kernel does. Dropping it closes the device: its
+/// nodes die, and callers that wait for it get `BR_DEAD_REPLY`.
+pub trait Driver: Send + Sync + fmt::Debug {
+    /// Which driver this is; every result carries it.
+    fn backend(&self) -> Backend;
+
+    /// `BINDER_WRITE_READ`: hands over the pending commands, then, where `returns` is given, waits until there is
+    /// something to return to the calling thread.
+    ///
+    /// Commands carry addresses. `memory` is the memory that they may name: every transaction's data, offsets and
+    /// scatter-gather buffers must lie inside one of these slices (EFAULT or `BR_FAILED_REPLY` otherwise; the kernel
+    /// backend leaves that check to the kernel).
+    ///
+    /// # Errors
+    /// [`Error::WriteRead`] with the errno: EINVAL for an unknown command, EFAULT for memory that is not given,
+    /// ENODEV when the emulated driver's keeper has gone. What was taken before is consumed.
+    fn write_read(
+        &self,
+        commands: &mut Commands,
+        memory: &[&[u8]],
+        returns: Option<&mut Returns>,
+    ) -> Result<(), Error>;
+
+    /// Received data: `length` bytes at `address`, which a return named. `None` outside the mapped area.
+    ///
+    /// The bytes are the receiver's until it gives the buffer back with [`Command::FreeBuffer`](crate::Command):
+    /// the caller must not hold the slice longer, since the next transaction overwrites it.
+    fn received(&self, address: u64, length: u64) -> Option<&[u8]>;
+
+    /// `BINDER_SET_CONTEXT_MGR_EXT`: makes this process the context manager (handle 0); `flags` are those of its
+    /// node (`FLAT_BINDER_FLAG_*`).
+    ///
+    /// # Errors
+    /// [`Error::ContextManagerTaken`] when there is one already.
+    fn become_context_manager(&self, flags: u32) -> Result<(), Error>;
+
+    /// `BINDER_SET_MAX_THREADS`: how many looper threads the driver may ask for with `BR_SPAWN_LOOPER`,
+    /// besides those that the process starts by itself.
+    ///
+    /// # Errors
+    /// [`Error::WriteRead`] when the driver refuses.
+    fn set_max_threads(&self, threads: u32) -> Result<(), Error>;
+
+    /// `BINDER_THREAD_EXIT`: the calling thread will not use the driver again. Its unfinished transactions fail.
+    fn exit_thread(&self);
+
+    /// Makes every thread that waits in [`Driver::write_read`] return, with no returns if there are none
+    /// (the kernel does so when a copy of the descriptor is closed).
+    fn interrupt(&self);
+
+    /// What this driver could not do on this machine so far, each as one sentence for a person (no permission to
+    /// lend a priority, …). Empty when nothing is missing.
+    fn limits(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// Which driver a result was measured on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", tag = "driver")]
+pub enum Backend {
+    /// The kernel's binder driver.
+    Kernel {
+        /// The device's path.
+        device: String,
+    },
+    /// Roundtrip's emulated driver, with the rules of this profile.
+    Emulated {
+        /// Which kernel's priority rules it follows.
+        profile: Profile,
+    },
+}
+
+impl Backend {
+    /// True for the emulated driver.
+    #[must_use]
+    pub fn is_emulated(&self) -> bool {
+        matches!(self, Self::Emulated { .. })
+    }
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kernel { device } => write!(f, "kernel driver at {device}"),
+            Self::Emulated { profile } => write!(f, "emulated driver ({profile} profile)"),
+        }
+    }
+}
+
+/// Which kernel's priority rules the emulated driver follows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Profile {
+    /// The Android common kernel: the *sender* lends its policy and priority before the wake-up, to nodes that
+    /// inherit real-time priority (`FLAT_BINDER_FLAG_INHERIT_RT`); others get its nice value.
+    #[default]
+    Ack,
+    /// The mainline kernel: only the nice value, set by the *receiver* once it runs.
+    Mainline,
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ack => "ack",
+            Self::Mainline => "mainline",
+        })
+    }
+}
+
+/// What can go wrong with a driver, by operation.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// An ioctl's errno.
+    #[error("{operation}: {errno}")]
+    WriteRead {
+        /// The ioctl.
+        operation: &'static str,
+        /// What the driver answered.
+        errno: Errno,
+    },
+    /// Someone else is the context manager.
+    #[error("this context has a context manager already; stop it, or use another context")]
+    ContextManagerTaken,
+    /// The context could not be created.
+    #[error("cannot create an emulated binder context: {operation}: {source}")]
+    Create {
+        /// The step.
+        operation: &'static str,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// The context could not be joined.
+    #[error("cannot join the emulated binder context {address}: {operation}: {source}")]
+    Join {
+        /// The context's address.
+        address: String,
+        /// The step.
+        operation: &'static str,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// The mapped area has an impossible size.
+    #[error("a receive area of {bytes} bytes is not possible: choose 1 to {most} bytes")]
+    AreaSize {
+        /// What was asked for.
+        bytes: u64,
+        /// The most there can be.
+        most: u64,
+    },
+}
+
+impl Error {
+    /// The errno behind it, where there is one.
+    #[must_use]
+    pub fn errno(&self) -> Option<Errno> {
+        match self {
+            Self::WriteRead { errno, .. } => Some(*errno),
+            Self::ContextManagerTaken => Some(Errno::BUSY),
+            Self::Create { source, .. } | Self::Join { source, .. } => Errno::from_io_error(source),
+            Self::AreaSize { .. } => Some(Errno::INVAL),
+        }
+    }
+}
