@@ -1,1 +1,12 @@
-//! (module under construction)
+//! What Roundtrip measures and how: worker processes, scheduling, the environment, run directories, and the tests
+//! themselves. A plan goes in, a result comes out; progress goes through a callback. Nothing here prints or reads
+//! arguments.
+
+pub mod cgroup;
+pub mod clock;
+pub mod error;
+pub mod root;
+pub mod sched;
+pub mod worker;
+
+pub use error::{Error, Result};

@@ -1,0 +1,160 @@
+//! What the control group that this process is in allows it: CPU quota, real-time budget, CPUs. Reads both cgroup
+//! versions, and hybrids of them; must not know what the limits are applied to.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::root::Root;
+
+/// Limits of this process's control groups. A field is `None` when there is no such limit or no such file.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cgroups {
+    /// How many CPUs' worth of time the group may use (v1 cpu.cfs_quota_us / cpu.cfs_period_us, v2 cpu.max), the least
+    /// along the way to the root.
+    pub cpu_quota_cpus: Option<f64>,
+    /// Microseconds per period in which the group's real-time threads may run (v1 cpu.rt_runtime_us); exists only
+    /// with CONFIG_RT_GROUP_SCHED.
+    pub rt_runtime_us: Option<i64>,
+    /// The cpuset's CPUs (v1 cpuset.effective_cpus or cpuset.cpus, v2 cpuset.cpus.effective), in list format.
+    pub cpuset_cpus: Option<String>,
+}
+
+impl Cgroups {
+    /// Reads /proc/self/cgroup and /proc/self/mountinfo, then the files they lead to (cgroups(7)).
+    pub fn read(root: &Root) -> Cgroups {
+        let groups = root.read("proc/self/cgroup").unwrap_or_default();
+        let mounts = root.read("proc/self/mountinfo").unwrap_or_default();
+        let cpu = Directory::find(&groups, &mounts, "cpu");
+        let cpuset = Directory::find(&groups, &mounts, "cpuset");
+        let unified = Directory::find(&groups, &mounts, "");
+
+        let mut limits = Cgroups::default();
+        let v1 = cpu.iter().flat_map(Directory::upwards).filter_map(|dir| quota_v1(root, &dir));
+        let v2 = unified.iter().flat_map(Directory::upwards).filter_map(|dir| quota_v2(root, &dir));
+        limits.cpu_quota_cpus = v1.chain(v2).min_by(f64::total_cmp);
+        limits.rt_runtime_us = cpu.and_then(|dir| root.number(dir.path().join("cpu.rt_runtime_us")));
+        limits.cpuset_cpus = cpuset
+            .and_then(|dir| {
+                let dir = dir.path();
+                root.read(dir.join("cpuset.effective_cpus")).or_else(|| root.read(dir.join("cpuset.cpus")))
+            })
+            .or_else(|| root.read(unified?.path().join("cpuset.cpus.effective")));
+        limits
+    }
+}
+
+fn quota_v1(root: &Root, dir: &std::path::Path) -> Option<f64> {
+    let quota: f64 = root.number(dir.join("cpu.cfs_quota_us"))?;
+    let period: f64 = root.number(dir.join("cpu.cfs_period_us"))?;
+    (quota > 0.0 && period > 0.0).then(|| quota / period)
+}
+
+fn quota_v2(root: &Root, dir: &std::path::Path) -> Option<f64> {
+    let text = root.read(dir.join("cpu.max"))?;
+    let (quota, period) = text.split_once(' ')?;
+    let (quota, period): (f64, f64) = (quota.parse().ok()?, period.parse().ok()?);
+    (period > 0.0).then(|| quota / period)
+}
+
+/// Where the group of one hierarchy is mounted.
+struct Directory {
+    mount: PathBuf,
+    /// Below the mount.
+    group: PathBuf,
+}
+
+impl Directory {
+    /// The directory of the hierarchy with this v1 controller; the empty name is v2's.
+    fn find(groups: &str, mounts: &str, controller: &str) -> Option<Directory> {
+        let path = groups.lines().find_map(|line| {
+            let mut fields = line.splitn(3, ':');
+            let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+            controllers.split(',').any(|name| name == controller).then_some(path)
+        })?;
+        // id parent major:minor root mount-point options … - type source super-options (proc_pid_mountinfo(5))
+        mounts.lines().find_map(|line| {
+            let (left, right) = line.split_once(" - ")?;
+            let mut left = left.split(' ').skip(3);
+            let (mount_root, mount) = (left.next()?, left.next()?);
+            let mut right = right.split(' ');
+            let (kind, options) = (right.next()?, right.nth(1).unwrap_or(""));
+            let matches = match controller {
+                "" => kind == "cgroup2",
+                _ => kind == "cgroup" && options.split(',').any(|option| option == controller),
+            };
+            // In a container the mount may show only a part of the hierarchy; then the group is relative to it.
+            let group = path.strip_prefix(mount_root.trim_end_matches('/')).unwrap_or("");
+            let group = group.trim_start_matches('/');
+            matches.then(|| Directory { mount: mount.into(), group: group.into() })
+        })
+    }
+
+    fn path(&self) -> PathBuf {
+        self.mount.join(&self.group)
+    }
+
+    /// From the group to the mount: a limit of any of them holds.
+    fn upwards(&self) -> impl Iterator<Item = PathBuf> {
+        self.group.ancestors().map(|group| self.mount.join(group))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::root::fixture;
+
+    #[test]
+    fn version_2_takes_the_tightest_quota_on_the_way_up() {
+        let root = fixture(&[
+            ("proc/self/cgroup", "0::/user.slice/app\n"),
+            ("proc/self/mountinfo", "26 25 0:23 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n"),
+            ("sys/fs/cgroup/user.slice/app/cpu.max", "400000 100000\n"),
+            ("sys/fs/cgroup/user.slice/cpu.max", "150000 100000\n"),
+            ("sys/fs/cgroup/user.slice/app/cpuset.cpus.effective", "0-1\n"),
+        ]);
+        let limits = Cgroups::read(&root);
+        assert_eq!(limits.cpu_quota_cpus, Some(1.5));
+        assert_eq!(limits.cpuset_cpus.as_deref(), Some("0-1"));
+        assert_eq!(limits.rt_runtime_us, None);
+    }
+
+    #[test]
+    fn version_1_reads_quota_realtime_budget_and_cpuset_from_their_own_hierarchies() {
+        let root = fixture(&[
+            ("proc/self/cgroup", "3:cpuset:/\n2:cpu,cpuacct:/docker/abc\n0::/\n"),
+            (
+                "proc/self/mountinfo",
+                "32 31 0:29 /docker/abc /sys/fs/cgroup/cpu,cpuacct ro - cgroup cgroup rw,cpu,cpuacct\n\
+                 33 31 0:30 / /sys/fs/cgroup/cpuset ro - cgroup cgroup rw,cpuset\n",
+            ),
+            ("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "50000\n"),
+            ("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n"),
+            ("sys/fs/cgroup/cpu,cpuacct/cpu.rt_runtime_us", "950000\n"),
+            ("sys/fs/cgroup/cpuset/cpuset.effective_cpus", "0-3\n"),
+        ]);
+        let expected = Cgroups {
+            cpu_quota_cpus: Some(0.5),
+            rt_runtime_us: Some(950_000),
+            cpuset_cpus: Some("0-3".into()),
+        };
+        assert_eq!(Cgroups::read(&root), expected);
+    }
+
+    #[test]
+    fn no_limit_reads_as_none() {
+        let root = fixture(&[
+            ("proc/self/cgroup", "1:cpu:/\n0::/\n"),
+            (
+                "proc/self/mountinfo",
+                "32 31 0:29 / /cg/cpu rw - cgroup cgroup rw,cpu\n33 31 0:30 / /cg/two rw - cgroup2 none rw\n",
+            ),
+            ("cg/cpu/cpu.cfs_quota_us", "-1\n"),
+            ("cg/cpu/cpu.cfs_period_us", "100000\n"),
+            ("cg/two/cpu.max", "max 100000\n"),
+        ]);
+        assert_eq!(Cgroups::read(&root), Cgroups::default());
+        assert_eq!(Cgroups::read(&fixture(&[])), Cgroups::default());
+    }
+}

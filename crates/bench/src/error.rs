@@ -1,0 +1,115 @@
+//! Everything that can go wrong in a run, as one enum whose variants name the operation and where it failed.
+//! Knows nothing of arguments or of how a message is shown; an exit status is derived here because the meaning of
+//! "interrupted" is.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a run, or a piece of one, did not come about.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file operation failed.
+    #[error("cannot {operation} {}: {source}", path.display())]
+    File {
+        /// The verb: "read", "create", "rename".
+        operation: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A system call on something without a path failed.
+    #[error("cannot {operation}: {source}")]
+    System {
+        /// What was being done, with its object: "pin thread 4711 to CPU 1".
+        operation: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A worker process ended although its job was not done.
+    #[error("{role} (pid {pid}) {how}")]
+    PeerDied {
+        /// What the worker was for: "server of pair 2".
+        role: String,
+        /// Its process id.
+        pid: u32,
+        /// "was killed by SIGKILL", "exited with status 3".
+        how: String,
+    },
+    /// A worker reported that it could not do its job.
+    #[error("{role} (pid {pid}): {message}")]
+    WorkerFailed {
+        /// What the worker was for.
+        role: String,
+        /// Its process id.
+        pid: u32,
+        /// The worker's own error.
+        message: String,
+    },
+    /// A worker said nothing for longer than it was given.
+    #[error("{role} (pid {pid}) did not {what} within {waited_ms} ms")]
+    WorkerSilent {
+        /// What the worker was for.
+        role: String,
+        /// Its process id.
+        pid: u32,
+        /// What it should have done: "become ready".
+        what: &'static str,
+        /// How long it was waited for, in milliseconds.
+        waited_ms: u64,
+    },
+    /// Bytes between parent and worker that follow no protocol of ours.
+    #[error("garbled frame from {from}: {reason}")]
+    GarbledFrame {
+        /// Who sent it.
+        from: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The parent of a worker is gone; the worker ends.
+    #[error("the process that started this worker is gone")]
+    Orphaned,
+    /// A signal asked the run to end.
+    #[error("interrupted by {}", crate::worker::signal_name(*signal))]
+    Interrupted {
+        /// The signal's number.
+        signal: i32,
+    },
+    /// A plan that cannot be carried out on any machine.
+    #[error("{0}")]
+    Plan(String),
+    /// A recorded run that this version cannot read.
+    #[error("{}: {reason}", path.display())]
+    NotARun {
+        /// The file that was read.
+        path: PathBuf,
+        /// What is wrong, and how to mend it.
+        reason: String,
+    },
+}
+
+impl Error {
+    /// The exit status for this error: 128 + signal when interrupted (130 for Ctrl-C), else 1.
+    pub fn exit_status(&self) -> u8 {
+        match self {
+            Error::Interrupted { signal } => 128_u8.saturating_add(u8::try_from(*signal).unwrap_or(0)),
+            _ => 1,
+        }
+    }
+
+    pub(crate) fn file(
+        operation: &'static str,
+        path: impl AsRef<Path>,
+        source: impl Into<io::Error>,
+    ) -> Error {
+        Error::File { operation, path: path.as_ref().to_owned(), source: source.into() }
+    }
+
+    pub(crate) fn system(operation: impl Into<String>, source: impl Into<io::Error>) -> Error {
+        Error::System { operation: operation.into(), source: source.into() }
+    }
+}
+
+/// The result of everything in this crate that can fail.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,0 +1,172 @@
+//! Scheduling of one thread: policy, priority, nice, affinity and where it runs. Changes exactly the thread it is told
+//! and remembers nothing; must not know why a thread should run so.
+
+mod permission;
+mod sys;
+
+pub use permission::{RealtimePermission, realtime_permission};
+
+use latency::{Placement, Policy};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// How a thread is scheduled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scheduling {
+    /// The scheduling policy.
+    pub policy: Policy,
+    /// Real-time priority, 1 to 99 for SCHED_FIFO and SCHED_RR; 0 for all others.
+    pub priority: u8,
+    /// Nice value, -20 to 19; without meaning for real-time threads.
+    pub nice: i8,
+}
+
+impl Scheduling {
+    /// SCHED_OTHER with the given nice value (-20 to 19).
+    pub fn other(nice: i8) -> Scheduling {
+        Scheduling { policy: Policy::Other, priority: 0, nice }
+    }
+
+    /// SCHED_FIFO with the given priority (1 to 99).
+    pub fn fifo(priority: u8) -> Scheduling {
+        Scheduling { policy: Policy::Fifo, priority, nice: 0 }
+    }
+}
+
+/// The kernel's id of the calling thread.
+pub fn gettid() -> u32 {
+    rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
+}
+
+/// The CPU that the calling thread runs on at this moment.
+#[inline]
+pub fn current_cpu() -> u32 {
+    rustix::thread::sched_getcpu() as u32
+}
+
+/// How a thread is scheduled; 0 is the calling thread.
+///
+/// # Errors
+/// [`Error::System`] when there is no such thread (ESRCH).
+pub fn scheduling(tid: u32) -> Result<Scheduling> {
+    let attr = sys::getattr(tid)
+        .map_err(|source| Error::system(format!("read the scheduling policy of {}", thread(tid)), source))?;
+    Ok(Scheduling {
+        policy: Policy::from_kernel(attr.policy),
+        priority: u8::try_from(attr.priority).unwrap_or(u8::MAX),
+        nice: i8::try_from(attr.nice).unwrap_or(0),
+    })
+}
+
+/// Changes how a thread is scheduled; 0 is the calling thread.
+///
+/// # Errors
+/// [`Error::System`]: EPERM without the right to it (see [`realtime_permission`]), EINVAL for a priority that the policy
+/// does not have, ESRCH for no such thread.
+pub fn set_scheduling(tid: u32, wanted: Scheduling) -> Result<()> {
+    let attr = sys::SchedAttr {
+        policy: wanted.policy.to_kernel(),
+        nice: i32::from(wanted.nice),
+        priority: u32::from(wanted.priority),
+        ..Default::default()
+    };
+    sys::setattr(tid, attr).map_err(|source| {
+        let Scheduling { policy, priority, nice } = wanted;
+        let value =
+            if policy.is_realtime() { format!("priority {priority}") } else { format!("nice {nice}") };
+        Error::system(format!("give {} {} with {value}", thread(tid), policy.name()), source)
+    })
+}
+
+/// Where the calling thread runs and how it is scheduled, now. One system call.
+///
+/// # Errors
+/// As [`scheduling`].
+pub fn placement() -> Result<Placement> {
+    let Scheduling { policy, priority, nice } = scheduling(0)?;
+    Ok(Placement { cpu: current_cpu(), policy, priority, nice })
+}
+
+/// The CPUs that a thread may run on, ascending; 0 is the calling thread. The kernel has already narrowed this by the
+/// cpuset the thread is in.
+///
+/// # Errors
+/// [`Error::System`] when there is no such thread.
+pub fn allowed_cpus(tid: u32) -> Result<Vec<u32>> {
+    let set = sched_getaffinity(pid(tid))
+        .map_err(|source| Error::system(format!("read the CPU affinity of {}", thread(tid)), source))?;
+    Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).map(|cpu| cpu as u32).collect())
+}
+
+/// Lets a thread run on these CPUs only; 0 is the calling thread. When the call returns for the calling thread, it
+/// already runs on one of them.
+///
+/// # Errors
+/// [`Error::System`] when none of the CPUs is usable (EINVAL), [`Error::Plan`] for a CPU number that no kernel has.
+pub fn set_allowed_cpus(tid: u32, cpus: &[u32]) -> Result<()> {
+    let mut set = CpuSet::new();
+    for &cpu in cpus {
+        if cpu as usize >= CpuSet::MAX_CPU {
+            return Err(Error::Plan(format!(
+                "there is no CPU {cpu}: CPU numbers end at {}",
+                CpuSet::MAX_CPU - 1
+            )));
+        }
+        set.set(cpu as usize);
+    }
+    sched_setaffinity(pid(tid), &set)
+        .map_err(|source| Error::system(format!("pin {} to CPUs {cpus:?}", thread(tid)), source))
+}
+
+fn pid(tid: u32) -> Option<rustix::process::Pid> {
+    // 0 becomes None, which rustix passes to the kernel as "the calling thread".
+    rustix::process::Pid::from_raw(tid.cast_signed())
+}
+
+fn thread(tid: u32) -> String {
+    if tid == 0 { "the calling thread".into() } else { format!("thread {tid}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nice_of_the_calling_thread_can_be_raised_and_read_back() {
+        std::thread::spawn(|| {
+            set_scheduling(0, Scheduling::other(7)).unwrap();
+            assert_eq!(scheduling(0).unwrap(), Scheduling::other(7));
+            assert_eq!(scheduling(gettid()).unwrap(), Scheduling::other(7));
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn a_thread_pinned_to_one_cpu_runs_there() {
+        std::thread::spawn(|| {
+            for cpu in allowed_cpus(0).unwrap() {
+                set_allowed_cpus(0, &[cpu]).unwrap();
+                assert_eq!(current_cpu(), cpu);
+                assert_eq!(allowed_cpus(0).unwrap(), [cpu]);
+                assert_eq!(placement().unwrap().cpu, cpu);
+            }
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn an_impossible_priority_is_an_error_that_names_thread_and_policy() {
+        let error = set_scheduling(0, Scheduling { policy: Policy::Fifo, priority: 0, nice: 0 }).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("the calling thread") && text.contains("SCHED_FIFO"), "{text}");
+    }
+
+    #[test]
+    fn a_cpu_beyond_all_kernels_is_refused() {
+        assert!(set_allowed_cpus(0, &[100_000]).unwrap_err().to_string().contains("100000"));
+    }
+}

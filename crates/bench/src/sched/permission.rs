@@ -1,0 +1,167 @@
+//! May this process run real-time threads, and if not, who forbids it? Tries it on a scratch thread and explains a
+//! refusal from limits, capabilities, cgroup and seccomp. Must not change the calling thread.
+
+use rustix::process::{Resource, getrlimit};
+use serde::{Deserialize, Serialize};
+
+use super::{Scheduling, set_scheduling, sys};
+use crate::cgroup::Cgroups;
+use crate::error::Error;
+use crate::root::Root;
+
+/// CAP_SYS_NICE (capabilities(7)): any policy, any priority.
+const CAP_SYS_NICE: u32 = 23;
+
+/// Whether SCHED_FIFO can be had here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "realtime", rename_all = "snake_case")]
+pub enum RealtimePermission {
+    /// Yes, up to and including this priority (1 to 99).
+    Allowed {
+        /// The highest SCHED_FIFO priority that was accepted.
+        max_priority: u8,
+    },
+    /// No.
+    Refused {
+        /// Who forbids it, and how to mend it.
+        reason: String,
+    },
+}
+
+impl RealtimePermission {
+    /// The highest SCHED_FIFO priority that is to be had; `None` when there is none.
+    pub fn max_priority(&self) -> Option<u8> {
+        match self {
+            RealtimePermission::Allowed { max_priority } => Some(*max_priority),
+            RealtimePermission::Refused { .. } => None,
+        }
+    }
+}
+
+/// Tries SCHED_FIFO on a scratch thread: at 99, then at what RLIMIT_RTPRIO allows.
+pub fn realtime_permission() -> RealtimePermission {
+    let limit = getrlimit(Resource::Rtprio).current;
+    let limit = limit.map_or(99, |priority| priority.min(99) as u8);
+    let tried = std::thread::spawn(move || {
+        let refusal = match sys_error(99) {
+            None => return Ok(99),
+            Some(refusal) => refusal,
+        };
+        if limit > 0 && limit < 99 && sys_error(limit).is_none() { Ok(limit) } else { Err(refusal) }
+    })
+    .join();
+    match tried {
+        Ok(Ok(max_priority)) => RealtimePermission::Allowed { max_priority },
+        Ok(Err(refusal)) => RealtimePermission::Refused { reason: explain(&refusal, limit, &Root::real()) },
+        Err(_) => RealtimePermission::Refused { reason: "the thread that tried it panicked".into() },
+    }
+}
+
+/// The error of asking for SCHED_FIFO at `priority`; `None` when it was granted, and then given back at once.
+fn sys_error(priority: u8) -> Option<std::io::Error> {
+    let before = sys::getattr(0).ok()?;
+    match set_scheduling(0, Scheduling::fifo(priority)) {
+        Ok(()) => {
+            // Going back to an ordinary policy needs no right; a failure would only end with this thread.
+            let _ = sys::setattr(0, before);
+            None
+        }
+        Err(Error::System { source, .. }) => Some(source),
+        Err(other) => Some(std::io::Error::other(other.to_string())),
+    }
+}
+
+/// Names the most likely culprit, in the order in which the kernel asks (kernel/sched/syscalls.c): user's rights first,
+/// then the task group's real-time budget; seccomp may answer before either.
+fn explain(refusal: &std::io::Error, rtprio_limit: u8, root: &Root) -> String {
+    let status = root.read("proc/self/status").unwrap_or_default();
+    let field = |name: &str| {
+        status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+    };
+    let filtered = field("Seccomp") == Some("2");
+    if refusal.raw_os_error() != Some(libc::EPERM) {
+        let by = if filtered { " (this process is under a seccomp filter, which may answer so)" } else { "" };
+        return format!("sched_setattr: {refusal}{by}");
+    }
+    let capable = field("CapEff")
+        .and_then(|hex| u64::from_str_radix(hex, 16).ok())
+        .is_some_and(|caps| caps & (1 << CAP_SYS_NICE) != 0);
+    if !capable && rtprio_limit == 0 {
+        return "no CAP_SYS_NICE and RLIMIT_RTPRIO is 0: run as root, give the binary cap_sys_nice, or raise `ulimit -r`"
+            .into();
+    }
+    let cgroups = Cgroups::read(root);
+    if cgroups.rt_runtime_us == Some(0) {
+        return "the cgroup's cpu.rt_runtime_us is 0: give the group real-time budget, or move to the root group".into();
+    }
+    let initial_user_namespace =
+        root.read("proc/self/uid_map").is_none_or(|map| map.split_whitespace().eq(["0", "0", "4294967295"]));
+    if !initial_user_namespace {
+        return "in this user namespace CAP_SYS_NICE has no power over the scheduler: run outside of it, or raise `ulimit -r`"
+            .into();
+    }
+    if filtered {
+        return "refused (EPERM), probably by the seccomp filter that this process runs under: allow sched_setattr in it"
+            .into();
+    }
+    format!(
+        "refused (EPERM) although RLIMIT_RTPRIO is {rtprio_limit} and CAP_SYS_NICE is {}: a security module may forbid it",
+        if capable { "held" } else { "not held" }
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::root::fixture;
+
+    fn eperm() -> std::io::Error {
+        std::io::Error::from_raw_os_error(libc::EPERM)
+    }
+
+    #[test]
+    fn the_probe_leaves_the_calling_thread_alone() {
+        let before = super::super::scheduling(0).unwrap();
+        let permission = realtime_permission();
+        assert_eq!(super::super::scheduling(0).unwrap(), before);
+        assert_eq!(
+            permission.max_priority().is_some(),
+            matches!(permission, RealtimePermission::Allowed { .. })
+        );
+    }
+
+    #[test]
+    fn an_ordinary_user_is_told_of_the_limit() {
+        let root = fixture(&[("proc/self/status", "CapEff:\t0000000000000000\nSeccomp:\t0\n")]);
+        assert!(explain(&eperm(), 0, &root).contains("ulimit -r"));
+    }
+
+    #[test]
+    fn a_group_without_realtime_budget_is_named() {
+        let root = fixture(&[
+            ("proc/self/status", "CapEff:\t000001ffffffffff\nSeccomp:\t0\n"),
+            ("proc/self/cgroup", "1:cpu:/box\n"),
+            ("proc/self/mountinfo", "32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"),
+            ("sys/fs/cgroup/cpu/box/cpu.rt_runtime_us", "0\n"),
+        ]);
+        assert!(explain(&eperm(), 0, &root).contains("cpu.rt_runtime_us is 0"));
+    }
+
+    #[test]
+    fn a_user_namespace_is_named() {
+        let root = fixture(&[
+            ("proc/self/status", "CapEff:\t000001ffffffffff\nSeccomp:\t0\n"),
+            ("proc/self/uid_map", "         0       1000          1\n"),
+        ]);
+        assert!(explain(&eperm(), 0, &root).contains("user namespace"));
+    }
+
+    #[test]
+    fn a_seccomp_filter_is_suspected_when_nothing_else_explains_it() {
+        let root = fixture(&[
+            ("proc/self/status", "CapEff:\t000001ffffffffff\nSeccomp:\t2\n"),
+            ("proc/self/uid_map", "0 0 4294967295\n"),
+        ]);
+        assert!(explain(&eperm(), 0, &root).contains("seccomp"));
+    }
+}

@@ -1,0 +1,160 @@
+//! One worker process as its parent holds it: its pid, its two ends, how it ended. Killed and waited for, by pid, when
+//! dropped. Must not know of other workers.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+
+use super::frame::Decoder;
+use super::group::Spawner;
+use super::signal_name;
+use crate::error::{Error, Result};
+
+#[derive(Debug)]
+pub(super) struct Worker {
+    pub(super) role: String,
+    pub(super) pid: u32,
+    child: Child,
+    /// Readable when the process has ended (Linux 5.3+).
+    pidfd: Option<OwnedFd>,
+    /// `None` once there is nothing more to say to it.
+    pub(super) input: Option<UnixStream>,
+    pub(super) output: File,
+    pub(super) decoder: Decoder,
+    pub(super) progress: Progress,
+    /// Ends when the others have: not waited for.
+    pub(super) background: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Progress {
+    Starting,
+    Ready,
+    Going,
+    /// It said so; its end is still to come.
+    Done,
+    /// Reaped.
+    Ended,
+}
+
+impl Worker {
+    pub(super) fn spawn(spawner: &Spawner, role: String) -> Result<Worker> {
+        let failed = |source| Error::system(format!("start {role} from {}", spawner.exe.display()), source);
+        let (ours, theirs) = UnixStream::pair().map_err(failed)?;
+        // A full socket must not keep the parent from seeing a signal or a death.
+        ours.set_nonblocking(true).map_err(failed)?;
+        let mut child = Command::new(&spawner.exe)
+            .arg0("roundtrip")
+            .args(&spawner.args)
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .map_err(failed)?;
+        let pid = child.id();
+        let output = child.stdout.take().map(OwnedFd::from);
+        let pidfd = rustix::process::Pid::from_raw(pid.cast_signed())
+            .and_then(|pid| rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok());
+        let output = output.ok_or_else(|| failed(std::io::Error::other("no pipe to read from")))?.into();
+        Ok(Worker {
+            role,
+            pid,
+            child,
+            pidfd,
+            input: Some(ours),
+            output,
+            decoder: Decoder::default(),
+            progress: Progress::Starting,
+            background: false,
+        })
+    }
+
+    /// Reads once what has arrived, which does not block after poll said so; false at the end.
+    pub(super) fn fill(&mut self) -> Result<bool> {
+        let mut bytes = [0; 64 * 1024];
+        loop {
+            match self.output.read(&mut bytes) {
+                Ok(length) => {
+                    self.decoder.push(&bytes[..length]);
+                    return Ok(length > 0);
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(source) => return Err(Error::system(format!("read from {}", self.name()), source)),
+            }
+        }
+    }
+
+    /// Waits for the process to end, for this long at most, then ends it; tells how it ended.
+    pub(super) fn end(&mut self, grace: Duration) -> Result<ExitStatus> {
+        self.input = None;
+        let until = Instant::now() + grace;
+        let failed = |name, source| Error::system(format!("wait for {name}"), source);
+        loop {
+            if let Some(status) = self.child.try_wait().map_err(|source| failed(self.name(), source))? {
+                self.progress = Progress::Ended;
+                return Ok(status);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            match &self.pidfd {
+                Some(pidfd) => {
+                    let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
+                    // An interrupted wait goes round once more.
+                    let _ = poll(&mut fds, Some(&super::group::timespec(left)));
+                }
+                None => std::thread::sleep(left.min(Duration::from_millis(5))),
+            }
+        }
+        // Both can only fail if it has ended meanwhile.
+        let _ = self.child.kill();
+        let status = self.child.wait().map_err(|source| failed(self.name(), source))?;
+        self.progress = Progress::Ended;
+        Ok(status)
+    }
+
+    pub(super) fn kill(&mut self) {
+        // Fails only when it has ended.
+        let _ = self.child.kill();
+    }
+
+    pub(super) fn name(&self) -> String {
+        format!("{} (pid {})", self.role, self.pid)
+    }
+
+    pub(super) fn died(&self, how: String) -> Error {
+        Error::PeerDied { role: self.role.clone(), pid: self.pid, how }
+    }
+
+    pub(super) fn output_fd(&self) -> BorrowedFd<'_> {
+        self.output.as_fd()
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if self.progress != Progress::Ended {
+            self.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// "was killed by SIGKILL", "exited with status 3".
+pub(super) fn how(status: ExitStatus) -> String {
+    match (status.signal(), status.code()) {
+        (Some(signal), _) => {
+            let core = if status.core_dumped() { " (core dumped)" } else { "" };
+            format!("was killed by {}{core}", signal_name(signal))
+        }
+        (None, Some(code)) => format!("exited with status {code}"),
+        (None, None) => format!("ended ({status})"),
+    }
+}

@@ -1,0 +1,133 @@
+//! The bytes between parent and worker: a little-endian length, one byte of kind, a payload. Pure: bytes in, frames
+//! out, whatever the pieces they arrive in. Must not know what a frame says.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The largest payload, in bytes. Bulk data is split; anything longer is garbage and must not be waited for.
+pub const MAX_PAYLOAD: usize = 16 << 20;
+
+/// Length and kind.
+const HEADER: usize = 5;
+
+/// How a payload is to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// One JSON value.
+    Json = 0,
+    /// Samples in their binary encoding.
+    Samples = 1,
+}
+
+/// What a parent says.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ToWorker {
+    /// The first frame.
+    Start {
+        /// Who must still be the worker's parent.
+        parent_pid: u32,
+        job: Value,
+    },
+    /// All workers are ready.
+    Go,
+    /// Something for the job, with descriptors sent beside it.
+    Message { value: Value, descriptors: usize },
+}
+
+/// What a worker says.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum FromWorker {
+    Ready,
+    Message(Value),
+    /// The last frame of a job that could not be done.
+    Failed(String),
+    /// The last frame of a job that was done.
+    Done,
+}
+
+/// One frame as it goes over the wire.
+pub(super) fn encode(kind: Kind, payload: &[u8]) -> Vec<u8> {
+    debug_assert!(payload.len() <= MAX_PAYLOAD);
+    let mut bytes = Vec::with_capacity(HEADER + payload.len());
+    bytes.extend((payload.len() as u32).to_le_bytes());
+    bytes.push(kind as u8);
+    bytes.extend(payload);
+    bytes
+}
+
+/// Puts frames together from pieces.
+#[derive(Debug, Default)]
+pub(super) struct Decoder {
+    bytes: Vec<u8>,
+    /// What was already handed out.
+    used: usize,
+}
+
+impl Decoder {
+    /// Takes in what arrived.
+    pub(super) fn push(&mut self, piece: &[u8]) {
+        self.bytes.drain(..self.used);
+        self.used = 0;
+        self.bytes.extend(piece);
+    }
+
+    /// The next complete frame, if there is one; the reason if what arrived is none of ours.
+    pub(super) fn next(&mut self) -> Result<Option<(Kind, &[u8])>, String> {
+        let bytes = &self.bytes[self.used..];
+        let Some((header, rest)) = bytes.split_first_chunk::<HEADER>() else { return Ok(None) };
+        let [a, b, c, d, kind] = *header;
+        let length = u32::from_le_bytes([a, b, c, d]) as usize;
+        let kind = match kind {
+            0 => Kind::Json,
+            1 => Kind::Samples,
+            other => return Err(format!("unknown kind {other}")),
+        };
+        if length > MAX_PAYLOAD {
+            return Err(format!("{length} bytes long, at most {MAX_PAYLOAD} are allowed"));
+        }
+        let Some(payload) = rest.get(..length) else { return Ok(None) };
+        self.used += HEADER + length;
+        Ok(Some((kind, payload)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_come_out_whole_however_they_are_cut() {
+        let mut wire = encode(Kind::Json, b"{\"a\":1}");
+        wire.extend(encode(Kind::Samples, &[7; 300]));
+        wire.extend(encode(Kind::Json, b""));
+        for cut in 1..wire.len() {
+            let mut decoder = Decoder::default();
+            let mut frames = Vec::new();
+            for piece in wire.chunks(cut) {
+                decoder.push(piece);
+                while let Some((kind, payload)) = decoder.next().unwrap() {
+                    frames.push((kind, payload.to_vec()));
+                }
+            }
+            let expected =
+                [(Kind::Json, b"{\"a\":1}".to_vec()), (Kind::Samples, vec![7; 300]), (Kind::Json, vec![])];
+            assert_eq!(frames, expected, "cut every {cut} bytes");
+        }
+    }
+
+    #[test]
+    fn an_oversized_frame_is_refused_before_it_arrives() {
+        let mut decoder = Decoder::default();
+        decoder.push(&[0xff, 0xff, 0xff, 0xff, 0]);
+        assert!(decoder.next().unwrap_err().contains("4294967295 bytes"));
+    }
+
+    #[test]
+    fn an_unknown_kind_is_refused() {
+        let mut decoder = Decoder::default();
+        decoder.push(b"thread 'main' panicked");
+        assert!(decoder.next().unwrap_err().contains("unknown kind"));
+    }
+}

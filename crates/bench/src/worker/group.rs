@@ -1,0 +1,435 @@
+//! The parent's side: all workers of a run, one poll loop over what they say, and the end of them all. However this is
+//! left (in order, by an error, a panic or a signal), no process stays. Must not know what the messages mean.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use latency::Sample;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::child::{Progress, Worker, how};
+use super::frame::{FromWorker, Kind, MAX_PAYLOAD, ToWorker, encode};
+use super::link::MAX_DESCRIPTORS;
+use super::signals::Interrupts;
+use crate::error::{Error, Result};
+
+/// How long a worker that has said its last word may take to end.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// How worker processes are started.
+#[derive(Debug, Clone)]
+pub struct Spawner {
+    /// The program; by default the running one, /proc/self/exe, even if its file has been replaced meanwhile.
+    pub exe: PathBuf,
+    /// Its arguments; by default the hidden command.
+    pub args: Vec<OsString>,
+}
+
+impl Default for Spawner {
+    fn default() -> Spawner {
+        Spawner { exe: "/proc/self/exe".into(), args: vec![super::COMMAND.into()] }
+    }
+}
+
+impl Spawner {
+    /// Another program that answers to the hidden command.
+    pub fn with_exe(exe: impl Into<PathBuf>) -> Spawner {
+        Spawner { exe: exe.into(), ..Spawner::default() }
+    }
+}
+
+/// A worker of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WorkerId(usize);
+
+/// A worker's news.
+#[derive(Debug)]
+pub struct Event {
+    /// Whose.
+    pub worker: WorkerId,
+    /// What it was.
+    pub what: What,
+}
+
+/// What a worker said.
+#[derive(Debug)]
+pub enum What {
+    /// It has set itself up and waits for [`WorkerGroup::go`].
+    Ready,
+    /// A message of its job's.
+    Message(Value),
+    /// Samples.
+    Samples(Vec<Sample>),
+    /// Its job is done.
+    Done,
+}
+
+/// Worker processes that live no longer than this value.
+///
+/// A worker also dies with the *thread* that started it (PR_SET_PDEATHSIG, prctl(2)): keep a group on one thread.
+#[derive(Debug)]
+pub struct WorkerGroup {
+    spawner: Spawner,
+    workers: Vec<Worker>,
+    events: VecDeque<Event>,
+    interrupts: &'static Interrupts,
+}
+
+impl WorkerGroup {
+    /// A group without workers. From the first one on, the process's SIGINT, SIGTERM and SIGHUP are handled.
+    ///
+    /// # Errors
+    /// [`Error::System`] when signals cannot be handled, [`Error::Interrupted`] when one has already come.
+    pub fn new(spawner: Spawner) -> Result<WorkerGroup> {
+        let interrupts = Interrupts::watch()?;
+        interrupts.check()?;
+        Ok(WorkerGroup { spawner, workers: Vec::new(), events: VecDeque::new(), interrupts })
+    }
+
+    /// Starts a worker. The role names it in errors: "server of pair 2".
+    ///
+    /// # Errors
+    /// [`Error::System`] when the process cannot be started, and as [`WorkerGroup::send`].
+    pub fn spawn(&mut self, role: impl Into<String>, job: &impl Serialize) -> Result<WorkerId> {
+        let id = WorkerId(self.workers.len());
+        self.workers.push(Worker::spawn(&self.spawner, role.into())?);
+        self.tell(id, &ToWorker::Start { parent_pid: std::process::id(), job: encode_json(job)? }, &[])?;
+        Ok(id)
+    }
+
+    /// Starts a worker that runs beside the others and ends after them. Its death is an error like any other's.
+    ///
+    /// # Errors
+    /// As [`WorkerGroup::spawn`].
+    pub fn spawn_background(&mut self, role: impl Into<String>, job: &impl Serialize) -> Result<WorkerId> {
+        let id = self.spawn(role, job)?;
+        self.workers[id.0].background = true;
+        Ok(id)
+    }
+
+    /// A worker's process id.
+    pub fn pid(&self, worker: WorkerId) -> u32 {
+        self.workers[worker.0].pid
+    }
+
+    /// What a worker was started for.
+    pub fn role(&self, worker: WorkerId) -> &str {
+        &self.workers[worker.0].role
+    }
+
+    /// Waits until every worker is ready, then tells them all to go.
+    ///
+    /// # Errors
+    /// [`Error::WorkerSilent`] when one is not ready in time; else as [`WorkerGroup::next`].
+    pub fn start(&mut self, timeout: Duration) -> Result<()> {
+        let until = Instant::now() + timeout;
+        let mut kept = VecDeque::new();
+        while let Some(waiting) = self.workers.iter().find(|worker| worker.progress == Progress::Starting) {
+            let silent = Error::WorkerSilent {
+                role: waiting.role.clone(),
+                pid: waiting.pid,
+                what: "become ready",
+                waited_ms: timeout.as_millis() as u64,
+            };
+            let left = until.saturating_duration_since(Instant::now());
+            match self.next(Some(left))? {
+                Some(Event { what: What::Ready, .. }) => {}
+                Some(event) => kept.push_back(event),
+                None => return Err(silent),
+            }
+        }
+        kept.append(&mut self.events);
+        kept.retain(|event| !matches!(event.what, What::Ready));
+        self.events = kept;
+        for index in 0..self.workers.len() {
+            self.go(WorkerId(index))?;
+        }
+        Ok(())
+    }
+
+    /// Tells one ready worker to go; nothing to one that is not waiting for it.
+    ///
+    /// # Errors
+    /// As [`WorkerGroup::send`].
+    pub fn go(&mut self, worker: WorkerId) -> Result<()> {
+        if self.workers[worker.0].progress == Progress::Ready {
+            self.workers[worker.0].progress = Progress::Going;
+            self.tell(worker, &ToWorker::Go, &[])?;
+        }
+        Ok(())
+    }
+
+    /// Sends a message to a worker.
+    ///
+    /// # Errors
+    /// [`Error::PeerDied`] when it is gone, [`Error::Interrupted`] by a signal.
+    pub fn send(&mut self, worker: WorkerId, message: &impl Serialize) -> Result<()> {
+        self.send_with_descriptors(worker, message, &[])
+    }
+
+    /// [`WorkerGroup::send`] with descriptors, which the worker gets as its own (SCM_RIGHTS, unix(7)). At most 16.
+    ///
+    /// # Errors
+    /// As [`WorkerGroup::send`].
+    pub fn send_with_descriptors(
+        &mut self,
+        worker: WorkerId,
+        message: &impl Serialize,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<()> {
+        assert!(descriptors.len() <= MAX_DESCRIPTORS, "{} descriptors in one message", descriptors.len());
+        let value = encode_json(message)?;
+        self.tell(worker, &ToWorker::Message { value, descriptors: descriptors.len() }, descriptors)
+    }
+
+    /// Waits for the next event, for as long as `timeout` or without end; `None` when the time is up.
+    ///
+    /// # Errors
+    /// [`Error::PeerDied`] as soon as a worker is gone whose job was not done, [`Error::WorkerFailed`] with a worker's
+    /// own error, [`Error::GarbledFrame`], [`Error::Interrupted`] by a signal. The run is over then: drop the group.
+    pub fn next(&mut self, timeout: Option<Duration>) -> Result<Option<Event>> {
+        let until = timeout.map(|timeout| Instant::now() + timeout);
+        loop {
+            self.interrupts.check()?;
+            if let Some(event) = self.events.pop_front() {
+                return Ok(Some(event));
+            }
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let readable = self.poll(left, None)?;
+            self.interrupts.check()?;
+            for index in &readable {
+                self.listen(*index)?;
+            }
+            let time_is_up = left.is_some_and(|left| left.is_zero());
+            if readable.is_empty() && time_is_up {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Waits for one worker's next message, which must be a `T`. Other events are kept for [`WorkerGroup::next`].
+    ///
+    /// # Errors
+    /// As [`WorkerGroup::next`]; [`Error::WorkerSilent`] when the time is up.
+    pub fn message<T: DeserializeOwned>(&mut self, worker: WorkerId, timeout: Duration) -> Result<T> {
+        let until = Instant::now() + timeout;
+        let mut kept = VecDeque::new();
+        let value = loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.next(Some(left))? {
+                Some(Event { worker: from, what: What::Message(value) }) if from == worker => break value,
+                Some(event) => kept.push_back(event),
+                None => {
+                    return Err(Error::WorkerSilent {
+                        role: self.role(worker).to_owned(),
+                        pid: self.pid(worker),
+                        what: "answer",
+                        waited_ms: timeout.as_millis() as u64,
+                    });
+                }
+            }
+        };
+        kept.append(&mut self.events);
+        self.events = kept;
+        serde_json::from_value(value)
+            .map_err(|error| self.garbled(worker, format!("unexpected message: {error}")))
+    }
+
+    /// Tells all workers that there are no more messages, waits until each has done its job and ended, then ends
+    /// those in the background. What they still say is returned.
+    ///
+    /// # Errors
+    /// As [`WorkerGroup::next`]; [`Error::WorkerSilent`] when the time is up.
+    pub fn finish(mut self, timeout: Duration) -> Result<Vec<Event>> {
+        for worker in self.workers.iter_mut().filter(|worker| !worker.background) {
+            worker.input = None;
+        }
+        let until = Instant::now() + timeout;
+        let mut last = Vec::new();
+        loop {
+            last.extend(self.events.drain(..));
+            self.interrupts.check()?;
+            let running = |worker: &&Worker| !worker.background && worker.progress != Progress::Ended;
+            let Some(running) = self.workers.iter().find(running) else { return Ok(last) };
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(Error::WorkerSilent {
+                    role: running.role.clone(),
+                    pid: running.pid,
+                    what: "end",
+                    waited_ms: timeout.as_millis() as u64,
+                });
+            }
+            for index in self.poll(Some(left), None)? {
+                self.listen(index)?;
+            }
+        }
+    }
+
+    /// Which workers have something to say (or have ended). With `writable`, returns as soon as that one takes more.
+    fn poll(&self, timeout: Option<Duration>, writable: Option<WorkerId>) -> Result<Vec<usize>> {
+        let mut indexes = Vec::new();
+        let mut fds = vec![PollFd::new(self.interrupts, PollFlags::IN)];
+        for (index, worker) in self.workers.iter().enumerate() {
+            if worker.progress != Progress::Ended {
+                indexes.push(index);
+                fds.push(PollFd::from_borrowed_fd(worker.output_fd(), PollFlags::IN));
+            }
+        }
+        if let Some(input) = writable.and_then(|id| self.workers[id.0].input.as_ref()) {
+            fds.push(PollFd::new(input, PollFlags::OUT));
+        }
+        match poll(&mut fds, timeout.map(timespec).as_ref()) {
+            // A signal: whoever called looks at the time and at the interrupts.
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(source) => return Err(Error::system("wait for the workers", source)),
+        }
+        Ok(indexes
+            .into_iter()
+            .zip(&fds[1..])
+            .filter_map(|(index, fd)| (!fd.revents().is_empty()).then_some(index))
+            .collect())
+    }
+
+    /// Takes in what a worker said, or its end.
+    fn listen(&mut self, index: usize) -> Result<()> {
+        let id = WorkerId(index);
+        let worker = &mut self.workers[index];
+        if !worker.fill()? {
+            return self.ended(id);
+        }
+        loop {
+            let worker = &mut self.workers[index];
+            let said = match worker.decoder.next() {
+                Ok(None) => return Ok(()),
+                Ok(Some((Kind::Samples, bytes))) => {
+                    Sample::decode_all(bytes).map(What::Samples).map_err(|error| error.to_string())
+                }
+                Ok(Some((Kind::Json, bytes))) => match serde_json::from_slice(bytes) {
+                    Ok(FromWorker::Ready) => {
+                        worker.progress = Progress::Ready;
+                        Ok(What::Ready)
+                    }
+                    Ok(FromWorker::Message(value)) => Ok(What::Message(value)),
+                    Ok(FromWorker::Done) => {
+                        worker.progress = Progress::Done;
+                        Ok(What::Done)
+                    }
+                    Ok(FromWorker::Failed(message)) => {
+                        return Err(Error::WorkerFailed {
+                            role: worker.role.clone(),
+                            pid: worker.pid,
+                            message,
+                        });
+                    }
+                    Err(error) => Err(error.to_string()),
+                },
+                Err(reason) => Err(reason),
+            };
+            match said {
+                Ok(what) => self.events.push_back(Event { worker: id, what }),
+                Err(reason) => return Err(self.garbled(id, reason)),
+            }
+        }
+    }
+
+    /// A worker's channel has ended: so must the process, and it must have been done.
+    fn ended(&mut self, id: WorkerId) -> Result<()> {
+        let worker = &mut self.workers[id.0];
+        let done = worker.progress == Progress::Done;
+        let status = worker.end(GRACE)?;
+        // Whoever interrupts us may have ended the worker by the same signal: that is the reason to give.
+        self.interrupts.check()?;
+        if done && status.success() { Ok(()) } else { Err(self.workers[id.0].died(how(status))) }
+    }
+
+    fn tell(&mut self, id: WorkerId, what: &ToWorker, descriptors: &[BorrowedFd<'_>]) -> Result<()> {
+        let payload = encode_json_bytes(what)?;
+        let frame = encode(Kind::Json, &payload);
+        let mut rest = &frame[..];
+        let mut descriptors = descriptors;
+        while !rest.is_empty() {
+            let Some(input) = &self.workers[id.0].input else {
+                return Err(self.workers[id.0].died("has already ended".into()));
+            };
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+            let mut control = SendAncillaryBuffer::new(&mut space);
+            if !descriptors.is_empty() {
+                control.push(SendAncillaryMessage::ScmRights(descriptors));
+            }
+            match sendmsg(input, &[IoSlice::new(rest)], &mut control, SendFlags::NOSIGNAL) {
+                Ok(sent) => {
+                    rest = &rest[sent..];
+                    descriptors = &[];
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => {
+                    for index in self.poll(None, Some(id))? {
+                        self.listen(index)?;
+                    }
+                    self.interrupts.check()?;
+                }
+                Err(Errno::PIPE | Errno::CONNRESET) => return Err(self.last_words(id)?),
+                Err(source) => {
+                    return Err(Error::system(format!("write to {}", self.workers[id.0].name()), source));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Why a worker does not listen any more: what it still says, or how it ends, tells more than the broken channel.
+    fn last_words(&mut self, id: WorkerId) -> Result<Error> {
+        let until = Instant::now() + GRACE;
+        while self.workers[id.0].progress != Progress::Ended {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(self.workers[id.0].died("stopped listening".into()));
+            }
+            for index in self.poll(Some(left), None)? {
+                self.listen(index)?;
+            }
+        }
+        Ok(self.workers[id.0].died("has already ended".into()))
+    }
+
+    fn garbled(&self, worker: WorkerId, reason: String) -> Error {
+        Error::GarbledFrame { from: self.workers[worker.0].name(), reason }
+    }
+}
+
+impl Drop for WorkerGroup {
+    fn drop(&mut self) {
+        // All at once, so that none is left waiting for a peer that is already gone; each is then reaped by its own drop.
+        for worker in self.workers.iter_mut().filter(|worker| worker.progress != Progress::Ended) {
+            worker.kill();
+        }
+    }
+}
+
+fn encode_json(value: &impl Serialize) -> Result<Value> {
+    serde_json::to_value(value).map_err(|error| Error::Plan(format!("cannot be sent to a worker: {error}")))
+}
+
+fn encode_json_bytes(value: &impl Serialize) -> Result<Vec<u8>> {
+    let bytes = serde_json::to_vec(value)
+        .map_err(|error| Error::Plan(format!("cannot be sent to a worker: {error}")))?;
+    if bytes.len() > MAX_PAYLOAD {
+        return Err(Error::Plan(format!("a message of {} bytes is too long for a worker", bytes.len())));
+    }
+    Ok(bytes)
+}
+
+pub(super) fn timespec(duration: Duration) -> Timespec {
+    Timespec { tv_sec: duration.as_secs() as i64, tv_nsec: i64::from(duration.subsec_nanos()) }
+}

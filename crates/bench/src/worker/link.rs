@@ -1,0 +1,209 @@
+//! The worker's side: reads its job from standard input, does it, reports on standard output. Ends when the parent is
+//! gone. Must not know any job; the program hands in its jobs as a type.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{IoSliceMut, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::process::ExitCode;
+
+use latency::Sample;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::frame::{Decoder, FromWorker, Kind, MAX_PAYLOAD, ToWorker, encode};
+use super::sys;
+use crate::error::{Error, Result};
+
+/// How many descriptors one message can carry.
+pub(super) const MAX_DESCRIPTORS: usize = 16;
+
+/// A program's jobs: what a worker can be asked to do, read from the parent's first frame.
+pub trait Work: DeserializeOwned {
+    /// Does the job. An error is reported to the parent, which ends the run with it.
+    ///
+    /// # Errors
+    /// Whatever keeps the job from being done.
+    fn run(self, link: &mut Link) -> Result<()>;
+}
+
+/// Runs this process as a worker: what the hidden command does, and all that it does.
+///
+/// The exit status says only whether the job was done; the reason went to the parent in a frame.
+pub fn main<J: Work>() -> ExitCode {
+    // Ctrl-C and a closing terminal reach the whole process group; the parent decides what ends.
+    sys::ignore(libc::SIGINT);
+    sys::ignore(libc::SIGHUP);
+    let Ok(mut link) = Link::open() else { return ExitCode::FAILURE };
+    let result = link.start().and_then(|job| {
+        let job: J =
+            serde_json::from_value(job).map_err(|error| garbled(format!("no job of ours: {error}")))?;
+        job.run(&mut link)
+    });
+    let last = match &result {
+        Ok(()) => FromWorker::Done,
+        Err(error) => FromWorker::Failed(error.to_string()),
+    };
+    match (link.tell(&last), result) {
+        (Ok(()), Ok(())) => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    }
+}
+
+/// A worker's connection to its parent.
+#[derive(Debug)]
+pub struct Link {
+    input: OwnedFd,
+    output: File,
+    decoder: Decoder,
+    /// Arrived, and not yet claimed by the message they belong to.
+    descriptors: VecDeque<OwnedFd>,
+}
+
+impl Link {
+    /// Takes standard input and output for the frames. What anything else prints goes to standard error from now on.
+    fn open() -> Result<Link> {
+        let failed = |source| Error::system("take over standard input and output", source);
+        let input = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).map_err(failed)?;
+        let output = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3).map_err(failed)?;
+        rustix::stdio::dup2_stdout(rustix::stdio::stderr()).map_err(failed)?;
+        Ok(Link { input, output: output.into(), decoder: Decoder::default(), descriptors: VecDeque::new() })
+    }
+
+    /// Makes sure that this process dies with its parent, then gives the job.
+    fn start(&mut self) -> Result<serde_json::Value> {
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
+            .map_err(|source| Error::system("ask to die with the parent", source))?;
+        match self.next()? {
+            Some(ToWorker::Start { parent_pid, job }) => {
+                // The parent may have died before the request above; then someone else has adopted this process.
+                let parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
+                if parent.unsigned_abs() == parent_pid { Ok(job) } else { Err(Error::Orphaned) }
+            }
+            Some(_) => Err(garbled("a job was expected first")),
+            None => Err(Error::Orphaned),
+        }
+    }
+
+    /// Says that everything is set up, and waits until all workers of the run are.
+    ///
+    /// # Errors
+    /// [`Error::Orphaned`] when the parent is gone.
+    pub fn ready(&mut self) -> Result<()> {
+        self.tell(&FromWorker::Ready)?;
+        match self.next()? {
+            Some(ToWorker::Go) => Ok(()),
+            Some(_) => Err(garbled("`go` was expected")),
+            None => Err(Error::Orphaned),
+        }
+    }
+
+    /// Sends a message to the parent.
+    ///
+    /// # Errors
+    /// [`Error::Orphaned`] when the parent is gone.
+    pub fn send(&mut self, message: &impl Serialize) -> Result<()> {
+        let value =
+            serde_json::to_value(message).map_err(|error| garbled(format!("cannot be encoded: {error}")))?;
+        self.tell(&FromWorker::Message(value))
+    }
+
+    /// Sends samples to the parent, in as many frames as they need.
+    ///
+    /// # Errors
+    /// As [`Link::send`].
+    pub fn send_samples(&mut self, samples: &[Sample]) -> Result<()> {
+        for chunk in samples.chunks(MAX_PAYLOAD / Sample::ENCODED_LEN) {
+            self.write(Kind::Samples, &Sample::encode_all(chunk))?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the parent's next message; `None` when there will be none, which asks the job to end.
+    ///
+    /// # Errors
+    /// [`Error::GarbledFrame`] when it is no `T`.
+    pub fn receive<T: DeserializeOwned>(&mut self) -> Result<Option<T>> {
+        Ok(self.receive_with_descriptors()?.map(|(message, _)| message))
+    }
+
+    /// [`Link::receive`], with the descriptors that were sent beside the message, in their order.
+    ///
+    /// # Errors
+    /// As [`Link::receive`].
+    pub fn receive_with_descriptors<T: DeserializeOwned>(&mut self) -> Result<Option<(T, Vec<OwnedFd>)>> {
+        match self.next()? {
+            Some(ToWorker::Message { value, descriptors }) => {
+                if descriptors > self.descriptors.len() {
+                    return Err(garbled(
+                        "descriptors were lost on the way (is the open-files limit reached?)",
+                    ));
+                }
+                let descriptors = self.descriptors.drain(..descriptors).collect();
+                let message = serde_json::from_value(value)
+                    .map_err(|error| garbled(format!("unexpected message: {error}")))?;
+                Ok(Some((message, descriptors)))
+            }
+            Some(_) => Err(garbled("a message was expected")),
+            None => Ok(None),
+        }
+    }
+
+    fn tell(&mut self, what: &FromWorker) -> Result<()> {
+        let payload =
+            serde_json::to_vec(what).map_err(|error| garbled(format!("cannot be encoded: {error}")))?;
+        if payload.len() > MAX_PAYLOAD {
+            return Err(garbled(format!("a message of {} bytes is too long to send", payload.len())));
+        }
+        self.write(Kind::Json, &payload)
+    }
+
+    fn write(&mut self, kind: Kind, payload: &[u8]) -> Result<()> {
+        // The only way for this to fail is that nobody reads any more.
+        self.output.write_all(&encode(kind, payload)).map_err(|_| Error::Orphaned)
+    }
+
+    fn next(&mut self) -> Result<Option<ToWorker>> {
+        loop {
+            if let Some((kind, payload)) = self.decoder.next().map_err(garbled)? {
+                if kind != Kind::Json {
+                    return Err(garbled("samples never come from the parent"));
+                }
+                return serde_json::from_slice(payload).map(Some).map_err(|error| garbled(error.to_string()));
+            }
+            if !self.fill()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Reads what has arrived, descriptors included; false at the end.
+    fn fill(&mut self) -> Result<bool> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut bytes = [0; 16 * 1024];
+        let received = loop {
+            let mut into = [IoSliceMut::new(&mut bytes)];
+            match recvmsg(&self.input, &mut into, &mut control, RecvFlags::CMSG_CLOEXEC) {
+                Ok(received) => break received.bytes,
+                Err(rustix::io::Errno::INTR) => {}
+                // The parent died with frames of ours unread.
+                Err(rustix::io::Errno::CONNRESET) => break 0,
+                Err(source) => return Err(Error::system("read from the parent process", source)),
+            }
+        };
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+                self.descriptors.extend(descriptors);
+            }
+        }
+        self.decoder.push(&bytes[..received]);
+        Ok(received > 0)
+    }
+}
+
+fn garbled(reason: impl Into<String>) -> Error {
+    Error::GarbledFrame { from: "the parent process".into(), reason: reason.into() }
+}

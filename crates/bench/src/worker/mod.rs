@@ -1,0 +1,26 @@
+//! Worker processes: this binary, executed again, connected to its parent by frames. No descriptor, lock or thread is
+//! inherited, a worker's death is noticed at once and told with its reason, and no worker outlives its parent.
+//! Must not know what the workers do.
+//!
+//! The parent talks through a Unix socket that is the worker's standard input, because a socket can carry descriptors;
+//! the worker answers through a pipe that is its standard output. Neither has a name that could be left behind.
+
+mod child;
+mod frame;
+mod group;
+mod link;
+mod signals;
+mod sys;
+
+pub use frame::MAX_PAYLOAD;
+pub use group::{Event, Spawner, What, WorkerGroup, WorkerId};
+pub use link::{Link, Work, main};
+pub use signals::Interrupts;
+
+/// The hidden command that makes the binary a worker: the program must hand over to [`main`] when this is its first argument.
+pub const COMMAND: &str = "__worker";
+
+/// A signal's name, "SIGKILL"; the number where there is none.
+pub fn signal_name(signal: i32) -> String {
+    signal_hook::low_level::signal_name(signal).map_or_else(|| format!("signal {signal}"), str::to_owned)
+}
