@@ -1,2 +1,134 @@
-//! The binary `roundtrip`.
-fn main() {}
+//! The binary `roundtrip`: finds out which command is meant, runs it, and turns how it ended into one line on
+//! standard error and an exit code. What commands do is in `commands` and `old_names`; this file knows none of them.
+
+mod args;
+mod commands;
+#[allow(dead_code, reason = "the commands that print measurements use it")]
+mod format;
+mod old_names;
+mod terminal;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use args::{Command, Doc, Usage, usage};
+use terminal::{Exit, Stdout, Terminal};
+
+/// The version that `--version` and every recorded run give.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+fn main() -> ExitCode {
+    let mut args = std::env::args_os();
+    let executable = args.next().unwrap_or_default().to_string_lossy().into_owned();
+    let (out_colour, err_colour) = terminal::colours();
+    let mut out = Stdout::new();
+    let result = run(
+        args.collect(),
+        &mut Terminal { out: &mut out, err: &mut std::io::stderr(), out_colour, err_colour, executable },
+    );
+    let exit = match result {
+        Ok(exit) => exit,
+        // Nobody reads the result any more: that ends a run, but quietly.
+        Err(_) if out.reader_gone => Exit::OK,
+        Err(Failure { line, exit }) => {
+            // With standard error gone as well there is nobody left to tell.
+            let _ = writeln!(std::io::stderr(), "{line}");
+            exit
+        }
+    };
+    ExitCode::from(exit.0)
+}
+
+/// Why a command line came to nothing: one line for standard error, and the exit code.
+#[derive(Debug, PartialEq, Eq)]
+struct Failure {
+    line: String,
+    exit: Exit,
+}
+
+/// Runs one command line.
+fn run(args: Vec<OsString>, terminal: &mut Terminal<'_>) -> Result<Exit, Failure> {
+    let (command, rest) = select(&terminal.executable, args);
+    let doc = command.as_ref().ok().map(|command| command.doc());
+    let result = command.and_then(|command| command.run(rest, terminal)).and_then(|exit| {
+        terminal.out.flush()?;
+        Ok(exit)
+    });
+    result.map_err(|error| {
+        let (program, help) = names(doc.as_ref());
+        match error.downcast_ref::<Usage>() {
+            Some(usage) => {
+                Failure { line: format!("{program}: {usage}; see '{help} --help'"), exit: Exit::USAGE }
+            }
+            None => Failure { line: format!("{program}: {error:#}"), exit: Exit::FAILED },
+        }
+    })
+}
+
+/// The program's name and the command whose `--help` tells more.
+fn names(doc: Option<&Doc>) -> (String, String) {
+    match doc {
+        None => ("roundtrip".to_owned(), "roundtrip".to_owned()),
+        Some(doc) => {
+            let invocation = doc.invocation();
+            (invocation.split(' ').next().unwrap_or_default().to_owned(), invocation)
+        }
+    }
+}
+
+/// The command that is meant, and the arguments behind its words.
+fn select(
+    executable: &str,
+    mut args: Vec<OsString>,
+) -> (anyhow::Result<&'static dyn Command>, Vec<OsString>) {
+    let name = Path::new(executable).file_name().unwrap_or_default();
+    if let Some(old) = old_names::ALL.iter().find(|command| name == command.doc().path[0]) {
+        return (Ok(*old), args);
+    }
+    match args.first().and_then(|first| first.to_str()) {
+        None if args.is_empty() => return (Ok(&commands::help::COMMAND), args),
+        Some("--help" | "-h") => return (Ok(&commands::help::COMMAND), args.split_off(1)),
+        Some("--version" | "-V") => return (Ok(&commands::version::COMMAND), args.split_off(1)),
+        _ => {}
+    }
+    let words: Vec<&str> =
+        args.iter().map_while(|arg| arg.to_str()).take_while(|arg| !arg.starts_with('-')).collect();
+    let longest = commands::ALL
+        .iter()
+        .filter(|command| words.starts_with(command.doc().path))
+        .max_by_key(|command| command.doc().path.len());
+    if let Some(command) = longest {
+        return (Ok(*command), args.split_off(command.doc().path.len()));
+    }
+    let shared = (1..=words.len()).rev().find(|&n| !commands::beginning_with(&words[..n]).is_empty());
+    match shared {
+        // `roundtrip ipc --help`: the words alone mean no command, but help on what they begin.
+        Some(n) if args.get(n).is_some_and(|arg| arg == "--help" || arg == "-h") => {
+            args.truncate(n);
+            (Ok(&commands::help::COMMAND), args)
+        }
+        _ => (Err(not_a_command(&args, &words, shared.unwrap_or(0))), Vec::new()),
+    }
+}
+
+/// Why the words are no command; the first `shared` of them begin at least one.
+fn not_a_command(args: &[OsString], words: &[&str], shared: usize) -> anyhow::Error {
+    let next = commands::words_behind(&words[..shared]);
+    let typed = match args.get(shared) {
+        None => return usage!("'{}' needs a command behind it: {}", words.join(" "), next.join(", ")),
+        Some(arg) => arg.to_string_lossy(),
+    };
+    if typed.starts_with('-') {
+        return usage!("unknown flag {typed} before the command");
+    }
+    let near = args::nearest(&typed, next.iter().copied());
+    let hint = near.map(|near| format!(" (did you mean {near}?)")).unwrap_or_default();
+    let command = [&words[..shared], &[&typed]].concat().join(" ");
+    usage!("unknown command '{command}'{hint}")
+}
+
+#[cfg(test)]
+#[path = "main_tests.rs"]
+mod tests;

@@ -1,0 +1,111 @@
+//! Manual pages in `man(7)` macros, from the table.
+
+use super::help::paragraphs;
+use super::{Command, Doc, Kind};
+
+/// The page of one command.
+pub(crate) fn command(doc: &Doc, version: &str) -> String {
+    let mut out = title(&doc.invocation().replace(' ', "-"), version);
+    section(&mut out, "NAME");
+    line(&mut out, &format!("{} - {}", doc.invocation().replace(' ', "-"), doc.summary));
+    section(&mut out, "SYNOPSIS");
+    let options = if doc.options().next().is_some() { " [OPTION]..." } else { "" };
+    let positionals = doc.positionals.map(|(usage, ..)| format!(" {usage}")).unwrap_or_default();
+    out.push_str(&format!(".B {}\n", escape(&doc.invocation())));
+    line(&mut out, format!("{options}{positionals}").trim_start());
+    section(&mut out, "DESCRIPTION");
+    for paragraph in paragraphs(doc.description) {
+        out.push_str(".PP\n");
+        line(&mut out, &paragraph);
+    }
+    if let Some((usage, help, _)) = doc.positionals {
+        term(&mut out, usage, help);
+    }
+    for (heading, options) in &doc.groups {
+        section(&mut out, &heading.to_uppercase());
+        for option in options {
+            let default = match option.default {
+                "" => String::new(),
+                default => format!(" Default: {default}."),
+            };
+            term(&mut out, &option.synopsis(), &format!("{}{default}", option.help));
+        }
+    }
+    if !doc.examples.is_empty() {
+        section(&mut out, "EXAMPLES");
+        for (example, shows) in doc.examples {
+            term(&mut out, example, shows);
+        }
+    }
+    exit_status(&mut out);
+    out
+}
+
+/// The page of the whole program.
+pub(crate) fn program(version: &str, commands: &[&dyn Command], old_names: &[&dyn Command]) -> String {
+    let mut out = title("roundtrip", version);
+    section(&mut out, "NAME");
+    line(&mut out, "roundtrip - measures Binder round trips on any Linux machine");
+    section(&mut out, "SYNOPSIS");
+    out.push_str(".B roundtrip\n");
+    line(&mut out, "COMMAND [OPTION]...");
+    section(&mut out, "COMMANDS");
+    list(&mut out, commands);
+    if !old_names.is_empty() {
+        section(&mut out, "OTHER NAMES");
+        line(
+            &mut out,
+            "Called under one of these names, it takes that program's flags and prints its format.",
+        );
+        list(&mut out, old_names);
+    }
+    exit_status(&mut out);
+    out
+}
+
+fn list(out: &mut String, commands: &[&dyn Command]) {
+    for doc in commands.iter().map(|command| command.doc()).filter(|doc| doc.kind != Kind::Hidden) {
+        term(out, &doc.words(), doc.summary);
+    }
+}
+
+fn exit_status(out: &mut String) {
+    section(out, "EXIT STATUS");
+    term(out, "0", "The command did what it was asked.");
+    term(out, "1", "It could not, and said why on standard error.");
+    term(out, "2", "The command line makes no sense.");
+}
+
+fn title(name: &str, version: &str) -> String {
+    format!(".TH {} 1 \"\" \"roundtrip {version}\" \"User Commands\"\n", escape(&name.to_uppercase()))
+}
+
+fn section(out: &mut String, heading: &str) {
+    out.push_str(&format!(".SH {heading}\n"));
+}
+
+fn term(out: &mut String, term: &str, words: &str) {
+    out.push_str(&format!(".TP\n.B {}\n", escape(term)));
+    line(out, words);
+}
+
+fn line(out: &mut String, text: &str) {
+    out.push_str(&escape(text));
+    out.push('\n');
+}
+
+/// Escapes what roff would act on: backslashes, dashes that must stay dashes, and a control character in front.
+fn escape(text: &str) -> String {
+    let escaped = text.replace('\\', "\\e").replace('-', "\\-");
+    if escaped.starts_with(['.', '\'']) { format!("\\&{escaped}") } else { escaped }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roff_sees_no_request_and_no_escape_in_plain_text() {
+        assert_eq!(escape(".x \\n --y"), "\\&.x \\en \\-\\-y");
+    }
+}

@@ -1,0 +1,34 @@
+//! The command line: one table of options per command, from which parsing, `--help`, the manual page and the
+//! shell completion all come.
+//!
+//! Arguments are understood in two steps. The table fills a plain struct with *what was typed*, without side
+//! effects; the command then resolves that into *what it means*. Both steps refuse with a [`Usage`]. Nothing in
+//! this module knows what any command does.
+
+mod completion;
+mod help;
+mod man;
+mod parse;
+mod suggest;
+#[allow(dead_code, reason = "the commands that measure use it")]
+mod table;
+#[allow(dead_code, reason = "the commands that measure use it")]
+pub(crate) mod values;
+
+pub(crate) use completion::bash as bash_completion;
+pub(crate) use help::{command as command_help, group as group_help, program as program_help};
+pub(crate) use man::{command as command_man, program as program_man};
+pub(crate) use suggest::nearest;
+#[allow(unused_imports, reason = "the commands that measure use them")]
+pub(crate) use table::{Command, Doc, Entry, Group, Kind, Opt, Positionals, ValueKind};
+
+/// A command line that makes no sense: reported in one line, exit code 2.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Usage(pub(crate) String);
+
+/// Refuses a command line from within a command: `usage!("--count and --duration exclude each other")`.
+macro_rules! usage {
+    ($($arg:tt)*) => { anyhow::Error::from($crate::args::Usage(format!($($arg)*))) };
+}
+pub(crate) use usage;

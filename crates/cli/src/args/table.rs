@@ -1,0 +1,250 @@
+//! The types that a table of options is made of. Each option holds its names, its words for the reader and the
+//! function that stores what was typed, so that the three cannot drift apart.
+
+use std::ffi::OsString;
+
+use super::parse::{Parsed, parse};
+use crate::terminal::{Exit, Terminal};
+
+/// One option of a command whose typed arguments are collected in `A`.
+pub(crate) struct Opt<A: 'static> {
+    /// As typed, dashes included; old programs have long names with one dash (`-pair`).
+    pub(crate) names: &'static [&'static str],
+    pub(crate) action: Action<A>,
+    /// What holds when the option is not given; empty where there is nothing to say.
+    pub(crate) default: &'static str,
+    /// One or more sentences.
+    pub(crate) help: &'static str,
+    /// Whether the environment gives the default, in the variable that is called like the option's first name in
+    /// capitals (`--benchmark_filter`: `BENCHMARK_FILTER`).
+    pub(crate) environment: bool,
+}
+
+/// What an option takes and where it goes. A `set` function answers with what is wrong with the value.
+pub(crate) enum Action<A: 'static> {
+    Flag(fn(&mut A)),
+    Value { name: &'static str, kind: ValueKind, set: fn(&mut A, &str) -> Result<(), String> },
+    Optional { name: &'static str, kind: ValueKind, set: fn(&mut A, Option<&str>) -> Result<(), String> },
+}
+
+/// What a value is, for checking it and for completing it in a shell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ValueKind {
+    Text,
+    Path,
+    OneOf(&'static [&'static str]),
+}
+
+impl<A> Opt<A> {
+    /// An option without a value.
+    pub(crate) const fn flag(names: &'static [&'static str], help: &'static str, set: fn(&mut A)) -> Self {
+        Self { names, action: Action::Flag(set), default: "", help, environment: false }
+    }
+
+    /// An option that needs a value, which the help calls `name`.
+    pub(crate) const fn value(
+        names: &'static [&'static str],
+        name: &'static str,
+        help: &'static str,
+        set: fn(&mut A, &str) -> Result<(), String>,
+    ) -> Self {
+        Self::new(names, Action::Value { name, kind: ValueKind::Text, set }, help)
+    }
+
+    /// An option that needs one of a few words; others are refused before `set` sees them.
+    pub(crate) const fn one_of(
+        names: &'static [&'static str],
+        name: &'static str,
+        words: &'static [&'static str],
+        help: &'static str,
+        set: fn(&mut A, &str) -> Result<(), String>,
+    ) -> Self {
+        Self::new(names, Action::Value { name, kind: ValueKind::OneOf(words), set }, help)
+    }
+
+    /// An option that needs a path.
+    pub(crate) const fn path(
+        names: &'static [&'static str],
+        name: &'static str,
+        help: &'static str,
+        set: fn(&mut A, &str) -> Result<(), String>,
+    ) -> Self {
+        Self::new(names, Action::Value { name, kind: ValueKind::Path, set }, help)
+    }
+
+    /// A switch in Google's manner: `--x`, `--x=true`, `--x=false`.
+    pub(crate) const fn switch(
+        names: &'static [&'static str],
+        help: &'static str,
+        set: fn(&mut A, Option<&str>) -> Result<(), String>,
+    ) -> Self {
+        let kind = ValueKind::OneOf(&["true", "false"]);
+        Self::new(names, Action::Optional { name: "true|false", kind, set }, help)
+    }
+
+    const fn new(names: &'static [&'static str], action: Action<A>, help: &'static str) -> Self {
+        Self { names, action, default: "", help, environment: false }
+    }
+
+    /// States what holds when the option is not given.
+    pub(crate) const fn default(self, default: &'static str) -> Self {
+        let Self { names, action, help, environment, .. } = self;
+        Self { names, action, default, help, environment }
+    }
+
+    /// Lets the environment give the default.
+    pub(crate) const fn or_environment(self) -> Self {
+        let Self { names, action, default, help, .. } = self;
+        Self { names, action, default, help, environment: true }
+    }
+
+    /// The option without its function: what documentation needs.
+    pub(crate) fn doc(&self) -> OptDoc {
+        let (value, kind) = match self.action {
+            Action::Flag(_) => (None, ValueKind::Text),
+            Action::Value { name, kind, .. } => (Some((name, true)), kind),
+            Action::Optional { name, kind, .. } => (Some((name, false)), kind),
+        };
+        OptDoc { names: self.names, value, kind, default: self.default, help: self.help }
+    }
+}
+
+/// Options under one heading. A group can be generic in `A` and so be shared by several commands.
+pub(crate) struct Group<A: 'static> {
+    pub(crate) heading: &'static str,
+    pub(crate) options: &'static [Opt<A>],
+}
+
+/// Arguments without a dash.
+pub(crate) struct Positionals<A: 'static> {
+    /// As the synopsis shows them: `RUN...`, `[COMMAND]...`.
+    pub(crate) usage: &'static str,
+    pub(crate) help: &'static str,
+    /// The fewest and the most that make sense.
+    pub(crate) count: std::ops::RangeInclusive<usize>,
+    pub(crate) kind: ValueKind,
+    pub(crate) set: fn(&mut A, &str) -> Result<(), String>,
+}
+
+/// How a command is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// `roundtrip WORDS...`.
+    Command,
+    /// Like a command, but left out of help and completion: for this program's own use.
+    #[allow(dead_code, reason = "worker processes are registered by the commands that start them")]
+    Hidden,
+    /// A program of its own: the binary under another name.
+    OldName,
+}
+
+/// One command: its words, its table and what it does. `A` holds what was typed.
+pub(crate) struct Entry<A: 'static> {
+    /// `["ipc", "latency"]`; for an old name, that name alone.
+    pub(crate) path: &'static [&'static str],
+    pub(crate) kind: Kind,
+    /// One line without a full stop.
+    pub(crate) summary: &'static str,
+    /// Paragraphs, separated by empty lines.
+    pub(crate) description: &'static str,
+    pub(crate) positionals: Option<Positionals<A>>,
+    pub(crate) groups: &'static [Group<A>],
+    /// A command line and what it shows.
+    pub(crate) examples: &'static [(&'static str, &'static str)],
+    pub(crate) run: fn(A, &mut Terminal<'_>) -> anyhow::Result<Exit>,
+}
+
+/// A command whose typed arguments are nobody's business: what the registries hold.
+pub(crate) trait Command: Sync {
+    /// Everything that documentation says about it.
+    fn doc(&self) -> Doc;
+
+    /// Parses the arguments behind the command's words and does it.
+    fn run(&self, args: Vec<OsString>, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit>;
+}
+
+impl<A: Default> Command for Entry<A> {
+    fn doc(&self) -> Doc {
+        Doc {
+            path: self.path,
+            kind: self.kind,
+            summary: self.summary,
+            description: self.description,
+            positionals: self.positionals.as_ref().map(|p| (p.usage, p.help, p.kind)),
+            groups: self
+                .groups
+                .iter()
+                .map(|group| (group.heading, group.options.iter().map(Opt::doc).collect()))
+                .collect(),
+            examples: self.examples,
+        }
+    }
+
+    fn run(&self, args: Vec<OsString>, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
+        match parse(self, args, &|name| std::env::var(name).ok())? {
+            Parsed::Run(typed) => (self.run)(typed, terminal),
+            Parsed::Help => {
+                terminal.out.write_all(super::command_help(&self.doc()).as_bytes())?;
+                Ok(Exit::OK)
+            }
+        }
+    }
+}
+
+/// What documentation needs of a command.
+pub(crate) struct Doc {
+    pub(crate) path: &'static [&'static str],
+    pub(crate) kind: Kind,
+    pub(crate) summary: &'static str,
+    pub(crate) description: &'static str,
+    pub(crate) positionals: Option<(&'static str, &'static str, ValueKind)>,
+    pub(crate) groups: Vec<(&'static str, Vec<OptDoc>)>,
+    pub(crate) examples: &'static [(&'static str, &'static str)],
+}
+
+impl Doc {
+    /// The command's words: `ipc latency`.
+    pub(crate) fn words(&self) -> String {
+        self.path.join(" ")
+    }
+
+    /// What is typed to call it: `roundtrip ipc latency`, `schd-dbg`.
+    pub(crate) fn invocation(&self) -> String {
+        match self.kind {
+            Kind::OldName => self.words(),
+            Kind::Command | Kind::Hidden => format!("roundtrip {}", self.words()),
+        }
+    }
+
+    /// All options, across the groups.
+    pub(crate) fn options(&self) -> impl Iterator<Item = &OptDoc> {
+        self.groups.iter().flat_map(|(_, options)| options)
+    }
+}
+
+/// What documentation needs of an option.
+pub(crate) struct OptDoc {
+    pub(crate) names: &'static [&'static str],
+    /// The value's name and whether it must be there.
+    pub(crate) value: Option<(&'static str, bool)>,
+    pub(crate) kind: ValueKind,
+    pub(crate) default: &'static str,
+    pub(crate) help: &'static str,
+}
+
+impl OptDoc {
+    /// `-i, --iterations N`; `--benchmark_dry_run[=true|false]`.
+    pub(crate) fn synopsis(&self) -> String {
+        let names = self.names.join(", ");
+        match self.value {
+            None => names,
+            Some((value, true)) if self.is_google_style() => format!("{names}={value}"),
+            Some((value, true)) => format!("{names} {value}"),
+            Some((value, false)) => format!("{names}[={value}]"),
+        }
+    }
+
+    fn is_google_style(&self) -> bool {
+        self.names.iter().all(|name| name.starts_with("--") && name.contains('_'))
+    }
+}

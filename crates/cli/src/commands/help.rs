@@ -1,0 +1,49 @@
+//! `roundtrip help`: what `--help` prints, for the program, a group of commands or one.
+
+use super::{ALL, beginning_with, find};
+use crate::args::{self, Entry, Kind, Positionals, ValueKind, usage};
+use crate::terminal::{Exit, Terminal};
+use crate::{VERSION, old_names};
+
+/// What was typed: the words of a command.
+#[derive(Default)]
+pub(crate) struct Typed {
+    words: Vec<String>,
+}
+
+/// The command.
+pub(crate) static COMMAND: Entry<Typed> = Entry {
+    path: &["help"],
+    kind: Kind::Command,
+    summary: "explains a command",
+    description: "Prints what 'roundtrip COMMAND --help' prints; without a command, the list of all.",
+    positionals: Some(Positionals {
+        usage: "[COMMAND]...",
+        help: "The command's words, as in 'help ipc latency', or an old program's name.",
+        count: 0..=8,
+        kind: ValueKind::Text,
+        set: |typed, word| {
+            typed.words.push(word.to_owned());
+            Ok(())
+        },
+    }),
+    groups: &[],
+    examples: &[],
+    run,
+};
+
+fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
+    let words = typed.words;
+    let text = if words.is_empty() {
+        args::program_help(VERSION, ALL, old_names::ALL)
+    } else if let Some(command) = find(&words) {
+        args::command_help(&command.doc())
+    } else {
+        match beginning_with(&words) {
+            group if group.is_empty() => return Err(usage!("unknown command '{}'", words.join(" "))),
+            group => args::group_help(&words.join(" "), &group),
+        }
+    };
+    terminal.out.write_all(text.as_bytes())?;
+    Ok(Exit::OK)
+}

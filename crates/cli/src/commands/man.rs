@@ -1,0 +1,45 @@
+//! `roundtrip man`: a manual page, in the macros that `man` reads.
+
+use super::{ALL, find};
+use crate::args::{self, Entry, Kind, Positionals, ValueKind, usage};
+use crate::terminal::{Exit, Terminal};
+use crate::{VERSION, old_names};
+
+/// What was typed: the words of a command.
+#[derive(Default)]
+pub(crate) struct Typed {
+    words: Vec<String>,
+}
+
+/// The command.
+pub(crate) static COMMAND: Entry<Typed> = Entry {
+    path: &["man"],
+    kind: Kind::Command,
+    summary: "prints a manual page",
+    description: "Prints the manual page of a command or, without one, of the program, as source for man(1).",
+    positionals: Some(Positionals {
+        usage: "[COMMAND]...",
+        help: "The command's words, or an old program's name.",
+        count: 0..=8,
+        kind: ValueKind::Text,
+        set: |typed, word| {
+            typed.words.push(word.to_owned());
+            Ok(())
+        },
+    }),
+    groups: &[],
+    examples: &[("roundtrip man | man -l -", "Reads the program's page.")],
+    run,
+};
+
+fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
+    let words = typed.words;
+    let page = if words.is_empty() {
+        args::program_man(VERSION, ALL, old_names::ALL)
+    } else {
+        let command = find(&words).ok_or_else(|| usage!("no manual page for '{}'", words.join(" ")))?;
+        args::command_man(&command.doc(), VERSION)
+    };
+    terminal.out.write_all(page.as_bytes())?;
+    Ok(Exit::OK)
+}

@@ -1,0 +1,52 @@
+//! The commands, one file each.
+//!
+//! To add one: write `commands/NAME.rs` with a `pub(crate) static COMMAND: Entry<Typed>` (its words, its table of
+//! options and its function), and name it in [`ALL`]. Help, manual page, completion and the checks on every table
+//! follow from that line.
+
+mod completions;
+pub(crate) mod help;
+mod man;
+pub(crate) mod version;
+
+use crate::args::{Command, Doc, Kind};
+
+/// Every command, in the order in which help lists them. A command is registered here and nowhere else.
+pub(crate) static ALL: &[&dyn Command] =
+    &[&help::COMMAND, &man::COMMAND, &completions::COMMAND, &version::COMMAND];
+
+/// The commands whose words begin with `words`, those for this program's own use left out.
+pub(crate) fn beginning_with(words: &[impl AsRef<str>]) -> Vec<&'static dyn Command> {
+    let begins = |doc: &Doc| {
+        doc.path.len() >= words.len() && doc.path.iter().zip(words).all(|(path, word)| *path == word.as_ref())
+    };
+    ALL.iter()
+        .copied()
+        .filter(|command| {
+            let doc = command.doc();
+            doc.kind != Kind::Hidden && begins(&doc)
+        })
+        .collect()
+}
+
+/// The words that can stand behind `words`, each once.
+pub(crate) fn words_behind(words: &[&str]) -> Vec<&'static str> {
+    let mut next: Vec<&str> = beginning_with(words)
+        .iter()
+        .filter_map(|command| command.doc().path.get(words.len()).copied())
+        .collect();
+    next.dedup();
+    next
+}
+
+/// The command with exactly these words or, if they are one word, the old name.
+pub(crate) fn find(words: &[String]) -> Option<&'static dyn Command> {
+    let is = |command: &&dyn Command| {
+        let doc = command.doc();
+        doc.kind != Kind::Hidden && doc.path == words
+    };
+    ALL.iter().chain(crate::old_names::ALL).copied().find(is)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,76 @@
+//! Whole command lines, from arguments to streams and exit code.
+
+use super::*;
+
+/// Standard output of a command line that succeeds.
+fn output(line: &str) -> String {
+    let (result, out) = call(line);
+    assert_eq!(result, Ok(Exit::OK), "{line}");
+    out
+}
+
+/// How a command line ends, and its standard output.
+fn call(line: &str) -> (Result<Exit, Failure>, String) {
+    let mut words = line.split(' ').map(str::to_owned);
+    let executable = words.next().unwrap_or_default();
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let mut terminal =
+        Terminal { out: &mut out, err: &mut err, out_colour: false, err_colour: false, executable };
+    let result = run(words.map(OsString::from).collect(), &mut terminal);
+    (result, String::from_utf8(out).expect("UTF-8"))
+}
+
+#[test]
+fn every_way_to_ask_for_help_gives_it_and_succeeds() {
+    let help = output("roundtrip");
+    assert!(help.contains("Commands:"), "{help}");
+    for line in ["roundtrip --help", "roundtrip -h", "/usr/bin/roundtrip help"] {
+        assert_eq!(output(line), help, "{line}");
+    }
+    assert_eq!(output("roundtrip man --help"), output("roundtrip help man"));
+}
+
+#[test]
+fn the_version_is_the_packages() {
+    assert!(output("roundtrip --version").starts_with(&format!("roundtrip {VERSION} (")));
+}
+
+#[test]
+fn a_line_that_makes_no_sense_is_refused_in_one_line_with_exit_code_2() {
+    for (line, message) in [
+        ("roundtrip hlep", "roundtrip: unknown command 'hlep' (did you mean help?); see 'roundtrip --help'"),
+        ("roundtrip --foo", "roundtrip: unknown flag --foo before the command; see 'roundtrip --help'"),
+        ("roundtrip man --foo", "roundtrip: unknown flag --foo for 'man'; see 'roundtrip man --help'"),
+        ("roundtrip completions", "roundtrip: SHELL is missing; see 'roundtrip completions --help'"),
+        ("roundtrip help no such", "roundtrip: unknown command 'no such'; see 'roundtrip help --help'"),
+        (
+            "roundtrip completions zsh",
+            "roundtrip: SHELL zsh: expected bash; see 'roundtrip completions --help'",
+        ),
+    ] {
+        let failure = Failure { line: message.to_owned(), exit: Exit::USAGE };
+        assert_eq!(call(line), (Err(failure), String::new()), "{line}");
+    }
+}
+
+#[test]
+fn a_write_error_is_a_runtime_error() {
+    struct Full;
+    impl Write for Full {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(std::io::ErrorKind::StorageFull.into())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut terminal = Terminal {
+        out: &mut Full,
+        err: &mut Vec::new(),
+        out_colour: false,
+        err_colour: false,
+        executable: "roundtrip".to_owned(),
+    };
+    let failure = run(vec!["version".into()], &mut terminal).expect_err("nothing can be written");
+    assert_eq!((failure.line.as_str(), failure.exit), ("roundtrip: no storage space", Exit::FAILED));
+}

@@ -1,0 +1,10 @@
+//! The programs that this one replaces, one file each: called under such a name, the binary takes that program's
+//! flags and prints that program's format. A file here translates flags and writes one format; it measures nothing.
+//!
+//! To add one: write `old_names/NAME.rs` with a `pub(crate) static COMMAND: Entry<Typed>` of `Kind::OldName`, and
+//! name it in [`ALL`].
+
+use crate::args::Command;
+
+/// Every old name. One is registered here and nowhere else.
+pub(crate) static ALL: &[&dyn Command] = &[];

@@ -1,0 +1,109 @@
+//! Where a command writes: two streams that are passed in, so that every output can be tested, and whether colour
+//! is wanted on them. Knows nothing of what is written.
+
+use std::io::{self, IsTerminal as _, Write};
+
+use anstyle::Style;
+
+/// A command's output streams and the name that it was called by.
+pub(crate) struct Terminal<'a> {
+    /// Standard output: the result and nothing else.
+    pub(crate) out: &'a mut dyn Write,
+    /// Standard error: progress, warnings, diagnostics.
+    pub(crate) err: &'a mut dyn Write,
+    /// Whether standard output shows colour.
+    #[allow(dead_code, reason = "the commands that print measurements use it")]
+    pub(crate) out_colour: bool,
+    /// Whether standard error shows colour.
+    #[allow(dead_code, reason = "the commands that print measurements use it")]
+    pub(crate) err_colour: bool,
+    /// `argv[0]`, as it was typed.
+    pub(crate) executable: String,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Exit(pub(crate) u8);
+
+impl Exit {
+    /// It did what it was asked.
+    pub(crate) const OK: Self = Self(0);
+    /// It could not, or what it measured was asked to count as a failure.
+    pub(crate) const FAILED: Self = Self(1);
+    /// The command line made no sense.
+    pub(crate) const USAGE: Self = Self(2);
+}
+
+/// Whether colour is wanted on a stream: it is a terminal that can, and `NO_COLOR` (<https://no-color.org>) is
+/// not set to anything.
+pub(crate) fn wants_colour(is_terminal: bool, variable: impl Fn(&str) -> Option<String>) -> bool {
+    let set = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
+    is_terminal && !set("NO_COLOR") && variable("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
+}
+
+/// Whether the real standard output and standard error want colour.
+pub(crate) fn colours() -> (bool, bool) {
+    let variable = |name: &str| std::env::var(name).ok();
+    (wants_colour(io::stdout().is_terminal(), variable), wants_colour(io::stderr().is_terminal(), variable))
+}
+
+/// `text` in `style`, or bare where colour is not wanted.
+pub(crate) fn styled(text: &str, style: Style, colour: bool) -> String {
+    if colour { format!("{style}{text}{style:#}") } else { text.to_owned() }
+}
+
+/// Standard output that remembers whether its reader went away, which is no error of ours (`| head`).
+pub(crate) struct Stdout {
+    stream: io::Stdout,
+    /// Whether a write found nobody to read it.
+    pub(crate) reader_gone: bool,
+}
+
+impl Stdout {
+    /// The process's standard output, buffered by lines.
+    pub(crate) fn new() -> Self {
+        Self { stream: io::stdout(), reader_gone: false }
+    }
+
+    fn noting<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
+        if result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
+            self.reader_gone = true;
+        }
+        result
+    }
+}
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let result = self.stream.write(bytes);
+        self.noting(result)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let result = self.stream.flush();
+        self.noting(result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colour_needs_a_terminal_that_can_and_nobody_who_objects() {
+        let with = |no_color: Option<&str>, term: Option<&str>| {
+            let (no_color, term) = (no_color.map(str::to_owned), term.map(str::to_owned));
+            wants_colour(true, move |name| if name == "NO_COLOR" { no_color.clone() } else { term.clone() })
+        };
+        assert!(with(None, Some("xterm")) && with(Some(""), Some("xterm")));
+        assert!(!with(Some("1"), Some("xterm")) && !with(None, Some("dumb")) && !with(None, None));
+        assert!(!wants_colour(false, |_| Some("xterm".into())));
+    }
+
+    #[test]
+    fn a_style_is_only_written_where_it_is_wanted() {
+        let bold = Style::new().bold();
+        assert_eq!(styled("x", bold, false), "x");
+        assert_eq!(styled("x", bold, true), "\u{1b}[1mx\u{1b}[0m");
+    }
+}
