@@ -5,8 +5,13 @@
 pub mod cgroup;
 pub mod clock;
 pub mod error;
+pub mod floor;
+mod job;
+mod progress;
 pub mod root;
 pub mod sched;
 pub mod worker;
 
 pub use error::{Error, Result};
+pub use job::Job;
+pub use progress::Progress;

@@ -69,9 +69,26 @@ impl Work for TestJob {
     }
 }
 
+/// The crate's own jobs are tested with this program, too.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum AnyJob {
+    Bench(bench::Job),
+    Test(TestJob),
+}
+
+impl Work for AnyJob {
+    fn run(self, link: &mut Link) -> Result<()> {
+        match self {
+            AnyJob::Bench(job) => job.run(link),
+            AnyJob::Test(job) => job.run(link),
+        }
+    }
+}
+
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
-        Some(worker::COMMAND) => worker::main::<TestJob>(),
+        Some(worker::COMMAND) => worker::main::<AnyJob>(),
         Some("parent") => match parent() {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => ExitCode::from(error.exit_status()),

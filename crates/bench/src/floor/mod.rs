@@ -1,0 +1,292 @@
+//! The floor: what round trips between two processes cost on this machine, by each means that the kernel offers, in
+//! one interleaved run. Must not know who asked, nor how the result is shown.
+
+mod area;
+mod eventfd;
+mod futex;
+mod mqueue;
+mod mqueue_sys;
+mod pipe;
+mod plan;
+mod schedule;
+mod shared;
+mod side;
+mod socket;
+mod spin;
+mod transport;
+
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use latency::{Comparison, Histogram};
+
+pub use plan::{
+    BASELINE, CpuPlacement, FloorCell, FloorPlan, FloorResult, MAX_SIZE, NotPossible, TransportName,
+    transports,
+};
+pub use side::FloorJob;
+
+use crate::error::{Error, Result};
+use crate::job::Job;
+use crate::progress::Progress;
+use crate::worker::{Spawner, WorkerGroup, WorkerId};
+use crate::{clock, sched};
+use schedule::Shuffle;
+use side::{Block, MAX_CALLS, Opened};
+use transport::{Prepared, Side, TRANSPORTS, Transport};
+
+/// How long a worker may take to open its side, and a block to run beyond its share of the budget: no measurement,
+/// only the end of all patience.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Untimed calls before each block: both sides have moved to their CPUs and touched their memory.
+const WARM_UP: u64 = 10;
+
+/// Calls of the first block of a cell, which finds out how many fit into the others.
+const TRIAL_CALLS: u64 = 20;
+
+/// The fewest calls that have a median worth the name.
+const MIN_CALLS: u64 = 9;
+
+/// A transport's two workers.
+struct Pair {
+    transport: &'static Transport,
+    client: WorkerId,
+    server: WorkerId,
+    max_len: usize,
+}
+
+/// A cell while it is measured.
+struct Running {
+    pair: usize,
+    calls: u64,
+    cell: FloorCell,
+}
+
+/// Measures the floor.
+///
+/// # Errors
+/// [`Error::Plan`] for a plan that cannot be carried out anywhere, and everything that ends a [`WorkerGroup`]. What this
+/// machine cannot do is no error but part of the result.
+pub fn run(plan: &FloorPlan, spawner: &Spawner, progress: &mut dyn FnMut(Progress)) -> Result<FloorResult> {
+    plan.check()?;
+    let usable = sched::allowed_cpus(0)?;
+    let clock_read_cost_ns = clock::read_cost_ns();
+    let mut group = WorkerGroup::new(spawner.clone())?;
+    let mut not_possible = Vec::new();
+    let pairs = open(plan, &mut group, &mut not_possible)?;
+    let mut cells = cells(plan, &pairs, &usable, &mut not_possible);
+
+    // The trial counts as a round, for it lasts about as long.
+    let blocks = cells.len() as u64 * (u64::from(plan.rounds) + 1);
+    let block_ns = plan.budget_ns / blocks.max(1);
+    let mut done = 0;
+    let mut shuffle = Shuffle::new();
+    for round in 0..=plan.rounds {
+        for index in shuffle.order(cells.len()) {
+            progress(Progress { what: "floor", done, total: blocks });
+            let running = &mut cells[index];
+            let mut latencies_ns = run_block(&mut group, &pairs[running.pair], running)?;
+            done += 1;
+            latencies_ns.sort_unstable();
+            let median_ns = latencies_ns[latencies_ns.len() / 2];
+            if round == 0 {
+                running.calls = (block_ns / median_ns.max(1)).clamp(MIN_CALLS, MAX_CALLS);
+                continue;
+            }
+            running.cell.round_medians_ns.push(median_ns);
+            latencies_ns.iter().for_each(|&ns| running.cell.latency.record(ns));
+        }
+    }
+    progress(Progress { what: "floor", done, total: blocks });
+    group.finish(PATIENCE)?;
+
+    let mut cells: Vec<_> = cells.into_iter().map(|running| running.cell).collect();
+    compare(&mut cells);
+    Ok(FloorResult { plan: plan.clone(), clock_read_cost_ns, cells, not_possible })
+}
+
+/// Starts two workers for each transport, for all its sizes and placements: transports cannot disturb each other within
+/// a process, and idle workers only sleep.
+fn open(plan: &FloorPlan, group: &mut WorkerGroup, not_possible: &mut Vec<NotPossible>) -> Result<Vec<Pair>> {
+    let longest = plan.sizes_bytes.iter().copied().max().unwrap_or(1);
+    let chosen = TRANSPORTS.iter().filter(|transport| {
+        transport.name == BASELINE || plan.transports.iter().any(|name| name == transport.name)
+    });
+    let mut pairs = Vec::new();
+    for transport in chosen {
+        let mut impossible = |size_bytes: Option<usize>, reason: String| {
+            not_possible.push(NotPossible {
+                transport: Some(transport.name.into()),
+                size_bytes,
+                placement: None,
+                reason,
+            });
+        };
+        let prepared = match (transport.prepare)(longest) {
+            Ok(prepared) => prepared,
+            Err(reason) => {
+                impossible(None, reason);
+                continue;
+            }
+        };
+        let mut max_len = longest;
+        if let Some((limit, reason)) = &prepared.limit {
+            max_len = longest.min(*limit);
+            for &size in plan.sizes_bytes.iter().filter(|&&size| size > max_len) {
+                impossible(Some(size), format!("at most {limit} bytes: {reason}"));
+            }
+        }
+        let server = match open_side(group, transport, Side::Server, &prepared, max_len)? {
+            Ok(server) => server,
+            Err(reason) => {
+                impossible(None, reason);
+                continue;
+            }
+        };
+        match open_side(group, transport, Side::Client, &prepared, max_len)? {
+            Ok(client) => pairs.push(Pair { transport, client, server, max_len }),
+            Err(reason) => impossible(None, reason),
+        }
+    }
+    Ok(pairs)
+}
+
+fn open_side(
+    group: &mut WorkerGroup,
+    transport: &Transport,
+    side: Side,
+    prepared: &Prepared,
+    max_len: usize,
+) -> Result<Result<WorkerId, String>> {
+    let role = match side {
+        Side::Client => format!("{} client", transport.name),
+        Side::Server => format!("{} server", transport.name),
+    };
+    let worker =
+        group.spawn(role, &Job::Floor(FloorJob { transport: transport.name.into(), side, max_len }))?;
+    let descriptors: Vec<_> = prepared.descriptors.iter().map(AsFd::as_fd).collect();
+    group.send_with_descriptors(worker, &(), &descriptors)?;
+    let opened: Opened = group.message(worker, PATIENCE)?;
+    Ok(opened.map(|()| worker))
+}
+
+/// Every cell that this machine can measure, and the reasons for the others.
+fn cells(
+    plan: &FloorPlan,
+    pairs: &[Pair],
+    usable: &[u32],
+    not_possible: &mut Vec<NotPossible>,
+) -> Vec<Running> {
+    let mut cells = Vec::new();
+    for &placement in &plan.placements {
+        let Some((client_cpus, server_cpus)) = place(placement, usable) else {
+            let reason = format!("two CPUs are needed, this process may use one (CPU {usable:?})");
+            not_possible.push(NotPossible {
+                transport: None,
+                size_bytes: None,
+                placement: Some(placement),
+                reason,
+            });
+            continue;
+        };
+        let on_one_cpu = client_cpus.len() == 1 && client_cpus == server_cpus;
+        for (index, pair) in pairs.iter().enumerate() {
+            let transport = pair.transport;
+            if let Some(reason) = transport.not_on_one_cpu.filter(|_| on_one_cpu) {
+                not_possible.push(NotPossible {
+                    transport: Some(transport.name.into()),
+                    size_bytes: None,
+                    placement: Some(placement),
+                    reason: reason.into(),
+                });
+                continue;
+            }
+            for &size_bytes in plan.sizes_bytes.iter().filter(|&&size| size <= pair.max_len) {
+                let cell = FloorCell {
+                    transport: transport.name.into(),
+                    size_bytes,
+                    placement,
+                    client_cpus: client_cpus.clone(),
+                    server_cpus: server_cpus.clone(),
+                    round_medians_ns: Vec::new(),
+                    latency: Histogram::new(),
+                    against_futex: None,
+                };
+                cells.push(Running { pair: index, calls: TRIAL_CALLS, cell });
+            }
+        }
+    }
+    cells
+}
+
+/// The CPUs of the client and of the server; `None` if there are not enough.
+fn place(placement: CpuPlacement, usable: &[u32]) -> Option<(Vec<u32>, Vec<u32>)> {
+    match (placement, usable) {
+        (CpuPlacement::Same, [first, ..]) => Some((vec![*first], vec![*first])),
+        (CpuPlacement::Split, [first, second, ..]) => Some((vec![*first], vec![*second])),
+        (CpuPlacement::Free, _) => Some((usable.to_vec(), usable.to_vec())),
+        _ => None,
+    }
+}
+
+fn run_block(group: &mut WorkerGroup, pair: &Pair, running: &Running) -> Result<Vec<u64>> {
+    let FloorCell { size_bytes, client_cpus, server_cpus, .. } = &running.cell;
+    let block = Block { len: *size_bytes, warm_up: WARM_UP, calls: running.calls, cpus: server_cpus.clone() };
+    group.send(pair.server, &block)?;
+    group.send(pair.client, &Block { cpus: client_cpus.clone(), ..block })?;
+    let latencies_ns: Vec<u64> = group.message(pair.client, PATIENCE)?;
+    if latencies_ns.is_empty() {
+        let from = group.role(pair.client).to_owned();
+        return Err(Error::GarbledFrame { from, reason: "no calls were timed".into() });
+    }
+    Ok(latencies_ns)
+}
+
+/// Sets each cell against the futex of its size and placement.
+fn compare(cells: &mut [FloorCell]) {
+    let rounds = |cell: &FloorCell| cell.round_medians_ns.iter().map(|&ns| ns as f64).collect::<Vec<_>>();
+    let baselines: Vec<_> = cells
+        .iter()
+        .filter(|cell| cell.transport == BASELINE)
+        .map(|cell| (cell.size_bytes, cell.placement, rounds(cell)))
+        .collect();
+    for cell in cells {
+        cell.against_futex = baselines
+            .iter()
+            .find(|(size, placement, _)| (*size, *placement) == (cell.size_bytes, cell.placement))
+            .and_then(|(_, _, baseline)| Comparison::of_rounds(&rounds(cell), baseline).ok());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_cpu_has_no_split() {
+        assert_eq!(place(CpuPlacement::Split, &[3]), None);
+        assert_eq!(place(CpuPlacement::Same, &[3]), Some((vec![3], vec![3])));
+        assert_eq!(place(CpuPlacement::Free, &[3]), Some((vec![3], vec![3])));
+        assert_eq!(place(CpuPlacement::Split, &[3, 5, 7]), Some((vec![3], vec![5])));
+    }
+
+    #[test]
+    fn a_ratio_is_formed_within_a_size_and_placement() {
+        let cell = |transport: &str, size_bytes, medians: &[u64]| FloorCell {
+            transport: transport.into(),
+            size_bytes,
+            placement: CpuPlacement::Same,
+            client_cpus: vec![0],
+            server_cpus: vec![0],
+            round_medians_ns: medians.into(),
+            latency: Histogram::new(),
+            against_futex: None,
+        };
+        let mut cells =
+            [cell("futex", 4, &[100, 200]), cell("pipe", 4, &[150, 300]), cell("pipe", 8, &[150, 300])];
+        compare(&mut cells);
+        let ratios = cells.map(|cell| cell.against_futex.map(|comparison| comparison.median));
+        assert_eq!(ratios, [Some(1.0), Some(1.5), None]);
+    }
+}

@@ -1,0 +1,87 @@
+//! One side of a transport in its worker process: opens it, then runs the blocks that the parent asks for. Must not
+//! know what a block is compared with.
+
+use serde::{Deserialize, Serialize};
+
+use super::transport::{Opening, Side, TRANSPORTS};
+use crate::clock::now_ns;
+use crate::error::{Error, Result};
+use crate::sched;
+use crate::worker::Link;
+
+/// The most calls in one block: how many times there is memory for.
+pub(super) const MAX_CALLS: u64 = 50_000;
+
+/// The worker's job.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct FloorJob {
+    pub(super) transport: String,
+    pub(super) side: Side,
+    pub(super) max_len: usize,
+}
+
+/// What the worker says after it tried to open its side: the reason if it could not.
+pub(super) type Opened = Result<(), String>;
+
+/// A series of calls at one place and of one size, to both sides alike.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Block {
+    pub(super) len: usize,
+    /// Untimed.
+    pub(super) warm_up: u64,
+    /// Timed, up to [`MAX_CALLS`].
+    pub(super) calls: u64,
+    /// Where this side runs.
+    pub(super) cpus: Vec<u32>,
+}
+
+impl FloorJob {
+    pub(crate) fn run(self, link: &mut Link) -> Result<()> {
+        let Some(((), descriptors)) = link.receive_with_descriptors()? else { return Ok(()) };
+        let transport = TRANSPORTS
+            .iter()
+            .find(|transport| transport.name == self.transport)
+            .ok_or_else(|| Error::Plan(format!("unknown transport '{}'", self.transport)))?;
+        let opening = Opening { side: self.side, descriptors, max_len: self.max_len };
+        let mut end = match (transport.open)(opening) {
+            Ok(end) => end,
+            Err(error) => {
+                link.send(&Opened::Err(error.to_string()))?;
+                return Ok(());
+            }
+        };
+        link.send(&Opened::Ok(()))?;
+
+        let mut request = vec![0; self.max_len];
+        // Written once, so that its pages are there when calls are timed.
+        let mut latencies_ns = vec![u64::MAX; if self.side == Side::Client { MAX_CALLS as usize } else { 0 }];
+        let mut seed = 0_u8;
+        while let Some(block) = link.receive::<Block>()? {
+            sched::set_allowed_cpus(0, &block.cpus)?;
+            if self.side == Side::Server {
+                end.serve(block.len, block.warm_up + block.calls)?;
+                continue;
+            }
+            seed = seed.wrapping_add(1);
+            let request = &mut request[..block.len];
+            request.iter_mut().zip(0_usize..).for_each(|(byte, i)| *byte = (i % 251) as u8 ^ seed);
+            for _ in 0..block.warm_up {
+                end.call(request)?;
+            }
+            latencies_ns.clear();
+            for _ in 0..block.calls {
+                let start_ns = now_ns();
+                end.call(request)?;
+                latencies_ns.push(now_ns() - start_ns);
+            }
+            let mut echo = vec![0; block.len];
+            end.reply(&mut echo);
+            if echo != request {
+                let reason = format!("the echo of {} bytes is not what was sent", block.len);
+                return Err(Error::GarbledFrame { from: self.transport, reason });
+            }
+            link.send(&latencies_ns)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,58 @@
+//! Shared memory and two words that both sides watch without ever blocking: what the memory alone costs. Burns two
+//! CPUs, so it takes part on request only.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::area::Area;
+use super::transport::{End, Opening, Transport};
+use crate::error::{Error, Result};
+
+pub(super) const SPIN: Transport = Transport {
+    name: "spin",
+    by_default: false,
+    not_on_one_cpu: Some(
+        "two sides that spin need two CPUs: on one, each call would wait for a time slice to end",
+    ),
+    prepare: super::futex::FUTEX.prepare,
+    open: |Opening { descriptors, max_len, .. }| {
+        let area = Area::map(&descriptors[0], max_len)
+            .map_err(|source| Error::system("map the shared memory", source))?;
+        Ok(Box::new(Spin { area, turn: 0 }))
+    },
+};
+
+struct Spin {
+    area: Area,
+    /// Calls so far.
+    turn: u32,
+}
+
+impl End for Spin {
+    fn call(&mut self, request: &[u8]) -> Result<()> {
+        self.area.put_request(request);
+        self.turn = self.turn.wrapping_add(1);
+        self.area.request_word().store(self.turn, Ordering::Release);
+        spin_until(self.area.reply_word(), self.turn);
+        Ok(())
+    }
+
+    fn reply(&mut self, into: &mut [u8]) {
+        self.area.get_reply(into);
+    }
+
+    fn serve(&mut self, len: usize, calls: u64) -> Result<()> {
+        for _ in 0..calls {
+            self.turn = self.turn.wrapping_add(1);
+            spin_until(self.area.request_word(), self.turn);
+            self.area.echo(len);
+            self.area.reply_word().store(self.turn, Ordering::Release);
+        }
+        Ok(())
+    }
+}
+
+fn spin_until(word: &AtomicU32, value: u32) {
+    while word.load(Ordering::Acquire) != value {
+        std::hint::spin_loop();
+    }
+}

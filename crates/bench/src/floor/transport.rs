@@ -1,0 +1,72 @@
+//! What a transport is, and the list of all: an echo between two processes, of any size. A new transport is one file
+//! that implements [`End`] and one line in [`TRANSPORTS`]. Must not know when, where or how often it is called.
+
+use std::os::fd::OwnedFd;
+
+use super::{eventfd, futex, mqueue, pipe, socket, spin};
+use crate::error::Result;
+
+/// Every transport, the baseline first.
+pub(super) const TRANSPORTS: &[&Transport] = &[
+    &futex::FUTEX,
+    &eventfd::EVENTFD,
+    &pipe::PIPE,
+    &socket::STREAM,
+    &socket::SEQPACKET,
+    &mqueue::MQUEUE,
+    &spin::SPIN,
+];
+
+/// A way to make a round trip between two processes.
+pub(super) struct Transport {
+    /// How it is chosen and reported.
+    pub(super) name: &'static str,
+    /// Whether it takes part without being asked for.
+    pub(super) by_default: bool,
+    /// Why it makes no sense with both sides on one CPU, if it does not.
+    pub(super) not_on_one_cpu: Option<&'static str>,
+    /// Makes, in the parent, what the two sides share; the error says why this machine cannot.
+    pub(super) prepare: fn(max_len: usize) -> Result<Prepared, String>,
+    /// Opens one side in its own process. The server's is open before the client's is opened.
+    pub(super) open: fn(Opening) -> Result<Box<dyn End>>,
+}
+
+/// What the two sides get from the parent.
+#[derive(Debug, Default)]
+pub(super) struct Prepared {
+    /// Descriptors, sent to both sides. At most 16.
+    pub(super) descriptors: Vec<OwnedFd>,
+    /// A limit below the length that was asked for, in bytes, and its reason.
+    pub(super) limit: Option<(usize, String)>,
+}
+
+/// What a side is opened with.
+#[derive(Debug)]
+pub(super) struct Opening {
+    /// Which side.
+    pub(super) side: Side,
+    /// The descriptors of [`Prepared`], in their order.
+    pub(super) descriptors: Vec<OwnedFd>,
+    /// The longest request, in bytes.
+    pub(super) max_len: usize,
+}
+
+/// The two sides of a round trip.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Side {
+    Client,
+    Server,
+}
+
+/// One side of a transport, open. A client's `serve` and a server's `call` are never called.
+pub(super) trait End {
+    /// Client: sends a request and returns when its echo has arrived. This is what is timed.
+    fn call(&mut self, request: &[u8]) -> Result<()>;
+
+    /// Client: copies out the echo of the last call, to be checked outside of the timed section.
+    fn reply(&mut self, into: &mut [u8]);
+
+    /// Server: answers exactly `calls` requests of `len` bytes each.
+    fn serve(&mut self, len: usize, calls: u64) -> Result<()>;
+}

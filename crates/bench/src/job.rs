@@ -1,0 +1,23 @@
+//! Everything that a worker process can be asked to do: one line for each kind. Must not know how a job is done.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+use crate::floor::FloorJob;
+use crate::worker::{Link, Work};
+
+/// A worker's job, as it is sent to it.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "job", rename_all = "snake_case")]
+pub enum Job {
+    /// One side of a transport of the floor.
+    Floor(FloorJob),
+}
+
+impl Work for Job {
+    fn run(self, link: &mut Link) -> Result<()> {
+        match self {
+            Job::Floor(job) => job.run(link),
+        }
+    }
+}
