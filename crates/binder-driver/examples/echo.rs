@@ -1,0 +1,75 @@
+//! The smallest server and client over the raw protocol: echoes four bytes, and prints the median round trip.
+//!
+//! `cargo run --release -p binder-driver --example echo [CALLS]`
+
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Instant;
+
+use binder_driver::emulated::{Context, Emulated};
+use binder_driver::uapi::TransactionData;
+use binder_driver::{Command, Commands, Driver, Profile, Return, Returns};
+
+fn data(bytes: &[u8]) -> TransactionData {
+    TransactionData {
+        code: 1,
+        data_size: bytes.len() as u64,
+        buffer: bytes.as_ptr() as u64,
+        ..Default::default()
+    }
+}
+
+fn serve(driver: &dyn Driver) -> Result<(), binder_driver::Error> {
+    driver.become_context_manager(0x100)?;
+    let (mut commands, mut returns) = (Commands::default(), Returns::default());
+    commands.push(Command::EnterLooper);
+    let mut reply = Vec::new();
+    loop {
+        driver.write_read(&mut commands, &[&reply], Some(&mut returns))?;
+        for item in &mut returns {
+            let Return::Transaction(call) = item else { continue };
+            reply.clear();
+            reply.extend_from_slice(driver.received(call.buffer, call.data_size).unwrap_or_default());
+            commands.push(Command::FreeBuffer(call.buffer));
+            commands.push(Command::Reply(data(&reply)));
+        }
+    }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let calls: usize = std::env::args().nth(1).map_or(Ok(100_000), |count| count.parse())?;
+    let context = Context::create(Profile::Ack)?;
+    let server = Arc::new(Emulated::join(context.address(), 1 << 20)?);
+    let client = Emulated::join(context.address(), 1 << 20)?;
+    // Ends with an error when the context is dropped.
+    std::thread::spawn(move || serve(&*server));
+    while client.write_read(&mut Commands::default(), &[], None).is_err() {}
+    std::thread::sleep(std::time::Duration::from_millis(50));
+
+    let (mut commands, mut returns) = (Commands::default(), Returns::default());
+    let request = *b"ping";
+    let mut times = Vec::with_capacity(calls);
+    for _ in 0..calls {
+        let start = Instant::now();
+        commands.push(Command::Transaction(data(&request)));
+        let mut replied = false;
+        while !replied {
+            client.write_read(&mut commands, &[&request], Some(&mut returns))?;
+            for item in &mut returns {
+                match item {
+                    Return::Reply(reply) => {
+                        assert_eq!(client.received(reply.buffer, reply.data_size), Some(&request[..]));
+                        commands.push(Command::FreeBuffer(reply.buffer));
+                        replied = true;
+                    }
+                    Return::DeadReply | Return::FailedReply => return Err(format!("{item:?}").into()),
+                    _ => {}
+                }
+            }
+        }
+        times.push(start.elapsed());
+    }
+    times.sort_unstable();
+    writeln!(std::io::stdout(), "median {:?} p99 {:?}", times[calls / 2], times[calls * 99 / 100])?;
+    Ok(())
+}

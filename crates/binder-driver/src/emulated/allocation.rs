@@ -1,0 +1,190 @@
+//! Buffers: who uses which stretch of a process's receive area.
+//!
+//! As in the kernel's `binder_alloc.c`: buffers tile the used part of the area in the order of their addresses, a
+//! free one is split on use and merged with its free neighbours on return, the smallest that fits is taken, and oneway
+//! transactions may use half of the area in all.
+
+use rustix::io::Errno;
+
+use super::lock::Guard;
+use super::records::{AREA_BYTES, Buffer, Id, Process, STARTS, STARTS_AT, buffer, process};
+use crate::uapi::align8;
+
+/// The sizes of what a transaction brings along.
+#[derive(Clone, Copy)]
+pub(super) struct Sizes {
+    /// Bytes of data.
+    pub(super) data: u64,
+    /// Bytes of offsets.
+    pub(super) offsets: u64,
+    /// Bytes of scatter-gather buffers.
+    pub(super) extra: u64,
+}
+
+impl Sizes {
+    /// All together, each part aligned to 8; at least 8. `None` when it does not fit a number.
+    fn total(self) -> Option<u64> {
+        let total =
+            align8(self.data)?.checked_add(align8(self.offsets)?)?.checked_add(align8(self.extra)?)?;
+        Some(total.max(8))
+    }
+}
+
+impl Guard<'_> {
+    /// Makes the whole area of a new process one free buffer.
+    pub(super) fn open_area(&mut self, owner: Id<Process>, bytes: u64) -> Result<(), Errno> {
+        debug_assert!(bytes.is_multiple_of(8) && bytes <= AREA_BYTES as u64);
+        let whole = self.alloc::<Buffer>()?;
+        self.set(whole, buffer::PROCESS, Some(owner));
+        self.set(whole, buffer::SIZE, bytes);
+        self.link_front(process::BUFFERS.of(owner), whole, buffer::NEXT, buffer::PREV);
+        self.add_free(owner, whole);
+        self.set(owner, process::AREA, bytes);
+        self.set(owner, process::ASYNC_FREE, bytes / 2);
+        Ok(())
+    }
+
+    /// A buffer in `owner`'s area.
+    ///
+    /// # Errors
+    /// ENOSPC when the area (or the share of oneway transactions) is full, EINVAL when the sizes do not fit a number.
+    pub(super) fn alloc_buffer(
+        &mut self,
+        owner: Id<Process>,
+        sizes: Sizes,
+        is_async: bool,
+    ) -> Result<Id<Buffer>, Errno> {
+        let total = sizes.total().ok_or(Errno::INVAL)?;
+        let async_free = self.get(owner, process::ASYNC_FREE);
+        if is_async && async_free < total {
+            return Err(Errno::NOSPC);
+        }
+        let taken = self.best_fit(owner, total).ok_or(Errno::NOSPC)?;
+        let size = self.get(taken, buffer::SIZE);
+        self.remove_free(owner, taken);
+        if size > total {
+            self.split(owner, taken, total)?;
+        }
+        let offset = self.get(taken, buffer::OFFSET);
+        self.set_word(start_word(owner, offset), taken.index() as u64);
+        if is_async {
+            self.set(owner, process::ASYNC_FREE, async_free - total);
+        }
+        self.set(taken, buffer::DATA_SIZE, sizes.data);
+        self.set(taken, buffer::OFFSETS_SIZE, sizes.offsets);
+        self.set(taken, buffer::IS_ASYNC, is_async);
+        self.set(taken, buffer::TRANSACTION, None);
+        self.set(taken, buffer::TARGET, None);
+        self.set(taken, buffer::USER_MAY_FREE, false);
+        self.set(taken, buffer::CLEAR, false);
+        self.set(taken, buffer::OBJECTS, 0);
+        Ok(taken)
+    }
+
+    /// The buffer in use that begins at `offset` of `owner`'s area.
+    pub(super) fn find_buffer(&self, owner: Id<Process>, offset: u64) -> Option<Id<Buffer>> {
+        if !offset.is_multiple_of(8) || offset >= AREA_BYTES as u64 {
+            return None;
+        }
+        let found = Id::new(self.word(start_word(owner, offset)))?;
+        (self.get(found, buffer::PROCESS) == Some(owner) && !self.get(found, buffer::IS_FREE))
+            .then_some(found)
+    }
+
+    /// Gives a buffer back to its area and merges it with free neighbours.
+    pub(super) fn free_buffer(&mut self, owner: Id<Process>, returned: Id<Buffer>) {
+        let (offset, size) = (self.get(returned, buffer::OFFSET), self.get(returned, buffer::SIZE));
+        if self.get(returned, buffer::CLEAR) {
+            self.region().clear_area(owner.index(), offset, size);
+        }
+        if self.get(returned, buffer::IS_ASYNC) {
+            let free = self.get(owner, process::ASYNC_FREE);
+            self.set(owner, process::ASYNC_FREE, free + size);
+        }
+        self.set_word(start_word(owner, offset), 0);
+        let mut whole = returned;
+        if let Some(next) = self.get(returned, buffer::NEXT).filter(|&next| self.get(next, buffer::IS_FREE)) {
+            self.remove_free(owner, next);
+            self.absorb(owner, whole, next);
+        }
+        if let Some(prev) = self.get(returned, buffer::PREV).filter(|&prev| self.get(prev, buffer::IS_FREE)) {
+            self.remove_free(owner, prev);
+            self.absorb(owner, prev, whole);
+            whole = prev;
+        }
+        self.add_free(owner, whole);
+    }
+
+    /// Bytes of an area that no buffer uses.
+    pub(super) fn free_bytes(&self, owner: Id<Process>) -> u64 {
+        let mut bytes = 0;
+        let mut next = self.get(owner, process::FREE);
+        for _ in 0..STARTS {
+            let Some(free) = next else { break };
+            bytes += self.get(free, buffer::SIZE);
+            next = self.get(free, buffer::FREE_NEXT);
+        }
+        bytes
+    }
+
+    /// Where the offsets of a buffer lie, from the start of the area.
+    pub(super) fn offsets_at(&self, of: Id<Buffer>) -> u64 {
+        self.get(of, buffer::OFFSET) + align8(self.get(of, buffer::DATA_SIZE)).unwrap_or(0)
+    }
+
+    fn best_fit(&self, owner: Id<Process>, total: u64) -> Option<Id<Buffer>> {
+        let mut best: Option<(u64, Id<Buffer>)> = None;
+        let mut next = self.get(owner, process::FREE);
+        // A list that a participant bent into a ring must not hold us for ever.
+        for _ in 0..STARTS {
+            let Some(candidate) = next else { break };
+            let size = self.get(candidate, buffer::SIZE);
+            if size >= total && best.is_none_or(|(least, _)| size < least) {
+                best = Some((size, candidate));
+            }
+            next = self.get(candidate, buffer::FREE_NEXT);
+        }
+        best.map(|(_, id)| id)
+    }
+
+    /// Cuts `taken` down to `keep` bytes; the rest becomes a free buffer.
+    fn split(&mut self, owner: Id<Process>, taken: Id<Buffer>, keep: u64) -> Result<(), Errno> {
+        let rest = self.alloc::<Buffer>()?;
+        let (offset, size) = (self.get(taken, buffer::OFFSET), self.get(taken, buffer::SIZE));
+        let next = self.get(taken, buffer::NEXT);
+        self.set(rest, buffer::PROCESS, Some(owner));
+        self.set(rest, buffer::OFFSET, offset + keep);
+        self.set(rest, buffer::SIZE, size - keep);
+        self.set(rest, buffer::NEXT, next);
+        self.set(rest, buffer::PREV, Some(taken));
+        if let Some(next) = next {
+            self.set(next, buffer::PREV, Some(rest));
+        }
+        self.set(taken, buffer::NEXT, Some(rest));
+        self.set(taken, buffer::SIZE, keep);
+        self.add_free(owner, rest);
+        Ok(())
+    }
+
+    /// Merges `second`, which follows `first`, into it.
+    fn absorb(&mut self, owner: Id<Process>, first: Id<Buffer>, second: Id<Buffer>) {
+        let size = self.get(first, buffer::SIZE) + self.get(second, buffer::SIZE);
+        self.set(first, buffer::SIZE, size);
+        self.unlink(process::BUFFERS.of(owner), second, buffer::NEXT, buffer::PREV);
+        self.free(second);
+    }
+
+    fn add_free(&mut self, owner: Id<Process>, id: Id<Buffer>) {
+        self.set(id, buffer::IS_FREE, true);
+        self.link_front(process::FREE.of(owner), id, buffer::FREE_NEXT, buffer::FREE_PREV);
+    }
+
+    fn remove_free(&mut self, owner: Id<Process>, id: Id<Buffer>) {
+        self.set(id, buffer::IS_FREE, false);
+        self.unlink(process::FREE.of(owner), id, buffer::FREE_NEXT, buffer::FREE_PREV);
+    }
+}
+
+fn start_word(owner: Id<Process>, offset: u64) -> usize {
+    STARTS_AT + owner.index() * STARTS + (offset / 8) as usize
+}

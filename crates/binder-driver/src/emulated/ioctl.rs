@@ -1,0 +1,409 @@
+//! One `BINDER_WRITE_READ` of one thread: its commands, then its returns.
+//!
+//! The order of what is read, and when a read waits, follow the kernel's `binder_thread_write` and
+//! `binder_thread_read` (`binder.c`).
+
+use rustix::io::Errno;
+
+use super::lock::Guard;
+use super::node::Strength;
+use super::queue::Kind;
+use super::records::{
+    CONTEXT_MANAGER, Id, Node, Process, Thread, Transaction, Work, buffer, node, process, reference, thread,
+    transaction, work,
+};
+use super::thread::{LOOPER_ENTERED, LOOPER_EXITED, LOOPER_INVALID, LOOPER_REGISTERED};
+use super::wakeup;
+use crate::uapi::*;
+use crate::{Command, Commands, Profile};
+
+/// A thread in the driver.
+pub(super) struct Ioctl<'a> {
+    pub(super) guard: Guard<'a>,
+    pub(super) process: Id<Process>,
+    pub(super) thread: Id<Thread>,
+    pub(super) profile: Profile,
+    /// The caller's memory that commands may name.
+    pub(super) memory: &'a [&'a [u8]],
+}
+
+impl Ioctl<'_> {
+    /// Carries out the pending commands. A refused one stops it until the thread has read the refusal.
+    pub(super) fn write(&mut self, commands: &mut Commands) -> Result<(), Errno> {
+        while !commands.is_empty() && self.guard.get(self.thread, thread::RETURN_ERROR) == 0 {
+            let (command, size) = Command::parse(commands.pending()).ok_or(Errno::INVAL)?;
+            self.execute(command)?;
+            commands.consume(size);
+            self.guard.commit();
+        }
+        Ok(())
+    }
+
+    fn execute(&mut self, command: Command) -> Result<(), Errno> {
+        match command {
+            Command::Transaction(data) => self.transaction(&without_buffers(data)),
+            Command::TransactionSg(data) => self.transaction(&data),
+            Command::Reply(data) => self.reply(&without_buffers(data)),
+            Command::ReplySg(data) => self.reply(&data),
+            Command::FreeBuffer(address) => {
+                let area = self.guard.get(self.process, process::AREA_ADDRESS);
+                self.guard.user_frees_buffer(self.process, address.wrapping_sub(area));
+            }
+            Command::Increfs(handle) => self.count_handle(handle, Strength::Weak, true),
+            Command::Acquire(handle) => self.count_handle(handle, Strength::Strong, true),
+            Command::Release(handle) => self.count_handle(handle, Strength::Strong, false),
+            Command::Decrefs(handle) => self.count_handle(handle, Strength::Weak, false),
+            Command::IncrefsDone(named) => self.count_done(named, Strength::Weak),
+            Command::AcquireDone(named) => self.count_done(named, Strength::Strong),
+            Command::RegisterLooper => {
+                let requested = self.guard.get(self.process, process::REQUESTED);
+                let wrong =
+                    self.guard.get(self.thread, thread::LOOPER) & LOOPER_ENTERED != 0 || requested == 0;
+                if !wrong {
+                    self.guard.set(self.process, process::REQUESTED, requested - 1);
+                    self.guard.add(self.process, process::STARTED, 1);
+                }
+                self.enter(LOOPER_REGISTERED, wrong);
+            }
+            Command::EnterLooper => {
+                let wrong = self.guard.get(self.thread, thread::LOOPER) & LOOPER_REGISTERED != 0;
+                self.enter(LOOPER_ENTERED, wrong);
+            }
+            Command::ExitLooper => self.enter(LOOPER_EXITED, false),
+            Command::RequestDeathNotification(target) => {
+                self.guard.request_death(self.process, target.handle, target.cookie)?;
+            }
+            Command::ClearDeathNotification(target) => {
+                self.guard.clear_death(self.thread, self.process, target.handle, target.cookie);
+            }
+            Command::DeadBinderDone(cookie) => self.guard.death_done(self.thread, self.process, cookie),
+        }
+        Ok(())
+    }
+
+    fn enter(&mut self, state: u32, wrong: bool) {
+        let looper =
+            self.guard.get(self.thread, thread::LOOPER) | state | if wrong { LOOPER_INVALID } else { 0 };
+        self.guard.set(self.thread, thread::LOOPER, looper);
+        self.guard.learn_own_priority(self.thread);
+    }
+
+    /// A count on a handle. Wrong handles are ignored, as by the kernel.
+    fn count_handle(&mut self, handle: u32, strength: Strength, up: bool) {
+        let mark = self.guard.mark();
+        let done = if up {
+            let manager = (handle == 0).then(|| self.guard.context_manager()).flatten();
+            match (manager, self.guard.find_ref(self.process, handle.into(), Strength::Weak)) {
+                (_, Some(held)) => self.guard.inc_ref(held, strength, None),
+                (Some(manager), None) if self.guard.get(manager, node::PROCESS) != Some(self.process) => {
+                    self.guard.inc_ref_for_node(self.process, manager, strength, None).map(drop)
+                }
+                _ => Ok(()),
+            }
+        } else {
+            match self.guard.find_ref(self.process, handle.into(), Strength::Weak) {
+                Some(held) => self.guard.dec_ref(held, strength),
+                None => Ok(()),
+            }
+        };
+        if done.is_err() {
+            self.guard.rollback_to(mark);
+        }
+    }
+
+    /// The owner of a node has carried out `BR_INCREFS` or `BR_ACQUIRE`.
+    fn count_done(&mut self, named: PtrCookie, strength: Strength) {
+        let Some(own) = self.guard.find_node(self.process, named.ptr) else { return };
+        let pending = match strength {
+            Strength::Strong => node::PENDING_STRONG,
+            Strength::Weak => node::PENDING_WEAK,
+        };
+        if self.guard.get(own, node::COOKIE) != named.cookie || !self.guard.get(own, pending) {
+            return;
+        }
+        self.guard.set(own, pending, false);
+        let mark = self.guard.mark();
+        if self.guard.dec_node(own, strength, false).is_err() {
+            self.guard.rollback_to(mark);
+        }
+    }
+
+    /// Waits for returns and writes them to `room`; gives their length. `gone` says when to give up waiting.
+    pub(super) fn read(&mut self, room: &mut [u8], gone: &dyn Fn() -> bool) -> Result<usize, Errno> {
+        if room.len() < 4 {
+            return Err(Errno::INVAL);
+        }
+        let mut out = Out { room, used: 0 };
+        out.put(BR_NOOP, &[]);
+        loop {
+            // Fixed before the wait, as in the kernel: work that arrives for the process while the thread waits for
+            // its own is not this thread's.
+            let for_process = self.may_take_process_work();
+            if for_process {
+                self.restore_own_priority();
+            }
+            while !self.has_work(for_process) {
+                if for_process {
+                    self.guard.start_waiting(self.process, self.thread);
+                }
+                wakeup::will_sleep(self.guard.region(), self.thread);
+                self.guard.unlock();
+                wakeup::sleep(self.guard.region(), self.thread);
+                if gone() {
+                    self.guard.relock();
+                    return Err(Errno::NODEV);
+                }
+                self.guard.relock();
+                self.guard.stop_waiting(self.process, self.thread);
+            }
+            self.drain(for_process, &mut out)?;
+            if out.used > 4 || self.guard.get(self.thread, thread::NEED_RETURN) {
+                break;
+            }
+        }
+        self.ask_for_looper(&mut out);
+        // Work that this thread leaves to others.
+        if self.guard.front(process::TODO.queue(self.process)).is_some() {
+            self.guard.wake_process(self.process);
+        }
+        Ok(out.used)
+    }
+
+    fn may_take_process_work(&self) -> bool {
+        self.guard.get(self.thread, thread::STACK).is_none()
+            && self.guard.front(thread::TODO.queue(self.thread)).is_none()
+            && self.guard.get(self.thread, thread::LOOPER) & (LOOPER_ENTERED | LOOPER_REGISTERED) != 0
+    }
+
+    fn has_work(&self, for_process: bool) -> bool {
+        self.guard.get(self.thread, thread::HAS_WORK)
+            || self.guard.get(self.thread, thread::NEED_RETURN)
+            || (for_process && self.guard.front(process::TODO.queue(self.process)).is_some())
+    }
+
+    /// What a oneway transaction lent ends here.
+    fn restore_own_priority(&mut self) {
+        let own = self.guard.get(self.thread, thread::OWN_PRIORITY);
+        if let Some(own) = self.guard.priority_to_restore(self.thread, own) {
+            self.guard.set_priority(self.thread, own);
+        }
+    }
+
+    fn drain(&mut self, for_process: bool, out: &mut Out<'_>) -> Result<(), Errno> {
+        loop {
+            let own = self.guard.front(thread::TODO.queue(self.thread));
+            let shared = || self.guard.front(process::TODO.queue(self.process)).filter(|_| for_process);
+            let Some(entry) = own.or_else(shared) else { return Ok(()) };
+            // The largest return must fit, as in the kernel, whatever this one is.
+            if out.left() < 4 + TransactionData::SIZE + 8 {
+                return if out.used > 4 { Ok(()) } else { Err(Errno::INVAL) };
+            }
+            self.guard.unqueue(entry);
+            if self.guard.front(thread::TODO.queue(self.thread)).is_none() {
+                self.guard.set(self.thread, thread::HAS_WORK, false);
+            }
+            let last = self.deliver(entry, out);
+            self.guard.commit();
+            if last {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Turns an entry into returns. True when nothing must follow them in this read.
+    fn deliver(&mut self, entry: Id<Work>, out: &mut Out<'_>) -> bool {
+        let kind = self.guard.kind(entry);
+        let payload = self.guard.get(entry, work::PAYLOAD);
+        match kind {
+            Some(Kind::Transaction) => {
+                let t = self.guard.transaction_of(entry);
+                self.guard.free(entry);
+                t.is_some_and(|t| self.deliver_transaction(t, out))
+            }
+            Some(Kind::Complete) => {
+                self.guard.free(entry);
+                out.put(BR_TRANSACTION_COMPLETE, &[]);
+                false
+            }
+            Some(Kind::ReturnError | Kind::ReplyError) => {
+                let noted =
+                    if kind == Some(Kind::ReturnError) { thread::RETURN_ERROR } else { thread::REPLY_ERROR };
+                let error = self.guard.get(self.thread, noted);
+                self.guard.set(self.thread, noted, 0);
+                self.guard.free(entry);
+                out.put(error, &[]);
+                false
+            }
+            Some(Kind::Node) => {
+                self.guard.free(entry);
+                if let Some(own) = Id::<Node>::new(payload) {
+                    self.deliver_counts(own, out);
+                }
+                false
+            }
+            Some(Kind::DeadBinder | Kind::DeadBinderAndClear) => {
+                out.put(BR_DEAD_BINDER, &payload.to_ne_bytes());
+                self.guard.push(process::DELIVERED.queue(self.process), entry);
+                // Its handler may make calls, which must not find other returns in the way.
+                true
+            }
+            Some(Kind::ClearDeath) => {
+                out.put(BR_CLEAR_DEATH_NOTIFICATION_DONE, &payload.to_ne_bytes());
+                self.guard.free(entry);
+                false
+            }
+            None => false,
+        }
+    }
+
+    /// Tells the owner of a node which references others hold now.
+    fn deliver_counts(&mut self, own: Id<Node>, out: &mut Out<'_>) {
+        let guard = &mut self.guard;
+        guard.set(own, node::WORK, None);
+        let strong = guard.get(own, node::INTERNAL_STRONG) != 0 || guard.get(own, node::LOCAL_STRONG) != 0;
+        let weak = strong || guard.get(own, node::REFS).is_some() || guard.get(own, node::LOCAL_WEAK) != 0;
+        let (had_strong, had_weak) = (guard.get(own, node::HAS_STRONG), guard.get(own, node::HAS_WEAK));
+        let named =
+            PtrCookie { ptr: guard.get(own, node::PTR), cookie: guard.get(own, node::COOKIE) }.to_bytes();
+        if weak && !had_weak {
+            guard.set(own, node::HAS_WEAK, true);
+            guard.set(own, node::PENDING_WEAK, true);
+            guard.add(own, node::LOCAL_WEAK, 1);
+            out.put(BR_INCREFS, &named);
+        }
+        if strong && !had_strong {
+            guard.set(own, node::HAS_STRONG, true);
+            guard.set(own, node::PENDING_STRONG, true);
+            guard.add(own, node::LOCAL_STRONG, 1);
+            out.put(BR_ACQUIRE, &named);
+        }
+        if !strong && had_strong {
+            guard.set(own, node::HAS_STRONG, false);
+            out.put(BR_RELEASE, &named);
+        }
+        if !weak && had_weak {
+            guard.set(own, node::HAS_WEAK, false);
+            out.put(BR_DECREFS, &named);
+        }
+        if !weak && !strong {
+            guard.unlist_node(self.process, own);
+            guard.free(own);
+        }
+    }
+
+    fn deliver_transaction(&mut self, t: Id<Transaction>, out: &mut Out<'_>) -> bool {
+        let guard = &mut self.guard;
+        let Some(held) = guard.get(t, transaction::BUFFER) else {
+            guard.free(t);
+            return false;
+        };
+        let flags = guard.get(t, transaction::FLAGS);
+        let oneway = flags & TF_ONE_WAY != 0;
+        let mut data = TransactionData {
+            code: guard.get(t, transaction::CODE),
+            flags,
+            sender_euid: guard.get(t, transaction::SENDER_EUID),
+            data_size: guard.get(held, buffer::DATA_SIZE),
+            offsets_size: guard.get(held, buffer::OFFSETS_SIZE),
+            ..TransactionData::default()
+        };
+        let area = guard.get(self.process, process::AREA_ADDRESS);
+        data.buffer = area + guard.get(held, buffer::OFFSET);
+        data.offsets = area + guard.offsets_at(held);
+        if guard.get(t, transaction::FROM).is_some() {
+            data.sender_pid = guard.get(t, transaction::SENDER_PID);
+        }
+        let target = guard.get(held, buffer::TARGET);
+        guard.set(held, buffer::USER_MAY_FREE, true);
+        if let Some(target) = target {
+            data.target = guard.get(target, node::PTR);
+            data.cookie = guard.get(target, node::COOKIE);
+            let node_flags = guard.get(target, node::FLAGS);
+            guard.lend_priority(self.profile, t, node_flags, self.thread);
+            out.put(BR_TRANSACTION, &data.to_bytes());
+        } else {
+            out.put(BR_REPLY, &data.to_bytes());
+        }
+        if target.is_some() && !oneway {
+            let stack = guard.get(self.thread, thread::STACK);
+            guard.set(t, transaction::TO_PARENT, stack);
+            guard.set(t, transaction::TO_THREAD, Some(self.thread));
+            guard.set(self.thread, thread::STACK, Some(t));
+        } else {
+            guard.detach_buffer(t);
+            guard.free(t);
+        }
+        true
+    }
+
+    /// `BR_SPAWN_LOOPER`, in place of the first return, when no thread is left for the next transaction.
+    fn ask_for_looper(&mut self, out: &mut Out<'_>) {
+        let guard = &mut self.guard;
+        let owner = self.process;
+        if guard.get(owner, process::REQUESTED) == 0
+            && guard.get(owner, process::WAITING).is_none()
+            && guard.get(owner, process::STARTED) < guard.get(owner, process::MAX_THREADS)
+            && guard.get(self.thread, thread::LOOPER) & (LOOPER_ENTERED | LOOPER_REGISTERED) != 0
+        {
+            guard.set(owner, process::REQUESTED, 1);
+            out.room[..4].copy_from_slice(&BR_SPAWN_LOOPER.to_ne_bytes());
+        }
+    }
+
+    /// `BINDER_SET_CONTEXT_MGR_EXT`.
+    pub(super) fn become_context_manager(&mut self, flags: u32) -> Result<(), Errno> {
+        if self.guard.context_manager().is_some() {
+            return Err(Errno::BUSY);
+        }
+        let object = FlatBinderObject { kind: BINDER_TYPE_BINDER, flags, binder: 0, cookie: 0 };
+        let own = self.guard.new_node(self.process, &object)?;
+        self.guard.set(own, node::LOCAL_WEAK, 1);
+        self.guard.set(own, node::LOCAL_STRONG, 1);
+        self.guard.set(own, node::HAS_WEAK, true);
+        self.guard.set(own, node::HAS_STRONG, true);
+        self.guard.set_word(CONTEXT_MANAGER, own.index() as u64);
+        Ok(())
+    }
+
+    /// How many strong and weak references the calling process has on a handle; for tests.
+    pub(super) fn handle_counts(&self, handle: u32) -> Option<(u32, u32)> {
+        let held = self.guard.find_ref(self.process, handle.into(), Strength::Weak)?;
+        Some((self.guard.get(held, reference::STRONG), self.guard.get(held, reference::WEAK)))
+    }
+}
+
+fn without_buffers(data: TransactionData) -> TransactionDataSg {
+    TransactionDataSg {
+        target: data.target,
+        cookie: data.cookie,
+        code: data.code,
+        flags: data.flags,
+        sender_pid: data.sender_pid,
+        sender_euid: data.sender_euid,
+        data_size: data.data_size,
+        offsets_size: data.offsets_size,
+        buffer: data.buffer,
+        offsets: data.offsets,
+        buffers_size: 0,
+    }
+}
+
+/// The read side's room.
+struct Out<'r> {
+    room: &'r mut [u8],
+    used: usize,
+}
+
+impl Out<'_> {
+    fn left(&self) -> usize {
+        self.room.len() - self.used
+    }
+
+    fn put(&mut self, word: u32, payload: &[u8]) {
+        debug_assert_eq!(payload_size(word), payload.len());
+        let room = &mut self.room[self.used..];
+        room[..4].copy_from_slice(&word.to_ne_bytes());
+        room[4..4 + payload.len()].copy_from_slice(payload);
+        self.used += 4 + payload.len();
+    }
+}

@@ -1,0 +1,258 @@
+//! The keeper of a context: lets processes join, and notices when one dies.
+//!
+//! Each participant keeps a Unix connection to it for as long as it lives. The kernel says who is at the other end
+//! (`SO_PEERCRED`, unix(7)): only processes of the keeper's own user may join. They are sent the context's memory as a
+//! descriptor, so it has no name in any file system, and nothing is left behind whatever dies. The kernel closes a
+//! connection with the last thread of its process, so a connection's end means that nobody of that process can touch
+//! the memory any more, and the keeper gives back what it held.
+
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
+};
+
+use super::lock::{Guard, Scratch};
+use super::process::{CLOSED, FREE, LIVE};
+use super::records::{Id, MAGIC, MAGIC_VALUE, PROFILE, Process, Record, process};
+use super::region::Region;
+use crate::{Error, Profile};
+
+/// A context of the emulated driver: what a loaded driver with one device is to the kernel's.
+///
+/// It lives as long as this value. Processes join it with [`Emulated::join`](super::Emulated::join). When it is
+/// dropped, or its process dies, every participant's calls fail with ENODEV.
+#[derive(Debug)]
+pub struct Context {
+    address: String,
+    stop: UnixStream,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Context {
+    /// Starts a context whose servers follow the priority rules of `profile`.
+    ///
+    /// # Errors
+    /// [`Error::Create`] when the system refuses the memory or the socket.
+    pub fn create(profile: Profile) -> Result<Self, Error> {
+        let failed = |operation| move |source| Error::Create { operation, source };
+        let region = Region::create().map_err(io::Error::from).map_err(failed("memory"))?;
+        initialise(&region, profile);
+        let name = unique_name();
+        let listener = SocketAddr::from_abstract_name(&name)
+            .and_then(|address| UnixListener::bind_addr(&address))
+            .map_err(failed("bind"))?;
+        let (stop, stopped) = UnixStream::pair().map_err(failed("socketpair"))?;
+        let keeper = Keeper { region: Arc::new(region), listener, stopped, joined: Vec::new() };
+        let thread = std::thread::Builder::new()
+            .name("binder-keeper".into())
+            .spawn(move || keeper.run())
+            .map_err(failed("thread"))?;
+        Ok(Self { address: name, stop, thread: Some(thread) })
+    }
+
+    /// What [`Emulated::join`](super::Emulated::join) wants to know: a name in the abstract socket namespace.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        let _ = self.stop.shutdown(std::net::Shutdown::Both);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn initialise(region: &Region, profile: Profile) {
+    let words = region.words();
+    words[PROFILE].store(profile as u64, Ordering::Relaxed);
+    words[MAGIC].store(MAGIC_VALUE, Ordering::Release);
+}
+
+/// The profile that a context was created with; `None` when the memory is not a context of this version.
+pub(super) fn profile_of(region: &Region) -> Option<Profile> {
+    let words = region.words();
+    if words[MAGIC].load(Ordering::Acquire) != MAGIC_VALUE {
+        return None;
+    }
+    [Profile::Ack, Profile::Mainline]
+        .into_iter()
+        .find(|&profile| profile as u64 == words[PROFILE].load(Ordering::Relaxed))
+}
+
+/// Unique on the machine: the process id, the boot clock and a counter. It need not be secret.
+fn unique_name() -> String {
+    static CREATED: AtomicU64 = AtomicU64::new(0);
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let count = CREATED.fetch_add(1, Ordering::Relaxed);
+    format!("roundtrip-{}-{}{:09}-{count}", std::process::id(), now.tv_sec, now.tv_nsec)
+}
+
+struct Joined {
+    connection: UnixStream,
+    slot: Id<Process>,
+    generation: u64,
+}
+
+struct Keeper {
+    region: Arc<Region>,
+    listener: UnixListener,
+    stopped: UnixStream,
+    joined: Vec<Joined>,
+}
+
+impl Keeper {
+    fn run(mut self) {
+        let mut scratch = Scratch::default();
+        loop {
+            let mut watched =
+                vec![PollFd::new(&self.stopped, PollFlags::IN), PollFd::new(&self.listener, PollFlags::IN)];
+            watched.extend(self.joined.iter().map(|joined| PollFd::new(&joined.connection, PollFlags::IN)));
+            if poll(&mut watched, None).is_err_and(|errno| errno != rustix::io::Errno::INTR) {
+                return;
+            }
+            let ready: Vec<bool> = watched.iter().map(|fd| !fd.revents().is_empty()).collect();
+            if ready[0] {
+                return;
+            }
+            let mut ended = ready[2..].iter().copied();
+            let (dead, live) = std::mem::take(&mut self.joined)
+                .into_iter()
+                .partition(|joined| ended.next().unwrap_or(false) && has_ended(&joined.connection));
+            self.joined = live;
+            if ready[1] {
+                // A process that leaves while it joins, or may not join, is not the keeper's trouble.
+                let _ = self.admit(&mut scratch);
+            }
+            for joined in &dead {
+                self.bury(joined, &mut scratch);
+            }
+        }
+    }
+
+    fn admit(&mut self, scratch: &mut Scratch) -> io::Result<()> {
+        let (mut connection, _) = self.listener.accept()?;
+        let peer = rustix::net::sockopt::socket_peercred(&connection)?;
+        if peer.uid != rustix::process::geteuid() {
+            return connection.write_all(&[DENIED]);
+        }
+        let mut guard = Guard::lock(&self.region, scratch);
+        let Ok(slot) = guard.new_process(peer.pid.as_raw_nonzero().get(), peer.uid.as_raw()) else {
+            return connection.write_all(&[FULL]);
+        };
+        let generation = guard.get(slot, process::GENERATION);
+        drop(guard);
+        let sent = send_region(&connection, self.region.file(), slot);
+        let joined = Joined { connection, slot, generation };
+        if sent.is_err() {
+            self.bury(&joined, scratch);
+        } else {
+            self.joined.push(joined);
+        }
+        sent
+    }
+
+    fn bury(&self, dead: &Joined, scratch: &mut Scratch) {
+        let mut guard = Guard::lock(&self.region, scratch);
+        if guard.get(dead.slot, process::GENERATION) == dead.generation {
+            match guard.get(dead.slot, process::STATE) {
+                CLOSED => guard.set(dead.slot, process::STATE, FREE),
+                LIVE => {
+                    guard.release_process(dead.slot, FREE);
+                    guard.kick_everyone();
+                }
+                _ => {}
+            }
+        }
+        guard.unlock();
+    }
+}
+
+/// Participants never send anything: readable means closed.
+fn has_ended(mut connection: &UnixStream) -> bool {
+    !matches!(connection.read(&mut [0; 16]), Ok(1..))
+}
+
+const WELCOME: u8 = 1;
+const DENIED: u8 = 2;
+const FULL: u8 = 3;
+
+fn send_region(connection: &UnixStream, region: BorrowedFd<'_>, slot: Id<Process>) -> io::Result<()> {
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut room);
+    let descriptors = [region];
+    ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+    let message = [WELCOME, slot.index() as u8];
+    sendmsg(connection, &[IoSlice::new(&message)], &mut ancillary, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// A connection to a context, and what the keeper handed over.
+pub(super) struct Membership {
+    pub(super) connection: UnixStream,
+    pub(super) region: Region,
+    pub(super) profile: Profile,
+    pub(super) slot: Id<Process>,
+}
+
+/// Joins the context at `address`.
+pub(super) fn join(address: &str) -> Result<Membership, (&'static str, io::Error)> {
+    let connection = SocketAddr::from_abstract_name(address)
+        .and_then(|name| UnixStream::connect_addr(&name))
+        .map_err(|error| ("connect", error))?;
+    // The name could have been taken by someone else.
+    let keeper =
+        rustix::net::sockopt::socket_peercred(&connection).map_err(|error| ("peer", error.into()))?;
+    if keeper.uid != rustix::process::geteuid() {
+        return Err(("peer", io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to another user")));
+    }
+    let (slot, file) = receive_region(&connection).map_err(|error| ("handshake", error))?;
+    let region = Region::map(file).map_err(|error| ("memory", error.into()))?;
+    let profile =
+        profile_of(&region).ok_or_else(|| ("memory", io::Error::other("another version's context")))?;
+    Ok(Membership { connection, region, profile, slot })
+}
+
+fn receive_region(connection: &UnixStream) -> io::Result<(Id<Process>, OwnedFd)> {
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut room);
+    let mut message = [0; 2];
+    let received = recvmsg(
+        connection.as_fd(),
+        &mut [IoSliceMut::new(&mut message)],
+        &mut ancillary,
+        RecvFlags::CMSG_CLOEXEC | RecvFlags::WAITALL,
+    )?;
+    match (received.bytes, message[0]) {
+        (2, WELCOME) => {}
+        (_, FULL) => return Err(io::Error::other("the context is full: 255 processes have joined")),
+        (_, DENIED) => {
+            return Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                "only the keeper's own user may join",
+            ));
+        }
+        _ => return Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+    let file = ancillary.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    });
+    let slot = Id::new(message[1].into());
+    slot.zip(file).ok_or_else(|| io::Error::other("no memory came with the welcome"))
+}
+
+const _: () = assert!(Process::COUNT <= 256, "a slot travels as one byte");

@@ -1,0 +1,266 @@
+//! The context's lock, and the journal that makes what happens under it all-or-nothing.
+//!
+//! One lock guards all control words of a context. It is a priority-inheriting futex: a real-time caller that waits for
+//! it lends its priority to the holder, and the kernel hands it on when the holder is killed. Each change of a word is
+//! preceded by an entry in an undo journal in the shared memory; [`Guard::commit`] empties it. Whoever takes the lock
+//! and finds entries knows that the previous holder died in the middle, and undoes its half-finished operation.
+//!
+//! Rules: records that an operation frees become free only at its commit, so that undoing never meets a record that was
+//! reused. System calls under the lock are those of `priority.rs` only. Wake-ups are collected and sent after the unlock.
+
+use std::cell::Cell;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use rustix::io::Errno;
+use rustix::thread::futex;
+
+use super::records::{Field, Id, JOURNAL_AT, JOURNAL_ENTRIES, JOURNAL_LENGTH, Record, Thread, Word};
+use super::region::Region;
+use super::wakeup;
+
+thread_local! {
+    static TID: Cell<u32> = const { Cell::new(0) };
+}
+
+/// The calling thread's id.
+pub(super) fn own_tid() -> u32 {
+    TID.with(|tid| {
+        if tid.get() == 0 {
+            tid.set(rustix::thread::gettid().as_raw_nonzero().get() as u32);
+        }
+        tid.get()
+    })
+}
+
+/// Memory that guards reuse, so that nothing is allocated under the lock in the steady state.
+#[derive(Default, Debug)]
+pub(super) struct Scratch {
+    wakes: Vec<Id<Thread>>,
+    frees: Vec<(usize, u32, usize)>,
+}
+
+/// The lock, held. All control words are read and written through it.
+pub(super) struct Guard<'a> {
+    region: &'a Region,
+    scratch: &'a mut Scratch,
+    journal: usize,
+    held: bool,
+}
+
+impl<'a> Guard<'a> {
+    /// Takes the lock, and puts right what a holder that died left behind.
+    pub(super) fn lock(region: &'a Region, scratch: &'a mut Scratch) -> Self {
+        scratch.wakes.clear();
+        scratch.frees.clear();
+        let mut guard = Self { region, scratch, journal: 0, held: false };
+        guard.relock();
+        guard
+    }
+
+    /// Takes the lock again after [`Guard::unlock`].
+    pub(super) fn relock(&mut self) {
+        debug_assert!(!self.held);
+        let word = self.region.lock_word();
+        if word.compare_exchange(0, own_tid(), Acquire, Relaxed).is_err() {
+            lock_contended(self.region);
+        }
+        self.held = true;
+        let left = self.region.words()[JOURNAL_LENGTH].load(Relaxed) as usize;
+        if left != 0 {
+            self.journal = left.min(JOURNAL_ENTRIES);
+            self.rollback(0);
+        }
+    }
+
+    /// Ends the operation, releases the lock, and wakes whom it gave work.
+    pub(super) fn unlock(&mut self) {
+        debug_assert!(self.held);
+        self.commit();
+        self.held = false;
+        unlock(self.region);
+        for thread in self.scratch.wakes.drain(..) {
+            wakeup::wake(self.region, thread);
+        }
+    }
+
+    /// The shared memory, for areas.
+    pub(super) fn region(&self) -> &'a Region {
+        self.region
+    }
+
+    /// Wakes `thread` after the unlock, if it sleeps.
+    pub(super) fn wake_later(&mut self, thread: Id<Thread>) {
+        if wakeup::must_wake(self.region, thread) {
+            self.scratch.wakes.push(thread);
+        }
+    }
+
+    /// Reads a control word by its number. A number that a participant scribbled reads as 0.
+    #[inline]
+    pub(super) fn word(&self, at: usize) -> u64 {
+        self.region.words().get(at).map_or(0, |word| word.load(Relaxed))
+    }
+
+    /// Changes a control word by its number, so that it can be undone.
+    #[inline]
+    pub(super) fn set_word(&mut self, at: usize, value: u64) {
+        let words = self.region.words();
+        if at >= words.len() {
+            return;
+        }
+        let entry = JOURNAL_AT + 2 * self.journal;
+        assert!(self.journal < JOURNAL_ENTRIES, "one operation changes more words than the journal holds");
+        words[entry].store(at as u64, Relaxed);
+        words[entry + 1].store(words[at].load(Relaxed), Relaxed);
+        Region::order();
+        self.journal += 1;
+        words[JOURNAL_LENGTH].store(self.journal as u64, Relaxed);
+        Region::order();
+        words[at].store(value, Relaxed);
+    }
+
+    /// Reads a field.
+    #[inline]
+    pub(super) fn get<R: Record, T: Word>(&self, id: Id<R>, field: Field<R, T>) -> T {
+        T::from_word(self.word(field.of(id)))
+    }
+
+    /// Changes a field.
+    #[inline]
+    pub(super) fn set<R: Record, T: Word>(&mut self, id: Id<R>, field: Field<R, T>, value: T) {
+        self.set_word(field.of(id), value.to_word());
+    }
+
+    /// Adds to a count; gives the new value.
+    pub(super) fn add<R: Record>(&mut self, id: Id<R>, field: Field<R, u32>, change: i32) -> u32 {
+        let value = self.get(id, field).saturating_add_signed(change);
+        self.set(id, field, value);
+        value
+    }
+
+    /// A zeroed record, or ENOMEM when the table is full.
+    pub(super) fn alloc<R: Record>(&mut self) -> Result<Id<R>, Errno> {
+        let id = match Id::<R>::new(self.word(R::HEAD)) {
+            Some(id) => {
+                let next = self.word(R::AT + id.index() * R::WORDS);
+                self.set_word(R::HEAD, next);
+                id
+            }
+            None => {
+                let fresh = self.word(R::HEAD + 1).max(1);
+                let id = Id::new(fresh).ok_or(Errno::NOMEM)?;
+                self.set_word(R::HEAD + 1, fresh + 1);
+                id
+            }
+        };
+        // Not journalled: undoing makes the record free again, and nobody reads a free one.
+        // Word 0, its link in the free list, stays as it is for that.
+        let at = R::AT + id.index() * R::WORDS;
+        for word in &self.region.words()[at + 1..at + R::WORDS] {
+            word.store(0, Relaxed);
+        }
+        Ok(id)
+    }
+
+    /// Gives a record back, at the end of the operation.
+    pub(super) fn free<R: Record>(&mut self, id: Id<R>) {
+        self.scratch.frees.push((R::HEAD, id.index() as u32, R::AT + id.index() * R::WORDS));
+    }
+
+    /// Where the operation stands, for [`Guard::rollback`].
+    pub(super) fn mark(&self) -> Mark {
+        Mark { journal: self.journal, frees: self.scratch.frees.len() }
+    }
+
+    /// Undoes everything since `mark` (wake-ups stay: a wake-up without work is harmless).
+    pub(super) fn rollback_to(&mut self, mark: Mark) {
+        self.scratch.frees.truncate(mark.frees);
+        self.rollback(mark.journal);
+    }
+
+    fn rollback(&mut self, to: usize) {
+        let words = self.region.words();
+        while self.journal > to {
+            let entry = JOURNAL_AT + 2 * (self.journal - 1);
+            let at = words[entry].load(Relaxed) as usize;
+            // What a participant scribbled into the journal must not lead outside the control words.
+            if let Some(word) = words.get(at) {
+                word.store(words[entry + 1].load(Relaxed), Relaxed);
+            }
+            Region::order();
+            self.journal -= 1;
+            words[JOURNAL_LENGTH].store(self.journal as u64, Relaxed);
+        }
+    }
+
+    /// The state is consistent: nothing before this point can be undone any more.
+    pub(super) fn commit(&mut self) {
+        while let Some((head, index, link)) = self.scratch.frees.pop() {
+            let next = self.word(head);
+            self.set_word(link, next);
+            self.set_word(head, u64::from(index));
+        }
+        if self.journal != 0 {
+            Region::order();
+            self.journal = 0;
+            self.region.words()[JOURNAL_LENGTH].store(0, Relaxed);
+        }
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        if self.held {
+            if std::thread::panicking() {
+                self.rollback(0);
+                self.scratch.frees.clear();
+            }
+            self.unlock();
+        }
+    }
+}
+
+/// A point that an operation can be undone to.
+#[derive(Clone, Copy)]
+pub(super) struct Mark {
+    journal: usize,
+    frees: usize,
+}
+
+#[cold]
+fn lock_contended(region: &Region) {
+    let word = region.lock_word();
+    loop {
+        match futex::lock_pi(word, futex::Flags::empty(), None) {
+            Ok(()) => {
+                // The kernel marks a lock whose holder died; the journal says what to undo, the mark must go.
+                word.fetch_and(!futex::OWNER_DIED, Relaxed);
+                return;
+            }
+            // The holder died while nobody waited: the kernel finds no such thread. Whoever exchanges the dead
+            // thread's id for its own has the lock.
+            Err(Errno::SRCH) => {
+                let dead = word.load(Relaxed);
+                if dead == 0 || word.compare_exchange(dead, own_tid(), Acquire, Relaxed).is_err() {
+                    if word.compare_exchange(0, own_tid(), Acquire, Relaxed).is_ok() {
+                        return;
+                    }
+                    continue;
+                }
+                return;
+            }
+            // Interrupted, the holder is just exiting (EAGAIN), or a stale word says that we hold it (EDEADLK: a
+            // dead thread had our id).
+            Err(Errno::DEADLK) => return,
+            Err(_) => {}
+        }
+    }
+}
+
+fn unlock(region: &Region) {
+    let word = region.lock_word();
+    if word.compare_exchange(own_tid(), 0, Release, Relaxed).is_err() {
+        // Someone waits. An error means that a participant scribbled on the lock; the waiters' own calls fail then.
+        let _ = futex::unlock_pi(word, futex::Flags::empty());
+    }
+}

@@ -1,0 +1,261 @@
+//! The emulated driver: the binder protocol between ordinary processes, without the kernel's driver.
+//!
+//! Participants share one piece of memory ([`Context`] creates it and keeps it). Each runs the driver's code itself, on
+//! its own thread, under the context's lock, where the kernel's driver would run inside the ioctl. A sender copies
+//! its data once, straight into the receiver's area.
+//!
+//! One file for each concept: `process`, `thread`, `node` (with references), `transaction` (with `objects`), `allocation`,
+//! `priority`, `wakeup`; under them `region` (the memory), `records` (its layout), `lock` (with the undo journal),
+//! `queue`; above them `ioctl` (one call) and `keeper` (joining and dying).
+//!
+//! Lock order: there is one lock. It is never held across a wait, a copy of more than a page, or a call out of this crate.
+
+mod allocation;
+mod ioctl;
+mod keeper;
+mod lock;
+mod node;
+mod objects;
+mod priority;
+mod process;
+mod queue;
+mod records;
+mod region;
+mod thread;
+mod transaction;
+mod wakeup;
+
+use std::cell::RefCell;
+use std::io::Read;
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use rustix::io::Errno;
+
+pub use keeper::Context;
+
+use crate::{Backend, Commands, Driver, Error, Profile, Returns, sched};
+use ioctl::Ioctl;
+use lock::{Guard, Scratch};
+use records::{AREA_BYTES, Id, Process, Thread};
+
+/// A process's opened emulated driver.
+///
+/// One real process may open it several times, as it may open `/dev/binder`; each is a process of its own to the others.
+#[derive(Debug)]
+pub struct Emulated {
+    region: Arc<Region>,
+    profile: Profile,
+    process: Id<Process>,
+    /// Where this process's area lies in its memory, and its size.
+    area: (u64, u64),
+    /// Tells this instance's threads from those of others.
+    instance: u64,
+    connection: UnixStream,
+    keeper_gone: Arc<AtomicBool>,
+    watcher: Option<JoinHandle<()>>,
+}
+
+use region::Region;
+
+/// What a thread remembers of the instances that it has used.
+struct Known {
+    instance: u64,
+    thread: Id<Thread>,
+}
+
+thread_local! {
+    static KNOWN: RefCell<Vec<Known>> = const { RefCell::new(Vec::new()) };
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+impl Emulated {
+    /// Joins the context at `address` ([`Context::address`]) with a receive area of `area_bytes` (rounded down to 8;
+    /// at most 4 MiB, like the kernel's; Android's libraries use 1 MiB less two pages).
+    ///
+    /// # Errors
+    /// [`Error::Join`] when there is no such context, it is full, or it belongs to another user;
+    /// [`Error::AreaSize`] for an impossible size.
+    pub fn join(address: &str, area_bytes: u64) -> Result<Self, Error> {
+        static INSTANCES: AtomicU64 = AtomicU64::new(1);
+        let bytes = area_bytes & !7;
+        if bytes == 0 || bytes > AREA_BYTES as u64 {
+            return Err(Error::AreaSize { bytes: area_bytes, most: AREA_BYTES as u64 });
+        }
+        let failed = |operation, source| Error::Join { address: address.into(), operation, source };
+        let membership = keeper::join(address).map_err(|(operation, source)| failed(operation, source))?;
+        let region = Arc::new(membership.region);
+        let slot = membership.slot;
+        let area_address = region.area_address(slot.index());
+        let opened = with_guard(&region, |guard| {
+            guard.open_area(slot, bytes)?;
+            guard.set(slot, records::process::AREA_ADDRESS, area_address);
+            let own = sched::get(0).map_or(0, sched::Priority::to_word);
+            guard.set(slot, records::process::DEFAULT_PRIORITY, own);
+            Ok::<(), Errno>(())
+        });
+        opened.map_err(|errno| failed("open", errno.into()))?;
+        let keeper_gone = Arc::new(AtomicBool::new(false));
+        let watcher = membership.connection.try_clone().and_then(|connection| {
+            let (region, gone) = (Arc::clone(&region), Arc::clone(&keeper_gone));
+            std::thread::Builder::new()
+                .name("binder-watch".into())
+                .spawn(move || watch(connection, &region, slot, &gone))
+        });
+        Ok(Self {
+            region,
+            profile: membership.profile,
+            process: slot,
+            area: (area_address, bytes),
+            instance: INSTANCES.fetch_add(1, Ordering::Relaxed),
+            connection: membership.connection,
+            keeper_gone,
+            watcher: Some(watcher.map_err(|source| failed("thread", source))?),
+        })
+    }
+
+    /// The calling thread's strong and weak counts on a handle of this process: what `BINDER_GET_NODE_INFO_FOR_REF`
+    /// is for. `None` when there is no such handle.
+    #[must_use]
+    pub fn handle_counts(&self, handle: u32) -> Option<(u32, u32)> {
+        self.enter(&[], |ioctl| Ok(ioctl.handle_counts(handle))).ok().flatten()
+    }
+
+    /// Bytes of this process's area that are neither in use nor set aside.
+    #[must_use]
+    pub fn free_area_bytes(&self) -> u64 {
+        with_guard(&self.region, |guard| guard.free_bytes(self.process))
+    }
+
+    /// Runs one call of the calling thread under the lock.
+    fn enter<T>(
+        &self,
+        memory: &[&[u8]],
+        act: impl FnOnce(&mut Ioctl<'_>) -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        if self.keeper_gone.load(Ordering::Relaxed) {
+            return Err(Errno::NODEV);
+        }
+        SCRATCH.with_borrow_mut(|scratch| {
+            let mut guard = Guard::lock(&self.region, scratch);
+            let thread = self.this_thread(&mut guard)?;
+            let mut ioctl = Ioctl { guard, process: self.process, thread, profile: self.profile, memory };
+            let result = act(&mut ioctl);
+            ioctl.guard.set(thread, records::thread::NEED_RETURN, false);
+            ioctl.guard.unlock();
+            result
+        })
+    }
+
+    fn this_thread(&self, guard: &mut Guard<'_>) -> Result<Id<Thread>, Errno> {
+        KNOWN.with_borrow_mut(|known| {
+            if let Some(found) = known.iter().find(|known| known.instance == self.instance) {
+                return Ok(found.thread);
+            }
+            let thread = guard.new_thread(self.process)?;
+            known.push(Known { instance: self.instance, thread });
+            Ok(thread)
+        })
+    }
+}
+
+impl Driver for Emulated {
+    fn backend(&self) -> Backend {
+        Backend::Emulated { profile: self.profile }
+    }
+
+    fn write_read(
+        &self,
+        commands: &mut Commands,
+        memory: &[&[u8]],
+        returns: Option<&mut Returns>,
+    ) -> Result<(), Error> {
+        let gone = || self.keeper_gone.load(Ordering::Relaxed);
+        self.enter(memory, |ioctl| {
+            ioctl.write(commands)?;
+            if let Some(returns) = returns {
+                let filled = ioctl.read(returns.room(), &gone)?;
+                returns.filled(filled);
+            }
+            Ok(())
+        })
+        .map_err(|errno| Error::WriteRead { operation: "BINDER_WRITE_READ", errno })
+    }
+
+    fn received(&self, address: u64, length: u64) -> Option<&[u8]> {
+        let offset = address.checked_sub(self.area.0)?;
+        if offset.checked_add(length)? > self.area.1 {
+            return None;
+        }
+        self.region.area(self.process.index(), offset, length)
+    }
+
+    fn become_context_manager(&self, flags: u32) -> Result<(), Error> {
+        self.enter(&[], |ioctl| ioctl.become_context_manager(flags)).map_err(|errno| match errno {
+            Errno::BUSY => Error::ContextManagerTaken,
+            errno => Error::WriteRead { operation: "BINDER_SET_CONTEXT_MGR_EXT", errno },
+        })
+    }
+
+    fn set_max_threads(&self, threads: u32) -> Result<(), Error> {
+        self.enter(&[], |ioctl| {
+            ioctl.guard.set(self.process, records::process::MAX_THREADS, threads);
+            Ok(())
+        })
+        .map_err(|errno| Error::WriteRead { operation: "BINDER_SET_MAX_THREADS", errno })
+    }
+
+    fn exit_thread(&self) {
+        KNOWN.with_borrow_mut(|known| {
+            let Some(at) = known.iter().position(|known| known.instance == self.instance) else { return };
+            let left = known.swap_remove(at);
+            with_guard(&self.region, |guard| guard.release_thread(self.process, left.thread));
+        });
+    }
+
+    fn interrupt(&self) {
+        with_guard(&self.region, |guard| guard.interrupt(self.process));
+    }
+
+    fn limits(&self) -> Vec<String> {
+        let denied = with_guard(&self.region, |guard| guard.get(self.process, records::process::DENIED));
+        if denied == 0 {
+            return Vec::new();
+        }
+        vec![format!(
+            "no permission to lend a caller's priority to its server in {denied} transactions: \
+             run as root, or raise RLIMIT_RTPRIO and RLIMIT_NICE"
+        )]
+    }
+}
+
+impl Drop for Emulated {
+    fn drop(&mut self) {
+        if !self.keeper_gone.load(Ordering::Relaxed) {
+            with_guard(&self.region, |guard| guard.release_process(self.process, process::CLOSED));
+        }
+        let _ = self.connection.shutdown(Shutdown::Both);
+        if let Some(watcher) = self.watcher.take() {
+            let _ = watcher.join();
+        }
+    }
+}
+
+fn with_guard<T>(region: &Region, act: impl FnOnce(&mut Guard<'_>) -> T) -> T {
+    SCRATCH.with_borrow_mut(|scratch| {
+        let mut guard = Guard::lock(region, scratch);
+        let result = act(&mut guard);
+        guard.unlock();
+        result
+    })
+}
+
+/// Waits until the keeper is gone (or this process closes the driver), and sends everybody here home.
+fn watch(mut connection: UnixStream, region: &Region, own: Id<Process>, gone: &AtomicBool) {
+    while matches!(connection.read(&mut [0; 16]), Ok(1..)) {}
+    gone.store(true, Ordering::Relaxed);
+    with_guard(region, |guard| guard.for_each_thread(own, |guard, id| wakeup::kick(guard.region(), id)));
+}

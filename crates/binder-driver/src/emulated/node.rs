@@ -1,0 +1,405 @@
+//! Nodes and references: local objects, the handles that others hold on them, and who knows of whom.
+//!
+//! The counting follows the kernel's `binder_inc_node`, `binder_dec_node` and `binder_ref` functions (`binder.c`),
+//! since the returns that an owner sees (`BR_INCREFS`, `BR_ACQUIRE`, …) depend on it.
+
+use rustix::io::Errno;
+
+use super::lock::Guard;
+use super::queue::Kind;
+use super::records::{
+    CONTEXT_MANAGER, HANDLES, HANDLES_AT, Id, NODE_BUCKETS, NODE_HASH_AT, Node, Process, Queue, Ref, Thread,
+    Word, Work, node, process, reference, thread, work,
+};
+use super::thread::{LOOPER_ENTERED, LOOPER_REGISTERED};
+use crate::uapi::FlatBinderObject;
+
+/// Strong or weak.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Strength {
+    Strong,
+    Weak,
+}
+
+impl Guard<'_> {
+    /// The context manager's node.
+    pub(super) fn context_manager(&self) -> Option<Id<Node>> {
+        Id::new(self.word(CONTEXT_MANAGER))
+    }
+
+    /// The node that `owner` calls `ptr`.
+    pub(super) fn find_node(&self, owner: Id<Process>, ptr: u64) -> Option<Id<Node>> {
+        let mut next = Id::<Node>::new(self.word(bucket(owner, ptr)));
+        for _ in 0..1 << 20 {
+            let found = next?;
+            if self.get(found, node::PTR) == ptr && self.get(found, node::PROCESS) == Some(owner) {
+                return Some(found);
+            }
+            next = self.get(found, node::HASH_NEXT);
+        }
+        None
+    }
+
+    /// A new node of `owner`, as the object describes it.
+    pub(super) fn new_node(
+        &mut self,
+        owner: Id<Process>,
+        object: &FlatBinderObject,
+    ) -> Result<Id<Node>, Errno> {
+        let new = self.alloc::<Node>()?;
+        self.set(new, node::PROCESS, Some(owner));
+        self.set(new, node::PTR, object.binder);
+        self.set(new, node::COOKIE, object.cookie);
+        self.set(new, node::FLAGS, object.flags);
+        let bucket = bucket(owner, object.binder);
+        let first = Id::new(self.word(bucket));
+        self.set(new, node::HASH_NEXT, first);
+        self.set_word(bucket, new.index() as u64);
+        self.link_front(process::NODES.of(owner), new, node::NEXT, node::PREV);
+        Ok(new)
+    }
+
+    /// Takes a node out of its owner's tables. The record stays.
+    pub(super) fn unlist_node(&mut self, owner: Id<Process>, id: Id<Node>) {
+        let mut at = bucket(owner, self.get(id, node::PTR));
+        for _ in 0..1 << 20 {
+            let Some(found) = Id::<Node>::new(self.word(at)) else { break };
+            if found == id {
+                let next = self.get(id, node::HASH_NEXT);
+                self.set_word(at, next.to_word());
+                break;
+            }
+            at = node::HASH_NEXT.of(found);
+        }
+        self.unlink(process::NODES.of(owner), id, node::NEXT, node::PREV);
+    }
+
+    /// One more count on a node. `internal`: for a reference of another process. `todo`: where to tell the owner, when
+    /// that is the sender itself.
+    pub(super) fn inc_node(
+        &mut self,
+        id: Id<Node>,
+        strength: Strength,
+        internal: bool,
+        todo: Option<Id<Thread>>,
+    ) -> Result<(), Errno> {
+        if strength == Strength::Strong {
+            if internal {
+                let manager = self.context_manager() == Some(id) && self.get(id, node::HAS_STRONG);
+                if todo.is_none() && self.get(id, node::INTERNAL_STRONG) == 0 && !manager {
+                    return Err(Errno::INVAL);
+                }
+                self.add(id, node::INTERNAL_STRONG, 1);
+            } else {
+                self.add(id, node::LOCAL_STRONG, 1);
+            }
+            if let (false, Some(teller)) = (self.get(id, node::HAS_STRONG), todo) {
+                // Deferred: the owner, which is sending, reads it with its next real work.
+                self.dequeue_node_work(id);
+                self.queue_node_work(id, thread::TODO.queue(teller))?;
+            }
+        } else {
+            if !internal {
+                self.add(id, node::LOCAL_WEAK, 1);
+            }
+            if !self.get(id, node::HAS_WEAK) && self.get(id, node::WORK).is_none() {
+                let teller = todo.ok_or(Errno::INVAL)?;
+                self.queue_node_work(id, thread::TODO.queue(teller))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One count less on a node; frees it when nobody knows it any more.
+    pub(super) fn dec_node(&mut self, id: Id<Node>, strength: Strength, internal: bool) -> Result<(), Errno> {
+        if strength == Strength::Strong {
+            let left = if internal {
+                self.add(id, node::INTERNAL_STRONG, -1) + self.get(id, node::LOCAL_STRONG)
+            } else {
+                self.add(id, node::LOCAL_STRONG, -1) + self.get(id, node::INTERNAL_STRONG)
+            };
+            if left != 0 {
+                return Ok(());
+            }
+        } else {
+            if !internal {
+                self.add(id, node::LOCAL_WEAK, -1);
+            }
+            if self.get(id, node::LOCAL_WEAK) != 0 || self.get(id, node::REFS).is_some() {
+                return Ok(());
+            }
+        }
+        let owner = self.get(id, node::PROCESS);
+        if let Some(owner) = owner
+            && (self.get(id, node::HAS_STRONG) || self.get(id, node::HAS_WEAK))
+        {
+            if self.get(id, node::WORK).is_none() {
+                self.queue_node_work(id, process::TODO.queue(owner))?;
+                self.wake_process(owner);
+            }
+            return Ok(());
+        }
+        if self.get(id, node::REFS).is_none()
+            && self.get(id, node::LOCAL_STRONG) == 0
+            && self.get(id, node::LOCAL_WEAK) == 0
+        {
+            self.dequeue_node_work(id);
+            if let Some(owner) = owner {
+                self.unlist_node(owner, id);
+            }
+            self.free(id);
+        }
+        Ok(())
+    }
+
+    /// Queues "tell the owner of this node's references".
+    fn queue_node_work(&mut self, id: Id<Node>, queue: Queue) -> Result<(), Errno> {
+        let entry = self.push_new(queue, Kind::Node, id.index() as u64)?;
+        self.set(id, node::WORK, Some(entry));
+        Ok(())
+    }
+
+    /// Forgets that the owner was to be told.
+    pub(super) fn dequeue_node_work(&mut self, id: Id<Node>) {
+        if let Some(entry) = self.get(id, node::WORK) {
+            self.unqueue(entry);
+            self.free(entry);
+            self.set(id, node::WORK, None);
+        }
+    }
+
+    /// The reference behind a handle. With `Strength::Strong`, only one that has a strong count.
+    pub(super) fn find_ref(&self, owner: Id<Process>, handle: u64, need: Strength) -> Option<Id<Ref>> {
+        if handle >= HANDLES as u64 {
+            return None;
+        }
+        let found = Id::<Ref>::new(self.word(handle_word(owner, handle)))?;
+        if self.get(found, reference::PROCESS) != Some(owner)
+            || (need == Strength::Strong && self.get(found, reference::STRONG) == 0)
+        {
+            return None;
+        }
+        Some(found)
+    }
+
+    /// `owner`'s reference on a node, made when there is none, with one more count.
+    pub(super) fn inc_ref_for_node(
+        &mut self,
+        owner: Id<Process>,
+        target: Id<Node>,
+        strength: Strength,
+        todo: Option<Id<Thread>>,
+    ) -> Result<Id<Ref>, Errno> {
+        let id = match self.ref_on_node(owner, target) {
+            Some(id) => id,
+            None => self.new_ref(owner, target)?,
+        };
+        self.inc_ref(id, strength, todo)?;
+        Ok(id)
+    }
+
+    /// One more count on a reference.
+    pub(super) fn inc_ref(
+        &mut self,
+        id: Id<Ref>,
+        strength: Strength,
+        todo: Option<Id<Thread>>,
+    ) -> Result<(), Errno> {
+        let count = match strength {
+            Strength::Strong => reference::STRONG,
+            Strength::Weak => reference::WEAK,
+        };
+        if self.get(id, count) == 0
+            && let Some(target) = self.get(id, reference::NODE)
+        {
+            self.inc_node(target, strength, true, todo)?;
+        }
+        self.add(id, count, 1);
+        Ok(())
+    }
+
+    /// One count less on a reference; the handle goes with the last. Counts that are 0 stay 0.
+    pub(super) fn dec_ref(&mut self, id: Id<Ref>, strength: Strength) -> Result<(), Errno> {
+        let count = match strength {
+            Strength::Strong => reference::STRONG,
+            Strength::Weak => reference::WEAK,
+        };
+        if self.get(id, count) == 0 {
+            return Ok(());
+        }
+        if self.add(id, count, -1) == 0
+            && strength == Strength::Strong
+            && let Some(target) = self.get(id, reference::NODE)
+        {
+            self.dec_node(target, strength, true)?;
+        }
+        if self.get(id, reference::STRONG) == 0 && self.get(id, reference::WEAK) == 0 {
+            self.drop_ref(id)?;
+        }
+        Ok(())
+    }
+
+    /// Takes a reference away, whatever its counts.
+    pub(super) fn drop_ref(&mut self, id: Id<Ref>) -> Result<(), Errno> {
+        let handle = u64::from(self.get(id, reference::HANDLE));
+        if let Some(owner) = self.get(id, reference::PROCESS) {
+            self.set_word(handle_word(owner, handle), 0);
+            if handle != 0 && handle < self.get(owner, process::HANDLE_HINT) {
+                self.set(owner, process::HANDLE_HINT, handle);
+            }
+        }
+        if let Some(entry) = self.get(id, reference::DEATH) {
+            self.unqueue(entry);
+            self.free(entry);
+        }
+        if let Some(target) = self.get(id, reference::NODE) {
+            // While the reference is still listed, losing the strong count cannot free the node.
+            if self.get(id, reference::STRONG) != 0 {
+                self.dec_node(target, Strength::Strong, true)?;
+            }
+            self.unlink(node::REFS.of(target), id, reference::NEXT, reference::PREV);
+            self.dec_node(target, Strength::Weak, true)?;
+        }
+        self.free(id);
+        Ok(())
+    }
+
+    fn ref_on_node(&self, owner: Id<Process>, target: Id<Node>) -> Option<Id<Ref>> {
+        let mut next = self.get(target, node::REFS);
+        for _ in 0..1 << 20 {
+            let id = next?;
+            if self.get(id, reference::PROCESS) == Some(owner) {
+                return Some(id);
+            }
+            next = self.get(id, reference::NEXT);
+        }
+        None
+    }
+
+    fn new_ref(&mut self, owner: Id<Process>, target: Id<Node>) -> Result<Id<Ref>, Errno> {
+        // The lowest free handle; 0 is the context manager's for everybody.
+        let mut handle = 0;
+        if self.context_manager() != Some(target) {
+            handle = self.get(owner, process::HANDLE_HINT).max(1);
+            while handle < HANDLES as u64 && self.word(handle_word(owner, handle)) != 0 {
+                handle += 1;
+            }
+            if handle >= HANDLES as u64 {
+                return Err(Errno::NOMEM);
+            }
+            self.set(owner, process::HANDLE_HINT, handle + 1);
+        }
+        let id = self.alloc::<Ref>()?;
+        self.set(id, reference::PROCESS, Some(owner));
+        self.set(id, reference::NODE, Some(target));
+        self.set(id, reference::HANDLE, handle as u32);
+        self.link_front(node::REFS.of(target), id, reference::NEXT, reference::PREV);
+        self.set_word(handle_word(owner, handle), id.index() as u64);
+        if handle >= self.get(owner, process::HANDLE_END) {
+            self.set(owner, process::HANDLE_END, handle + 1);
+        }
+        Ok(id)
+    }
+
+    /// Asks to be told when the node behind `handle` dies. Ignored, as by the kernel, when that was asked already or
+    /// there is no such handle.
+    pub(super) fn request_death(
+        &mut self,
+        owner: Id<Process>,
+        handle: u32,
+        cookie: u64,
+    ) -> Result<(), Errno> {
+        let Some(id) = self.find_ref(owner, handle.into(), Strength::Weak) else { return Ok(()) };
+        if self.get(id, reference::DEATH).is_some() {
+            return Ok(());
+        }
+        let entry = self.new_work(Kind::DeadBinder, cookie)?;
+        self.set(id, reference::DEATH, Some(entry));
+        let dead =
+            self.get(id, reference::NODE).is_none_or(|target| self.get(target, node::PROCESS).is_none());
+        if dead {
+            self.push(process::TODO.queue(owner), entry);
+            self.wake_process(owner);
+        }
+        Ok(())
+    }
+
+    /// Takes such a request back.
+    pub(super) fn clear_death(&mut self, by: Id<Thread>, owner: Id<Process>, handle: u32, cookie: u64) {
+        let Some(id) = self.find_ref(owner, handle.into(), Strength::Weak) else { return };
+        let Some(entry) = self.get(id, reference::DEATH) else { return };
+        if self.get(entry, work::PAYLOAD) != cookie {
+            return;
+        }
+        self.set(id, reference::DEATH, None);
+        if self.get(entry, work::QUEUE) == 0 {
+            self.queue_cleared_death(by, owner, entry);
+        } else {
+            self.set(entry, work::KIND, Kind::DeadBinderAndClear as u32);
+        }
+    }
+
+    /// `BC_DEAD_BINDER_DONE`.
+    pub(super) fn death_done(&mut self, by: Id<Thread>, owner: Id<Process>, cookie: u64) {
+        let mut next = self.front(process::DELIVERED.queue(owner));
+        for _ in 0..1 << 20 {
+            let Some(entry) = next else { return };
+            if self.get(entry, work::PAYLOAD) == cookie {
+                self.unqueue(entry);
+                if self.kind(entry) == Some(Kind::DeadBinderAndClear) {
+                    self.queue_cleared_death(by, owner, entry);
+                }
+                return;
+            }
+            next = self.get(entry, work::NEXT);
+        }
+    }
+
+    fn queue_cleared_death(&mut self, by: Id<Thread>, owner: Id<Process>, entry: Id<Work>) {
+        self.set(entry, work::KIND, Kind::ClearDeath as u32);
+        if self.get(by, thread::LOOPER) & (LOOPER_ENTERED | LOOPER_REGISTERED) != 0 {
+            self.push_thread_work(by, entry);
+        } else {
+            self.push(process::TODO.queue(owner), entry);
+            self.wake_process(owner);
+        }
+    }
+
+    /// The owner of `id` has died: tells those who asked, and frees the node when nobody refers to it.
+    pub(super) fn release_node(&mut self, owner: Id<Process>, id: Id<Node>) {
+        self.unlist_node(owner, id);
+        self.dequeue_node_work(id);
+        self.set(id, node::PROCESS, None);
+        self.set(id, node::LOCAL_STRONG, 0);
+        self.set(id, node::LOCAL_WEAK, 0);
+        self.set(id, node::HAS_STRONG, false);
+        self.set(id, node::HAS_WEAK, false);
+        self.release_queue(node::ASYNC_TODO.queue(id));
+        let mut next = self.get(id, node::REFS);
+        if next.is_none() {
+            self.free(id);
+            return;
+        }
+        for _ in 0..1 << 20 {
+            let Some(holder) = next else { return };
+            if let (Some(entry), Some(to)) =
+                (self.get(holder, reference::DEATH), self.get(holder, reference::PROCESS))
+                && self.get(entry, work::QUEUE) == 0
+            {
+                self.push(process::TODO.queue(to), entry);
+                self.wake_process(to);
+            }
+            next = self.get(holder, reference::NEXT);
+        }
+    }
+}
+
+fn handle_word(owner: Id<Process>, handle: u64) -> usize {
+    HANDLES_AT + owner.index() * HANDLES + handle as usize
+}
+
+fn bucket(owner: Id<Process>, ptr: u64) -> usize {
+    // Fibonacci hashing; names are often addresses or small numbers.
+    let mixed = (ptr ^ ((owner.index() as u64) << 48)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    NODE_HASH_AT + (mixed >> 49) as usize % NODE_BUCKETS
+}

@@ -1,0 +1,282 @@
+//! Objects in a transaction's data: nodes become handles and handles nodes, scatter-gather buffers are copied behind the
+//! data and pointers to them put right.
+//!
+//! As in the kernel's `binder_translate_*`, `binder_fixup_parent` and `binder_validate_fixup` (`binder.c`), refusals
+//! included. File descriptors are not translated yet: a transaction that carries one fails.
+
+use rustix::io::Errno;
+
+use super::ioctl::Ioctl;
+use super::lock::Guard;
+use super::node::Strength;
+use super::records::{Buffer, Id, Process, buffer, node, process, reference};
+use super::region::Region;
+use crate::uapi::{
+    BINDER_BUFFER_FLAG_HAS_PARENT, BINDER_TYPE_BINDER, BINDER_TYPE_FD, BINDER_TYPE_FDA, BINDER_TYPE_HANDLE,
+    BINDER_TYPE_PTR, BINDER_TYPE_WEAK_BINDER, BINDER_TYPE_WEAK_HANDLE, BufferObject, Field, FlatBinderObject,
+    TransactionDataSg, align8,
+};
+
+/// The part of the caller's memory at `address`, if it lies wholly in one of the slices that it gave.
+pub(super) fn lent<'m>(memory: &[&'m [u8]], address: u64, length: u64) -> Option<&'m [u8]> {
+    if length == 0 {
+        return Some(&[]);
+    }
+    memory.iter().find_map(|slice| {
+        let at = usize::try_from(address.checked_sub(slice.as_ptr() as u64)?).ok()?;
+        slice.get(at..at.checked_add(usize::try_from(length).ok()?)?)
+    })
+}
+
+enum Object {
+    Flat(FlatBinderObject),
+    Buffer(BufferObject),
+}
+
+/// The object at `offset` of the data, if one can lie there.
+fn object_at(data: &[u8], offset: u64) -> Option<(Object, u64)> {
+    if !offset.is_multiple_of(4) {
+        return None;
+    }
+    let bytes = data.get(usize::try_from(offset).ok()?..)?;
+    let object = match u32::take(bytes.get(..4)?) {
+        BINDER_TYPE_BINDER
+        | BINDER_TYPE_WEAK_BINDER
+        | BINDER_TYPE_HANDLE
+        | BINDER_TYPE_WEAK_HANDLE
+        | BINDER_TYPE_FD => (Object::Flat(FlatBinderObject::from_bytes(bytes)?), FlatBinderObject::SIZE),
+        BINDER_TYPE_PTR => (Object::Buffer(BufferObject::from_bytes(bytes)?), BufferObject::SIZE),
+        // File descriptor arrays are refused where they are translated.
+        BINDER_TYPE_FDA => (Object::Flat(FlatBinderObject::from_bytes(bytes)?), 32),
+        _ => return None,
+    };
+    Some((object.0, object.1 as u64))
+}
+
+fn offset_at(offsets: &[u8], index: u64) -> Option<u64> {
+    let at = usize::try_from(index).ok()?.checked_mul(8)?;
+    Some(u64::take(offsets.get(at..at.checked_add(8)?)?))
+}
+
+/// Copies the scatter-gather buffers behind the offsets, in the order of their objects. False when they do not fit the
+/// room that the sender asked for, or are not its memory.
+pub(super) fn copy_buffers(
+    region: &Region,
+    slot: usize,
+    offsets_at: u64,
+    data: &[u8],
+    offsets: &[u8],
+    room: u64,
+    memory: &[&[u8]],
+) -> bool {
+    let mut left = room;
+    let mut at = offsets_at + offsets.len() as u64;
+    for index in 0..offsets.len() as u64 / 8 {
+        let object = offset_at(offsets, index).and_then(|offset| object_at(data, offset));
+        let Some((Object::Buffer(object), _)) = object else { continue };
+        let Some(length) = align8(object.length).filter(|_| object.length <= left) else { return false };
+        let Some(bytes) = lent(memory, object.buffer, object.length) else { return false };
+        if !region.write_area(slot, at, bytes) {
+            return false;
+        }
+        at += length;
+        left = left.saturating_sub(length);
+    }
+    true
+}
+
+/// How far the fix-ups of pointers have come: they must go forwards, within one tree of buffers.
+struct FixUp {
+    last_object: u64,
+    least_offset: u64,
+}
+
+impl Ioctl<'_> {
+    /// Puts the objects of a filled buffer right for its receiver.
+    pub(super) fn translate(
+        &mut self,
+        receiver: Id<Process>,
+        filled: Id<Buffer>,
+        sent: &TransactionDataSg,
+    ) -> Result<(), Errno> {
+        let memory = self.memory;
+        let data = lent(memory, sent.buffer, sent.data_size).ok_or(Errno::FAULT)?;
+        let offsets = lent(memory, sent.offsets, sent.offsets_size).ok_or(Errno::FAULT)?;
+        let start = self.guard.get(filled, buffer::OFFSET);
+        let area_address = self.guard.get(receiver, process::AREA_ADDRESS);
+        let mut next_buffer = self.guard.offsets_at(filled) + sent.offsets_size;
+        let buffers_end = next_buffer + sent.buffers_size;
+        let mut least = 0;
+        let mut fix_up = FixUp { last_object: 0, least_offset: 0 };
+        for index in 0..offsets.len() as u64 / 8 {
+            let offset = offset_at(offsets, index).ok_or(Errno::INVAL)?;
+            let (object, size) = object_at(data, offset).ok_or(Errno::INVAL)?;
+            if offset < least {
+                return Err(Errno::INVAL);
+            }
+            least = offset + size;
+            match object {
+                Object::Flat(flat) => {
+                    let translated = self.translate_flat(receiver, &flat)?;
+                    self.put(receiver, start + offset, &translated.to_bytes())?;
+                }
+                Object::Buffer(mut object) => {
+                    let length = align8(object.length).ok_or(Errno::INVAL)?;
+                    if object.length > buffers_end - next_buffer {
+                        return Err(Errno::INVAL);
+                    }
+                    object.buffer = area_address + next_buffer;
+                    next_buffer = (next_buffer + length).min(buffers_end);
+                    let tree = Tree { receiver, start, filled, earlier: index };
+                    self.fix_parent(&tree, &object, &fix_up)?;
+                    self.put(receiver, start + offset, &object.to_bytes())?;
+                    fix_up = FixUp { last_object: offset, least_offset: 0 };
+                }
+            }
+            self.guard.set(filled, buffer::OBJECTS, index + 1);
+        }
+        Ok(())
+    }
+
+    fn put(&self, receiver: Id<Process>, at: u64, bytes: &[u8]) -> Result<(), Errno> {
+        self.guard.region().write_area(receiver.index(), at, bytes).then_some(()).ok_or(Errno::INVAL)
+    }
+
+    fn translate_flat(
+        &mut self,
+        receiver: Id<Process>,
+        flat: &FlatBinderObject,
+    ) -> Result<FlatBinderObject, Errno> {
+        let strength = match flat.kind {
+            BINDER_TYPE_BINDER | BINDER_TYPE_HANDLE => Strength::Strong,
+            BINDER_TYPE_WEAK_BINDER | BINDER_TYPE_WEAK_HANDLE => Strength::Weak,
+            _ => return Err(Errno::PERM),
+        };
+        let as_handle = |held: u32| FlatBinderObject {
+            kind: if strength == Strength::Strong { BINDER_TYPE_HANDLE } else { BINDER_TYPE_WEAK_HANDLE },
+            flags: flat.flags,
+            binder: held.into(),
+            cookie: 0,
+        };
+        let guard = &mut self.guard;
+        if matches!(flat.kind, BINDER_TYPE_BINDER | BINDER_TYPE_WEAK_BINDER) {
+            let local = match guard.find_node(self.process, flat.binder) {
+                Some(known) => known,
+                None => guard.new_node(self.process, flat)?,
+            };
+            if guard.get(local, node::COOKIE) != flat.cookie {
+                return Err(Errno::INVAL);
+            }
+            let held = guard.inc_ref_for_node(receiver, local, strength, Some(self.thread))?;
+            return Ok(as_handle(guard.get(held, reference::HANDLE)));
+        }
+        let own = guard.find_ref(self.process, flat.binder, strength).ok_or(Errno::INVAL)?;
+        let target = guard.get(own, reference::NODE).ok_or(Errno::INVAL)?;
+        if guard.get(target, node::PROCESS) == Some(receiver) {
+            guard.inc_node(target, strength, false, None)?;
+            return Ok(FlatBinderObject {
+                kind: if strength == Strength::Strong { BINDER_TYPE_BINDER } else { BINDER_TYPE_WEAK_BINDER },
+                flags: flat.flags,
+                binder: guard.get(target, node::PTR),
+                cookie: guard.get(target, node::COOKIE),
+            });
+        }
+        let held = guard.inc_ref_for_node(receiver, target, strength, None)?;
+        Ok(as_handle(guard.get(held, reference::HANDLE)))
+    }
+
+    /// Writes a buffer's address into its parent, where it has one.
+    fn fix_parent(&self, tree: &Tree, object: &BufferObject, fix_up: &FixUp) -> Result<(), Errno> {
+        if object.flags & BINDER_BUFFER_FLAG_HAS_PARENT == 0 {
+            return Ok(());
+        }
+        if object.parent >= tree.earlier {
+            return Err(Errno::INVAL);
+        }
+        let (parent_at, parent) = self.translated(tree, object.parent)?;
+        // The kernel takes 0 for "no object yet", and so refuses a tree whose root lies at the data's start.
+        if fix_up.last_object == 0 {
+            return Err(Errno::INVAL);
+        }
+        let (mut last, mut least) = (fix_up.last_object, fix_up.least_offset);
+        while last != parent_at {
+            let passed = self.object_of(tree, last)?;
+            if passed.flags & BINDER_BUFFER_FLAG_HAS_PARENT == 0 {
+                return Err(Errno::INVAL);
+            }
+            least = passed.parent_offset + 8;
+            // Parents come before their children, so this ends.
+            let (next, _) = self.translated(tree, passed.parent)?;
+            if next >= last {
+                return Err(Errno::INVAL);
+            }
+            last = next;
+        }
+        if object.parent_offset < least || parent.length < 8 || object.parent_offset > parent.length - 8 {
+            return Err(Errno::INVAL);
+        }
+        let area_address = self.guard.get(tree.receiver, process::AREA_ADDRESS);
+        let at = parent.buffer.wrapping_sub(area_address).wrapping_add(object.parent_offset);
+        self.put(tree.receiver, at, &object.buffer.to_ne_bytes())
+    }
+
+    /// The `index`-th object, as translated, and its offset in the data.
+    fn translated(&self, tree: &Tree, index: u64) -> Result<(u64, BufferObject), Errno> {
+        let at = self.guard.offsets_at(tree.filled) + index * 8;
+        let offset =
+            self.guard.region().area(tree.receiver.index(), at, 8).map(u64::take).ok_or(Errno::INVAL)?;
+        Ok((offset, self.object_of(tree, offset)?))
+    }
+
+    fn object_of(&self, tree: &Tree, offset: u64) -> Result<BufferObject, Errno> {
+        let at = tree.start.checked_add(offset).ok_or(Errno::INVAL)?;
+        let bytes = self.guard.region().area(tree.receiver.index(), at, BufferObject::SIZE as u64);
+        bytes
+            .and_then(BufferObject::from_bytes)
+            .filter(|object| object.kind == BINDER_TYPE_PTR)
+            .ok_or(Errno::INVAL)
+    }
+}
+
+/// The buffer whose pointers are being put right.
+struct Tree {
+    receiver: Id<Process>,
+    start: u64,
+    filled: Id<Buffer>,
+    /// Objects before the current one.
+    earlier: u64,
+}
+
+/// Drops the references that a buffer's objects hold for `owner`, its receiver.
+pub(super) fn release(guard: &mut Guard<'_>, owner: Id<Process>, returned: Id<Buffer>) {
+    let count = guard.get(returned, buffer::OBJECTS);
+    guard.set(returned, buffer::OBJECTS, 0);
+    let start = guard.get(returned, buffer::OFFSET);
+    let offsets_at = guard.offsets_at(returned);
+    let size = guard.get(returned, buffer::DATA_SIZE);
+    let region = guard.region();
+    let (Some(data), Some(offsets)) = (
+        region.area(owner.index(), start, size),
+        region.area(owner.index(), offsets_at, count.saturating_mul(8)),
+    ) else {
+        return;
+    };
+    for index in 0..count {
+        let object = offset_at(offsets, index).and_then(|offset| object_at(data, offset));
+        let Some((Object::Flat(flat), _)) = object else { continue };
+        let strength = match flat.kind {
+            BINDER_TYPE_BINDER | BINDER_TYPE_HANDLE => Strength::Strong,
+            _ => Strength::Weak,
+        };
+        // Only a full table can make these fail, and then an owner is not told; the counts are right.
+        let _ = match flat.kind {
+            BINDER_TYPE_BINDER | BINDER_TYPE_WEAK_BINDER => guard
+                .find_node(owner, flat.binder)
+                .map_or(Ok(()), |local| guard.dec_node(local, strength, false)),
+            BINDER_TYPE_HANDLE | BINDER_TYPE_WEAK_HANDLE => guard
+                .find_ref(owner, flat.binder, strength)
+                .map_or(Ok(()), |held| guard.dec_ref(held, strength)),
+            _ => Ok(()),
+        };
+    }
+}

@@ -1,0 +1,149 @@
+//! What priority a server thread runs at during a call: the rules of two kernels.
+//!
+//! ACK (Android's common kernel, `binder_transaction_priority`): the sender lends its policy and priority before the
+//! wake-up. Mainline (`binder_thread_read`): the receiver takes over the sender's nice value once it runs.
+//! The server's own priority comes back after its reply. Without permission nothing is lent, and that is counted.
+
+use super::lock::Guard;
+use super::records::{Id, Process, Thread, Transaction, process, thread, transaction};
+use crate::Profile;
+use crate::sched::{self, BATCH, FIFO, OTHER, Priority, RR};
+use crate::uapi::{
+    FLAT_BINDER_FLAG_INHERIT_RT, FLAT_BINDER_FLAG_PRIORITY_MASK, FLAT_BINDER_FLAG_SCHED_POLICY_MASK,
+    FLAT_BINDER_FLAG_SCHED_POLICY_SHIFT,
+};
+
+/// The priority that a transaction of the calling thread carries.
+pub(super) fn of_caller(profile: Profile) -> Option<Priority> {
+    let now = sched::get(0).ok()?;
+    match profile {
+        Profile::Ack => matches!(now.policy, OTHER | BATCH | FIFO | RR).then_some(now),
+        // The nice value counts, also that of a real-time thread.
+        Profile::Mainline if now.level >= 100 => Some(Priority::nice(now.level - 120)),
+        Profile::Mainline => rustix::process::getpriority_process(None).ok().map(Priority::nice),
+    }
+}
+
+/// ACK: what the server should run at. `None`: as it does.
+fn ack(caller: Priority, flags: u32, server: Priority) -> Option<Priority> {
+    let mut wanted = caller;
+    if wanted.is_realtime() && flags & FLAT_BINDER_FLAG_INHERIT_RT == 0 {
+        wanted = Priority::nice(0);
+    }
+    let least = least_of(flags);
+    if least.level < wanted.level || (least.level == wanted.level && least.policy == FIFO) {
+        wanted = least;
+    }
+    // A thread that is real-time by itself is raised, never lowered.
+    let lowered = server.is_realtime() && server.level <= wanted.level;
+    (wanted != server && !lowered).then_some(wanted)
+}
+
+/// The least policy and priority that a node's flags ask for (ACK).
+fn least_of(flags: u32) -> Priority {
+    let number = i32::from((flags & FLAT_BINDER_FLAG_PRIORITY_MASK) as u8 as i8);
+    match (flags & FLAT_BINDER_FLAG_SCHED_POLICY_MASK) >> FLAT_BINDER_FLAG_SCHED_POLICY_SHIFT {
+        policy @ (FIFO | RR) => Priority { policy, level: 99 - number.clamp(1, 99) },
+        policy => Priority { policy, ..Priority::nice(number) },
+    }
+}
+
+/// Mainline: the nice value that the server should run at. `None`: as it does.
+fn mainline(caller: Priority, flags: u32, server: Priority, oneway: bool) -> Option<Priority> {
+    let least = 120 + (flags & FLAT_BINDER_FLAG_PRIORITY_MASK) as i32;
+    let level = if caller.level < least && !oneway {
+        caller.level
+    } else if !oneway || server.level > least {
+        least
+    } else {
+        return None;
+    };
+    // On a real-time thread a nice value has no effect now.
+    (!server.is_realtime() && level != server.level).then(|| Priority::nice(level - 120))
+}
+
+impl Guard<'_> {
+    /// Lends the priority of transaction `t`, for a node with `flags`, to `to`, unless that was done already.
+    /// For the ACK profile the sender calls this for the thread that it chose, else the receiver for itself.
+    pub(super) fn lend_priority(&mut self, profile: Profile, t: Id<Transaction>, flags: u32, to: Id<Thread>) {
+        if self.get(t, transaction::PRIORITY_SET) {
+            return;
+        }
+        self.set(t, transaction::PRIORITY_SET, true);
+        let server = self.get(to, thread::PRIORITY);
+        self.set(t, transaction::SAVED_PRIORITY, server);
+        let oneway = self.get(t, transaction::FLAGS) & crate::uapi::TF_ONE_WAY != 0;
+        let (Some(caller), Some(server)) =
+            (Priority::from_word(self.get(t, transaction::PRIORITY)), Priority::from_word(server))
+        else {
+            return;
+        };
+        let wanted = match profile {
+            Profile::Ack => ack(caller, flags, server),
+            Profile::Mainline => mainline(caller, flags, server, oneway),
+        };
+        if let Some(wanted) = wanted {
+            self.set_priority(to, wanted);
+        }
+    }
+
+    /// Gives the calling thread back what it had before it served `t`. A oneway transaction is over when its
+    /// receiver waits again.
+    pub(super) fn priority_to_restore(&self, by: Id<Thread>, saved: u64) -> Option<Priority> {
+        (saved != 0 && saved != self.get(by, thread::PRIORITY)).then(|| Priority::from_word(saved)).flatten()
+    }
+
+    /// Sets a thread's policy and priority, under the lock: were it done after the unlock, the thread could have
+    /// replied and restored its own in between.
+    pub(super) fn set_priority(&mut self, of: Id<Thread>, to: Priority) {
+        match sched::set(self.get(of, thread::TID), to) {
+            Ok(()) => self.set(of, thread::PRIORITY, to.to_word()),
+            Err(_) => {
+                if let Some(owner) = self.get(of, thread::PROCESS) {
+                    self.count_denied(owner);
+                }
+            }
+        }
+    }
+
+    fn count_denied(&mut self, owner: Id<Process>) {
+        let denied = self.get(owner, process::DENIED);
+        self.set(owner, process::DENIED, denied + 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fifo(priority: i32) -> Priority {
+        Priority { policy: FIFO, level: 99 - priority }
+    }
+
+    #[test]
+    fn ack_lends_real_time_only_to_nodes_that_inherit_it() {
+        assert_eq!(ack(fifo(99), 0x900, Priority::nice(0)), Some(fifo(99)));
+        assert_eq!(ack(fifo(99), 0x100, Priority::nice(0)), None);
+        assert_eq!(ack(fifo(99), 0x100, Priority::nice(5)), Some(Priority::nice(0)));
+    }
+
+    #[test]
+    fn ack_never_goes_below_the_nodes_least_or_a_real_time_servers_own() {
+        assert_eq!(ack(Priority::nice(10), 0x332, Priority::nice(0)), Some(fifo(50)));
+        assert_eq!(ack(Priority::nice(10), 0x100, Priority::nice(0)), None);
+        assert_eq!(ack(Priority::nice(10), 0x113, Priority::nice(0)), Some(Priority::nice(10)));
+        assert_eq!(ack(Priority::nice(0), 0x900, fifo(10)), None);
+        assert_eq!(ack(fifo(20), 0x900, fifo(10)), Some(fifo(20)));
+        assert_eq!(ack(fifo(5), 0x900, fifo(10)), None);
+    }
+
+    #[test]
+    fn mainline_takes_the_lower_of_the_callers_nice_and_the_nodes_unsigned_least() {
+        assert_eq!(mainline(Priority::nice(-10), 0x100, Priority::nice(0), false), Some(Priority::nice(-10)));
+        assert_eq!(mainline(Priority::nice(10), 0x100, Priority::nice(0), false), None);
+        assert_eq!(mainline(Priority::nice(10), 0x17f, Priority::nice(0), false), Some(Priority::nice(10)));
+        assert_eq!(mainline(Priority::nice(10), 0x100, fifo(3), false), None);
+        assert_eq!(mainline(Priority::nice(0), 0x100, Priority::nice(5), true), Some(Priority::nice(0)));
+        assert_eq!(mainline(Priority::nice(0), 0x17f, Priority::nice(5), true), None);
+    }
+}

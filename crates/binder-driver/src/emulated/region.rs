@@ -1,0 +1,155 @@
+#![allow(unsafe_code)]
+//! The shared memory of one context: control words, futexes and receive areas, mapped into every participant.
+//!
+//! Unsafe lives here because the mapping is shared with other processes. Control memory is only ever seen as atomics,
+//! areas only through bounds-checked copies and [`Region::area`]. What the words mean is `records.rs`'s business;
+//! this file must not know it.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
+
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags};
+
+use super::records::{
+    AREA_BYTES, AREAS_AT, CONTROL_WORDS, FUTEX_STRIDE, FUTEXES_AT, PROCESSES, REGION_BYTES, THREADS,
+};
+
+/// The mapped memory. All of it is at the same offsets in every participant, at different addresses.
+#[derive(Debug)]
+pub(super) struct Region {
+    base: NonNull<u8>,
+    file: OwnedFd,
+}
+
+// SAFETY: the mapping lives until the Region is dropped, is not tied to a thread, and is only reached through
+// atomics and bounds-checked copies.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// A new, zeroed context. The file has no name, cannot be resized by anyone, and goes with its last user.
+    pub(super) fn create() -> Result<Self, Errno> {
+        let file =
+            rustix::fs::memfd_create("roundtrip-binder", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        rustix::fs::ftruncate(&file, REGION_BYTES as u64)?;
+        rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        Self::map(file)
+    }
+
+    /// Maps a context that its keeper handed over. Refuses one that could shrink under the mapping.
+    pub(super) fn map(file: OwnedFd) -> Result<Self, Errno> {
+        let sealed = rustix::fs::fcntl_get_seals(&file)?.contains(SealFlags::SHRINK | SealFlags::GROW);
+        let size = rustix::fs::fstat(&file)?.st_size;
+        if !sealed || u64::try_from(size) != Ok(REGION_BYTES as u64) {
+            return Err(Errno::PROTO);
+        }
+        // SAFETY: a fresh mapping at an address that the kernel chooses; nothing else refers to it.
+        let base = unsafe {
+            rustix::mm::mmap(
+                std::ptr::null_mut(),
+                REGION_BYTES,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED | MapFlags::NORESERVE,
+                &file,
+                0,
+            )?
+        };
+        let base = NonNull::new(base.cast()).ok_or(Errno::NOMEM)?;
+        Ok(Self { base, file })
+    }
+
+    /// The file, to hand to others.
+    pub(super) fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// The control words.
+    #[inline]
+    pub(super) fn words(&self) -> &[AtomicU64] {
+        // SAFETY: the mapping is page-aligned, at least CONTROL_WORDS * 8 bytes long (asserted in records.rs), lives as
+        // long as self, and every participant treats these words as atomics.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr().cast(), CONTROL_WORDS) }
+    }
+
+    /// The 32-bit word at the very front: the context's lock.
+    #[inline]
+    pub(super) fn lock_word(&self) -> &AtomicU32 {
+        // SAFETY: as for `words`; word 0 is only ever used through this half.
+        unsafe { self.base.cast().as_ref() }
+    }
+
+    /// The word that thread `index` sleeps on.
+    #[inline]
+    pub(super) fn futex(&self, index: usize) -> &AtomicU32 {
+        let index = if index < THREADS { index } else { 0 };
+        // SAFETY: inside the futex table (index is below THREADS), aligned, and only used as a u32 atomic.
+        unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE).cast().as_ref() }
+    }
+
+    /// Where the area of the process in `slot` begins in this participant's memory.
+    pub(super) fn area_address(&self, slot: usize) -> u64 {
+        self.base.as_ptr() as u64 + area_at(slot) as u64
+    }
+
+    /// Copies `bytes` into an area. False, and nothing is written, when they would not lie wholly inside it.
+    #[inline]
+    #[must_use]
+    pub(super) fn write_area(&self, slot: usize, offset: u64, bytes: &[u8]) -> bool {
+        let Some(offset) = inside(offset, bytes.len() as u64) else { return false };
+        // SAFETY: the range lies inside the slot's area, hence inside the mapping, and `bytes` is private memory
+        // (or another area's). The range belongs to a buffer that is allocated and not yet delivered, so no
+        // well-behaved participant reads it now.
+        unsafe {
+            std::ptr::copy(bytes.as_ptr(), self.base.add(area_at(slot) + offset).as_ptr(), bytes.len());
+        }
+        true
+    }
+
+    /// Zeroes part of an area (`TF_CLEAR_BUF`).
+    pub(super) fn clear_area(&self, slot: usize, offset: u64, length: u64) {
+        let Some(at) = inside(offset, length) else { return };
+        // SAFETY: the range lies inside the slot's area; it belongs to a buffer that is being freed.
+        unsafe { std::ptr::write_bytes(self.base.add(area_at(slot) + at).as_ptr(), 0, length as usize) };
+    }
+
+    /// Bytes in an area; `None` when they do not lie wholly inside it.
+    #[inline]
+    pub(super) fn area(&self, slot: usize, offset: u64, length: u64) -> Option<&[u8]> {
+        let offset = inside(offset, length)?;
+        // SAFETY: inside the mapping, initialised (a memfd is zeroed). Senders write only to buffers that are not
+        // delivered yet, and the receiver gives a buffer back only when it is done with it; bytes have no invalid
+        // values, so a participant that breaks this rule changes data, not memory safety of others' structures.
+        Some(unsafe {
+            std::slice::from_raw_parts(self.base.add(area_at(slot) + offset).as_ptr(), length as usize)
+        })
+    }
+
+    /// Keeps the compiler from moving journal entries behind the words that they protect. The hardware needs no
+    /// fence: a thread that is killed has executed a prefix of its program, and whoever takes over sees it through
+    /// the kernel.
+    #[inline]
+    pub(super) fn order() {
+        compiler_fence(Ordering::SeqCst);
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made in `map` with this length, and every reference into it borrows self.
+        // An error would leave it mapped, which harms nobody.
+        let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), REGION_BYTES) };
+    }
+}
+
+fn area_at(slot: usize) -> usize {
+    AREAS_AT + if slot < PROCESSES { slot } else { 0 } * AREA_BYTES
+}
+
+#[inline]
+fn inside(offset: u64, length: u64) -> Option<usize> {
+    (offset.checked_add(length)? <= AREA_BYTES as u64).then_some(offset as usize)
+}

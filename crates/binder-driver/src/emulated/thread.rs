@@ -1,0 +1,188 @@
+//! Threads: those that have used the driver, which of them wait for work, and what happens when one leaves.
+
+use rustix::io::Errno;
+
+use super::lock::{Guard, own_tid};
+use super::queue::Kind;
+use super::records::{
+    Id, Process, Queue, THREADS, Thread, Transaction, Work, buffer, process, thread, transaction, work,
+};
+use super::wakeup;
+use crate::sched;
+use crate::uapi::{BR_DEAD_REPLY, TF_ONE_WAY};
+
+// The kernel's `BINDER_LOOPER_STATE_*`.
+pub(super) const LOOPER_REGISTERED: u32 = 0x01;
+pub(super) const LOOPER_ENTERED: u32 = 0x02;
+pub(super) const LOOPER_EXITED: u32 = 0x04;
+pub(super) const LOOPER_INVALID: u32 = 0x08;
+
+impl Guard<'_> {
+    /// Makes the calling thread known. Its first ioctl never waits, as with the kernel's driver.
+    pub(super) fn new_thread(&mut self, owner: Id<Process>) -> Result<Id<Thread>, Errno> {
+        let new = self.alloc::<Thread>()?;
+        self.set(new, thread::PROCESS, Some(owner));
+        self.set(new, thread::TID, own_tid() as i32);
+        self.set(new, thread::NEED_RETURN, true);
+        self.link_front(process::THREADS_HEAD.of(owner), new, thread::NEXT, thread::PREV);
+        self.learn_own_priority(new);
+        wakeup::must_wake(self.region(), new);
+        Ok(new)
+    }
+
+    /// Reads what the calling thread runs at by itself. Its priority is only known to the driver from here on: a looper
+    /// that changes it must enter its loop again.
+    pub(super) fn learn_own_priority(&mut self, caller: Id<Thread>) {
+        let now = sched::get(0).map_or(0, sched::Priority::to_word);
+        self.set(caller, thread::OWN_PRIORITY, now);
+        self.set(caller, thread::PRIORITY, now);
+    }
+
+    /// Gives a thread work that it must see at once.
+    pub(super) fn push_thread_work(&mut self, to: Id<Thread>, entry: Id<Work>) {
+        self.push(thread::TODO.queue(to), entry);
+        self.set(to, thread::HAS_WORK, true);
+    }
+
+    /// Takes a waiting thread off the list, the one that came last.
+    pub(super) fn select_thread(&mut self, owner: Id<Process>) -> Option<Id<Thread>> {
+        let chosen = self.get(owner, process::WAITING)?;
+        self.stop_waiting(owner, chosen);
+        Some(chosen)
+    }
+
+    /// Wakes one thread that waits for work of the process, if any.
+    pub(super) fn wake_process(&mut self, owner: Id<Process>) {
+        if let Some(chosen) = self.select_thread(owner) {
+            self.wake_later(chosen);
+        }
+    }
+
+    /// Puts a thread on the list of those that wait for work of the process.
+    pub(super) fn start_waiting(&mut self, owner: Id<Process>, id: Id<Thread>) {
+        if !self.get(id, thread::IS_WAITING) {
+            self.link_front(process::WAITING.of(owner), id, thread::WAIT_NEXT, thread::WAIT_PREV);
+            self.set(id, thread::IS_WAITING, true);
+        }
+    }
+
+    /// Takes it off again.
+    pub(super) fn stop_waiting(&mut self, owner: Id<Process>, id: Id<Thread>) {
+        if self.get(id, thread::IS_WAITING) {
+            self.unlink(process::WAITING.of(owner), id, thread::WAIT_NEXT, thread::WAIT_PREV);
+            self.set(id, thread::IS_WAITING, false);
+        }
+    }
+
+    /// Calls `act` for each thread of a process.
+    pub(super) fn for_each_thread(&mut self, owner: Id<Process>, mut act: impl FnMut(&mut Self, Id<Thread>)) {
+        let mut next = self.get(owner, process::THREADS_HEAD);
+        for _ in 0..THREADS {
+            let Some(id) = next else { return };
+            next = self.get(id, thread::NEXT);
+            act(self, id);
+        }
+    }
+
+    /// A thread leaves: whoever waits for its reply gets `BR_DEAD_REPLY`, its own calls are forgotten.
+    pub(super) fn release_thread(&mut self, owner: Id<Process>, id: Id<Thread>) {
+        self.stop_waiting(owner, id);
+        self.unlink(process::THREADS_HEAD.of(owner), id, thread::NEXT, thread::PREV);
+        if let Some(filled) = self.get(id, thread::FILLING) {
+            self.abandon_fill(id, filled);
+        }
+        let mut next = self.get(id, thread::STACK);
+        let served = next.filter(|&t| self.get(t, transaction::TO_THREAD) == Some(id));
+        for _ in 0..1 << 16 {
+            let Some(t) = next else { break };
+            if self.get(t, transaction::TO_THREAD) == Some(id) {
+                next = self.get(t, transaction::TO_PARENT);
+                self.set(t, transaction::TO_THREAD, None);
+                self.set(t, transaction::TO_PROCESS, None);
+                self.detach_buffer(t);
+            } else {
+                next = self.get(t, transaction::FROM_PARENT);
+                self.set(t, transaction::FROM, None);
+            }
+        }
+        if let Some(t) = served {
+            self.fail_caller(t, BR_DEAD_REPLY);
+        }
+        self.release_queue(thread::TODO.queue(id));
+        self.free(id);
+    }
+
+    /// Drops the entries of a queue whose reader is gone.
+    pub(super) fn release_queue(&mut self, queue: Queue) {
+        for _ in 0..1 << 18 {
+            let Some(entry) = self.front(queue) else { return };
+            self.unqueue(entry);
+            match self.kind(entry) {
+                Some(Kind::Transaction) => {
+                    if let Some(t) = Id::new(self.get(entry, work::PAYLOAD)) {
+                        self.drop_undelivered(t);
+                    }
+                    self.free(entry);
+                }
+                // Nodes and death notifications still own their entries.
+                Some(Kind::Node | Kind::DeadBinder) => {}
+                _ => self.free(entry),
+            }
+        }
+    }
+
+    fn drop_undelivered(&mut self, t: Id<Transaction>) {
+        let call = self.get(t, transaction::NEED_REPLY) && self.get(t, transaction::FLAGS) & TF_ONE_WAY == 0;
+        if let Some(held) = self.get(t, transaction::BUFFER)
+            && let Some(receiver) = self.get(held, buffer::PROCESS)
+        {
+            self.detach_buffer(t);
+            self.release_buffer(receiver, held);
+        }
+        if call {
+            self.fail_caller(t, BR_DEAD_REPLY);
+        } else {
+            self.free(t);
+        }
+    }
+
+    /// A transaction and its buffer part.
+    pub(super) fn detach_buffer(&mut self, t: Id<Transaction>) {
+        if let Some(held) = self.get(t, transaction::BUFFER) {
+            self.set(held, buffer::TRANSACTION, None);
+            self.set(t, transaction::BUFFER, None);
+        }
+    }
+
+    /// `t` will get no reply: tells the thread that waits for it, else the one that waits for *that*, and so on.
+    pub(super) fn fail_caller(&mut self, t: Id<Transaction>, error: u32) {
+        let mut failed = t;
+        for _ in 0..1 << 16 {
+            let parent = self.get(failed, transaction::FROM_PARENT);
+            let caller = self.get(failed, transaction::FROM);
+            self.detach_buffer(failed);
+            self.free(failed);
+            if let Some(caller) = caller {
+                self.set(caller, thread::STACK, parent);
+                if self.get(caller, thread::REPLY_ERROR) == 0 {
+                    self.set(caller, thread::REPLY_ERROR, error);
+                    self.push_error(caller, Kind::ReplyError);
+                }
+                self.wake_later(caller);
+                return;
+            }
+            match parent {
+                Some(parent) => failed = parent,
+                None => return,
+            }
+        }
+    }
+
+    /// Queues the return of an error that is noted in the thread.
+    pub(super) fn push_error(&mut self, to: Id<Thread>, kind: Kind) {
+        // A full table leaves the error noted but unread; the thread then sees its next return instead.
+        if let Ok(entry) = self.new_work(kind, to.index() as u64) {
+            self.push_thread_work(to, entry);
+        }
+    }
+}

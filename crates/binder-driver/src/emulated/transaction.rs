@@ -1,0 +1,454 @@
+//! Sending: a transaction or reply, from the sender's memory into the receiver's area and its queue.
+//!
+//! The order of checks and the returns of each refusal follow the kernel's `binder_transaction` (`binder.c`).
+
+use rustix::io::Errno;
+
+use super::allocation::Sizes;
+use super::ioctl::Ioctl;
+use super::lock::Guard;
+use super::node::Strength;
+use super::process::{FREE, GONE, LIVE};
+use super::queue::Kind;
+use super::records::{
+    Buffer, Id, Node, Process, Thread, Transaction, Work, buffer, node, process, reference, thread,
+    transaction, work,
+};
+use super::{objects, priority};
+use crate::Profile;
+use crate::uapi::{
+    BR_DEAD_REPLY, BR_FAILED_REPLY, BR_TRANSACTION_COMPLETE, TF_CLEAR_BUF, TF_ONE_WAY, TransactionDataSg,
+};
+
+/// From this many bytes on, data is copied outside the lock, so that nobody waits for the copy.
+const COPY_OUTSIDE_LOCK: u64 = 4096;
+
+/// Why a transaction was not taken: what its sender (or, for a reply, the one that waits for it) is told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Refusal {
+    /// `BR_DEAD_REPLY`.
+    Dead,
+    /// `BR_FAILED_REPLY`.
+    Failed,
+}
+
+impl Refusal {
+    fn number(self) -> u32 {
+        match self {
+            Self::Dead => BR_DEAD_REPLY,
+            Self::Failed => BR_FAILED_REPLY,
+        }
+    }
+}
+
+impl From<Errno> for Refusal {
+    fn from(_: Errno) -> Self {
+        Self::Failed
+    }
+}
+
+/// Where a transaction goes.
+#[derive(Clone, Copy)]
+struct Target {
+    process: Id<Process>,
+    /// The thread that waits for the reply, or that a nested call goes back to.
+    thread: Option<Id<Thread>>,
+    /// None for a reply.
+    node: Option<Id<Node>>,
+}
+
+impl<'a> Ioctl<'a> {
+    /// `BC_TRANSACTION[_SG]`.
+    pub(super) fn transaction(&mut self, data: &TransactionDataSg) {
+        if let Err(refusal) = self.try_transaction(data) {
+            self.refuse(refusal.number());
+        }
+    }
+
+    /// `BC_REPLY[_SG]`.
+    pub(super) fn reply(&mut self, data: &TransactionDataSg) {
+        let Some(answered) = self.guard.get(self.thread, thread::STACK) else {
+            return self.refuse(BR_FAILED_REPLY);
+        };
+        if self.guard.get(answered, transaction::TO_THREAD) != Some(self.thread) {
+            return self.refuse(BR_FAILED_REPLY);
+        }
+        let saved = self.guard.get(answered, transaction::SAVED_PRIORITY);
+        if let Err(refusal) = self.try_reply(answered, data) {
+            let parent = self.guard.get(answered, transaction::TO_PARENT);
+            self.guard.set(self.thread, thread::STACK, parent);
+            self.refuse(BR_TRANSACTION_COMPLETE);
+            self.guard.fail_caller(answered, refusal.number());
+        }
+        if let Some(own) = self.guard.priority_to_restore(self.thread, saved) {
+            // The caller wakes first; then this thread gives back what it was lent.
+            self.guard.unlock();
+            self.guard.relock();
+            self.guard.set_priority(self.thread, own);
+        }
+    }
+
+    fn refuse(&mut self, error: u32) {
+        self.guard.set(self.thread, thread::RETURN_ERROR, error);
+        self.guard.push_error(self.thread, Kind::ReturnError);
+    }
+
+    fn try_transaction(&mut self, data: &TransactionDataSg) -> Result<(), Refusal> {
+        let oneway = data.flags & TF_ONE_WAY != 0;
+        let target = self.resolve(data)?;
+        // The node must outlive the call: the buffer holds a strong count on it.
+        let mark = self.guard.mark();
+        let filled = self.fill(target, data, oneway);
+        let filled = match filled {
+            Ok(filled) => filled,
+            Err(refusal) => {
+                self.guard.rollback_to(mark);
+                return Err(refusal);
+            }
+        };
+        let mark = self.guard.mark();
+        let sent = self.send(target, filled, data, oneway);
+        if sent.is_err() {
+            self.guard.rollback_to(mark);
+            self.guard.release_buffer(target.process, filled);
+        }
+        sent
+    }
+
+    /// Whom a transaction is for.
+    fn resolve(&self, data: &TransactionDataSg) -> Result<Target, Refusal> {
+        let guard = &self.guard;
+        let handle = data.target & 0xffff_ffff;
+        let target = if handle == 0 {
+            guard.context_manager().ok_or(Refusal::Dead)?
+        } else {
+            let held = guard.find_ref(self.process, handle, Strength::Strong).ok_or(Refusal::Failed)?;
+            guard.get(held, reference::NODE).ok_or(Refusal::Failed)?
+        };
+        let owner = guard.get(target, node::PROCESS).ok_or(Refusal::Dead)?;
+        if handle == 0 && owner == self.process {
+            return Err(Refusal::Failed);
+        }
+        let mut thread = None;
+        if data.flags & TF_ONE_WAY == 0 {
+            // A call while a transaction waits to be read would deadlock.
+            let first = guard.front(thread::TODO.queue(self.thread));
+            if first.is_some_and(|first| guard.kind(first) == Some(Kind::Transaction)) {
+                return Err(Refusal::Failed);
+            }
+            thread = self.waiting_caller(owner)?;
+        }
+        Ok(Target { process: owner, thread, node: Some(target) })
+    }
+
+    /// The thread of `owner` that waits, directly or not, for the calling thread: a nested call goes back to it.
+    fn waiting_caller(&self, owner: Id<Process>) -> Result<Option<Id<Thread>>, Refusal> {
+        let guard = &self.guard;
+        let Some(top) = guard.get(self.thread, thread::STACK) else { return Ok(None) };
+        if guard.get(top, transaction::TO_THREAD) != Some(self.thread) {
+            return Err(Refusal::Failed);
+        }
+        let mut next = Some(top);
+        for _ in 0..1 << 16 {
+            let Some(t) = next else { break };
+            if let Some(from) = guard.get(t, transaction::FROM)
+                && guard.get(from, thread::PROCESS) == Some(owner)
+            {
+                return Ok(Some(from));
+            }
+            next = guard.get(t, transaction::FROM_PARENT);
+        }
+        Ok(None)
+    }
+
+    /// Takes a buffer in the target's area and copies data, offsets, scatter-gather buffers and objects into it.
+    /// On an error, what was changed since the last commit must be rolled back by the caller; what was committed is
+    /// undone here.
+    fn fill(
+        &mut self,
+        target: Target,
+        data: &TransactionDataSg,
+        is_async: bool,
+    ) -> Result<Id<Buffer>, Refusal> {
+        let bytes = self.sender_memory(data.buffer, data.data_size)?;
+        let offsets = self.sender_memory(data.offsets, data.offsets_size)?;
+        if !data.offsets_size.is_multiple_of(8) || !data.buffers_size.is_multiple_of(8) {
+            return Err(Refusal::Failed);
+        }
+        let sizes = Sizes { data: data.data_size, offsets: data.offsets_size, extra: data.buffers_size };
+        if self.guard.get(target.process, process::STATE) != LIVE {
+            return Err(Refusal::Dead);
+        }
+        let filled = self.guard.alloc_buffer(target.process, sizes, is_async)?;
+        self.guard.set(filled, buffer::TARGET, target.node);
+        self.guard.set(filled, buffer::CLEAR, data.flags & TF_CLEAR_BUF != 0);
+        if let Some(node) = target.node {
+            self.guard.inc_node(node, Strength::Strong, false, None)?;
+        }
+        let offset = self.guard.get(filled, buffer::OFFSET);
+        let offsets_at = self.guard.offsets_at(filled);
+        let slot = target.process.index();
+        let region = self.guard.region();
+        let memory = self.memory;
+        let copy = || {
+            region.write_area(slot, offset, bytes)
+                && region.write_area(slot, offsets_at, offsets)
+                && (data.buffers_size == 0
+                    || objects::copy_buffers(
+                        region,
+                        slot,
+                        offsets_at,
+                        bytes,
+                        offsets,
+                        data.buffers_size,
+                        memory,
+                    ))
+        };
+        let copied = if data.data_size + data.buffers_size >= COPY_OUTSIDE_LOCK {
+            self.guard.start_fill(self.thread, target.process, filled);
+            self.guard.unlock();
+            let copied = copy();
+            self.guard.relock();
+            self.guard.end_fill(self.thread, target.process, filled)?;
+            if !copied {
+                self.guard.release_buffer(target.process, filled);
+            }
+            // The first half was committed with the unlock: the caller's rollback must not reach back to it.
+            self.guard.commit();
+            copied
+        } else {
+            copy()
+        };
+        if !copied {
+            return Err(Refusal::Failed);
+        }
+        Ok(filled)
+    }
+
+    /// Translates the objects and queues the transaction.
+    fn send(
+        &mut self,
+        target: Target,
+        filled: Id<Buffer>,
+        data: &TransactionDataSg,
+        oneway: bool,
+    ) -> Result<(), Refusal> {
+        if data.offsets_size != 0 {
+            self.translate(target.process, filled, data)?;
+        }
+        let node = target.node.ok_or(Refusal::Failed)?;
+        // Asked again: the waiting thread may have left while the data was copied outside the lock.
+        let waiting = if target.thread.is_some() { self.waiting_caller(target.process)? } else { None };
+        let t = self.new_transaction(target.process, filled, data)?;
+        let complete = self.guard.new_work(Kind::Complete, 0)?;
+        let call = self.guard.new_work(Kind::Transaction, t.index() as u64)?;
+        self.guard.set(t, transaction::NEED_REPLY, !oneway);
+        if oneway {
+            self.guard.push_thread_work(self.thread, complete);
+            self.deliver_oneway(node, target.process, t, call);
+            return Ok(());
+        }
+        if let Some(own) = priority::of_caller(self.profile) {
+            self.guard.set(t, transaction::PRIORITY, own.to_word());
+            if self.profile == Profile::Ack {
+                // What this thread runs at now, should a nested call come back to it.
+                self.guard.set(self.thread, thread::PRIORITY, own.to_word());
+            }
+        }
+        // Deferred: the sender reads it together with the reply.
+        self.guard.push(thread::TODO.queue(self.thread), complete);
+        let parent = self.guard.get(self.thread, thread::STACK);
+        self.guard.set(t, transaction::FROM, Some(self.thread));
+        self.guard.set(t, transaction::FROM_PARENT, parent);
+        self.guard.set(self.thread, thread::STACK, Some(t));
+        match waiting.or_else(|| self.guard.select_thread(target.process)) {
+            Some(server) => {
+                if self.profile == Profile::Ack {
+                    let flags = self.guard.get(node, node::FLAGS);
+                    self.guard.lend_priority(self.profile, t, flags, server);
+                }
+                self.guard.push_thread_work(server, call);
+                self.guard.wake_later(server);
+            }
+            None => self.guard.push(process::TODO.queue(target.process), call),
+        }
+        Ok(())
+    }
+
+    /// A oneway transaction: one at a time for each node, in their order.
+    fn deliver_oneway(&mut self, node: Id<Node>, owner: Id<Process>, t: Id<Transaction>, call: Id<Work>) {
+        let default = self.guard.get(owner, process::DEFAULT_PRIORITY);
+        self.guard.set(t, transaction::PRIORITY, default);
+        if self.guard.get(node, node::HAS_ASYNC) {
+            self.guard.push(node::ASYNC_TODO.queue(node), call);
+            return;
+        }
+        self.guard.set(node, node::HAS_ASYNC, true);
+        match self.guard.select_thread(owner) {
+            Some(server) => {
+                self.guard.push_thread_work(server, call);
+                self.guard.wake_later(server);
+            }
+            None => self.guard.push(process::TODO.queue(owner), call),
+        }
+    }
+
+    fn try_reply(&mut self, answered: Id<Transaction>, data: &TransactionDataSg) -> Result<(), Refusal> {
+        let (target, caller) = self.resolve_reply(answered)?;
+        let mark = self.guard.mark();
+        let filled = match self.fill(target, data, false) {
+            Ok(filled) => filled,
+            Err(refusal) => {
+                self.guard.rollback_to(mark);
+                return Err(refusal);
+            }
+        };
+        let mark = self.guard.mark();
+        let sent = self.send_reply(answered, filled, data, target.process, caller);
+        if sent.is_err() {
+            self.guard.rollback_to(mark);
+            self.guard.release_buffer(target.process, filled);
+        }
+        sent
+    }
+
+    fn resolve_reply(&self, answered: Id<Transaction>) -> Result<(Target, Id<Thread>), Refusal> {
+        let caller = self.guard.get(answered, transaction::FROM).ok_or(Refusal::Dead)?;
+        if self.guard.get(caller, thread::STACK) != Some(answered) {
+            return Err(Refusal::Failed);
+        }
+        let process = self.guard.get(caller, thread::PROCESS).ok_or(Refusal::Dead)?;
+        Ok((Target { process, thread: Some(caller), node: None }, caller))
+    }
+
+    fn send_reply(
+        &mut self,
+        answered: Id<Transaction>,
+        filled: Id<Buffer>,
+        data: &TransactionDataSg,
+        receiver: Id<Process>,
+        caller: Id<Thread>,
+    ) -> Result<(), Refusal> {
+        // The caller may have died while the reply was copied outside the lock.
+        if self.guard.get(answered, transaction::FROM) != Some(caller) {
+            return Err(Refusal::Dead);
+        }
+        if data.offsets_size != 0 {
+            self.translate(receiver, filled, data)?;
+        }
+        let t = self.new_transaction(receiver, filled, data)?;
+        let complete = self.guard.new_work(Kind::Complete, 0)?;
+        let reply = self.guard.new_work(Kind::Transaction, t.index() as u64)?;
+        self.guard.push_thread_work(self.thread, complete);
+        let parent = self.guard.get(answered, transaction::TO_PARENT);
+        self.guard.set(self.thread, thread::STACK, parent);
+        let waiting_for = self.guard.get(answered, transaction::FROM_PARENT);
+        self.guard.set(caller, thread::STACK, waiting_for);
+        self.guard.push_thread_work(caller, reply);
+        self.guard.wake_later(caller);
+        self.guard.detach_buffer(answered);
+        self.guard.free(answered);
+        Ok(())
+    }
+
+    fn new_transaction(
+        &mut self,
+        receiver: Id<Process>,
+        filled: Id<Buffer>,
+        data: &TransactionDataSg,
+    ) -> Result<Id<Transaction>, Errno> {
+        let guard = &mut self.guard;
+        let t = guard.alloc::<Transaction>()?;
+        let (pid, euid) = (guard.get(self.process, process::PID), guard.get(self.process, process::EUID));
+        guard.set(t, transaction::SENDER_PID, pid);
+        guard.set(t, transaction::SENDER_EUID, euid);
+        guard.set(t, transaction::TO_PROCESS, Some(receiver));
+        guard.set(t, transaction::CODE, data.code);
+        guard.set(t, transaction::FLAGS, data.flags);
+        guard.set(t, transaction::BUFFER, Some(filled));
+        guard.set(filled, buffer::TRANSACTION, Some(t));
+        Ok(t)
+    }
+
+    /// The sender's memory at an address, if it was given to this call.
+    fn sender_memory(&self, address: u64, length: u64) -> Result<&'a [u8], Errno> {
+        objects::lent(self.memory, address, length).ok_or(Errno::FAULT)
+    }
+}
+
+impl Guard<'_> {
+    /// The calling thread is about to write to a buffer without holding the lock.
+    fn start_fill(&mut self, by: Id<Thread>, owner: Id<Process>, filled: Id<Buffer>) {
+        self.set(by, thread::FILLING, Some(filled));
+        self.set(filled, buffer::FILLING, true);
+        self.add(owner, process::FILLS, 1);
+    }
+
+    /// It is done. `Refusal::Dead` when the receiver has gone meanwhile.
+    fn end_fill(&mut self, by: Id<Thread>, owner: Id<Process>, filled: Id<Buffer>) -> Result<(), Refusal> {
+        self.set(by, thread::FILLING, None);
+        self.set(filled, buffer::FILLING, false);
+        let left = self.add(owner, process::FILLS, -1);
+        if self.get(owner, process::STATE) == LIVE {
+            return Ok(());
+        }
+        self.free(filled);
+        if left == 0 && self.get(owner, process::STATE) == GONE {
+            self.set(owner, process::STATE, FREE);
+        }
+        self.commit();
+        Err(Refusal::Dead)
+    }
+
+    /// The thread that was filling a buffer has died.
+    pub(super) fn abandon_fill(&mut self, by: Id<Thread>, filled: Id<Buffer>) {
+        if let Some(owner) = self.get(filled, buffer::PROCESS)
+            && self.end_fill(by, owner, filled).is_ok()
+        {
+            self.release_buffer(owner, filled);
+        }
+    }
+
+    /// Drops what a buffer holds (its objects' references, the count on its target) and gives it back to the area.
+    pub(super) fn release_buffer(&mut self, owner: Id<Process>, returned: Id<Buffer>) {
+        objects::release(self, owner, returned);
+        if let Some(target) = self.get(returned, buffer::TARGET)
+            && self.get(target, node::PROCESS).is_some()
+        {
+            // Only a full table can fail here, and then the owner is not told.
+            let _ = self.dec_node(target, Strength::Strong, false);
+        }
+        self.free_buffer(owner, returned);
+    }
+
+    /// `BC_FREE_BUFFER`: also lets the next oneway transaction of its node go. An address that is not a delivered
+    /// buffer's is ignored, as by the kernel.
+    pub(super) fn user_frees_buffer(&mut self, owner: Id<Process>, offset: u64) {
+        let Some(returned) = self.find_buffer(owner, offset) else { return };
+        if !self.get(returned, buffer::USER_MAY_FREE) {
+            return;
+        }
+        self.set(returned, buffer::USER_MAY_FREE, false);
+        if let Some(t) = self.get(returned, buffer::TRANSACTION) {
+            self.detach_buffer(t);
+        }
+        if let (true, Some(target)) =
+            (self.get(returned, buffer::IS_ASYNC), self.get(returned, buffer::TARGET))
+        {
+            match self.front(node::ASYNC_TODO.queue(target)) {
+                None => self.set(target, node::HAS_ASYNC, false),
+                Some(next) => {
+                    self.unqueue(next);
+                    self.push(process::TODO.queue(owner), next);
+                    self.wake_process(owner);
+                }
+            }
+        }
+        self.release_buffer(owner, returned);
+    }
+
+    /// The entry's transaction.
+    pub(super) fn transaction_of(&self, entry: Id<Work>) -> Option<Id<Transaction>> {
+        Id::new(self.get(entry, work::PAYLOAD))
+    }
+}

@@ -1,0 +1,100 @@
+#![allow(unsafe_code)]
+//! Reading and setting a thread's scheduling policy and priority: the two system calls that no library wraps.
+//!
+//! Unsafe: raw `syscall(2)`; musl's own wrappers return ENOSYS.
+
+use rustix::io::Errno;
+
+/// A scheduling policy and priority, as the kernel's scheduler orders them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Priority {
+    /// `SCHED_*`.
+    pub(crate) policy: u32,
+    /// The kernel's number: 0–98 real-time (99 − priority), 100–139 fair (120 + nice). Lower runs first.
+    pub(crate) level: i32,
+}
+
+/// `SCHED_OTHER`.
+pub(crate) const OTHER: u32 = libc::SCHED_OTHER as u32;
+/// `SCHED_FIFO`.
+pub(crate) const FIFO: u32 = libc::SCHED_FIFO as u32;
+/// `SCHED_RR`.
+pub(crate) const RR: u32 = libc::SCHED_RR as u32;
+/// `SCHED_BATCH`.
+pub(crate) const BATCH: u32 = libc::SCHED_BATCH as u32;
+
+impl Priority {
+    /// The fair class at a nice value of −20 to 19.
+    pub(crate) fn nice(nice: i32) -> Self {
+        Self { policy: OTHER, level: 120 + nice.clamp(-20, 19) }
+    }
+
+    /// True for `SCHED_FIFO` and `SCHED_RR`.
+    pub(crate) fn is_realtime(self) -> bool {
+        self.policy == FIFO || self.policy == RR
+    }
+
+    /// One word of shared memory; never 0.
+    pub(crate) fn to_word(self) -> u64 {
+        (1 << 63) | (u64::from(self.policy & 0xffff) << 16) | (self.level as u64 & 0xffff)
+    }
+
+    /// The inverse of [`Priority::to_word`]; `None` for 0 (not known).
+    pub(crate) fn from_word(word: u64) -> Option<Self> {
+        (word != 0).then_some(Self { policy: (word >> 16) as u32 & 0xffff, level: (word & 0xffff) as i32 })
+    }
+}
+
+/// `struct sched_attr` in its first version (`SCHED_ATTR_SIZE_VER0`, linux/sched/types.h).
+#[repr(C)]
+#[derive(Default)]
+struct SchedAttr {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime: u64,
+    deadline: u64,
+    period: u64,
+}
+const SIZE: u32 = size_of::<SchedAttr>() as u32;
+const _: () = assert!(SIZE == 48);
+
+/// The policy and priority of thread `tid` (0: the caller).
+///
+/// # Errors
+/// ESRCH when there is no such thread.
+pub(crate) fn get(tid: i32) -> Result<Priority, Errno> {
+    let mut attr = SchedAttr::default();
+    // SAFETY: the kernel writes at most SIZE bytes to `attr`.
+    let result = unsafe { libc::syscall(libc::SYS_sched_getattr, tid, &raw mut attr, SIZE, 0) };
+    check(result)?;
+    let level = match attr.policy {
+        FIFO | RR => 99 - attr.priority as i32,
+        _ => 120 + attr.nice,
+    };
+    Ok(Priority { policy: attr.policy, level })
+}
+
+/// Sets the policy and priority of thread `tid` (0: the caller).
+///
+/// # Errors
+/// EPERM without `CAP_SYS_NICE` or a sufficient `RLIMIT_RTPRIO`/`RLIMIT_NICE`; ESRCH when there is no such thread.
+pub(crate) fn set(tid: i32, to: Priority) -> Result<(), Errno> {
+    let mut attr = SchedAttr { size: SIZE, policy: to.policy, ..Default::default() };
+    if to.is_realtime() {
+        attr.priority = (99 - to.level) as u32;
+    } else {
+        attr.nice = to.level - 120;
+    }
+    // SAFETY: the kernel reads SIZE bytes from `attr`.
+    check(unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &raw const attr, 0) })
+}
+
+fn check(result: libc::c_long) -> Result<(), Errno> {
+    if result == 0 {
+        return Ok(());
+    }
+    Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL))
+}
