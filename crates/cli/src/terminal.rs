@@ -6,16 +6,15 @@ use std::io::{self, IsTerminal as _, Write};
 use anstyle::Style;
 
 /// A command's output streams and the name that it was called by.
+#[allow(dead_code, reason = "the commands that print measurements use it")]
 pub(crate) struct Terminal<'a> {
     /// Standard output: the result and nothing else.
     pub(crate) out: &'a mut dyn Write,
     /// Standard error: progress, warnings, diagnostics.
     pub(crate) err: &'a mut dyn Write,
     /// Whether standard output shows colour.
-    #[allow(dead_code, reason = "the commands that print measurements use it")]
     pub(crate) out_colour: bool,
     /// Whether standard error shows colour.
-    #[allow(dead_code, reason = "the commands that print measurements use it")]
     pub(crate) err_colour: bool,
     /// `argv[0]`, as it was typed.
     pub(crate) executable: String,
