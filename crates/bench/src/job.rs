@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 use crate::floor::FloorJob;
+use crate::load::HogJob;
 use crate::worker::{Link, Work};
 
 /// A worker's job, as it is sent to it.
@@ -12,12 +13,15 @@ use crate::worker::{Link, Work};
 pub enum Job {
     /// One side of a transport of the floor.
     Floor(FloorJob),
+    /// A neighbour that uses a CPU.
+    Hog(HogJob),
 }
 
 impl Work for Job {
     fn run(self, link: &mut Link) -> Result<()> {
         match self {
             Job::Floor(job) => job.run(link),
+            Job::Hog(job) => job.run(link),
         }
     }
 }

@@ -4,11 +4,15 @@
 
 pub mod cgroup;
 pub mod clock;
+pub mod counters;
+pub mod environment;
 pub mod error;
 pub mod floor;
 mod job;
+pub mod load;
 mod progress;
 pub mod root;
+pub mod run;
 pub mod sched;
 pub mod worker;
 

@@ -1,0 +1,158 @@
+//! What a run was made on: everything about the machine that can lengthen a round trip, read once and stored with the
+//! result. What cannot be found is `None` and named, never guessed. Must not change or judge anything.
+
+mod cpus;
+mod date;
+mod kernel;
+mod share;
+
+pub use cpus::{Cache, Cpus};
+pub use kernel::Kernel;
+pub use share::{CpuShares, CpuTimes};
+
+use serde::{Deserialize, Serialize};
+
+use crate::cgroup::Cgroups;
+use crate::clock;
+use crate::root::Root;
+use crate::sched::{RealtimePermission, allowed_cpus, realtime_permission};
+
+/// The machine and the program at the time of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// RFC 3339, UTC.
+    pub date: String,
+    /// Roundtrip's own version.
+    pub roundtrip_version: String,
+    /// "release" or "debug"; a debug build's figures are not to be compared with anyone's.
+    pub build_profile: String,
+    /// The machine's name in the network.
+    pub host_name: String,
+    /// The kernel.
+    pub kernel: Kernel,
+    /// The processors.
+    pub cpus: Cpus,
+    /// Runnable threads, averaged over 1, 5 and 15 minutes (proc_loadavg(5)).
+    pub load_average: Option<[f64; 3]>,
+    /// Limits of the control groups that this process is in.
+    pub cgroups: Cgroups,
+    /// Whether SCHED_FIFO can be had.
+    pub realtime: RealtimePermission,
+    /// What one clock reading costs, in nanoseconds.
+    pub clock_read_cost_ns: f64,
+    /// Binder devices that exist, whether usable or not: "/dev/binder", "/dev/binderfs/hwbinder".
+    pub binder_devices: Vec<String>,
+    /// The driver that was measured: "emulated", or the kernel's and its device. `None` where no driver took part.
+    pub driver: Option<String>,
+    /// Whose the CPU time was during the run; set when it is over.
+    pub cpu_shares: Option<CpuShares>,
+    /// What could not be found, and why it matters or what that means.
+    pub missing: Vec<String>,
+}
+
+impl Environment {
+    /// Looks at the running machine. Takes a few milliseconds, most of them for the clock and for trying SCHED_FIFO.
+    pub fn collect() -> Environment {
+        let usable = allowed_cpus(0).unwrap_or_default();
+        Environment::of(&Root::real(), usable, realtime_permission(), clock::read_cost_ns())
+    }
+
+    fn of(
+        root: &Root,
+        usable: Vec<u32>,
+        realtime: RealtimePermission,
+        clock_read_cost_ns: f64,
+    ) -> Environment {
+        let mut environment = Environment {
+            date: date::now(),
+            roundtrip_version: env!("CARGO_PKG_VERSION").into(),
+            build_profile: if cfg!(debug_assertions) { "debug" } else { "release" }.into(),
+            host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            kernel: Kernel::read(root),
+            cpus: Cpus::read(root, usable),
+            load_average: load_average(root),
+            cgroups: Cgroups::read(root),
+            realtime,
+            clock_read_cost_ns,
+            binder_devices: binder_devices(root),
+            driver: None,
+            cpu_shares: None,
+            missing: Vec::new(),
+        };
+        environment.missing = missing(&environment);
+        environment
+    }
+}
+
+fn load_average(root: &Root) -> Option<[f64; 3]> {
+    let text = root.read("proc/loadavg")?;
+    let mut numbers = text.split(' ').map_while(|number| number.parse().ok());
+    Some([numbers.next()?, numbers.next()?, numbers.next()?])
+}
+
+/// The names that Android gives them, at the top of /dev and in a binderfs mounted where Android and most others mount it.
+fn binder_devices(root: &Root) -> Vec<String> {
+    ["/dev", "/dev/binderfs"]
+        .iter()
+        .flat_map(|directory| ["binder", "hwbinder", "vndbinder"].map(|name| format!("{directory}/{name}")))
+        .filter(|path| root.has(path))
+        .collect()
+}
+
+fn missing(environment: &Environment) -> Vec<String> {
+    let Environment { kernel, cpus, .. } = environment;
+    let facts = [
+        (cpus.model.is_none(), "CPU model: /proc/cpuinfo names none"),
+        (cpus.mhz.is_none(), "CPU frequency: neither cpufreq nor /proc/cpuinfo tells it"),
+        (cpus.governors.is_none(), "frequency governor: no cpufreq driver"),
+        (cpus.idle_driver.is_none(), "idle states: no cpuidle driver"),
+        (cpus.virtualised.is_none(), "virtual machine or not: this architecture does not tell"),
+        (
+            kernel.preemption.is_none(),
+            "preemption mode: not in the version, debugfs, boot parameters or configuration",
+        ),
+        (kernel.hz.is_none(), "tick rate: no /proc/config.gz and no /boot/config-*"),
+        (!kernel.schedstat, "run-queue delay: the kernel has no schedstat (CONFIG_SCHED_INFO)"),
+        (environment.load_average.is_none(), "load average: no /proc/loadavg"),
+        (environment.binder_devices.is_empty(), "binder device: none in /dev or /dev/binderfs"),
+    ];
+    facts.into_iter().filter_map(|(is_missing, text)| is_missing.then(|| text.to_owned())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::root::fixture;
+
+    fn of(root: &Root) -> Environment {
+        Environment::of(root, vec![0], RealtimePermission::Allowed { max_priority: 99 }, 25.0)
+    }
+
+    #[test]
+    fn a_machine_that_tells_nothing_yields_a_list_of_what_is_missing() {
+        let environment = of(&fixture(&[]));
+        assert_eq!(environment.cpus.mhz, None);
+        assert_eq!(environment.missing.len(), 10, "{:?}", environment.missing);
+    }
+
+    #[test]
+    fn what_is_there_is_not_missing() {
+        let environment = of(&fixture(&[
+            ("proc/loadavg", "0.50 0.25 0.10 1/200 4711\n"),
+            ("dev/binderfs/binder", ""),
+            ("dev/vndbinder", ""),
+            ("proc/self/schedstat", "1 2 3\n"),
+        ]));
+        assert_eq!(environment.load_average, Some([0.5, 0.25, 0.1]));
+        assert_eq!(environment.binder_devices, ["/dev/vndbinder", "/dev/binderfs/binder"]);
+        assert_eq!(environment.missing.len(), 7, "{:?}", environment.missing);
+    }
+
+    #[test]
+    fn the_running_machine_survives_its_stored_form() {
+        let environment = Environment::collect();
+        assert!(!environment.cpus.usable.is_empty());
+        let stored = serde_json::to_string(&environment).unwrap();
+        assert_eq!(serde_json::from_str::<Environment>(&stored).unwrap(), environment);
+    }
+}

@@ -1,0 +1,112 @@
+//! Whose was the CPU time during a run: ours, someone else's, or taken by a hypervisor. Compares two looks at
+//! /proc/stat and at this process's own times; must not know what ran.
+
+use serde::{Deserialize, Serialize};
+
+use crate::root::Root;
+
+/// Shares of all CPU time between two moments, each 0 to 1. Times come in ticks of 10 ms, so a run shorter than a second
+/// is judged coarsely.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct CpuShares {
+    /// This process and the workers that it has waited for.
+    pub own: f64,
+    /// Everyone else, and interrupts.
+    pub foreign: f64,
+    /// Wanted by a CPU of this virtual machine while its host ran something else.
+    pub stolen: f64,
+}
+
+/// CPU times up to a moment.
+#[derive(Debug, Clone, Copy)]
+pub struct CpuTimes {
+    all_ticks: u64,
+    busy_ticks: u64,
+    stolen_ticks: u64,
+    own_ticks: u64,
+}
+
+impl CpuTimes {
+    /// The times up to now; `None` where /proc does not tell. Workers count once they have been waited for, so look
+    /// before the first is started and after the last has ended.
+    pub fn read(root: &Root) -> Option<CpuTimes> {
+        // cpu user nice system idle iowait irq softirq steal guest guest_nice (proc_stat(5)); guest time is in user.
+        let stat = root.read("proc/stat")?;
+        let numbers: Vec<u64> = stat
+            .lines()
+            .next()?
+            .strip_prefix("cpu ")?
+            .split_whitespace()
+            .take(8)
+            .map(|number| number.parse().ok())
+            .collect::<Option<_>>()?;
+        let &[user, nice, system, idle, iowait, irq, softirq, stolen_ticks] = &numbers[..] else {
+            return None;
+        };
+        let busy_ticks = user + nice + system + irq + softirq;
+
+        // Fields 14 to 17 of /proc/self/stat: utime stime cutime cstime. The name before them may hold anything.
+        let own = root.read("proc/self/stat")?;
+        let own_ticks = own
+            .rsplit_once(')')?
+            .1
+            .split_whitespace()
+            .skip(11)
+            .take(4)
+            .map(|number| number.parse::<u64>().ok())
+            .sum::<Option<u64>>()?;
+        let all_ticks = busy_ticks + idle + iowait + stolen_ticks;
+        Some(CpuTimes { all_ticks, busy_ticks, stolen_ticks, own_ticks })
+    }
+
+    /// The shares from this moment to a later one; `None` when no tick lies between them.
+    pub fn shares_until(&self, later: &CpuTimes) -> Option<CpuShares> {
+        // Idle times can step backwards by a tick or two.
+        let ticks = |later: u64, earlier: u64| later.saturating_sub(earlier) as f64;
+        let all = ticks(later.all_ticks, self.all_ticks);
+        let own = ticks(later.own_ticks, self.own_ticks);
+        let foreign = (ticks(later.busy_ticks, self.busy_ticks) - own).max(0.0);
+        let stolen = ticks(later.stolen_ticks, self.stolen_ticks);
+        let share = |part: f64| (part / all).min(1.0);
+        (all > 0.0).then(|| CpuShares { own: share(own), foreign: share(foreign), stolen: share(stolen) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::root::fixture;
+
+    fn times(cpu: &str, own: &str) -> Option<CpuTimes> {
+        let stat = format!("cpu  {cpu}\ncpu0 1 2 3\n");
+        let own = format!("4711 (a) b) S 1 1 1 0 -1 4194304 100 0 0 0 {own} 20 0 1 0 100 0 0\n");
+        CpuTimes::read(&fixture(&[("proc/stat", &stat), ("proc/self/stat", &own)]))
+    }
+
+    #[test]
+    fn the_time_of_a_run_is_split_into_ours_theirs_and_stolen() {
+        let before = times("100 0 50 1000 0 0 0 10 0 0", "1 2 3 4").unwrap();
+        let after = times("130 5 60 1130 10 3 2 20 0 0", "11 7 18 14").unwrap();
+        // 200 ticks in all, 50 of them busy, 40 of those ours.
+        let shares = before.shares_until(&after).unwrap();
+        assert_eq!(shares, CpuShares { own: 0.2, foreign: 0.05, stolen: 0.05 });
+    }
+
+    #[test]
+    fn no_time_between_two_looks_is_no_share() {
+        let now = times("100 0 50 1000 0 0 0 10 0 0", "1 2 3 4").unwrap();
+        assert_eq!(now.shares_until(&now), None);
+    }
+
+    #[test]
+    fn a_foreign_format_is_none() {
+        assert!(times("100 0 50", "1 2 3 4").is_none());
+        assert!(times("100 0 50 1000 0 0 0 10 0 0", "x y z").is_none());
+        assert!(CpuTimes::read(&fixture(&[])).is_none());
+    }
+
+    #[test]
+    fn this_machine_tells_its_times() {
+        assert!(CpuTimes::read(&Root::real()).is_some());
+    }
+}
