@@ -1,0 +1,203 @@
+//! What can go wrong: [`Error`] for those who call, [`Status`] for those who serve.
+//!
+//! It knows the numbers that travel (status codes, exception codes), not how they are laid out in a parcel.
+
+use std::time::Duration;
+
+/// Status codes that travel in a `TF_STATUS_CODE` reply: Android's `utils/Errors.h`, negative errno values and a range
+/// of its own from `i32::MIN`.
+pub mod status {
+    /// Success.
+    pub const OK: i32 = 0;
+    /// The caller may not do that (`EPERM`).
+    pub const PERMISSION_DENIED: i32 = -1;
+    /// No such name (`ENOENT`).
+    pub const NAME_NOT_FOUND: i32 = -2;
+    /// An argument cannot be right (`EINVAL`); also a request that cannot be decoded.
+    pub const BAD_VALUE: i32 = -22;
+    /// The object is gone (`EPIPE`).
+    pub const DEAD_OBJECT: i32 = -32;
+    /// The service knows no method with that code (`EBADMSG`).
+    pub const UNKNOWN_TRANSACTION: i32 = -74;
+    /// An error without a better name.
+    pub const UNKNOWN_ERROR: i32 = i32::MIN;
+    /// The request is meant for another interface, or an object has another type.
+    pub const BAD_TYPE: i32 = i32::MIN + 1;
+    /// A call that the service made for its answer was refused.
+    pub const FAILED_TRANSACTION: i32 = i32::MIN + 2;
+
+    /// What the code says, in words; "error" for one that is not in this module.
+    #[must_use]
+    pub fn name(code: i32) -> &'static str {
+        match code {
+            OK => "no error",
+            PERMISSION_DENIED => "permission denied",
+            NAME_NOT_FOUND => "name not found",
+            BAD_VALUE => "bad value",
+            DEAD_OBJECT => "dead object",
+            UNKNOWN_TRANSACTION => "unknown transaction",
+            UNKNOWN_ERROR => "unknown error",
+            BAD_TYPE => "another interface or type was expected",
+            FAILED_TRANSACTION => "failed transaction",
+            _ => "error",
+        }
+    }
+}
+
+/// Exception codes that travel in a reply's status header: Android's `binder/Status.h`.
+pub mod exception {
+    /// No exception.
+    pub const NONE: i32 = 0;
+    /// The caller may not do that.
+    pub const SECURITY: i32 = -1;
+    /// An argument cannot be right.
+    pub const ILLEGAL_ARGUMENT: i32 = -3;
+    /// Not now.
+    pub const ILLEGAL_STATE: i32 = -5;
+    /// An error of the service's own numbering; its number follows.
+    pub const SERVICE_SPECIFIC: i32 = -8;
+}
+
+/// Why a call, or something around it, failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The driver did not do what it was asked for.
+    #[error("{operation}: {source}")]
+    Driver {
+        /// What was being done.
+        operation: &'static str,
+        /// The driver's answer.
+        source: binder_driver::Error,
+    },
+    /// The driver reported an errno among its returns (`BR_ERROR`).
+    #[error("the driver reported errno {errno} while this thread waited for it")]
+    Reported {
+        /// The errno, negative as the driver sends it.
+        errno: i32,
+    },
+    /// The service's process is gone (`BR_DEAD_REPLY`).
+    #[error("the service behind handle {handle} is gone; start it again and ask the service manager for it")]
+    DeadObject {
+        /// Its handle in this process.
+        handle: u32,
+    },
+    /// The driver refused the call, or the service could not answer it (`BR_FAILED_REPLY`).
+    #[error(
+        "the driver refused call {code} to handle {handle}: the handle is unknown, the data does not fit into the \
+         receiver's area, or an object in it is malformed"
+    )]
+    Failed {
+        /// The handle that was called.
+        handle: u32,
+        /// The method.
+        code: u32,
+    },
+    /// The service's process is frozen (`BR_FROZEN_REPLY`).
+    #[error("the process behind handle {handle} is frozen; unfreeze it first")]
+    Frozen {
+        /// The handle that was called.
+        handle: u32,
+    },
+    /// The service answered with a status code instead of data.
+    #[error("the service answered with status {code} ({})", status::name(*code))]
+    Status {
+        /// One of [`status`], or a service's own.
+        code: i32,
+    },
+    /// The service answered with an exception.
+    #[error("the service answered with exception {code}: {message}")]
+    Exception {
+        /// One of [`exception`].
+        code: i32,
+        /// The service's words.
+        message: String,
+    },
+    /// Received bytes are not what they should be.
+    #[error("cannot read {what} at byte {at} of a parcel: {problem}")]
+    Malformed {
+        /// What was to be read.
+        what: &'static str,
+        /// Where, in bytes from the parcel's start.
+        at: usize,
+        /// What is wrong.
+        problem: &'static str,
+    },
+    /// Something does not fit into a parcel.
+    #[error("cannot write {what} to a parcel: {problem}")]
+    Unsendable {
+        /// What was to be written.
+        what: &'static str,
+        /// What is wrong.
+        problem: &'static str,
+    },
+    /// A service's name is not acceptable.
+    #[error("'{name}' cannot be a service's name: {problem}")]
+    Name {
+        /// The name.
+        name: String,
+        /// What is wrong.
+        problem: &'static str,
+    },
+    /// Nobody has registered the name.
+    #[error("no service is registered as '{name}'")]
+    NotRegistered {
+        /// The name.
+        name: String,
+    },
+    /// Nobody registered the name in time.
+    #[error("no service was registered as '{name}' within {} ms", waited.as_millis())]
+    WaitedTooLong {
+        /// The name.
+        name: String,
+        /// How long was waited.
+        waited: Duration,
+    },
+    /// A looper thread could not be started.
+    #[error("cannot start a looper thread: {source}")]
+    Spawn {
+        /// The system's answer.
+        source: std::io::Error,
+    },
+}
+
+/// How a served call failed; what the caller gets instead of a reply.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Status {
+    /// A status code, sent in a `TF_STATUS_CODE` reply: the call as such failed. One of [`status`].
+    #[error("status {_0} ({})", status::name(*_0))]
+    Code(i32),
+    /// An exception, sent in the reply's status header: the method failed.
+    #[error("exception {code}: {message}")]
+    Exception {
+        /// One of [`exception`].
+        code: i32,
+        /// What went wrong, for a person.
+        message: String,
+    },
+}
+
+impl Status {
+    /// The service knows no method with this code.
+    pub const UNKNOWN_TRANSACTION: Self = Self::Code(status::UNKNOWN_TRANSACTION);
+
+    /// An exception with a message.
+    #[must_use]
+    pub fn exception(code: i32, message: impl Into<String>) -> Self {
+        Self::Exception { code, message: message.into() }
+    }
+}
+
+impl From<Error> for Status {
+    /// What a service tells its caller when something that it used failed.
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Malformed { .. } | Error::Unsendable { .. } => Self::Code(status::BAD_VALUE),
+            Error::DeadObject { .. } => Self::Code(status::DEAD_OBJECT),
+            Error::Status { code } => Self::Code(code),
+            Error::Exception { code, message } => Self::Exception { code, message },
+            Error::Name { .. } => Self::exception(exception::ILLEGAL_ARGUMENT, error.to_string()),
+            Error::NotRegistered { .. } => Self::Code(status::NAME_NOT_FOUND),
+            _ => Self::Code(status::FAILED_TRANSACTION),
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! [`HwParcel`]: a scatter-gather transaction on its way out.
+
+use binder_driver::uapi::{BINDER_BUFFER_FLAG_HAS_PARENT, BINDER_TYPE_PTR, BufferObject, align8};
+
+use super::{VECTOR_POINTER, vector_header};
+use crate::Error;
+use crate::parcel::Parcel;
+use crate::thread::Outgoing;
+
+/// How many buffers one transaction names where they lie. Further ones are copied into the parcel's own memory first.
+const MOST_BORROWED: usize = 12;
+
+/// Where in a `binder_buffer_object` the address lies.
+const ADDRESS: usize = 8;
+
+/// A buffer of this parcel, which another can be embedded in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BufferIndex(pub(super) u64);
+
+/// Data on its way out: plain data, and buffers that the driver copies from where they lie (`'a`).
+#[derive(Debug)]
+pub struct HwParcel<'a> {
+    store: HwStore,
+    borrowed: [&'a [u8]; MOST_BORROWED],
+    borrowed_count: usize,
+}
+
+/// What of a parcel outlives the memory that it names, so that it is used again without an allocation.
+#[derive(Debug, Default)]
+pub(crate) struct HwStore {
+    plain: Parcel,
+    /// Buffers of the parcel's own, each padded to 8 bytes: headers of vectors, and what had to be copied.
+    own: Vec<u8>,
+    /// Objects that name own memory: where the object lies in the plain data, and where the bytes lie in `own`, whose address
+    /// is known only when nothing more is added.
+    unresolved: Vec<(usize, usize)>,
+    /// The bytes of all buffers, each rounded up to 8.
+    buffers_size: u64,
+}
+
+impl HwStore {
+    pub(crate) fn clear(&mut self) {
+        self.plain.clear();
+        self.own.clear();
+        self.unresolved.clear();
+        self.buffers_size = 0;
+    }
+}
+
+impl<'a> HwParcel<'a> {
+    /// An empty parcel; for tests and fuzzing. Calls use [`Proxy::call_hw`](crate::Proxy::call_hw).
+    #[must_use]
+    pub fn new() -> Self {
+        Self::from_store(HwStore::default())
+    }
+
+    pub(crate) fn from_store(store: HwStore) -> Self {
+        Self { store, borrowed: [&[]; MOST_BORROWED], borrowed_count: 0 }
+    }
+
+    pub(crate) fn into_store(self) -> HwStore {
+        self.store
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.store.clear();
+        self.borrowed_count = 0;
+    }
+
+    /// The plain data, for values and binders. A vector that is written here is copied: see [`HwParcel::write_vec`].
+    pub fn plain(&mut self) -> &mut Parcel {
+        &mut self.store.plain
+    }
+
+    /// The plain data that was written so far, with an object for each buffer.
+    #[must_use]
+    pub fn data(&self) -> &[u8] {
+        self.store.plain.data()
+    }
+
+    /// How many payload bytes were copied into this parcel's own memory; see [`Parcel::copied_bytes`].
+    #[must_use]
+    pub fn copied_bytes(&self) -> u64 {
+        self.store.plain.copied_bytes()
+    }
+
+    pub(crate) fn take_copied(&self) -> u64 {
+        self.store.plain.take_copied()
+    }
+
+    /// Writes what a call to a method of `interface` begins with: its fully qualified name as a C string.
+    ///
+    /// # Errors
+    /// [`Error::Unsendable`] for a name with a NUL in it.
+    pub fn write_interface_token(&mut self, interface: &str) -> Result<(), Error> {
+        self.store.plain.write_name(interface)
+    }
+
+    /// Writes a reply's status word: no exception.
+    pub fn write_no_exception(&mut self) {
+        self.store.plain.write_no_exception();
+    }
+
+    /// Names a buffer. The driver copies it when the parcel is sent.
+    ///
+    /// # Errors
+    /// [`Error::Unsendable`] when nothing stands before it: some drivers refuse a parent at the data's very start.
+    pub fn write_buffer(&mut self, bytes: &'a [u8]) -> Result<BufferIndex, Error> {
+        self.put(bytes, None)
+    }
+
+    /// Names a buffer whose address the driver writes into `parent`, `offset` bytes from its start. The offsets within one
+    /// parent must ascend.
+    ///
+    /// # Errors
+    /// As [`HwParcel::write_buffer`].
+    pub fn write_embedded_buffer(
+        &mut self,
+        bytes: &'a [u8],
+        parent: BufferIndex,
+        offset: u64,
+    ) -> Result<BufferIndex, Error> {
+        self.put(bytes, Some((parent, offset)))
+    }
+
+    /// Writes a vector of bytes (`hidl_vec<uint8_t>`): its header, and its bytes from where they lie.
+    ///
+    /// # Errors
+    /// [`Error::Unsendable`] for 2³² bytes or more; as [`HwParcel::write_buffer`].
+    pub fn write_vec(&mut self, bytes: &'a [u8]) -> Result<(), Error> {
+        let length = u32::try_from(bytes.len()).map_err(|_| Error::Unsendable {
+            what: "a vector",
+            problem: "it has more than 4294967295 bytes",
+        })?;
+        let header = self.put_own(&vector_header(length), None)?;
+        // An empty vector names nothing: its address stays 0.
+        if !bytes.is_empty() {
+            self.write_embedded_buffer(bytes, header, VECTOR_POINTER)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a string (`hidl_string`). It is copied into the parcel, because it needs a NUL at its end.
+    ///
+    /// # Errors
+    /// As [`HwParcel::write_vec`].
+    pub fn write_string(&mut self, text: &str) -> Result<(), Error> {
+        let header = self.put_own(&vector_header(string_length(text)?), None)?;
+        self.put_string(text, header, VECTOR_POINTER)
+    }
+
+    /// Writes a vector of strings (`hidl_vec<hidl_string>`): its header, the strings' headers, the strings.
+    ///
+    /// # Errors
+    /// As [`HwParcel::write_string`].
+    pub fn write_string_vec<S: AsRef<str>>(&mut self, texts: &[S]) -> Result<(), Error> {
+        let length = u32::try_from(texts.len()).map_err(|_| Error::Unsendable {
+            what: "a vector",
+            problem: "it has more than 4294967295 items",
+        })?;
+        let vector = self.put_own(&vector_header(length), None)?;
+        if texts.is_empty() {
+            return Ok(());
+        }
+        let mut headers = Vec::new();
+        for text in texts {
+            headers.extend_from_slice(&vector_header(string_length(text.as_ref())?));
+        }
+        let headers = self.put_own(&headers, Some((vector, VECTOR_POINTER)))?;
+        for (index, text) in texts.iter().enumerate() {
+            let pointer = (index * super::VECTOR_SIZE) as u64 + VECTOR_POINTER;
+            self.put_string(text.as_ref(), headers, pointer)?;
+        }
+        Ok(())
+    }
+
+    fn put_string(&mut self, text: &str, parent: BufferIndex, offset: u64) -> Result<(), Error> {
+        self.store.plain.count_copy(text.len());
+        let start = self.store.own.len();
+        self.store.own.extend_from_slice(text.as_bytes());
+        self.store.own.push(0);
+        self.name_own(start, Some((parent, offset)))?;
+        Ok(())
+    }
+
+    fn put(&mut self, bytes: &'a [u8], parent: Option<(BufferIndex, u64)>) -> Result<BufferIndex, Error> {
+        let Some(free) = self.borrowed.get_mut(self.borrowed_count) else {
+            self.store.plain.count_copy(bytes.len());
+            return self.put_own(bytes, parent);
+        };
+        *free = bytes;
+        self.borrowed_count += 1;
+        let address = if bytes.is_empty() { 0 } else { bytes.as_ptr().expose_provenance() as u64 };
+        self.name(address, bytes.len(), parent).map(|(index, _)| index)
+    }
+
+    /// Puts bytes into the parcel's own memory and names them there.
+    fn put_own(&mut self, bytes: &[u8], parent: Option<(BufferIndex, u64)>) -> Result<BufferIndex, Error> {
+        let start = self.store.own.len();
+        self.store.own.extend_from_slice(bytes);
+        self.name_own(start, parent)
+    }
+
+    /// Names own memory from `start` to its end.
+    fn name_own(&mut self, start: usize, parent: Option<(BufferIndex, u64)>) -> Result<BufferIndex, Error> {
+        let length = self.store.own.len() - start;
+        self.store.own.resize(self.store.own.len().next_multiple_of(8), 0);
+        let (index, object) = self.name(0, length, parent)?;
+        self.store.unresolved.push((object, start));
+        Ok(index)
+    }
+
+    fn name(
+        &mut self,
+        address: u64,
+        length: usize,
+        parent: Option<(BufferIndex, u64)>,
+    ) -> Result<(BufferIndex, usize), Error> {
+        if self.data().is_empty() {
+            return Err(Error::Unsendable {
+                what: "a buffer",
+                problem: "an interface token or a status comes first",
+            });
+        }
+        let (flags, (parent, parent_offset)) = match parent {
+            Some((parent, offset)) => (BINDER_BUFFER_FLAG_HAS_PARENT, (parent.0, offset)),
+            None => (0, (0, 0)),
+        };
+        let length = length as u64;
+        let object =
+            BufferObject { kind: BINDER_TYPE_PTR, flags, buffer: address, length, parent, parent_offset };
+        let total = align8(length).and_then(|length| self.store.buffers_size.checked_add(length));
+        self.store.buffers_size = total
+            .ok_or(Error::Unsendable { what: "a buffer", problem: "all buffers together are too long" })?;
+        let index = BufferIndex(self.store.plain.offsets().len() as u64 / 8);
+        Ok((index, self.store.plain.put_object(&object.to_bytes())))
+    }
+
+    /// Hands the parcel to `send` with all addresses in place.
+    pub(crate) fn send<R>(&mut self, send: impl FnOnce(&Outgoing<'_>) -> R) -> R {
+        let own = self.store.own.as_ptr().expose_provenance();
+        for (object, start) in self.store.unresolved.drain(..) {
+            self.store.plain.patch(object + ADDRESS, &((own + start) as u64).to_ne_bytes());
+        }
+        let mut memory = [&[][..]; 3 + MOST_BORROWED];
+        memory[..3].copy_from_slice(&[self.store.plain.data(), self.store.plain.offsets(), &self.store.own]);
+        let borrowed = &self.borrowed[..self.borrowed_count];
+        memory[3..3 + borrowed.len()].copy_from_slice(borrowed);
+        send(&Outgoing::scatter_gather(&memory[..3 + borrowed.len()], self.store.buffers_size))
+    }
+}
+
+impl Default for HwParcel<'_> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A string's length as it travels; its buffer has one byte more.
+fn string_length(text: &str) -> Result<u32, Error> {
+    u32::try_from(text.len())
+        .ok()
+        .filter(|length| *length < u32::MAX)
+        .ok_or(Error::Unsendable { what: "a string", problem: "it has more than 4294967294 bytes" })
+}

@@ -1,0 +1,195 @@
+//! Scatter-gather parcels against a driver that does the copy and the fix-ups in one block of memory.
+
+use binder_driver::uapi::{BINDER_BUFFER_FLAG_HAS_PARENT, BufferObject, Field};
+use binder_driver::{Backend, Commands, Driver, Profile, Returns};
+use proptest::prelude::*;
+
+use super::*;
+use crate::Error;
+use crate::parcel::ParcelReader;
+
+/// Where the area of [`Area`] begins in its process's memory.
+const BASE: u64 = 0x7000_0000;
+
+/// An area with something in it.
+#[derive(Debug, Default)]
+struct Area(Vec<u8>);
+
+impl Driver for Area {
+    fn backend(&self) -> Backend {
+        Backend::Emulated { profile: Profile::Ack }
+    }
+    fn write_read(
+        &self,
+        _: &mut Commands,
+        _: &[&[u8]],
+        _: Option<&mut Returns>,
+    ) -> Result<(), binder_driver::Error> {
+        Ok(())
+    }
+    fn received(&self, address: u64, length: u64) -> Option<&[u8]> {
+        let start = usize::try_from(address.checked_sub(BASE)?).ok()?;
+        self.0.get(start..start.checked_add(length.try_into().ok()?)?)
+    }
+    fn become_context_manager(&self, _: u32) -> Result<(), binder_driver::Error> {
+        Ok(())
+    }
+    fn set_max_threads(&self, _: u32) -> Result<(), binder_driver::Error> {
+        Ok(())
+    }
+    fn exit_thread(&self) {}
+    fn interrupt(&self) {}
+}
+
+/// What the receiver gets: data, offsets, and the area with the buffers.
+fn deliver(parcel: &mut HwParcel<'_>) -> (Vec<u8>, Vec<u8>, Area) {
+    parcel.send(|outgoing| {
+        let memory = outgoing.memory();
+        let (mut data, offsets) = (memory[0].to_vec(), memory[1].to_vec());
+        let mut area = Area::default();
+        let mut copies = Vec::new();
+        for offset in offsets.chunks_exact(8).map(u64::take) {
+            let at = offset as usize;
+            let mut object = BufferObject::from_bytes(&data[at..]).unwrap();
+            let bytes = memory[2..].iter().find_map(|lent| {
+                let start = usize::try_from(object.buffer).unwrap().checked_sub(lent.as_ptr().addr())?;
+                lent.get(start..start + object.length as usize)
+            });
+            let copy = area.0.len();
+            area.0.extend_from_slice(bytes.unwrap_or_default());
+            area.0.resize(area.0.len().next_multiple_of(8), 0);
+            object.buffer = BASE + copy as u64;
+            if object.flags & BINDER_BUFFER_FLAG_HAS_PARENT != 0 {
+                let parent: usize = copies[object.parent as usize];
+                let pointer = parent + object.parent_offset as usize;
+                area.0[pointer..pointer + 8].copy_from_slice(&object.buffer.to_ne_bytes());
+            }
+            copies.push(copy);
+            data[at..at + BufferObject::SIZE].copy_from_slice(&object.to_bytes());
+        }
+        (data, offsets, area)
+    })
+}
+
+fn reader<'a>(delivered: &'a (Vec<u8>, Vec<u8>, Area)) -> HwReader<'a> {
+    HwReader::new(ParcelReader::new(&delivered.0, &delivered.1), &delivered.2)
+}
+
+#[test]
+fn a_vector_is_a_header_and_a_buffer_that_is_fixed_up_into_it() {
+    let payload = [7; 5];
+    let mut parcel = HwParcel::new();
+    parcel.write_no_exception();
+    parcel.write_vec(&payload).unwrap();
+    assert_eq!(parcel.copied_bytes(), 0, "the payload is sent from where it lies");
+    let header = BufferObject::from_bytes(&parcel.data()[4..]).unwrap();
+    assert_eq!((header.flags, header.length), (0, 16));
+    let bytes = BufferObject::from_bytes(&parcel.data()[44..]).unwrap();
+    assert_eq!(bytes.buffer, payload.as_ptr().addr() as u64);
+    assert_eq!((bytes.flags, bytes.length, bytes.parent, bytes.parent_offset), (1, 5, 0, 0));
+    parcel.send(|outgoing| assert_eq!(outgoing.buffers_size(), Some(24)));
+}
+
+#[test]
+fn a_buffer_at_the_very_start_is_refused() {
+    let error = HwParcel::new().write_vec(&[1]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "cannot write a buffer to a parcel: an interface token or a status comes first"
+    );
+}
+
+#[test]
+fn an_address_in_a_parent_counts_only_where_a_child_is_listed_for_it() {
+    let payload = [1, 2, 3, 4];
+    let mut parcel = HwParcel::new();
+    parcel.write_no_exception();
+    parcel.write_vec(&payload).unwrap();
+    let (data, offsets, area) = deliver(&mut parcel);
+    let without_child = (data[..44].to_vec(), offsets[..8].to_vec(), area);
+    let mut hw = reader(&without_child);
+    hw.plain().read_i32().unwrap();
+    let error = hw.read_vec().unwrap_err();
+    assert_eq!(error.to_string(), "cannot read a buffer at byte 44 of a parcel: no object lies here");
+}
+
+#[test]
+fn a_parent_that_points_elsewhere_is_refused() {
+    let payload = [1, 2, 3, 4];
+    let mut parcel = HwParcel::new();
+    parcel.write_no_exception();
+    parcel.write_vec(&payload).unwrap();
+    let mut delivered = deliver(&mut parcel);
+    delivered.2.0[0] ^= 8;
+    let mut hw = reader(&delivered);
+    hw.plain().read_i32().unwrap();
+    assert!(matches!(hw.read_vec(), Err(Error::Malformed { problem: "its parent points elsewhere", .. })));
+}
+
+#[test]
+fn more_buffers_than_are_sent_from_their_place_are_copied_and_arrive() {
+    let payloads: Vec<[u8; 3]> = (0..40).map(|value| [value; 3]).collect();
+    let mut parcel = HwParcel::new();
+    parcel.write_no_exception();
+    for payload in &payloads {
+        parcel.write_vec(payload).unwrap();
+    }
+    assert!(parcel.copied_bytes() > 0);
+    let delivered = deliver(&mut parcel);
+    let mut hw = reader(&delivered);
+    hw.plain().read_i32().unwrap();
+    for payload in &payloads {
+        assert_eq!(hw.read_vec().unwrap(), payload);
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_reads_back(
+        bytes in any::<Vec<u8>>(),
+        text in any::<String>(),
+        texts in prop::collection::vec(any::<String>(), 0..6),
+        value in any::<i32>(),
+    ) {
+        let mut parcel = HwParcel::new();
+        parcel.write_interface_token("a@1.0::I").unwrap();
+        parcel.write_vec(&bytes).unwrap();
+        parcel.plain().write_i32(value);
+        parcel.write_string(&text).unwrap();
+        parcel.write_string_vec(&texts).unwrap();
+        let delivered = deliver(&mut parcel);
+        let mut hw = reader(&delivered);
+        prop_assert!(hw.check_interface("a@1.0::I").is_ok());
+        prop_assert_eq!(hw.read_vec().unwrap(), bytes);
+        prop_assert_eq!(hw.plain().read_i32().unwrap(), value);
+        prop_assert_eq!(hw.read_string().unwrap(), text);
+        prop_assert_eq!(hw.read_string_vec().unwrap(), texts);
+        prop_assert_eq!(hw.plain().remaining(), 0);
+    }
+
+    #[test]
+    fn changed_bytes_never_panic_and_never_lend_memory_outside_the_area(
+        bytes in prop::collection::vec(any::<u8>(), 0..64),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..12),
+    ) {
+        let mut parcel = HwParcel::new();
+        parcel.write_no_exception();
+        parcel.write_vec(&bytes).unwrap();
+        parcel.write_string("text").unwrap();
+        parcel.write_string_vec(&["a", "b"]).unwrap();
+        let mut delivered = deliver(&mut parcel);
+        for (at, change) in changes {
+            let all = delivered.0.len() + delivered.1.len() + delivered.2.0.len();
+            let at = at.index(all);
+            let byte = delivered.0.iter_mut().chain(&mut delivered.1).chain(&mut delivered.2.0).nth(at);
+            *byte.unwrap() ^= change;
+        }
+        let inside = delivered.2.0.as_ptr_range();
+        let lent = |bytes: &[u8]| bytes.is_empty() || inside.contains(&bytes.as_ptr());
+        let mut hw = reader(&delivered);
+        let _ = hw.plain().read_i32();
+        prop_assert!(hw.read_vec().map_or(true, lent));
+        prop_assert!(hw.read_string().map_or(true, |text| lent(text.as_bytes())));
+        prop_assert!(hw.read_string_vec().map_or(true, |texts| texts.iter().all(|text| lent(text.as_bytes()))));
+    }
+}

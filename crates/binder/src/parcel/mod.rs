@@ -1,0 +1,283 @@
+//! [`Parcel`]: data on its way out, in Android's standard layout.
+//!
+//! Little-endian, every item padded with zeros to 4 bytes. Values, strings and vectors are laid out as by
+//! `Parcel.cpp` of Android 11 and later; binders as of Android 10 and earlier (see [`Parcel::write_binder`]).
+//! It knows nothing of threads or drivers: it is bytes, offsets, and the objects that those bytes name.
+
+mod header;
+mod object;
+mod reader;
+
+use std::cell::Cell;
+
+pub use reader::ParcelReader;
+
+use crate::{Binder, Error};
+
+/// The length that stands for a null string or vector.
+const NULL: i32 = -1;
+
+/// Data on its way out. Written once, sent, and, when cleared, written again without a new allocation.
+#[derive(Debug, Default)]
+pub struct Parcel {
+    data: Vec<u8>,
+    /// Where in `data` the objects lie: native 64-bit words, kept as the bytes that the driver reads.
+    offsets: Vec<u8>,
+    /// What the objects name. Kept until the driver has taken its own references.
+    objects: Vec<Binder>,
+    copied: Cell<u64>,
+}
+
+/// `length` rounded up to a parcel's 4-byte alignment.
+pub(crate) const fn padded(length: usize) -> usize {
+    length.saturating_add(3) & !3
+}
+
+/// A length as it travels: 31 bits.
+fn wire_length(what: &'static str, length: usize) -> Result<i32, Error> {
+    i32::try_from(length)
+        .map_err(|_| Error::Unsendable { what, problem: "it has more than 2147483647 items" })
+}
+
+impl Parcel {
+    /// An empty parcel.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// An empty parcel with room for `bytes` bytes before it must allocate.
+    #[must_use]
+    pub fn with_capacity(bytes: usize) -> Self {
+        Self { data: Vec::with_capacity(bytes), ..Self::default() }
+    }
+
+    /// Forgets everything that was written, and keeps the room.
+    pub fn clear(&mut self) {
+        self.data.clear();
+        self.offsets.clear();
+        self.objects.clear();
+        self.copied.set(0);
+    }
+
+    /// What was written.
+    #[must_use]
+    pub fn data(&self) -> &[u8] {
+        &self.data
+    }
+
+    /// Where in [`Parcel::data`] objects lie: one native 64-bit word each, ascending.
+    #[must_use]
+    pub fn offsets(&self) -> &[u8] {
+        &self.offsets
+    }
+
+    /// How many bytes of strings and vectors were copied into this parcel since it was made, cleared, or last sent.
+    #[must_use]
+    pub fn copied_bytes(&self) -> u64 {
+        self.copied.get()
+    }
+
+    /// The count of [`Parcel::copied_bytes`], which starts again from 0.
+    pub(crate) fn take_copied(&self) -> u64 {
+        self.copied.take()
+    }
+
+    pub(crate) fn take_objects(&mut self) -> impl Iterator<Item = Binder> {
+        self.objects.drain(..)
+    }
+
+    /// A reader over what was written; it can read all but binders back.
+    #[must_use]
+    pub fn reader(&self) -> ParcelReader<'_> {
+        ParcelReader::new(&self.data, &self.offsets)
+    }
+
+    pub(crate) fn count_copy(&self, bytes: usize) {
+        self.copied.set(self.copied.get() + bytes as u64);
+    }
+
+    /// Appends zeros up to the next multiple of 4 bytes.
+    fn pad(&mut self) {
+        self.data.resize(padded(self.data.len()), 0);
+    }
+
+    /// Writes a 32-bit integer.
+    pub fn write_i32(&mut self, value: i32) {
+        self.data.extend_from_slice(&value.to_le_bytes());
+    }
+
+    /// Writes an unsigned 32-bit integer.
+    pub fn write_u32(&mut self, value: u32) {
+        self.data.extend_from_slice(&value.to_le_bytes());
+    }
+
+    /// Writes a 64-bit integer; aligned to 4 bytes only, as everything is.
+    pub fn write_i64(&mut self, value: i64) {
+        self.data.extend_from_slice(&value.to_le_bytes());
+    }
+
+    /// Writes an unsigned 64-bit integer.
+    pub fn write_u64(&mut self, value: u64) {
+        self.data.extend_from_slice(&value.to_le_bytes());
+    }
+
+    /// Writes a 32-bit floating-point number.
+    pub fn write_f32(&mut self, value: f32) {
+        self.data.extend_from_slice(&value.to_le_bytes());
+    }
+
+    /// Writes a 64-bit floating-point number.
+    pub fn write_f64(&mut self, value: f64) {
+        self.data.extend_from_slice(&value.to_le_bytes());
+    }
+
+    /// Writes a boolean: a 32-bit 0 or 1.
+    pub fn write_bool(&mut self, value: bool) {
+        self.write_i32(value.into());
+    }
+
+    /// Writes one signed byte: as a 32-bit integer.
+    pub fn write_byte(&mut self, value: i8) {
+        self.write_i32(value.into());
+    }
+
+    /// Writes a string as UTF-16: its length in units, the units, a 2-byte NUL, padding (`writeString16`).
+    ///
+    /// # Errors
+    /// [`Error::Unsendable`] for a string of 2³¹ units or more.
+    pub fn write_string16(&mut self, text: &str) -> Result<(), Error> {
+        let length = self.data.len();
+        self.write_i32(0);
+        for unit in text.encode_utf16() {
+            self.data.extend_from_slice(&unit.to_le_bytes());
+        }
+        let bytes = self.data.len() - length - 4;
+        let Ok(units) = wire_length("a string", bytes / 2) else {
+            self.data.truncate(length);
+            return wire_length("a string", bytes / 2).map(drop);
+        };
+        self.data[length..length + 4].copy_from_slice(&units.to_le_bytes());
+        self.data.extend_from_slice(&[0, 0]);
+        self.pad();
+        self.count_copy(bytes);
+        Ok(())
+    }
+
+    /// Writes a string as UTF-16, or null.
+    ///
+    /// # Errors
+    /// As [`Parcel::write_string16`].
+    pub fn write_nullable_string16(&mut self, text: Option<&str>) -> Result<(), Error> {
+        match text {
+            Some(text) => self.write_string16(text),
+            None => {
+                self.write_i32(NULL);
+                Ok(())
+            }
+        }
+    }
+
+    /// Writes a string as UTF-8: its length in bytes, the bytes, a NUL, padding (`writeString8`).
+    ///
+    /// # Errors
+    /// [`Error::Unsendable`] for a string of 2³¹ bytes or more.
+    pub fn write_string8(&mut self, text: &str) -> Result<(), Error> {
+        self.write_i32(wire_length("a string", text.len())?);
+        self.data.extend_from_slice(text.as_bytes());
+        self.data.push(0);
+        self.pad();
+        self.count_copy(text.len());
+        Ok(())
+    }
+
+    /// Writes a string as UTF-8, or null.
+    ///
+    /// # Errors
+    /// As [`Parcel::write_string8`].
+    pub fn write_nullable_string8(&mut self, text: Option<&str>) -> Result<(), Error> {
+        match text {
+            Some(text) => self.write_string8(text),
+            None => {
+                self.write_i32(NULL);
+                Ok(())
+            }
+        }
+    }
+
+    /// Writes a NUL-terminated string without its length (`writeCString`): hwbinder's interface tokens.
+    ///
+    /// # Errors
+    /// [`Error::Unsendable`] for a string with a NUL in it.
+    pub fn write_c_string(&mut self, text: &str) -> Result<(), Error> {
+        if text.contains('\0') {
+            return Err(Error::Unsendable { what: "a C string", problem: "there is a NUL in it" });
+        }
+        self.data.extend_from_slice(text.as_bytes());
+        self.data.push(0);
+        self.pad();
+        self.count_copy(text.len());
+        Ok(())
+    }
+
+    /// Writes a byte vector: its length, the bytes, padding (`writeByteVector`). This is the copy that the
+    /// scatter-gather stack does without.
+    ///
+    /// # Errors
+    /// [`Error::Unsendable`] for 2³¹ bytes or more.
+    pub fn write_bytes(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.write_i32(wire_length("a byte vector", bytes.len())?);
+        self.data.extend_from_slice(bytes);
+        self.pad();
+        self.count_copy(bytes.len());
+        Ok(())
+    }
+
+    /// Writes a byte vector, or null.
+    ///
+    /// # Errors
+    /// As [`Parcel::write_bytes`].
+    pub fn write_nullable_bytes(&mut self, bytes: Option<&[u8]>) -> Result<(), Error> {
+        match bytes {
+            Some(bytes) => self.write_bytes(bytes),
+            None => {
+                self.write_i32(NULL);
+                Ok(())
+            }
+        }
+    }
+
+    /// Writes a vector of 32-bit integers: its length, then each.
+    ///
+    /// # Errors
+    /// [`Error::Unsendable`] for 2³¹ or more.
+    pub fn write_i32_vec(&mut self, values: &[i32]) -> Result<(), Error> {
+        self.write_i32(wire_length("a vector", values.len())?);
+        self.data.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+        self.count_copy(size_of_val(values));
+        Ok(())
+    }
+
+    /// Writes a vector of 64-bit integers: its length, then each.
+    ///
+    /// # Errors
+    /// [`Error::Unsendable`] for 2³¹ or more.
+    pub fn write_i64_vec(&mut self, values: &[i64]) -> Result<(), Error> {
+        self.write_i32(wire_length("a vector", values.len())?);
+        self.data.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+        self.count_copy(size_of_val(values));
+        Ok(())
+    }
+
+    /// Writes a vector of strings: its length, then each as [`Parcel::write_string16`] does.
+    ///
+    /// # Errors
+    /// [`Error::Unsendable`] for 2³¹ or more.
+    pub fn write_string16_vec<S: AsRef<str>>(&mut self, texts: &[S]) -> Result<(), Error> {
+        self.write_i32(wire_length("a vector", texts.len())?);
+        texts.iter().try_for_each(|text| self.write_string16(text.as_ref()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+//! Binders in parcels: `flat_binder_object`, listed in the offsets so that the driver translates them.
+
+use binder_driver::uapi::{BINDER_TYPE_BINDER, BINDER_TYPE_HANDLE, Field, FlatBinderObject};
+
+use super::{Parcel, ParcelReader};
+use crate::{Binder, Error};
+
+impl Parcel {
+    /// Writes a strong binder: the 24 bytes of a `flat_binder_object`, in the layout of Android 10 and earlier (later
+    /// ones append a 4-byte stability word, which only their own partitions need).
+    ///
+    /// The parcel keeps the binder until it is cleared.
+    pub fn write_binder(&mut self, binder: &Binder) {
+        let object = binder.to_object();
+        // Handle 0 means the same in every process: as on Android, nobody translates it, and it needs no reference.
+        if object.binder != 0 || object.kind == BINDER_TYPE_BINDER {
+            self.list_object();
+        }
+        self.data.extend_from_slice(&object.to_bytes());
+        self.objects.push(binder.clone());
+    }
+
+    /// Writes a strong binder, or null: an object of zeros that is not listed in the offsets, as on Android.
+    pub fn write_nullable_binder(&mut self, binder: Option<&Binder>) {
+        match binder {
+            Some(binder) => self.write_binder(binder),
+            None => {
+                let null = FlatBinderObject { kind: BINDER_TYPE_BINDER, ..Default::default() };
+                self.data.extend_from_slice(&null.to_bytes());
+            }
+        }
+    }
+
+    /// Lists the object that is about to be written.
+    pub(crate) fn list_object(&mut self) {
+        self.offsets.extend_from_slice(&(self.data.len() as u64).to_ne_bytes());
+    }
+
+    /// Appends an object's bytes; returns where they lie.
+    pub(crate) fn put_object(&mut self, bytes: &[u8]) -> usize {
+        self.list_object();
+        self.data.extend_from_slice(bytes);
+        self.data.len() - bytes.len()
+    }
+
+    /// Overwrites bytes that were written before.
+    pub(crate) fn patch(&mut self, at: usize, bytes: &[u8]) {
+        self.data[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+}
+
+impl<'a> ParcelReader<'a> {
+    /// True when an offset says that an object lies at the current position.
+    pub(crate) fn at_object(&mut self) -> bool {
+        while let Some(offset) = self.offset(self.next_offset) {
+            if offset >= self.at as u64 {
+                return offset == self.at as u64;
+            }
+            self.next_offset += 1;
+        }
+        false
+    }
+
+    /// Where the object with this index lies.
+    pub(crate) fn offset(&self, index: usize) -> Option<u64> {
+        let start = index.checked_mul(8)?;
+        self.offsets.get(start..start.checked_add(8)?).map(u64::take)
+    }
+
+    /// Takes the bytes of a listed object.
+    pub(crate) fn take_object(&mut self, what: &'static str, length: usize) -> Result<&'a [u8], Error> {
+        if !self.at_object() {
+            return Err(self.malformed(what, "no object lies here"));
+        }
+        self.take(what, length)
+    }
+
+    /// Reads a strong binder.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] when no offset says that one lies here, for null, for another type of object, for a local node
+    /// that this process does not have, and for a reader without a process.
+    pub fn read_binder(&mut self) -> Result<Binder, Error> {
+        let binder = self.read_nullable_binder()?;
+        binder.ok_or_else(|| self.malformed("a binder", "it is null"))
+    }
+
+    /// Reads a strong binder, or null.
+    ///
+    /// # Errors
+    /// See [`ParcelReader::read_binder`].
+    pub fn read_nullable_binder(&mut self) -> Result<Option<Binder>, Error> {
+        const WHAT: &str = "a binder";
+        let listed = self.at_object();
+        let object = self.peek(FlatBinderObject::SIZE).and_then(FlatBinderObject::from_bytes);
+        let object = object.ok_or_else(|| self.malformed(WHAT, "the parcel ends before it does"))?;
+        let zero = object.binder == 0 && object.cookie == 0;
+        let process = self.process.ok_or_else(|| self.malformed(WHAT, "the bytes belong to no process"));
+        let binder = match object.kind {
+            BINDER_TYPE_BINDER if zero && !listed => None,
+            _ if !listed && !zero => return Err(self.malformed(WHAT, "no object lies here")),
+            BINDER_TYPE_HANDLE => {
+                let handle = u32::try_from(object.binder)
+                    .map_err(|_| self.malformed(WHAT, "its handle has more than 32 bits"))?;
+                Some(Binder::Remote(process?.proxy_for(handle)))
+            }
+            BINDER_TYPE_BINDER => {
+                let local = process?.nodes().find(object.binder, object.cookie);
+                Some(Binder::Local(
+                    local.ok_or_else(|| self.malformed(WHAT, "this process has no such node"))?,
+                ))
+            }
+            _ => return Err(self.malformed(WHAT, "another type of object lies here")),
+        };
+        self.take(WHAT, FlatBinderObject::SIZE)?;
+        Ok(binder)
+    }
+}

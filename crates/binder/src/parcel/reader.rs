@@ -1,0 +1,301 @@
+//! [`ParcelReader`]: received data, read in the order in which it was written.
+//!
+//! The bytes come from another process. Every read is checked against what is there, allocates no more than that, and
+//! ends with an error instead of a panic. Byte slices are lent from where the driver put them.
+
+use std::sync::Arc;
+
+use super::{NULL, padded};
+use crate::{Error, Process, thread::Copies};
+
+/// A reader over received data.
+#[derive(Clone, Debug)]
+pub struct ParcelReader<'a> {
+    data: &'a [u8],
+    pub(super) offsets: &'a [u8],
+    pub(super) at: usize,
+    /// How many of the offsets lie before `at`, as far as was looked.
+    pub(crate) next_offset: usize,
+    pub(super) process: Option<&'a Arc<Process>>,
+    copies: Option<&'a Copies>,
+}
+
+impl<'a> ParcelReader<'a> {
+    /// A reader over bytes from anywhere: `offsets` says where in `data` objects lie (native 64-bit words).
+    /// It has no process, so it reads all but binders.
+    #[must_use]
+    pub fn new(data: &'a [u8], offsets: &'a [u8]) -> Self {
+        Self { data, offsets, at: 0, next_offset: 0, process: None, copies: None }
+    }
+
+    pub(crate) fn received(
+        data: &'a [u8],
+        offsets: &'a [u8],
+        process: &'a Arc<Process>,
+        copies: &'a Copies,
+    ) -> Self {
+        Self { data, offsets, at: 0, next_offset: 0, process: Some(process), copies: Some(copies) }
+    }
+
+    /// Where the next read begins, in bytes from the start.
+    #[must_use]
+    pub fn position(&self) -> usize {
+        self.at
+    }
+
+    /// How many bytes are left.
+    #[must_use]
+    pub fn remaining(&self) -> usize {
+        self.data.len() - self.at
+    }
+
+    pub(crate) fn malformed(&self, what: &'static str, problem: &'static str) -> Error {
+        Error::Malformed { what, at: self.at, problem }
+    }
+
+    fn count_copy(&self, bytes: usize) {
+        if let Some(copies) = self.copies {
+            copies.add(bytes as u64);
+        }
+    }
+
+    /// Takes `length` bytes and the padding after them. The padding may be missing at the very end.
+    pub(super) fn take(&mut self, what: &'static str, length: usize) -> Result<&'a [u8], Error> {
+        let rest = &self.data[self.at..];
+        let bytes =
+            rest.get(..length).ok_or_else(|| self.malformed(what, "the parcel ends before it does"))?;
+        self.at += padded(length).min(rest.len());
+        Ok(bytes)
+    }
+
+    pub(super) fn peek(&self, length: usize) -> Option<&'a [u8]> {
+        self.data[self.at..].get(..length)
+    }
+
+    fn take_array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], Error> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.take(what, N)?);
+        Ok(array)
+    }
+
+    /// A length, `None` for null. It is checked against the bytes that are left when `unit` bytes go with each item.
+    fn take_length(&mut self, what: &'static str, unit: usize) -> Result<Option<usize>, Error> {
+        let start = self.at;
+        let length = self.read_i32()?;
+        if length == NULL {
+            return Ok(None);
+        }
+        let length = usize::try_from(length).map_err(|_| Error::Malformed {
+            what,
+            at: start,
+            problem: "its length is negative",
+        })?;
+        if length.checked_mul(unit).is_none_or(|bytes| bytes > self.remaining()) {
+            return Err(Error::Malformed { what, at: start, problem: "it is longer than the parcel" });
+        }
+        Ok(Some(length))
+    }
+
+    fn not_null<T>(&self, what: &'static str, value: Option<T>) -> Result<T, Error> {
+        value.ok_or_else(|| self.malformed(what, "it is null"))
+    }
+
+    /// Reads a 32-bit integer.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] when the parcel ends first. So it is for each of these methods, and for anything else that
+    /// cannot be what was asked for.
+    pub fn read_i32(&mut self) -> Result<i32, Error> {
+        Ok(i32::from_le_bytes(self.take_array("a 32-bit integer")?))
+    }
+
+    /// Reads an unsigned 32-bit integer.
+    ///
+    /// # Errors
+    /// See [`ParcelReader::read_i32`].
+    pub fn read_u32(&mut self) -> Result<u32, Error> {
+        Ok(u32::from_le_bytes(self.take_array("a 32-bit integer")?))
+    }
+
+    /// Reads a 64-bit integer.
+    ///
+    /// # Errors
+    /// See [`ParcelReader::read_i32`].
+    pub fn read_i64(&mut self) -> Result<i64, Error> {
+        Ok(i64::from_le_bytes(self.take_array("a 64-bit integer")?))
+    }
+
+    /// Reads an unsigned 64-bit integer.
+    ///
+    /// # Errors
+    /// See [`ParcelReader::read_i32`].
+    pub fn read_u64(&mut self) -> Result<u64, Error> {
+        Ok(u64::from_le_bytes(self.take_array("a 64-bit integer")?))
+    }
+
+    /// Reads a 32-bit floating-point number.
+    ///
+    /// # Errors
+    /// See [`ParcelReader::read_i32`].
+    pub fn read_f32(&mut self) -> Result<f32, Error> {
+        Ok(f32::from_le_bytes(self.take_array("a 32-bit number")?))
+    }
+
+    /// Reads a 64-bit floating-point number.
+    ///
+    /// # Errors
+    /// See [`ParcelReader::read_i32`].
+    pub fn read_f64(&mut self) -> Result<f64, Error> {
+        Ok(f64::from_le_bytes(self.take_array("a 64-bit number")?))
+    }
+
+    /// Reads a boolean: anything but 0 is true, as on Android.
+    ///
+    /// # Errors
+    /// See [`ParcelReader::read_i32`].
+    pub fn read_bool(&mut self) -> Result<bool, Error> {
+        Ok(self.read_i32()? != 0)
+    }
+
+    /// Reads one signed byte: the lowest of a 32-bit integer, as on Android.
+    ///
+    /// # Errors
+    /// See [`ParcelReader::read_i32`].
+    pub fn read_byte(&mut self) -> Result<i8, Error> {
+        Ok(self.read_i32()? as i8)
+    }
+
+    /// The UTF-16 units of a string, two bytes each, without the NUL; `None` for null.
+    pub(super) fn take_units(&mut self) -> Result<Option<&'a [u8]>, Error> {
+        const WHAT: &str = "a UTF-16 string";
+        let Some(units) = self.take_length(WHAT, 2)? else { return Ok(None) };
+        let bytes = self.take(WHAT, units * 2 + 2)?;
+        match bytes.split_at(units * 2) {
+            (text, [0, 0]) => Ok(Some(text)),
+            _ => Err(self.malformed(WHAT, "it does not end with a NUL")),
+        }
+    }
+
+    /// Reads a UTF-16 string.
+    ///
+    /// # Errors
+    /// See [`ParcelReader::read_i32`]; also for null, a missing NUL and lone surrogates.
+    pub fn read_string16(&mut self) -> Result<String, Error> {
+        let text = self.read_nullable_string16()?;
+        self.not_null("a UTF-16 string", text)
+    }
+
+    /// Reads a UTF-16 string, or null.
+    ///
+    /// # Errors
+    /// See [`ParcelReader::read_string16`].
+    pub fn read_nullable_string16(&mut self) -> Result<Option<String>, Error> {
+        let Some(units) = self.take_units()? else { return Ok(None) };
+        self.count_copy(units.len());
+        let units = units.chunks_exact(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]]));
+        let text: Result<String, _> = char::decode_utf16(units).collect();
+        text.map(Some).map_err(|_| self.malformed("a UTF-16 string", "there is a lone surrogate in it"))
+    }
+
+    /// Reads a UTF-8 string, lent from where it lies.
+    ///
+    /// # Errors
+    /// See [`ParcelReader::read_i32`]; also for null, a missing NUL and bytes that are not UTF-8.
+    pub fn read_string8(&mut self) -> Result<&'a str, Error> {
+        let text = self.read_nullable_string8()?;
+        self.not_null("a UTF-8 string", text)
+    }
+
+    /// Reads a UTF-8 string, or null.
+    ///
+    /// # Errors
+    /// See [`ParcelReader::read_string8`].
+    pub fn read_nullable_string8(&mut self) -> Result<Option<&'a str>, Error> {
+        const WHAT: &str = "a UTF-8 string";
+        let Some(length) = self.take_length(WHAT, 1)? else { return Ok(None) };
+        let bytes = self.take(WHAT, length + 1)?;
+        let (text, [0]) = bytes.split_at(length) else {
+            return Err(self.malformed(WHAT, "it does not end with a NUL"));
+        };
+        str::from_utf8(text).map(Some).map_err(|_| self.malformed(WHAT, "it is not UTF-8"))
+    }
+
+    /// Reads a string that ends at its NUL, lent from where it lies.
+    ///
+    /// # Errors
+    /// See [`ParcelReader::read_i32`]; also for a missing NUL and bytes that are not UTF-8.
+    pub fn read_c_string(&mut self) -> Result<&'a str, Error> {
+        const WHAT: &str = "a C string";
+        let length = self.data[self.at..]
+            .iter()
+            .position(|byte| *byte == 0)
+            .ok_or_else(|| self.malformed(WHAT, "it does not end with a NUL"))?;
+        let bytes = self.take(WHAT, length + 1)?;
+        str::from_utf8(&bytes[..length]).map_err(|_| self.malformed(WHAT, "it is not UTF-8"))
+    }
+
+    /// Reads a byte vector, lent from where it lies.
+    ///
+    /// # Errors
+    /// See [`ParcelReader::read_i32`]; also for null.
+    pub fn read_bytes(&mut self) -> Result<&'a [u8], Error> {
+        let bytes = self.read_nullable_bytes()?;
+        self.not_null("a byte vector", bytes)
+    }
+
+    /// Reads a byte vector, or null.
+    ///
+    /// # Errors
+    /// See [`ParcelReader::read_i32`].
+    pub fn read_nullable_bytes(&mut self) -> Result<Option<&'a [u8]>, Error> {
+        match self.take_length("a byte vector", 1)? {
+            Some(length) => self.take("a byte vector", length).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn read_vec<T, const N: usize>(&mut self, item: impl Fn([u8; N]) -> T) -> Result<Vec<T>, Error> {
+        const WHAT: &str = "a vector";
+        let length = self.take_length(WHAT, N)?;
+        let length = self.not_null(WHAT, length)?;
+        let bytes = self.take(WHAT, length * N)?;
+        self.count_copy(bytes.len());
+        let items = bytes.chunks_exact(N).map(|chunk| {
+            let mut array = [0; N];
+            array.copy_from_slice(chunk);
+            item(array)
+        });
+        Ok(items.collect())
+    }
+
+    /// Reads a vector of 32-bit integers.
+    ///
+    /// # Errors
+    /// See [`ParcelReader::read_i32`]; also for null.
+    pub fn read_i32_vec(&mut self) -> Result<Vec<i32>, Error> {
+        self.read_vec(i32::from_le_bytes)
+    }
+
+    /// Reads a vector of 64-bit integers.
+    ///
+    /// # Errors
+    /// See [`ParcelReader::read_i32`]; also for null.
+    pub fn read_i64_vec(&mut self) -> Result<Vec<i64>, Error> {
+        self.read_vec(i64::from_le_bytes)
+    }
+
+    /// Reads a vector of UTF-16 strings.
+    ///
+    /// # Errors
+    /// See [`ParcelReader::read_string16`].
+    pub fn read_string16_vec(&mut self) -> Result<Vec<String>, Error> {
+        const SHORTEST: usize = 4;
+        let length = self.take_length("a vector", SHORTEST)?;
+        let length = self.not_null("a vector", length)?;
+        let mut texts = Vec::new();
+        for _ in 0..length {
+            texts.push(self.read_string16()?);
+        }
+        Ok(texts)
+    }
+}

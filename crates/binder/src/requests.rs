@@ -1,0 +1,56 @@
+//! Requests that every object answers, whatever its interface: is it there, what is it, how is it.
+
+use crate::{Error, Proxy, Stack};
+
+const fn code(letters: &[u8; 4]) -> u32 {
+    u32::from_be_bytes(*letters)
+}
+
+/// `PING_TRANSACTION`: an empty reply.
+pub(crate) const PING: u32 = code(b"_PNG");
+/// `INTERFACE_TRANSACTION`: the interface's name.
+pub(crate) const DESCRIPTOR: u32 = code(b"_NTF");
+/// `DUMP_TRANSACTION`. Android sends a file descriptor for the text; here it comes back in the reply, since not every
+/// driver carries descriptors.
+pub(crate) const DUMP: u32 = code(b"_DMP");
+/// HIDL's `IBase::ping`.
+pub(crate) const HIDL_PING: u32 = code(b"\x0fPNG");
+/// HIDL's `IBase::interfaceDescriptor`.
+pub(crate) const HIDL_DESCRIPTOR: u32 = code(b"\x0fDSC");
+
+impl Proxy {
+    /// Asks the object, which is of this stack, for a sign of life.
+    ///
+    /// # Errors
+    /// As [`Proxy::transact`].
+    pub fn ping(&self, stack: Stack) -> Result<(), Error> {
+        match stack {
+            Stack::Binder => self.call(PING, |_| Ok(())).map(drop),
+            Stack::Hwbinder => self.call_hw(HIDL_PING, |_| Ok(()))?.reader()?.read_exception(),
+        }
+    }
+
+    /// Asks the object, which is of this stack, for its interface's name.
+    ///
+    /// # Errors
+    /// As [`Proxy::transact`]; [`Error::Malformed`] when the answer is no name.
+    pub fn interface_descriptor(&self, stack: Stack) -> Result<String, Error> {
+        match stack {
+            Stack::Binder => self.call(DESCRIPTOR, |_| Ok(()))?.reader()?.read_string16(),
+            Stack::Hwbinder => {
+                let reply = self.call_hw(HIDL_DESCRIPTOR, |_| Ok(()))?;
+                let mut reader = reply.hw_reader()?;
+                reader.plain().read_exception()?;
+                reader.read_string().map(str::to_owned)
+            }
+        }
+    }
+
+    /// Asks an object of the binder stack to describe its state.
+    ///
+    /// # Errors
+    /// As [`Proxy::interface_descriptor`].
+    pub fn dump(&self, arguments: &[&str]) -> Result<String, Error> {
+        self.call(DUMP, |parcel| parcel.write_string16_vec(arguments))?.reader()?.read_string16()
+    }
+}

@@ -1,0 +1,172 @@
+//! Serving one incoming call: find the object, run it, answer, give the buffer back, and wait for what comes next,
+//! all but the first two in one exchange.
+
+use std::sync::Arc;
+
+use binder_driver::Command;
+use binder_driver::uapi::{TF_ONE_WAY, TransactionData};
+
+use crate::background::Background;
+use crate::hwbinder::{HwParcel, HwReader};
+use crate::node::{Call, HwStub, Service, Stub};
+use crate::parcel::{Parcel, ParcelReader};
+use crate::requests::{DESCRIPTOR, DUMP, HIDL_DESCRIPTOR, HIDL_PING, PING};
+use crate::thread::{Outgoing, ThreadState, received};
+use crate::{Error, Process, Status, status};
+
+impl ThreadState {
+    /// Serves a call that the driver handed to this thread.
+    pub(crate) fn serve(&self, process: &Arc<Process>, data: &TransactionData) -> Result<(), Error> {
+        let call = Call {
+            code: data.code,
+            oneway: data.flags & TF_ONE_WAY != 0,
+            sender_pid: data.sender_pid,
+            sender_euid: data.sender_euid,
+        };
+        self.serving.set(self.serving.get() + 1);
+        let object = process.nodes().find(data.target, data.cookie);
+        let result = match object.as_ref().map(|local| local.service()) {
+            Some(Service::Binder(stub)) => self.serve_binder(process, &**stub, &call, data),
+            Some(Service::Hwbinder(stub)) => self.serve_hwbinder(process, &**stub, &call, data),
+            None => self.answer_status(process, &call, data, status::DEAD_OBJECT, true),
+        };
+        self.serving.set(self.serving.get() - 1);
+        result
+    }
+
+    fn serve_binder(
+        &self,
+        process: &Arc<Process>,
+        stub: &dyn Stub,
+        call: &Call,
+        data: &TransactionData,
+    ) -> Result<(), Error> {
+        let background = process.background_scheduling().then(Background::enter).flatten();
+        let mut reply = self.take_parcel();
+        let outcome = received(process, data, self.copies())
+            .map_err(Status::from)
+            .and_then(|mut data| dispatch(stub, call, &mut data, &mut reply))
+            .or_else(|failed| write_exception(&mut reply, failed));
+        let wait = background.is_none();
+        let result = match outcome {
+            Ok(()) => {
+                self.count_copies(reply.take_copied());
+                self.answer(process, call, data, &Outgoing::plain(&[reply.data(), reply.offsets()]), wait)
+            }
+            Err(code) => self.answer_status(process, call, data, code, wait),
+        };
+        self.keep(reply.take_objects());
+        self.give_parcel(reply);
+        if let Some(background) = background {
+            background.leave();
+        }
+        result
+    }
+
+    fn serve_hwbinder(
+        &self,
+        process: &Arc<Process>,
+        stub: &dyn HwStub,
+        call: &Call,
+        data: &TransactionData,
+    ) -> Result<(), Error> {
+        let mut reply = HwParcel::from_store(self.take_store());
+        let outcome = received(process, data, self.copies())
+            .map_err(Status::from)
+            .and_then(|plain| {
+                let mut data = HwReader::new(plain, &**process.driver());
+                dispatch_hw(stub, call, &mut data, &mut reply)
+            })
+            .or_else(|failed| {
+                reply.clear();
+                write_exception(reply.plain(), failed)
+            });
+        let result = match outcome {
+            Ok(()) => {
+                self.count_copies(reply.take_copied());
+                reply.send(|outgoing| self.answer(process, call, data, outgoing, true))
+            }
+            Err(code) => self.answer_status(process, call, data, code, true),
+        };
+        self.keep(reply.plain().take_objects());
+        self.give_store(reply.into_store());
+        result
+    }
+
+    fn answer_status(
+        &self,
+        process: &Process,
+        call: &Call,
+        data: &TransactionData,
+        code: i32,
+        wait: bool,
+    ) -> Result<(), Error> {
+        let memory = [&code.to_ne_bytes()[..], &[]];
+        self.answer(process, call, data, &Outgoing::plain(&memory).status(), wait)
+    }
+
+    /// Answers, gives the request's buffer back (afterwards: the answer may be copied from it), and, if `wait`, waits
+    /// for what comes next.
+    fn answer(
+        &self,
+        process: &Process,
+        call: &Call,
+        data: &TransactionData,
+        outgoing: &Outgoing<'_>,
+        wait: bool,
+    ) -> Result<(), Error> {
+        if call.oneway {
+            self.push(Command::FreeBuffer(data.buffer)); // goes along when this thread waits again, which it does next
+            return Ok(());
+        }
+        self.push_reply(outgoing);
+        self.push(Command::FreeBuffer(data.buffer));
+        self.exchange(process, outgoing.memory(), wait && !process.pool.stopping())
+    }
+}
+
+/// Runs a binder object's method, or one that every object has.
+fn dispatch(
+    stub: &dyn Stub,
+    call: &Call,
+    data: &mut ParcelReader<'_>,
+    reply: &mut Parcel,
+) -> Result<(), Status> {
+    match call.code {
+        PING => Ok(()),
+        DESCRIPTOR => Ok(reply.write_string16(stub.descriptor())?),
+        DUMP => Ok(reply.write_string16(&stub.dump(&data.read_string16_vec()?))?),
+        _ => stub.on_transact(call, data, reply),
+    }
+}
+
+/// Runs a hwbinder object's method, or one that every object has.
+fn dispatch_hw<'a>(
+    stub: &'a dyn HwStub,
+    call: &Call,
+    data: &mut HwReader<'a>,
+    reply: &mut HwParcel<'a>,
+) -> Result<(), Status> {
+    match call.code {
+        HIDL_PING => {
+            reply.write_no_exception();
+            Ok(())
+        }
+        HIDL_DESCRIPTOR => {
+            reply.write_no_exception();
+            Ok(reply.write_string(stub.descriptor())?)
+        }
+        _ => stub.on_transact(call, data, reply),
+    }
+}
+
+/// Puts an exception into the reply; a status code goes without one.
+fn write_exception(reply: &mut Parcel, failed: Status) -> Result<(), i32> {
+    match failed {
+        Status::Code(code) => Err(code),
+        Status::Exception { code, message } => {
+            reply.clear();
+            reply.write_exception(code, &message).map_err(|_| status::FAILED_TRANSACTION)
+        }
+    }
+}

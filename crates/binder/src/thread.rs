@@ -1,0 +1,395 @@
+//! One thread's conversation with the driver: commands out, returns in, a call and what arrives while it waits.
+//!
+//! A thread has one [`ThreadState`] for each process that it calls from or serves. A call takes no lock and makes no
+//! allocation; it knows neither kind of parcel, only bytes, offsets and buffers.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use binder_driver::uapi::{
+    Field, TF_ACCEPT_FDS, TF_ONE_WAY, TF_STATUS_CODE, TransactionData, TransactionDataSg,
+};
+use binder_driver::{Command, Commands, Errno, Return, Returns};
+
+use crate::hwbinder::{HwReader, HwStore};
+use crate::parcel::{Parcel, ParcelReader};
+use crate::{Binder, Error, Process};
+
+/// Payload bytes copied by one thread. Only that thread adds, others read.
+#[derive(Debug, Default)]
+pub(crate) struct Copies(AtomicU64);
+
+impl Copies {
+    /// Not a read-modify-write: there is one writer.
+    pub(crate) fn add(&self, bytes: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn total(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What one transaction or reply sends. The first two slices of `memory` are its data and its offsets.
+pub(crate) struct Outgoing<'a> {
+    memory: &'a [&'a [u8]],
+    /// The bytes of all buffers, for a scatter-gather one.
+    buffers_size: Option<u64>,
+    flags: u32,
+}
+
+impl<'a> Outgoing<'a> {
+    pub(crate) fn plain(memory: &'a [&'a [u8]; 2]) -> Self {
+        Self { memory, buffers_size: None, flags: 0 }
+    }
+
+    pub(crate) fn scatter_gather(memory: &'a [&'a [u8]], buffers_size: u64) -> Self {
+        Self { memory, buffers_size: Some(buffers_size), flags: 0 }
+    }
+
+    /// The data is a status code.
+    pub(crate) fn status(self) -> Self {
+        Self { flags: TF_STATUS_CODE, ..self }
+    }
+
+    pub(crate) fn memory(&self) -> &'a [&'a [u8]] {
+        self.memory
+    }
+
+    #[cfg(test)]
+    pub(crate) fn buffers_size(&self) -> Option<u64> {
+        self.buffers_size
+    }
+
+    fn command(&self, reply: bool, target: u32, code: u32, flags: u32) -> Command {
+        let address =
+            |slice: &[u8]| if slice.is_empty() { 0 } else { slice.as_ptr().expose_provenance() as u64 };
+        let [data, offsets, ..] = *self.memory else { unreachable!("data and offsets are always there") };
+        let plain = TransactionData {
+            target: target.into(),
+            code,
+            flags,
+            data_size: data.len() as u64,
+            offsets_size: offsets.len() as u64,
+            buffer: address(data),
+            offsets: address(offsets),
+            ..Default::default()
+        };
+        let Some(buffers_size) = self.buffers_size else {
+            return if reply { Command::Reply(plain) } else { Command::Transaction(plain) };
+        };
+        let gathered = TransactionDataSg {
+            target: plain.target,
+            code,
+            flags,
+            data_size: plain.data_size,
+            offsets_size: plain.offsets_size,
+            buffer: plain.buffer,
+            offsets: plain.offsets,
+            buffers_size,
+            ..Default::default()
+        };
+        if reply { Command::ReplySg(gathered) } else { Command::TransactionSg(gathered) }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct ThreadState {
+    process: Weak<Process>,
+    copies: Arc<Copies>,
+    io: RefCell<Io>,
+    parcels: RefCell<Vec<Parcel>>,
+    stores: RefCell<Vec<HwStore>>,
+    /// True inside the looper's loop.
+    pub(crate) looper: Cell<bool>,
+    /// How many calls this thread serves, one inside the other.
+    pub(crate) serving: Cell<u32>,
+    /// Replies whose `BR_TRANSACTION_COMPLETE` has not come.
+    unacknowledged: Cell<u32>,
+    /// What those replies named: until the driver has said that it holds references, this thread does.
+    in_flight: RefCell<Vec<Binder>>,
+}
+
+#[derive(Debug)]
+struct Io {
+    commands: Commands,
+    returns: Returns,
+}
+
+thread_local! {
+    /// This thread's states, by process. One or two, so a list is quickest.
+    static STATES: RefCell<Vec<(u64, Rc<ThreadState>)>> = const { RefCell::new(Vec::new()) };
+    /// True when `STATES` has been used, or is about to be.
+    static STARTED: Cell<bool> = const { Cell::new(false) };
+}
+
+impl ThreadState {
+    /// The calling thread's state for `process`.
+    pub(crate) fn current(process: &Arc<Process>) -> Rc<Self> {
+        if !STARTED.replace(true) {
+            // A driver may keep data of its own for each thread. An ending thread drops what it used last first: the
+            // driver comes first here, so that these states can still use it when they are dropped.
+            let _ = process.driver().write_read(&mut Commands::default(), &[], None);
+        }
+        let found = STATES.try_with(|states| {
+            if let Some((_, state)) = states.borrow().iter().find(|(id, _)| *id == process.id()) {
+                return state.clone();
+            }
+            let new = Self::new(process);
+            let mut states = states.borrow_mut();
+            states.retain(|(_, state)| state.process.strong_count() > 0);
+            states.push((process.id(), new.clone()));
+            new
+        });
+        // A thread that is ending has no list any more: what it still does gets a state of its own.
+        found.unwrap_or_else(|_| Self::new(process))
+    }
+
+    fn new(process: &Arc<Process>) -> Rc<Self> {
+        Rc::new(Self {
+            process: Arc::downgrade(process),
+            copies: process.count_copies(),
+            io: RefCell::new(Io { commands: Commands::with_capacity(512), returns: Returns::default() }),
+            parcels: RefCell::default(),
+            stores: RefCell::default(),
+            looper: Cell::new(false),
+            serving: Cell::new(0),
+            unacknowledged: Cell::new(0),
+            in_flight: RefCell::default(),
+        })
+    }
+
+    /// An empty parcel with the room that its last use left.
+    pub(crate) fn take_parcel(&self) -> Parcel {
+        self.parcels.borrow_mut().pop().unwrap_or_default()
+    }
+
+    pub(crate) fn give_parcel(&self, mut parcel: Parcel) {
+        parcel.clear();
+        self.parcels.borrow_mut().push(parcel);
+    }
+
+    pub(crate) fn take_store(&self) -> HwStore {
+        self.stores.borrow_mut().pop().unwrap_or_default()
+    }
+
+    pub(crate) fn give_store(&self, mut store: HwStore) {
+        store.clear();
+        self.stores.borrow_mut().push(store);
+    }
+
+    pub(crate) fn copies(&self) -> &Copies {
+        &self.copies
+    }
+
+    pub(crate) fn count_copies(&self, bytes: u64) {
+        self.copies.add(bytes);
+    }
+
+    /// True for a thread that hands over its commands soon without being asked.
+    pub(crate) fn returns_to_driver(&self) -> bool {
+        self.looper.get() || self.serving.get() > 0
+    }
+
+    /// Queues a command for the next exchange.
+    pub(crate) fn push(&self, command: Command) {
+        self.io.borrow_mut().commands.push(command);
+    }
+
+    /// Hands over queued commands without waiting for anything.
+    pub(crate) fn flush(&self, process: &Process) -> Result<(), Error> {
+        self.exchange(process, &[], false)
+    }
+
+    /// Hands over queued commands, which may name `memory`, and, if `wait`, waits for returns. Returns that were not
+    /// handled yet are never thrown away: they come first, and there is no waiting.
+    pub(crate) fn exchange(&self, process: &Process, memory: &[&[u8]], wait: bool) -> Result<(), Error> {
+        let io = &mut *self.io.borrow_mut();
+        let wait = wait && io.returns.is_empty();
+        if io.commands.is_empty() && !wait {
+            return Ok(());
+        }
+        loop {
+            let returns = if wait { Some(&mut io.returns) } else { None };
+            match process.driver().write_read(&mut io.commands, memory, returns) {
+                Ok(()) => return Ok(()),
+                Err(error) if error.errno() == Some(Errno::INTR) => {}
+                Err(source) => {
+                    // What was not taken names memory that is about to go.
+                    io.commands.clear();
+                    return Err(Error::Driver { operation: "exchange commands with the driver", source });
+                }
+            }
+        }
+    }
+
+    /// The next return; `None` when the driver woke this thread without one.
+    pub(crate) fn next(&self, process: &Process, memory: &[&[u8]]) -> Result<Option<Return>, Error> {
+        if let Some(pending) = self.io.borrow_mut().returns.next() {
+            return Ok(Some(pending));
+        }
+        self.exchange(process, memory, true)?;
+        Ok(self.io.borrow_mut().returns.next())
+    }
+
+    /// A synchronous call: one exchange, unless something else arrives before the reply.
+    pub(crate) fn transact<'p>(
+        self: &Rc<Self>,
+        process: &'p Arc<Process>,
+        handle: u32,
+        code: u32,
+        outgoing: &Outgoing<'_>,
+    ) -> Result<Reply<'p>, Error> {
+        self.push(outgoing.command(false, handle, code, TF_ACCEPT_FDS));
+        let data = loop {
+            match self.next(process, outgoing.memory)? {
+                Some(Return::Reply(data)) => break data,
+                Some(Return::TransactionComplete) => self.acknowledged(),
+                Some(Return::DeadReply) => return Err(Error::DeadObject { handle }),
+                Some(Return::FailedReply) => return Err(Error::Failed { handle, code }),
+                Some(Return::FrozenReply) => return Err(Error::Frozen { handle }),
+                Some(other) => self.handle(process, other)?,
+                None => {}
+            }
+        };
+        let reply = Reply { process, thread: self.clone(), data };
+        if data.flags & TF_STATUS_CODE == 0 { Ok(reply) } else { Err(reply.status()) }
+    }
+
+    /// A oneway call: until the driver has taken it.
+    pub(crate) fn transact_oneway(
+        &self,
+        process: &Arc<Process>,
+        handle: u32,
+        code: u32,
+        outgoing: &Outgoing<'_>,
+    ) -> Result<(), Error> {
+        self.push(outgoing.command(false, handle, code, TF_ACCEPT_FDS | TF_ONE_WAY));
+        loop {
+            match self.next(process, outgoing.memory)? {
+                Some(Return::TransactionComplete) if self.unacknowledged.get() > 0 => self.acknowledged(),
+                Some(
+                    Return::TransactionComplete
+                    | Return::OnewaySpamSuspect
+                    | Return::TransactionPendingFrozen,
+                ) => return Ok(()),
+                Some(Return::DeadReply) => return Err(Error::DeadObject { handle }),
+                Some(Return::FailedReply) => return Err(Error::Failed { handle, code }),
+                Some(Return::FrozenReply) => return Err(Error::Frozen { handle }),
+                Some(other) => self.handle(process, other)?,
+                None => {}
+            }
+        }
+    }
+
+    /// Queues the answer to the call that this thread serves.
+    pub(crate) fn push_reply(&self, outgoing: &Outgoing<'_>) {
+        self.push(outgoing.command(true, 0, 0, outgoing.flags));
+        self.unacknowledged.set(self.unacknowledged.get() + 1);
+    }
+
+    /// Keeps what a sent reply named until the driver holds it.
+    pub(crate) fn keep(&self, objects: impl Iterator<Item = Binder>) {
+        self.in_flight.borrow_mut().extend(objects);
+    }
+
+    fn acknowledged(&self) {
+        let left = self.unacknowledged.get().saturating_sub(1);
+        self.unacknowledged.set(left);
+        if left == 0 && !self.in_flight.borrow().is_empty() {
+            let held = self.in_flight.take();
+            drop(held); // dropping one may queue commands
+        }
+    }
+
+    /// Does what the driver asks for besides answering this thread's own call.
+    pub(crate) fn handle(&self, process: &Arc<Process>, asked: Return) -> Result<(), Error> {
+        match asked {
+            Return::Transaction(data) | Return::TransactionSecCtx(data, _) => self.serve(process, &data)?,
+            Return::TransactionComplete => self.acknowledged(),
+            Return::Increfs(node) => self.push(Command::IncrefsDone(node)),
+            Return::Acquire(node) => {
+                process.nodes().count(node.ptr, 1);
+                self.push(Command::AcquireDone(node));
+            }
+            Return::Release(node) => process.nodes().count(node.ptr, -1),
+            Return::SpawnLooper => process.spawn_registered_looper(),
+            Return::DeadBinder(cookie) => {
+                process.proxies().died(cookie);
+                self.push(Command::DeadBinderDone(cookie));
+            }
+            Return::Error(errno) => return Err(Error::Reported { errno }),
+            // Weak references keep nothing here: a node's name is never used again. Failed replies are their
+            // callers' concern.
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl Drop for ThreadState {
+    fn drop(&mut self) {
+        let Some(process) = self.process.upgrade() else { return };
+        let _ = self.flush(&process); // a driver that is out of order has forgotten everything
+        process.driver().exit_thread();
+        process.retire_copies(&self.copies);
+    }
+}
+
+/// A received reply. Its bytes lie in this process's area; dropping it gives them back, along with the thread's next call.
+#[derive(Debug)]
+pub struct Reply<'p> {
+    process: &'p Arc<Process>,
+    thread: Rc<ThreadState>,
+    data: TransactionData,
+}
+
+impl Reply<'_> {
+    /// A reader over the reply of a binder object.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] when the driver named bytes outside the area.
+    pub fn reader(&self) -> Result<ParcelReader<'_>, Error> {
+        received(self.process, &self.data, self.thread.copies())
+    }
+
+    /// A reader over the reply of a hwbinder object.
+    ///
+    /// # Errors
+    /// As [`Reply::reader`].
+    pub fn hw_reader(&self) -> Result<HwReader<'_>, Error> {
+        Ok(HwReader::new(self.reader()?, &**self.process.driver()))
+    }
+
+    fn status(&self) -> Error {
+        let code = self.process.driver().received(self.data.buffer, 4).map(i32::take);
+        code.map_or(Error::Reported { errno: 0 }, |code| Error::Status { code })
+    }
+}
+
+impl Drop for Reply<'_> {
+    fn drop(&mut self) {
+        self.thread.push(Command::FreeBuffer(self.data.buffer));
+    }
+}
+
+/// A reader over what a transaction or reply names.
+pub(crate) fn received<'a>(
+    process: &'a Arc<Process>,
+    data: &TransactionData,
+    copies: &'a Copies,
+) -> Result<ParcelReader<'a>, Error> {
+    let slice = |address, length| match length {
+        0 => Ok(&[][..]),
+        _ => process.driver().received(address, length).ok_or(Error::Malformed {
+            what: "received data",
+            at: 0,
+            problem: "it lies outside this process's area",
+        }),
+    };
+    let offsets = slice(data.offsets, data.offsets_size)?;
+    Ok(ParcelReader::received(slice(data.buffer, data.data_size)?, offsets, process, copies))
+}
