@@ -1,2 +1,70 @@
-//! Developer tasks.
-fn main() {}
+//! Developer tasks: `cargo xtask test` installs what the tests need and passes all of them, `cargo xtask dist`
+//! builds the static binaries. Knows the project's commands, nothing of what its code does.
+
+mod dist;
+mod fuzz;
+mod install;
+mod shell;
+mod steps;
+
+use std::process::ExitCode;
+
+use shell::say;
+use steps::Outcome;
+
+const HELP: &str = "\
+Usage: cargo xtask TASK
+
+Tasks:
+  test   installs what the tests need, then: formatting, lints, all tests, dependency rules, static
+         builds and a short run of every fuzz target
+  dist   builds the static binaries into target/dist and prints their sizes";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let task = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["test"] => test,
+        ["dist"] => dist_only,
+        ["help" | "--help" | "-h"] => {
+            say(HELP);
+            return ExitCode::SUCCESS;
+        }
+        _ => {
+            say(HELP);
+            return ExitCode::from(2);
+        }
+    };
+    if task() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn dist_only() -> bool {
+    steps::run(&[("static binaries", dist::build)])
+}
+
+fn test() -> bool {
+    steps::run(&[
+        ("install: packages", install::packages),
+        ("install: Rust components and targets", install::rust),
+        ("install: cargo-deny", || install::cargo_tool("cargo-deny", "deny")),
+        ("install: cargo-fuzz and nightly Rust", install::fuzzing),
+        ("formatting", || shell::cargo(&["fmt", "--all", "--check"])),
+        ("lints", || shell::cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])),
+        ("tests", || shell::cargo(&["test", "--workspace"])),
+        ("dependencies: licences and sources", || shell::cargo(&["deny", "check", "licenses", "sources"])),
+        // What only tests use may build C; the device binary may not.
+        ("dependencies: no C in the binary", || shell::cargo(&["deny", "--exclude-dev", "check", "bans"])),
+        ("dependencies: advisories", advisories),
+        ("static binaries", dist::build),
+        ("fuzz targets", fuzz::short_runs),
+    ])
+}
+
+/// Checks for known vulnerabilities where their database can be had.
+fn advisories() -> anyhow::Result<Outcome> {
+    if shell::cargo(&["deny", "fetch", "db"]).is_err() {
+        return Ok(Outcome::NotRun(
+            "the advisory database (github.com/RustSec/advisory-db) is out of reach".into(),
+        ));
+    }
+    shell::cargo(&["deny", "--offline", "check", "advisories"])
+}

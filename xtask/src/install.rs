@@ -1,0 +1,77 @@
+//! Installs what the tests need beyond a Rust toolchain. Asks first whether it is there: on a machine that has run
+//! the tests before, these steps take no time and no network.
+
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+
+use crate::shell::{output, run};
+use crate::steps::Outcome;
+
+/// Debian's packages that tests run: Google Benchmark's own reader of our JSON, with the Python libraries it uses.
+const PACKAGES: [&str; 3] = ["libbenchmark-tools", "python3-scipy", "python3-pandas"];
+
+/// Rust targets of the static binaries.
+pub(crate) const TARGETS: [&str; 2] = ["x86_64-unknown-linux-musl", "aarch64-unknown-linux-musl"];
+
+/// Installs Debian packages where apt-get and the permission are there.
+pub(crate) fn packages() -> Result<Outcome> {
+    let missing: Vec<&str> = PACKAGES.into_iter().filter(|package| !has_package(package)).collect();
+    if missing.is_empty() {
+        return Ok(Outcome::Passed);
+    }
+    let names = missing.join(" ");
+    if output("apt-get", &["--version"]).is_none() {
+        return Ok(Outcome::NotRun(format!("no apt-get here; install what Debian calls {names}")));
+    }
+    if output("id", &["-u"]).is_none_or(|id| id.trim() != "0") {
+        return Ok(Outcome::NotRun(format!("not root; run: sudo apt-get install {names}")));
+    }
+    let apt =
+        |args: &[&str]| run(Command::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive").args(args));
+    apt(&["update", "-qq"])?;
+    apt(&[&["install", "-y", "-qq", "--no-install-recommends"], &missing[..]].concat())
+}
+
+fn has_package(name: &str) -> bool {
+    output("dpkg-query", &["-W", "-f", "${db:Status-Status}", name])
+        .is_some_and(|status| status == "installed")
+}
+
+/// Adds the formatter, the linter and the static targets to the toolchain.
+pub(crate) fn rust() -> Result<Outcome> {
+    let installed = output("rustup", &["target", "list", "--installed"])
+        .context("rustup is not here; install Rust from https://rustup.rs")?;
+    let components = output("rustup", &["component", "list", "--installed"]).unwrap_or_default();
+    let has = |list: &str, name: &str| list.lines().any(|line| line.starts_with(name));
+    if TARGETS.iter().any(|target| !has(&installed, target)) {
+        run(Command::new("rustup").args(["target", "add"]).args(TARGETS))?;
+    }
+    if !has(&components, "rustfmt") || !has(&components, "clippy") {
+        run(Command::new("rustup").args(["component", "add", "rustfmt", "clippy"]))?;
+    }
+    Ok(Outcome::Passed)
+}
+
+/// Installs a Cargo subcommand from the registry.
+pub(crate) fn cargo_tool(package: &str, subcommand: &str) -> Result<Outcome> {
+    if output("cargo", &[subcommand, "--version"]).is_some() {
+        return Ok(Outcome::Passed);
+    }
+    run(Command::new("cargo").args(["install", "--locked", package]))
+}
+
+/// Installs what fuzzing needs. A failure here does not fail the tests: the fuzzing step says what it misses.
+pub(crate) fn fuzzing() -> Result<Outcome> {
+    let nightly = || output("cargo", &["+nightly", "--version"]).is_some();
+    let installed = match nightly() {
+        true => Ok(Outcome::Passed),
+        false => {
+            run(Command::new("rustup").args(["toolchain", "install", "nightly", "--profile", "minimal"]))
+        }
+    };
+    match installed.and_then(|_| cargo_tool("cargo-fuzz", "fuzz")) {
+        Ok(outcome) => Ok(outcome),
+        Err(error) => Ok(Outcome::NotRun(format!("{error:#}"))),
+    }
+}

@@ -1,0 +1,58 @@
+//! Runs other programs in the project's folder and says which one failed.
+
+use std::ffi::OsStr;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::steps::Outcome;
+
+/// Writes a line to standard error, where the steps' own output goes too.
+pub(crate) fn say(line: &str) {
+    // With standard error gone there is nobody left to tell.
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// The project's folder.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(".")).to_owned()
+}
+
+/// Where Cargo puts what it builds.
+pub(crate) fn target_dir() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |dir| root().join(dir))
+}
+
+/// Runs a program to its end, its output passed through.
+pub(crate) fn run(command: &mut Command) -> Result<Outcome> {
+    let line = words(command);
+    say(&format!("$ {line}"));
+    let status = command
+        .current_dir(root())
+        .stdin(Stdio::null())
+        .status()
+        .with_context(|| format!("cannot start '{line}'"))?;
+    if !status.success() {
+        bail!("'{line}' ended with {status}");
+    }
+    Ok(Outcome::Passed)
+}
+
+/// Runs a program and returns its standard output; `None` if it cannot be started or fails.
+pub(crate) fn output(program: &str, args: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(args).current_dir(root()).stdin(Stdio::null()).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Runs Cargo: the one that runs this task.
+pub(crate) fn cargo(args: &[&str]) -> Result<Outcome> {
+    run(Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())).args(args))
+}
+
+fn words(command: &Command) -> String {
+    let words: Vec<_> =
+        [command.get_program()].into_iter().chain(command.get_args()).map(OsStr::to_string_lossy).collect();
+    words.join(" ")
+}

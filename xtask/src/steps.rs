@@ -1,0 +1,72 @@
+//! Runs named steps in order, times them, and says at the end what passed, what failed and what could not run.
+
+use std::time::{Duration, Instant};
+
+use crate::shell::say;
+
+/// How a step that did not fail ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It did its work.
+    Passed,
+    /// It could not: why. Shown loudly, so that nobody takes silence for success.
+    NotRun(String),
+}
+
+/// A step's name and its work.
+pub(crate) type Step = (&'static str, fn() -> anyhow::Result<Outcome>);
+
+/// Runs every step, also behind one that failed, and reports. True if none failed.
+pub(crate) fn run(steps: &[Step]) -> bool {
+    let mut results = Vec::new();
+    for (name, work) in steps {
+        say(&format!("\n=== {name}"));
+        let start = Instant::now();
+        let result = work();
+        if let Err(error) = &result {
+            say(&format!("FAILED: {error:#}"));
+        }
+        results.push((*name, result, start.elapsed()));
+    }
+    say("\n=== summary");
+    for (name, result, took) in &results {
+        say(&line(name, result, *took));
+    }
+    let failed = results.iter().filter(|(_, result, _)| result.is_err()).count();
+    let not_run = results.iter().filter(|(_, result, _)| matches!(result, Ok(Outcome::NotRun(_)))).count();
+    let total = seconds(results.iter().map(|(.., took)| *took).sum());
+    say(&format!("{total}  in total; {failed} failed, {not_run} could not run"));
+    failed == 0
+}
+
+fn line(name: &str, result: &anyhow::Result<Outcome>, took: Duration) -> String {
+    let took = seconds(took);
+    match result {
+        Ok(Outcome::Passed) => format!("{took}  passed   {name}"),
+        Ok(Outcome::NotRun(why)) => format!("{took}  NOT RUN  {name}: {why}"),
+        Err(error) => format!("{took}  FAILED   {name}: {error:#}"),
+    }
+}
+
+fn seconds(took: Duration) -> String {
+    format!("{:>7.1} s", took.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_that_could_not_run_is_told_from_one_that_passed_and_one_that_failed() {
+        assert_eq!(line("x", &Ok(Outcome::Passed), Duration::from_millis(1250)), "    1.2 s  passed   x");
+        let not_run = Ok(Outcome::NotRun("no nightly".into()));
+        assert!(line("x", &not_run, Duration::ZERO).contains("NOT RUN  x: no nightly"));
+        assert!(line("x", &Err(anyhow::anyhow!("exit 1")), Duration::ZERO).contains("FAILED   x: exit 1"));
+    }
+
+    #[test]
+    fn one_failure_fails_the_run_and_the_rest_still_runs() {
+        assert!(run(&[("a", || Ok(Outcome::Passed)), ("b", || Ok(Outcome::NotRun("why".into())))]));
+        assert!(!run(&[("a", || anyhow::bail!("no")), ("b", || Ok(Outcome::Passed))]));
+    }
+}
