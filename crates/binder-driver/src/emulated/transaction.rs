@@ -212,9 +212,9 @@ impl<'a> Ioctl<'a> {
             self.guard.end_fill(self.thread, target.process, filled)?;
             if !copied {
                 self.guard.release_buffer(target.process, filled);
+                // The first half was committed with the unlock: the caller's rollback must not undo this one alone.
+                self.guard.commit();
             }
-            // The first half was committed with the unlock: the caller's rollback must not reach back to it.
-            self.guard.commit();
             copied
         } else {
             copy()

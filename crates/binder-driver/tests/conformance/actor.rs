@@ -1,0 +1,217 @@
+//! An actor: one thread of one process at the device. The driver tells threads apart by the calling one, so cases
+//! send their steps to actors.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use binder_driver::uapi::TransactionData;
+use binder_driver::{Command, Commands, Driver, Errno, Return, Returns};
+
+type Step = Box<dyn FnOnce(&mut Desk) + Send>;
+
+/// One thread at a device.
+pub(crate) struct Actor {
+    steps: Option<Sender<Step>>,
+    thread: Option<JoinHandle<()>>,
+    pub(crate) driver: Arc<dyn Driver>,
+}
+
+/// What an actor works with, on its own thread.
+pub(crate) struct Desk {
+    pub(crate) driver: Arc<dyn Driver>,
+    returns: Returns,
+}
+
+/// A step that is still running.
+pub(crate) struct Pending<T>(Receiver<T>);
+
+impl<T> Pending<T> {
+    /// Waits for it.
+    pub(crate) fn wait(self) -> T {
+        self.0.recv_timeout(Duration::from_secs(20)).expect("the step hangs, or its actor panicked")
+    }
+
+    /// True when it has not ended after a while.
+    pub(crate) fn is_waiting(&self) -> bool {
+        std::thread::sleep(Duration::from_millis(30));
+        matches!(self.0.try_recv(), Err(std::sync::mpsc::TryRecvError::Empty))
+    }
+}
+
+impl Actor {
+    /// A thread that has made itself known to the driver, so that its reads wait.
+    pub(crate) fn new(driver: &Arc<dyn Driver>) -> Self {
+        let actor = Self::unknown(driver);
+        actor.read();
+        actor
+    }
+
+    /// A thread that the driver has not seen yet.
+    pub(crate) fn unknown(driver: &Arc<dyn Driver>) -> Self {
+        let (steps, received) = channel::<Step>();
+        let mut desk = Desk { driver: Arc::clone(driver), returns: Returns::with_room(4096) };
+        let thread = std::thread::spawn(move || {
+            for step in received {
+                step(&mut desk);
+            }
+        });
+        Self { steps: Some(steps), thread: Some(thread), driver: Arc::clone(driver) }
+    }
+
+    /// Begins a step.
+    pub(crate) fn start<T: Send + 'static>(
+        &self,
+        act: impl FnOnce(&mut Desk) -> T + Send + 'static,
+    ) -> Pending<T> {
+        let (done, result) = channel();
+        let step: Step = Box::new(move |desk| {
+            let _ = done.send(act(desk));
+        });
+        self.steps.as_ref().expect("a living actor").send(step).expect("the actor panicked earlier");
+        Pending(result)
+    }
+
+    /// Carries out a step.
+    pub(crate) fn run<T: Send + 'static>(&self, act: impl FnOnce(&mut Desk) -> T + Send + 'static) -> T {
+        self.start(act).wait()
+    }
+
+    /// Writes commands without reading.
+    pub(crate) fn write(&self, commands: &[Command]) -> Result<(), Errno> {
+        let commands = commands.to_vec();
+        self.run(move |desk| desk.write(&commands))
+    }
+
+    /// Reads until the driver returns, without `BR_NOOP`.
+    pub(crate) fn read(&self) -> Vec<Return> {
+        self.run(Desk::read)
+    }
+
+    /// Writes commands, then reads.
+    pub(crate) fn write_read(&self, commands: &[Command]) -> Vec<Return> {
+        let commands = commands.to_vec();
+        self.run(move |desk| desk.write_read(&commands, &[]))
+    }
+
+    /// Begins a synchronous call with `bytes` as data; ends with what the read brought.
+    pub(crate) fn call(&self, handle: u32, code: u32, bytes: &[u8]) -> Pending<Vec<Return>> {
+        let bytes = bytes.to_vec();
+        self.start(move |desk| {
+            desk.write_read(&[Command::Transaction(data(handle, code, 0, &bytes))], &[&bytes])
+        })
+    }
+
+    /// Enters the loop and waits for a transaction.
+    pub(crate) fn serve(&self) -> TransactionData {
+        transaction(&self.write_read(&[Command::EnterLooper]))
+    }
+
+    /// Waits for a transaction, and skips what else comes.
+    pub(crate) fn next_call(&self) -> TransactionData {
+        loop {
+            if let Some(found) = find_transaction(&self.read()) {
+                return found;
+            }
+        }
+    }
+
+    /// Replies with `bytes`, and does not read.
+    pub(crate) fn reply(&self, bytes: &[u8]) -> Result<(), Errno> {
+        let bytes = bytes.to_vec();
+        self.run(move |desk| {
+            let mut commands = Commands::default();
+            commands.push(Command::Reply(data(0, 0, 0, &bytes)));
+            desk.send(&mut commands, &[&bytes])
+        })
+    }
+
+    /// Received bytes, copied.
+    pub(crate) fn bytes(&self, received: &TransactionData) -> Vec<u8> {
+        self.driver.received(received.buffer, received.data_size).expect("inside the area").to_vec()
+    }
+
+    /// The thread leaves the driver and ends.
+    pub(crate) fn leave(mut self) {
+        self.run(|desk| desk.driver.exit_thread());
+        self.steps = None;
+        self.thread.take().expect("a living actor").join().expect("no panic");
+    }
+}
+
+impl Drop for Actor {
+    fn drop(&mut self) {
+        self.steps = None;
+        // A step that still waits in the driver ends when its case drops the device; joining it here would hang.
+        drop(self.thread.take());
+    }
+}
+
+impl Desk {
+    pub(crate) fn send(&mut self, commands: &mut Commands, memory: &[&[u8]]) -> Result<(), Errno> {
+        self.driver.write_read(commands, memory, None).map_err(|error| error.errno().expect("an errno"))
+    }
+
+    pub(crate) fn write(&mut self, commands: &[Command]) -> Result<(), Errno> {
+        self.send(&mut queue(commands), &[])
+    }
+
+    pub(crate) fn read(&mut self) -> Vec<Return> {
+        self.write_read(&[], &[])
+    }
+
+    pub(crate) fn write_read(&mut self, commands: &[Command], memory: &[&[u8]]) -> Vec<Return> {
+        let result = self.driver.write_read(&mut queue(commands), memory, Some(&mut self.returns));
+        match result {
+            Ok(()) => self.returns.by_ref().filter(|item| *item != Return::Noop).collect(),
+            Err(error) => vec![Return::Error(error.errno().expect("an errno").raw_os_error())],
+        }
+    }
+}
+
+fn queue(commands: &[Command]) -> Commands {
+    let mut queued = Commands::default();
+    commands.iter().for_each(|&command| queued.push(command));
+    queued
+}
+
+/// A transaction's description, with `bytes` as data and no objects.
+pub(crate) fn data(handle: u32, code: u32, flags: u32, bytes: &[u8]) -> TransactionData {
+    TransactionData {
+        target: handle.into(),
+        code,
+        flags,
+        data_size: bytes.len() as u64,
+        buffer: bytes.as_ptr() as u64,
+        ..Default::default()
+    }
+}
+
+/// The transaction among what was returned.
+pub(crate) fn find_transaction(returns: &[Return]) -> Option<TransactionData> {
+    returns.iter().find_map(|item| match item {
+        Return::Transaction(data) => Some(*data),
+        _ => None,
+    })
+}
+
+/// As [`find_transaction`], and there must be one.
+pub(crate) fn transaction(returns: &[Return]) -> TransactionData {
+    find_transaction(returns).unwrap_or_else(|| panic!("no transaction in {returns:?}"))
+}
+
+/// The reply among what was returned.
+pub(crate) fn reply(returns: &[Return]) -> TransactionData {
+    let found = returns.iter().find_map(|item| match item {
+        Return::Reply(data) => Some(*data),
+        _ => None,
+    });
+    found.unwrap_or_else(|| panic!("no reply in {returns:?}"))
+}
+
+/// The returns' names, in order: what sequences are compared by.
+pub(crate) fn names(returns: &[Return]) -> Vec<String> {
+    let name = |item: &Return| format!("{item:?}").split(['(', ' ']).next().unwrap_or_default().to_owned();
+    returns.iter().map(name).collect()
+}

@@ -1,0 +1,111 @@
+//! The receive area: exhaustion, recovery, and who may free what.
+
+use binder_driver::uapi::TransactionData;
+use binder_driver::{Command, Profile, Return};
+
+use crate::Device;
+use crate::actor::{Actor, names, reply};
+use crate::calls::pair;
+
+/// A server with a small area, several clients.
+fn small<D: Device>(device: &D, area: u64, clients: usize) -> (Actor, Vec<Actor>) {
+    let server = Actor::new(&device.open_with_area(area));
+    server.driver.become_context_manager(0x100).unwrap();
+    server.write(&[Command::EnterLooper]).unwrap();
+    (server, (0..clients).map(|_| Actor::new(&device.open())).collect())
+}
+
+pub(crate) fn a_full_area_refuses_and_recovers_when_a_buffer_is_freed<D: Device>() {
+    let device = D::new(Profile::Ack);
+    let (server, clients) = small(&device, 8192, 3);
+    let first = clients[0].call(0, 1, &[1; 5000]);
+    let received = server.next_call();
+    assert_eq!(clients[1].call(0, 1, &[2; 5000]).wait(), [Return::FailedReply]);
+    server.reply(b"").unwrap();
+    assert_eq!(names(&first.wait()), ["TransactionComplete", "Reply"]);
+    assert_eq!(
+        clients[1].call(0, 1, &[2; 5000]).wait(),
+        [Return::FailedReply],
+        "a reply alone frees nothing"
+    );
+    server.write(&[Command::FreeBuffer(received.buffer)]).unwrap();
+    let again = clients[2].call(0, 1, &[3; 5000]);
+    assert_eq!(server.bytes(&server.next_call()), [3; 5000]);
+    server.reply(b"").unwrap();
+    assert_eq!(names(&again.wait()), ["TransactionComplete", "Reply"]);
+}
+
+pub(crate) fn freed_neighbours_merge<D: Device>() {
+    let device = D::new(Profile::Ack);
+    let (server, clients) = small(&device, 12 << 10, 1);
+    let client = &clients[0];
+    // Three buffers of 4 KiB fill the area; freed in each order, one of 12 KiB fits again.
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+        let held: Vec<TransactionData> = (0..3)
+            .map(|_| {
+                let call = client.call(0, 1, &[7; 4096]);
+                let received = server.next_call();
+                server.reply(b"").unwrap();
+                call.wait();
+                received
+            })
+            .collect();
+        assert_eq!(client.call(0, 1, b"x").wait(), [Return::FailedReply]);
+        for index in order {
+            server.write(&[Command::FreeBuffer(held[index].buffer)]).unwrap();
+        }
+        let call = client.call(0, 1, &[9; 12 << 10]);
+        let received = server.next_call();
+        server.reply(b"").unwrap();
+        server.write(&[Command::FreeBuffer(received.buffer)]).unwrap();
+        assert_eq!(names(&call.wait()), ["TransactionComplete", "Reply"], "order {order:?}");
+    }
+}
+
+pub(crate) fn a_large_payload_arrives_whole<D: Device>() {
+    let device = D::new(Profile::Ack);
+    let (server, client) = pair(&device);
+    let bytes: Vec<u8> = (0..65536_u32).map(|i| (i % 251) as u8).collect();
+    let call = client.call(0, 1, &bytes);
+    let received = server.serve();
+    assert_eq!(server.bytes(&received), bytes);
+    let back: Vec<u8> = bytes.iter().rev().copied().collect();
+    server.reply(&back).unwrap();
+    let returns = call.wait();
+    assert_eq!(client.bytes(&reply(&returns)), back);
+}
+
+pub(crate) fn a_buffer_is_freed_once_and_only_by_its_receiver<D: Device>() {
+    let device = D::new(Profile::Ack);
+    let (server, clients) = small(&device, 8192, 2);
+    let first = clients[0].call(0, 1, &[1; 4000]);
+    let received = server.next_call();
+    // Another process names the address: nothing of its own lies there.
+    clients[1].write(&[Command::FreeBuffer(received.buffer), Command::FreeBuffer(0)]).unwrap();
+    assert_eq!(server.bytes(&received), [1; 4000]);
+    server.reply(b"").unwrap();
+    first.wait();
+    for _ in 0..3 {
+        server.write(&[Command::FreeBuffer(received.buffer)]).unwrap();
+    }
+    // Were the second and third counted, more than the area would be free now.
+    let call = clients[0].call(0, 1, &[1; 8192]);
+    server.next_call();
+    assert_eq!(clients[1].call(0, 1, b"x").wait(), [Return::FailedReply]);
+    drop(call);
+}
+
+pub(crate) fn sizes_that_overflow_are_refused<D: Device>() {
+    let device = D::new(Profile::Ack);
+    let (_server, client) = pair(&device);
+    for (size, offsets) in [(u64::MAX, 0), (u64::MAX - 8, 16), (1 << 40, 0), (0, u64::MAX - 7), (0, 4)] {
+        let returns = client.run(move |desk| {
+            let bytes = [0; 8];
+            let mut description = crate::actor::data(0, 1, 0, &bytes);
+            (description.data_size, description.offsets_size) = (size, offsets);
+            description.offsets = bytes.as_ptr() as u64;
+            desk.write_read(&[Command::Transaction(description)], &[&bytes])
+        });
+        assert_eq!(returns, [Return::FailedReply], "sizes {size} and {offsets}");
+    }
+}

@@ -1,0 +1,126 @@
+//! Synchronous calls, their returns and their refusals.
+
+use binder_driver::{Command, Commands, Errno, Error, Profile, Return};
+
+use crate::Device;
+use crate::actor::{Actor, data, names, reply, transaction};
+
+/// A server that is the context manager, and a client.
+pub(crate) fn pair<D: Device>(device: &D) -> (Actor, Actor) {
+    let server = Actor::new(&device.open());
+    server.driver.become_context_manager(0x100).expect("no context manager yet");
+    (server, Actor::new(&device.open()))
+}
+
+pub(crate) fn a_call_is_answered_and_complete_comes_with_the_reply<D: Device>() {
+    let device = D::new(Profile::Ack);
+    let (server, client) = pair(&device);
+    let call = client.call(0, 7, b"hello");
+    let received = server.serve();
+    assert_eq!((received.code, received.flags, server.bytes(&received)), (7, 0, b"hello".to_vec()));
+    assert!(call.is_waiting(), "the caller must not hear anything before the reply");
+    server.reply(b"world").unwrap();
+    let returns = call.wait();
+    assert_eq!(names(&returns), ["TransactionComplete", "Reply"]);
+    assert_eq!(client.bytes(&reply(&returns)), b"world");
+    assert_eq!(names(&server.read()), ["TransactionComplete"]);
+}
+
+pub(crate) fn the_first_ioctl_of_a_thread_does_not_wait<D: Device>() {
+    let device = D::new(Profile::Ack);
+    let actor = Actor::unknown(&device.open());
+    assert_eq!(actor.read(), []);
+    assert!(actor.start(|desk| desk.read()).is_waiting());
+    actor.driver.interrupt();
+}
+
+pub(crate) fn a_reply_without_a_transaction_is_refused<D: Device>() {
+    let device = D::new(Profile::Ack);
+    let actor = Actor::new(&device.open());
+    actor.reply(b"nothing asked").unwrap();
+    assert_eq!(actor.read(), [Return::FailedReply]);
+}
+
+pub(crate) fn an_unknown_handle_is_refused_and_nobody_waits<D: Device>() {
+    let device = D::new(Profile::Ack);
+    let (_server, client) = pair(&device);
+    assert_eq!(client.call(5, 1, b"x").wait(), [Return::FailedReply]);
+}
+
+pub(crate) fn a_call_without_a_context_manager_finds_it_dead<D: Device>() {
+    let device = D::new(Profile::Ack);
+    let client = Actor::new(&device.open());
+    assert_eq!(client.call(0, 1, b"x").wait(), [Return::DeadReply]);
+}
+
+pub(crate) fn the_context_manager_cannot_call_itself_by_handle_0<D: Device>() {
+    let device = D::new(Profile::Ack);
+    let (server, _client) = pair(&device);
+    assert_eq!(server.call(0, 1, b"x").wait(), [Return::FailedReply]);
+}
+
+pub(crate) fn there_is_one_context_manager<D: Device>() {
+    let device = D::new(Profile::Ack);
+    let (server, client) = pair(&device);
+    for actor in [&client, &server] {
+        let refused = actor.driver.become_context_manager(0);
+        assert!(matches!(refused, Err(Error::ContextManagerTaken)), "{refused:?}");
+    }
+}
+
+pub(crate) fn a_nested_call_comes_back_to_the_waiting_thread<D: Device>() {
+    let device = D::new(Profile::Ack);
+    let (server, client) = pair(&device);
+    // The client hands over a node of its own, and the server calls it while the client waits.
+    let call = crate::objects::call_with_node(&client, 0, 0xbeef, 0xcafe);
+    let received = server.serve();
+    let handle = crate::objects::handle_in(&server, &received);
+    let nested = server.call(handle, 9, b"nested");
+    let returns = call.wait();
+    let inner = transaction(&returns);
+    assert_eq!((inner.target, inner.cookie, inner.code), (0xbeef, 0xcafe, 9));
+    client.reply(b"inner").unwrap();
+    let returns = nested.wait();
+    assert_eq!(server.bytes(&reply(&returns)), b"inner");
+    server.reply(b"outer").unwrap();
+    let mut seen = client.read();
+    while !seen.iter().any(|item| matches!(item, Return::Reply(_))) {
+        seen.extend(client.read());
+    }
+    assert_eq!(client.bytes(&reply(&seen)), b"outer");
+}
+
+pub(crate) fn an_unknown_command_is_invalid_and_what_came_before_it_was_taken<D: Device>() {
+    let device = D::new(Profile::Ack);
+    let actor = Actor::new(&device.open());
+    let (result, left) = actor.run(|desk| {
+        let mut commands = Commands::default();
+        commands.push(Command::EnterLooper);
+        commands.raw(&0xdead_beef_u32.to_ne_bytes());
+        (desk.send(&mut commands, &[]), commands.pending().len())
+    });
+    assert_eq!((result, left), (Err(Errno::INVAL), 4));
+}
+
+pub(crate) fn memory_that_was_not_lent_is_not_read<D: Device>() {
+    let device = D::new(Profile::Ack);
+    let (_server, client) = pair(&device);
+    let returns = client.run(|desk| {
+        // An address that no process has mapped: refused whoever checks it.
+        let mut unmapped = data(0, 1, 0, &[]);
+        (unmapped.buffer, unmapped.data_size) = (0xffff_ffff_ffff_0000, 16);
+        desk.write_read(&[Command::Transaction(unmapped)], &[])
+    });
+    assert_eq!(returns, [Return::FailedReply]);
+}
+
+pub(crate) fn the_caller_is_named_to_the_server<D: Device>() {
+    let device = D::new(Profile::Ack);
+    let (server, client) = pair(&device);
+    let call = client.call(0, 1, b"who");
+    let received = server.serve();
+    assert_eq!(received.sender_pid, std::process::id() as i32);
+    assert_eq!(received.sender_euid, rustix::process::geteuid().as_raw());
+    server.reply(b"").unwrap();
+    assert_eq!(reply(&call.wait()).sender_pid, 0, "a reply names nobody");
+}

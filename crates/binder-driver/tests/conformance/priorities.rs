@@ -1,0 +1,93 @@
+//! What a server runs at during a call. Needs permission for real-time priorities and for raising nice values; without
+//! it the driver must say that it lent nothing, and that is what is checked then.
+
+use binder_driver::{Command, Profile};
+
+use crate::Device;
+use crate::actor::Actor;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Priority {
+    policy: i32,
+    realtime: i32,
+    nice: i32,
+}
+const FIFO: i32 = 1;
+const OTHER: i32 = 0;
+
+/// The calling thread's, from /proc: fields 18 (priority), 19 (nice), 40 and 41 of `stat` (proc_pid_stat(5)).
+fn own() -> Priority {
+    let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+    let fields: Vec<&str> = stat[stat.rfind(')').unwrap() + 2..].split(' ').collect();
+    let field = |number: usize| fields[number - 3].parse::<i32>().unwrap();
+    Priority { policy: field(41), realtime: field(40), nice: field(19) }
+}
+
+/// Runs the calling thread at a real-time priority with `chrt`; false without permission.
+fn become_fifo(priority: u32) -> bool {
+    let tid = rustix::thread::gettid().as_raw_nonzero().to_string();
+    let status = std::process::Command::new("chrt").args(["-f", "-p", &priority.to_string(), &tid]).output();
+    status.expect("chrt of util-linux").status.success()
+}
+
+fn become_nice(nice: i32) -> bool {
+    rustix::process::setpriority_process(None, nice).is_ok()
+}
+
+/// A server whose node has `flags`, called by a thread that `prepare` changes. What it ran at: before, during, after.
+fn served<D: Device>(profile: Profile, flags: u32, prepare: fn() -> bool) -> Option<[Priority; 3]> {
+    let device = D::new(profile);
+    let server = Actor::new(&device.open());
+    server.driver.become_context_manager(flags).unwrap();
+    let client = Actor::new(&device.open());
+    if !client.run(move |_| prepare()) {
+        return None;
+    }
+    let before = server.run(|_| own());
+    let waiting = server.start(|desk| {
+        let returns = desk.write_read(&[Command::EnterLooper], &[]);
+        (returns, own())
+    });
+    assert!(waiting.is_waiting());
+    let call = client.call(0, 1, b"x");
+    let (_, during) = waiting.wait();
+    server.reply(b"").unwrap();
+    call.wait();
+    Some([before, during, server.run(|_| own())])
+}
+
+pub(crate) fn ack_lends_a_real_time_priority_to_a_node_that_inherits_it<D: Device>() {
+    let Some([before, during, after]) = served::<D>(Profile::Ack, 0x900, || become_fifo(42)) else {
+        return denied();
+    };
+    assert_eq!(during, Priority { policy: FIFO, realtime: 42, ..during });
+    assert_eq!((before.policy, after), (OTHER, before));
+}
+
+pub(crate) fn ack_lends_no_real_time_priority_to_other_nodes<D: Device>() {
+    let Some([before, during, after]) = served::<D>(Profile::Ack, 0x100, || become_fifo(42)) else {
+        return denied();
+    };
+    assert_eq!((during, after), (before, before));
+}
+
+pub(crate) fn mainline_ignores_the_wish_to_inherit<D: Device>() {
+    let served = served::<D>(Profile::Mainline, 0x900, || become_fifo(42));
+    let Some([before, during, after]) = served else { return denied() };
+    assert_eq!((during, after), (before, before));
+}
+
+pub(crate) fn a_nice_value_is_lent_and_restored<D: Device>() {
+    for profile in [Profile::Ack, Profile::Mainline] {
+        let Some([before, during, after]) = served::<D>(profile, 0x113, || become_nice(10)) else {
+            return denied();
+        };
+        assert_eq!((during.nice, during.policy), (10, OTHER), "{profile}");
+        assert_eq!(after, before, "{profile}");
+    }
+}
+
+/// Said, not skipped silently: `cargo test` shows it with `--nocapture`, and CI runs as root.
+fn denied() {
+    assert!(!rustix::process::geteuid().is_root(), "root must be able to set priorities here");
+}

@@ -1,0 +1,75 @@
+//! Arbitrary bytes as commands of one process, with arbitrary memory lent. Whatever they are, the driver must answer, a
+//! second process must still be served, and what the first one held must be gone when it closes.
+
+#![no_main]
+
+use std::sync::OnceLock;
+
+use binder_driver::emulated::{Context, Emulated};
+use binder_driver::uapi::TransactionData;
+use binder_driver::{Command, Commands, Driver, Profile, Return, Returns};
+use libfuzzer_sys::fuzz_target;
+
+const AREA: u64 = 64 << 10;
+
+fn context() -> &'static Context {
+    static CONTEXT: OnceLock<Context> = OnceLock::new();
+    CONTEXT.get_or_init(|| Context::create(Profile::Ack).expect("a context"))
+}
+
+/// Reads without waiting; gives back every buffer that arrives.
+fn drain(driver: &Emulated, returns: &mut Returns) {
+    for _ in 0..64 {
+        driver.interrupt();
+        let mut commands = Commands::default();
+        driver.write_read(&mut commands, &[], Some(returns)).expect("a read that does not wait");
+        let items: Vec<Return> = returns.by_ref().filter(|item| *item != Return::Noop).collect();
+        if items.is_empty() {
+            return;
+        }
+        for item in items {
+            if let Return::Transaction(data) | Return::Reply(data) = item {
+                let bytes = driver.received(data.buffer, data.data_size).expect("inside the area");
+                std::hint::black_box(bytes.iter().fold(0_u8, |sum, &byte| sum.wrapping_add(byte)));
+                commands.push(Command::FreeBuffer(data.buffer));
+                if data.flags & 1 == 0 && matches!(item, Return::Transaction(_)) {
+                    commands.push(Command::Reply(TransactionData::default()));
+                }
+            }
+        }
+        driver.write_read(&mut commands, &[], None).expect("buffers that were received");
+    }
+}
+
+fuzz_target!(|input: (Vec<u8>, Vec<u8>)| {
+    let (bytes, mut arena) = input;
+    let server = Emulated::join(context().address(), AREA).expect("a server");
+    server.become_context_manager(0x900).expect("the last one has closed");
+    let fuzzed = Emulated::join(context().address(), AREA).expect("a participant");
+    let mut returns = Returns::with_room(4096);
+
+    // Addresses that the input cannot know: the arena's own replaces the word 0x5555555555555555.
+    let mut commands = bytes;
+    let base = arena.as_ptr() as u64;
+    for memory in [&mut commands, &mut arena] {
+        for at in 0..memory.len().saturating_sub(7) {
+            if memory[at..at + 7] == [0x55; 7] {
+                let offset = u64::from(memory[at + 7]);
+                memory[at..at + 8].copy_from_slice(&(base + offset).to_ne_bytes());
+            }
+        }
+    }
+    let mut queued = Commands::default();
+    queued.raw(&commands);
+    for _ in 0..64 {
+        let result = fuzzed.write_read(&mut queued, &[&arena], None);
+        drain(&server, &mut returns);
+        drain(&fuzzed, &mut returns);
+        if queued.is_empty() || result.is_err() {
+            break;
+        }
+    }
+    drop(fuzzed);
+    drain(&server, &mut returns);
+    assert_eq!(server.free_area_bytes(), AREA, "a closed process left buffers behind");
+});
