@@ -8,9 +8,11 @@
 //! This crate has no clock and prints nothing. Which driver it runs over is its user's choice.
 
 mod background;
+pub mod echo;
 mod error;
 mod hwbinder;
 mod looper;
+pub mod manager;
 mod node;
 mod parcel;
 mod process;

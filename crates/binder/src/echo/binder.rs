@@ -1,0 +1,82 @@
+//! The benchmark service over the binder stack: bytes are copied into a parcel, each way.
+
+use std::sync::{Arc, Weak};
+
+use super::{Benchmark, CALL, COPIED_BYTES, Echo, NOP, SEND_VEC, ServerReport};
+use crate::{Call, Error, Parcel, ParcelReader, Process, Proxy, Status, Stub};
+
+pub(super) const INTERFACE: &str = "roundtrip.IBenchmark";
+
+pub(super) struct EchoStub {
+    pub(super) echo: Arc<Echo>,
+    pub(super) owner: Weak<Process>,
+}
+
+impl Stub for EchoStub {
+    fn descriptor(&self) -> &str {
+        INTERFACE
+    }
+
+    fn on_transact(
+        &self,
+        call: &Call,
+        data: &mut ParcelReader<'_>,
+        reply: &mut Parcel,
+    ) -> Result<(), Status> {
+        data.check_interface(INTERFACE)?;
+        reply.write_no_exception();
+        match call.code {
+            SEND_VEC => {
+                let mut copied = Ok(());
+                self.echo.send_vec(data.read_bytes()?, &mut |bytes| copied = reply.write_bytes(bytes))?;
+                copied?;
+            }
+            NOP => {}
+            CALL => {
+                let want_scheduling = data.read_bool()?;
+                self.echo.call(data.read_bytes()?, want_scheduling)?.write(reply);
+            }
+            COPIED_BYTES => reply.write_u64(self.owner.upgrade().map_or(0, |owner| owner.copied_bytes())),
+            _ => return Err(Status::UNKNOWN_TRANSACTION),
+        }
+        Ok(())
+    }
+}
+
+pub(super) struct EchoProxy(pub(super) Proxy);
+
+impl Benchmark for EchoProxy {
+    fn send_vec(&self, bytes: &[u8], take: &mut dyn FnMut(&[u8])) -> Result<(), Error> {
+        let reply = self.0.call(SEND_VEC, |parcel| {
+            parcel.write_interface_token(INTERFACE)?;
+            parcel.write_bytes(bytes)
+        })?;
+        let mut reader = reply.reader()?;
+        reader.read_exception()?;
+        take(reader.read_bytes()?);
+        Ok(())
+    }
+
+    fn nop(&self) -> Result<(), Error> {
+        let reply = self.0.call(NOP, |parcel| parcel.write_interface_token(INTERFACE))?;
+        reply.reader()?.read_exception()
+    }
+
+    fn call(&self, payload: &[u8], want_scheduling: bool) -> Result<ServerReport, Error> {
+        let reply = self.0.call(CALL, |parcel| {
+            parcel.write_interface_token(INTERFACE)?;
+            parcel.write_bool(want_scheduling);
+            parcel.write_bytes(payload)
+        })?;
+        let mut reader = reply.reader()?;
+        reader.read_exception()?;
+        ServerReport::read(&mut reader)
+    }
+
+    fn server_copied_bytes(&self) -> Result<u64, Error> {
+        let reply = self.0.call(COPIED_BYTES, |parcel| parcel.write_interface_token(INTERFACE))?;
+        let mut reader = reply.reader()?;
+        reader.read_exception()?;
+        reader.read_u64()
+    }
+}

@@ -1,0 +1,183 @@
+//! The service that round trips are measured with, over either stack or none.
+//!
+//! [`Benchmark`] is the interface; [`Echo`] does the work where it is, and is what a passthrough call runs. This crate has
+//! no clock: what the time is, and how the serving thread is scheduled, a [`Probe`] tells.
+
+mod binder;
+mod hwbinder;
+
+use std::sync::Arc;
+
+use crate::{Binder, Error, NodeOptions, Parcel, ParcelReader, Process, Proxy, Service, Stack};
+
+const SEND_VEC: u32 = 1;
+const NOP: u32 = 2;
+const CALL: u32 = 3;
+const COPIED_BYTES: u32 = 4;
+
+/// What is measured: implemented by the service itself and by each stack's proxy for it.
+pub trait Benchmark: Send + Sync {
+    /// Sends bytes, and lends `take` those that come back.
+    ///
+    /// # Errors
+    /// Those of [`Proxy::transact`]; none in process.
+    fn send_vec(&self, bytes: &[u8], take: &mut dyn FnMut(&[u8])) -> Result<(), Error>;
+
+    /// Does nothing, there and back.
+    ///
+    /// # Errors
+    /// As [`Benchmark::send_vec`].
+    fn nop(&self) -> Result<(), Error>;
+
+    /// Sends bytes, and returns when they arrived and, if it is wanted (it costs system calls), how the serving
+    /// thread was scheduled.
+    ///
+    /// # Errors
+    /// As [`Benchmark::send_vec`].
+    fn call(&self, payload: &[u8], want_scheduling: bool) -> Result<ServerReport, Error>;
+
+    /// How many payload bytes the serving process has copied so far ([`Process::copied_bytes`]).
+    ///
+    /// # Errors
+    /// As [`Benchmark::send_vec`].
+    fn server_copied_bytes(&self) -> Result<u64, Error>;
+}
+
+/// Tells the service what only its surroundings know.
+pub trait Probe: Send + Sync {
+    /// The time, in nanoseconds of CLOCK_BOOTTIME.
+    fn now_ns(&self) -> u64;
+    /// The CPU that the calling thread runs on.
+    fn cpu(&self) -> u32;
+    /// How the calling thread is scheduled.
+    fn scheduling(&self) -> Scheduling;
+}
+
+/// How a thread is scheduled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Scheduling {
+    /// Its process.
+    pub pid: i32,
+    /// The thread.
+    pub tid: i32,
+    /// The kernel's number of its policy (`SCHED_*`).
+    pub policy: u32,
+    /// Its real-time priority, 1 to 99; 0 for an ordinary policy.
+    pub priority: u32,
+    /// Its nice value, −20 to 19.
+    pub nice: i32,
+}
+
+/// What the server says of one call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ServerReport {
+    /// When the method began, in nanoseconds of CLOCK_BOOTTIME.
+    pub received_ns: u64,
+    /// When it was about to return.
+    pub replied_ns: u64,
+    /// The CPU that it ran on.
+    pub cpu: u32,
+    /// How the serving thread was scheduled, if it was asked for.
+    pub scheduling: Option<Scheduling>,
+}
+
+impl ServerReport {
+    fn write(&self, parcel: &mut Parcel) {
+        parcel.write_u64(self.received_ns);
+        parcel.write_u64(self.replied_ns);
+        parcel.write_u32(self.cpu);
+        parcel.write_bool(self.scheduling.is_some());
+        if let Some(scheduling) = self.scheduling {
+            parcel.write_i32(scheduling.pid);
+            parcel.write_i32(scheduling.tid);
+            parcel.write_u32(scheduling.policy);
+            parcel.write_u32(scheduling.priority);
+            parcel.write_i32(scheduling.nice);
+        }
+    }
+
+    fn read(reader: &mut ParcelReader<'_>) -> Result<Self, Error> {
+        let (received_ns, replied_ns) = (reader.read_u64()?, reader.read_u64()?);
+        let cpu = reader.read_u32()?;
+        let scheduling = if reader.read_bool()? {
+            Some(Scheduling {
+                pid: reader.read_i32()?,
+                tid: reader.read_i32()?,
+                policy: reader.read_u32()?,
+                priority: reader.read_u32()?,
+                nice: reader.read_i32()?,
+            })
+        } else {
+            None
+        };
+        Ok(Self { received_ns, replied_ns, cpu, scheduling })
+    }
+}
+
+/// The service where it is: called directly, this is a passthrough call.
+pub struct Echo {
+    probe: Box<dyn Probe>,
+}
+
+impl Echo {
+    /// A service whose reports come from `probe`.
+    #[must_use]
+    pub fn new(probe: impl Probe + 'static) -> Self {
+        Self { probe: Box::new(probe) }
+    }
+
+    /// Publishes it on a stack.
+    #[must_use]
+    pub fn publish(self: Arc<Self>, process: &Arc<Process>, stack: Stack, options: NodeOptions) -> Binder {
+        let owner = Arc::downgrade(process);
+        let service = match stack {
+            Stack::Binder => Service::binder(binder::EchoStub { echo: self, owner }),
+            Stack::Hwbinder => Service::hwbinder(hwbinder::EchoStub { echo: self, owner }),
+        };
+        process.publish_with(service, options)
+    }
+
+    fn report(&self, want_scheduling: bool) -> ServerReport {
+        let received_ns = self.probe.now_ns();
+        let scheduling = want_scheduling.then(|| self.probe.scheduling());
+        ServerReport { received_ns, cpu: self.probe.cpu(), scheduling, replied_ns: self.probe.now_ns() }
+    }
+}
+
+impl Benchmark for Echo {
+    fn send_vec(&self, bytes: &[u8], take: &mut dyn FnMut(&[u8])) -> Result<(), Error> {
+        take(bytes);
+        Ok(())
+    }
+
+    fn nop(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn call(&self, _: &[u8], want_scheduling: bool) -> Result<ServerReport, Error> {
+        Ok(self.report(want_scheduling))
+    }
+
+    fn server_copied_bytes(&self) -> Result<u64, Error> {
+        Ok(0)
+    }
+}
+
+/// The proxy for a benchmark service that another process published on `stack`.
+#[must_use]
+pub fn connect(proxy: Proxy, stack: Stack) -> Box<dyn Benchmark> {
+    match stack {
+        Stack::Binder => Box::new(binder::EchoProxy(proxy)),
+        Stack::Hwbinder => Box::new(hwbinder::EchoProxy(proxy)),
+    }
+}
+
+/// The name under which an instance of the service is registered with its stack's service manager.
+#[must_use]
+pub fn service_name(stack: Stack, instance: &str) -> String {
+    let interface = match stack {
+        Stack::Binder => binder::INTERFACE,
+        Stack::Hwbinder => hwbinder::INTERFACE,
+    };
+    format!("{interface}/{instance}")
+}

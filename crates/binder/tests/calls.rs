@@ -1,0 +1,403 @@
+//! Calls over the emulated driver: both stacks, errors, nesting, order, references, threads.
+
+mod support;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Barrier, Mutex};
+use std::time::Duration;
+
+use binder::{Binder, Error, Parcel, Service, Stack, Status, exception, status};
+use support::{HwEcho, World, function, proxy};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[test]
+fn binder_echoes_a_vector_and_frees_its_buffers() {
+    let mut world = World::new();
+    world.manager(function(|_, data, reply| Ok(reply.write_bytes(data.read_bytes()?)?)), 1);
+    let client = world.process();
+    let service = client.context_manager();
+    // More than the area holds, were buffers not given back.
+    for round in 0..100u8 {
+        let bytes = vec![round; 40_000];
+        let reply = service.call(1, |parcel| parcel.write_bytes(&bytes)).unwrap();
+        assert_eq!(reply.reader().unwrap().read_bytes().unwrap(), bytes);
+    }
+}
+
+#[test]
+fn hwbinder_echoes_a_vector_without_a_copy_into_a_parcel() {
+    let mut world = World::new();
+    let server = world.manager(Service::hwbinder(HwEcho), 1);
+    let client = world.process();
+    let service = client.context_manager();
+    for length in [0, 1, 7, 8, 4096, 100_000] {
+        let bytes: Vec<u8> = (0..length).map(|index| index as u8).collect();
+        let reply = service
+            .call_hw(1, |parcel| {
+                parcel.write_interface_token("test@1.0::IEcho")?;
+                parcel.write_vec(&bytes)
+            })
+            .unwrap();
+        let mut reader = reply.hw_reader().unwrap();
+        reader.plain().read_exception().unwrap();
+        assert_eq!(reader.read_vec().unwrap(), bytes);
+    }
+    assert_eq!((client.copied_bytes(), server.copied_bytes()), (0, 0));
+}
+
+#[test]
+fn every_object_answers_ping_descriptor_and_dump() {
+    for (stack, service, descriptor) in [
+        (Stack::Binder, function(|_, _, _| Ok(())), "test.IFunction"),
+        (Stack::Hwbinder, Service::hwbinder(HwEcho), "test@1.0::IEcho"),
+    ] {
+        let mut world = World::new();
+        world.manager(service, 1);
+        let service = world.process().context_manager();
+        service.ping(stack).unwrap();
+        assert_eq!(service.interface_descriptor(stack).unwrap(), descriptor);
+        if stack == Stack::Binder {
+            assert_eq!(service.dump(&["a", "b"]).unwrap(), "called with a b");
+        }
+    }
+}
+
+#[test]
+fn a_services_status_and_exception_reach_the_caller() {
+    let mut world = World::new();
+    world.manager(
+        function(|call, _, _| match call.code {
+            1 => Err(Status::UNKNOWN_TRANSACTION),
+            _ => Err(Status::exception(exception::SECURITY, "not you")),
+        }),
+        1,
+    );
+    let service = world.process().context_manager();
+    let error = service.transact(1, &Parcel::new()).unwrap_err();
+    assert!(matches!(error, Error::Status { code: status::UNKNOWN_TRANSACTION }), "{error}");
+    assert_eq!(error.to_string(), "the service answered with status -74 (unknown transaction)");
+    let reply = service.transact(2, &Parcel::new()).unwrap();
+    let error = reply.reader().unwrap().read_exception().unwrap_err();
+    assert_eq!(error.to_string(), "the service answered with exception -1: not you");
+}
+
+#[test]
+fn a_hwbinder_services_exception_reaches_the_caller() {
+    let mut world = World::new();
+    world.manager(Service::hwbinder(HwEcho), 1);
+    let service = world.process().context_manager();
+    let reply = service.call_hw(9, |parcel| parcel.write_interface_token("test@1.0::IEcho")).unwrap();
+    let error = reply.reader().unwrap().read_exception().unwrap_err();
+    assert_eq!(error.to_string(), "the service answered with exception -5: not now");
+    drop(reply);
+    let error = service.call_hw(1, |parcel| parcel.write_interface_token("another")).unwrap_err();
+    assert!(matches!(error, Error::Status { code: status::BAD_TYPE }), "{error}");
+}
+
+#[test]
+fn the_callers_process_is_told() {
+    let mut world = World::new();
+    world.manager(
+        function(|call, _, reply| {
+            reply.write_i32(call.sender_pid);
+            reply.write_u32(call.sender_euid);
+            Ok(())
+        }),
+        1,
+    );
+    let service = world.process().context_manager();
+    let reply = service.transact(1, &Parcel::new()).unwrap();
+    let mut reader = reply.reader().unwrap();
+    assert_eq!(reader.read_i32().unwrap(), std::process::id() as i32);
+    assert_eq!(reader.read_u32().unwrap(), rustix::process::geteuid().as_raw());
+}
+
+#[test]
+fn a_call_that_does_not_fit_into_the_servers_area_is_refused() {
+    let mut world = World::new();
+    world.manager(function(|_, _, _| Ok(())), 1);
+    let service = world.process().context_manager();
+    let bytes = vec![0; support::AREA_BYTES as usize + 1];
+    let error = service.call(5, |parcel| parcel.write_bytes(&bytes)).unwrap_err();
+    assert!(matches!(error, Error::Failed { handle: 0, code: 5 }), "{error}");
+    service.ping(Stack::Binder).expect("the next call is none the worse");
+}
+
+#[test]
+fn a_context_without_a_manager_has_a_dead_one() {
+    let mut world = World::new();
+    let service = world.process().context_manager();
+    assert!(matches!(service.ping(Stack::Binder), Err(Error::DeadObject { handle: 0 })));
+}
+
+#[test]
+fn a_waiting_client_serves_the_calls_that_come_back_to_it() {
+    let mut world = World::new();
+    // Calls the object that it is given, with one less, and adds one to its answer.
+    world.manager(
+        function(|_, data, reply| {
+            let depth = data.read_i32()?;
+            let back = data.read_binder()?;
+            let back = proxy(&back);
+            let answer = back.call(1, |parcel| {
+                parcel.write_i32(depth - 1);
+                Ok(())
+            })?;
+            reply.write_i32(answer.reader()?.read_i32()? + 1);
+            Ok(())
+        }),
+        1,
+    );
+    let client = world.process();
+    let service = client.context_manager();
+    let waiting = std::thread::current().id();
+    let own = Arc::new(Mutex::new(None::<Binder>));
+    let (inner, down) = (own.clone(), service.clone());
+    let callback = client.publish(function(move |_, data, reply| {
+        assert_eq!(std::thread::current().id(), waiting, "the thread that waits serves it");
+        let depth = data.read_i32()?;
+        let answer = if depth == 0 {
+            0
+        } else {
+            let own = inner.lock().unwrap().clone().unwrap();
+            let answer = down.call(1, |parcel| {
+                parcel.write_i32(depth);
+                parcel.write_binder(&own);
+                Ok(())
+            })?;
+            answer.reader()?.read_i32()?
+        };
+        reply.write_i32(answer + 1);
+        Ok(())
+    }));
+    *own.lock().unwrap() = Some(callback.clone());
+    let reply = service.call(1, |parcel| {
+        parcel.write_i32(5);
+        parcel.write_binder(&callback);
+        Ok(())
+    });
+    assert_eq!(reply.unwrap().reader().unwrap().read_i32().unwrap(), 10);
+    *own.lock().unwrap() = None;
+}
+
+#[test]
+fn oneway_calls_to_one_object_are_served_in_their_order_one_at_a_time() {
+    const CALLS: i32 = 200;
+    let mut world = World::new();
+    let (sender, receiver) = channel();
+    let sender = Mutex::new(sender);
+    let inside = AtomicU32::new(0);
+    world.manager(
+        function(move |call, data, _| {
+            assert!(call.oneway);
+            assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two at a time");
+            sender.lock().unwrap().send(data.read_i32()?).unwrap();
+            inside.fetch_sub(1, Ordering::SeqCst);
+            Ok(())
+        }),
+        3,
+    );
+    let service = world.process().context_manager();
+    for number in 0..CALLS {
+        let mut parcel = Parcel::new();
+        parcel.write_i32(number);
+        service.transact_oneway(1, &parcel).unwrap();
+    }
+    for number in 0..CALLS {
+        assert_eq!(receiver.recv_timeout(PATIENCE).unwrap(), number);
+    }
+}
+
+#[test]
+fn two_loopers_serve_in_parallel() {
+    let mut world = World::new();
+    let both = Barrier::new(2);
+    // Each call returns only when the other has arrived.
+    world.manager(
+        function(move |_, _, _| {
+            both.wait();
+            Ok(())
+        }),
+        2,
+    );
+    let client = world.process();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| client.context_manager().transact(1, &Parcel::new()).map(drop).unwrap());
+        }
+    });
+}
+
+#[test]
+fn the_driver_has_looper_threads_started_up_to_the_limit() {
+    const LIMIT: u32 = 3;
+    let mut world = World::new();
+    let all = Barrier::new(1 + LIMIT as usize);
+    let server = world.process();
+    server.set_max_threads(LIMIT).unwrap();
+    server
+        .become_context_manager(function(move |_, _, _| {
+            all.wait();
+            Ok(())
+        }))
+        .unwrap();
+    server.start_looper().unwrap();
+    let client = world.process();
+    std::thread::scope(|scope| {
+        for _ in 0..=LIMIT {
+            scope.spawn(|| client.context_manager().transact(1, &Parcel::new()).map(drop).unwrap());
+        }
+    });
+}
+
+#[test]
+fn an_object_is_passed_on_from_process_to_process() {
+    let mut world = World::new();
+    // Keeps what it is given (1), gives it away (2).
+    let kept = Mutex::new(None::<Binder>);
+    world.manager(
+        function(move |call, data, reply| {
+            match call.code {
+                1 => *kept.lock().unwrap() = Some(data.read_binder()?),
+                2 => reply.write_nullable_binder(kept.lock().unwrap().as_ref()),
+                _ => *kept.lock().unwrap() = None,
+            }
+            Ok(())
+        }),
+        1,
+    );
+    let owner = world.server(1);
+    let object = owner.publish(function(|_, data, reply| {
+        reply.write_i32(data.read_i32()? * 2);
+        Ok(())
+    }));
+    let mut parcel = Parcel::new();
+    parcel.write_binder(&object);
+    drop(owner.context_manager().transact(1, &parcel).unwrap());
+
+    let third = world.process();
+    let manager = third.context_manager();
+    let reply = manager.transact(2, &Parcel::new()).unwrap();
+    let received = reply.reader().unwrap().read_binder().unwrap();
+    drop(reply);
+    let mut parcel = Parcel::new();
+    parcel.write_i32(21);
+    let remote = proxy(&received);
+    assert_eq!(remote.transact(1, &parcel).unwrap().reader().unwrap().read_i32().unwrap(), 42);
+
+    // Its owner gets the object itself back, and everybody else the one proxy that it has already.
+    let owners = owner.context_manager();
+    let reply = owners.transact(2, &Parcel::new()).unwrap();
+    assert!(reply.reader().unwrap().read_binder().unwrap().same(&object));
+    let reply = manager.transact(2, &Parcel::new()).unwrap();
+    assert!(reply.reader().unwrap().read_binder().unwrap().same(&received));
+}
+
+#[test]
+fn an_object_lives_as_long_as_another_process_holds_it() {
+    struct Told(std::sync::mpsc::Sender<()>);
+    impl Drop for Told {
+        fn drop(&mut self) {
+            let _ = self.0.send(());
+        }
+    }
+    let mut world = World::new();
+    let kept = Mutex::new(None::<Binder>);
+    world.manager(
+        function(move |call, data, _| {
+            let new = if call.code == 1 { Some(data.read_binder()?) } else { None };
+            *kept.lock().unwrap() = new;
+            Ok(())
+        }),
+        1,
+    );
+    let owner = world.server(1);
+    let (sender, receiver) = channel();
+    let told = Told(sender);
+    let object = owner.publish(function(move |_, _, _| {
+        let _ = &told;
+        Ok(())
+    }));
+    let mut parcel = Parcel::new();
+    parcel.write_binder(&object);
+    drop(owner.context_manager().transact(1, &parcel).unwrap());
+    drop((parcel, object));
+    owner.context_manager().ping(Stack::Binder).unwrap();
+    assert!(receiver.try_recv().is_err(), "the manager holds it");
+    drop(owner.context_manager().transact(2, &Parcel::new()).unwrap());
+    receiver.recv_timeout(PATIENCE).expect("nobody holds it any more");
+}
+
+#[test]
+fn a_dead_servers_object_is_dead_and_its_watchers_are_told() {
+    let mut world = World::new();
+    let kept = Mutex::new(None::<Binder>);
+    world.manager(
+        function(move |call, data, reply| {
+            if call.code == 1 {
+                *kept.lock().unwrap() = Some(data.read_binder()?);
+            }
+            reply.write_nullable_binder(kept.lock().unwrap().as_ref());
+            Ok(())
+        }),
+        1,
+    );
+    let server = world.server(1);
+    let object = server.publish(function(|_, _, _| Ok(())));
+    let mut parcel = Parcel::new();
+    parcel.write_binder(&object);
+    drop(server.context_manager().transact(1, &parcel).unwrap());
+
+    let client = world.server(1);
+    let manager = client.context_manager();
+    let reply = manager.transact(2, &Parcel::new()).unwrap();
+    let remote = proxy(&reply.reader().unwrap().read_binder().unwrap());
+    drop(reply);
+    remote.ping(Stack::Binder).unwrap();
+    let (sender, receiver) = channel();
+    remote.link_to_death(move || sender.send(()).unwrap()).unwrap();
+
+    world.forget(&server);
+    server.stop();
+    drop((parcel, object, server));
+    receiver.recv_timeout(PATIENCE).expect("the death is told");
+    let handle = remote.handle();
+    assert!(matches!(remote.ping(Stack::Binder), Err(Error::DeadObject { handle: h }) if h == handle));
+    assert!(matches!(remote.link_to_death(|| ()), Err(Error::DeadObject { .. })));
+}
+
+#[test]
+fn a_server_that_stops_while_it_serves_answers_first() {
+    let mut world = World::new();
+    let server = world.process();
+    let own = server.clone();
+    server
+        .become_context_manager(function(move |_, _, reply| {
+            own.stop();
+            reply.write_i32(7);
+            Ok(())
+        }))
+        .unwrap();
+    server.start_looper().unwrap();
+    let service = world.process().context_manager();
+    let reply = service.transact(1, &Parcel::new()).unwrap();
+    assert_eq!(reply.reader().unwrap().read_i32().unwrap(), 7);
+}
+
+#[test]
+fn threads_that_come_and_go_leave_what_they_copied_counted() {
+    let mut world = World::new();
+    world.manager(function(|_, _, _| Ok(())), 1);
+    let client = world.process();
+    for _ in 0..20 {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let service = client.context_manager();
+                service.call(1, |parcel| parcel.write_bytes(&[0; 100])).map(drop).unwrap();
+            });
+        });
+    }
+    assert_eq!(client.copied_bytes(), 2000);
+}

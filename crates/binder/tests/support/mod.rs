@@ -1,0 +1,124 @@
+//! Processes over one emulated context, and small services to call.
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use std::sync::Arc;
+
+use binder::{
+    Binder, Call, HwParcel, HwReader, HwStub, Parcel, ParcelReader, Process, Proxy, Stack, Status, Stub,
+};
+use binder_driver::Profile;
+use binder_driver::emulated::{Context, Emulated};
+
+pub(crate) const AREA_BYTES: u64 = 1 << 20;
+pub(crate) const STACKS: [Stack; 2] = [Stack::Binder, Stack::Hwbinder];
+
+/// A context and the processes that were made in it, which are stopped with it.
+pub(crate) struct World {
+    context: Context,
+    processes: Vec<Arc<Process>>,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self { context: Context::create(Profile::Ack).unwrap(), processes: Vec::new() }
+    }
+
+    /// A process without loopers.
+    pub(crate) fn process(&mut self) -> Arc<Process> {
+        let driver = Emulated::join(self.context.address(), AREA_BYTES).unwrap();
+        let process = Process::new(Arc::new(driver));
+        self.processes.push(process.clone());
+        process
+    }
+
+    /// A process with this many loopers.
+    pub(crate) fn server(&mut self, loopers: usize) -> Arc<Process> {
+        let process = self.process();
+        for _ in 0..loopers {
+            process.start_looper().unwrap();
+        }
+        process
+    }
+
+    /// Forgets a process: it dies when its last owner lets go.
+    pub(crate) fn forget(&mut self, process: &Arc<Process>) {
+        self.processes.retain(|known| !Arc::ptr_eq(known, process));
+    }
+
+    /// Makes `service` the context's manager, in a server of its own.
+    pub(crate) fn manager(&mut self, service: binder::Service, loopers: usize) -> Arc<Process> {
+        let process = self.process();
+        process.become_context_manager(service).unwrap();
+        for _ in 0..loopers {
+            process.start_looper().unwrap();
+        }
+        process
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.processes.iter().for_each(|process| process.stop());
+    }
+}
+
+/// A binder object made of a function.
+pub(crate) struct Function<F>(pub(crate) F);
+
+impl<F> Stub for Function<F>
+where
+    F: Fn(&Call, &mut ParcelReader<'_>, &mut Parcel) -> Result<(), Status> + Send + Sync,
+{
+    fn descriptor(&self) -> &str {
+        "test.IFunction"
+    }
+
+    fn on_transact(
+        &self,
+        call: &Call,
+        data: &mut ParcelReader<'_>,
+        reply: &mut Parcel,
+    ) -> Result<(), Status> {
+        (self.0)(call, data, reply)
+    }
+
+    fn dump(&self, arguments: &[String]) -> String {
+        format!("called with {}", arguments.join(" "))
+    }
+}
+
+/// A binder service made of a function.
+pub(crate) fn function<F>(function: F) -> binder::Service
+where
+    F: Fn(&Call, &mut ParcelReader<'_>, &mut Parcel) -> Result<(), Status> + Send + Sync + 'static,
+{
+    binder::Service::binder(Function(function))
+}
+
+/// A hwbinder object that echoes a vector, and fails on request.
+pub(crate) struct HwEcho;
+
+impl HwStub for HwEcho {
+    fn descriptor(&self) -> &str {
+        "test@1.0::IEcho"
+    }
+
+    fn on_transact<'a>(
+        &'a self,
+        call: &Call,
+        data: &mut HwReader<'a>,
+        reply: &mut HwParcel<'a>,
+    ) -> Result<(), Status> {
+        data.check_interface("test@1.0::IEcho")?;
+        if call.code == 9 {
+            return Err(Status::exception(binder::exception::ILLEGAL_STATE, "not now"));
+        }
+        reply.write_no_exception();
+        Ok(reply.write_vec(data.read_vec()?)?)
+    }
+}
+
+/// The proxy in a binder that came from another process.
+pub(crate) fn proxy(binder: &Binder) -> Proxy {
+    binder.remote().expect("another process's object").clone()
+}
