@@ -5,6 +5,48 @@
 //! ([`Stub`], [`HwStub`]), holds [`Proxy`]s for those of others, and runs looper threads; a calling thread serves the calls
 //! that come back to it.
 //!
+//! An echo service, and a client of it:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use binder::{Call, Parcel, ParcelReader, Process, Service, Status, Stub};
+//! use binder_driver::{Profile, emulated::{Context, Emulated}};
+//!
+//! struct Echo;
+//! impl Stub for Echo {
+//!     fn descriptor(&self) -> &str {
+//!         "example.IEcho"
+//!     }
+//!     fn on_transact(&self, call: &Call, data: &mut ParcelReader<'_>, reply: &mut Parcel) -> Result<(), Status> {
+//!         data.check_interface("example.IEcho")?;
+//!         if call.code != 1 {
+//!             return Err(Status::UNKNOWN_TRANSACTION);
+//!         }
+//!         reply.write_no_exception();
+//!         Ok(reply.write_string16(&data.read_string16()?)?)
+//!     }
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let context = Context::create(Profile::Ack)?;
+//! let server = Process::new(Arc::new(Emulated::join(context.address(), 1 << 20)?));
+//! server.become_context_manager(Service::binder(Echo))?;
+//! server.start_looper()?;
+//!
+//! let client = Process::new(Arc::new(Emulated::join(context.address(), 1 << 20)?));
+//! let echo = client.context_manager();
+//! let reply = echo.call(1, |parcel| {
+//!     parcel.write_interface_token("example.IEcho")?;
+//!     parcel.write_string16("hello")
+//! })?;
+//! let mut reader = reply.reader()?;
+//! reader.read_exception()?;
+//! assert_eq!(reader.read_string16()?, "hello");
+//! server.stop();
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! This crate has no clock and prints nothing. Which driver it runs over is its user's choice.
 
 mod background;

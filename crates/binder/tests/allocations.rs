@@ -1,0 +1,84 @@
+//! A call allocates nothing, on either side, once its room is there.
+#![allow(unsafe_code, reason = "a global allocator that counts cannot be written without")]
+
+mod support;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use binder::NodeOptions;
+use binder::echo::{self, Benchmark, Echo, Probe, Scheduling};
+use binder::manager::{self, ServiceManager};
+use support::{STACKS, World, proxy};
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+struct Counting;
+
+// SAFETY: every call is handed to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller keeps `alloc`'s contract, which is the same.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: the memory came from `alloc` above, that is from the system's allocator.
+        unsafe { System.dealloc(memory, layout) }
+    }
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: as above.
+        unsafe { System.realloc(memory, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+struct NoClock;
+
+impl Probe for NoClock {
+    fn now_ns(&self) -> u64 {
+        0
+    }
+    fn cpu(&self) -> u32 {
+        0
+    }
+    fn scheduling(&self) -> Scheduling {
+        Scheduling::default()
+    }
+}
+
+fn exercise(service: &dyn Benchmark, bytes: &[u8]) {
+    let mut length = 0;
+    service.send_vec(bytes, &mut |bytes| length = bytes.len()).unwrap();
+    assert_eq!(length, bytes.len());
+    service.nop().unwrap();
+    service.call(bytes, true).unwrap();
+}
+
+// One test in this file: the count is the process's.
+#[test]
+fn calls_allocate_nothing_on_either_side_in_the_steady_state() {
+    for stack in STACKS {
+        let mut world = World::new();
+        let (host, server, client) = (world.server(1), world.server(1), world.process());
+        manager::serve(&host, stack).unwrap();
+        let name = echo::service_name(stack, "default");
+        let service = Arc::new(Echo::new(NoClock)).publish(&server, stack, NodeOptions::from(stack));
+        ServiceManager::new(&server, stack).add(&name, &service).unwrap();
+        let found = ServiceManager::new(&client, stack).get(&name).unwrap();
+        let service = echo::connect(proxy(&found), stack);
+        let bytes = vec![1; 65536];
+        for _ in 0..10 {
+            exercise(&*service, &bytes);
+        }
+        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        for _ in 0..100 {
+            exercise(&*service, &bytes);
+        }
+        assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0, "{stack}");
+    }
+}

@@ -1,0 +1,93 @@
+//! Background scheduling: what a thread of each stack runs at while it serves a background caller.
+
+mod support;
+
+use std::sync::Arc;
+
+use binder::{Process, Service, Status};
+use support::{World, function};
+
+const SCHED_OTHER: i64 = 0;
+const SCHED_BATCH: i64 = 3;
+
+/// The calling thread's policy and nice value, from fields 41 and 19 of proc_pid_stat(5).
+fn own_policy_and_nice() -> (i64, i64) {
+    let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+    let after_name = stat.rsplit_once(") ").unwrap().1;
+    let field = |number: usize| after_name.split(' ').nth(number - 3).unwrap().parse().unwrap();
+    (field(41), field(19))
+}
+
+/// A service that says what its thread runs at.
+fn observer() -> Service {
+    function(|_, _, reply| {
+        let (policy, nice) = own_policy_and_nice();
+        reply.write_i64(policy);
+        reply.write_i64(nice);
+        Ok(())
+    })
+}
+
+/// What the server's thread runs at while it serves a caller of this nice value.
+fn observed(client: &Arc<Process>, nice: i32) -> (i64, i64) {
+    let client = client.clone();
+    std::thread::spawn(move || {
+        rustix::process::setpriority_process(None, nice).unwrap();
+        let manager = client.context_manager();
+        let reply = manager.call(1, |_| Ok(())).unwrap();
+        let mut reader = reply.reader().unwrap();
+        (reader.read_i64().unwrap(), reader.read_i64().unwrap())
+    })
+    .join()
+    .unwrap()
+}
+
+#[test]
+fn a_binder_thread_runs_as_background_for_a_background_caller_and_only_then() {
+    let mut world = World::new();
+    let server = world.manager(observer(), 1);
+    let client = world.process();
+    assert_eq!(observed(&client, 9), (SCHED_OTHER, 9), "not yet in the background");
+    if !server.driver().limits().is_empty() {
+        return; // without the permission to lower it again, the nice value that was lent stays
+    }
+    assert_eq!(observed(&client, 10), (SCHED_BATCH, 10));
+    assert_eq!(observed(&client, 0), (SCHED_OTHER, 0));
+    assert_eq!(observed(&client, 19), (SCHED_BATCH, 19));
+    server.set_background_scheduling(false);
+    assert_eq!(observed(&client, 10).0, SCHED_OTHER);
+}
+
+#[test]
+fn a_process_without_background_scheduling_is_lent_no_background_nice_value() {
+    let mut world = World::new();
+    let server = world.process();
+    server.set_background_scheduling(false);
+    server.become_context_manager(observer()).unwrap();
+    server.start_looper().unwrap();
+    assert_eq!(observed(&world.process(), 15), (SCHED_OTHER, 0));
+}
+
+#[test]
+fn a_hwbinder_thread_stays_as_it_is() {
+    struct Observer;
+    impl binder::HwStub for Observer {
+        fn descriptor(&self) -> &str {
+            "test@1.0::IObserver"
+        }
+        fn on_transact<'a>(
+            &'a self,
+            _: &binder::Call,
+            _: &mut binder::HwReader<'a>,
+            reply: &mut binder::HwParcel<'a>,
+        ) -> Result<(), Status> {
+            let (policy, nice) = own_policy_and_nice();
+            reply.plain().write_i64(policy);
+            reply.plain().write_i64(nice);
+            Ok(())
+        }
+    }
+    let mut world = World::new();
+    world.manager(Service::hwbinder(Observer), 1);
+    assert_eq!(observed(&world.process(), 15), (SCHED_OTHER, 0));
+}
