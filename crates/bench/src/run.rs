@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::environment::Environment;
+use crate::environment::{CpuTimes, Environment};
 use crate::error::{Error, Result};
 use crate::floor::FloorResult;
+use crate::root::Root;
 
 /// The name of the file in a run directory.
 pub const FILE_NAME: &str = "run.json";
@@ -42,6 +43,12 @@ pub struct Results {
     pub floor: Option<FloorResult>,
 }
 
+impl From<FloorResult> for Results {
+    fn from(floor: FloorResult) -> Results {
+        Results { floor: Some(floor) }
+    }
+}
+
 #[derive(Serialize)]
 struct Stored<'a> {
     schema: &'static str,
@@ -50,7 +57,41 @@ struct Stored<'a> {
     run: &'a Run,
 }
 
+/// From this share of the CPU time on, other processes are worth a warning.
+const FOREIGN_SHARE: f64 = 0.05;
+
+/// From this share on, so is a hypervisor.
+const STOLEN_SHARE: f64 = 0.01;
+
 impl Run {
+    /// Makes a run: looks at the machine, measures, and looks whose the CPU time was. The closure may fill in what of the
+    /// environment only it knows.
+    ///
+    /// # Errors
+    /// The closure's.
+    pub fn record<E>(
+        measure: impl FnOnce(&mut Environment) -> std::result::Result<Results, E>,
+    ) -> std::result::Result<Run, E> {
+        let mut environment = Environment::collect();
+        let before = CpuTimes::read(&Root::real());
+        let results = measure(&mut environment)?;
+        let after = CpuTimes::read(&Root::real());
+        environment.cpu_shares = before.zip(after).and_then(|(before, after)| before.shares_until(&after));
+        let warnings = warnings(&environment);
+        Ok(Run { environment, results, warnings })
+    }
+
+    /// The run as the JSON text that a run directory holds.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] for figures that JSON cannot hold.
+    pub fn to_json(&self) -> Result<String> {
+        let stored = Stored { schema: SCHEMA, version: VERSION, run: self };
+        let json = serde_json::to_string(&stored);
+        json.map(|json| json + "\n")
+            .map_err(|error| Error::Plan(format!("the run cannot be written as JSON: {error}")))
+    }
+
     /// Writes the run into a directory, which is made if it is not there, and returns the file's path. On an error
     /// nothing is left behind, and a run that was there before stays as it was.
     ///
@@ -61,7 +102,7 @@ impl Run {
         std::fs::create_dir_all(directory).map_err(|source| Error::file("create", directory, source))?;
         let path = directory.join(FILE_NAME);
         let partial = directory.join(format!(".{FILE_NAME}.{}", std::process::id()));
-        let result = self.write_file(&partial).and_then(|()| {
+        let result = self.to_json().and_then(|json| write_file(&partial, &json)).and_then(|()| {
             std::fs::rename(&partial, &path).map_err(|source| Error::file("write", &path, source))
         });
         if let Err(error) = result {
@@ -73,19 +114,6 @@ impl Run {
             return Err(error);
         }
         Ok(path)
-    }
-
-    fn write_file(&self, path: &Path) -> Result<()> {
-        let stored = Stored { schema: SCHEMA, version: VERSION, run: self };
-        let mut json = serde_json::to_vec(&stored).map_err(|source| Error::file("write", path, source))?;
-        json.push(b'\n');
-        let write = || {
-            let mut file = File::create(path)?;
-            file.write_all(&json)?;
-            // Renaming a file whose bytes are not on the disk yet could leave an empty one after a power failure.
-            file.sync_all()
-        };
-        write().map_err(|source| Error::file("write", path, source))
     }
 
     /// Reads a run from its directory, or from the file itself.
@@ -115,10 +143,47 @@ impl Run {
     }
 }
 
+fn write_file(path: &Path, text: &str) -> Result<()> {
+    let write = || {
+        let mut file = File::create(path)?;
+        file.write_all(text.as_bytes())?;
+        // Renaming a file whose bytes are not on the disk yet could leave an empty one after a power failure.
+        file.sync_all()
+    };
+    write().map_err(|source| Error::file("write", path, source))
+}
+
+/// What makes every figure of a run doubtful, whatever was measured.
+fn warnings(environment: &Environment) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if environment.build_profile != "release" {
+        warnings
+            .push("this is a debug build: its figures are too high, measure with a release build".to_owned());
+    }
+    if let Some(shares) = environment.cpu_shares {
+        if shares.foreign >= FOREIGN_SHARE {
+            let percent = shares.foreign * 100.0;
+            warnings.push(format!(
+                "other processes used {percent:.0}% of all CPU time during the run: repeat it on a quieter machine"
+            ));
+        }
+        if shares.stolen >= STOLEN_SHARE {
+            let percent = shares.stolen * 100.0;
+            warnings.push(format!("the hypervisor took {percent:.0}% of all CPU time during the run"));
+        }
+    }
+    if let Some(quota) = environment.cgroups.cpu_quota_cpus {
+        warnings
+            .push(format!("the control group allows {quota} CPUs' time only: the kernel may pause the run"));
+    }
+    warnings
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::root::{Fixture, Root, fixture};
+    use crate::environment::CpuShares;
+    use crate::root::{Fixture, fixture};
 
     fn run() -> Run {
         Run {
@@ -161,6 +226,35 @@ mod tests {
         std::fs::create_dir_all(directory.join(FILE_NAME)).unwrap();
         run().write(&directory).unwrap_err();
         assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_disturbs_a_run_is_a_warning() {
+        let mut environment = Environment::collect();
+        environment.build_profile = "release".into();
+        environment.cgroups.cpu_quota_cpus = None;
+        environment.cpu_shares = Some(CpuShares { own: 0.9, foreign: 0.01, stolen: 0.0 });
+        assert_eq!(warnings(&environment), Vec::<String>::new());
+        environment.build_profile = "debug".into();
+        environment.cgroups.cpu_quota_cpus = Some(0.5);
+        environment.cpu_shares = Some(CpuShares { own: 0.5, foreign: 0.12, stolen: 0.03 });
+        let warnings = warnings(&environment).join("\n");
+        for hint in ["debug build", "12%", "hypervisor took 3%", "0.5 CPUs"] {
+            assert!(warnings.contains(hint), "{warnings}");
+        }
+    }
+
+    #[test]
+    fn a_recorded_run_knows_whose_the_time_was_and_what_the_test_filled_in() {
+        let run = Run::record(|environment| {
+            environment.driver = Some("emulated".into());
+            // A tick has to pass before anything can be said.
+            std::thread::sleep(std::time::Duration::from_millis(60));
+            Ok::<_, Error>(Results::default())
+        })
+        .unwrap();
+        assert_eq!(run.environment.driver.as_deref(), Some("emulated"));
+        assert!(run.environment.cpu_shares.is_some());
     }
 
     #[test]

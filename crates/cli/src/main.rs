@@ -6,6 +6,7 @@ mod commands;
 #[allow(dead_code, reason = "the commands that print measurements use it")]
 mod format;
 mod old_names;
+mod progress;
 mod terminal;
 
 use std::ffi::OsString;
@@ -62,7 +63,10 @@ fn run(args: Vec<OsString>, terminal: &mut Terminal<'_>) -> Result<Exit, Failure
             Some(usage) => {
                 Failure { line: format!("{program}: {usage}; see '{help} --help'"), exit: Exit::USAGE }
             }
-            None => Failure { line: format!("{program}: {error:#}"), exit: Exit::FAILED },
+            None => {
+                let ended = error.downcast_ref::<bench::Error>().map(|error| Exit(error.exit_status()));
+                Failure { line: format!("{program}: {error:#}"), exit: ended.unwrap_or(Exit::FAILED) }
+            }
         }
     })
 }

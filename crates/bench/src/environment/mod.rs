@@ -116,7 +116,7 @@ fn missing(environment: &Environment) -> Vec<String> {
         (environment.load_average.is_none(), "load average: no /proc/loadavg"),
         (environment.binder_devices.is_empty(), "binder device: none in /dev or /dev/binderfs"),
     ];
-    facts.into_iter().filter_map(|(is_missing, text)| is_missing.then(|| text.to_owned())).collect()
+    facts.into_iter().filter(|(is_missing, _)| *is_missing).map(|(_, text)| text.to_owned()).collect()
 }
 
 #[cfg(test)]

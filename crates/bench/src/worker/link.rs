@@ -6,7 +6,6 @@ use std::fs::File;
 use std::io::{IoSliceMut, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
-use std::process::ExitCode;
 
 use latency::Sample;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
@@ -31,12 +30,12 @@ pub trait Work: DeserializeOwned {
 
 /// Runs this process as a worker: what the hidden command does, and all that it does.
 ///
-/// The exit status says only whether the job was done; the reason went to the parent in a frame.
-pub fn main<J: Work>() -> ExitCode {
+/// Tells whether the job was done, which is all that the exit status is to say; the reason went to the parent in a frame.
+pub fn main<J: Work>() -> bool {
     // Ctrl-C and a closing terminal reach the whole process group; the parent decides what ends.
     sys::ignore(libc::SIGINT);
     sys::ignore(libc::SIGHUP);
-    let Ok(mut link) = Link::open() else { return ExitCode::FAILURE };
+    let Ok(mut link) = Link::open() else { return false };
     let result = link.start().and_then(|job| {
         let job: J =
             serde_json::from_value(job).map_err(|error| garbled(format!("no job of ours: {error}")))?;
@@ -46,10 +45,7 @@ pub fn main<J: Work>() -> ExitCode {
         Ok(()) => FromWorker::Done,
         Err(error) => FromWorker::Failed(error.to_string()),
     };
-    match (link.tell(&last), result) {
-        (Ok(()), Ok(())) => ExitCode::SUCCESS,
-        _ => ExitCode::FAILURE,
-    }
+    link.tell(&last).is_ok() && result.is_ok()
 }
 
 /// A worker's connection to its parent.

@@ -88,7 +88,7 @@ impl Work for AnyJob {
 
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
-        Some(worker::COMMAND) => worker::main::<AnyJob>(),
+        Some(worker::COMMAND) if worker::main::<AnyJob>() => ExitCode::SUCCESS,
         Some("parent") => match parent() {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => ExitCode::from(error.exit_status()),

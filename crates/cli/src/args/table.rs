@@ -132,7 +132,6 @@ pub(crate) enum Kind {
     /// `roundtrip WORDS...`.
     Command,
     /// Like a command, but left out of help and completion: for this program's own use.
-    #[allow(dead_code, reason = "worker processes are registered by the commands that start them")]
     Hidden,
     /// A program of its own: the binary under another name.
     OldName,

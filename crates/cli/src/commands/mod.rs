@@ -5,15 +5,23 @@
 //! follow from that line.
 
 mod completions;
+mod floor;
 pub(crate) mod help;
 mod man;
 pub(crate) mod version;
+mod worker;
 
 use crate::args::{Command, Doc, Kind};
 
 /// Every command, in the order in which help lists them. A command is registered here and nowhere else.
-pub(crate) static ALL: &[&dyn Command] =
-    &[&help::COMMAND, &man::COMMAND, &completions::COMMAND, &version::COMMAND];
+pub(crate) static ALL: &[&dyn Command] = &[
+    &floor::COMMAND,
+    &help::COMMAND,
+    &man::COMMAND,
+    &completions::COMMAND,
+    &version::COMMAND,
+    &worker::COMMAND,
+];
 
 /// The commands whose words begin with `words`, those for this program's own use left out.
 pub(crate) fn beginning_with(words: &[impl AsRef<str>]) -> Vec<&'static dyn Command> {

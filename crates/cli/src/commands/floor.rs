@@ -1,0 +1,192 @@
+//! `roundtrip ipc floor`: what round trips cost here by other means than binder, and so how far down binder could go.
+
+use std::path::PathBuf;
+
+use bench::floor::{self, CpuPlacement, FloorPlan};
+use bench::run::{Results, Run};
+use bench::worker::Spawner;
+
+use crate::args::{Entry, Group, Kind, Opt, Usage, values};
+use crate::format;
+use crate::progress::ProgressLine;
+use crate::terminal::{Exit, Terminal};
+
+/// What was typed.
+#[derive(Default)]
+pub(crate) struct Typed {
+    sizes_bytes: Option<Vec<usize>>,
+    placements: Option<Vec<CpuPlacement>>,
+    transports: Option<Vec<String>>,
+    rounds: Option<u32>,
+    duration_ns: Option<u64>,
+    format: Option<String>,
+    out: Option<PathBuf>,
+}
+
+/// The command.
+pub(crate) static COMMAND: Entry<Typed> = Entry {
+    path: &["ipc", "floor"],
+    kind: Kind::Command,
+    summary: "measures what round trips cost by other means than binder, and the ratios",
+    description: "Measures an echo between two processes by each means that the kernel offers, with real copies of \
+                  the payload both ways. All of them are run in short blocks in shuffled order over several rounds, \
+                  so that a drift of the machine hits all alike, and each is compared with a futex and shared \
+                  memory, the least that a round trip with waiting can cost.\n\n\
+                  Transports: futex, eventfd (both with shared memory), pipe, unix-stream, unix-seqpacket, mqueue \
+                  (POSIX message queue), and on request spin (shared memory, both sides busy).",
+    positionals: None,
+    groups: &[
+        Group {
+            heading: "What to measure",
+            options: &[
+                Opt::value(
+                    &["--sizes"],
+                    "SIZES",
+                    "Payloads in bytes, separated by commas; 4-64k stands for each doubling.",
+                    |typed: &mut Typed, text| {
+                        typed.sizes_bytes = Some(values::sizes_bytes(text)?);
+                        Ok(())
+                    },
+                )
+                .default("4,256,4k,64k"),
+                Opt::value(
+                    &["--placements"],
+                    "LIST",
+                    "Where the two processes run: same (one CPU), split (two CPUs), free (the kernel decides).",
+                    |typed: &mut Typed, text| {
+                        typed.placements = Some(list(text, |name| name.parse::<CpuPlacement>())?);
+                        Ok(())
+                    },
+                )
+                .default("same,split,free"),
+                Opt::value(
+                    &["--transports"],
+                    "LIST",
+                    "The means to compare. The futex is always among them.",
+                    |typed: &mut Typed, text| {
+                        typed.transports = Some(list(text, |name| Ok::<_, Usage>(name.to_owned()))?);
+                        Ok(())
+                    },
+                )
+                .default("all but spin"),
+                Opt::value(
+                    &["--rounds"],
+                    "N",
+                    "How often each is measured; from 6 on a ratio has a confidence interval.",
+                    |typed: &mut Typed, text| {
+                        typed.rounds = Some(values::whole(text, 1..=1000)?);
+                        Ok(())
+                    },
+                )
+                .default("9"),
+                Opt::value(
+                    &["--duration"],
+                    "TIME",
+                    "About how long it may take in all, as in 30s.",
+                    |typed: &mut Typed, text| {
+                        typed.duration_ns = Some(values::duration_ns(text)?);
+                        Ok(())
+                    },
+                )
+                .default("10s"),
+            ],
+        },
+        Group {
+            heading: "Output",
+            options: &[
+                Opt::one_of(
+                    &["--format"],
+                    "FORMAT",
+                    &["table", "json", "csv"],
+                    "How the result is printed; json is what a run directory holds.",
+                    |typed: &mut Typed, text| {
+                        typed.format = Some(text.to_owned());
+                        Ok(())
+                    },
+                )
+                .default("table"),
+                Opt::path(&["--out"], "DIR", "Also writes the run into this directory.", |typed: &mut Typed, text| {
+                    typed.out = Some(text.into());
+                    Ok(())
+                }),
+            ],
+        },
+    ],
+    examples: &[
+        ("roundtrip ipc floor", "Compares all transports at four sizes, in about ten seconds."),
+        (
+            "roundtrip ipc floor --transports pipe,spin --placements split --sizes 4-64k",
+            "Compares waiting, a pipe and spinning across two CPUs.",
+        ),
+    ],
+    run,
+};
+
+fn list<T, E: std::fmt::Display>(text: &str, item: impl Fn(&str) -> Result<T, E>) -> Result<Vec<T>, String> {
+    text.split(',').map(|name| item(name).map_err(|error| error.to_string())).collect()
+}
+
+fn plan(typed: &Typed) -> Result<FloorPlan, Usage> {
+    let default = FloorPlan::default();
+    let plan = FloorPlan {
+        sizes_bytes: typed.sizes_bytes.clone().unwrap_or(default.sizes_bytes),
+        placements: typed.placements.clone().unwrap_or(default.placements),
+        transports: typed.transports.clone().unwrap_or(default.transports),
+        rounds: typed.rounds.unwrap_or(default.rounds),
+        budget_ns: typed.duration_ns.unwrap_or(default.budget_ns),
+    };
+    plan.check().map_err(|error| Usage(error.to_string()))?;
+    Ok(plan)
+}
+
+fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
+    let plan = plan(&typed)?;
+    let run = {
+        let mut line = ProgressLine::new(terminal.err);
+        Run::record(|_| {
+            let floor = floor::run(&plan, &Spawner::default(), &mut |progress| line.show(progress))?;
+            Ok::<_, bench::Error>(Results::from(floor))
+        })?
+    };
+    // First to where it is kept: a reader that goes away must not cost the result.
+    if let Some(directory) = &typed.out {
+        run.write(directory)?;
+    }
+    let text = match (typed.format.as_deref(), &run.results.floor) {
+        (Some("json"), _) => run.to_json()?,
+        (Some("csv"), Some(floor)) => format::floor::csv(floor),
+        (_, Some(floor)) => format::floor::tables(floor, terminal.out_colour),
+        (_, None) => String::new(),
+    };
+    terminal.out.write_all(text.as_bytes())?;
+    for warning in &run.warnings {
+        writeln!(terminal.err, "roundtrip: warning: {warning}")?;
+    }
+    Ok(Exit::OK)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_typed_is_the_default_and_the_help_says_the_same() {
+        let plan = plan(&Typed::default()).unwrap();
+        assert_eq!(plan, FloorPlan::default());
+        assert_eq!(values::sizes_bytes("4,256,4k,64k").unwrap(), plan.sizes_bytes);
+        assert_eq!((plan.rounds, plan.budget_ns), (9, 10_000_000_000));
+    }
+
+    #[test]
+    fn an_unknown_transport_is_a_usage_error_that_names_the_known_ones() {
+        let typed = Typed { transports: Some(vec!["pigeon".into()]), ..Typed::default() };
+        assert!(plan(&typed).unwrap_err().to_string().contains("unix-seqpacket"));
+    }
+
+    #[test]
+    fn the_description_names_every_transport() {
+        for transport in floor::transports() {
+            assert!(COMMAND.description.contains(transport.name), "{}", transport.name);
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The floor's result as tables for a terminal and as CSV. Pure: a result in, text out.
+
+use std::fmt::Write as _;
+
+use bench::floor::{CpuPlacement, FloorCell, FloorResult};
+
+use super::quantity::{size, three_digits};
+use super::table::{Column, Table};
+
+/// One table per placement: for each size the median with its spread over the rounds, and the ratio to the futex.
+pub(crate) fn tables(result: &FloorResult, colour: bool) -> String {
+    let mut out = String::new();
+    for &placement in &result.plan.placements {
+        let cells: Vec<_> = result.cells.iter().filter(|cell| cell.placement == placement).collect();
+        let Some(first) = cells.first() else { continue };
+        let _ = writeln!(out, "{}", heading(placement, first));
+        let sizes = &result.plan.sizes_bytes;
+        let columns = sizes.iter().flat_map(|&bytes| {
+            [
+                Column::number(&format!("{} B", size(bytes)), "us"),
+                Column::number("+-%", ""),
+                Column::number("/futex", ""),
+            ]
+        });
+        let mut table = Table::new([Column::text("transport")].into_iter().chain(columns));
+        let mut names: Vec<&str> = cells.iter().map(|cell| cell.transport.as_str()).collect();
+        names.dedup();
+        for name in names {
+            let row = sizes.iter().flat_map(|&bytes| match result.cell(name, bytes, placement) {
+                Some(cell) => figures(cell),
+                None => ["-", "", ""].map(str::to_owned),
+            });
+            table.row([name.to_owned()].into_iter().chain(row));
+        }
+        out.push_str(&table.render(colour));
+        out.push('\n');
+    }
+    let _ = writeln!(
+        out,
+        "Medians of {} rounds; +-% is half the interquartile range of the rounds. /futex is the median ratio to the\n\
+         futex in the same round. Each figure contains about {} ns for reading the clock.",
+        result.plan.rounds,
+        three_digits(result.clock_read_cost_ns),
+    );
+    for entry in &result.not_possible {
+        let what = [
+            entry.transport.clone(),
+            entry.size_bytes.map(|bytes| format!("{} B", size(bytes))),
+            entry.placement.map(|placement| format!("placement {placement}")),
+        ];
+        let what: Vec<_> = what.into_iter().flatten().collect();
+        let _ = writeln!(out, "Not possible: {}: {}", what.join(", "), entry.reason);
+    }
+    out
+}
+
+fn heading(placement: CpuPlacement, cell: &FloorCell) -> String {
+    match placement {
+        CpuPlacement::Same => format!("Both sides on CPU {}", list(&cell.client_cpus)),
+        CpuPlacement::Split => {
+            format!("Client on CPU {}, server on CPU {}", list(&cell.client_cpus), list(&cell.server_cpus))
+        }
+        CpuPlacement::Free => "Wherever the kernel puts them".to_owned(),
+    }
+}
+
+fn list(cpus: &[u32]) -> String {
+    cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// Median in us, spread in percent, ratio.
+fn figures(cell: &FloorCell) -> [String; 3] {
+    let quartiles = cell.quantile_ns(0.25).zip(cell.quantile_ns(0.75)).zip(cell.median_ns());
+    let spread = quartiles.map(|((q1, q3), median)| format!("{:.0}", (q3 - q1) / 2.0 / median * 100.0));
+    [
+        cell.median_ns().map(|ns| three_digits(ns / 1000.0)).unwrap_or_default(),
+        spread.unwrap_or_default(),
+        cell.against_futex.map(|comparison| format!("{:.2}", comparison.median)).unwrap_or_default(),
+    ]
+}
+
+/// One line per cell; units in the header, an empty field for what is not known.
+pub(crate) fn csv(result: &FloorResult) -> String {
+    let mut out = String::from(
+        "transport,placement,size_bytes,rounds,calls,median_ns,q1_ns,q3_ns,p99_ns,max_ns,\
+         futex_ratio,futex_ratio_q1,futex_ratio_q3,futex_ratio_low,futex_ratio_high\n",
+    );
+    let field = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
+    for cell in &result.cells {
+        let whole = |value: Option<u64>| value.map(|value| value.to_string()).unwrap_or_default();
+        let ratio = cell.against_futex;
+        let interval = ratio.and_then(|ratio| ratio.interval);
+        let fields = [
+            cell.transport.clone(),
+            cell.placement.to_string(),
+            cell.size_bytes.to_string(),
+            cell.round_medians_ns.len().to_string(),
+            cell.latency.count().to_string(),
+            field(cell.median_ns()),
+            field(cell.quantile_ns(0.25)),
+            field(cell.quantile_ns(0.75)),
+            whole(cell.latency.percentile_ns(99.0)),
+            whole(cell.latency.max_ns()),
+            field(ratio.map(|ratio| ratio.median)),
+            field(ratio.map(|ratio| ratio.q1)),
+            field(ratio.map(|ratio| ratio.q3)),
+            field(interval.map(|interval| interval.low)),
+            field(interval.map(|interval| interval.high)),
+        ];
+        let _ = writeln!(out, "{}", fields.join(","));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use bench::floor::{FloorPlan, NotPossible};
+    use latency::{Comparison, Histogram};
+
+    use super::*;
+
+    fn cell(transport: &str, size_bytes: usize, placement: CpuPlacement, medians_ns: [u64; 3]) -> FloorCell {
+        let mut latency = Histogram::new();
+        medians_ns.into_iter().for_each(|ns| latency.record(ns));
+        let medians = medians_ns.map(|ns| ns as f64);
+        FloorCell {
+            transport: transport.into(),
+            size_bytes,
+            placement,
+            client_cpus: vec![0],
+            server_cpus: vec![if placement == CpuPlacement::Same { 0 } else { 1 }],
+            round_medians_ns: medians_ns.into(),
+            latency,
+            against_futex: Comparison::of_rounds(&medians, &[2000.0, 2000.0, 2000.0]).ok(),
+        }
+    }
+
+    fn result() -> FloorResult {
+        FloorResult {
+            plan: FloorPlan {
+                sizes_bytes: vec![4, 65536],
+                placements: vec![CpuPlacement::Same, CpuPlacement::Split],
+                rounds: 3,
+                ..FloorPlan::default()
+            },
+            clock_read_cost_ns: 25.0,
+            cells: vec![
+                cell("futex", 4, CpuPlacement::Same, [2000, 2000, 2000]),
+                cell("futex", 65536, CpuPlacement::Same, [5000, 5600, 6200]),
+                cell("mqueue", 4, CpuPlacement::Same, [2500, 2500, 2500]),
+                cell("futex", 4, CpuPlacement::Split, [8000, 8000, 9000]),
+            ],
+            not_possible: vec![NotPossible {
+                transport: Some("mqueue".into()),
+                size_bytes: Some(65536),
+                placement: None,
+                reason: "at most 8192 bytes: fs.mqueue.msgsize_max".into(),
+            }],
+        }
+    }
+
+    #[test]
+    fn each_placement_has_a_table_and_what_is_missing_is_said_below() {
+        let expected = "\
+Both sides on CPU 0
+transport  4 B (us)  +-%  /futex  64k B (us)  +-%  /futex
+futex          2.00    0    1.00        5.60    5    2.80
+mqueue         2.50    0    1.25           -
+
+Client on CPU 0, server on CPU 1
+transport  4 B (us)  +-%  /futex  64k B (us)  +-%  /futex
+futex          8.00    3    4.00           -
+
+Medians of 3 rounds; +-% is half the interquartile range of the rounds. /futex is the median ratio to the
+futex in the same round. Each figure contains about 25.0 ns for reading the clock.
+Not possible: mqueue, 64k B: at most 8192 bytes: fs.mqueue.msgsize_max
+";
+        assert_eq!(tables(&result(), false), expected);
+    }
+
+    #[test]
+    fn csv_has_units_in_its_header_and_empty_fields_for_what_is_not_known() {
+        let csv = csv(&result());
+        let lines: Vec<_> = csv.lines().collect();
+        assert_eq!(lines.len(), 5);
+        assert_eq!(lines[2], "futex,same,65536,3,3,5600,5300,5900,6200,6200,2.8,2.65,2.95,,");
+        assert!(lines.iter().all(|line| line.matches(',').count() == 14));
+    }
+}
