@@ -124,11 +124,6 @@ impl Histogram {
         (!self.is_empty()).then(|| value.clamp(self.min_ns, self.max_ns))
     }
 
-    /// How many durations fell into buckets up to the one that holds `value_ns`.
-    pub fn count_at_most(&self, value_ns: u64) -> u64 {
-        self.buckets.count_between(0, value_ns.min(Self::HIGHEST_NS))
-    }
-
     /// The buckets in use, ascending: highest value in nanoseconds, count.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.buckets.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value()))
