@@ -1,4 +1,4 @@
-//! Arbitrary bytes as commands of one process, with arbitrary memory lent. Whatever they are, the driver must answer, a
+//! Arbitrary commands of one process, well-formed or not, with arbitrary memory lent. Whatever they are, the driver must answer, a
 //! second process must still be served, and what the first one held must be gone when it closes.
 
 #![no_main]
@@ -6,7 +6,7 @@
 use std::sync::OnceLock;
 
 use binder_driver::emulated::{Context, Emulated};
-use binder_driver::uapi::TransactionData;
+use binder_driver::uapi::*;
 use binder_driver::{Command, Commands, Driver, Profile, Return, Returns};
 use libfuzzer_sys::fuzz_target;
 
@@ -41,6 +41,44 @@ fn drain(driver: &Emulated, returns: &mut Returns) {
     }
 }
 
+/// A byte below the number of known commands stands for that command's number, followed by its payload; others for
+/// themselves. So the input need not guess 32-bit numbers.
+fn with_known_numbers(input: &[u8]) -> Vec<u8> {
+    const KNOWN: [u32; 17] = [
+        BC_TRANSACTION,
+        BC_REPLY,
+        BC_TRANSACTION_SG,
+        BC_REPLY_SG,
+        BC_FREE_BUFFER,
+        BC_INCREFS,
+        BC_ACQUIRE,
+        BC_RELEASE,
+        BC_DECREFS,
+        BC_INCREFS_DONE,
+        BC_ACQUIRE_DONE,
+        BC_REGISTER_LOOPER,
+        BC_ENTER_LOOPER,
+        BC_EXIT_LOOPER,
+        BC_REQUEST_DEATH_NOTIFICATION,
+        BC_CLEAR_DEATH_NOTIFICATION,
+        BC_DEAD_BINDER_DONE,
+    ];
+    let mut commands = Vec::new();
+    let mut left = input;
+    while let Some((&first, rest)) = left.split_first() {
+        left = rest;
+        let Some(&number) = KNOWN.get(usize::from(first)) else {
+            commands.push(first);
+            continue;
+        };
+        commands.extend(number.to_ne_bytes());
+        let (payload, rest) = left.split_at(payload_size(number).min(left.len()));
+        commands.extend(payload);
+        left = rest;
+    }
+    commands
+}
+
 fuzz_target!(|input: (Vec<u8>, Vec<u8>)| {
     let (bytes, mut arena) = input;
     let server = Emulated::join(context().address(), AREA).expect("a server");
@@ -48,8 +86,8 @@ fuzz_target!(|input: (Vec<u8>, Vec<u8>)| {
     let fuzzed = Emulated::join(context().address(), AREA).expect("a participant");
     let mut returns = Returns::with_room(4096);
 
-    // Addresses that the input cannot know: the arena's own replaces the word 0x5555555555555555.
-    let mut commands = bytes;
+    let mut commands = with_known_numbers(&bytes);
+    // Addresses that the input cannot know: seven bytes 0x55 and an offset stand for a place in the arena.
     let base = arena.as_ptr() as u64;
     for memory in [&mut commands, &mut arena] {
         for at in 0..memory.len().saturating_sub(7) {

@@ -29,8 +29,8 @@ use std::cell::RefCell;
 use std::io::Read;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
 use rustix::io::Errno;
@@ -52,8 +52,8 @@ pub struct Emulated {
     process: Id<Process>,
     /// Where this process's area lies in its memory, and its size.
     area: (u64, u64),
-    /// Tells this instance's threads from those of others.
-    instance: u64,
+    /// Tells this instance's threads from those of others, and that they are to be forgotten.
+    instance: Arc<()>,
     connection: UnixStream,
     keeper_gone: Arc<AtomicBool>,
     watcher: Option<JoinHandle<()>>,
@@ -63,8 +63,14 @@ use region::Region;
 
 /// What a thread remembers of the instances that it has used.
 struct Known {
-    instance: u64,
+    instance: Weak<()>,
     thread: Id<Thread>,
+}
+
+impl Known {
+    fn is_of(&self, instance: &Arc<()>) -> bool {
+        std::ptr::eq(self.instance.as_ptr(), Arc::as_ptr(instance))
+    }
 }
 
 thread_local! {
@@ -80,7 +86,6 @@ impl Emulated {
     /// [`Error::Join`] when there is no such context, it is full, or it belongs to another user;
     /// [`Error::AreaSize`] for an impossible size.
     pub fn join(address: &str, area_bytes: u64) -> Result<Self, Error> {
-        static INSTANCES: AtomicU64 = AtomicU64::new(1);
         let bytes = area_bytes & !7;
         if bytes == 0 || bytes > AREA_BYTES as u64 {
             return Err(Error::AreaSize { bytes: area_bytes, most: AREA_BYTES as u64 });
@@ -110,7 +115,7 @@ impl Emulated {
             profile: membership.profile,
             process: slot,
             area: (area_address, bytes),
-            instance: INSTANCES.fetch_add(1, Ordering::Relaxed),
+            instance: Arc::new(()),
             connection: membership.connection,
             keeper_gone,
             watcher: Some(watcher.map_err(|source| failed("thread", source))?),
@@ -152,11 +157,12 @@ impl Emulated {
 
     fn this_thread(&self, guard: &mut Guard<'_>) -> Result<Id<Thread>, Errno> {
         KNOWN.with_borrow_mut(|known| {
-            if let Some(found) = known.iter().find(|known| known.instance == self.instance) {
+            if let Some(found) = known.iter().find(|known| known.is_of(&self.instance)) {
                 return Ok(found.thread);
             }
             let thread = guard.new_thread(self.process)?;
-            known.push(Known { instance: self.instance, thread });
+            known.retain(|known| known.instance.strong_count() != 0);
+            known.push(Known { instance: Arc::downgrade(&self.instance), thread });
             Ok(thread)
         })
     }
@@ -210,7 +216,7 @@ impl Driver for Emulated {
 
     fn exit_thread(&self) {
         KNOWN.with_borrow_mut(|known| {
-            let Some(at) = known.iter().position(|known| known.instance == self.instance) else { return };
+            let Some(at) = known.iter().position(|known| known.is_of(&self.instance)) else { return };
             let left = known.swap_remove(at);
             with_guard(&self.region, |guard| guard.release_thread(self.process, left.thread));
         });
