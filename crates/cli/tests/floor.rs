@@ -62,24 +62,52 @@ fn an_unknown_transport_is_one_line_and_exit_code_2() {
     assert!(stderr.contains("pigeon") && output.stdout.is_empty(), "{stderr}");
 }
 
-/// A run that would take minutes, and its worker processes.
-fn long_run() -> (Child, Vec<u32>) {
-    let run =
-        roundtrip().args(["--duration", "10m"]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let path = format!("/proc/{0}/task/{0}/children", run.id());
-    let until = Instant::now() + PATIENCE;
-    loop {
-        let workers: Vec<u32> = std::fs::read_to_string(&path)
-            .unwrap()
-            .split_whitespace()
-            .map(|pid| pid.parse().unwrap())
-            .collect();
-        // Two for each of the six transports that take part by default.
-        if workers.len() == 12 {
-            return (run, workers);
+/// A run that would take minutes. It does not outlive the test, however that ends.
+struct LongRun(Option<Child>);
+
+impl LongRun {
+    fn start() -> LongRun {
+        let mut command = roundtrip();
+        command.args(["--duration", "10m"]).stdout(Stdio::null()).stderr(Stdio::piped());
+        LongRun(Some(command.spawn().unwrap()))
+    }
+
+    fn pid(&self) -> u32 {
+        self.0.as_ref().unwrap().id()
+    }
+
+    /// Waits until all worker processes are there.
+    fn workers(&self) -> Vec<u32> {
+        let path = format!("/proc/{0}/task/{0}/children", self.pid());
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let children = std::fs::read_to_string(&path).unwrap();
+            let workers: Vec<u32> = children.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
+            // Two for each of the six transports that take part by default.
+            if workers.len() >= 12 {
+                return workers;
+            }
+            assert!(Instant::now() < until, "the workers do not come up");
+            std::thread::sleep(Duration::from_millis(10));
         }
-        assert!(Instant::now() < until, "the workers do not come up");
-        std::thread::sleep(Duration::from_millis(10));
+    }
+
+    /// How it ended; no worker may be left by then.
+    fn end(mut self, workers: &[u32]) -> (Option<i32>, String) {
+        let output = self.0.take().unwrap().wait_with_output().unwrap();
+        for pid in workers {
+            assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "worker {pid} is left");
+        }
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    }
+}
+
+impl Drop for LongRun {
+    fn drop(&mut self) {
+        if let Some(mut run) = self.0.take() {
+            run.kill().unwrap();
+            run.wait().unwrap();
+        }
     }
 }
 
@@ -87,19 +115,12 @@ fn kill(pid: u32, signal: &str) {
     assert!(Command::new("kill").args([signal, &pid.to_string()]).status().unwrap().success());
 }
 
-fn ended(run: Child, workers: &[u32]) -> (Option<i32>, String) {
-    let output = run.wait_with_output().unwrap();
-    for pid in workers {
-        assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "worker {pid} is left");
-    }
-    (output.status.code(), String::from_utf8(output.stderr).unwrap())
-}
-
 #[test]
 fn a_killed_worker_ends_the_run_with_the_reason() {
-    let (run, workers) = long_run();
+    let run = LongRun::start();
+    let workers = run.workers();
     kill(workers[3], "-KILL");
-    let (code, stderr) = ended(run, &workers);
+    let (code, stderr) = run.end(&workers);
     assert_eq!(code, Some(1));
     let reason = format!("(pid {}) was killed by SIGKILL", workers[3]);
     assert!(stderr.contains(&reason) && stderr.lines().count() == 1, "{stderr}");
@@ -107,9 +128,10 @@ fn a_killed_worker_ends_the_run_with_the_reason() {
 
 #[test]
 fn an_interrupt_ends_the_run_with_status_130() {
-    let (run, workers) = long_run();
-    kill(run.id(), "-INT");
-    let (code, stderr) = ended(run, &workers);
+    let run = LongRun::start();
+    let workers = run.workers();
+    kill(run.pid(), "-INT");
+    let (code, stderr) = run.end(&workers);
     assert_eq!(code, Some(130));
     assert_eq!(stderr, "roundtrip: interrupted by SIGINT\n");
 }

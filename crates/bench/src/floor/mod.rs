@@ -31,22 +31,19 @@ use crate::job::Job;
 use crate::progress::Progress;
 use crate::worker::{Spawner, WorkerGroup, WorkerId};
 use crate::{clock, sched};
-use schedule::Shuffle;
-use side::{Block, MAX_CALLS, Opened};
+use schedule::{Budget, Shuffle};
+use side::{Block, Opened};
 use transport::{Prepared, Side, TRANSPORTS, Transport};
 
 /// How long a worker may take to open its side, and a block to run beyond its share of the budget: no measurement,
 /// only the end of all patience.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Untimed calls before each block: both sides have moved to their CPUs and touched their memory.
+/// Untimed calls before each block: then both sides have moved to their CPUs and touched their memory.
 const WARM_UP: u64 = 10;
 
 /// Calls of the first block of a cell, which finds out how many fit into the others.
 const TRIAL_CALLS: u64 = 20;
-
-/// The fewest calls that have a median worth the name.
-const MIN_CALLS: u64 = 9;
 
 /// A transport's two workers.
 struct Pair {
@@ -60,6 +57,8 @@ struct Pair {
 struct Running {
     pair: usize,
     calls: u64,
+    /// The mean call of the last block, in nanoseconds.
+    call_ns: Option<u64>,
     cell: FloorCell,
 }
 
@@ -77,28 +76,28 @@ pub fn run(plan: &FloorPlan, spawner: &Spawner, progress: &mut dyn FnMut(Progres
     let pairs = open(plan, &mut group, &mut not_possible)?;
     let mut cells = cells(plan, &pairs, &usable, &mut not_possible);
 
-    // The trial counts as a round, for it lasts about as long.
-    let blocks = cells.len() as u64 * (u64::from(plan.rounds) + 1);
-    let block_ns = plan.budget_ns / blocks.max(1);
-    let mut done = 0;
+    let mut budget = Budget::new(plan, cells.len());
     let mut shuffle = Shuffle::new();
     for round in 0..=plan.rounds {
         for index in shuffle.order(cells.len()) {
-            progress(Progress { what: "floor", done, total: blocks });
+            progress(Progress { what: "floor", done: budget.done, total: budget.blocks });
             let running = &mut cells[index];
-            let mut latencies_ns = run_block(&mut group, &pairs[running.pair], running)?;
-            done += 1;
-            latencies_ns.sort_unstable();
-            let median_ns = latencies_ns[latencies_ns.len() / 2];
-            if round == 0 {
-                running.calls = (block_ns / median_ns.max(1)).clamp(MIN_CALLS, MAX_CALLS);
-                continue;
+            if let Some(call_ns) = running.call_ns {
+                running.calls = budget.calls(call_ns);
             }
-            running.cell.round_medians_ns.push(median_ns);
-            latencies_ns.iter().for_each(|&ns| running.cell.latency.record(ns));
+            let mut latencies_ns = run_block(&mut group, &pairs[running.pair], running)?;
+            let calls_ns = latencies_ns.iter().sum::<u64>();
+            budget.spend(calls_ns);
+            running.call_ns = Some(calls_ns / latencies_ns.len() as u64);
+            // The trial finds out how long a call takes, and is no result.
+            if round > 0 {
+                latencies_ns.sort_unstable();
+                running.cell.round_medians_ns.push(latencies_ns[latencies_ns.len() / 2]);
+                latencies_ns.iter().for_each(|&ns| running.cell.latency.record(ns));
+            }
         }
     }
-    progress(Progress { what: "floor", done, total: blocks });
+    progress(Progress { what: "floor", done: budget.done, total: budget.blocks });
     group.finish(PATIENCE)?;
 
     let mut cells: Vec<_> = cells.into_iter().map(|running| running.cell).collect();
@@ -213,7 +212,7 @@ fn cells(
                     latency: Histogram::new(),
                     against_futex: None,
                 };
-                cells.push(Running { pair: index, calls: TRIAL_CALLS, cell });
+                cells.push(Running { pair: index, calls: TRIAL_CALLS, call_ns: None, cell });
             }
         }
     }

@@ -1,5 +1,47 @@
-//! The order of blocks: shuffled anew in each round, the same in each run, so that no cell always follows the same
-//! one. Must not know what is ordered.
+//! When blocks run and for how long: in an order shuffled anew in each round, and the same in each run, so that no cell
+//! always follows the same one; as many calls in each as the time allows. Must not know what a block does.
+
+use super::plan::FloorPlan;
+use super::side::MAX_CALLS;
+use crate::clock::now_ns;
+
+/// The fewest calls that have a median worth the name.
+const MIN_CALLS: u64 = 9;
+
+/// The time that a run may take, shared out among its blocks. What has been lost to starting blocks, or to a busy
+/// machine, is taken from the calls of those to come.
+pub(super) struct Budget {
+    start_ns: u64,
+    total_ns: u64,
+    /// Blocks in all, the trial round included, for it lasts about as long as others.
+    pub(super) blocks: u64,
+    /// Blocks that have run.
+    pub(super) done: u64,
+    /// Spent in timed calls.
+    calls_ns: u64,
+}
+
+impl Budget {
+    pub(super) fn new(plan: &FloorPlan, cells: usize) -> Budget {
+        let blocks = cells as u64 * (u64::from(plan.rounds) + 1);
+        Budget { start_ns: now_ns(), total_ns: plan.budget_ns, blocks, done: 0, calls_ns: 0 }
+    }
+
+    /// Counts a block in which the timed calls took this long.
+    pub(super) fn spend(&mut self, calls_ns: u64) {
+        self.done += 1;
+        self.calls_ns += calls_ns;
+    }
+
+    /// How many calls the next block can make if one takes `call_ns`.
+    pub(super) fn calls(&self, call_ns: u64) -> u64 {
+        let elapsed_ns = now_ns() - self.start_ns;
+        let left_ns = self.total_ns.saturating_sub(elapsed_ns);
+        let block_ns = left_ns / (self.blocks - self.done).max(1);
+        let overhead_ns = elapsed_ns.saturating_sub(self.calls_ns) / self.done.max(1);
+        (block_ns.saturating_sub(overhead_ns) / call_ns.max(1)).clamp(MIN_CALLS, MAX_CALLS)
+    }
+}
 
 /// A source of orders. A small xorshift generator (Marsaglia, "Xorshift RNGs", 2003): fairness is needed, not secrecy.
 pub(super) struct Shuffle(u64);
@@ -29,6 +71,20 @@ impl Shuffle {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_budget_that_is_used_up_still_leaves_the_fewest_calls() {
+        let plan = FloorPlan { rounds: 9, budget_ns: 3_600_000_000_000, ..FloorPlan::default() };
+        let mut budget = Budget::new(&plan, 10);
+        // An hour for 100 blocks is 36 s each: 36 000 calls of a millisecond, but for what the test itself takes.
+        let calls = budget.calls(1_000_000);
+        assert!((35_000..=36_000).contains(&calls), "{calls}");
+        assert_eq!(budget.calls(1), MAX_CALLS);
+        budget.spend(1);
+        budget.start_ns = 0;
+        budget.total_ns = 0;
+        assert_eq!(budget.calls(1), MIN_CALLS);
+    }
 
     #[test]
     fn every_order_holds_everything_once_and_differs_from_the_one_before() {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use bench::floor::{CpuPlacement, FloorCell, FloorResult};
 
-use super::quantity::{size, three_digits};
+use super::quantity::three_digits;
 use super::table::{Column, Table};
 
 /// One table per placement: for each size the median with its spread over the rounds, and the ratio to the futex.
@@ -16,11 +16,7 @@ pub(crate) fn tables(result: &FloorResult, colour: bool) -> String {
         let _ = writeln!(out, "{}", heading(placement, first));
         let sizes = &result.plan.sizes_bytes;
         let columns = sizes.iter().flat_map(|&bytes| {
-            [
-                Column::number(&format!("{} B", size(bytes)), "us"),
-                Column::number("+-%", ""),
-                Column::number("/futex", ""),
-            ]
+            [Column::number(&length(bytes), "us"), Column::number("+-%", ""), Column::number("/futex", "")]
         });
         let mut table = Table::new([Column::text("transport")].into_iter().chain(columns));
         let mut names: Vec<&str> = cells.iter().map(|cell| cell.transport.as_str()).collect();
@@ -45,7 +41,7 @@ pub(crate) fn tables(result: &FloorResult, colour: bool) -> String {
     for entry in &result.not_possible {
         let what = [
             entry.transport.clone(),
-            entry.size_bytes.map(|bytes| format!("{} B", size(bytes))),
+            entry.size_bytes.map(length),
             entry.placement.map(|placement| format!("placement {placement}")),
         ];
         let what: Vec<_> = what.into_iter().flatten().collect();
@@ -62,6 +58,11 @@ fn heading(placement: CpuPlacement, cell: &FloorCell) -> String {
         }
         CpuPlacement::Free => "Wherever the kernel puts them".to_owned(),
     }
+}
+
+/// "4 B", "64 KiB".
+fn length(bytes: usize) -> String {
+    if bytes.is_multiple_of(1024) { format!("{} KiB", bytes / 1024) } else { format!("{bytes} B") }
 }
 
 fn list(cpus: &[u32]) -> String {
@@ -163,17 +164,17 @@ mod tests {
     fn each_placement_has_a_table_and_what_is_missing_is_said_below() {
         let expected = "\
 Both sides on CPU 0
-transport  4 B (us)  +-%  /futex  64k B (us)  +-%  /futex
-futex          2.00    0    1.00        5.60    5    2.80
-mqueue         2.50    0    1.25           -
+transport  4 B (us)  +-%  /futex  64 KiB (us)  +-%  /futex
+futex          2.00    0    1.00         5.60    5    2.80
+mqueue         2.50    0    1.25            -
 
 Client on CPU 0, server on CPU 1
-transport  4 B (us)  +-%  /futex  64k B (us)  +-%  /futex
-futex          8.00    3    4.00           -
+transport  4 B (us)  +-%  /futex  64 KiB (us)  +-%  /futex
+futex          8.00    3    4.00            -
 
 Medians of 3 rounds; +-% is half the interquartile range of the rounds. /futex is the median ratio to the
 futex in the same round. Each figure contains about 25.0 ns for reading the clock.
-Not possible: mqueue, 64k B: at most 8192 bytes: fs.mqueue.msgsize_max
+Not possible: mqueue, 64 KiB: at most 8192 bytes: fs.mqueue.msgsize_max
 ";
         assert_eq!(tables(&result(), false), expected);
     }
