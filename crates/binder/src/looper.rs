@@ -39,6 +39,12 @@ impl Pool {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn next_name(&self) -> u32 {
+        let mut threads = self.lock();
+        threads.named += 1;
+        threads.named
+    }
+
     /// Ends all loopers but the calling thread (`own` is 1 if it is one) and waits for them.
     pub(crate) fn stop(&self, driver: &dyn Driver, own: u32) {
         self.stopping.store(true, Ordering::Relaxed);
@@ -116,15 +122,14 @@ impl Process {
 
     fn spawn_looper(self: &Arc<Self>, command: Command) -> Result<(), Error> {
         let looping = Looping::enter(self);
-        let mut threads = self.pool.lock();
         if self.pool.stopping() {
             return Ok(());
         }
-        threads.named += 1;
-        let name = format!("looper-{}", threads.named);
+        let name = format!("looper-{}", self.pool.next_name());
         // What it returns is the driver being out of order; the next call of any other thread says so.
         let thread = std::thread::Builder::new().name(name).spawn(move || drop(looping.run(command)));
-        threads.started.push(thread.map_err(|source| Error::Spawn { source })?);
+        let thread = thread.map_err(|source| Error::Spawn { source })?;
+        self.pool.lock().started.push(thread);
         Ok(())
     }
 }

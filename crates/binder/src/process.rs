@@ -93,11 +93,19 @@ impl Process {
     /// [`Error::Driver`] when the context has a manager already.
     pub fn become_context_manager(&self, service: Service) -> Result<(), Error> {
         let options = self.options_for(&service);
-        self.driver
-            .become_context_manager(options.flags())
-            .map_err(|source| Error::Driver { operation: "become the context manager", source })?;
-        let binder = Binder::Local(self.nodes.publish_context_manager(service, options));
-        *self.manager.lock().unwrap_or_else(PoisonError::into_inner) = Some(binder);
+        let mut manager = self.manager.lock().unwrap_or_else(PoisonError::into_inner);
+        let become_manager = || match &*manager {
+            Some(_) => Err(binder_driver::Error::ContextManagerTaken),
+            None => {
+                // First, since a call may arrive as soon as the driver agrees.
+                let local = self.nodes.publish_context_manager(service, options);
+                self.driver.become_context_manager(options.flags()).map(|()| Binder::Local(local))
+            }
+        };
+        *manager = Some(
+            become_manager()
+                .map_err(|source| Error::Driver { operation: "become the context manager", source })?,
+        );
         Ok(())
     }
 
@@ -140,7 +148,7 @@ impl Process {
     }
 
     /// A counter for a new thread.
-    pub(crate) fn count_copies(&self) -> Arc<Copies> {
+    pub(crate) fn new_copies(&self) -> Arc<Copies> {
         let new = Arc::new(Copies::default());
         self.copies.lock().unwrap_or_else(PoisonError::into_inner).1.push(new.clone());
         new

@@ -139,9 +139,10 @@ impl ThreadState {
                 return state.clone();
             }
             let new = Self::new(process);
-            let mut states = states.borrow_mut();
-            states.retain(|(_, state)| state.process.strong_count() > 0);
-            states.push((process.id(), new.clone()));
+            let gone = |(_, state): &mut (u64, Rc<Self>)| state.process.strong_count() == 0;
+            let gone: Vec<_> = states.borrow_mut().extract_if(.., gone).collect();
+            states.borrow_mut().push((process.id(), new.clone()));
+            drop(gone); // not under the borrow: it may drop objects that come here for a state
             new
         });
         // A thread that is ending has no list any more: what it still does gets a state of its own.
@@ -151,7 +152,7 @@ impl ThreadState {
     fn new(process: &Arc<Process>) -> Rc<Self> {
         Rc::new(Self {
             process: Arc::downgrade(process),
-            copies: process.count_copies(),
+            copies: process.new_copies(),
             io: RefCell::new(Io { commands: Commands::with_capacity(512), returns: Returns::default() }),
             parcels: RefCell::default(),
             stores: RefCell::default(),
@@ -366,7 +367,7 @@ impl Reply<'_> {
 
     fn status(&self) -> Error {
         let code = self.process.driver().received(self.data.buffer, 4).map(i32::take);
-        code.map_or(Error::Reported { errno: 0 }, |code| Error::Status { code })
+        code.map_or(OUTSIDE, |code| Error::Status { code })
     }
 }
 
@@ -376,6 +377,9 @@ impl Drop for Reply<'_> {
     }
 }
 
+const OUTSIDE: Error =
+    Error::Malformed { what: "received data", at: 0, problem: "it lies outside this process's area" };
+
 /// A reader over what a transaction or reply names.
 pub(crate) fn received<'a>(
     process: &'a Arc<Process>,
@@ -384,11 +388,7 @@ pub(crate) fn received<'a>(
 ) -> Result<ParcelReader<'a>, Error> {
     let slice = |address, length| match length {
         0 => Ok(&[][..]),
-        _ => process.driver().received(address, length).ok_or(Error::Malformed {
-            what: "received data",
-            at: 0,
-            problem: "it lies outside this process's area",
-        }),
+        _ => process.driver().received(address, length).ok_or(OUTSIDE),
     };
     let offsets = slice(data.offsets, data.offsets_size)?;
     Ok(ParcelReader::received(slice(data.buffer, data.data_size)?, offsets, process, copies))

@@ -1,4 +1,4 @@
-//! Calls over the emulated driver: both stacks, errors, nesting, order, references, threads.
+//! Calls over the emulated driver: both stacks, errors, nesting, order, threads.
 
 mod support;
 
@@ -253,122 +253,6 @@ fn the_driver_has_looper_threads_started_up_to_the_limit() {
 }
 
 #[test]
-fn an_object_is_passed_on_from_process_to_process() {
-    let mut world = World::new();
-    // Keeps what it is given (1), gives it away (2).
-    let kept = Mutex::new(None::<Binder>);
-    world.manager(
-        function(move |call, data, reply| {
-            match call.code {
-                1 => *kept.lock().unwrap() = Some(data.read_binder()?),
-                2 => reply.write_nullable_binder(kept.lock().unwrap().as_ref()),
-                _ => *kept.lock().unwrap() = None,
-            }
-            Ok(())
-        }),
-        1,
-    );
-    let owner = world.server(1);
-    let object = owner.publish(function(|_, data, reply| {
-        reply.write_i32(data.read_i32()? * 2);
-        Ok(())
-    }));
-    let mut parcel = Parcel::new();
-    parcel.write_binder(&object);
-    drop(owner.context_manager().transact(1, &parcel).unwrap());
-
-    let third = world.process();
-    let manager = third.context_manager();
-    let reply = manager.transact(2, &Parcel::new()).unwrap();
-    let received = reply.reader().unwrap().read_binder().unwrap();
-    drop(reply);
-    let mut parcel = Parcel::new();
-    parcel.write_i32(21);
-    let remote = proxy(&received);
-    assert_eq!(remote.transact(1, &parcel).unwrap().reader().unwrap().read_i32().unwrap(), 42);
-
-    // Its owner gets the object itself back, and everybody else the one proxy that it has already.
-    let owners = owner.context_manager();
-    let reply = owners.transact(2, &Parcel::new()).unwrap();
-    assert!(reply.reader().unwrap().read_binder().unwrap().same(&object));
-    let reply = manager.transact(2, &Parcel::new()).unwrap();
-    assert!(reply.reader().unwrap().read_binder().unwrap().same(&received));
-}
-
-#[test]
-fn an_object_lives_as_long_as_another_process_holds_it() {
-    struct Told(std::sync::mpsc::Sender<()>);
-    impl Drop for Told {
-        fn drop(&mut self) {
-            let _ = self.0.send(());
-        }
-    }
-    let mut world = World::new();
-    let kept = Mutex::new(None::<Binder>);
-    world.manager(
-        function(move |call, data, _| {
-            let new = if call.code == 1 { Some(data.read_binder()?) } else { None };
-            *kept.lock().unwrap() = new;
-            Ok(())
-        }),
-        1,
-    );
-    let owner = world.server(1);
-    let (sender, receiver) = channel();
-    let told = Told(sender);
-    let object = owner.publish(function(move |_, _, _| {
-        let _ = &told;
-        Ok(())
-    }));
-    let mut parcel = Parcel::new();
-    parcel.write_binder(&object);
-    drop(owner.context_manager().transact(1, &parcel).unwrap());
-    drop((parcel, object));
-    owner.context_manager().ping(Stack::Binder).unwrap();
-    assert!(receiver.try_recv().is_err(), "the manager holds it");
-    drop(owner.context_manager().transact(2, &Parcel::new()).unwrap());
-    receiver.recv_timeout(PATIENCE).expect("nobody holds it any more");
-}
-
-#[test]
-fn a_dead_servers_object_is_dead_and_its_watchers_are_told() {
-    let mut world = World::new();
-    let kept = Mutex::new(None::<Binder>);
-    world.manager(
-        function(move |call, data, reply| {
-            if call.code == 1 {
-                *kept.lock().unwrap() = Some(data.read_binder()?);
-            }
-            reply.write_nullable_binder(kept.lock().unwrap().as_ref());
-            Ok(())
-        }),
-        1,
-    );
-    let server = world.server(1);
-    let object = server.publish(function(|_, _, _| Ok(())));
-    let mut parcel = Parcel::new();
-    parcel.write_binder(&object);
-    drop(server.context_manager().transact(1, &parcel).unwrap());
-
-    let client = world.server(1);
-    let manager = client.context_manager();
-    let reply = manager.transact(2, &Parcel::new()).unwrap();
-    let remote = proxy(&reply.reader().unwrap().read_binder().unwrap());
-    drop(reply);
-    remote.ping(Stack::Binder).unwrap();
-    let (sender, receiver) = channel();
-    remote.link_to_death(move || sender.send(()).unwrap()).unwrap();
-
-    world.forget(&server);
-    server.stop();
-    drop((parcel, object, server));
-    receiver.recv_timeout(PATIENCE).expect("the death is told");
-    let handle = remote.handle();
-    assert!(matches!(remote.ping(Stack::Binder), Err(Error::DeadObject { handle: h }) if h == handle));
-    assert!(matches!(remote.link_to_death(|| ()), Err(Error::DeadObject { .. })));
-}
-
-#[test]
 fn a_server_that_stops_while_it_serves_answers_first() {
     let mut world = World::new();
     let server = world.process();
@@ -384,6 +268,45 @@ fn a_server_that_stops_while_it_serves_answers_first() {
     let service = world.process().context_manager();
     let reply = service.transact(1, &Parcel::new()).unwrap();
     assert_eq!(reply.reader().unwrap().read_i32().unwrap(), 7);
+}
+
+#[test]
+fn a_service_that_panics_fails_its_caller_and_no_other() {
+    let mut world = World::new();
+    let server = world.process();
+    server
+        .become_context_manager(function(|call, _, _| {
+            if call.code == 1 {
+                std::panic::resume_unwind(Box::new("on purpose, and without a message"));
+            }
+            Ok(())
+        }))
+        .unwrap();
+    server.start_looper().unwrap();
+    server.start_looper().unwrap();
+    let service = world.process().context_manager();
+    let error = service.transact(1, &Parcel::new()).unwrap_err();
+    assert!(matches!(error, Error::DeadObject { .. }), "{error}");
+    service.ping(Stack::Binder).unwrap();
+}
+
+#[test]
+fn many_threads_call_many_loopers_and_each_gets_its_own_answer() {
+    let mut world = World::new();
+    world.manager(function(|_, data, reply| Ok(reply.write_bytes(data.read_bytes()?)?)), 3);
+    let client = world.process();
+    std::thread::scope(|scope| {
+        for thread in 0..6u8 {
+            let service = client.context_manager();
+            scope.spawn(move || {
+                for call in 0..200usize {
+                    let bytes = vec![thread; call * 37 % 9000];
+                    let reply = service.call(1, |parcel| parcel.write_bytes(&bytes)).unwrap();
+                    assert_eq!(reply.reader().unwrap().read_bytes().unwrap(), bytes);
+                }
+            });
+        }
+    });
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Service managers: the one object that everybody finds (handle 0), and the names that it knows.
 //!
-//! One for each stack, each in a context of its own. What they keep is the same ([`Registry`]); interfaces, codes and
+//! One for each stack, each in a context of its own. What they keep is the same (`registry`); interfaces, codes and
 //! parcels are those of the stack.
 
 mod binder;

@@ -1,0 +1,128 @@
+//! Objects that travel: passed on, held, given up, dead.
+
+mod support;
+
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use binder::{Binder, Error, Parcel, Stack};
+use support::{World, function, proxy};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[test]
+fn an_object_is_passed_on_from_process_to_process() {
+    let mut world = World::new();
+    // Keeps what it is given (1), gives it away (2).
+    let kept = Mutex::new(None::<Binder>);
+    world.manager(
+        function(move |call, data, reply| {
+            match call.code {
+                1 => *kept.lock().unwrap() = Some(data.read_binder()?),
+                2 => reply.write_nullable_binder(kept.lock().unwrap().as_ref()),
+                _ => *kept.lock().unwrap() = None,
+            }
+            Ok(())
+        }),
+        1,
+    );
+    let owner = world.server(1);
+    let object = owner.publish(function(|_, data, reply| {
+        reply.write_i32(data.read_i32()? * 2);
+        Ok(())
+    }));
+    let mut parcel = Parcel::new();
+    parcel.write_binder(&object);
+    drop(owner.context_manager().transact(1, &parcel).unwrap());
+
+    let third = world.process();
+    let manager = third.context_manager();
+    let reply = manager.transact(2, &Parcel::new()).unwrap();
+    let received = reply.reader().unwrap().read_binder().unwrap();
+    drop(reply);
+    let mut parcel = Parcel::new();
+    parcel.write_i32(21);
+    let remote = proxy(&received);
+    assert_eq!(remote.transact(1, &parcel).unwrap().reader().unwrap().read_i32().unwrap(), 42);
+
+    // Its owner gets the object itself back, and everybody else the one proxy that it has already.
+    let owners = owner.context_manager();
+    let reply = owners.transact(2, &Parcel::new()).unwrap();
+    assert!(reply.reader().unwrap().read_binder().unwrap().same(&object));
+    let reply = manager.transact(2, &Parcel::new()).unwrap();
+    assert!(reply.reader().unwrap().read_binder().unwrap().same(&received));
+}
+
+#[test]
+fn an_object_lives_as_long_as_another_process_holds_it() {
+    struct Told(std::sync::mpsc::Sender<()>);
+    impl Drop for Told {
+        fn drop(&mut self) {
+            let _ = self.0.send(());
+        }
+    }
+    let mut world = World::new();
+    let kept = Mutex::new(None::<Binder>);
+    world.manager(
+        function(move |call, data, _| {
+            let new = if call.code == 1 { Some(data.read_binder()?) } else { None };
+            *kept.lock().unwrap() = new;
+            Ok(())
+        }),
+        1,
+    );
+    let owner = world.server(1);
+    let (sender, receiver) = channel();
+    let told = Told(sender);
+    let object = owner.publish(function(move |_, _, _| {
+        let _ = &told;
+        Ok(())
+    }));
+    let mut parcel = Parcel::new();
+    parcel.write_binder(&object);
+    drop(owner.context_manager().transact(1, &parcel).unwrap());
+    drop((parcel, object));
+    owner.context_manager().ping(Stack::Binder).unwrap();
+    assert!(receiver.try_recv().is_err(), "the manager holds it");
+    drop(owner.context_manager().transact(2, &Parcel::new()).unwrap());
+    receiver.recv_timeout(PATIENCE).expect("nobody holds it any more");
+}
+
+#[test]
+fn a_dead_servers_object_is_dead_and_its_watchers_are_told() {
+    let mut world = World::new();
+    let kept = Mutex::new(None::<Binder>);
+    world.manager(
+        function(move |call, data, reply| {
+            if call.code == 1 {
+                *kept.lock().unwrap() = Some(data.read_binder()?);
+            }
+            reply.write_nullable_binder(kept.lock().unwrap().as_ref());
+            Ok(())
+        }),
+        1,
+    );
+    let server = world.server(1);
+    let object = server.publish(function(|_, _, _| Ok(())));
+    let mut parcel = Parcel::new();
+    parcel.write_binder(&object);
+    drop(server.context_manager().transact(1, &parcel).unwrap());
+
+    let client = world.server(1);
+    let manager = client.context_manager();
+    let reply = manager.transact(2, &Parcel::new()).unwrap();
+    let remote = proxy(&reply.reader().unwrap().read_binder().unwrap());
+    drop(reply);
+    remote.ping(Stack::Binder).unwrap();
+    let (sender, receiver) = channel();
+    remote.link_to_death(move || sender.send(()).unwrap()).unwrap();
+
+    world.forget(&server);
+    server.stop();
+    drop((parcel, object, server));
+    receiver.recv_timeout(PATIENCE).expect("the death is told");
+    let handle = remote.handle();
+    assert!(matches!(remote.ping(Stack::Binder), Err(Error::DeadObject { handle: h }) if h == handle));
+    assert!(matches!(remote.link_to_death(|| ()), Err(Error::DeadObject { .. })));
+}
