@@ -76,6 +76,12 @@ pub enum Error {
         /// The signal's number.
         signal: i32,
     },
+    /// The binder driver refused.
+    #[error(transparent)]
+    Driver(#[from] binder_driver::Error),
+    /// A call over one of the stacks failed.
+    #[error(transparent)]
+    Ipc(#[from] binder::Error),
     /// A plan that cannot be carried out on any machine.
     #[error("{0}")]
     Plan(String),

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 use crate::floor::FloorJob;
+use crate::ipc::{ServerJob, ServiceManagerJob};
 use crate::load::HogJob;
 use crate::worker::{Link, Work};
 
@@ -15,6 +16,10 @@ pub enum Job {
     Floor(FloorJob),
     /// A neighbour that uses a CPU.
     Hog(HogJob),
+    /// The service manager of a context.
+    ServiceManager(ServiceManagerJob),
+    /// A server of the benchmark service.
+    Server(ServerJob),
 }
 
 impl Work for Job {
@@ -22,6 +27,8 @@ impl Work for Job {
         match self {
             Job::Floor(job) => job.run(link),
             Job::Hog(job) => job.run(link),
+            Job::ServiceManager(job) => job.run(link),
+            Job::Server(job) => job.run(link),
         }
     }
 }

@@ -1,0 +1,168 @@
+//! Which driver a run uses, and how its processes find it. Must not know what they do with it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use binder::echo::{self, Benchmark};
+use binder::manager::ServiceManager;
+use binder::{Binder, Process};
+use binder_driver::emulated::{Context, Emulated};
+use binder_driver::{Backend, Driver, Profile};
+use serde::{Deserialize, Serialize};
+
+use super::server::ServiceManagerJob;
+use crate::error::{Error, Result};
+use crate::job::Job;
+use crate::worker::WorkerGroup;
+
+/// The receive area of each process, in bytes: Android's, 1 MiB less two pages.
+const AREA_BYTES: u64 = (1 << 20) - 2 * 4096;
+
+/// How long a client waits for a service to be registered.
+const REGISTERED_WITHIN: Duration = Duration::from_secs(10);
+
+/// One of Android's two IPC stacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stack {
+    /// General IPC through parcels.
+    Binder,
+    /// IPC with hardware services, scatter-gather.
+    Hwbinder,
+}
+
+impl Stack {
+    /// Both.
+    pub const ALL: [Stack; 2] = [Stack::Binder, Stack::Hwbinder];
+
+    /// The name in arguments and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stack::Binder => "binder",
+            Stack::Hwbinder => "hwbinder",
+        }
+    }
+}
+
+impl std::fmt::Display for Stack {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl std::str::FromStr for Stack {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Stack> {
+        let found = Stack::ALL.into_iter().find(|stack| stack.name() == text);
+        found.ok_or_else(|| Error::Plan(format!("unknown stack '{text}': choose from binder, hwbinder")))
+    }
+}
+
+impl From<Stack> for binder::Stack {
+    fn from(stack: Stack) -> binder::Stack {
+        match stack {
+            Stack::Binder => binder::Stack::Binder,
+            Stack::Hwbinder => binder::Stack::Hwbinder,
+        }
+    }
+}
+
+/// Which driver is wished for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DriverChoice {
+    /// The best that is usable here. This version knows the emulated driver only.
+    #[default]
+    Auto,
+    /// The emulated one.
+    Emulated,
+}
+
+/// The driver of a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DriverPlan {
+    /// Which one.
+    pub choice: DriverChoice,
+    /// Whose priority rules an emulated one follows.
+    pub profile: Profile,
+}
+
+/// Where a context is found: sent to workers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Endpoint {
+    /// An emulated context's address.
+    Emulated(String),
+}
+
+impl Endpoint {
+    /// Opens the driver for this process.
+    ///
+    /// # Errors
+    /// [`Error::Driver`] when the context is gone or full.
+    pub fn open(&self) -> Result<Arc<dyn Driver>> {
+        match self {
+            Endpoint::Emulated(address) => Ok(Arc::new(Emulated::join(address, AREA_BYTES)?)),
+        }
+    }
+
+    /// Opens the driver and puts a stack's process on it.
+    ///
+    /// # Errors
+    /// As [`Endpoint::open`].
+    pub fn connect(&self) -> Result<Arc<Process>> {
+        Ok(Process::new(self.open()?))
+    }
+}
+
+/// Finds a benchmark service by its instance's name, as soon as it is registered.
+///
+/// # Errors
+/// [`Error::Ipc`] when it is not registered within ten seconds.
+pub(crate) fn find(process: &Arc<Process>, stack: Stack, instance: &str) -> Result<Box<dyn Benchmark>> {
+    let name = echo::service_name(stack.into(), instance);
+    match ServiceManager::new(process, stack.into()).wait(&name, REGISTERED_WITHIN)? {
+        Binder::Remote(proxy) => Ok(echo::connect(proxy, stack.into())),
+        Binder::Local(_) => Err(Error::Plan(format!("service {name} is this process's own"))),
+    }
+}
+
+/// The parent's side of a driver: a context of its own for one stack, for as long as this value lives. It has no name
+/// in any file system, so nothing stays behind.
+#[derive(Debug)]
+pub struct Host {
+    context: Context,
+    plan: DriverPlan,
+}
+
+impl Host {
+    /// Opens a context.
+    ///
+    /// # Errors
+    /// [`Error::Driver`] when the system refuses.
+    pub fn open(plan: DriverPlan) -> Result<Host> {
+        let (DriverChoice::Auto | DriverChoice::Emulated) = plan.choice;
+        Ok(Host { context: Context::create(plan.profile)?, plan })
+    }
+
+    /// What workers open.
+    pub fn endpoint(&self) -> Endpoint {
+        Endpoint::Emulated(self.context.address().to_owned())
+    }
+
+    /// What every result must say that it was measured on.
+    pub fn backend(&self) -> Backend {
+        Backend::Emulated { profile: self.plan.profile }
+    }
+
+    /// Starts the context's service manager in the background of a group.
+    ///
+    /// # Errors
+    /// As [`WorkerGroup::spawn`].
+    pub fn start_service_manager(&self, group: &mut WorkerGroup, stack: Stack) -> Result<()> {
+        let job = Job::ServiceManager(ServiceManagerJob { endpoint: self.endpoint(), stack });
+        group.spawn_background(format!("{stack} service manager"), &job)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,10 @@
+//! What every IPC test needs around it: a driver that workers can open, a service manager, servers and connections.
+//! Must not know what is measured over them.
+
+mod endpoint;
+mod probe;
+mod server;
+
+pub use endpoint::{DriverChoice, DriverPlan, Endpoint, Host, Stack};
+pub use probe::SchedulingProbe;
+pub use server::{Server, ServerJob, ServerReport, ServiceManagerJob};

@@ -1,0 +1,43 @@
+//! What a served call reports: clock, CPU and scheduling of the serving thread. Must not know who asks.
+
+use binder::echo::{Probe, Scheduling};
+use latency::{Placement, Policy};
+
+use crate::{clock, sched};
+
+/// The probe that servers publish their service with.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SchedulingProbe;
+
+impl Probe for SchedulingProbe {
+    fn now_ns(&self) -> u64 {
+        clock::now_ns()
+    }
+
+    fn cpu(&self) -> u32 {
+        sched::current_cpu()
+    }
+
+    fn scheduling(&self) -> Scheduling {
+        // The calling thread exists, so its policy can be read.
+        let own = sched::scheduling(0).unwrap_or(sched::Scheduling::other(0));
+        Scheduling {
+            pid: std::process::id().cast_signed(),
+            tid: sched::gettid().cast_signed(),
+            policy: own.policy.to_kernel(),
+            priority: own.priority.into(),
+            nice: own.nice.into(),
+        }
+    }
+}
+
+/// The serving thread of a report, as samples hold it.
+pub(crate) fn placement(report: &binder::echo::ServerReport) -> Placement {
+    let scheduling = report.scheduling.unwrap_or_default();
+    Placement {
+        cpu: report.cpu,
+        policy: Policy::from_kernel(scheduling.policy),
+        priority: u8::try_from(scheduling.priority).unwrap_or(0),
+        nice: i8::try_from(scheduling.nice).unwrap_or(0),
+    }
+}

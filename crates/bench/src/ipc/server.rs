@@ -1,0 +1,155 @@
+//! Server workers: the service manager, and servers of the benchmark service. Must not know who calls them, or why.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use binder::echo::{Echo, service_name};
+use binder::manager::{self, ServiceManager};
+use binder::{NodeOptions, Process};
+use serde::{Deserialize, Serialize};
+
+use super::endpoint::{Endpoint, Stack};
+use super::probe::SchedulingProbe;
+use crate::counters::ThreadCounters;
+use crate::error::{Error, Result};
+use crate::job::Job;
+use crate::sched;
+use crate::worker::{Link, WorkerGroup, WorkerId};
+
+/// How long a server may take to answer its parent.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The service manager of one context; serves until its group ends.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ServiceManagerJob {
+    pub(super) endpoint: Endpoint,
+    pub(super) stack: Stack,
+}
+
+impl ServiceManagerJob {
+    pub(crate) fn run(self, link: &mut Link) -> Result<()> {
+        let process = self.endpoint.connect()?;
+        manager::serve(&process, self.stack.into())?;
+        process.start_looper()?;
+        link.ready()?;
+        // Serves on its looper until the parent, which sends nothing, hangs up.
+        while link.receive::<()>()?.is_some() {}
+        process.stop();
+        Ok(())
+    }
+}
+
+/// A server of the benchmark service.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ServerJob {
+    /// The context.
+    pub endpoint: Endpoint,
+    /// The stack that it is published on.
+    pub stack: Stack,
+    /// The name of its instance, unique in the context.
+    pub instance: String,
+    /// How many looper threads serve; at least 1.
+    pub loopers: u32,
+    /// Whether its node inherits real-time priorities; `None`: as the stack's nodes do.
+    pub inherit_rt: Option<bool>,
+    /// The CPUs that it may use; `None` for all.
+    pub cpus: Option<Vec<u32>>,
+}
+
+/// What a server says of itself when it is asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ServerReport {
+    /// Its looper threads and what the scheduler did to each so far.
+    pub loopers: Vec<(u32, ThreadCounters)>,
+    /// Payload bytes that it has copied into and out of parcels so far.
+    pub copied_bytes: u64,
+    /// What the driver could not do for it, each one sentence.
+    pub limits: Vec<String>,
+}
+
+impl ServerJob {
+    pub(crate) fn run(self, link: &mut Link) -> Result<()> {
+        if let Some(cpus) = &self.cpus {
+            // Before the loopers start: threads inherit it.
+            sched::set_allowed_cpus(0, cpus)?;
+        }
+        let stack = self.stack.into();
+        let process = self.endpoint.connect()?;
+        let mut options = NodeOptions::from(stack);
+        options.inherit_rt = self.inherit_rt.unwrap_or(options.inherit_rt);
+        let echo = Arc::new(Echo::new(SchedulingProbe));
+        let service = echo.publish(&process, stack, options);
+        for _ in 0..self.loopers.max(1) {
+            process.start_looper()?;
+        }
+        register(&process, self.stack, &self.instance, &service)?;
+        link.ready()?;
+        while link.receive::<()>()?.is_some() {
+            link.send(&report(&process)?)?;
+        }
+        process.stop();
+        Ok(())
+    }
+}
+
+fn register(process: &Arc<Process>, stack: Stack, instance: &str, service: &binder::Binder) -> Result<()> {
+    let manager = ServiceManager::new(process, stack.into());
+    let until = std::time::Instant::now() + PATIENCE;
+    loop {
+        match manager.add(&service_name(stack.into(), instance), service) {
+            // The manager may not be there yet: it starts at the same time.
+            Err(binder::Error::DeadObject { .. }) if std::time::Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            other => return Ok(other?),
+        }
+    }
+}
+
+fn report(process: &Process) -> Result<ServerReport> {
+    let loopers = looper_tids()?;
+    let counters = loopers.into_iter().map(|tid| Ok((tid, ThreadCounters::read(tid)?)));
+    Ok(ServerReport {
+        loopers: counters.collect::<Result<_>>()?,
+        copied_bytes: process.copied_bytes(),
+        limits: process.driver().limits(),
+    })
+}
+
+/// This process's looper threads, by the names that they are given.
+fn looper_tids() -> Result<Vec<u32>> {
+    let tasks = std::fs::read_dir("/proc/self/task")
+        .map_err(|source| Error::file("read", "/proc/self/task", source))?;
+    let mut tids: Vec<u32> = tasks
+        .filter_map(|task| {
+            let path = task.ok()?.path();
+            let name = std::fs::read_to_string(path.join("comm")).ok()?;
+            name.starts_with("looper-").then(|| path.file_name()?.to_str()?.parse().ok()).flatten()
+        })
+        .collect();
+    tids.sort_unstable();
+    Ok(tids)
+}
+
+/// A server worker, as its parent sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Server(pub WorkerId);
+
+impl Server {
+    /// Starts a server; `role` names it in errors. It is ready when its group is.
+    ///
+    /// # Errors
+    /// As [`WorkerGroup::spawn`].
+    pub fn spawn(group: &mut WorkerGroup, role: impl Into<String>, job: ServerJob) -> Result<Server> {
+        Ok(Server(group.spawn(role, &Job::Server(job))?))
+    }
+
+    /// Asks for a report. Not while calls are timed: the server reads files for it.
+    ///
+    /// # Errors
+    /// As [`WorkerGroup::message`].
+    pub fn report(self, group: &mut WorkerGroup) -> Result<ServerReport> {
+        group.send(self.0, &())?;
+        group.message(self.0, PATIENCE)
+    }
+}
