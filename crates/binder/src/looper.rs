@@ -1,12 +1,13 @@
 //! Looper threads: those that wait for incoming calls and serve them, and their end.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use binder_driver::{Command, Driver};
 
+use crate::sched::{self, Attributes};
 use crate::thread::ThreadState;
 use crate::{Error, Process};
 
@@ -19,6 +20,8 @@ pub(crate) struct Pool {
     stopping: AtomicBool,
     threads: Mutex<Threads>,
     left: Condvar,
+    /// How the first looper that the process started by itself was scheduled before it served anybody.
+    own_scheduling: OnceLock<Attributes>,
 }
 
 #[derive(Debug, Default)]
@@ -37,6 +40,16 @@ impl Pool {
 
     fn lock(&self) -> MutexGuard<'_, Threads> {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A looper that the driver asked for was started by one that serves, and has inherited what that was lent for its
+    /// call. It is to run as the first looper did. Where the system does not allow it, it stays as it is.
+    fn adopt_scheduling(&self, asked_for: bool) {
+        let Some(now) = sched::attributes() else { return };
+        let own = *self.own_scheduling.get_or_init(|| now);
+        if asked_for && own != now {
+            sched::set_attributes(own);
+        }
     }
 
     fn next_name(&self) -> u32 {
@@ -74,6 +87,7 @@ impl Looping {
 
     fn run(self, command: Command) -> Result<(), Error> {
         let process = &self.0;
+        process.pool.adopt_scheduling(command == Command::RegisterLooper);
         let thread = ThreadState::current(process);
         thread.looper.set(true);
         thread.push(command);

@@ -11,10 +11,10 @@ pub(crate) enum Policy {
     Batch = 3,
 }
 
-/// `struct sched_attr` of the kernel's `include/uapi/linux/sched/types.h`, in its first version.
+/// How a thread is scheduled: `struct sched_attr` of the kernel's `include/uapi/linux/sched/types.h`, in its first version.
 #[repr(C)]
-#[derive(Default)]
-struct Attributes {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Attributes {
     size: u32,
     policy: u32,
     flags: u64,
@@ -28,7 +28,8 @@ struct Attributes {
 const SIZE: u32 = size_of::<Attributes>() as u32;
 const _: () = assert!(SIZE == 48);
 
-fn attributes() -> Option<Attributes> {
+/// How the calling thread is scheduled.
+pub(crate) fn attributes() -> Option<Attributes> {
     let mut attributes = Attributes::default();
     // SAFETY: the kernel writes at most SIZE bytes to the structure, which is that long and lives through the call.
     let result = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, SIZE, 0) };
@@ -43,8 +44,12 @@ pub(crate) fn policy() -> Option<Policy> {
 
 /// Changes the calling thread's class and leaves its nice value alone. True when the system allowed it.
 pub(crate) fn set_policy(policy: Policy) -> bool {
-    let Some(now) = attributes() else { return false };
-    let wanted = Attributes { size: SIZE, policy: policy as u32, ..now };
+    attributes().is_some_and(|now| set_attributes(Attributes { policy: policy as u32, ..now }))
+}
+
+/// Has the calling thread scheduled as another one was. True when the system allowed it.
+pub(crate) fn set_attributes(wanted: Attributes) -> bool {
+    let wanted = Attributes { size: SIZE, ..wanted };
     // SAFETY: the kernel reads the structure, which is as long as it says and lives through the call.
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const wanted, 0) == 0 }
 }

@@ -2,9 +2,9 @@
 
 mod support;
 
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 
-use binder::{Process, Service, Status};
+use binder::{Call, Parcel, ParcelReader, Process, Service, Status};
 use support::{World, function};
 
 const SCHED_OTHER: i64 = 0;
@@ -42,6 +42,11 @@ fn observed(client: &Arc<Process>, nice: i32) -> (i64, i64) {
     .unwrap()
 }
 
+/// The nice value may be the test's own, where that is above 0 and may not be lowered.
+fn assert_foreground((policy, nice): (i64, i64)) {
+    assert!(policy == SCHED_OTHER && nice < 10, "policy {policy}, nice {nice}");
+}
+
 fn may_lower_nice() -> bool {
     let own = || rustix::process::getpriority_process(None).unwrap();
     let lower = move || {
@@ -69,13 +74,52 @@ fn a_binder_thread_runs_as_background_for_a_background_caller_and_only_then() {
 }
 
 #[test]
+fn a_looper_that_starts_during_a_background_call_does_not_stay_in_the_background() {
+    if !may_lower_nice() {
+        return;
+    }
+    let mut world = World::new();
+    let server = world.process();
+    server.set_max_threads(1).unwrap();
+    // Each call returns only when the other has arrived, so there are two loopers.
+    let meeting = Barrier::new(2);
+    let service = move |_: &Call, _: &mut ParcelReader<'_>, reply: &mut Parcel| {
+        meeting.wait();
+        reply.write_i64(0);
+        reply.write_i64(0);
+        Ok(())
+    };
+    server.become_context_manager(function(service)).unwrap();
+    server.start_looper().unwrap();
+    let client = world.process();
+    std::thread::scope(|scope| {
+        scope.spawn(|| observed(&client, 15));
+        observed(&client, 15);
+    });
+    let nice = |stat: String| -> Option<i64> {
+        let (name, rest) = stat.rsplit_once(") ")?;
+        name.contains("(looper-").then(|| rest.split(' ').nth(19 - 3).unwrap().parse().unwrap())
+    };
+    let loopers = || -> Vec<i64> {
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+        let stats = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("stat")).ok());
+        stats.filter_map(nice).collect()
+    };
+    let start = std::time::Instant::now();
+    while loopers().contains(&15) {
+        assert!(start.elapsed().as_secs() < 10, "nice values {:?}", loopers());
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+#[test]
 fn a_process_without_background_scheduling_is_lent_no_background_nice_value() {
     let mut world = World::new();
     let server = world.process();
     server.set_background_scheduling(false);
     server.become_context_manager(observer()).unwrap();
     server.start_looper().unwrap();
-    assert_eq!(observed(&world.process(), 15), (SCHED_OTHER, 0));
+    assert_foreground(observed(&world.process(), 15));
 }
 
 #[test]
@@ -99,5 +143,5 @@ fn a_hwbinder_thread_stays_as_it_is() {
     }
     let mut world = World::new();
     world.manager(Service::hwbinder(Observer), 1);
-    assert_eq!(observed(&world.process(), 15), (SCHED_OTHER, 0));
+    assert_foreground(observed(&world.process(), 15));
 }
