@@ -10,22 +10,22 @@ use std::path::{Path, PathBuf};
 #[non_exhaustive]
 pub enum Error {
     /// A file operation failed.
-    #[error("cannot {operation} {}: {source}", path.display())]
+    #[error("cannot {operation} {}: {cause}", path.display())]
     File {
         /// The verb: "read", "create", "rename".
         operation: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the kernel said.
-        source: io::Error,
+        /// What the kernel said. Not the error's `source`, for the message already has it.
+        cause: io::Error,
     },
     /// A system call on something without a path failed.
-    #[error("cannot {operation}: {source}")]
+    #[error("cannot {operation}: {cause}")]
     System {
         /// What was being done, with its object: "pin thread 4711 to CPU 1".
         operation: String,
-        /// What the kernel said.
-        source: io::Error,
+        /// What the kernel said. Not the error's `source`, for the message already has it.
+        cause: io::Error,
     },
     /// A worker process ended although its job was not done.
     #[error("{role} (pid {pid}) {how}")]
@@ -107,13 +107,13 @@ impl Error {
     pub(crate) fn file(
         operation: &'static str,
         path: impl AsRef<Path>,
-        source: impl Into<io::Error>,
+        cause: impl Into<io::Error>,
     ) -> Error {
-        Error::File { operation, path: path.as_ref().to_owned(), source: source.into() }
+        Error::File { operation, path: path.as_ref().to_owned(), cause: cause.into() }
     }
 
-    pub(crate) fn system(operation: impl Into<String>, source: impl Into<io::Error>) -> Error {
-        Error::System { operation: operation.into(), source: source.into() }
+    pub(crate) fn system(operation: impl Into<String>, cause: impl Into<io::Error>) -> Error {
+        Error::System { operation: operation.into(), cause: cause.into() }
     }
 }
 

@@ -66,7 +66,7 @@ fn sys_error(priority: u8) -> Option<std::io::Error> {
             let _ = sys::setattr(0, before);
             None
         }
-        Err(Error::System { source, .. }) => Some(source),
+        Err(Error::System { cause, .. }) => Some(cause),
         Err(other) => Some(std::io::Error::other(other.to_string())),
     }
 }
