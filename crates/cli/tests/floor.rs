@@ -62,6 +62,16 @@ fn an_unknown_transport_is_one_line_and_exit_code_2() {
     assert!(stderr.contains("pigeon") && output.stdout.is_empty(), "{stderr}");
 }
 
+#[test]
+fn a_run_that_cannot_be_stored_says_why_once() {
+    let output = roundtrip().args(QUICK).args(["--out", "/dev/null/run"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(!output.stdout.is_empty(), "what was measured is shown all the same");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    let error = stderr.lines().last().unwrap();
+    assert_eq!(error, "roundtrip: cannot create /dev/null/run: Not a directory (os error 20)");
+}
+
 /// A run that would take minutes. It does not outlive the test, however that ends.
 struct LongRun(Option<Child>);
 

@@ -148,10 +148,8 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             Ok::<_, bench::Error>(Results::from(floor))
         })?
     };
-    // First to where it is kept: a reader that goes away must not cost the result.
-    if let Some(directory) = &typed.out {
-        run.write(directory)?;
-    }
+    // A reader that goes away must not cost the stored result, nor a full disk the printed one.
+    let stored = typed.out.as_ref().map(|directory| run.write(directory)).transpose();
     let text = match (typed.format.as_deref(), &run.results.floor) {
         (Some("json"), _) => run.to_json()?,
         (Some("csv"), Some(floor)) => format::floor::csv(floor),
@@ -162,6 +160,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     for warning in &run.warnings {
         writeln!(terminal.err, "roundtrip: warning: {warning}")?;
     }
+    stored?;
     Ok(Exit::OK)
 }
 
