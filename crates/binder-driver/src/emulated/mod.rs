@@ -215,7 +215,9 @@ impl Driver for Emulated {
     }
 
     fn exit_thread(&self) {
-        KNOWN.with_borrow_mut(|known| {
+        // A thread that is ending may call this after its list is gone; the process's end then frees what it held.
+        let _ = KNOWN.try_with(|known| {
+            let mut known = known.borrow_mut();
             let Some(at) = known.iter().position(|known| known.is_of(&self.instance)) else { return };
             let left = known.swap_remove(at);
             with_guard(&self.region, |guard| guard.release_thread(self.process, left.thread));
@@ -251,12 +253,20 @@ impl Drop for Emulated {
 }
 
 fn with_guard<T>(region: &Region, act: impl FnOnce(&mut Guard<'_>) -> T) -> T {
-    SCRATCH.with_borrow_mut(|scratch| {
+    let run = |scratch: &mut Scratch| {
         let mut guard = Guard::lock(region, scratch);
         let result = act(&mut guard);
         guard.unlock();
         result
-    })
+    };
+    let mut run = Some(run);
+    let mut once = |scratch: &mut Scratch| run.take().map(|run| run(scratch));
+    // A thread that is ending has no scratch memory of its own any more.
+    let done = SCRATCH.try_with(|scratch| once(&mut scratch.borrow_mut())).ok().flatten();
+    match done {
+        Some(result) => result,
+        None => once(&mut Scratch::default()).expect("it has not run yet"),
+    }
 }
 
 /// Waits until the keeper is gone (or this process closes the driver), and sends everybody here home.
