@@ -252,21 +252,13 @@ impl Drop for Emulated {
     }
 }
 
+/// Runs something short under the lock, on any thread, also one that is ending and has no scratch memory any more.
 fn with_guard<T>(region: &Region, act: impl FnOnce(&mut Guard<'_>) -> T) -> T {
-    let run = |scratch: &mut Scratch| {
-        let mut guard = Guard::lock(region, scratch);
-        let result = act(&mut guard);
-        guard.unlock();
-        result
-    };
-    let mut run = Some(run);
-    let mut once = |scratch: &mut Scratch| run.take().map(|run| run(scratch));
-    // A thread that is ending has no scratch memory of its own any more.
-    let done = SCRATCH.try_with(|scratch| once(&mut scratch.borrow_mut())).ok().flatten();
-    match done {
-        Some(result) => result,
-        None => once(&mut Scratch::default()).expect("it has not run yet"),
-    }
+    let mut scratch = Scratch::default();
+    let mut guard = Guard::lock(region, &mut scratch);
+    let result = act(&mut guard);
+    guard.unlock();
+    result
 }
 
 /// Waits until the keeper is gone (or this process closes the driver), and sends everybody here home.
