@@ -1,20 +1,43 @@
 //! One worker process as its parent holds it: its pid, its two ends, how it ended. Killed and waited for, by pid, when
 //! dropped. Must not know of other workers.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::frame::Decoder;
-use super::group::Spawner;
 use super::signal_name;
 use crate::error::{Error, Result};
+
+/// How worker processes are started.
+#[derive(Debug, Clone)]
+pub struct Spawner {
+    /// The program; by default the running one, /proc/self/exe, even if its file has been replaced meanwhile.
+    pub exe: PathBuf,
+    /// Its arguments; by default the hidden command.
+    pub args: Vec<OsString>,
+}
+
+impl Default for Spawner {
+    fn default() -> Spawner {
+        Spawner { exe: "/proc/self/exe".into(), args: vec![super::COMMAND.into()] }
+    }
+}
+
+impl Spawner {
+    /// Another program that answers to the hidden command.
+    pub fn with_exe(exe: impl Into<PathBuf>) -> Spawner {
+        Spawner { exe: exe.into(), ..Spawner::default() }
+    }
+}
 
 #[derive(Debug)]
 pub(super) struct Worker {

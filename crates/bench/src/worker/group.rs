@@ -2,11 +2,9 @@
 //! left (in order, by an error, a panic or a signal), no process stays. Must not know what the messages mean.
 
 use std::collections::VecDeque;
-use std::ffi::OsString;
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use latency::Sample;
@@ -17,7 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::child::{Progress, Worker, how};
+use super::child::{Progress, Spawner, Worker, how};
 use super::frame::{FromWorker, Kind, MAX_PAYLOAD, ToWorker, encode};
 use super::link::MAX_DESCRIPTORS;
 use super::signals::Interrupts;
@@ -25,28 +23,6 @@ use crate::error::{Error, Result};
 
 /// How long a worker that has said its last word may take to end.
 const GRACE: Duration = Duration::from_millis(500);
-
-/// How worker processes are started.
-#[derive(Debug, Clone)]
-pub struct Spawner {
-    /// The program; by default the running one, /proc/self/exe, even if its file has been replaced meanwhile.
-    pub exe: PathBuf,
-    /// Its arguments; by default the hidden command.
-    pub args: Vec<OsString>,
-}
-
-impl Default for Spawner {
-    fn default() -> Spawner {
-        Spawner { exe: "/proc/self/exe".into(), args: vec![super::COMMAND.into()] }
-    }
-}
-
-impl Spawner {
-    /// Another program that answers to the hidden command.
-    pub fn with_exe(exe: impl Into<PathBuf>) -> Spawner {
-        Spawner { exe: exe.into(), ..Spawner::default() }
-    }
-}
 
 /// A worker of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

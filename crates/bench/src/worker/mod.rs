@@ -12,8 +12,9 @@ mod link;
 mod signals;
 mod sys;
 
+pub use child::Spawner;
 pub use frame::MAX_PAYLOAD;
-pub use group::{Event, Spawner, What, WorkerGroup, WorkerId};
+pub use group::{Event, What, WorkerGroup, WorkerId};
 pub use link::{Link, Work, main};
 pub use signals::Interrupts;
 
