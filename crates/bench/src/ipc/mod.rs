@@ -2,9 +2,11 @@
 //! Must not know what is measured over them.
 
 mod endpoint;
+mod mode;
 mod probe;
 mod server;
 
 pub use endpoint::{DriverChoice, DriverPlan, Endpoint, Host, Stack};
+pub use mode::Mode;
 pub use probe::SchedulingProbe;
 pub use server::{Server, ServerJob, ServerReport, ServiceManagerJob};

@@ -1,0 +1,63 @@
+//! How a service is called: over the driver, or in process. Must not know what is measured.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// Android's word for how a call reaches its service.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Over the driver, to a server process.
+    #[default]
+    Binderize,
+    /// As a function of the client's own process.
+    Passthrough,
+}
+
+impl Mode {
+    /// Both.
+    pub const ALL: [Mode; 2] = [Mode::Binderize, Mode::Passthrough];
+
+    /// The name in arguments and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Binderize => "binderize",
+            Mode::Passthrough => "passthrough",
+        }
+    }
+}
+
+impl std::fmt::Display for Mode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl std::str::FromStr for Mode {
+    type Err = Error;
+
+    /// Reads the name in small letters, or in capitals as Android's programs take it.
+    fn from_str(text: &str) -> Result<Mode> {
+        let found = Mode::ALL.into_iter().find(|mode| mode.name() == text || mode.name().to_uppercase() == text);
+        found.ok_or_else(|| Error::Plan(format!("unknown mode '{text}': choose from binderize, passthrough")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mode_is_read_in_small_letters_and_in_androids_capitals() {
+        for (text, mode) in [
+            ("binderize", Mode::Binderize),
+            ("BINDERIZE", Mode::Binderize),
+            ("passthrough", Mode::Passthrough),
+            ("PASSTHROUGH", Mode::Passthrough),
+        ] {
+            assert_eq!(text.parse::<Mode>().unwrap(), mode);
+        }
+        assert!("Binderize".parse::<Mode>().is_err());
+    }
+}
