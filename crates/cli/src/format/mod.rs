@@ -1,5 +1,6 @@
 //! Output formats, one file each. A format turns plain data into text; it measures nothing and opens no file.
 
+pub(crate) mod environment;
 pub(crate) mod floor;
 pub(crate) mod google_benchmark;
 pub(crate) mod quantity;
