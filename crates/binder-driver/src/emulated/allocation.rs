@@ -70,14 +70,14 @@ impl Guard<'_> {
         if is_async {
             self.set(owner, process::ASYNC_FREE, async_free - total);
         }
-        self.set(taken, buffer::DATA_SIZE, sizes.data);
-        self.set(taken, buffer::OFFSETS_SIZE, sizes.offsets);
-        self.set(taken, buffer::IS_ASYNC, is_async);
-        self.set(taken, buffer::TRANSACTION, None);
-        self.set(taken, buffer::TARGET, None);
-        self.set(taken, buffer::USER_MAY_FREE, false);
-        self.set(taken, buffer::CLEAR, false);
-        self.set(taken, buffer::OBJECTS, 0);
+        self.init(taken, buffer::DATA_SIZE, sizes.data);
+        self.init(taken, buffer::OFFSETS_SIZE, sizes.offsets);
+        self.init(taken, buffer::IS_ASYNC, is_async);
+        self.init(taken, buffer::TRANSACTION, None);
+        self.init(taken, buffer::TARGET, None);
+        self.init(taken, buffer::USER_MAY_FREE, false);
+        self.init(taken, buffer::CLEAR, false);
+        self.init(taken, buffer::OBJECTS, 0);
         Ok(taken)
     }
 
@@ -152,11 +152,11 @@ impl Guard<'_> {
         let rest = self.alloc::<Buffer>()?;
         let (offset, size) = (self.get(taken, buffer::OFFSET), self.get(taken, buffer::SIZE));
         let next = self.get(taken, buffer::NEXT);
-        self.set(rest, buffer::PROCESS, Some(owner));
-        self.set(rest, buffer::OFFSET, offset + keep);
-        self.set(rest, buffer::SIZE, size - keep);
-        self.set(rest, buffer::NEXT, next);
-        self.set(rest, buffer::PREV, Some(taken));
+        self.init(rest, buffer::PROCESS, Some(owner));
+        self.init(rest, buffer::OFFSET, offset + keep);
+        self.init(rest, buffer::SIZE, size - keep);
+        self.init(rest, buffer::NEXT, next);
+        self.init(rest, buffer::PREV, Some(taken));
         if let Some(next) = next {
             self.set(next, buffer::PREV, Some(rest));
         }

@@ -131,6 +131,13 @@ impl<'a> Guard<'a> {
         self.set_word(field.of(id), value.to_word());
     }
 
+    /// Sets a field of a record that was free when this operation began. Not journalled: undoing makes it free again, and
+    /// nobody reads the fields of a free one.
+    #[inline]
+    pub(super) fn init<R: Record, T: Word>(&mut self, id: Id<R>, field: Field<R, T>, value: T) {
+        self.region.words()[field.of(id)].store(value.to_word(), Relaxed);
+    }
+
     /// Adds to a count; gives the new value.
     pub(super) fn add<R: Record>(&mut self, id: Id<R>, field: Field<R, u32>, change: i32) -> u32 {
         let value = self.get(id, field).saturating_add_signed(change);
@@ -153,8 +160,7 @@ impl<'a> Guard<'a> {
                 id
             }
         };
-        // Not journalled: undoing makes the record free again, and nobody reads a free one.
-        // Word 0, its link in the free list, stays as it is for that.
+        // As in `init`. Word 0, its link in the free list, stays as it is.
         let at = R::AT + id.index() * R::WORDS;
         for word in &self.region.words()[at + 1..at + R::WORDS] {
             word.store(0, Relaxed);

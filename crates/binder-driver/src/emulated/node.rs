@@ -47,13 +47,13 @@ impl Guard<'_> {
         object: &FlatBinderObject,
     ) -> Result<Id<Node>, Errno> {
         let new = self.alloc::<Node>()?;
-        self.set(new, node::PROCESS, Some(owner));
-        self.set(new, node::PTR, object.binder);
-        self.set(new, node::COOKIE, object.cookie);
-        self.set(new, node::FLAGS, object.flags);
+        self.init(new, node::PROCESS, Some(owner));
+        self.init(new, node::PTR, object.binder);
+        self.init(new, node::COOKIE, object.cookie);
+        self.init(new, node::FLAGS, object.flags);
         let bucket = bucket(owner, object.binder);
         let first = Id::new(self.word(bucket));
-        self.set(new, node::HASH_NEXT, first);
+        self.init(new, node::HASH_NEXT, first);
         self.set_word(bucket, new.index() as u64);
         self.link_front(process::NODES.of(owner), new, node::NEXT, node::PREV);
         Ok(new)
@@ -290,9 +290,9 @@ impl Guard<'_> {
             self.set(owner, process::HANDLE_HINT, handle + 1);
         }
         let id = self.alloc::<Ref>()?;
-        self.set(id, reference::PROCESS, Some(owner));
-        self.set(id, reference::NODE, Some(target));
-        self.set(id, reference::HANDLE, handle as u32);
+        self.init(id, reference::PROCESS, Some(owner));
+        self.init(id, reference::NODE, Some(target));
+        self.init(id, reference::HANDLE, handle as u32);
         self.link_front(node::REFS.of(target), id, reference::NEXT, reference::PREV);
         self.set_word(handle_word(owner, handle), id.index() as u64);
         if handle >= self.get(owner, process::HANDLE_END) {

@@ -54,8 +54,8 @@ impl Guard<'_> {
     /// A new entry, in no queue yet.
     pub(super) fn new_work(&mut self, kind: Kind, payload: u64) -> Result<Id<Work>, Errno> {
         let entry = self.alloc::<Work>()?;
-        self.set(entry, work::KIND, kind as u32);
-        self.set(entry, work::PAYLOAD, payload);
+        self.init(entry, work::KIND, kind as u32);
+        self.init(entry, work::PAYLOAD, payload);
         Ok(entry)
     }
 

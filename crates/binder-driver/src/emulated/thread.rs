@@ -21,9 +21,9 @@ impl Guard<'_> {
     /// Makes the calling thread known. Its first ioctl never waits, as with the kernel's driver.
     pub(super) fn new_thread(&mut self, owner: Id<Process>) -> Result<Id<Thread>, Errno> {
         let new = self.alloc::<Thread>()?;
-        self.set(new, thread::PROCESS, Some(owner));
-        self.set(new, thread::TID, own_tid() as i32);
-        self.set(new, thread::NEED_RETURN, true);
+        self.init(new, thread::PROCESS, Some(owner));
+        self.init(new, thread::TID, own_tid() as i32);
+        self.init(new, thread::NEED_RETURN, true);
         self.link_front(process::THREADS_HEAD.of(owner), new, thread::NEXT, thread::PREV);
         self.learn_own_priority(new);
         wakeup::must_wake(self.region(), new);

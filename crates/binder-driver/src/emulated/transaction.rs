@@ -180,8 +180,8 @@ impl<'a> Ioctl<'a> {
             return Err(Refusal::Dead);
         }
         let filled = self.guard.alloc_buffer(target.process, sizes, is_async)?;
-        self.guard.set(filled, buffer::TARGET, target.node);
-        self.guard.set(filled, buffer::CLEAR, data.flags & TF_CLEAR_BUF != 0);
+        self.guard.init(filled, buffer::TARGET, target.node);
+        self.guard.init(filled, buffer::CLEAR, data.flags & TF_CLEAR_BUF != 0);
         if let Some(node) = target.node {
             self.guard.inc_node(node, Strength::Strong, false, None)?;
         }
@@ -242,14 +242,14 @@ impl<'a> Ioctl<'a> {
         let t = self.new_transaction(target.process, filled, data)?;
         let complete = self.guard.new_work(Kind::Complete, 0)?;
         let call = self.guard.new_work(Kind::Transaction, t.index() as u64)?;
-        self.guard.set(t, transaction::NEED_REPLY, !oneway);
+        self.guard.init(t, transaction::NEED_REPLY, !oneway);
         if oneway {
             self.guard.push_thread_work(self.thread, complete);
             self.deliver_oneway(node, target.process, t, call);
             return Ok(());
         }
         if let Some(own) = priority::of_caller(self.profile) {
-            self.guard.set(t, transaction::PRIORITY, own.to_word());
+            self.guard.init(t, transaction::PRIORITY, own.to_word());
             if self.profile == Profile::Ack {
                 // What this thread runs at now, should a nested call come back to it.
                 self.guard.set(self.thread, thread::PRIORITY, own.to_word());
@@ -258,8 +258,8 @@ impl<'a> Ioctl<'a> {
         // Deferred: the sender reads it together with the reply.
         self.guard.push(thread::TODO.queue(self.thread), complete);
         let parent = self.guard.get(self.thread, thread::STACK);
-        self.guard.set(t, transaction::FROM, Some(self.thread));
-        self.guard.set(t, transaction::FROM_PARENT, parent);
+        self.guard.init(t, transaction::FROM, Some(self.thread));
+        self.guard.init(t, transaction::FROM_PARENT, parent);
         self.guard.set(self.thread, thread::STACK, Some(t));
         match waiting.or_else(|| self.guard.select_thread(target.process)) {
             Some(server) => {
@@ -278,7 +278,7 @@ impl<'a> Ioctl<'a> {
     /// A oneway transaction: one at a time for each node, in their order.
     fn deliver_oneway(&mut self, node: Id<Node>, owner: Id<Process>, t: Id<Transaction>, call: Id<Work>) {
         let default = self.guard.get(owner, process::DEFAULT_PRIORITY);
-        self.guard.set(t, transaction::PRIORITY, default);
+        self.guard.init(t, transaction::PRIORITY, default);
         if self.guard.get(node, node::HAS_ASYNC) {
             self.guard.push(node::ASYNC_TODO.queue(node), call);
             return;
@@ -360,12 +360,12 @@ impl<'a> Ioctl<'a> {
         let guard = &mut self.guard;
         let t = guard.alloc::<Transaction>()?;
         let (pid, euid) = (guard.get(self.process, process::PID), guard.get(self.process, process::EUID));
-        guard.set(t, transaction::SENDER_PID, pid);
-        guard.set(t, transaction::SENDER_EUID, euid);
-        guard.set(t, transaction::TO_PROCESS, Some(receiver));
-        guard.set(t, transaction::CODE, data.code);
-        guard.set(t, transaction::FLAGS, data.flags);
-        guard.set(t, transaction::BUFFER, Some(filled));
+        guard.init(t, transaction::SENDER_PID, pid);
+        guard.init(t, transaction::SENDER_EUID, euid);
+        guard.init(t, transaction::TO_PROCESS, Some(receiver));
+        guard.init(t, transaction::CODE, data.code);
+        guard.init(t, transaction::FLAGS, data.flags);
+        guard.init(t, transaction::BUFFER, Some(filled));
         guard.set(filled, buffer::TRANSACTION, Some(t));
         Ok(t)
     }
