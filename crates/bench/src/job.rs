@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 use crate::floor::FloorJob;
+use crate::ipc::workers::WorkerJob;
 use crate::ipc::{ServerJob, ServiceManagerJob};
 use crate::load::HogJob;
 use crate::worker::{Link, Work};
@@ -20,6 +21,8 @@ pub enum Job {
     ServiceManager(ServiceManagerJob),
     /// A server of the benchmark service.
     Server(ServerJob),
+    /// One of many workers.
+    Worker(WorkerJob),
 }
 
 impl Work for Job {
@@ -29,6 +32,7 @@ impl Work for Job {
             Job::Hog(job) => job.run(link),
             Job::ServiceManager(job) => job.run(link),
             Job::Server(job) => job.run(link),
+            Job::Worker(job) => job.run(link),
         }
     }
 }

@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::environment::{CpuTimes, Environment};
 use crate::error::{Error, Result};
 use crate::floor::FloorResult;
+use crate::ipc::workers::WorkersResult;
 use crate::root::Root;
 
 /// The name of the file in a run directory.
@@ -41,11 +42,20 @@ pub struct Results {
     /// Round trips by other means than binder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub floor: Option<FloorResult>,
+    /// Many workers that call each other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workers: Option<WorkersResult>,
 }
 
 impl From<FloorResult> for Results {
     fn from(floor: FloorResult) -> Results {
-        Results { floor: Some(floor) }
+        Results { floor: Some(floor), ..Results::default() }
+    }
+}
+
+impl From<WorkersResult> for Results {
+    fn from(workers: WorkersResult) -> Results {
+        Results { workers: Some(workers), ..Results::default() }
     }
 }
 

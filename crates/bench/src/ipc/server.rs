@@ -92,7 +92,12 @@ impl ServerJob {
     }
 }
 
-fn register(process: &Arc<Process>, stack: Stack, instance: &str, service: &binder::Binder) -> Result<()> {
+pub(super) fn register(
+    process: &Arc<Process>,
+    stack: Stack,
+    instance: &str,
+    service: &binder::Binder,
+) -> Result<()> {
     let manager = ServiceManager::new(process, stack.into());
     let until = std::time::Instant::now() + PATIENCE;
     loop {

@@ -1,0 +1,263 @@
+//! One worker process: a service, a caller, or both. Must not know what the others are, only their names.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use binder::echo::{Benchmark, Echo};
+use binder::{NodeOptions, Process};
+use latency::Histogram;
+use serde::{Deserialize, Serialize};
+
+use super::plan::{Topology, WorkersPlan};
+use crate::clock::now_ns;
+use crate::error::{Error, Result};
+use crate::ipc::endpoint::{self, Endpoint, Stack};
+use crate::ipc::mode::Mode;
+use crate::ipc::probe::SchedulingProbe;
+use crate::ipc::server::register;
+use crate::worker::Link;
+
+/// How many looper threads the driver may ask a service for, as Android's libraries allow it by default: libbinder 15
+/// besides the first, libhwbinder none.
+fn max_threads(stack: Stack) -> u32 {
+    match stack {
+        Stack::Binder => 15,
+        Stack::Hwbinder => 0,
+    }
+}
+
+/// How long a caller whose service is gone waits before it says so: the parent is to hear of the death first, for that
+/// is the reason.
+const DEATH_IS_TOLD_FIRST: Duration = Duration::from_millis(200);
+
+/// A worker's job.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct WorkerJob {
+    /// The context; `None` for calls in process.
+    endpoint: Option<Endpoint>,
+    stack: Stack,
+    /// The instance that it is as a service.
+    serves: Option<String>,
+    /// The instances that it calls.
+    calls: Vec<String>,
+    size_bytes: usize,
+}
+
+/// What the parent asks of a caller.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Ask {
+    /// To find its services: all are registered. Answered with `()`.
+    Connect,
+    /// To call. Answered with [`RoundEnd`].
+    Round(Round),
+    /// To say what each call of the last round took. Answered with [`Report`].
+    Report,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Round {
+    /// When all begin.
+    pub(super) start_ns: u64,
+    pub(super) iterations: u64,
+    /// Longer calls are counted.
+    pub(super) threshold_ns: Option<u64>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct RoundEnd {
+    pub(super) start_ns: u64,
+    pub(super) end_ns: u64,
+    pub(super) worst_ns: u64,
+    /// Calls above the threshold.
+    pub(super) above: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Report {
+    pub(super) latency: Histogram,
+    pub(super) limits: Vec<String>,
+}
+
+/// The jobs of a plan with their roles, services before those that only call them.
+pub(super) fn all(plan: &WorkersPlan, endpoint: Option<&Endpoint>) -> Vec<(String, WorkerJob)> {
+    let workers: Vec<String> = (0..plan.workers).map(|n| format!("worker-{n}")).collect();
+    let job = |serves: Option<&String>, calls: Vec<String>| WorkerJob {
+        endpoint: endpoint.cloned(),
+        stack: plan.stack,
+        serves: serves.filter(|_| plan.mode == Mode::Binderize).cloned(),
+        calls,
+        size_bytes: plan.size_bytes,
+    };
+    match plan.topology {
+        Topology::Everyone => {
+            let others = |own: &String| workers.iter().filter(|other| *other != own).cloned().collect();
+            let everyone = workers.iter().enumerate();
+            everyone.map(|(n, own)| (format!("worker {n}"), job(Some(own), others(own)))).collect()
+        }
+        Topology::Pairs => {
+            let (servers, _) = workers.split_at(workers.len() / 2);
+            let serving = servers.iter().enumerate();
+            let serving = serving.map(|(n, own)| (format!("server of pair {n}"), job(Some(own), vec![])));
+            let calling = servers.iter().enumerate();
+            let calling =
+                calling.map(|(n, server)| (format!("client of pair {n}"), job(None, vec![server.clone()])));
+            // In process there is nobody to call but oneself.
+            serving.filter(|_| plan.mode == Mode::Binderize).chain(calling).collect()
+        }
+        Topology::Services(services) => {
+            let services: Vec<String> = (0..services).map(|n| format!("service-{n}")).collect();
+            let serving = services.iter().enumerate();
+            let serving = serving.map(|(n, own)| (format!("service {n}"), job(Some(own), vec![])));
+            let calling = (0..plan.workers).map(|n| (format!("worker {n}"), job(None, services.clone())));
+            serving.filter(|_| plan.mode == Mode::Binderize).chain(calling).collect()
+        }
+    }
+}
+
+impl WorkerJob {
+    pub(super) fn calls(&self) -> bool {
+        !self.calls.is_empty()
+    }
+
+    pub(crate) fn run(self, link: &mut Link) -> Result<()> {
+        let process = self.endpoint.as_ref().map(Endpoint::connect).transpose()?;
+        let service = match (&process, &self.serves) {
+            (Some(process), Some(instance)) => {
+                let stack = self.stack.into();
+                let echo = Arc::new(Echo::new(SchedulingProbe));
+                let service = echo.publish(process, stack, NodeOptions::from(stack));
+                process.set_max_threads(max_threads(self.stack))?;
+                process.start_looper()?;
+                register(process, self.stack, instance, &service)?;
+                Some(service)
+            }
+            _ => None,
+        };
+        link.ready()?;
+        let mut targets = Vec::new();
+        let mut latency = Histogram::new();
+        // As in Android's programs: byte i is i modulo 256.
+        let payload: Vec<u8> = (0..self.size_bytes).map(|i| i as u8).collect();
+        while let Some(ask) = link.receive::<Ask>()? {
+            match ask {
+                Ask::Connect => {
+                    targets = self.connect(process.as_ref())?;
+                    targets.iter().try_for_each(|target| check_echo(&**target, &payload))?;
+                    link.send(&())?;
+                }
+                Ask::Round(round) => {
+                    latency = Histogram::new();
+                    let end = call_all(&round, &targets, &payload, &mut latency).inspect_err(|error| {
+                        if matches!(error, Error::Ipc(binder::Error::DeadObject { .. })) {
+                            std::thread::sleep(DEATH_IS_TOLD_FIRST);
+                        }
+                    })?;
+                    link.send(&end)?;
+                }
+                Ask::Report => {
+                    let limits = process.as_ref().map_or_else(Vec::new, |process| process.driver().limits());
+                    link.send(&Report { latency: std::mem::take(&mut latency), limits })?;
+                }
+            }
+        }
+        drop(service);
+        if let Some(process) = process {
+            process.stop();
+        }
+        Ok(())
+    }
+
+    fn connect(&self, process: Option<&Arc<Process>>) -> Result<Vec<Box<dyn Benchmark>>> {
+        let target = |instance: &String| match process {
+            Some(process) => endpoint::find(process, self.stack, instance),
+            None => Ok(Box::new(Echo::new(SchedulingProbe)) as Box<dyn Benchmark>),
+        };
+        self.calls.iter().map(target).collect()
+    }
+}
+
+/// What is sent comes back: asked once, before anything is timed.
+fn check_echo(target: &dyn Benchmark, payload: &[u8]) -> Result<()> {
+    let mut same = false;
+    target.send_vec(payload, &mut |echo| same = echo == payload)?;
+    if same {
+        return Ok(());
+    }
+    let reason = format!("the echo of {} bytes is not what was sent", payload.len());
+    Err(Error::GarbledFrame { from: "the service".into(), reason })
+}
+
+/// Calls as often as it is asked to, each time a random one of the targets.
+fn call_all(
+    round: &Round,
+    targets: &[Box<dyn Benchmark>],
+    payload: &[u8],
+    latency: &mut Histogram,
+) -> Result<RoundEnd> {
+    let mut random = Random::new(u64::from(std::process::id()) ^ round.start_ns);
+    let mut worst_ns = 0;
+    let mut above = 0;
+    std::thread::sleep(Duration::from_nanos(round.start_ns.saturating_sub(now_ns())));
+    let start_ns = now_ns();
+    for _ in 0..round.iterations {
+        let target = &*targets[random.below(targets.len())];
+        let call_ns = now_ns();
+        target.send_vec(payload, &mut |_| {})?;
+        let took_ns = now_ns() - call_ns;
+        latency.record(took_ns);
+        worst_ns = worst_ns.max(took_ns);
+        above += u64::from(round.threshold_ns.is_some_and(|threshold_ns| took_ns > threshold_ns));
+    }
+    Ok(RoundEnd { start_ns, end_ns: now_ns(), worst_ns, above })
+}
+
+/// A xorshift generator (Marsaglia 2003): a few instructions, far less than what is timed, and good enough to spread calls.
+struct Random(u64);
+
+impl Random {
+    fn new(seed: u64) -> Random {
+        // Any state but 0 will do; the multiplication spreads seeds that differ in a few bits.
+        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    /// A number from 0 to `n` − 1.
+    fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        ((u128::from(self.0) * n as u128) >> 64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_spread_over_all_targets() {
+        let mut random = Random::new(7);
+        let mut hits = [0; 5];
+        (0..5000).for_each(|_| hits[random.below(5)] += 1);
+        assert!(hits.iter().all(|&count| (800..1200).contains(&count)), "{hits:?}");
+    }
+
+    #[test]
+    fn a_worker_calls_every_other_one_and_never_itself() {
+        let plan = WorkersPlan { workers: 3, ..WorkersPlan::default() };
+        for (role, job) in all(&plan, None) {
+            assert_eq!(job.calls.len(), 2, "{role}");
+            assert!(!job.calls.contains(job.serves.as_ref().unwrap()), "{role}");
+        }
+    }
+
+    #[test]
+    fn each_client_of_pairs_has_a_server_of_its_own() {
+        let plan = WorkersPlan { workers: 4, topology: Topology::Pairs, ..WorkersPlan::default() };
+        let jobs: Vec<_> = all(&plan, None).into_iter().map(|(_, job)| (job.serves, job.calls)).collect();
+        let name = |n: u32| format!("worker-{n}");
+        let expected =
+            [(Some(name(0)), vec![]), (Some(name(1)), vec![]), (None, vec![name(0)]), (None, vec![name(1)])];
+        assert_eq!(jobs, expected);
+    }
+}

@@ -1,0 +1,202 @@
+//! Many workers: processes that call each other, all at once, and what each call took. Must not know who asked, nor how
+//! the result is shown.
+
+mod job;
+mod plan;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use latency::Histogram;
+use serde::de::DeserializeOwned;
+
+pub use job::WorkerJob;
+pub use plan::{Above, Caller, MAX_PROCESSES, MAX_SIZE, Topology, Training, WorkersPlan, WorkersResult};
+
+use super::endpoint::Host;
+use super::mode::Mode;
+use crate::clock::now_ns;
+use crate::error::{Error, Result};
+use crate::job::Job;
+use crate::worker::{Event, Spawner, What, WorkerGroup, WorkerId};
+use job::{Ask, Report, Round, RoundEnd};
+
+/// How long workers may take to set themselves up: the slowest machine with the most workers.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How far ahead the common start of a round lies: long enough for its announcement to reach every caller.
+const HEAD_START: Duration = Duration::from_millis(20);
+
+/// What happens, as it happens.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Stage {
+    /// All workers are there.
+    Made {
+        /// How many, as planned.
+        workers: u32,
+    },
+    /// The training round begins.
+    Training,
+    /// The training round is over.
+    Trained {
+        /// What it says.
+        training: Training,
+        /// From where on calls are now counted, in nanoseconds.
+        threshold_ns: u64,
+    },
+    /// The workers call each other.
+    Waiting,
+    /// All calls are made.
+    Complete {
+        /// All callers' calls per second.
+        iterations_per_s: f64,
+    },
+    /// What each call took is collected.
+    Collecting,
+    /// The workers are ended.
+    Killing,
+}
+
+/// Lets the workers work.
+///
+/// # Errors
+/// [`Error::Plan`] for a plan that cannot be carried out anywhere; the stage function's; and everything that ends a
+/// [`WorkerGroup`].
+pub fn run<E: From<Error>>(
+    plan: &WorkersPlan,
+    spawner: &Spawner,
+    mut stage: impl FnMut(Stage) -> std::result::Result<(), E>,
+) -> std::result::Result<WorkersResult, E> {
+    plan.check()?;
+    let mut group = WorkerGroup::new(spawner.clone())?;
+    let host = match plan.mode {
+        Mode::Binderize => Some(Host::open(plan.driver)?),
+        Mode::Passthrough => None,
+    };
+    if let Some(host) = &host {
+        host.start_service_manager(&mut group, plan.stack)?;
+    }
+    let jobs = job::all(plan, host.as_ref().map(Host::endpoint).as_ref());
+    let mut callers = Vec::new();
+    for (role, job) in jobs {
+        let calls = job.calls();
+        let worker = group.spawn(role, &Job::Worker(job))?;
+        callers.extend(calls.then_some(worker));
+    }
+    group.start(PATIENCE)?;
+    ask(&mut group, &callers, &Ask::Connect)?;
+    answers::<()>(&mut group, &callers, Some(PATIENCE))?;
+    stage(Stage::Made { workers: plan.workers })?;
+
+    let mut threshold_ns = plan.warn_above_ns;
+    let mut training = None;
+    if plan.training {
+        stage(Stage::Training)?;
+        let round = run_round(&mut group, &callers, plan.iterations, None)?;
+        let trained = Training { iterations_per_s: round.iterations_per_s, worst_ns: round.worst_ns() };
+        let twice_ns = trained.worst_ns.saturating_mul(2);
+        threshold_ns = Some(twice_ns);
+        training = Some(trained);
+        stage(Stage::Trained { training: trained, threshold_ns: twice_ns })?;
+    }
+    stage(Stage::Waiting)?;
+    let round = run_round(&mut group, &callers, plan.iterations, threshold_ns)?;
+    stage(Stage::Complete { iterations_per_s: round.iterations_per_s })?;
+
+    stage(Stage::Collecting)?;
+    ask(&mut group, &callers, &Ask::Report)?;
+    let reports = answers::<Report>(&mut group, &callers, Some(PATIENCE))?;
+    stage(Stage::Killing)?;
+    group.finish(PATIENCE)?;
+
+    let mut latency = Histogram::new();
+    let mut limits = BTreeSet::new();
+    let mut parts = Vec::new();
+    // In pairs the callers are the second half of the workers.
+    let first = plan.workers - plan.callers();
+    for (worker, (report, end)) in (first..).zip(reports.into_iter().zip(&round.ends)) {
+        latency.merge(&report.latency);
+        limits.extend(report.limits);
+        parts.push(Caller { worker, wall_ns: end.end_ns - end.start_ns, latency: report.latency });
+    }
+    Ok(WorkersResult {
+        plan: plan.clone(),
+        backend: host.map(|host| host.backend()),
+        wall_ns: round.wall_ns,
+        iterations_per_s: round.iterations_per_s,
+        latency,
+        above: threshold_ns.map(|threshold_ns| Above {
+            threshold_ns,
+            count: round.ends.iter().map(|end| end.above).sum(),
+            worst_ns: round.worst_ns(),
+        }),
+        training,
+        callers: parts,
+        limits: limits.into_iter().collect(),
+    })
+}
+
+/// A round that is over.
+struct Done {
+    ends: Vec<RoundEnd>,
+    wall_ns: u64,
+    iterations_per_s: f64,
+}
+
+impl Done {
+    fn worst_ns(&self) -> u64 {
+        self.ends.iter().map(|end| end.worst_ns).max().unwrap_or(0)
+    }
+}
+
+fn run_round(
+    group: &mut WorkerGroup,
+    callers: &[WorkerId],
+    iterations: u64,
+    threshold_ns: Option<u64>,
+) -> Result<Done> {
+    let start_ns = now_ns() + HEAD_START.as_nanos() as u64;
+    ask(group, callers, &Ask::Round(Round { start_ns, iterations, threshold_ns }))?;
+    let ends = answers::<RoundEnd>(group, callers, None)?;
+    let start_ns = ends.iter().map(|end| end.start_ns).min().unwrap_or(start_ns);
+    let end_ns = ends.iter().map(|end| end.end_ns).max().unwrap_or(start_ns);
+    let wall_ns = end_ns.saturating_sub(start_ns).max(1);
+    let calls = iterations as f64 * callers.len() as f64;
+    Ok(Done { ends, wall_ns, iterations_per_s: calls / (wall_ns as f64 / 1e9) })
+}
+
+fn ask(group: &mut WorkerGroup, callers: &[WorkerId], ask: &Ask) -> Result<()> {
+    callers.iter().try_for_each(|&caller| group.send(caller, ask))
+}
+
+/// One message of each caller, in the callers' order. The time is that between two of them.
+fn answers<T: DeserializeOwned>(
+    group: &mut WorkerGroup,
+    callers: &[WorkerId],
+    timeout: Option<Duration>,
+) -> Result<Vec<T>> {
+    let mut answers: Vec<Option<T>> = callers.iter().map(|_| None).collect();
+    while let Some(missing) = answers.iter().position(Option::is_none) {
+        match group.next(timeout)? {
+            Some(Event { worker, what: What::Message(value) }) => {
+                let garbled = |error: serde_json::Error| Error::GarbledFrame {
+                    from: group.role(worker).to_owned(),
+                    reason: format!("unexpected message: {error}"),
+                };
+                if let Some(index) = callers.iter().position(|&caller| caller == worker) {
+                    answers[index] = Some(serde_json::from_value(value).map_err(garbled)?);
+                }
+            }
+            Some(_) => {}
+            None => {
+                return Err(Error::WorkerSilent {
+                    role: group.role(callers[missing]).to_owned(),
+                    pid: group.pid(callers[missing]),
+                    what: "answer",
+                    waited_ms: timeout.map_or(0, |timeout| timeout.as_millis() as u64),
+                });
+            }
+        }
+    }
+    Ok(answers.into_iter().flatten().collect())
+}
