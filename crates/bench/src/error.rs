@@ -76,6 +76,14 @@ pub enum Error {
         /// The signal's number.
         signal: i32,
     },
+    /// A service sent something else back than it was sent.
+    #[error("wrong echo of {size_bytes} bytes: {reason}")]
+    WrongEcho {
+        /// How long the payload was.
+        size_bytes: usize,
+        /// What came back instead.
+        reason: String,
+    },
     /// The binder driver refused.
     #[error(transparent)]
     Driver(#[from] binder_driver::Error),

@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::environment::{CpuTimes, Environment};
 use crate::error::{Error, Result};
 use crate::floor::FloorResult;
+use crate::ipc::throughput::ThroughputResult;
 use crate::ipc::workers::WorkersResult;
 use crate::root::Root;
 
@@ -42,6 +43,9 @@ pub struct Results {
     /// Round trips by other means than binder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub floor: Option<FloorResult>,
+    /// Throughput by payload size.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub throughput: Option<ThroughputResult>,
     /// Many workers that call each other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workers: Option<WorkersResult>,
@@ -50,6 +54,12 @@ pub struct Results {
 impl From<FloorResult> for Results {
     fn from(floor: FloorResult) -> Results {
         Results { floor: Some(floor), ..Results::default() }
+    }
+}
+
+impl From<ThroughputResult> for Results {
+    fn from(throughput: ThroughputResult) -> Results {
+        Results { throughput: Some(throughput), ..Results::default() }
     }
 }
 

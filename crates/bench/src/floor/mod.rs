@@ -31,7 +31,8 @@ use crate::job::Job;
 use crate::progress::Progress;
 use crate::worker::{Spawner, WorkerGroup, WorkerId};
 use crate::{clock, sched};
-use schedule::{Budget, Shuffle};
+use schedule::Budget;
+pub(crate) use schedule::Shuffle;
 use side::{Block, Opened};
 use transport::{Prepared, Side, TRANSPORTS, Transport};
 
@@ -220,7 +221,7 @@ fn cells(
 }
 
 /// The CPUs of the client and of the server; `None` if there are not enough.
-fn place(placement: CpuPlacement, usable: &[u32]) -> Option<(Vec<u32>, Vec<u32>)> {
+pub(crate) fn place(placement: CpuPlacement, usable: &[u32]) -> Option<(Vec<u32>, Vec<u32>)> {
     match (placement, usable) {
         (CpuPlacement::Same, [first, ..]) => Some((vec![*first], vec![*first])),
         (CpuPlacement::Split, [first, second, ..]) => Some((vec![*first], vec![*second])),

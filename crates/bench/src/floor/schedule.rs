@@ -44,15 +44,15 @@ impl Budget {
 }
 
 /// A source of orders. A small xorshift generator (Marsaglia, "Xorshift RNGs", 2003): fairness is needed, not secrecy.
-pub(super) struct Shuffle(u64);
+pub(crate) struct Shuffle(u64);
 
 impl Shuffle {
-    pub(super) fn new() -> Shuffle {
+    pub(crate) fn new() -> Shuffle {
         Shuffle(0x9E37_79B9_7F4A_7C15)
     }
 
     /// The numbers below `count`, in the next order.
-    pub(super) fn order(&mut self, count: usize) -> Vec<usize> {
+    pub(crate) fn order(&mut self, count: usize) -> Vec<usize> {
         let mut order: Vec<_> = (0..count).collect();
         for last in (1..count).rev() {
             order.swap(last, (self.next() % (last as u64 + 1)) as usize);

@@ -5,6 +5,7 @@ mod endpoint;
 mod mode;
 mod probe;
 mod server;
+pub mod throughput;
 pub mod workers;
 
 pub use endpoint::{DriverChoice, DriverPlan, Endpoint, Host, Stack};

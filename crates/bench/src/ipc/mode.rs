@@ -39,7 +39,8 @@ impl std::str::FromStr for Mode {
 
     /// Reads the name in small letters, or in capitals as Android's programs take it.
     fn from_str(text: &str) -> Result<Mode> {
-        let found = Mode::ALL.into_iter().find(|mode| mode.name() == text || mode.name().to_uppercase() == text);
+        let found =
+            Mode::ALL.into_iter().find(|mode| mode.name() == text || mode.name().to_uppercase() == text);
         found.ok_or_else(|| Error::Plan(format!("unknown mode '{text}': choose from binderize, passthrough")))
     }
 }

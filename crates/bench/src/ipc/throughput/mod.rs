@@ -1,0 +1,243 @@
+//! Throughput by payload size: a client process calls an echo service with payloads of each size, in batches that are
+//! timed as a whole. Must not know who asked, nor how the result is shown.
+
+mod calibration;
+mod client;
+mod plan;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use binder_driver::Backend;
+use serde::de::DeserializeOwned;
+
+pub use client::ThroughputJob;
+pub use plan::{
+    Batch, Length, MAX_ITERATIONS, MAX_SIZE_BYTES, ThroughputPlan, ThroughputResult, ThroughputRow,
+};
+
+use crate::error::{Error, Result};
+use crate::floor::{Shuffle, place};
+use crate::ipc::{Host, Mode, Server, ServerJob, Stack};
+use crate::job::Job;
+use crate::progress::Progress;
+use crate::worker::{Spawner, WorkerGroup, WorkerId};
+use crate::{clock, sched};
+use client::{Ask, Service};
+
+/// The name under which each server registers.
+const INSTANCE: &str = "throughput";
+
+/// How long workers may take to start, to end, and to answer beyond the time of their calls: no measurement, only the end
+/// of all patience.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// No machine on which anything can be measured needs longer for a call, on average.
+const CALL_PATIENCE: Duration = Duration::from_millis(10);
+
+/// Measures throughput.
+///
+/// # Errors
+/// As [`Session::open`] and [`Session::next_row`].
+pub fn run(
+    plan: &ThroughputPlan,
+    spawner: &Spawner,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<ThroughputResult> {
+    let clock_read_cost_ns = clock::read_cost_ns();
+    let mut session = Session::open(plan, spawner)?;
+    let backend = session.backend();
+    let mut rows = Vec::new();
+    while let Some(row) = session.next_row(progress)? {
+        rows.push(row);
+    }
+    let limits = session.finish()?;
+    // Interleaved rows are complete in another order than the plan's.
+    let position = |row: &ThroughputRow| {
+        let stack = plan.stacks.iter().position(|&stack| stack == row.stack);
+        (stack, plan.sizes_bytes.iter().position(|&size| size == row.size_bytes))
+    };
+    rows.sort_by_key(position);
+    Ok(ThroughputResult { plan: plan.clone(), backend, clock_read_cost_ns, rows, limits })
+}
+
+/// A measurement under way, for those who want each row as soon as it is complete. Dropped, it ends all its processes.
+#[derive(Debug)]
+pub struct Session {
+    plan: ThroughputPlan,
+    group: WorkerGroup,
+    stations: Vec<Station>,
+    running: Vec<Running>,
+    /// Which of `running` has the next batch.
+    order: VecDeque<usize>,
+    batches: u64,
+}
+
+/// A stack's processes, and the context that they meet in.
+#[derive(Debug)]
+struct Station {
+    client: WorkerId,
+    remote: Option<(Host, Server)>,
+}
+
+/// A row while it is measured.
+#[derive(Debug)]
+struct Running {
+    station: usize,
+    /// How many calls a batch has, once that is known.
+    iterations: Option<u64>,
+    row: ThroughputRow,
+}
+
+impl Session {
+    /// Starts the processes.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] for a plan that cannot be carried out on this machine, [`Error::Driver`] when the driver cannot be had,
+    /// and everything that ends a [`WorkerGroup`].
+    pub fn open(plan: &ThroughputPlan, spawner: &Spawner) -> Result<Session> {
+        plan.check()?;
+        let (client_cpus, server_cpus) = cpus(plan)?;
+        let mut group = WorkerGroup::new(spawner.clone())?;
+        let max_len = plan.sizes_bytes.iter().copied().max().unwrap_or(0);
+        let (mut stations, mut running) = (Vec::new(), Vec::new());
+        for &stack in &plan.stacks {
+            let (service, remote) = match plan.mode {
+                Mode::Passthrough => (Service::Local, None),
+                Mode::Binderize => {
+                    let (host, server) = serve(plan, stack, &server_cpus, &mut group)?;
+                    let instance = INSTANCE.to_owned();
+                    (Service::Remote { endpoint: host.endpoint(), stack, instance }, Some((host, server)))
+                }
+            };
+            let job = ThroughputJob { service, cpus: client_cpus.clone(), max_len };
+            let client = group.spawn(format!("{stack} client"), &Job::Throughput(job))?;
+            running.extend(plan.sizes_bytes.iter().map(|&size_bytes| Running {
+                station: stations.len(),
+                iterations: None,
+                row: ThroughputRow {
+                    stack,
+                    size_bytes,
+                    client_cpus: client_cpus.clone(),
+                    server_cpus: if remote.is_some() { server_cpus.clone() } else { Vec::new() },
+                    batches: Vec::new(),
+                    latency: None,
+                },
+            }));
+            stations.push(Station { client, remote });
+        }
+        group.start(PATIENCE)?;
+        let repetitions = plan.repetitions as usize;
+        let batches = running.len() * repetitions;
+        let in_order: Vec<usize> = (0..batches).map(|batch| batch / repetitions).collect();
+        let order = match plan.interleaved {
+            true => Shuffle::new().order(batches).into_iter().map(|batch| in_order[batch]).collect(),
+            false => in_order.into(),
+        };
+        Ok(Session { plan: plan.clone(), group, stations, running, order, batches: batches as u64 })
+    }
+
+    /// The driver that is measured; `None` in passthrough mode.
+    pub fn backend(&self) -> Option<Backend> {
+        self.stations.iter().find_map(|station| station.remote.as_ref()).map(|(host, _)| host.backend())
+    }
+
+    /// Measures until a row is complete; `None` when all are.
+    ///
+    /// # Errors
+    /// [`Error::WorkerFailed`] when a call fails or an echo is wrong, [`Error::PeerDied`] when a process is gone, and
+    /// everything else that ends a [`WorkerGroup`]. Drop the session then.
+    pub fn next_row(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<Option<ThroughputRow>> {
+        while let Some(index) = self.order.pop_front() {
+            let done = self.batches - self.order.len() as u64 - 1;
+            progress(Progress { what: "throughput", done, total: self.batches });
+            let batch = self.batch(index)?;
+            self.running[index].iterations = Some(batch.iterations);
+            self.running[index].row.batches.push(batch);
+            if self.running[index].row.batches.len() == self.plan.repetitions as usize {
+                let calls = self.plan.latency_calls.min(batch.iterations);
+                let mut row = self.running[index].row.clone();
+                if calls > 0 {
+                    let ask = Ask::Each { size_bytes: row.size_bytes, calls };
+                    row.latency = Some(self.ask(index, &ask, calls)?);
+                }
+                return Ok(Some(row));
+            }
+        }
+        progress(Progress { what: "throughput", done: self.batches, total: self.batches });
+        Ok(None)
+    }
+
+    /// Ends the processes, and tells what the driver could not do, each one sentence.
+    ///
+    /// # Errors
+    /// As [`Session::next_row`].
+    pub fn finish(mut self) -> Result<Vec<String>> {
+        let mut limits = Vec::new();
+        for station in &self.stations {
+            self.group.send(station.client, &Ask::Limits)?;
+            limits.extend(self.group.message::<Vec<String>>(station.client, PATIENCE)?);
+            if let Some((_, server)) = &station.remote {
+                limits.extend(server.report(&mut self.group)?.limits);
+            }
+        }
+        self.group.finish(PATIENCE)?;
+        Ok(limits)
+    }
+
+    /// One repetition. The first one of a row also finds out how many calls it takes.
+    fn batch(&mut self, index: usize) -> Result<Batch> {
+        let Running { iterations, ref row, .. } = self.running[index];
+        let size_bytes = row.size_bytes;
+        let mut calls = iterations.unwrap_or_else(|| calibration::first(self.plan.length));
+        loop {
+            let batch: Batch = self.ask(index, &Ask::Batch { size_bytes, calls }, calls)?;
+            match calibration::next(self.plan.length, &batch) {
+                Some(more) if iterations.is_none() => calls = more,
+                _ => return Ok(batch),
+            }
+        }
+    }
+
+    fn ask<T: DeserializeOwned>(&mut self, index: usize, ask: &Ask, calls: u64) -> Result<T> {
+        let client = self.stations[self.running[index].station].client;
+        self.group.send(client, ask)?;
+        let calls = u32::try_from(calls).unwrap_or(u32::MAX);
+        self.group.message(client, PATIENCE + CALL_PATIENCE * calls)
+    }
+}
+
+/// Starts a context with a service manager and a server for one stack.
+fn serve(
+    plan: &ThroughputPlan,
+    stack: Stack,
+    cpus: &[u32],
+    group: &mut WorkerGroup,
+) -> Result<(Host, Server)> {
+    let host = Host::open(plan.driver)?;
+    host.start_service_manager(group, stack)?;
+    let job = ServerJob {
+        endpoint: host.endpoint(),
+        stack,
+        instance: INSTANCE.into(),
+        loopers: 1,
+        inherit_rt: None,
+        cpus: Some(cpus.to_owned()),
+    };
+    let server = Server::spawn(group, format!("{stack} server"), job)?;
+    Ok((host, server))
+}
+
+/// The CPUs of the clients and of the servers.
+fn cpus(plan: &ThroughputPlan) -> Result<(Vec<u32>, Vec<u32>)> {
+    let usable = sched::allowed_cpus(0)?;
+    let placed = place(plan.placement, &usable);
+    match (plan.client_cpus.clone(), plan.server_cpus.clone(), placed) {
+        (Some(client), Some(server), _) => Ok((client, server)),
+        (client, server, Some(placed)) => Ok((client.unwrap_or(placed.0), server.unwrap_or(placed.1))),
+        (_, _, None) => Err(Error::Plan(format!(
+            "placement {} needs two CPUs, this process may use one (CPU {}): choose same or free",
+            plan.placement, usable[0]
+        ))),
+    }
+}
