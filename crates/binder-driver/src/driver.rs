@@ -137,6 +137,27 @@ pub enum Error {
     /// Someone else is the context manager.
     #[error("this context has a context manager already; stop it, or use another context")]
     ContextManagerTaken,
+    /// A binder device could not be used.
+    #[error("cannot {operation} {device}: {errno}{}", remedy(*errno))]
+    Device {
+        /// The device, or what stands for one.
+        device: String,
+        /// The step.
+        operation: &'static str,
+        /// The kernel's answer.
+        errno: Errno,
+    },
+    /// A driver that speaks another version of the protocol.
+    #[error(
+        "{device} speaks version {found} of the binder protocol; version 8 is needed, \
+         which 64-bit kernels without CONFIG_ANDROID_BINDER_IPC_32BIT speak"
+    )]
+    Version {
+        /// The device.
+        device: String,
+        /// Its version.
+        found: i32,
+    },
     /// The context could not be created.
     #[error("cannot create an emulated binder context: {operation}: {source}")]
     Create {
@@ -166,14 +187,37 @@ pub enum Error {
 }
 
 impl Error {
+    pub(crate) fn device(device: &str, operation: &'static str, errno: Errno) -> Self {
+        Self::Device { device: device.into(), operation, errno }
+    }
+
     /// The errno behind it, where there is one.
     #[must_use]
     pub fn errno(&self) -> Option<Errno> {
         match self {
             Self::WriteRead { errno, .. } => Some(*errno),
+            Self::Device { errno, .. } => Some(*errno),
+            Self::Version { .. } => Some(Errno::PROTO),
             Self::ContextManagerTaken => Some(Errno::BUSY),
             Self::Create { source, .. } | Self::Join { source, .. } => Errno::from_io_error(source),
             Self::AreaSize { .. } => Some(Errno::INVAL),
         }
+    }
+}
+
+/// What helps against an errno of a device, as the end of a sentence.
+fn remedy(errno: Errno) -> &'static str {
+    match errno {
+        Errno::NOENT => {
+            "; load the driver (modprobe binder_linux devices=binder) or name a device that exists"
+        }
+        Errno::NODEV | Errno::NXIO => "; this kernel has no such driver",
+        Errno::ACCESS | Errno::PERM => {
+            "; run as root, or allow it (SELinux, and who became context manager first, have a say)"
+        }
+        Errno::NOTTY | Errno::INVAL => "; is it a binder device?",
+        Errno::BUSY => "; another process holds it",
+        Errno::NOMEM => "; address space or memory is used up",
+        _ => "",
     }
 }

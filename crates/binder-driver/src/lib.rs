@@ -1,14 +1,15 @@
 //! The binder driver's protocol, in bytes, and the drivers that speak it.
 //!
 //! [`Driver`] is an opened binder device. Commands go in ([`Commands`]), returns come out ([`Returns`]), and received
-//! data lies in the process's mapped area. The [`emulated`] backend does between ordinary processes what the
-//! kernel's driver does; both stacks, all tests and all tools run over either.
+//! data lies in the process's mapped area. The [`kernel`] backend is the kernel's driver, the [`emulated`] backend does
+//! between ordinary processes what that one does; both stacks, all tests and all tools run over either.
 //!
 //! This crate knows no parcels, proxies or services: those are the `binder` crate's.
 
 mod command;
 mod driver;
 pub mod emulated;
+pub mod kernel;
 mod returns;
 mod sched;
 pub mod uapi;

@@ -353,8 +353,16 @@ words! {
     BINDER_THREAD_EXIT = iow(b'b', 8, 4);
     /// Asks for the protocol version.
     BINDER_VERSION = ioc(3, b'b', 9, 4);
+    /// The counts on a handle's node (`struct binder_node_info_for_ref`: handle, strong, weak, three reserved words).
+    BINDER_GET_NODE_INFO_FOR_REF = ioc(3, b'b', 12, 24);
     /// Become the context manager, with flags for its node.
     BINDER_SET_CONTEXT_MGR_EXT = iow(b'b', 13, FlatBinderObject::SIZE);
+    /// Whether a process is frozen (`struct binder_frozen_status_info`: pid, synchronous and oneway calls since).
+    BINDER_GET_FROZEN_INFO = ioc(3, b'b', 15, 12);
+    /// Whether a process that sends suspiciously many oneway transactions is told so.
+    BINDER_ENABLE_ONEWAY_SPAM_DETECTION = iow(b'b', 16, 4);
+    /// Why the calling thread's last transaction failed (`struct binder_extended_error`: id, command, errno).
+    BINDER_GET_EXTENDED_ERROR = ioc(3, b'b', 17, 12);
 }
 
 /// Rounds up to the 8 bytes that the driver aligns offsets and PTR buffers to.

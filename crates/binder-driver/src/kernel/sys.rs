@@ -1,0 +1,132 @@
+#![allow(unsafe_code)]
+//! The two things about a binder device that need unsafe: its ioctls, and its mapped area.
+//!
+//! Unsafe: ioctl numbers and their arguments are the kernel's contract (`include/uapi/linux/android/binder.h`), and the
+//! area is memory that the driver writes. What is sent and received is not this file's business.
+
+use std::os::fd::BorrowedFd;
+use std::ptr::NonNull;
+
+use rustix::io::Errno;
+use rustix::ioctl::{Opcode, Updater};
+use rustix::mm::{MapFlags, ProtFlags};
+
+use crate::uapi::{
+    BINDER_ENABLE_ONEWAY_SPAM_DETECTION, BINDER_GET_EXTENDED_ERROR, BINDER_GET_FROZEN_INFO,
+    BINDER_GET_NODE_INFO_FOR_REF, BINDER_SET_CONTEXT_MGR, BINDER_SET_CONTEXT_MGR_EXT, BINDER_SET_MAX_THREADS,
+    BINDER_THREAD_EXIT, BINDER_VERSION, BINDER_WRITE_READ, Field as _, FlatBinderObject, WriteRead,
+};
+
+/// An ioctl whose argument is `SIZE` bytes that the driver may read and write: all but one of binder's are.
+fn plain<const NUMBER: Opcode, const SIZE: usize>(
+    device: BorrowedFd<'_>,
+    argument: &mut [u8; SIZE],
+) -> Result<(), Errno> {
+    const { assert!((NUMBER >> 16) & 0x3fff == SIZE as Opcode, "an ioctl's number has its argument's size") };
+    // SAFETY: the number says that the argument has SIZE bytes, and it holds no addresses.
+    unsafe { rustix::ioctl::ioctl(device, Updater::<NUMBER, [u8; SIZE]>::new(argument)) }
+}
+
+macro_rules! plain_ioctls {
+    ($($(#[$doc:meta])* $name:ident: $number:ident($size:expr);)*) => {$(
+        $(#[$doc])*
+        pub(super) fn $name(device: BorrowedFd<'_>, argument: &mut [u8; $size]) -> Result<(), Errno> {
+            plain::<{ $number as Opcode }, { $size }>(device, argument)
+        }
+    )*};
+}
+plain_ioctls! {
+    /// The protocol version.
+    version: BINDER_VERSION(4);
+    /// The most threads.
+    set_max_threads: BINDER_SET_MAX_THREADS(4);
+    /// The calling thread leaves.
+    thread_exit: BINDER_THREAD_EXIT(4);
+    /// Become the context manager; kernels before 5.0.
+    set_context_manager: BINDER_SET_CONTEXT_MGR(4);
+    /// Become the context manager, with flags.
+    set_context_manager_ext: BINDER_SET_CONTEXT_MGR_EXT(FlatBinderObject::SIZE);
+    /// Whether oneway spam is reported.
+    oneway_spam_detection: BINDER_ENABLE_ONEWAY_SPAM_DETECTION(4);
+    /// Why the calling thread's last transaction failed.
+    extended_error: BINDER_GET_EXTENDED_ERROR(12);
+    /// Whether a process is frozen.
+    frozen_info: BINDER_GET_FROZEN_INFO(12);
+    /// The counts on a handle's node; only for the context manager.
+    node_info_for_ref: BINDER_GET_NODE_INFO_FOR_REF(24);
+}
+
+/// How one `BINDER_WRITE_READ` ended.
+pub(super) struct Exchange {
+    /// Bytes of commands that the driver has taken, also when it failed.
+    pub(super) taken: usize,
+    /// Bytes of returns that it has written.
+    pub(super) filled: usize,
+    pub(super) result: Result<(), Errno>,
+}
+
+/// `BINDER_WRITE_READ`. Addresses inside the commands are only read by the driver, which answers those that it cannot
+/// read with an error.
+pub(super) fn write_read(device: BorrowedFd<'_>, commands: &[u8], room: &mut [u8]) -> Exchange {
+    let mut argument = WriteRead {
+        write_size: commands.len() as u64,
+        write_buffer: commands.as_ptr().expose_provenance() as u64,
+        read_size: room.len() as u64,
+        read_buffer: room.as_mut_ptr().expose_provenance() as u64,
+        ..Default::default()
+    }
+    .to_bytes();
+    // SAFETY: the argument has the size that the number says; the driver reads the commands, which are borrowed, and
+    // writes at most the room, which is borrowed mutably.
+    let result = unsafe {
+        rustix::ioctl::ioctl(device, Updater::<{ BINDER_WRITE_READ as Opcode }, _>::new(&mut argument))
+    };
+    let word = |at: usize| u64::take(&argument[at..]) as usize;
+    Exchange { taken: word(WRITE_CONSUMED), filled: word(READ_CONSUMED), result }
+}
+
+/// Where `write_consumed` and `read_consumed` lie in `struct binder_write_read`.
+const WRITE_CONSUMED: usize = 8;
+const READ_CONSUMED: usize = 32;
+
+/// The area that the driver copies received data into; read-only for its process.
+#[derive(Debug)]
+pub(super) struct Area {
+    base: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the mapping lives until the Area is dropped, is not tied to a thread, and is only read.
+unsafe impl Send for Area {}
+// SAFETY: as above.
+unsafe impl Sync for Area {}
+
+impl Area {
+    /// Maps `bytes` bytes of the device, which makes them this process's area: the driver allows it once.
+    pub(super) fn map(device: BorrowedFd<'_>, bytes: usize) -> Result<Self, Errno> {
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: a fresh mapping at an address that the kernel chooses; nothing else refers to it.
+        let base =
+            unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, ProtFlags::READ, flags, device, 0)? };
+        let base = NonNull::new(base.cast()).ok_or(Errno::FAULT)?;
+        Ok(Self { base, bytes })
+    }
+
+    /// `length` bytes at `address`; `None` outside the area.
+    pub(super) fn slice(&self, address: u64, length: u64) -> Option<&[u8]> {
+        let offset = address.checked_sub(self.base.as_ptr().addr() as u64)?;
+        if offset.checked_add(length)? > self.bytes as u64 {
+            return None;
+        }
+        // SAFETY: inside the mapping, which lives as long as `self`. The driver changes only buffers that were given
+        // back, and whoever holds the slice has not given it back (`Driver::received`).
+        Some(unsafe { std::slice::from_raw_parts(self.base.add(offset as usize).as_ptr(), length as usize) })
+    }
+}
+
+impl Drop for Area {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `map` with this length; no slice outlives `self`.
+        let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
+    }
+}
