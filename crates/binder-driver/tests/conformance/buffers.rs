@@ -1,7 +1,7 @@
 //! The receive area: exhaustion, recovery, and who may free what.
 
 use binder_driver::uapi::TransactionData;
-use binder_driver::{Command, Profile, Return};
+use binder_driver::{Command, Return};
 
 use crate::Device;
 use crate::actor::{Actor, names, reply};
@@ -16,7 +16,7 @@ fn small<D: Device>(device: &D, area: u64, clients: usize) -> (Actor, Vec<Actor>
 }
 
 pub(crate) fn a_full_area_refuses_and_recovers_when_a_buffer_is_freed<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let (server, clients) = small(&device, 8192, 3);
     let first = clients[0].call(0, 1, &[1; 5000]);
     let received = server.next_call();
@@ -36,7 +36,7 @@ pub(crate) fn a_full_area_refuses_and_recovers_when_a_buffer_is_freed<D: Device>
 }
 
 pub(crate) fn freed_neighbours_merge<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let (server, clients) = small(&device, 12 << 10, 1);
     let client = &clients[0];
     // Three buffers of 4 KiB fill the area; freed in each order, one of 12 KiB fits again.
@@ -63,7 +63,7 @@ pub(crate) fn freed_neighbours_merge<D: Device>() {
 }
 
 pub(crate) fn a_large_payload_arrives_whole<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let (server, client) = pair(&device);
     let bytes: Vec<u8> = (0..65536_u32).map(|i| (i % 251) as u8).collect();
     let call = client.call(0, 1, &bytes);
@@ -76,7 +76,7 @@ pub(crate) fn a_large_payload_arrives_whole<D: Device>() {
 }
 
 pub(crate) fn a_buffer_is_freed_once_and_only_by_its_receiver<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let (server, clients) = small(&device, 8192, 2);
     let first = clients[0].call(0, 1, &[1; 4000]);
     let received = server.next_call();
@@ -96,7 +96,7 @@ pub(crate) fn a_buffer_is_freed_once_and_only_by_its_receiver<D: Device>() {
 }
 
 pub(crate) fn sizes_that_overflow_are_refused<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let (_server, client) = pair(&device);
     for (size, offsets) in [(u64::MAX, 0), (u64::MAX - 8, 16), (1 << 40, 0), (0, u64::MAX - 7), (0, 4)] {
         let returns = client.run(move |desk| {

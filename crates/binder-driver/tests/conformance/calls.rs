@@ -1,6 +1,6 @@
 //! Synchronous calls, their returns and their refusals.
 
-use binder_driver::{Command, Commands, Errno, Error, Profile, Return};
+use binder_driver::{Command, Commands, Errno, Error, Return};
 
 use crate::Device;
 use crate::actor::{Actor, data, names, reply, transaction};
@@ -13,7 +13,7 @@ pub(crate) fn pair<D: Device>(device: &D) -> (Actor, Actor) {
 }
 
 pub(crate) fn a_call_is_answered_and_complete_comes_with_the_reply<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let (server, client) = pair(&device);
     let call = client.call(0, 7, b"hello");
     let received = server.serve();
@@ -27,7 +27,7 @@ pub(crate) fn a_call_is_answered_and_complete_comes_with_the_reply<D: Device>() 
 }
 
 pub(crate) fn the_first_ioctl_of_a_thread_does_not_wait<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let actor = Actor::unknown(&device.open());
     assert_eq!(actor.read(), []);
     assert!(actor.start(|desk| desk.read()).is_waiting());
@@ -35,32 +35,32 @@ pub(crate) fn the_first_ioctl_of_a_thread_does_not_wait<D: Device>() {
 }
 
 pub(crate) fn a_reply_without_a_transaction_is_refused<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let actor = Actor::new(&device.open());
     actor.reply(b"nothing asked").unwrap();
     assert_eq!(actor.read(), [Return::FailedReply]);
 }
 
 pub(crate) fn an_unknown_handle_is_refused_and_nobody_waits<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let (_server, client) = pair(&device);
     assert_eq!(client.call(5, 1, b"x").wait(), [Return::FailedReply]);
 }
 
 pub(crate) fn a_call_without_a_context_manager_finds_it_dead<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let client = Actor::new(&device.open());
     assert_eq!(client.call(0, 1, b"x").wait(), [Return::DeadReply]);
 }
 
 pub(crate) fn the_context_manager_cannot_call_itself_by_handle_0<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let (server, _client) = pair(&device);
     assert_eq!(server.call(0, 1, b"x").wait(), [Return::FailedReply]);
 }
 
 pub(crate) fn there_is_one_context_manager<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let (server, client) = pair(&device);
     for actor in [&client, &server] {
         let refused = actor.driver.become_context_manager(0);
@@ -69,7 +69,7 @@ pub(crate) fn there_is_one_context_manager<D: Device>() {
 }
 
 pub(crate) fn a_nested_call_comes_back_to_the_waiting_thread<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let (server, client) = pair(&device);
     // The client hands over a node of its own, and the server calls it while the client waits.
     let call = crate::objects::call_with_node(&client, 0, 0xbeef, 0xcafe);
@@ -91,7 +91,7 @@ pub(crate) fn a_nested_call_comes_back_to_the_waiting_thread<D: Device>() {
 }
 
 pub(crate) fn an_unknown_command_is_invalid_and_what_came_before_it_was_taken<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let actor = Actor::new(&device.open());
     let (result, left) = actor.run(|desk| {
         let mut commands = Commands::default();
@@ -103,7 +103,7 @@ pub(crate) fn an_unknown_command_is_invalid_and_what_came_before_it_was_taken<D:
 }
 
 pub(crate) fn memory_that_was_not_lent_is_not_read<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let (_server, client) = pair(&device);
     let returns = client.run(|desk| {
         // An address that no process has mapped: refused whoever checks it.
@@ -115,11 +115,11 @@ pub(crate) fn memory_that_was_not_lent_is_not_read<D: Device>() {
 }
 
 pub(crate) fn the_caller_is_named_to_the_server<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let (server, client) = pair(&device);
     let call = client.call(0, 1, b"who");
     let received = server.serve();
-    assert_eq!(received.sender_pid, std::process::id() as i32);
+    assert_eq!(received.sender_pid, device.last_opener());
     assert_eq!(received.sender_euid, rustix::process::geteuid().as_raw());
     server.reply(b"").unwrap();
     assert_eq!(reply(&call.wait()).sender_pid, 0, "a reply names nobody");

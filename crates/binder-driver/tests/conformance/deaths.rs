@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use binder_driver::uapi::HandleCookie;
-use binder_driver::{Command, Profile, Return};
+use binder_driver::{Command, Return};
 
 use crate::Device;
 use crate::actor::{Actor, names};
@@ -11,11 +11,12 @@ use crate::calls::pair;
 use crate::objects::{call_with_node, handle_in};
 
 /// Ends a process: its only actor, then its driver.
-fn end(actor: Actor) {
+fn end<D: Device>(actor: Actor) {
     let driver = Arc::clone(&actor.driver);
     actor.leave();
     assert_eq!(Arc::strong_count(&driver), 1, "nobody else uses the device");
     drop(driver);
+    D::settle();
 }
 
 /// A server that holds a handle on a node of `client`.
@@ -36,29 +37,29 @@ fn notify(handle: u32, cookie: u64) -> Command {
 }
 
 pub(crate) fn a_caller_of_a_dead_server_gets_a_dead_reply<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let (server, client, held) = held(&device);
-    end(client);
+    end::<D>(client);
     assert_eq!(server.call(held, 1, b"x").wait(), [Return::DeadReply]);
 }
 
 pub(crate) fn a_caller_of_a_server_that_dies_during_the_call_gets_a_dead_reply<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let (server, client) = pair(&device);
     let call = client.call(0, 1, b"x");
     server.serve();
     assert!(call.is_waiting());
-    end(server);
+    end::<D>(server);
     assert_eq!(names(&call.wait()), ["TransactionComplete", "DeadReply"]);
 }
 
 pub(crate) fn a_death_is_told_once_to_those_who_asked<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let (server, client, held) = held(&device);
     server.write(&[notify(held, 0xd1), notify(held, 0xd2)]).unwrap();
     let waiting = server.start(|desk| desk.read());
     assert!(waiting.is_waiting());
-    end(client);
+    end::<D>(client);
     assert_eq!(waiting.wait(), [Return::DeadBinder(0xd1)]);
     server.write(&[Command::DeadBinderDone(0xd1)]).unwrap();
     assert!(server.start(|desk| desk.read()).is_waiting());
@@ -66,25 +67,25 @@ pub(crate) fn a_death_is_told_once_to_those_who_asked<D: Device>() {
 }
 
 pub(crate) fn asking_for_the_death_of_a_dead_node_is_answered_at_once<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let (server, client, held) = held(&device);
-    end(client);
+    end::<D>(client);
     assert_eq!(server.write_read(&[notify(held, 0xd3)]), [Return::DeadBinder(0xd3)]);
 }
 
 pub(crate) fn a_cleared_request_is_acknowledged<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let (server, client, held) = held(&device);
     let cleared = Command::ClearDeathNotification(HandleCookie { handle: held, cookie: 0xd4 });
     let returns = server.write_read(&[notify(held, 0xd4), cleared]);
     assert_eq!(returns, [Return::ClearDeathNotificationDone(0xd4)]);
-    end(client);
+    end::<D>(client);
     assert!(server.start(|desk| desk.read()).is_waiting(), "nobody asks any more");
     server.driver.interrupt();
 }
 
 pub(crate) fn a_reply_to_a_dead_caller_is_complete<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let (server, client) = pair(&device);
     let driver = Arc::clone(&client.driver);
     let call = client.call(0, 1, b"x");
@@ -93,13 +94,13 @@ pub(crate) fn a_reply_to_a_dead_caller_is_complete<D: Device>() {
     driver.interrupt();
     let _ = call.wait();
     drop(driver);
-    end(client);
+    end::<D>(client);
     server.reply(b"too late").unwrap();
     assert_eq!(names(&server.read()), ["TransactionComplete"]);
 }
 
 pub(crate) fn a_leaving_thread_fails_its_caller<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let (server, client) = pair(&device);
     let call = client.call(0, 1, b"x");
     server.serve();
@@ -108,9 +109,9 @@ pub(crate) fn a_leaving_thread_fails_its_caller<D: Device>() {
 }
 
 pub(crate) fn the_context_manager_can_be_replaced_after_its_death<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let (server, client) = pair(&device);
-    end(server);
+    end::<D>(server);
     assert_eq!(client.call(0, 1, b"x").wait(), [Return::DeadReply]);
     let next = Actor::new(&device.open());
     next.driver.become_context_manager(0x100).unwrap();

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use binder_driver::{Command, Profile, Return};
+use binder_driver::{Command, Return};
 
 use crate::Device;
 use crate::actor::{Actor, names, transaction};
 use crate::calls::pair;
 
 pub(crate) fn a_looper_is_asked_for_when_none_is_left_up_to_the_limit<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let (server, client) = pair(&device);
     server.driver.set_max_threads(1).unwrap();
     let call = client.call(0, 1, b"");
@@ -29,7 +29,7 @@ pub(crate) fn a_looper_is_asked_for_when_none_is_left_up_to_the_limit<D: Device>
 }
 
 pub(crate) fn two_loopers_serve_two_callers_at_once<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let (server, client) = pair(&device);
     let second = Actor::new(&server.driver);
     let other = Actor::new(&device.open());
@@ -47,7 +47,7 @@ pub(crate) fn two_loopers_serve_two_callers_at_once<D: Device>() {
 }
 
 pub(crate) fn an_interrupted_wait_returns_with_nothing<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let driver = device.open();
     let actor = Actor::new(&driver);
     let waiting = actor.start(|desk| desk.write_read(&[Command::EnterLooper], &[]));
@@ -59,7 +59,7 @@ pub(crate) fn an_interrupted_wait_returns_with_nothing<D: Device>() {
 }
 
 pub(crate) fn registering_unasked_does_not_count<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let (server, client) = pair(&device);
     server.driver.set_max_threads(1).unwrap();
     let uninvited = Actor::new(&Arc::clone(&server.driver));

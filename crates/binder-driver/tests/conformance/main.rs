@@ -1,123 +1,148 @@
 //! The conformance suite: what every driver must do, case by case, over the raw protocol.
 //!
-//! Each case is written against [`Device`] and knows no backend; a backend instantiates the whole suite below. Cases
-//! compare sequences of returns, states, reference counts and errors, never times.
+//! Each case is written against [`Device`] and knows no backend; each backend instantiates the whole suite below. Cases
+//! compare sequences of returns, states, reference counts and errors, never times. Those of the kernel's driver are
+//! ignored unless asked for: they need one, and `cargo xtask guest` brings one.
 
 mod actor;
 mod buffers;
 mod calls;
 mod deaths;
+mod devices;
 mod loopers;
 mod objects;
 mod oneway;
 mod priorities;
 mod references;
+mod sys;
 
 use std::sync::Arc;
 
-use binder_driver::emulated::{Context, Emulated};
-use binder_driver::{Driver, Profile};
+use binder_driver::Driver;
 
 /// One binder device that processes can open.
 pub(crate) trait Device {
-    /// A device that nobody uses, with the priority rules of `profile`.
-    fn new(profile: Profile) -> Self;
-    /// Opens it with a receive area of `area_bytes`.
+    /// A device that nobody uses.
+    fn new() -> Self;
+    /// Opens it, as a process of its own, with a receive area of `area_bytes`.
     fn open_with_area(&self, area_bytes: u64) -> Arc<dyn Driver>;
     /// Opens it with an area of 128 KiB.
     fn open(&self) -> Arc<dyn Driver> {
         self.open_with_area(128 << 10)
     }
+    /// The process id that whoever opened it last has for the driver.
+    fn last_opener(&self) -> i32;
+    /// Returns when the driver has done what it does some time after a close.
+    fn settle();
 }
 
-struct EmulatedDevice(Context);
-
-impl Device for EmulatedDevice {
-    fn new(profile: Profile) -> Self {
-        Self(Context::create(profile).expect("a context"))
-    }
-    fn open_with_area(&self, area_bytes: u64) -> Arc<dyn Driver> {
-        Arc::new(Emulated::join(self.0.address(), area_bytes).expect("an opened device"))
-    }
+macro_rules! case {
+    (always $name:ident $case:path) => {
+        #[test]
+        fn $name() {
+            $case();
+        }
+    };
+    (with_kernel_driver $name:ident $case:path) => {
+        #[test]
+        #[ignore = "needs the kernel's binder driver: cargo xtask guest test"]
+        fn $name() {
+            $case();
+        }
+    };
 }
 
-macro_rules! suite {
-    ($backend:ident: $device:ty; $($module:ident { $($case:ident,)* })*) => {
+macro_rules! backend {
+    ($backend:ident: $device:ty, $when:ident; $($module:ident { $($case:ident,)* })*) => {
         mod $backend {
             $(mod $module { $(
-                #[test]
-                fn $case() {
-                    crate::$module::$case::<$device>();
-                }
+                case! { $when $case crate::$module::$case::<$device> }
             )* })*
         }
     };
 }
 
+/// The whole suite for one backend, with those cases on priorities that only its profile has.
+macro_rules! suite {
+    ($backend:ident: $device:ty, $when:ident; $($priority_case:ident),*) => {
+        backend! {
+            $backend: $device, $when;
+            calls {
+                a_call_is_answered_and_complete_comes_with_the_reply,
+                the_first_ioctl_of_a_thread_does_not_wait,
+                a_reply_without_a_transaction_is_refused,
+                an_unknown_handle_is_refused_and_nobody_waits,
+                a_call_without_a_context_manager_finds_it_dead,
+                the_context_manager_cannot_call_itself_by_handle_0,
+                there_is_one_context_manager,
+                a_nested_call_comes_back_to_the_waiting_thread,
+                an_unknown_command_is_invalid_and_what_came_before_it_was_taken,
+                memory_that_was_not_lent_is_not_read,
+                the_caller_is_named_to_the_server,
+            }
+            buffers {
+                a_full_area_refuses_and_recovers_when_a_buffer_is_freed,
+                freed_neighbours_merge,
+                a_large_payload_arrives_whole,
+                a_buffer_is_freed_once_and_only_by_its_receiver,
+                sizes_that_overflow_are_refused,
+            }
+            objects {
+                a_node_arrives_as_a_handle_and_comes_home_as_a_node,
+                the_lowest_free_handle_is_given_out,
+                a_handle_passed_on_reaches_the_same_node,
+                a_cookie_that_changed_is_refused,
+                offsets_that_overlap_or_lie_outside_are_refused,
+                a_scatter_gather_tree_arrives_with_its_pointers_put_right,
+                a_tree_whose_root_lies_at_offset_0_is_refused,
+                a_child_outside_its_parent_is_refused,
+                buffers_larger_than_their_announced_size_are_refused,
+                a_refused_transaction_leaves_no_reference_and_no_buffer,
+            }
+            references {
+                an_owner_is_told_of_the_first_and_the_last_reference,
+                counts_on_a_handle_end_with_the_handle,
+                wrong_handles_and_acknowledgements_are_ignored,
+            }
+            oneway {
+                oneway_calls_of_one_node_are_served_in_order_one_at_a_time,
+                oneway_calls_of_two_nodes_do_not_wait_for_each_other,
+                oneway_calls_may_use_half_of_the_area,
+            }
+            loopers {
+                a_looper_is_asked_for_when_none_is_left_up_to_the_limit,
+                two_loopers_serve_two_callers_at_once,
+                an_interrupted_wait_returns_with_nothing,
+                registering_unasked_does_not_count,
+            }
+            deaths {
+                a_caller_of_a_dead_server_gets_a_dead_reply,
+                a_caller_of_a_server_that_dies_during_the_call_gets_a_dead_reply,
+                a_death_is_told_once_to_those_who_asked,
+                asking_for_the_death_of_a_dead_node_is_answered_at_once,
+                a_cleared_request_is_acknowledged,
+                a_reply_to_a_dead_caller_is_complete,
+                a_leaving_thread_fails_its_caller,
+                the_context_manager_can_be_replaced_after_its_death,
+            }
+            priorities {
+                a_nice_value_is_lent_and_restored,
+                $($priority_case,)*
+            }
+        }
+    };
+}
+
 suite! {
-    emulated: super::super::EmulatedDevice;
-    calls {
-        a_call_is_answered_and_complete_comes_with_the_reply,
-        the_first_ioctl_of_a_thread_does_not_wait,
-        a_reply_without_a_transaction_is_refused,
-        an_unknown_handle_is_refused_and_nobody_waits,
-        a_call_without_a_context_manager_finds_it_dead,
-        the_context_manager_cannot_call_itself_by_handle_0,
-        there_is_one_context_manager,
-        a_nested_call_comes_back_to_the_waiting_thread,
-        an_unknown_command_is_invalid_and_what_came_before_it_was_taken,
-        memory_that_was_not_lent_is_not_read,
-        the_caller_is_named_to_the_server,
-    }
-    buffers {
-        a_full_area_refuses_and_recovers_when_a_buffer_is_freed,
-        freed_neighbours_merge,
-        a_large_payload_arrives_whole,
-        a_buffer_is_freed_once_and_only_by_its_receiver,
-        sizes_that_overflow_are_refused,
-    }
-    objects {
-        a_node_arrives_as_a_handle_and_comes_home_as_a_node,
-        the_lowest_free_handle_is_given_out,
-        a_handle_passed_on_reaches_the_same_node,
-        a_cookie_that_changed_is_refused,
-        offsets_that_overlap_or_lie_outside_are_refused,
-        a_scatter_gather_tree_arrives_with_its_pointers_put_right,
-        a_tree_whose_root_lies_at_offset_0_is_refused,
-        a_child_outside_its_parent_is_refused,
-        buffers_larger_than_their_announced_size_are_refused,
-        a_refused_transaction_leaves_no_reference_and_no_buffer,
-    }
-    references {
-        an_owner_is_told_of_the_first_and_the_last_reference,
-        counts_on_a_handle_end_with_the_handle,
-        wrong_handles_and_acknowledgements_are_ignored,
-    }
-    oneway {
-        oneway_calls_of_one_node_are_served_in_order_one_at_a_time,
-        oneway_calls_of_two_nodes_do_not_wait_for_each_other,
-        oneway_calls_may_use_half_of_the_area,
-    }
-    loopers {
-        a_looper_is_asked_for_when_none_is_left_up_to_the_limit,
-        two_loopers_serve_two_callers_at_once,
-        an_interrupted_wait_returns_with_nothing,
-        registering_unasked_does_not_count,
-    }
-    deaths {
-        a_caller_of_a_dead_server_gets_a_dead_reply,
-        a_caller_of_a_server_that_dies_during_the_call_gets_a_dead_reply,
-        a_death_is_told_once_to_those_who_asked,
-        asking_for_the_death_of_a_dead_node_is_answered_at_once,
-        a_cleared_request_is_acknowledged,
-        a_reply_to_a_dead_caller_is_complete,
-        a_leaving_thread_fails_its_caller,
-        the_context_manager_can_be_replaced_after_its_death,
-    }
-    priorities {
-        ack_lends_a_real_time_priority_to_a_node_that_inherits_it,
-        ack_lends_no_real_time_priority_to_other_nodes,
-        mainline_ignores_the_wish_to_inherit,
-        a_nice_value_is_lent_and_restored,
-    }
+    emulated_ack: crate::devices::EmulatedAck, always;
+    ack_lends_a_real_time_priority_to_a_node_that_inherits_it,
+    ack_lends_no_real_time_priority_to_other_nodes
+}
+suite! {
+    emulated_mainline: crate::devices::EmulatedMainline, always;
+    mainline_ignores_the_wish_to_inherit
+}
+suite! {
+    kernel_mainline: crate::devices::KernelDevice, with_kernel_driver;
+    mainline_ignores_the_wish_to_inherit
 }

@@ -1,7 +1,7 @@
 //! Nodes, handles and scatter-gather buffers inside transactions.
 
 use binder_driver::uapi::*;
-use binder_driver::{Command, Profile, Return};
+use binder_driver::{Command, Return};
 
 use crate::Device;
 use crate::actor::{Actor, Pending, data, names, transaction};
@@ -64,7 +64,7 @@ pub(crate) fn handle_in(actor: &Actor, received: &TransactionData) -> u32 {
 }
 
 pub(crate) fn a_node_arrives_as_a_handle_and_comes_home_as_a_node<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let (server, client) = pair(&device);
     let call = call_with_node(&client, 0, 0x10, 0x20);
     let received = server.serve();
@@ -91,7 +91,7 @@ pub(crate) fn a_node_arrives_as_a_handle_and_comes_home_as_a_node<D: Device>() {
 }
 
 pub(crate) fn the_lowest_free_handle_is_given_out<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let (server, client) = pair(&device);
     server.write(&[Command::EnterLooper]).unwrap();
     let hold = |ptr| {
@@ -112,7 +112,7 @@ pub(crate) fn the_lowest_free_handle_is_given_out<D: Device>() {
 }
 
 pub(crate) fn a_handle_passed_on_reaches_the_same_node<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let (server, client) = pair(&device);
     let third = Actor::new(&device.open());
     server.write(&[Command::EnterLooper]).unwrap();
@@ -144,7 +144,7 @@ pub(crate) fn a_handle_passed_on_reaches_the_same_node<D: Device>() {
 }
 
 pub(crate) fn a_cookie_that_changed_is_refused<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let (server, client) = pair(&device);
     let call = call_with_node(&client, 0, 0x10, 0x20);
     server.serve();
@@ -156,7 +156,7 @@ pub(crate) fn a_cookie_that_changed_is_refused<D: Device>() {
 }
 
 pub(crate) fn offsets_that_overlap_or_lie_outside_are_refused<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let (_server, client) = pair(&device);
     let two: Vec<u8> = [node(1, 0).to_bytes(), node(2, 0).to_bytes()].concat();
     for offsets in [vec![0, 12], vec![24, 0], vec![40], vec![2], vec![u64::MAX - 3]] {
@@ -186,7 +186,7 @@ fn tree(at: usize, parent_offset: u64) -> (Vec<u8>, Vec<u64>, Vec<Vec<u8>>) {
 }
 
 pub(crate) fn a_scatter_gather_tree_arrives_with_its_pointers_put_right<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let (server, client) = pair(&device);
     let (bytes, offsets, lent) = tree(8, 0);
     let call = call_with(&client, 0, bytes, &offsets, 40, lent);
@@ -203,14 +203,14 @@ pub(crate) fn a_scatter_gather_tree_arrives_with_its_pointers_put_right<D: Devic
 }
 
 pub(crate) fn a_tree_whose_root_lies_at_offset_0_is_refused<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let (_server, client) = pair(&device);
     let (bytes, offsets, lent) = tree(0, 0);
     assert_eq!(call_with(&client, 0, bytes, &offsets, 40, lent).wait(), [Return::FailedReply]);
 }
 
 pub(crate) fn a_child_outside_its_parent_is_refused<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let (_server, client) = pair(&device);
     for parent_offset in [9, 16, u64::MAX - 7] {
         let (bytes, offsets, lent) = tree(8, parent_offset);
@@ -220,7 +220,7 @@ pub(crate) fn a_child_outside_its_parent_is_refused<D: Device>() {
 }
 
 pub(crate) fn buffers_larger_than_their_announced_size_are_refused<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let (_server, client) = pair(&device);
     for announced in [0, 16, 32, 39] {
         let (bytes, offsets, lent) = tree(8, 0);
@@ -230,7 +230,7 @@ pub(crate) fn buffers_larger_than_their_announced_size_are_refused<D: Device>() 
 }
 
 pub(crate) fn a_refused_transaction_leaves_no_reference_and_no_buffer<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let (server, client) = pair(&device);
     // A good node, then an object that is refused: the first one's reference must go again.
     let bytes: Vec<u8> = [node(0x51, 1).to_bytes(), handle(99).to_bytes()].concat();

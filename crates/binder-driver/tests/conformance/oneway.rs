@@ -1,7 +1,7 @@
 //! Oneway transactions: no reply, one at a time for each node, half of the area.
 
 use binder_driver::uapi::TF_ONE_WAY;
-use binder_driver::{Command, Profile, Return};
+use binder_driver::{Command, Return};
 
 use crate::Device;
 use crate::actor::{Actor, data, names};
@@ -16,7 +16,7 @@ fn send(actor: &Actor, handle: u32, code: u32, bytes: &[u8]) -> Vec<Return> {
 }
 
 pub(crate) fn oneway_calls_of_one_node_are_served_in_order_one_at_a_time<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let (server, client) = pair(&device);
     let second = Actor::new(&server.driver);
     for code in 1..=3 {
@@ -34,7 +34,7 @@ pub(crate) fn oneway_calls_of_one_node_are_served_in_order_one_at_a_time<D: Devi
 }
 
 pub(crate) fn oneway_calls_of_two_nodes_do_not_wait_for_each_other<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let (server, client) = pair(&device);
     // The client calls two nodes: the context manager and one that the client itself owns for the server.
     let given = call_with_node(&client, 0, 0x90, 0);
@@ -53,7 +53,7 @@ pub(crate) fn oneway_calls_of_two_nodes_do_not_wait_for_each_other<D: Device>() 
 }
 
 pub(crate) fn oneway_calls_may_use_half_of_the_area<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let server = Actor::new(&device.open_with_area(16 << 10));
     server.driver.become_context_manager(0x100).unwrap();
     let client = Actor::new(&device.open());

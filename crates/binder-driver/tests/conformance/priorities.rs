@@ -1,7 +1,7 @@
 //! What a server runs at during a call. Needs permission for real-time priorities and for raising nice values; without
 //! it the driver must say that it lent nothing, and that is what is checked then.
 
-use binder_driver::{Command, Profile};
+use binder_driver::Command;
 
 use crate::Device;
 use crate::actor::Actor;
@@ -23,11 +23,8 @@ fn own() -> Priority {
     Priority { policy: field(41), realtime: field(40), nice: field(19) }
 }
 
-/// Runs the calling thread at a real-time priority with `chrt`; false without permission.
 fn become_fifo(priority: u32) -> bool {
-    let tid = rustix::thread::gettid().as_raw_nonzero().to_string();
-    let status = std::process::Command::new("chrt").args(["-f", "-p", &priority.to_string(), &tid]).output();
-    status.expect("chrt of util-linux").status.success()
+    crate::sys::become_fifo(priority).is_ok()
 }
 
 fn become_nice(nice: i32) -> bool {
@@ -35,8 +32,8 @@ fn become_nice(nice: i32) -> bool {
 }
 
 /// A server whose node has `flags`, called by a thread that `prepare` changes. What it ran at: before, during, after.
-fn served<D: Device>(profile: Profile, flags: u32, prepare: fn() -> bool) -> Option<[Priority; 3]> {
-    let device = D::new(profile);
+fn served<D: Device>(flags: u32, prepare: fn() -> bool) -> Option<[Priority; 3]> {
+    let device = D::new();
     let server = Actor::new(&device.open());
     server.driver.become_context_manager(flags).unwrap();
     let client = Actor::new(&device.open());
@@ -57,7 +54,7 @@ fn served<D: Device>(profile: Profile, flags: u32, prepare: fn() -> bool) -> Opt
 }
 
 pub(crate) fn ack_lends_a_real_time_priority_to_a_node_that_inherits_it<D: Device>() {
-    let Some([before, during, after]) = served::<D>(Profile::Ack, 0x900, || become_fifo(42)) else {
+    let Some([before, during, after]) = served::<D>(0x900, || become_fifo(42)) else {
         return denied();
     };
     assert_eq!(during, Priority { policy: FIFO, realtime: 42, ..during });
@@ -65,26 +62,24 @@ pub(crate) fn ack_lends_a_real_time_priority_to_a_node_that_inherits_it<D: Devic
 }
 
 pub(crate) fn ack_lends_no_real_time_priority_to_other_nodes<D: Device>() {
-    let Some([before, during, after]) = served::<D>(Profile::Ack, 0x100, || become_fifo(42)) else {
+    let Some([before, during, after]) = served::<D>(0x100, || become_fifo(42)) else {
         return denied();
     };
     assert_eq!((during, after), (before, before));
 }
 
 pub(crate) fn mainline_ignores_the_wish_to_inherit<D: Device>() {
-    let served = served::<D>(Profile::Mainline, 0x900, || become_fifo(42));
+    let served = served::<D>(0x900, || become_fifo(42));
     let Some([before, during, after]) = served else { return denied() };
     assert_eq!((during, after), (before, before));
 }
 
 pub(crate) fn a_nice_value_is_lent_and_restored<D: Device>() {
-    for profile in [Profile::Ack, Profile::Mainline] {
-        let Some([before, during, after]) = served::<D>(profile, 0x113, || become_nice(10)) else {
-            return denied();
-        };
-        assert_eq!((during.nice, during.policy), (10, OTHER), "{profile}");
-        assert_eq!(after, before, "{profile}");
-    }
+    let Some([before, during, after]) = served::<D>(0x113, || become_nice(10)) else {
+        return denied();
+    };
+    assert_eq!((during.nice, during.policy), (10, OTHER));
+    assert_eq!(after, before);
 }
 
 /// Said, not skipped silently: `cargo test` shows it with `--nocapture`, and CI runs as root.

@@ -1,7 +1,7 @@
 //! What owners are told of references, and how counts end.
 
 use binder_driver::uapi::PtrCookie;
-use binder_driver::{Command, Profile, Return};
+use binder_driver::{Command, Return};
 
 use crate::Device;
 use crate::actor::names;
@@ -9,7 +9,7 @@ use crate::calls::pair;
 use crate::objects::{call_with_node, handle_in};
 
 pub(crate) fn an_owner_is_told_of_the_first_and_the_last_reference<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let (server, client) = pair(&device);
     let call = call_with_node(&client, 0, 0x31, 0x32);
     let received = server.serve();
@@ -30,7 +30,7 @@ pub(crate) fn an_owner_is_told_of_the_first_and_the_last_reference<D: Device>() 
 }
 
 pub(crate) fn counts_on_a_handle_end_with_the_handle<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let (server, client) = pair(&device);
     client.write(&[Command::Increfs(0), Command::Acquire(0), Command::Acquire(0)]).unwrap();
     client.write(&[Command::Release(0), Command::Release(0), Command::Decrefs(0)]).unwrap();
@@ -42,7 +42,7 @@ pub(crate) fn counts_on_a_handle_end_with_the_handle<D: Device>() {
 }
 
 pub(crate) fn wrong_handles_and_acknowledgements_are_ignored<D: Device>() {
-    let device = D::new(Profile::Ack);
+    let device = D::new();
     let (server, client) = pair(&device);
     let nobody = PtrCookie { ptr: 1, cookie: 2 };
     let wrong = [

@@ -1,0 +1,86 @@
+//! The backends as devices that cases can open.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use binder_driver::emulated::{Context, Emulated};
+use binder_driver::kernel::{Kernel, PrivateBinderfs};
+use binder_driver::{Driver, Profile};
+
+use crate::Device;
+
+/// The emulated driver.
+struct EmulatedDevice(Context);
+
+impl EmulatedDevice {
+    fn new(profile: Profile) -> Self {
+        Self(Context::create(profile).expect("a context"))
+    }
+}
+
+macro_rules! emulated {
+    ($($(#[$doc:meta])* $name:ident: $profile:expr;)*) => {$(
+        $(#[$doc])*
+        pub(crate) struct $name(EmulatedDevice);
+
+        impl Device for $name {
+            fn new() -> Self {
+                Self(EmulatedDevice::new($profile))
+            }
+            fn open_with_area(&self, area_bytes: u64) -> Arc<dyn Driver> {
+                Arc::new(Emulated::join(self.0.0.address(), area_bytes).expect("an opened device"))
+            }
+            fn last_opener(&self) -> i32 {
+                std::process::id().cast_signed()
+            }
+            fn settle() {}
+        }
+    )*};
+}
+emulated! {
+    /// The emulated driver with the rules of Android's kernels.
+    EmulatedAck: Profile::Ack;
+    /// The emulated driver with the rules of the mainline kernel.
+    EmulatedMainline: Profile::Mainline;
+}
+
+/// The kernel's driver: one device for each case, since what a case leaves waiting keeps its device busy.
+pub(crate) struct KernelDevice {
+    path: String,
+    opener: AtomicI32,
+    _binderfs: Option<PrivateBinderfs>,
+}
+
+/// The devices that cases may use where there is no binderfs: this name with 0, 1, … behind it.
+const DEVICES: &str = "/dev/case";
+
+impl Device for KernelDevice {
+    fn new() -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let binderfs = PrivateBinderfs::mount().ok();
+        let path = match &binderfs {
+            Some(mounted) => mounted.device("binder"),
+            None => format!("{DEVICES}{}", NEXT.fetch_add(1, Ordering::Relaxed)),
+        };
+        Self { path, opener: AtomicI32::new(0), _binderfs: binderfs }
+    }
+
+    /// Opened by a process of its own, which shares everything with this one: the driver refuses calls between a
+    /// context manager and others that the same process opened.
+    fn open_with_area(&self, area_bytes: u64) -> Arc<dyn Driver> {
+        let open = || Kernel::open(&self.path, area_bytes).expect("an opened device");
+        let (driver, pid) = crate::sys::in_another_process(open);
+        self.opener.store(pid, Ordering::Relaxed);
+        Arc::new(driver)
+    }
+
+    fn last_opener(&self) -> i32 {
+        self.opener.load(Ordering::Relaxed)
+    }
+
+    /// The driver releases what a process held from a work queue, and nothing tells when it is done.
+    fn settle() {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
