@@ -64,7 +64,7 @@ fn training_sets_the_threshold_to_twice_its_worst_call() {
     assert_eq!(
         stages,
         [
-            Stage::Made { workers: 4 },
+            Stage::Made { workers: 4, backend: result.backend.clone() },
             Stage::Training,
             Stage::Trained { training, threshold_ns: above.threshold_ns },
             Stage::Waiting,

@@ -5,17 +5,20 @@
 //! follow from that line.
 
 mod completions;
+mod driver;
 mod floor;
 pub(crate) mod help;
 mod man;
 pub(crate) mod version;
 mod worker;
+pub(crate) mod workers;
 
 use crate::args::{Command, Doc, Kind};
 
 /// Every command, in the order in which help lists them. A command is registered here and nowhere else.
 pub(crate) static ALL: &[&dyn Command] = &[
     &floor::COMMAND,
+    &workers::COMMAND,
     &help::COMMAND,
     &man::COMMAND,
     &completions::COMMAND,

@@ -5,3 +5,4 @@ pub(crate) mod floor;
 pub(crate) mod google_benchmark;
 pub(crate) mod quantity;
 pub(crate) mod table;
+pub(crate) mod workers;

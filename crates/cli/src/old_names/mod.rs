@@ -4,7 +4,11 @@
 //! To add one: write `old_names/NAME.rs` with a `pub(crate) static COMMAND: Entry<Typed>` of `Kind::OldName`, and
 //! name it in [`ALL`].
 
+mod binder_throughput_test;
+mod hwbinder_throughput_test;
+
 use crate::args::Command;
 
 /// Every old name. One is registered here and nowhere else.
-pub(crate) static ALL: &[&dyn Command] = &[];
+pub(crate) static ALL: &[&dyn Command] =
+    &[&binder_throughput_test::COMMAND, &hwbinder_throughput_test::COMMAND];

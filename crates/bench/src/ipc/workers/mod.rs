@@ -7,6 +7,7 @@ mod plan;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use binder_driver::Backend;
 use latency::Histogram;
 use serde::de::DeserializeOwned;
 
@@ -28,12 +29,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const HEAD_START: Duration = Duration::from_millis(20);
 
 /// What happens, as it happens.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Stage {
     /// All workers are there.
     Made {
         /// How many, as planned.
         workers: u32,
+        /// The driver that they call over; `None` for calls in process.
+        backend: Option<Backend>,
     },
     /// The training round begins.
     Training,
@@ -86,7 +89,7 @@ pub fn run<E: From<Error>>(
     group.start(PATIENCE)?;
     ask(&mut group, &callers, &Ask::Connect)?;
     answers::<()>(&mut group, &callers, Some(PATIENCE))?;
-    stage(Stage::Made { workers: plan.workers })?;
+    stage(Stage::Made { workers: plan.workers, backend: host.as_ref().map(Host::backend) })?;
 
     let mut threshold_ns = plan.warn_above_ns;
     let mut training = None;

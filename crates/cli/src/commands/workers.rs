@@ -1,0 +1,271 @@
+//! `roundtrip ipc workers`: how many calls many processes make together, and what each takes then. Also runs the old
+//! throughput tests, which do the same.
+
+use std::path::PathBuf;
+
+use bench::ipc::workers::{self, MAX_PROCESSES, Stage, Topology, WorkersPlan};
+use bench::ipc::{DriverPlan, Mode, Stack};
+use bench::run::{Results, Run};
+use bench::worker::Spawner;
+
+use crate::args::{Entry, Group, Kind, Opt, Usage, values};
+use crate::commands::driver;
+use crate::format;
+use crate::terminal::{Exit, Terminal};
+
+/// What was typed.
+#[derive(Default)]
+pub(crate) struct Typed {
+    stack: Option<Stack>,
+    workers: Option<u32>,
+    services: Option<u32>,
+    pairs: bool,
+    iterations: Option<u64>,
+    size_bytes: Option<usize>,
+    mode: Option<Mode>,
+    warn_above_ns: Option<u64>,
+    training: bool,
+    driver: DriverPlan,
+    format: Option<String>,
+    out: Option<PathBuf>,
+}
+
+impl AsMut<DriverPlan> for Typed {
+    fn as_mut(&mut self) -> &mut DriverPlan {
+        &mut self.driver
+    }
+}
+
+/// The command.
+pub(crate) static COMMAND: Entry<Typed> = Entry {
+    path: &["ipc", "workers"],
+    kind: Kind::Command,
+    summary: "measures many processes that call each other at once",
+    description: "Starts worker processes that all begin at the same instant and call as fast as they can, and measures \
+                  their calls per second together, and what each call takes in that crowd.\n\n\
+                  Each worker is a service and a caller, and calls a random other one. With --pairs one half are \
+                  services and each of the others has one for itself; with --services each call goes to a random \
+                  one of so many processes that only serve.",
+    positionals: None,
+    groups: &[
+        Group {
+            heading: "What to measure",
+            options: &[
+                Opt::one_of(
+                    &["--stack"],
+                    "STACK",
+                    &["binder", "hwbinder"],
+                    "The IPC stack.",
+                    |typed: &mut Typed, text| set(&mut typed.stack, text.parse::<Stack>()),
+                )
+                .default("binder"),
+                Opt::value(&["--workers"], "N", "How many workers.", |typed: &mut Typed, text| {
+                    set(&mut typed.workers, values::whole(text, 1..=MAX_PROCESSES))
+                })
+                .default("2"),
+                Opt::value(
+                    &["--services"],
+                    "N",
+                    "Call a random one of N processes that only serve.",
+                    |typed: &mut Typed, text| {
+                        set(&mut typed.services, values::whole(text, 1..=MAX_PROCESSES))
+                    },
+                ),
+                Opt::flag(
+                    &["--pairs"],
+                    "One half of the workers serve, each of the others calls its own.",
+                    |typed: &mut Typed| typed.pairs = true,
+                ),
+                Opt::value(
+                    &["--iterations"],
+                    "N",
+                    "How many calls each caller makes.",
+                    |typed: &mut Typed, text| set(&mut typed.iterations, values::whole(text, 1..=MOST_CALLS)),
+                )
+                .default("10000"),
+                Opt::value(
+                    &["--size"],
+                    "SIZE",
+                    "The payload of each call, each way, as in 64k.",
+                    |typed: &mut Typed, text| set(&mut typed.size_bytes, values::size_bytes(text)),
+                )
+                .default("0"),
+                Opt::one_of(
+                    &["--mode"],
+                    "MODE",
+                    &["binderize", "passthrough"],
+                    "Over the driver, or as a function of the caller's own process.",
+                    |typed: &mut Typed, text| set(&mut typed.mode, text.parse::<Mode>()),
+                )
+                .default("binderize"),
+                Opt::value(
+                    &["--warn-above"],
+                    "TIME",
+                    "Count the calls that take longer, as in 500us, and warn of them.",
+                    |typed: &mut Typed, text| set(&mut typed.warn_above_ns, values::duration_ns(text)),
+                ),
+                Opt::flag(
+                    &["--training"],
+                    "Run once before, and warn above twice the longest call of that.",
+                    |typed: &mut Typed| typed.training = true,
+                ),
+            ],
+        },
+        driver::group(),
+        Group {
+            heading: "Output",
+            options: &[
+                Opt::one_of(
+                    &["--format"],
+                    "FORMAT",
+                    &["table", "json", "csv"],
+                    "How the result is printed; json is what a run directory holds.",
+                    |typed: &mut Typed, text| set(&mut typed.format, Ok::<_, Usage>(text.to_owned())),
+                )
+                .default("table"),
+                Opt::path(
+                    &["--out"],
+                    "DIR",
+                    "Also writes the run into this directory.",
+                    |typed: &mut Typed, text| set(&mut typed.out, Ok::<_, Usage>(text.into())),
+                ),
+            ],
+        },
+    ],
+    examples: &[
+        ("roundtrip ipc workers --workers 8", "Eight processes call each other at random."),
+        (
+            "roundtrip ipc workers --stack hwbinder --workers 4 --services 1 --size 16",
+            "Four callers contend for one service.",
+        ),
+    ],
+    run,
+};
+
+/// The most calls of one caller: at 2 us each, half an hour.
+pub(crate) const MOST_CALLS: u64 = 1_000_000_000;
+
+fn set<T, E: std::fmt::Display>(place: &mut Option<T>, value: Result<T, E>) -> Result<(), String> {
+    *place = Some(value.map_err(|error| error.to_string())?);
+    Ok(())
+}
+
+fn plan(typed: &Typed) -> Result<WorkersPlan, Usage> {
+    let default = WorkersPlan::default();
+    let topology = match (typed.pairs, typed.services) {
+        (true, Some(_)) => return Err(Usage("--pairs and --services exclude each other".into())),
+        (true, None) => Topology::Pairs,
+        (false, Some(services)) => Topology::Services(services),
+        (false, None) => Topology::Everyone,
+    };
+    if typed.training && typed.warn_above_ns.is_some() {
+        return Err(Usage("--training and --warn-above exclude each other".into()));
+    }
+    let plan = WorkersPlan {
+        driver: typed.driver,
+        stack: typed.stack.unwrap_or(default.stack),
+        mode: typed.mode.unwrap_or(default.mode),
+        workers: typed.workers.unwrap_or(default.workers),
+        topology,
+        iterations: typed.iterations.unwrap_or(default.iterations),
+        size_bytes: typed.size_bytes.unwrap_or(default.size_bytes),
+        warn_above_ns: typed.warn_above_ns,
+        training: typed.training,
+    };
+    check(&plan)?;
+    Ok(plan)
+}
+
+fn check(plan: &WorkersPlan) -> Result<(), Usage> {
+    plan.check().map_err(|error| Usage(error.to_string()))
+}
+
+/// Runs a plan and tells of its stages as they are reached.
+fn record(plan: &WorkersPlan, mut tell: impl FnMut(&Stage) -> std::io::Result<()>) -> anyhow::Result<Run> {
+    let mut run = Run::record(|environment| {
+        let result = workers::run(plan, &Spawner::default(), |stage| {
+            tell(&stage)?;
+            Ok::<_, anyhow::Error>(())
+        })?;
+        environment.driver = result.backend.as_ref().map(ToString::to_string);
+        Ok::<_, anyhow::Error>(Results::from(result))
+    })?;
+    if let Some(result) = &run.results.workers {
+        run.warnings.extend(result.limits.iter().cloned());
+        run.warnings.extend(format::workers::above_line(result));
+    }
+    Ok(run)
+}
+
+fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
+    let plan = plan(&typed)?;
+    let run = record(&plan, |stage| match format::workers::training_line(stage) {
+        Some(line) => writeln!(terminal.err, "roundtrip: {line}"),
+        None => Ok(()),
+    })?;
+    // A reader that goes away must not cost the stored result, nor a full disk the printed one.
+    let stored = typed.out.as_ref().map(|directory| run.write(directory)).transpose();
+    let text = match (typed.format.as_deref(), &run.results.workers) {
+        (Some("json"), _) => run.to_json()?,
+        (Some("csv"), Some(result)) => format::workers::csv(result),
+        (_, Some(result)) => format::workers::table(result, terminal.out_colour),
+        (_, None) => String::new(),
+    };
+    terminal.out.write_all(text.as_bytes())?;
+    for warning in &run.warnings {
+        writeln!(terminal.err, "roundtrip: warning: {warning}")?;
+    }
+    stored?;
+    Ok(Exit::OK)
+}
+
+/// Runs a plan of one of Android's throughput tests: each line on standard output when it becomes true, warnings on
+/// standard error.
+pub(crate) fn run_old(name: &str, plan: &WorkersPlan, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
+    check(plan)?;
+    let run = record(plan, |stage| {
+        if let Some(line) = format::workers::android_line(stage) {
+            writeln!(terminal.out, "{line}")?;
+            terminal.out.flush()?;
+        }
+        match format::workers::training_line(stage) {
+            Some(line) => writeln!(terminal.err, "{name}: {line}"),
+            None => Ok(()),
+        }
+    })?;
+    if let Some(result) = &run.results.workers {
+        terminal.out.write_all(format::workers::android_summary(result).as_bytes())?;
+    }
+    for warning in &run.warnings {
+        writeln!(terminal.err, "{name}: warning: {warning}")?;
+    }
+    Ok(Exit::OK)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_typed_is_the_default() {
+        assert_eq!(plan(&Typed::default()).unwrap(), WorkersPlan::default());
+    }
+
+    #[test]
+    fn options_that_contradict_each_other_are_refused() {
+        let refused = |typed: Typed| plan(&typed).unwrap_err().to_string();
+        assert!(
+            refused(Typed { pairs: true, services: Some(1), ..Typed::default() })
+                .contains("exclude each other")
+        );
+        assert!(
+            refused(Typed { training: true, warn_above_ns: Some(1), ..Typed::default() })
+                .contains("exclude each other")
+        );
+        assert!(refused(Typed { workers: Some(1), ..Typed::default() }).contains("2 or more"));
+        assert!(
+            refused(Typed { size_bytes: Some(workers::MAX_SIZE + 1), ..Typed::default() })
+                .contains("does not fit")
+        );
+    }
+}

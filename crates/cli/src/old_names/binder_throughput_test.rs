@@ -1,0 +1,103 @@
+//! `binderThroughputTest`: Android's test of many binder workers.
+
+use bench::ipc::Stack;
+use bench::ipc::workers::{MAX_PROCESSES, MAX_SIZE, Topology, WorkersPlan};
+
+use crate::args::{Entry, Group, Kind, Opt, values};
+use crate::commands::workers::{MOST_CALLS, run_old};
+
+/// What was typed.
+#[derive(Default)]
+pub(crate) struct Typed {
+    workers: Option<u32>,
+    iterations: Option<u64>,
+    pairs: bool,
+    size_bytes: Option<usize>,
+    warn_above_us: Option<u64>,
+    training: bool,
+}
+
+const NAME: &str = "binderThroughputTest";
+
+/// The command.
+pub(crate) static COMMAND: Entry<Typed> = Entry {
+    path: &[NAME],
+    kind: Kind::OldName,
+    summary: "measures many binder processes that call each other at once",
+    description: "Starts worker processes, each a service and a caller, that call a random other one as fast as they \
+                  can. Prints each step as it happens, the calls of all callers per second, and what a call took, in \
+                  milliseconds. The same as 'roundtrip ipc workers'.",
+    positionals: None,
+    groups: &[Group {
+        heading: "Options",
+        options: &[
+            Opt::value(&["-w"], "N", "How many workers.", |typed: &mut Typed, text| {
+                typed.workers = Some(values::whole(text, 1..=MAX_PROCESSES)?);
+                Ok(())
+            })
+            .default("2"),
+            Opt::value(&["-i"], "N", "How many calls each caller makes.", |typed: &mut Typed, text| {
+                typed.iterations = Some(values::whole(text, 1..=MOST_CALLS)?);
+                Ok(())
+            })
+            .default("10000"),
+            Opt::flag(
+                &["-p"],
+                "Client and server pairs: one half of the workers serve, each of the others calls its own.",
+                |typed: &mut Typed| typed.pairs = true,
+            ),
+            Opt::value(&["-s"], "N", "Payload in bytes, each way.", |typed: &mut Typed, text| {
+                typed.size_bytes = Some(values::whole(text, 0..=MAX_SIZE)?);
+                Ok(())
+            })
+            .default("0"),
+            Opt::value(
+                &["-m"],
+                "N",
+                "Warn of calls that take longer than N us.",
+                |typed: &mut Typed, text| {
+                    typed.warn_above_us = Some(values::whole(text, 0..=3_600_000_000)?);
+                    Ok(())
+                },
+            ),
+            Opt::flag(
+                &["-t"],
+                "Run once before, and warn above twice the longest call of that.",
+                |typed: &mut Typed| typed.training = true,
+            ),
+        ],
+    }],
+    examples: &[("binderThroughputTest -w 4 -i 5000", "Four workers, 5000 calls each.")],
+    run: |typed, terminal| run_old(NAME, &plan(&typed), terminal),
+};
+
+fn plan(typed: &Typed) -> WorkersPlan {
+    let default = WorkersPlan { stack: Stack::Binder, ..WorkersPlan::default() };
+    WorkersPlan {
+        workers: typed.workers.unwrap_or(default.workers),
+        topology: if typed.pairs { Topology::Pairs } else { Topology::Everyone },
+        iterations: typed.iterations.unwrap_or(default.iterations),
+        size_bytes: typed.size_bytes.unwrap_or(default.size_bytes),
+        warn_above_ns: typed.warn_above_us.map(|us| us * 1000),
+        training: typed.training,
+        ..default
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_typed_is_two_workers_that_call_ten_thousand_times_without_a_payload() {
+        let plan = plan(&Typed::default());
+        assert_eq!((plan.workers, plan.iterations, plan.size_bytes), (2, 10_000, 0));
+        assert_eq!((plan.stack, plan.topology), (Stack::Binder, Topology::Everyone));
+    }
+
+    #[test]
+    fn the_threshold_is_typed_in_microseconds() {
+        let typed = Typed { warn_above_us: Some(250), pairs: true, ..Typed::default() };
+        assert_eq!((plan(&typed).warn_above_ns, plan(&typed).topology), (Some(250_000), Topology::Pairs));
+    }
+}
