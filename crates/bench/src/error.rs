@@ -84,6 +84,18 @@ pub enum Error {
         /// What came back instead.
         reason: String,
     },
+    /// A call missed its deadline, and the kernel's trace was stopped for it, as the plan asked.
+    #[error("deadline triggered: halt & stop trace; log:{}", log.display())]
+    TraceHalted {
+        /// The caller's kind: "fifo:99".
+        caller: String,
+        /// What the call took, in nanoseconds.
+        latency_ns: u64,
+        /// What it was allowed, in nanoseconds.
+        deadline_ns: u64,
+        /// The trace's text.
+        log: PathBuf,
+    },
     /// The binder driver refused.
     #[error(transparent)]
     Driver(#[from] binder_driver::Error),

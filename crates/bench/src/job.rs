@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 use crate::floor::FloorJob;
+use crate::ipc::latency::LatencyJob;
 use crate::ipc::throughput::ThroughputJob;
 use crate::ipc::workers::WorkerJob;
 use crate::ipc::{ServerJob, ServiceManagerJob};
@@ -22,6 +23,8 @@ pub enum Job {
     ServiceManager(ServiceManagerJob),
     /// A server of the benchmark service.
     Server(ServerJob),
+    /// The client of a pair in a latency measurement.
+    Latency(LatencyJob),
     /// The client of a throughput measurement.
     Throughput(ThroughputJob),
     /// One of many workers.
@@ -35,6 +38,7 @@ impl Work for Job {
             Job::Hog(job) => job.run(link),
             Job::ServiceManager(job) => job.run(link),
             Job::Server(job) => job.run(link),
+            Job::Latency(job) => job.run(link),
             Job::Throughput(job) => job.run(link),
             Job::Worker(job) => job.run(link),
         }

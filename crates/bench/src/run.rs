@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::environment::{CpuTimes, Environment};
 use crate::error::{Error, Result};
 use crate::floor::FloorResult;
+use crate::ipc::latency::LatencyResult;
 use crate::ipc::throughput::ThroughputResult;
 use crate::ipc::workers::WorkersResult;
 use crate::root::Root;
@@ -43,6 +44,9 @@ pub struct Results {
     /// Round trips by other means than binder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub floor: Option<FloorResult>,
+    /// Latency against a deadline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency: Option<LatencyResult>,
     /// Throughput by payload size.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throughput: Option<ThroughputResult>,
@@ -54,6 +58,12 @@ pub struct Results {
 impl From<FloorResult> for Results {
     fn from(floor: FloorResult) -> Results {
         Results { floor: Some(floor), ..Results::default() }
+    }
+}
+
+impl From<LatencyResult> for Results {
+    fn from(latency: LatencyResult) -> Results {
+        Results { latency: Some(latency), ..Results::default() }
     }
 }
 

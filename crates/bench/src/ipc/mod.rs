@@ -2,6 +2,7 @@
 //! Must not know what is measured over them.
 
 mod endpoint;
+pub mod latency;
 mod mode;
 mod probe;
 mod server;

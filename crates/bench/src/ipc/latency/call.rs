@@ -1,0 +1,169 @@
+//! One caller: makes a call, times it, and keeps what came of it. The timed section is in [`Caller::call`] and holds two
+//! clock readings and the call. Must not know whose turn it is.
+
+use std::sync::Mutex;
+
+use binder::echo::{Benchmark, ServerReport};
+use latency::{Deadline, Placement, Policy, Sample};
+
+use super::client::Said;
+use super::halt::Switch;
+use super::result::CallerResult;
+use crate::clock::now_ns;
+use crate::error::Result;
+use crate::ipc::Mode;
+use crate::ipc::probe::placement;
+use crate::sched::{self, Scheduling};
+use crate::worker::Link;
+
+/// How many samples there is memory for. When it is full they are counted into the histograms, between two calls.
+const BUFFER: usize = 16_384;
+
+/// What all callers of a turn share.
+pub(super) struct Shared<'a> {
+    pub(super) service: &'a dyn Benchmark,
+    pub(super) payload: &'a [u8],
+    pub(super) deadline: Deadline,
+    pub(super) open_loop: bool,
+    pub(super) keep_samples: bool,
+    pub(super) mode: Mode,
+    /// The name that serving threads are reported by.
+    pub(super) server_role: &'a str,
+    /// Whether each call is reported.
+    pub(super) verbose: bool,
+    pub(super) halt: Option<&'a Switch>,
+    pub(super) link: Mutex<&'a mut Link>,
+}
+
+impl Shared<'_> {
+    pub(super) fn say(&self, said: &Said) -> Result<()> {
+        self.link.lock().unwrap_or_else(std::sync::PoisonError::into_inner).send(said)
+    }
+}
+
+/// Who runs where.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct ThreadReport {
+    /// "service", "main", "client", "fifo-caller", "other-caller", or the stack's name for a serving thread.
+    pub role: String,
+    /// Process id.
+    pub pid: u32,
+    /// Thread id.
+    pub tid: u32,
+    /// The CPU that it ran on.
+    pub cpu: u32,
+    /// How it is scheduled.
+    pub scheduling: Scheduling,
+    /// Whether it was lent this scheduling for the call.
+    pub lent: bool,
+}
+
+/// How a caller is scheduled, and its calls so far.
+pub(super) struct Caller<'a> {
+    shared: &'a Shared<'a>,
+    pub(super) wanted: Scheduling,
+    pub(super) result: CallerResult,
+    buffer: Vec<Sample>,
+}
+
+impl<'a> Caller<'a> {
+    pub(super) fn new(shared: &'a Shared<'a>, wanted: Scheduling) -> Caller<'a> {
+        let result = CallerResult::new(wanted, shared.deadline, shared.open_loop);
+        let mut buffer = vec![Sample { start_ns: 1, ..Sample::default() }; BUFFER];
+        // Written once, so that its pages are there when calls are timed.
+        buffer.clear();
+        Caller { shared, wanted, result, buffer }
+    }
+
+    /// Has the calling thread scheduled as this caller is to be, and reads back what came of it.
+    pub(super) fn take_on(&mut self) -> Result<Scheduling> {
+        if sched::scheduling(0)? != self.wanted {
+            sched::set_scheduling(0, self.wanted)?;
+        }
+        self.result.caller = sched::scheduling(0)?;
+        Ok(self.result.caller)
+    }
+
+    /// Calls that are not counted: they set the thread up for the driver.
+    pub(super) fn warm_up(&self, calls: u32) -> Result<()> {
+        for _ in 0..calls {
+            self.shared.service.call(self.shared.payload, true)?;
+        }
+        Ok(())
+    }
+
+    /// Makes one call on the calling thread, which is scheduled as `own`.
+    pub(super) fn call(&mut self, own: Scheduling, intended_ns: Option<u64>) -> Result<()> {
+        let shared = self.shared;
+        if self.buffer.len() == BUFFER {
+            self.count();
+        }
+        let Scheduling { policy, priority, nice } = own;
+        let mut caller = Placement { cpu: sched::current_cpu(), policy, priority, nice };
+        if shared.verbose {
+            self.report_caller(caller)?;
+            caller.cpu = sched::current_cpu();
+        }
+        let start_ns = now_ns();
+        let report = shared.service.call(shared.payload, true);
+        let end_ns = now_ns();
+        if let Some(switch) = shared.halt
+            && shared.deadline.missed(end_ns - start_ns)
+        {
+            let stopped = switch.off().map_err(|cause| cause.to_string());
+            let latency_ns = end_ns - start_ns;
+            return shared.say(&Said::Halted { latency_ns, caller: own, stopped });
+        }
+        let report = report?;
+        self.buffer.push(Sample {
+            intended_ns: intended_ns.unwrap_or(start_ns),
+            start_ns,
+            received_ns: report.received_ns,
+            replied_ns: report.replied_ns,
+            end_ns,
+            caller,
+            server: placement(&report),
+        });
+        if shared.verbose { self.report_server(&report) } else { Ok(()) }
+    }
+
+    /// Counts what is in the buffer.
+    pub(super) fn count(&mut self) {
+        self.result.record(&self.buffer);
+        if self.shared.keep_samples {
+            self.result.samples.extend_from_slice(&self.buffer);
+        }
+        self.buffer.clear();
+    }
+
+    fn report_caller(&self, caller: Placement) -> Result<()> {
+        let name = match caller.policy {
+            Policy::Fifo => "fifo",
+            Policy::RoundRobin => "rr",
+            _ => "other",
+        };
+        let Placement { cpu, policy, priority, nice } = caller;
+        self.shared.say(&Said::Thread(ThreadReport {
+            role: format!("{name}-caller"),
+            pid: std::process::id(),
+            tid: sched::gettid(),
+            cpu,
+            scheduling: Scheduling { policy, priority, nice },
+            lent: false,
+        }))
+    }
+
+    fn report_server(&self, report: &ServerReport) -> Result<()> {
+        let Placement { cpu, policy, priority, nice } = placement(report);
+        let (pid, tid) = report.scheduling.map_or((0, 0), |scheduling| (scheduling.pid, scheduling.tid));
+        self.shared.say(&Said::Thread(ThreadReport {
+            role: self.shared.server_role.to_owned(),
+            pid: pid.unsigned_abs(),
+            tid: tid.unsigned_abs(),
+            cpu,
+            scheduling: Scheduling { policy, priority, nice },
+            // The server's own threads are ordinary ones.
+            lent: self.shared.mode == Mode::Binderize && policy.is_realtime(),
+        }))
+    }
+}

@@ -1,0 +1,222 @@
+//! What a machine allows of a plan, what makes its figures doubtful, and whether priorities were inherited. Reads facts,
+//! changes nothing; must not know how calls are made.
+
+use binder_driver::{Backend, Profile};
+
+use super::plan::{LatencyPlan, caller_name};
+use super::result::{Series, Verdict};
+use crate::ipc::Mode;
+use crate::root::Root;
+use crate::sched::{RealtimePermission, Scheduling};
+
+/// The callers of a run.
+pub(super) struct Chosen {
+    pub(super) callers: Vec<Scheduling>,
+    /// Why no real-time caller is among them although one was planned.
+    pub(super) refused: Option<String>,
+    pub(super) warnings: Vec<String>,
+}
+
+/// Takes those of the plan's callers that can be had here: without permission for SCHED_FIFO, only the ordinary ones.
+pub(super) fn callers(plan: &LatencyPlan, permission: &RealtimePermission) -> Chosen {
+    let mut chosen = Chosen { callers: plan.callers.clone(), refused: None, warnings: Vec::new() };
+    let realtime = |caller: &Scheduling| caller.policy.is_realtime();
+    if !chosen.callers.iter().any(realtime) {
+        return chosen;
+    }
+    match permission {
+        RealtimePermission::Refused { reason } => {
+            chosen.callers.retain(|caller| !realtime(caller));
+            if chosen.callers.is_empty() {
+                chosen.callers.push(Scheduling::other(0));
+            }
+            chosen.warnings.push(format!("no real-time callers, ordinary ones only: {reason}"));
+            chosen.refused = Some(reason.clone());
+        }
+        RealtimePermission::Allowed { max_priority } => {
+            for caller in chosen.callers.iter_mut().filter(|caller| caller.priority > *max_priority) {
+                let asked = caller_name(*caller);
+                caller.priority = *max_priority;
+                let got = caller_name(*caller);
+                chosen.warnings.push(format!("{asked} calls as {got}, the highest priority allowed here"));
+            }
+        }
+    }
+    chosen
+}
+
+/// What of this machine makes the plan's figures doubtful.
+pub(super) fn machine_warnings(
+    plan: &LatencyPlan,
+    callers: &[Scheduling],
+    usable_cpus: usize,
+    root: &Root,
+) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let pairs = plan.pairs as usize;
+    if pairs > usable_cpus {
+        let advice = usable_cpus.saturating_sub(1).max(1);
+        warnings.push(format!(
+            "{pairs} pairs on {usable_cpus} CPUs wait for each other, not for binder: the figures are useless; use at \
+             most {advice} (CPUs - 1)"
+        ));
+    }
+    let realtime_hogs: u32 =
+        plan.loads.iter().filter(|load| load.scheduling.policy.is_realtime()).map(|load| load.hogs).sum();
+    let realtime_callers =
+        if callers.iter().any(|caller| caller.policy.is_realtime()) { plan.pairs } else { 0 };
+    let realtime = (realtime_hogs + realtime_callers) as usize;
+    let runtime_us: Option<i64> = root.number("proc/sys/kernel/sched_rt_runtime_us");
+    let period_us: Option<i64> = root.number("proc/sys/kernel/sched_rt_period_us");
+    if let (Some(runtime_us), Some(period_us)) = (runtime_us, period_us)
+        && runtime_us >= 0
+        && runtime_us < period_us
+        && realtime > usable_cpus
+    {
+        let paused_ms = (period_us - runtime_us) as f64 / 1000.0;
+        warnings.push(format!(
+            "{realtime} real-time threads on {usable_cpus} CPUs: the kernel keeps {paused_ms} ms of every \
+             {period_us} us for ordinary threads (sched_rt_runtime_us), so a real-time caller may wait that long"
+        ));
+    }
+    warnings
+}
+
+/// Whether each call's server thread ran as its caller did, and if not, why.
+pub(super) fn verdict(
+    plan: &LatencyPlan,
+    series: &Series,
+    backend: Option<&Backend>,
+    refused: Option<&str>,
+    limits: &[String],
+) -> Verdict {
+    let calls = || series.pairs.iter().flat_map(|pair| &pair.callers);
+    if !calls().any(|caller| caller.caller.policy.is_realtime() && caller.count() > 0) {
+        let reason = match refused {
+            Some(reason) => format!("no real-time callers: {reason}"),
+            None => "no real-time callers were asked for".to_owned(),
+        };
+        return Verdict::Skip { reason };
+    }
+    let failed: u64 = calls().map(|caller| caller.not_inherited).sum();
+    if failed == 0 {
+        return Verdict::Pass;
+    }
+    let total: u64 = calls().map(|caller| caller.count()).sum();
+    let why = if plan.mode == Mode::Binderize && !series.inheritance.is_on(series.stack) {
+        format!("the {} node does not ask for it (FLAT_BINDER_FLAG_INHERIT_RT)", series.stack)
+    } else if matches!(backend, Some(Backend::Emulated { profile: Profile::Mainline })) {
+        "the mainline driver ignores INHERIT_RT".to_owned()
+    } else if !limits.is_empty() {
+        limits.join("; ")
+    } else {
+        match backend {
+            Some(Backend::Kernel { .. }) => {
+                "a mainline kernel's driver ignores INHERIT_RT, Android's does not"
+            }
+            _ => "cause unknown",
+        }
+        .to_owned()
+    };
+    Verdict::Fail {
+        reason: format!("in {failed} of {total} calls the server did not run as its caller: {why}"),
+    }
+}
+
+/// The CPU that a thread ran on last: field 39 of /proc/PID/stat (proc_pid_stat(5)).
+pub(super) fn cpu_of(pid: u32, root: &Root) -> Option<u32> {
+    let stat = root.read(format!("proc/{pid}/stat"))?;
+    // The name, field 2, may hold anything; field 3 is the first behind it.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(36)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use latency::{Deadline, Placement, Policy, Sample};
+
+    use super::*;
+    use crate::ipc::Stack;
+    use crate::ipc::latency::{CallerResult, Inheritance, PairResult};
+    use crate::root::fixture;
+
+    fn series(stack: Stack, inheritance: Inheritance, server: Placement) -> Series {
+        let mut caller = CallerResult::new(Scheduling::fifo(99), Deadline { ns: 1 }, false);
+        let own = Placement { cpu: 0, policy: Policy::Fifo, priority: 99, nice: 0 };
+        caller.record(&[Sample { caller: own, server, ..Sample::default() }]);
+        let pairs = vec![PairResult { callers: vec![caller], server: None }];
+        Series { stack, inheritance, pairs, verdict: Verdict::Pass }
+    }
+
+    fn reason(series: &Series, profile: Profile, limits: &[String]) -> String {
+        let backend = Backend::Emulated { profile };
+        let verdict = verdict(&LatencyPlan::default(), series, Some(&backend), None, limits);
+        assert_eq!(verdict.name(), "FAIL");
+        verdict.reason().unwrap().to_owned()
+    }
+
+    #[test]
+    fn without_permission_the_ordinary_callers_call() {
+        let refused = RealtimePermission::Refused { reason: "nobody may".into() };
+        let plan = LatencyPlan::default();
+        let chosen = callers(&plan, &refused);
+        assert_eq!(
+            (chosen.callers, chosen.refused.as_deref()),
+            (vec![Scheduling::other(0)], Some("nobody may"))
+        );
+        assert!(chosen.warnings[0].contains("nobody may"));
+        let plan = LatencyPlan { callers: vec![Scheduling::fifo(1)], ..plan };
+        assert_eq!(callers(&plan, &refused).callers, [Scheduling::other(0)]);
+        let plan = LatencyPlan { callers: vec![Scheduling::other(10)], ..plan };
+        assert_eq!(callers(&plan, &refused).refused, None);
+    }
+
+    #[test]
+    fn a_lower_limit_lowers_the_callers_and_says_so() {
+        let chosen = callers(&LatencyPlan::default(), &RealtimePermission::Allowed { max_priority: 50 });
+        assert_eq!(chosen.callers, [Scheduling::fifo(50), Scheduling::other(0)]);
+        assert!(chosen.warnings[0].contains("fifo:99 calls as fifo:50"), "{:?}", chosen.warnings);
+    }
+
+    #[test]
+    fn more_pairs_or_real_time_threads_than_cpus_are_warned_of() {
+        let root = fixture(&[
+            ("proc/sys/kernel/sched_rt_runtime_us", "950000\n"),
+            ("proc/sys/kernel/sched_rt_period_us", "1000000\n"),
+        ]);
+        let plan = LatencyPlan { pairs: 3, ..LatencyPlan::default() };
+        let warnings = |cpus| machine_warnings(&plan, &plan.callers, cpus, &root);
+        assert_eq!(warnings(4), Vec::<String>::new());
+        let warnings = warnings(2);
+        assert!(warnings[0].contains("at most 1 (CPUs - 1)"), "{warnings:?}");
+        assert!(warnings[1].contains("keeps 50 ms"), "{warnings:?}");
+    }
+
+    #[test]
+    fn a_verdict_names_the_likely_reason() {
+        let own = Placement::default();
+        let on = series(Stack::Hwbinder, Inheritance::Stack, own);
+        assert!(reason(&on, Profile::Mainline, &[]).ends_with("the mainline driver ignores INHERIT_RT"));
+        assert!(reason(&on, Profile::Ack, &["no permission".into()]).ends_with("no permission"));
+        let binder = series(Stack::Binder, Inheritance::Stack, own);
+        assert!(reason(&binder, Profile::Ack, &[]).contains("the binder node does not ask"));
+        let lent = Placement { policy: Policy::Fifo, priority: 99, ..own };
+        let good = series(Stack::Hwbinder, Inheritance::Stack, lent);
+        assert_eq!(verdict(&LatencyPlan::default(), &good, None, None, &[]), Verdict::Pass);
+    }
+
+    #[test]
+    fn without_a_real_time_call_there_is_no_verdict() {
+        let mut series = series(Stack::Hwbinder, Inheritance::Stack, Placement::default());
+        series.pairs[0].callers[0].caller = Scheduling::other(0);
+        let skipped = verdict(&LatencyPlan::default(), &series, None, Some("nobody may"), &[]);
+        assert_eq!((skipped.name(), skipped.reason()), ("SKIP", Some("no real-time callers: nobody may")));
+    }
+
+    #[test]
+    fn the_cpu_is_found_behind_a_name_that_holds_anything() {
+        let mut stat = "42 (a) b) S".to_owned();
+        (4..=38).for_each(|_| stat.push_str(" 0"));
+        let root = fixture(&[("proc/42/stat", &format!("{stat} 7 0 0\n"))]);
+        assert_eq!(cpu_of(42, &root), Some(7));
+    }
+}

@@ -1,0 +1,391 @@
+//! Latency against a deadline: client and server processes in pairs, real-time and ordinary callers, and what the
+//! scheduler did meanwhile. Must not know who asked, nor how the result is shown.
+
+mod call;
+mod client;
+mod halt;
+mod judge;
+mod plan;
+mod result;
+mod turns;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use call::ThreadReport;
+pub use client::LatencyJob;
+pub use plan::{Amount, HaltTrace, Inheritance, LatencyPlan, MAX_PAIRS, MAX_PAYLOAD_BYTES, caller_name};
+pub use result::{CallerResult, LatencyResult, PairResult, Response, Series, Verdict};
+
+use crate::clock;
+use crate::counters::ThreadCounters;
+use crate::error::{Error, Result};
+use crate::ipc::{Host, Mode, Server, ServerJob, ServerReport, Stack};
+use crate::job::Job;
+use crate::progress::Progress;
+use crate::root::Root;
+use crate::sched::{self, Scheduling};
+use crate::worker::{Event, Spawner, What, WorkerGroup, WorkerId};
+use client::{Said, Turn};
+
+/// How long workers may take to start and to end: no measurement, only the end of all patience.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Turns that a run is divided into, so that a drift of the machine hits all series alike.
+const TURNS: u64 = 10;
+
+/// The shortest turn of a run with a duration: setting a turn up takes a few milliseconds.
+const SHORTEST_TURN_NS: u64 = 50_000_000;
+
+/// Untimed calls of each caller before each turn: then both sides have touched their memory.
+const WARM_UP: u32 = 10;
+
+/// What is told while a run goes on.
+#[derive(Debug)]
+pub enum Notice<'a> {
+    /// How far it is.
+    Progress(Progress<'a>),
+    /// Who runs where, when the plan is verbose.
+    Thread(&'a ThreadReport),
+}
+
+/// Measures latency.
+///
+/// # Errors
+/// [`Error::Plan`] for a plan that cannot be carried out, or without the running kernel trace that it asks for;
+/// [`Error::TraceHalted`] when that was stopped; [`Error::Driver`] and everything that ends a [`WorkerGroup`].
+pub fn run(
+    plan: &LatencyPlan,
+    spawner: &Spawner,
+    notice: &mut dyn FnMut(Notice<'_>),
+) -> Result<LatencyResult> {
+    plan.check()?;
+    let halt = plan.halt_trace.as_ref().map(HaltTrace::running).transpose()?;
+    let usable_cpus = sched::allowed_cpus(0)?.len();
+    let chosen = judge::callers(plan, &sched::realtime_permission());
+    let mut warnings = chosen.warnings;
+    warnings.extend(judge::machine_warnings(plan, &chosen.callers, usable_cpus, &Root::real()));
+
+    let clock_read_cost_ns = clock::read_cost_ns();
+    let mut group = WorkerGroup::new(spawner.clone())?;
+    let setup = Setup::start(plan, chosen.callers, halt, &mut group)?;
+    group.start(PATIENCE)?;
+    if plan.verbose {
+        setup.report_processes(&group, notice)?;
+    }
+    let mut series = setup.empty_series();
+    let amounts = divide(plan);
+    let total = amounts.len() as u64 * series.len() as u64;
+    let mut done = 0;
+    for amount in amounts {
+        for (index, one) in series.iter_mut().enumerate() {
+            notice(Notice::Progress(Progress { what: "latency", done, total }));
+            setup.turn(index, amount, one, &mut group, notice)?;
+            done += 1;
+        }
+    }
+    notice(Notice::Progress(Progress { what: "latency", done, total }));
+    let backend = setup.hosts.first().map(|(_, host)| host.backend());
+    for (index, one) in series.iter_mut().enumerate() {
+        let mut limits = Vec::new();
+        for pair in setup.servers.iter().filter_map(|pair| pair.get(index)) {
+            limits.extend(pair.report(&mut group)?.limits);
+        }
+        limits.sort();
+        limits.dedup();
+        one.verdict = judge::verdict(plan, one, backend.as_ref(), chosen.refused.as_deref(), &limits);
+        if let Verdict::Fail { reason } = &one.verdict {
+            warnings.push(format!("inheritance over {} fails: {reason}", one.stack));
+        }
+        warnings.extend(limits);
+    }
+    warnings.dedup();
+    group.finish(PATIENCE)?;
+    Ok(LatencyResult {
+        plan: plan.clone(),
+        backend,
+        usable_cpus,
+        clock_read_cost_ns,
+        series,
+        warnings,
+        realtime_refused: chosen.refused,
+    })
+}
+
+/// The processes of a run.
+struct Setup<'a> {
+    plan: &'a LatencyPlan,
+    callers: Vec<Scheduling>,
+    halt: Option<PathBuf>,
+    /// Kept, because contexts end with them.
+    hosts: Vec<(Stack, Host)>,
+    clients: Vec<WorkerId>,
+    /// For each pair the server of each series; none in passthrough mode.
+    servers: Vec<Vec<Server>>,
+}
+
+impl<'a> Setup<'a> {
+    fn start(
+        plan: &'a LatencyPlan,
+        callers: Vec<Scheduling>,
+        halt: Option<PathBuf>,
+        group: &mut WorkerGroup,
+    ) -> Result<Setup<'a>> {
+        let mut setup =
+            Setup { plan, callers, halt, hosts: Vec::new(), clients: Vec::new(), servers: Vec::new() };
+        if plan.mode == Mode::Binderize {
+            for &stack in &plan.stacks {
+                let host = Host::open(plan.driver.clone())?;
+                host.start_service_manager(group, stack)?;
+                setup.hosts.push((stack, host));
+            }
+            // Before the clients: when a server dies, its end is then seen before its client's complaint about it.
+            for pair in 1..=plan.pairs {
+                let servers = setup.start_servers(pair, group)?;
+                setup.servers.push(servers);
+            }
+        }
+        for load in &plan.loads {
+            load.start(group)?;
+        }
+        for pair in 1..=plan.pairs {
+            let client = setup.start_client(pair, group)?;
+            setup.clients.push(client);
+        }
+        Ok(setup)
+    }
+
+    fn start_servers(&self, pair: u32, group: &mut WorkerGroup) -> Result<Vec<Server>> {
+        // Callers that keep a timetable can call at the same time; those that take turns cannot.
+        let loopers = if self.plan.rate_per_s.is_some() { self.callers.len() as u32 } else { 1 };
+        let series = self.plan.series().into_iter().enumerate();
+        series
+            .map(|(index, (stack, inheritance))| {
+                let job = ServerJob {
+                    endpoint: self.host(stack).endpoint(),
+                    stack,
+                    instance: instance(pair, index),
+                    loopers,
+                    inherit_rt: Some(inheritance.is_on(stack)),
+                    cpus: self.plan.server_cpus.clone(),
+                };
+                Server::spawn(group, format!("server of pair {pair}"), job)
+            })
+            .collect()
+    }
+
+    fn start_client(&self, pair: u32, group: &mut WorkerGroup) -> Result<WorkerId> {
+        let plan = self.plan;
+        let service = |(index, (stack, _))| {
+            let remote =
+                (plan.mode == Mode::Binderize).then(|| (self.host(stack).endpoint(), instance(pair, index)));
+            (stack, remote)
+        };
+        let job = LatencyJob {
+            services: plan.series().into_iter().enumerate().map(service).collect(),
+            callers: self.callers.clone(),
+            payload_bytes: plan.payload_bytes,
+            deadline: plan.deadline,
+            cpus: plan.client_cpus.clone(),
+            fresh_threads: plan.fresh_threads,
+            keep_samples: plan.keep_samples,
+            verbose: plan.verbose,
+            halt: self.halt.clone(),
+        };
+        group.spawn(format!("client of pair {pair}"), &Job::Latency(job))
+    }
+
+    fn host(&self, stack: Stack) -> &Host {
+        let (_, host) =
+            self.hosts.iter().find(|(of, _)| *of == stack).expect("every stack of the plan has one");
+        host
+    }
+
+    fn empty_series(&self) -> Vec<Series> {
+        let open_loop = self.plan.rate_per_s.is_some();
+        let callers = self.callers.iter();
+        let empty = PairResult {
+            callers: callers.map(|&one| CallerResult::new(one, self.plan.deadline, open_loop)).collect(),
+            server: None,
+        };
+        let series = self.plan.series().into_iter();
+        series
+            .map(|(stack, inheritance)| Series {
+                stack,
+                inheritance,
+                pairs: vec![empty.clone(); self.plan.pairs as usize],
+                verdict: Verdict::Pass,
+            })
+            .collect()
+    }
+
+    /// Tells of the processes' main threads: servers, this one, clients.
+    fn report_processes(&self, group: &WorkerGroup, notice: &mut dyn FnMut(Notice<'_>)) -> Result<()> {
+        let servers = self.servers.iter().flatten().map(|server| ("service", group.pid(server.0)));
+        let clients = self.clients.iter().map(|&client| ("client", group.pid(client)));
+        for (role, pid) in servers.chain([("main", std::process::id())]).chain(clients) {
+            let cpu = judge::cpu_of(pid, &Root::real()).unwrap_or_default();
+            let scheduling = sched::scheduling(pid)?;
+            let role = role.to_owned();
+            notice(Notice::Thread(&ThreadReport { role, pid, tid: pid, cpu, scheduling, lent: false }));
+        }
+        Ok(())
+    }
+
+    /// Has all clients make some iterations of one series at the same time, and adds what came of it.
+    fn turn(
+        &self,
+        index: usize,
+        amount: Amount,
+        series: &mut Series,
+        group: &mut WorkerGroup,
+        notice: &mut dyn FnMut(Notice<'_>),
+    ) -> Result<()> {
+        let before = self.server_reports(index, group)?;
+        let turn = Turn {
+            series: index,
+            amount,
+            warm_up: WARM_UP,
+            rate_per_s: self.plan.rate_per_s,
+            callers: self.callers.len(),
+        };
+        for &client in &self.clients {
+            group.send(client, &turn)?;
+        }
+        let mut pairs = self.collect(group, notice)?;
+        let after = self.server_reports(index, group)?;
+        for (pair, (before, after)) in pairs.iter_mut().zip(before.iter().zip(&after)) {
+            pair.server = Some(served_between(before, after));
+        }
+        for (ours, new) in series.pairs.iter_mut().zip(&pairs) {
+            // What the kernel made of the wish, and only the clients know.
+            for (ours, new) in ours.callers.iter_mut().zip(&new.callers) {
+                ours.caller = new.caller;
+            }
+            ours.merge(new);
+        }
+        Ok(())
+    }
+
+    fn server_reports(&self, series: usize, group: &mut WorkerGroup) -> Result<Vec<ServerReport>> {
+        self.servers.iter().map(|servers| servers[series].report(group)).collect()
+    }
+
+    /// Takes in what the clients say until each is done with its turn.
+    fn collect(
+        &self,
+        group: &mut WorkerGroup,
+        notice: &mut dyn FnMut(Notice<'_>),
+    ) -> Result<Vec<PairResult>> {
+        let mut pairs = vec![PairResult { callers: Vec::new(), server: None }; self.clients.len()];
+        let mut samples = vec![Vec::new(); self.clients.len()];
+        let mut busy = self.clients.len();
+        while busy > 0 {
+            let Some(Event { worker, what }) = group.next(None)? else { continue };
+            let garbled =
+                |reason: String| Error::GarbledFrame { from: group.role(worker).to_owned(), reason };
+            let Some(pair) = self.clients.iter().position(|&client| client == worker) else { continue };
+            let said = match what {
+                What::Samples(new) => {
+                    samples[pair].extend(new);
+                    continue;
+                }
+                What::Message(value) => {
+                    serde_json::from_value(value).map_err(|error| garbled(error.to_string()))?
+                }
+                What::Done => return Err(garbled("it ended before its turn was over".into())),
+                What::Ready => continue,
+            };
+            match said {
+                Said::Thread(report) => notice(Notice::Thread(&report)),
+                Said::Caller(mut result) => {
+                    result.samples = std::mem::take(&mut samples[pair]);
+                    pairs[pair].callers.push(*result);
+                }
+                Said::Done => busy -= 1,
+                Said::Halted { latency_ns, caller, stopped } => {
+                    return Err(self.halted(latency_ns, caller, stopped));
+                }
+            }
+        }
+        Ok(pairs)
+    }
+
+    fn halted(&self, latency_ns: u64, caller: Scheduling, stopped: Result<(), String>) -> Error {
+        let switch = self.halt.clone().unwrap_or_default();
+        match stopped {
+            Ok(()) => Error::TraceHalted {
+                caller: caller_name(caller),
+                latency_ns,
+                deadline_ns: self.plan.deadline.ns,
+                log: halt::log_of(&switch),
+            },
+            Err(cause) => Error::file("write", switch, std::io::Error::other(cause)),
+        }
+    }
+}
+
+/// The name under which a server registers.
+fn instance(pair: u32, series: usize) -> String {
+    format!("pair{pair}-{series}")
+}
+
+/// The amounts of the turns that a plan is divided into. Callers with new threads have no turns: they have nothing to
+/// keep between calls.
+fn divide(plan: &LatencyPlan) -> Vec<Amount> {
+    match plan.amount {
+        amount if plan.fresh_threads => vec![amount],
+        Amount::Iterations(iterations) => {
+            let turns = TURNS.min(iterations);
+            let share = |turn| iterations / turns + u64::from(turn < iterations % turns);
+            (0..turns).map(|turn| Amount::Iterations(share(turn))).collect()
+        }
+        Amount::DurationNs(duration_ns) => {
+            // The time is that of the run, whatever the number of series.
+            let duration_ns = duration_ns / plan.series().len() as u64;
+            let turns = (duration_ns / SHORTEST_TURN_NS).clamp(1, TURNS);
+            vec![Amount::DurationNs(duration_ns / turns); turns as usize]
+        }
+    }
+}
+
+/// What the scheduler did to a server's loopers between two reports.
+fn served_between(before: &ServerReport, after: &ServerReport) -> ThreadCounters {
+    let since = |&(tid, ref counters): &(u32, ThreadCounters)| {
+        let earlier = before.loopers.iter().find(|(known, _)| *known == tid);
+        earlier.map_or(*counters, |(_, earlier)| counters.since(earlier))
+    };
+    after.loopers.iter().map(since).reduce(|one, other| one.plus(&other)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_add_up_to_what_was_asked_for() {
+        for iterations in [1, 7, 10, 12_345] {
+            let plan = LatencyPlan { amount: Amount::Iterations(iterations), ..LatencyPlan::default() };
+            let sum: u64 = divide(&plan)
+                .into_iter()
+                .map(|amount| if let Amount::Iterations(share) = amount { share } else { 0 })
+                .sum();
+            assert_eq!(sum, iterations);
+        }
+        let amount = Amount::DurationNs(200_000_000);
+        let stacks = Stack::ALL.to_vec();
+        let plan = LatencyPlan { amount, stacks, ..LatencyPlan::default() };
+        assert_eq!(divide(&plan), [Amount::DurationNs(50_000_000); 2]);
+        assert_eq!(divide(&LatencyPlan { fresh_threads: true, ..plan }), [amount]);
+    }
+
+    #[test]
+    fn a_looper_that_is_new_counts_from_its_begin() {
+        let counters =
+            |switches| ThreadCounters { voluntary_switches: switches, ..ThreadCounters::default() };
+        let report = |loopers| ServerReport { loopers, copied_bytes: 0, limits: Vec::new() };
+        let before = report(vec![(7, counters(10))]);
+        let after = report(vec![(7, counters(15)), (8, counters(3))]);
+        assert_eq!(served_between(&before, &after).voluntary_switches, 8);
+    }
+}

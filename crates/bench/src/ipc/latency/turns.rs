@@ -1,0 +1,240 @@
+//! Who calls when. Closed loop: callers call one after the other, an iteration is one call of each. Open loop: each
+//! caller keeps to its own timetable. Must not know what a call is.
+
+use std::sync::{Barrier, Condvar, Mutex, PoisonError};
+use std::thread;
+
+use rustix::thread::{ClockId, clock_nanosleep_absolute, set_current_timer_slack};
+use rustix::time::Timespec;
+
+use super::call::Caller;
+use super::client::Turn;
+use super::plan::Amount;
+use crate::clock::now_ns;
+use crate::counters::ThreadCounters;
+use crate::error::{Error, Result};
+use crate::sched::{self, Scheduling};
+
+/// How long before its first calls an open-loop turn is fixed, in nanoseconds.
+const LEAD_NS: u64 = 1_000_000;
+
+/// New threads for all calls of a caller that is not scheduled as the client's main thread is.
+pub(super) fn on_fresh_threads(turn: &Turn, callers: &mut [Caller<'_>]) -> Result<()> {
+    let main = sched::scheduling(0)?;
+    let begin_ns = now_ns();
+    for iteration in 0.. {
+        if over(turn.amount, iteration, begin_ns, now_ns()) {
+            break;
+        }
+        for caller in callers.iter_mut() {
+            if caller.wanted == main {
+                caller.result.caller = main;
+                caller.call(main, None)?;
+                continue;
+            }
+            thread::scope(|scope| {
+                let call = || {
+                    let own = caller.take_on()?;
+                    caller.call(own, None)
+                };
+                join(scope.spawn(call))
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// A thread for each caller, which it keeps for the turn.
+pub(super) fn on_kept_threads(turn: &Turn, callers: &mut [Caller<'_>]) -> Result<()> {
+    let baton = Baton::new(callers.len());
+    let everyone = Barrier::new(callers.len());
+    let begin_ns = Mutex::new(0);
+    thread::scope(|scope| {
+        let threads: Vec<_> = callers
+            .iter_mut()
+            .enumerate()
+            .map(|(me, caller)| {
+                let (baton, everyone, begin_ns) = (&baton, &everyone, &begin_ns);
+                scope.spawn(move || {
+                    let _ends = Ends(baton);
+                    let ready = set_up(turn, caller);
+                    if everyone.wait().is_leader() {
+                        *begin_ns.lock().unwrap_or_else(PoisonError::into_inner) = now_ns() + LEAD_NS;
+                    }
+                    everyone.wait();
+                    let begin_ns = *begin_ns.lock().unwrap_or_else(PoisonError::into_inner);
+                    let (own, before) = ready?;
+                    match turn.rate_per_s {
+                        None => closed_loop(turn, caller, own, me, baton, begin_ns)?,
+                        Some(rate) => open_loop(turn, caller, own, (me, rate), begin_ns)?,
+                    }
+                    caller.result.counters = Some(ThreadCounters::read(0)?.since(&before));
+                    Ok(())
+                })
+            })
+            .collect();
+        // Every thread is waited for, and the first error is the one to tell: later ones may come from it.
+        let mut ends: Vec<Result<()>> = threads.into_iter().map(join).collect();
+        ends.sort_by_key(Result::is_ok);
+        ends.into_iter().next().unwrap_or(Ok(()))
+    })
+}
+
+fn set_up(turn: &Turn, caller: &mut Caller<'_>) -> Result<(Scheduling, ThreadCounters)> {
+    if turn.rate_per_s.is_some() {
+        // An ordinary thread's sleep may else end 50 us late (PR_SET_TIMERSLACK(2const)); without it, it just does.
+        let _ = set_current_timer_slack(std::num::NonZeroU64::new(1));
+    }
+    let own = caller.take_on()?;
+    caller.warm_up(turn.warm_up)?;
+    Ok((own, ThreadCounters::read(0)?))
+}
+
+fn closed_loop(
+    turn: &Turn,
+    caller: &mut Caller<'_>,
+    own: Scheduling,
+    me: usize,
+    baton: &Baton,
+    begin_ns: u64,
+) -> Result<()> {
+    for iteration in 0.. {
+        if !baton.wait_for(me) {
+            break;
+        }
+        // The first caller decides whether there is another iteration, and so all make the same number of calls.
+        if me == 0 && over(turn.amount, iteration, begin_ns, now_ns()) {
+            break;
+        }
+        caller.call(own, None)?;
+        baton.pass_on();
+    }
+    Ok(())
+}
+
+fn open_loop(
+    turn: &Turn,
+    caller: &mut Caller<'_>,
+    own: Scheduling,
+    (me, rate_per_s): (usize, f64),
+    begin_ns: u64,
+) -> Result<()> {
+    let period_ns = 1e9 / rate_per_s;
+    // Callers of different kinds are spread over the period, so that they do not meet by design.
+    let offset = me as f64 / turn.callers as f64;
+    for call in 0.. {
+        let intended_ns = begin_ns + ((call as f64 + offset) * period_ns) as u64;
+        if over(turn.amount, call, begin_ns, intended_ns) {
+            break;
+        }
+        sleep_until(intended_ns)?;
+        caller.call(own, Some(intended_ns))?;
+    }
+    Ok(())
+}
+
+fn over(amount: Amount, done: u64, begin_ns: u64, now_ns: u64) -> bool {
+    match amount {
+        Amount::Iterations(iterations) => done >= iterations,
+        // Whatever the time, something was asked for.
+        Amount::DurationNs(duration_ns) => done > 0 && now_ns >= begin_ns.saturating_add(duration_ns),
+    }
+}
+
+fn sleep_until(instant_ns: u64) -> Result<()> {
+    if now_ns() >= instant_ns {
+        return Ok(());
+    }
+    let until = Timespec {
+        tv_sec: (instant_ns / 1_000_000_000) as i64,
+        tv_nsec: (instant_ns % 1_000_000_000) as i64,
+    };
+    loop {
+        match clock_nanosleep_absolute(ClockId::Boottime, &until) {
+            Ok(()) => return Ok(()),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(cause) => return Err(Error::system("sleep until the next call", cause)),
+        }
+    }
+}
+
+fn join<T>(thread: thread::ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Lets threads take turns in a fixed order.
+struct Baton {
+    /// Whose turn it is; `None` when it is over.
+    holder: Mutex<Option<usize>>,
+    passed: Vec<Condvar>,
+}
+
+impl Baton {
+    fn new(threads: usize) -> Baton {
+        let passed = (0..threads).map(|_| Condvar::new()).collect();
+        Baton { holder: Mutex::new(Some(0)), passed }
+    }
+
+    /// Waits for this thread's turn; false when it is over.
+    fn wait_for(&self, me: usize) -> bool {
+        let holder = self.holder.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = |holder: &mut Option<usize>| holder.is_some_and(|holder| holder != me);
+        let holder = self.passed[me].wait_while(holder, waiting).unwrap_or_else(PoisonError::into_inner);
+        holder.is_some()
+    }
+
+    fn pass_on(&self) {
+        let mut holder = self.holder.lock().unwrap_or_else(PoisonError::into_inner);
+        *holder = holder.map(|holder| (holder + 1) % self.passed.len());
+        if let Some(next) = *holder {
+            self.passed[next].notify_one();
+        }
+    }
+}
+
+/// However a thread ends, the others do not wait for it.
+struct Ends<'a>(&'a Baton);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        *self.0.holder.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.0.passed.iter().for_each(Condvar::notify_one);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_take_turns_until_one_ends() {
+        let baton = Baton::new(3);
+        let order = Mutex::new(Vec::new());
+        thread::scope(|scope| {
+            for me in 0..3 {
+                let (baton, order) = (&baton, &order);
+                scope.spawn(move || {
+                    let _ends = Ends(baton);
+                    for _ in 0..2 {
+                        if !baton.wait_for(me) {
+                            return;
+                        }
+                        order.lock().unwrap().push(me);
+                        baton.pass_on();
+                    }
+                    // As the first caller does: it ends when its turn has come again.
+                    baton.wait_for(me);
+                });
+            }
+        });
+        assert_eq!(*order.lock().unwrap(), [0, 1, 2, 0, 1, 2]);
+    }
+
+    #[test]
+    fn a_duration_ends_with_its_time_but_never_before_the_first_call() {
+        let amount = Amount::DurationNs(100);
+        assert!(!over(amount, 0, 1000, 2000));
+        assert!(!over(amount, 1, 1000, 1099) && over(amount, 1, 1000, 1100));
+        assert!(!over(Amount::Iterations(2), 1, 0, u64::MAX) && over(Amount::Iterations(2), 2, 0, 0));
+    }
+}
