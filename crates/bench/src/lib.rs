@@ -11,6 +11,7 @@ pub mod floor;
 pub mod ipc;
 mod job;
 pub mod load;
+mod merge;
 mod progress;
 pub mod root;
 pub mod run;

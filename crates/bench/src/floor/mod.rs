@@ -244,7 +244,7 @@ fn run_block(group: &mut WorkerGroup, pair: &Pair, running: &Running) -> Result<
 }
 
 /// Sets each cell against the futex of its size and placement.
-fn compare(cells: &mut [FloorCell]) {
+pub(crate) fn compare(cells: &mut [FloorCell]) {
     let rounds = |cell: &FloorCell| cell.round_medians_ns.iter().map(|&ns| ns as f64).collect::<Vec<_>>();
     let baselines: Vec<_> = cells
         .iter()
