@@ -9,6 +9,7 @@ mod driver;
 mod floor;
 pub(crate) mod help;
 mod man;
+mod throughput;
 pub(crate) mod version;
 mod worker;
 pub(crate) mod workers;
@@ -17,6 +18,7 @@ use crate::args::{Command, Doc, Kind};
 
 /// Every command, in the order in which help lists them. A command is registered here and nowhere else.
 pub(crate) static ALL: &[&dyn Command] = &[
+    &throughput::COMMAND,
     &floor::COMMAND,
     &workers::COMMAND,
     &help::COMMAND,

@@ -5,4 +5,6 @@ pub(crate) mod floor;
 pub(crate) mod google_benchmark;
 pub(crate) mod quantity;
 pub(crate) mod table;
+pub(crate) mod throughput;
+pub(crate) mod throughput_google;
 pub(crate) mod workers;

@@ -6,9 +6,16 @@
 
 mod binder_throughput_test;
 mod hwbinder_throughput_test;
+mod libbinder_benchmark;
+mod libhwbinder_benchmark;
+mod sendvec;
 
 use crate::args::Command;
 
 /// Every old name. One is registered here and nowhere else.
-pub(crate) static ALL: &[&dyn Command] =
-    &[&binder_throughput_test::COMMAND, &hwbinder_throughput_test::COMMAND];
+pub(crate) static ALL: &[&dyn Command] = &[
+    &libbinder_benchmark::COMMAND,
+    &libhwbinder_benchmark::COMMAND,
+    &binder_throughput_test::COMMAND,
+    &hwbinder_throughput_test::COMMAND,
+];

@@ -73,7 +73,10 @@ impl ThroughputJob {
     }
 }
 
-fn connect(service: &Service) -> Result<(Option<Arc<Process>>, Box<dyn Benchmark>)> {
+/// The service, and the client's process on the driver where one takes part.
+type Connected = (Option<Arc<Process>>, Box<dyn Benchmark>);
+
+fn connect(service: &Service) -> Result<Connected> {
     match service {
         Service::Remote { endpoint, stack, instance } => {
             let process = endpoint.connect()?;

@@ -12,7 +12,6 @@ mod output;
 use std::collections::BTreeMap;
 
 pub(crate) use aggregate::{Statistic, aggregates};
-#[allow(unused_imports, reason = "the commands that measure use it")]
 pub(crate) use output::Output;
 
 /// What is said once, before all rows.

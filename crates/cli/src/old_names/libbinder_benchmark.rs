@@ -1,0 +1,35 @@
+//! `libbinder_benchmark`: throughput of the binder stack, as Google Benchmark reports it.
+
+use bench::ipc::{Mode, Stack};
+
+use super::sendvec;
+use crate::args::{Entry, Kind};
+use crate::format::google_benchmark::flags::{self, Flags};
+
+/// What was typed.
+#[derive(Default)]
+pub(crate) struct Typed(Flags);
+
+impl AsMut<Flags> for Typed {
+    fn as_mut(&mut self) -> &mut Flags {
+        &mut self.0
+    }
+}
+
+/// The program.
+pub(crate) static COMMAND: Entry<Typed> = Entry {
+    path: &["libbinder_benchmark"],
+    kind: Kind::OldName,
+    summary: "measures round trips of the binder stack by payload size",
+    description: sendvec::DESCRIPTION,
+    positionals: None,
+    groups: &[flags::group()],
+    examples: &[
+        ("libbinder_benchmark", "Measures 4 bytes to 64 KiB."),
+        (
+            "libbinder_benchmark --benchmark_filter='/(4|64k)$' --benchmark_repetitions=10 --benchmark_out=a.json",
+            "Measures the ends ten times, and keeps what Google Benchmark's compare.py reads.",
+        ),
+    ],
+    run: |Typed(flags), terminal| sendvec::run(&flags, Stack::Binder, Mode::Binderize, terminal),
+};

@@ -1,0 +1,76 @@
+//! What the two throughput programs share: Google Benchmark's flags as a plan, and its output from the result.
+
+use bench::environment::Environment;
+use bench::ipc::throughput::{Length, Session, ThroughputPlan};
+use bench::ipc::{Mode, Stack};
+use bench::worker::Spawner;
+
+use crate::args::Usage;
+use crate::format::google_benchmark::Output;
+use crate::format::google_benchmark::flags::{Flags, MinTime};
+use crate::format::throughput_google::{OWN_KEYS, context, name, rows};
+use crate::terminal::{Exit, Terminal};
+
+/// What help says of both.
+pub(super) const DESCRIPTION: &str = "\
+    A client calls a service that sends back what it gets, with payloads of 4 bytes to 64 KiB. Time is the round trip of \
+    one call, CPU the CPU time of the client process for it, from batches of calls timed as a whole. As with Google \
+    Benchmark, a batch lasts until the client has used the minimum time of CPU, or five times as long by the clock.\n\n\
+    bytes_per_second is the rate of one direction by real time: payload bytes divided by the time of the round trip that \
+    carried them. 8 bytes in 69974 ns are 114 kB/s.\n\n\
+    The context names the driver that was measured.";
+
+/// Runs one of the programs.
+pub(super) fn run(
+    flags: &Flags,
+    stack: Stack,
+    mode: Mode,
+    terminal: &mut Terminal<'_>,
+) -> anyhow::Result<Exit> {
+    let plan = plan(flags, stack, mode)?;
+    let names: Vec<String> = plan.sizes_bytes.iter().map(|&size| name(stack, mode, size)).collect();
+    if names.is_empty() {
+        writeln!(terminal.err, "Failed to match any benchmarks against regex: {}", flags.filter.text)?;
+        return Ok(Exit::OK);
+    }
+    if flags.list_tests {
+        names.iter().try_for_each(|name| writeln!(terminal.out, "{name}"))?;
+        return Ok(Exit::OK);
+    }
+    let mut output = Output::open(flags, &names, terminal)?;
+    // Before the processes start: the load is not to be theirs.
+    let environment = Environment::collect();
+    let mut session = Session::open(&plan, &Spawner::default())?;
+    let backend = session.backend();
+    output.begin(&context(&environment, backend.as_ref(), &terminal.executable, &flags.context), terminal)?;
+    while let Some(row) = session.next_row(&mut |_| {})? {
+        output.benchmark(&rows(&plan, &row), terminal)?;
+    }
+    for limit in session.finish()? {
+        writeln!(terminal.err, "***WARNING*** {limit}")?;
+    }
+    output.end(terminal)?;
+    Ok(Exit::OK)
+}
+
+/// What the flags mean. The plan has the sizes whose benchmarks the filter accepts, and so perhaps none.
+fn plan(flags: &Flags, stack: Stack, mode: Mode) -> Result<ThroughputPlan, Usage> {
+    if let Some((key, _)) = flags.context.iter().find(|(key, _)| OWN_KEYS.contains(&key.as_str())) {
+        return Err(Usage(format!("--benchmark_context: the key '{key}' is this program's own")));
+    }
+    let default = ThroughputPlan::default();
+    let accepted = |size: &usize| flags.filter.accepts(&name(stack, mode, *size));
+    Ok(ThroughputPlan {
+        stacks: vec![stack],
+        mode,
+        sizes_bytes: default.sizes_bytes.into_iter().filter(accepted).collect(),
+        length: match flags.min_time() {
+            MinTime::Seconds(seconds) => Length::CpuNs((seconds * 1e9) as u64),
+            MinTime::Iterations(iterations) => Length::Iterations(iterations),
+        },
+        repetitions: flags.repetitions(),
+        interleaved: flags.enable_random_interleaving,
+        latency_calls: 0,
+        ..ThroughputPlan::default()
+    })
+}
