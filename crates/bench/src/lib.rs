@@ -16,6 +16,7 @@ mod progress;
 pub mod root;
 pub mod run;
 pub mod sched;
+pub mod survey;
 pub mod worker;
 
 pub use error::{Error, Result};

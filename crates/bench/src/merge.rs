@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::floor::{self, FloorResult};
+use crate::ipc::latency::{LatencyResult, Verdict};
 use crate::ipc::throughput::ThroughputResult;
 use crate::ipc::workers::{Above, WorkersResult};
 use crate::run::{Results, Run};
@@ -44,6 +45,7 @@ impl Results {
     fn merge(&mut self, other: &Results) -> Result<()> {
         both(&mut self.floor, &other.floor, merge_floor)?;
         both(&mut self.throughput, &other.throughput, merge_throughput)?;
+        both(&mut self.latency, &other.latency, merge_latency)?;
         both(&mut self.workers, &other.workers, merge_workers)
     }
 }
@@ -82,6 +84,23 @@ fn merge_throughput(ours: &mut ThroughputResult, theirs: &ThroughputResult) -> R
         row.batches.extend(&more.batches);
         if let (Some(latency), Some(more)) = (&mut row.latency, &more.latency) {
             latency.merge(more);
+        }
+    }
+    Ok(())
+}
+
+fn merge_latency(ours: &mut LatencyResult, theirs: &LatencyResult) -> Result<()> {
+    same_plan(&ours.plan, &theirs.plan)?;
+    // Without permission for real-time callers one of the runs has fewer of them.
+    if ours.realtime_refused.is_some() != theirs.realtime_refused.is_some() {
+        return Err(different("callers"));
+    }
+    for (series, more) in ours.series.iter_mut().zip(&theirs.series) {
+        for (pair, more) in series.pairs.iter_mut().zip(&more.pairs) {
+            pair.merge(more);
+        }
+        if series.verdict == Verdict::Pass {
+            series.verdict = more.verdict.clone();
         }
     }
     Ok(())
