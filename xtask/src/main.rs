@@ -3,6 +3,7 @@
 
 mod dist;
 mod fuzz;
+mod guest;
 mod install;
 mod shell;
 mod steps;
@@ -18,13 +19,15 @@ Usage: cargo xtask TASK
 Tasks:
   test   installs what the tests need, then: formatting, lints, all tests, dependency rules, static
          builds and a short run of every fuzz target
-  dist   builds the static binaries into target/dist and prints their sizes";
+  dist   builds the static binaries into target/dist and prints their sizes
+  guest  runs a program on a real kernel's binder driver, in QEMU; see cargo xtask guest --help";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let task = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["test"] => test,
         ["dist"] => dist_only,
+        ["guest", ..] => return guest::command(&args[1..]),
         ["help" | "--help" | "-h"] => {
             say(HELP);
             return ExitCode::SUCCESS;

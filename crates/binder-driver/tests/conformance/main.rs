@@ -2,7 +2,7 @@
 //!
 //! Each case is written against [`Device`] and knows no backend; each backend instantiates the whole suite below. Cases
 //! compare sequences of returns, states, reference counts and errors, never times. Those of the kernel's driver are
-//! ignored unless asked for: they need one, and `cargo xtask guest` brings one.
+//! ignored unless asked for: they need one, and `cargo xtask guests` brings one.
 
 mod actor;
 mod buffers;
@@ -45,7 +45,7 @@ macro_rules! case {
     };
     (with_kernel_driver $name:ident $case:path) => {
         #[test]
-        #[ignore = "needs the kernel's binder driver: cargo xtask guest test"]
+        #[ignore = "needs the kernel's binder driver: cargo xtask guests"]
         fn $name() {
             $case();
         }

@@ -1,0 +1,169 @@
+//! The first process of a guest: mounts what programs expect, loads the binder driver, runs one program, reports, and
+//! restarts the machine, which ends QEMU. Panics on failure: the kernel's panic that follows ends the guest, and the
+//! console shows why.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::os::unix::fs::symlink;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use guest::archive::{Kind, Writer};
+use guest::wire;
+use rustix::mount::MountFlags;
+use rustix::system::RebootCommand;
+use rustix::termios::OptionalActions;
+
+fn main() {
+    mount();
+    let text = |path: &str| fs::read_to_string(Path::new("/").join(path)).expect(path);
+    let ports = text(wire::PORTS);
+    let mut ports = ports.lines().map(port);
+    let mut next = || ports.next().expect("three serial ports");
+    let (out, err, mut report) = (next(), next(), next());
+    load_modules();
+    make_devices();
+    report.write_all(wire::STARTED.as_bytes()).expect("the report's port");
+    let limit = Duration::from_secs(text(wire::LIMIT).parse().expect("seconds"));
+    let ended = start(&out, &err).map_or_else(|error| format!("error {error}"), |child| wait(child, limit));
+    let mut archive = Writer::default();
+    archive.add(wire::ENDED, Kind::File, ended.as_bytes());
+    collect(&mut archive, wire::OUT);
+    report.write_all(&archive.finish()).expect("the report's port");
+    for port in [out, err, report] {
+        rustix::termios::tcdrain(&port).expect("a serial port");
+    }
+    rustix::system::reboot(RebootCommand::Restart).expect("restart");
+}
+
+fn mount() {
+    for (kind, at) in [
+        ("devtmpfs", "/dev"),
+        ("proc", "/proc"),
+        ("sysfs", "/sys"),
+        ("debugfs", "/sys/kernel/debug"),
+        ("tracefs", "/sys/kernel/tracing"),
+        ("cgroup2", "/sys/fs/cgroup"),
+        ("tmpfs", "/tmp"),
+        ("tmpfs", "/out"),
+        ("tmpfs", "/dev/shm"),
+        ("mqueue", "/dev/mqueue"),
+    ] {
+        let _ = fs::create_dir_all(at);
+        // A kernel without one of them is fine as long as the program does not need it.
+        let _ = rustix::mount::mount(kind, at, kind, MountFlags::empty(), None);
+    }
+}
+
+/// A serial port that passes bytes on unchanged.
+fn port(name: &str) -> File {
+    let port = File::options().read(true).write(true).open(Path::new("/dev").join(name)).expect(name);
+    let mut settings = rustix::termios::tcgetattr(&port).expect(name);
+    settings.make_raw();
+    rustix::termios::tcsetattr(&port, OptionalActions::Now, &settings).expect(name);
+    port
+}
+
+fn load_modules() {
+    let Ok(modules) = fs::read_dir(Path::new("/").join(wire::MODULES)) else { return };
+    let mut modules: Vec<_> = modules.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    modules.sort();
+    for module in modules {
+        let bytes = fs::read(&module).expect("a module");
+        let binder = module.to_string_lossy().contains("binder");
+        // Kernels differ in how many devices they can number; the first three are needed, the others are for tests.
+        let parameters: Vec<String> = match binder {
+            true => [wire::CASE_DEVICES, 16, 0].map(devices).to_vec(),
+            false => vec![String::new()],
+        };
+        let load = |parameters: &String| {
+            let parameters = std::ffi::CString::new(parameters.as_str()).expect("no zero bytes");
+            rustix::system::init_module(&bytes, &parameters)
+        };
+        let mut result = Err(rustix::io::Errno::NOEXEC);
+        for parameters in &parameters {
+            result = result.or_else(|_| load(parameters));
+        }
+        assert!(result.is_ok(), "cannot load {}: {result:?}", module.display());
+    }
+}
+
+fn devices(cases: usize) -> String {
+    let cases = (0..cases).map(|number| format!("case{number}"));
+    let all: Vec<String> = wire::DEVICES.map(str::to_owned).into_iter().chain(cases).collect();
+    format!("devices={}", all.join(","))
+}
+
+/// Where devices are made by binderfs, puts it where Android has it.
+fn make_devices() {
+    let at = "/dev/binderfs";
+    fs::create_dir_all(at).expect(at);
+    if rustix::mount::mount("binder", at, "binder", MountFlags::empty(), None).is_err() {
+        return;
+    }
+    for name in wire::DEVICES {
+        let _ = symlink(format!("{at}/{name}"), format!("/dev/{name}"));
+    }
+}
+
+fn start(out: &File, err: &File) -> std::io::Result<Child> {
+    let read = |path: &str| fs::read(Path::new("/").join(path)).map(|bytes| wire::split(&bytes));
+    let arguments = read(wire::ARGUMENTS)?;
+    let environment = read(wire::ENVIRONMENT)?;
+    let set = environment.iter().filter_map(|line| line.split_once('='));
+    // Under its own name: a program may answer to several.
+    let program = Path::new("/").join(wire::WORK).join(&arguments[0]);
+    fs::copy(Path::new("/").join(wire::PROGRAM), &program)?;
+    Command::new(&program)
+        .arg0(&arguments[0])
+        .args(&arguments[1..])
+        .env_clear()
+        .envs([("PATH", "/work"), ("HOME", "/work"), ("TMPDIR", "/tmp"), ("LANG", "C")])
+        .envs(set)
+        .current_dir(Path::new("/").join(wire::WORK))
+        .stdin(File::open("/dev/null")?)
+        .stdout(out.try_clone()?)
+        .stderr(err.try_clone()?)
+        .spawn()
+}
+
+fn wait(mut child: Child, limit: Duration) -> String {
+    let begin = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().expect("a child to wait for") {
+            return describe(status);
+        }
+        if begin.elapsed() > limit {
+            let _ = child.kill();
+            return "limit".into();
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn describe(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit {code}"),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => format!("error {status}"),
+    }
+}
+
+/// Adds a folder, relative to the root, to the report.
+fn collect(archive: &mut Writer, folder: &str) {
+    archive.add(folder, Kind::Folder, b"");
+    let Ok(entries) = fs::read_dir(Path::new("/").join(folder)) else { return };
+    for entry in entries.filter_map(Result::ok) {
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        let path = format!("{folder}/{name}");
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => collect(archive, &path),
+            Ok(kind) if kind.is_file() => {
+                archive.add(&path, Kind::File, &fs::read(entry.path()).unwrap_or_default());
+            }
+            _ => {}
+        }
+    }
+}

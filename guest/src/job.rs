@@ -1,0 +1,85 @@
+//! What runs in a guest, and how it ended. Boots nothing.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A program and what goes with it.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// A static program for the guest's architecture.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// Its environment, besides PATH, HOME and TMPDIR.
+    pub environment: Vec<(String, String)>,
+    /// Files that it finds in its working directory, under their own names.
+    pub files: Vec<PathBuf>,
+    /// Where files that it leaves in `/out` go; `None`: nowhere.
+    pub out: Option<PathBuf>,
+    /// How long it may take, by the guest's clock.
+    pub limit: Duration,
+}
+
+/// How a program ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// It exited with this status.
+    Exit(u8),
+    /// This signal killed it.
+    Signal(u8),
+    /// It took longer than it was given.
+    Limit,
+    /// It could not be started.
+    NotStarted(String),
+}
+
+impl End {
+    /// The exit status that stands for it, as shells have it.
+    #[must_use]
+    pub fn status(&self) -> u8 {
+        match self {
+            End::Exit(status) => *status,
+            End::Signal(signal) => signal.saturating_add(128),
+            End::Limit => 124,
+            End::NotStarted(_) => 127,
+        }
+    }
+
+    /// Reads what the guest wrote.
+    pub(crate) fn parse(text: &str) -> Option<End> {
+        match text.split_once(' ') {
+            None if text == "limit" => Some(End::Limit),
+            Some(("exit", status)) => Some(End::Exit(status.parse().ok()?)),
+            Some(("signal", signal)) => Some(End::Signal(signal.parse().ok()?)),
+            Some(("error", why)) => Some(End::NotStarted(why.to_owned())),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            End::Exit(status) => write!(f, "exited with status {status}"),
+            End::Signal(signal) => write!(f, "was killed by signal {signal}"),
+            End::Limit => f.write_str("took longer than it was given"),
+            End::NotStarted(why) => write!(f, "could not be started: {why}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_end_is_read_back_and_anything_else_is_none() {
+        assert_eq!(End::parse("exit 3").map(|end| end.status()), Some(3));
+        assert_eq!(End::parse("signal 9").map(|end| end.status()), Some(137));
+        assert_eq!(End::parse("limit"), Some(End::Limit));
+        assert_eq!(End::parse("error no such file"), Some(End::NotStarted("no such file".into())));
+        assert_eq!(End::parse("exit"), None);
+        assert_eq!(End::parse("exit 300"), None);
+    }
+}

@@ -1,0 +1,257 @@
+//! Runs a job in a guest: makes its folder, starts QEMU, passes on what the program writes, and reads the report.
+
+use std::fs::{self, File};
+use std::io::{Read as _, Write};
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::archive::{self, Kind, Writer};
+use crate::job::{End, Job};
+use crate::kernel::{Kernel, require};
+use crate::qemu::{Accelerator, INITRD, LOGS, command};
+use crate::wire;
+
+/// What time means in a guest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// The host's time. Of use only with KVM: under emulation it says nothing about the guest's kernel.
+    Wall,
+    /// One nanosecond for each instruction executed, on one processor: figures compare between kernels and programs, and
+    /// reproduce.
+    Instructions,
+}
+
+/// How long a kernel may take to start the first process.
+const BOOT: Duration = Duration::from_secs(120);
+/// The same with KVM, before it is given up.
+const BOOT_KVM: Duration = Duration::from_secs(15);
+/// How much longer than its job a guest may take.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// Boots `kernel`, runs `job` with `init` as the first process, and passes on what the program writes while it does.
+/// Says on `err` when KVM is there and does not work.
+///
+/// # Errors
+/// When QEMU is missing, the guest does not come up, or it dies before the program ends; with the console's last lines.
+pub fn run(
+    kernel: &Kernel,
+    init: &Path,
+    job: &Job,
+    clock: Clock,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<End> {
+    require(&kernel.image)?;
+    let disk = initial_disk(kernel, init, job)?;
+    if clock == Clock::Wall && kernel.arch.name() == std::env::consts::ARCH && kvm_may_work() {
+        match attempt(kernel, &disk, job, clock, Accelerator::Kvm, out, err)? {
+            Attempt::Ended(end) => return Ok(end),
+            Attempt::NotUp(_) => {
+                writeln!(err, "guest: KVM is there but does not boot this kernel; emulating")?;
+                remember_that_kvm_fails();
+            }
+        }
+    }
+    match attempt(kernel, &disk, job, clock, Accelerator::Tcg, out, err)? {
+        Attempt::Ended(end) => Ok(end),
+        Attempt::NotUp(console) => bail!("{} did not come up:\n{console}", kernel.name),
+    }
+}
+
+enum Attempt {
+    Ended(End),
+    /// The first process did not start; what the console and QEMU said last.
+    NotUp(String),
+}
+
+fn attempt(
+    kernel: &Kernel,
+    disk: &[u8],
+    job: &Job,
+    clock: Clock,
+    accelerator: Accelerator,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<Attempt> {
+    let folder = Folder::new()?;
+    let file = |name: &str| folder.0.join(name);
+    fs::write(file(INITRD), disk).with_context(|| format!("write {}", file(INITRD).display()))?;
+    for log in LOGS {
+        File::create(file(log)).with_context(|| format!("create {}", file(log).display()))?;
+    }
+    let complaints = File::create(file("qemu")).context("create QEMU's log")?;
+    let (program, package) = kernel.arch.emulator();
+    let child = command(kernel, &folder.0, accelerator, clock)
+        .stdout(complaints.try_clone()?)
+        .stderr(complaints)
+        .spawn()
+        .with_context(|| format!("cannot start {program}; Debian's package {package} has it"))?;
+    let mut qemu = Running(child);
+    let [mut stdout, mut stderr] = [Tail::open(&file("stdout"))?, Tail::open(&file("stderr"))?];
+    let boot = if accelerator == Accelerator::Kvm { BOOT_KVM } else { BOOT };
+    let begin = Instant::now();
+    let mut up = None;
+    // By the guest's clock the job is limited by the guest itself; counted instructions take their own time here.
+    let patience = job.limit * if clock == Clock::Instructions { 20 } else { 1 } + GRACE;
+    loop {
+        let ended = qemu.0.try_wait().context("wait for QEMU")?;
+        if up.is_none() && fs::metadata(file("report")).is_ok_and(|report| report.len() > 0) {
+            up = Some(Instant::now());
+        }
+        stdout.pass_on(out)?;
+        stderr.pass_on(err)?;
+        let late = match up {
+            None => begin.elapsed() > boot,
+            Some(since) => since.elapsed() > patience,
+        };
+        if ended.is_some() || late {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    drop(qemu);
+    stdout.pass_on(out)?;
+    stderr.pass_on(err)?;
+    let report = fs::read(file("report")).context("read the guest's report")?;
+    let Some(archive) = report.strip_prefix(wire::STARTED.as_bytes()) else {
+        return Ok(Attempt::NotUp(last_lines(&[&file("console"), &file("qemu")])));
+    };
+    let Some(files) = archive::files(archive) else {
+        let console = last_lines(&[&file("console"), &file("qemu")]);
+        bail!("{} died, or hung, before the program ended:\n{console}", kernel.name);
+    };
+    let ended = files.iter().find(|(name, _)| name == wire::ENDED);
+    let end = ended.and_then(|(_, text)| End::parse(std::str::from_utf8(text).ok()?));
+    if let Some(to) = &job.out {
+        store(&files, to)?;
+    }
+    Ok(Attempt::Ended(end.context("the guest's report does not say how the program ended")?))
+}
+
+/// What the kernel unpacks as its first file system.
+fn initial_disk(kernel: &Kernel, init: &Path, job: &Job) -> Result<Vec<u8>> {
+    let read = |path: &Path| fs::read(path).with_context(|| format!("read {}", path.display()));
+    let mut disk = Writer::default();
+    for folder in ["dev", "job", wire::MODULES, wire::WORK] {
+        disk.add(folder, Kind::Folder, b"");
+    }
+    // The kernel opens it for the first process before anything is mounted.
+    disk.add("dev/console", Kind::Device(5, 1), b"");
+    disk.add("init", Kind::Program, &read(init)?);
+    disk.add(wire::PROGRAM, Kind::Program, &read(&job.program)?);
+    let mut arguments = vec![name_of(&job.program)?.to_owned()];
+    arguments.extend(job.arguments.iter().cloned());
+    disk.add(wire::ARGUMENTS, Kind::File, &wire::zero_ended(&arguments));
+    let environment: Vec<String> =
+        job.environment.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    disk.add(wire::ENVIRONMENT, Kind::File, &wire::zero_ended(&environment));
+    disk.add(wire::PORTS, Kind::File, kernel.arch.ports()[1..].join("\n").as_bytes());
+    disk.add(wire::LIMIT, Kind::File, job.limit.as_secs().to_string().as_bytes());
+    for (number, module) in kernel.modules.iter().enumerate() {
+        let name = format!("{}/{number:02}-{}", wire::MODULES, name_of(module)?);
+        disk.add(&name, Kind::File, &read(module)?);
+    }
+    for path in &job.files {
+        disk.add(&format!("{}/{}", wire::WORK, name_of(path)?), Kind::Program, &read(path)?);
+    }
+    Ok(disk.finish())
+}
+
+fn name_of(path: &Path) -> Result<&str> {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.with_context(|| format!("{} has no name that a guest could use", path.display()))
+}
+
+/// Stores what the program left.
+fn store(files: &[(String, &[u8])], to: &Path) -> Result<()> {
+    for (name, content) in files {
+        let Some(name) = name.strip_prefix(wire::OUT).and_then(|name| name.strip_prefix('/')) else {
+            continue;
+        };
+        if Path::new(name).components().any(|part| !matches!(part, std::path::Component::Normal(_))) {
+            bail!("the guest named a file that it must not write: {name}");
+        }
+        let path = to.join(name);
+        fs::create_dir_all(path.parent().unwrap_or(to))
+            .with_context(|| format!("create {}", to.display()))?;
+        fs::write(&path, content).with_context(|| format!("write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// The last lines of the logs that say why.
+fn last_lines(logs: &[&Path]) -> String {
+    let lines = logs.iter().flat_map(|log| {
+        let text = fs::read(log).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text).replace('\r', "");
+        let lines: Vec<String> = text.lines().map(|line| format!("  {line}\n")).collect();
+        lines[lines.len().saturating_sub(30)..].to_vec()
+    });
+    lines.collect()
+}
+
+/// A folder for one guest, gone with this value.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Result<Folder> {
+        static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("roundtrip-guest-{}-{number}", std::process::id()));
+        fs::create_dir(&path).with_context(|| format!("create {}", path.display()))?;
+        Ok(Folder(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// QEMU, killed with this value if it still runs.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What is appended to a file, passed on as it comes.
+struct Tail(File);
+
+impl Tail {
+    fn open(path: &Path) -> Result<Tail> {
+        Ok(Tail(File::open(path).with_context(|| format!("open {}", path.display()))?))
+    }
+
+    fn pass_on(&mut self, to: &mut dyn Write) -> Result<()> {
+        let mut new = Vec::new();
+        self.0.read_to_end(&mut new).context("read what the guest wrote")?;
+        if !new.is_empty() {
+            to.write_all(&new).and_then(|()| to.flush()).context("pass on what the guest wrote")?;
+        }
+        Ok(())
+    }
+}
+
+/// Where it is noted, until the next boot, that KVM did not work: finding out takes a while.
+fn kvm_note() -> Option<PathBuf> {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(std::env::temp_dir().join(format!("roundtrip-guest-no-kvm-{}", boot.trim())))
+}
+
+fn kvm_may_work() -> bool {
+    let usable = File::options().read(true).write(true).open("/dev/kvm").is_ok();
+    usable && !kvm_note().is_some_and(|note| note.exists())
+}
+
+fn remember_that_kvm_fails() {
+    // Without the note the next guest tries again, which costs time only.
+    let _ = kvm_note().map(File::create);
+}

@@ -1,0 +1,76 @@
+//! QEMU's command line for a guest. Starts nothing.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::arch::Arch;
+use crate::kernel::Kernel;
+use crate::machine::Clock;
+use crate::wire::DEVICES;
+
+/// What runs the guest's instructions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Accelerator {
+    /// The host's processor.
+    Kvm,
+    /// Translation.
+    Tcg,
+}
+
+/// QEMU, ready to start. Its files lie in `folder`: the initial RAM disk goes in, one log per serial port comes out.
+pub(crate) fn command(kernel: &Kernel, folder: &Path, accelerator: Accelerator, clock: Clock) -> Command {
+    let arch = kernel.arch;
+    let mut command = Command::new(arch.emulator().0);
+    // Names of files are given without their folder: QEMU splits its options at commas.
+    command.current_dir(folder).stdin(Stdio::null());
+    command.args(["-nodefaults", "-no-reboot", "-display", "none", "-m", "512"]);
+    match (clock, accelerator) {
+        (Clock::Instructions, _) => {
+            // What reproduces best: one processor, and no instruction that does a varying amount of work.
+            command.args(["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off", "-smp", "1"])
+        }
+        (Clock::Wall, Accelerator::Tcg) => command.args(["-accel", "tcg,thread=multi", "-smp", "2"]),
+        (Clock::Wall, Accelerator::Kvm) => command.args(["-accel", "kvm", "-smp", "2"]),
+    };
+    match (arch, clock, accelerator) {
+        (Arch::X86_64, Clock::Instructions, _) => command.args(["-cpu", "max,-erms,-fsrm"]),
+        (Arch::X86_64, ..) => command.args(["-cpu", "max"]),
+        (Arch::Aarch64, _, Accelerator::Kvm) => command.args(["-M", "virt", "-cpu", "host"]),
+        // Newer processors authenticate pointers, which takes five times as long to emulate.
+        (Arch::Aarch64, ..) => command.args(["-M", "virt", "-cpu", "cortex-a57"]),
+    };
+    for log in LOGS {
+        command.args(["-chardev", &format!("file,id={log},path={log}")]);
+    }
+    match arch {
+        Arch::X86_64 => {
+            for log in LOGS {
+                command.args(["-serial", &format!("chardev:{log}")]);
+            }
+        }
+        Arch::Aarch64 => {
+            let [console, out, err, report] = LOGS;
+            command.args(["-serial", &format!("chardev:{console}"), "-device"]);
+            command.arg(format!("pci-serial-4x,chardev1={out},chardev2={err},chardev3={report}"));
+        }
+    }
+    command.arg("-kernel").arg(&kernel.image).args(["-initrd", INITRD]);
+    command.args(["-append", &kernel_line(arch, clock)]);
+    command
+}
+
+/// The initial RAM disk, in the guest's folder.
+pub(crate) const INITRD: &str = "initrd";
+/// The logs of the four serial ports: the kernel's console, standard output, standard error, the report.
+pub(crate) const LOGS: [&str; 4] = ["console", "stdout", "stderr", "report"];
+
+fn kernel_line(arch: Arch, clock: Clock) -> String {
+    let devices = DEVICES.join(",");
+    let counting = if clock == Clock::Instructions { " lpj=1000000" } else { "" };
+    let own = if arch == Arch::X86_64 { " tsc=reliable" } else { "" };
+    // The devices of a driver that is built in are named here, those of a module when it is loaded.
+    format!(
+        "console={},115200 panic=-1 oops=panic loglevel=5 rdinit=/init binder.devices={devices}{own}{counting}",
+        arch.ports()[0]
+    )
+}

@@ -1,0 +1,55 @@
+//! What the host and the guest's first process agree on: names in the first file system, and the report. No I/O.
+
+/// The program.
+pub const PROGRAM: &str = "job/program";
+/// Its arguments, each ended by a zero byte.
+pub const ARGUMENTS: &str = "job/arguments";
+/// Its environment, `NAME=VALUE`, each ended by a zero byte.
+pub const ENVIRONMENT: &str = "job/environment";
+/// The serial ports for standard output, standard error and the report, a line each.
+pub const PORTS: &str = "job/ports";
+/// How long the program may take, in seconds, as text.
+pub const LIMIT: &str = "job/limit_s";
+/// Modules to load, in the order of their names.
+pub const MODULES: &str = "job/modules";
+/// Files for the program lie here, where it also starts.
+pub const WORK: &str = "work";
+/// What it leaves here comes back.
+pub const OUT: &str = "out";
+
+/// The report's first line: the guest is up, and the program is about to start.
+pub const STARTED: &str = "started\n";
+/// In the report, an archive follows that first line. The name of the file in it that says how the program ended:
+/// "exit N", "signal N" or "limit", or "error" and why it could not be started.
+pub const ENDED: &str = "ended";
+
+/// The binder devices that guests have.
+pub const DEVICES: [&str; 3] = ["binder", "hwbinder", "vndbinder"];
+/// How many further devices (case0, case1, …) there are in a guest whose driver is a module: tests use each once. The
+/// kernel has 128 numbers for such devices.
+pub const CASE_DEVICES: usize = 64;
+
+/// Splits what [`zero_ended`] joined.
+#[must_use]
+pub fn split(bytes: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(bytes);
+    text.split_terminator('\0').map(str::to_owned).collect()
+}
+
+/// Joins texts, each ended by a zero byte.
+#[must_use]
+pub fn zero_ended(texts: &[String]) -> Vec<u8> {
+    texts.iter().flat_map(|text| text.bytes().chain([0])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_survive_whatever_they_hold() {
+        let words = ["", "a b", "\"quoted\"\n", "$HOME", ""].map(str::to_owned);
+        assert_eq!(split(&zero_ended(&words)), words);
+        assert_eq!(split(b""), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,164 @@
+//! `cargo xtask guest`: one program on a real kernel's binder driver, in QEMU. Knows arguments; booting is the guest
+//! crate's business.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use guest::{Arch, Clock, End, Flavour, Job, Kernel, Source};
+
+use crate::shell::{run, say, target_dir};
+
+pub(crate) const HELP: &str = "\
+Usage: cargo xtask guest [OPTIONS] [--] PROGRAM [ARGUMENTS]
+
+Boots a kernel in QEMU, runs a static PROGRAM on its binder driver, and ends as it ended. Needs neither root nor KVM.
+Under emulation, times mean nothing: use --count to compare.
+
+Options:
+  --kernel FILE   boots this bzImage, Image or vmlinux instead of Debian's kernel
+  --module FILE   loads this module first; may be repeated
+  --rt            boots Debian's kernel with PREEMPT_RT
+  --arch ARCH     x86_64 or aarch64; not needed, since PROGRAM says it
+  --count         makes time count instructions: 1 ns for each, on one processor
+  --file FILE     puts a file beside PROGRAM; may be repeated
+  --out DIR       stores what PROGRAM leaves in /out
+  --limit SECONDS ends PROGRAM after this time of the guest's clock (300)";
+
+/// What was asked for.
+struct Asked {
+    source: Source,
+    clock: Clock,
+    arch: Option<Arch>,
+    job: Job,
+}
+
+/// Carries out the command with these arguments. The exit status is the program's.
+pub(crate) fn command(arguments: &[String]) -> ExitCode {
+    if matches!(arguments.first().map(String::as_str), Some("--help" | "-h")) {
+        say(HELP);
+        return ExitCode::SUCCESS;
+    }
+    let asked = match parse(arguments) {
+        Ok(asked) => asked,
+        Err(error) => {
+            say(&format!("cargo xtask guest: {error:#}; see cargo xtask guest --help"));
+            return ExitCode::from(2);
+        }
+    };
+    match carry_out(&asked) {
+        Ok(end @ End::Exit(_)) => ExitCode::from(end.status()),
+        Ok(end) => {
+            say(&format!("guest: the program {end}"));
+            ExitCode::from(end.status())
+        }
+        Err(error) => {
+            say(&format!("guest: {error:#}"));
+            ExitCode::from(125)
+        }
+    }
+}
+
+fn carry_out(asked: &Asked) -> Result<End> {
+    let program = &asked.job.program;
+    let bytes = std::fs::read(program).with_context(|| format!("read {}", program.display()))?;
+    let arch = Arch::of_program(&bytes).with_context(|| format!("boot for {}", program.display()))?;
+    if asked.arch.is_some_and(|wanted| wanted != arch) {
+        bail!("{} is for {}", program.display(), arch.name());
+    }
+    boot(arch, &asked.source, &asked.job, asked.clock, &mut std::io::stdout(), &mut std::io::stderr())
+}
+
+/// Runs a job on a kernel that is prepared first.
+pub(crate) fn boot(
+    arch: Arch,
+    source: &Source,
+    job: &Job,
+    clock: Clock,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<End> {
+    let kernel = Kernel::prepare(arch, source, &target_dir().join("guest"))?;
+    guest::run(&kernel, &first_process(arch)?, job, clock, out, err)
+}
+
+/// Builds the guest's first process.
+fn first_process(arch: Arch) -> Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    run(Command::new(cargo)
+        .args(["build", "--quiet", "--package", "guest", "--bin", "guest-init"])
+        .args(["--target", arch.target()]))?;
+    Ok(target_dir().join(arch.target()).join("debug/guest-init"))
+}
+
+fn parse(arguments: &[String]) -> Result<Asked> {
+    let mut left = arguments.iter();
+    let (mut image, mut modules, mut flavour) = (None, Vec::new(), Flavour::Standard);
+    let (mut clock, mut arch) = (Clock::Wall, None);
+    let (mut files, mut out, mut limit_s) = (Vec::new(), None, 300);
+    let program = loop {
+        let Some(word) = left.next() else { bail!("no PROGRAM is given") };
+        let mut value = || left.next().with_context(|| format!("{word} needs a value"));
+        match word.as_str() {
+            "--kernel" => image = Some(PathBuf::from(value()?)),
+            "--module" => modules.push(PathBuf::from(value()?)),
+            "--rt" => flavour = Flavour::Realtime,
+            "--arch" => arch = Some(value()?.parse()?),
+            "--count" => clock = Clock::Instructions,
+            "--file" => files.push(PathBuf::from(value()?)),
+            "--out" => out = Some(PathBuf::from(value()?)),
+            "--limit" => limit_s = value()?.parse().context("--limit needs a number of seconds")?,
+            "--" => break left.next().context("no PROGRAM is given")?,
+            other if other.starts_with('-') => bail!("unknown option {other}"),
+            _ => break word,
+        }
+    };
+    let source = match image {
+        Some(image) => {
+            if flavour == Flavour::Realtime {
+                bail!("--rt chooses among Debian's kernels; --kernel names another");
+            }
+            Source::File { image, modules }
+        }
+        None if modules.is_empty() => Source::Debian(flavour),
+        None => bail!("--module goes with --kernel"),
+    };
+    let limit = Duration::from_secs(limit_s);
+    let job = Job {
+        program: Path::new(program).into(),
+        arguments: left.cloned().collect(),
+        environment: Vec::new(),
+        files,
+        out,
+        limit,
+    };
+    Ok(Asked { source, clock, arch, job })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<String> {
+        line.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn what_follows_the_program_is_the_programs() {
+        let asked = parse(&words("--rt --limit 7 -- ./a --rt -x")).expect("a good command");
+        assert_eq!(asked.job.arguments, ["--rt", "-x"]);
+        assert_eq!(asked.job.limit, Duration::from_secs(7));
+        assert!(matches!(asked.source, Source::Debian(Flavour::Realtime)));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for line in
+            ["--limit", "--limit x ./a", "--nonsense ./a", "--rt --kernel k ./a", "--module m ./a", "--"]
+        {
+            assert!(parse(&words(line)).is_err(), "{line}");
+        }
+    }
+}
