@@ -3,7 +3,6 @@
 
 use std::str::FromStr;
 
-use latency::Policy;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -42,7 +41,9 @@ impl FromStr for Load {
                     load.hogs =
                         hogs.ok_or_else(|| wrong(format!("hogs must be 1 to {MAX_HOGS}, not '{value}'")))?;
                 }
-                "policy" => load.scheduling = scheduling(value).map_err(wrong)?,
+                "policy" => {
+                    load.scheduling = value.parse().map_err(|error: Error| wrong(error.to_string()))?
+                }
                 "cpus" => {
                     let cpus = cpu_list(&value.replace('+', ",")).filter(|cpus| !cpus.is_empty());
                     load.cpus =
@@ -55,24 +56,6 @@ impl FromStr for Load {
             return Err(wrong("say how many: hogs=N".into()));
         }
         Ok(load)
-    }
-}
-
-/// "other", "nice:-20", "fifo:50", "rr:1".
-fn scheduling(text: &str) -> Result<Scheduling, String> {
-    let wrong = || format!("unknown policy '{text}': choose from other, nice:-20..19, fifo:1..99, rr:1..99");
-    let number = |text: &str, range: std::ops::RangeInclusive<i8>| {
-        text.parse().ok().filter(|number| range.contains(number)).ok_or_else(wrong)
-    };
-    match text.split_once(':') {
-        None if text == "other" => Ok(Scheduling::other(0)),
-        Some(("nice", nice)) => Ok(Scheduling::other(number(nice, -20..=19)?)),
-        Some(("fifo", priority)) => Ok(Scheduling::fifo(number(priority, 1..=99)?.unsigned_abs())),
-        Some(("rr", priority)) => {
-            let priority = number(priority, 1..=99)?.unsigned_abs();
-            Ok(Scheduling { policy: Policy::RoundRobin, priority, nice: 0 })
-        }
-        _ => Err(wrong()),
     }
 }
 
@@ -124,6 +107,8 @@ impl HogJob {
 
 #[cfg(test)]
 mod tests {
+    use latency::Policy;
+
     use super::*;
 
     #[test]

@@ -6,6 +6,9 @@ mod sys;
 
 pub use permission::{RealtimePermission, realtime_permission};
 
+use std::fmt;
+use std::str::FromStr;
+
 use latency::{Placement, Policy};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::{Deserialize, Serialize};
@@ -32,6 +35,45 @@ impl Scheduling {
     /// SCHED_FIFO with the given priority (1 to 99).
     pub fn fifo(priority: u8) -> Scheduling {
         Scheduling { policy: Policy::Fifo, priority, nice: 0 }
+    }
+}
+
+impl fmt::Display for Scheduling {
+    /// As it is read: "fifo:99", "rr:5", "nice:10", "other"; another policy by its name.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Scheduling { policy: Policy::Fifo, priority, .. } => f.pad(&format!("fifo:{priority}")),
+            Scheduling { policy: Policy::RoundRobin, priority, .. } => f.pad(&format!("rr:{priority}")),
+            Scheduling { policy: Policy::Other, nice: 0, .. } => f.pad("other"),
+            Scheduling { policy: Policy::Other, nice, .. } => f.pad(&format!("nice:{nice}")),
+            Scheduling { policy, .. } => f.pad(policy.name()),
+        }
+    }
+}
+
+impl FromStr for Scheduling {
+    type Err = Error;
+
+    /// Reads "other", "nice:-20", "fifo:50", "rr:1".
+    fn from_str(text: &str) -> Result<Scheduling> {
+        let wrong = || {
+            Error::Plan(format!(
+                "unknown policy '{text}': choose from other, nice:-20..19, fifo:1..99, rr:1..99"
+            ))
+        };
+        let number = |text: &str, range: std::ops::RangeInclusive<i8>| {
+            text.parse().ok().filter(|number| range.contains(number)).ok_or_else(wrong)
+        };
+        match text.split_once(':') {
+            None if text == "other" => Ok(Scheduling::other(0)),
+            Some(("nice", nice)) => Ok(Scheduling::other(number(nice, -20..=19)?)),
+            Some(("fifo", priority)) => Ok(Scheduling::fifo(number(priority, 1..=99)?.unsigned_abs())),
+            Some(("rr", priority)) => {
+                let priority = number(priority, 1..=99)?.unsigned_abs();
+                Ok(Scheduling { policy: Policy::RoundRobin, priority, nice: 0 })
+            }
+            _ => Err(wrong()),
+        }
     }
 }
 
@@ -132,6 +174,16 @@ fn thread(tid: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn scheduling_is_written_as_it_is_read() {
+        for text in ["other", "nice:-20", "nice:19", "fifo:1", "fifo:99", "rr:5"] {
+            assert_eq!(text.parse::<Scheduling>().unwrap().to_string(), text);
+        }
+        for text in ["", "fifo", "fifo:0", "rr:100", "nice:20", "nice:x", "other:1", "idle"] {
+            assert!(text.parse::<Scheduling>().unwrap_err().to_string().contains("choose from"), "{text}");
+        }
+    }
 
     #[test]
     fn nice_of_the_calling_thread_can_be_raised_and_read_back() {

@@ -26,7 +26,8 @@ pub struct LatencyJob {
     pub(super) callers: Vec<Scheduling>,
     pub(super) payload_bytes: usize,
     pub(super) deadline: Deadline,
-    pub(super) cpus: Option<Vec<u32>>,
+    /// The CPUs that it may use.
+    pub(super) cpus: Vec<u32>,
     pub(super) fresh_threads: bool,
     pub(super) keep_samples: bool,
     pub(super) verbose: bool,
@@ -60,10 +61,8 @@ pub(super) enum Said {
 
 impl LatencyJob {
     pub(crate) fn run(self, link: &mut Link) -> Result<()> {
-        if let Some(cpus) = &self.cpus {
-            // Threads inherit it.
-            sched::set_allowed_cpus(0, cpus)?;
-        }
+        // Threads inherit it.
+        sched::set_allowed_cpus(0, &self.cpus)?;
         let switch = self.halt.as_deref().map(Switch::open).transpose()?;
         let services: Vec<_> = self.services.iter().map(service).collect::<Result<_>>()?;
         let payload: Vec<u8> = (0..self.payload_bytes).map(|i| i as u8).collect();

@@ -3,8 +3,10 @@
 
 use binder_driver::{Backend, Profile};
 
-use super::plan::{LatencyPlan, caller_name};
+use super::plan::LatencyPlan;
 use super::result::{Series, Verdict};
+use crate::error::{Error, Result};
+use crate::floor::place;
 use crate::ipc::Mode;
 use crate::root::Root;
 use crate::sched::{RealtimePermission, Scheduling};
@@ -35,14 +37,26 @@ pub(super) fn callers(plan: &LatencyPlan, permission: &RealtimePermission) -> Ch
         }
         RealtimePermission::Allowed { max_priority } => {
             for caller in chosen.callers.iter_mut().filter(|caller| caller.priority > *max_priority) {
-                let asked = caller_name(*caller);
+                let asked = caller.to_string();
                 caller.priority = *max_priority;
-                let got = caller_name(*caller);
-                chosen.warnings.push(format!("{asked} calls as {got}, the highest priority allowed here"));
+                chosen.warnings.push(format!("{asked} calls as {caller}, the highest priority allowed here"));
             }
         }
     }
     chosen
+}
+
+/// The CPUs of the clients and of the servers.
+pub(super) fn cpus(plan: &LatencyPlan, usable: &[u32]) -> Result<(Vec<u32>, Vec<u32>)> {
+    let placed = place(plan.placement, usable);
+    match (plan.client_cpus.clone(), plan.server_cpus.clone(), placed) {
+        (Some(client), Some(server), _) => Ok((client, server)),
+        (client, server, Some(placed)) => Ok((client.unwrap_or(placed.0), server.unwrap_or(placed.1))),
+        (_, _, None) => Err(Error::Plan(format!(
+            "placement {} needs two CPUs, this process may use one: choose same or free",
+            plan.placement
+        ))),
+    }
 }
 
 /// What of this machine makes the plan's figures doubtful.
@@ -210,6 +224,15 @@ mod tests {
         series.pairs[0].callers[0].caller = Scheduling::other(0);
         let skipped = verdict(&LatencyPlan::default(), &series, None, Some("nobody may"), &[]);
         assert_eq!((skipped.name(), skipped.reason()), ("SKIP", Some("no real-time callers: nobody may")));
+    }
+
+    #[test]
+    fn one_cpu_cannot_be_split_but_what_is_asked_for_by_number_counts() {
+        let split = LatencyPlan { placement: crate::floor::CpuPlacement::Split, ..LatencyPlan::default() };
+        assert_eq!(cpus(&split, &[0, 1]).unwrap(), (vec![0], vec![1]));
+        assert!(cpus(&split, &[3]).unwrap_err().to_string().contains("needs two CPUs"));
+        let pinned = LatencyPlan { client_cpus: Some(vec![3]), ..LatencyPlan::default() };
+        assert_eq!(cpus(&pinned, &[0, 3]).unwrap(), (vec![3], vec![0, 3]));
     }
 
     #[test]

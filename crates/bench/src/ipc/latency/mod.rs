@@ -14,7 +14,7 @@ use std::time::Duration;
 
 pub use call::ThreadReport;
 pub use client::LatencyJob;
-pub use plan::{Amount, HaltTrace, Inheritance, LatencyPlan, MAX_PAIRS, MAX_PAYLOAD_BYTES, caller_name};
+pub use plan::{Amount, HaltTrace, Inheritance, LatencyPlan, MAX_PAIRS, MAX_PAYLOAD_BYTES};
 pub use result::{CallerResult, LatencyResult, PairResult, Response, Series, Verdict};
 
 use crate::clock;
@@ -61,14 +61,26 @@ pub fn run(
 ) -> Result<LatencyResult> {
     plan.check()?;
     let halt = plan.halt_trace.as_ref().map(HaltTrace::running).transpose()?;
-    let usable_cpus = sched::allowed_cpus(0)?.len();
+    let usable = sched::allowed_cpus(0)?;
+    let (client_cpus, server_cpus) = judge::cpus(plan, &usable)?;
+    let usable_cpus = usable.len();
     let chosen = judge::callers(plan, &sched::realtime_permission());
     let mut warnings = chosen.warnings;
     warnings.extend(judge::machine_warnings(plan, &chosen.callers, usable_cpus, &Root::real()));
 
     let clock_read_cost_ns = clock::read_cost_ns();
     let mut group = WorkerGroup::new(spawner.clone())?;
-    let setup = Setup::start(plan, chosen.callers, halt, &mut group)?;
+    let mut setup = Setup {
+        plan,
+        callers: chosen.callers,
+        halt,
+        client_cpus,
+        server_cpus,
+        hosts: Vec::new(),
+        clients: Vec::new(),
+        servers: Vec::new(),
+    };
+    setup.start(&mut group)?;
     group.start(PATIENCE)?;
     if plan.verbose {
         setup.report_processes(&group, notice)?;
@@ -117,6 +129,8 @@ struct Setup<'a> {
     plan: &'a LatencyPlan,
     callers: Vec<Scheduling>,
     halt: Option<PathBuf>,
+    client_cpus: Vec<u32>,
+    server_cpus: Vec<u32>,
     /// Kept, because contexts end with them.
     hosts: Vec<(Stack, Host)>,
     clients: Vec<WorkerId>,
@@ -124,35 +138,29 @@ struct Setup<'a> {
     servers: Vec<Vec<Server>>,
 }
 
-impl<'a> Setup<'a> {
-    fn start(
-        plan: &'a LatencyPlan,
-        callers: Vec<Scheduling>,
-        halt: Option<PathBuf>,
-        group: &mut WorkerGroup,
-    ) -> Result<Setup<'a>> {
-        let mut setup =
-            Setup { plan, callers, halt, hosts: Vec::new(), clients: Vec::new(), servers: Vec::new() };
+impl Setup<'_> {
+    fn start(&mut self, group: &mut WorkerGroup) -> Result<()> {
+        let plan = self.plan;
         if plan.mode == Mode::Binderize {
             for &stack in &plan.stacks {
-                let host = Host::open(plan.driver.clone())?;
+                let host = Host::open(plan.driver)?;
                 host.start_service_manager(group, stack)?;
-                setup.hosts.push((stack, host));
+                self.hosts.push((stack, host));
             }
             // Before the clients: when a server dies, its end is then seen before its client's complaint about it.
             for pair in 1..=plan.pairs {
-                let servers = setup.start_servers(pair, group)?;
-                setup.servers.push(servers);
+                let servers = self.start_servers(pair, group)?;
+                self.servers.push(servers);
             }
         }
         for load in &plan.loads {
             load.start(group)?;
         }
         for pair in 1..=plan.pairs {
-            let client = setup.start_client(pair, group)?;
-            setup.clients.push(client);
+            let client = self.start_client(pair, group)?;
+            self.clients.push(client);
         }
-        Ok(setup)
+        Ok(())
     }
 
     fn start_servers(&self, pair: u32, group: &mut WorkerGroup) -> Result<Vec<Server>> {
@@ -167,7 +175,7 @@ impl<'a> Setup<'a> {
                     instance: instance(pair, index),
                     loopers,
                     inherit_rt: Some(inheritance.is_on(stack)),
-                    cpus: self.plan.server_cpus.clone(),
+                    cpus: Some(self.server_cpus.clone()),
                 };
                 Server::spawn(group, format!("server of pair {pair}"), job)
             })
@@ -186,7 +194,7 @@ impl<'a> Setup<'a> {
             callers: self.callers.clone(),
             payload_bytes: plan.payload_bytes,
             deadline: plan.deadline,
-            cpus: plan.client_cpus.clone(),
+            cpus: self.client_cpus.clone(),
             fresh_threads: plan.fresh_threads,
             keep_samples: plan.keep_samples,
             verbose: plan.verbose,
@@ -315,7 +323,7 @@ impl<'a> Setup<'a> {
         let switch = self.halt.clone().unwrap_or_default();
         match stopped {
             Ok(()) => Error::TraceHalted {
-                caller: caller_name(caller),
+                caller: caller.to_string(),
                 latency_ns,
                 deadline_ns: self.plan.deadline.ns,
                 log: halt::log_of(&switch),

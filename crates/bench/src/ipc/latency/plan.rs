@@ -4,10 +4,11 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use latency::{Deadline, Policy};
+use latency::Deadline;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::floor::CpuPlacement;
 use crate::ipc::{DriverPlan, Mode, Stack};
 use crate::load::Load;
 use crate::sched::Scheduling;
@@ -36,9 +37,11 @@ pub struct LatencyPlan {
     /// Calls per second of each caller, begun on time whatever became of the one before (open loop). `None`: each call
     /// follows the one before.
     pub rate_per_s: Option<f64>,
-    /// The CPUs that the clients may use; `None` for all.
+    /// Where clients and servers run.
+    pub placement: CpuPlacement,
+    /// The CPUs that the clients may use, instead of what the placement says.
     pub client_cpus: Option<Vec<u32>>,
-    /// The CPUs that the servers may use; `None` for all.
+    /// The CPUs that the servers may use, likewise.
     pub server_cpus: Option<Vec<u32>>,
     /// Neighbours that run all the time.
     pub loads: Vec<Load>,
@@ -122,6 +125,7 @@ impl Default for LatencyPlan {
             callers: vec![Scheduling::fifo(99), Scheduling::other(0)],
             payload_bytes: 16,
             rate_per_s: None,
+            placement: CpuPlacement::Free,
             client_cpus: None,
             server_cpus: None,
             loads: Vec::new(),
@@ -188,17 +192,6 @@ impl LatencyPlan {
     }
 }
 
-/// A caller's name in arguments and reports: "fifo:99", "rr:5", "nice:10", "other".
-pub fn caller_name(caller: Scheduling) -> String {
-    match caller {
-        Scheduling { policy: Policy::Fifo, priority, .. } => format!("fifo:{priority}"),
-        Scheduling { policy: Policy::RoundRobin, priority, .. } => format!("rr:{priority}"),
-        Scheduling { policy: Policy::Other, nice: 0, .. } => "other".to_owned(),
-        Scheduling { policy: Policy::Other, nice, .. } => format!("nice:{nice}"),
-        Scheduling { policy, .. } => policy.name().to_owned(),
-    }
-}
-
 impl FromStr for Inheritance {
     type Err = Error;
 
@@ -238,12 +231,5 @@ mod tests {
         let plan = LatencyPlan { inheritance, stacks, ..LatencyPlan::default() };
         assert_eq!(plan.series().len(), 4);
         assert_eq!(LatencyPlan { mode: Mode::Passthrough, ..plan }.series().len(), 2);
-    }
-
-    #[test]
-    fn callers_are_named_as_they_are_asked_for() {
-        let rr = Scheduling { policy: Policy::RoundRobin, priority: 5, nice: 0 };
-        let callers = [Scheduling::fifo(99), rr, Scheduling::other(10), Scheduling::other(0)];
-        assert_eq!(callers.map(caller_name), ["fifo:99", "rr:5", "nice:10", "other"]);
     }
 }
