@@ -3,7 +3,6 @@
 
 mod args;
 mod commands;
-#[allow(dead_code, reason = "the commands that print measurements use it")]
 mod format;
 mod old_names;
 mod progress;
@@ -23,11 +22,11 @@ pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 fn main() -> ExitCode {
     let mut args = std::env::args_os();
     let executable = args.next().unwrap_or_default().to_string_lossy().into_owned();
-    let (out_colour, err_colour) = terminal::colours();
+    let out_colour = terminal::colour();
     let mut out = Stdout::new();
     let result = run(
         args.collect(),
-        &mut Terminal { out: &mut out, err: &mut std::io::stderr(), out_colour, err_colour, executable },
+        &mut Terminal { out: &mut out, err: &mut std::io::stderr(), out_colour, executable },
     );
     let exit = match result {
         Ok(exit) => exit,

@@ -6,7 +6,6 @@ use std::io::{self, IsTerminal as _, Write};
 use anstyle::Style;
 
 /// A command's output streams and the name that it was called by.
-#[allow(dead_code, reason = "the commands that print measurements use it")]
 pub(crate) struct Terminal<'a> {
     /// Standard output: the result and nothing else.
     pub(crate) out: &'a mut dyn Write,
@@ -14,8 +13,6 @@ pub(crate) struct Terminal<'a> {
     pub(crate) err: &'a mut dyn Write,
     /// Whether standard output shows colour.
     pub(crate) out_colour: bool,
-    /// Whether standard error shows colour.
-    pub(crate) err_colour: bool,
     /// `argv[0]`, as it was typed.
     pub(crate) executable: String,
 }
@@ -40,10 +37,9 @@ pub(crate) fn wants_colour(is_terminal: bool, variable: impl Fn(&str) -> Option<
     is_terminal && !set("NO_COLOR") && variable("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
 }
 
-/// Whether the real standard output and standard error want colour.
-pub(crate) fn colours() -> (bool, bool) {
-    let variable = |name: &str| std::env::var(name).ok();
-    (wants_colour(io::stdout().is_terminal(), variable), wants_colour(io::stderr().is_terminal(), variable))
+/// Whether the real standard output wants colour.
+pub(crate) fn colour() -> bool {
+    wants_colour(io::stdout().is_terminal(), |name| std::env::var(name).ok())
 }
 
 /// `text` in `style`, or bare where colour is not wanted.

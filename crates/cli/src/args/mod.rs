@@ -10,16 +10,13 @@ mod help;
 mod man;
 mod parse;
 mod suggest;
-#[allow(dead_code, reason = "the commands that measure use it")]
 mod table;
-#[allow(dead_code, reason = "the commands that measure use it")]
 pub(crate) mod values;
 
 pub(crate) use completion::bash as bash_completion;
 pub(crate) use help::{command as command_help, group as group_help, program as program_help};
 pub(crate) use man::{command as command_man, program as program_man};
 pub(crate) use suggest::nearest;
-#[allow(unused_imports, reason = "the commands that measure use them")]
 pub(crate) use table::{Command, Doc, Entry, Group, Kind, Opt, Positionals, ValueKind};
 
 /// A command line that makes no sense: reported in one line, exit code 2.

@@ -33,7 +33,7 @@ pub(crate) fn tables(result: &ThroughputResult, colour: bool) -> String {
                 .chain(spread)
                 .chain([Column::number("CPU", unit)])
                 .chain(percentiles)
-                .chain([Column::number("one way", "MB/s"), Column::number("calls", "")]),
+                .chain([Column::number("one way", ""), Column::number("calls", "")]),
         );
         rows.iter().for_each(|row| table.row(figures(row, result)));
         out.push_str(&table.render(colour));
@@ -42,7 +42,7 @@ pub(crate) fn tables(result: &ThroughputResult, colour: bool) -> String {
     let _ = write!(
         out,
         "time: one round trip, from calls timed as a whole. CPU: the client process's share of it. one way: payload\n\
-         bytes in one direction per second (8 B in 69.974 us are 0.114 MB/s)."
+         bytes in one direction per second (8 B in 69.974 us are 114 kB/s)."
     );
     if result.plan.mode == Mode::Passthrough {
         let _ = write!(
@@ -113,7 +113,7 @@ fn figures(row: &ThroughputRow, result: &ThroughputResult) -> Vec<String> {
             cells.push(or_dash(percentile_ns(row, percent).map(|ns| time(ns as f64))));
         }
     }
-    cells.push(or_dash(row.bytes_per_second().map(|rate| three_digits(rate / 1e6))));
+    cells.push(or_dash(row.bytes_per_second().map(quantity::byte_rate)));
     cells.push(row.batches.iter().map(|batch| batch.iterations).sum::<u64>().to_string());
     cells
 }

@@ -100,11 +100,6 @@ pub(crate) struct Counter {
 pub(crate) const BYTES_PER_SECOND: &str = "bytes_per_second";
 
 impl Counter {
-    /// A plain figure.
-    pub(crate) const fn plain(value: f64) -> Self {
-        Self { value, is_rate: false, is_binary: false }
-    }
-
     /// A rate in bytes per second.
     pub(crate) const fn bytes_per_second(value: f64) -> Self {
         Self { value, is_rate: true, is_binary: true }

@@ -72,7 +72,7 @@ fn row(name: &str, index: usize, repetition: u32, flags: &Flags) -> Row {
     let scale = if name.ends_with("64k") { 3.0 } else { 1.0 } * (1.0 + f64::from(repetition) / 10.0);
     let counters = [
         (BYTES_PER_SECOND.to_owned(), Counter::bytes_per_second(114_328.2 / scale)),
-        ("copies".to_owned(), Counter::plain(2.0)),
+        ("copies".to_owned(), Counter { value: 2.0, is_rate: false, is_binary: false }),
     ];
     Row {
         family_index: usize::from(name == "BM_dies"),
@@ -97,7 +97,6 @@ fn output(args: &[&str]) -> (String, String) {
         out: &mut out,
         err: &mut err,
         out_colour: false,
-        err_colour: false,
         executable: "./libbinder_benchmark".into(),
     };
     let args = args.iter().map(Into::into).collect();
@@ -172,7 +171,6 @@ fn a_file_appears_when_it_is_complete_and_not_before() {
             out: &mut Vec::new(),
             err: &mut Vec::new(),
             out_colour: false,
-            err_colour: false,
             executable: String::new(),
         },
     )
