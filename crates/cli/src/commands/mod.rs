@@ -8,6 +8,8 @@ mod completions;
 mod driver;
 mod floor;
 pub(crate) mod help;
+pub(crate) mod latency;
+mod latency_options;
 mod man;
 mod throughput;
 pub(crate) mod version;
@@ -19,6 +21,7 @@ use crate::args::{Command, Doc, Kind};
 /// Every command, in the order in which help lists them. A command is registered here and nowhere else.
 pub(crate) static ALL: &[&dyn Command] = &[
     &throughput::COMMAND,
+    &latency::COMMAND,
     &floor::COMMAND,
     &workers::COMMAND,
     &help::COMMAND,

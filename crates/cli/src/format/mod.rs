@@ -3,6 +3,9 @@
 pub(crate) mod environment;
 pub(crate) mod floor;
 pub(crate) mod google_benchmark;
+pub(crate) mod latency;
+pub(crate) mod latency_android;
+pub(crate) mod latency_csv;
 pub(crate) mod quantity;
 pub(crate) mod table;
 pub(crate) mod throughput;

@@ -8,6 +8,8 @@ mod binder_throughput_test;
 mod hwbinder_throughput_test;
 mod libbinder_benchmark;
 mod libhwbinder_benchmark;
+mod libhwbinder_latency;
+mod schd_dbg;
 mod sendvec;
 
 use crate::args::Command;
@@ -16,6 +18,8 @@ use crate::args::Command;
 pub(crate) static ALL: &[&dyn Command] = &[
     &libbinder_benchmark::COMMAND,
     &libhwbinder_benchmark::COMMAND,
+    &schd_dbg::COMMAND,
+    &libhwbinder_latency::COMMAND,
     &binder_throughput_test::COMMAND,
     &hwbinder_throughput_test::COMMAND,
 ];

@@ -1,0 +1,238 @@
+//! `roundtrip ipc latency`: round trips against a deadline, and what the scheduler did meanwhile.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use ::latency::Deadline;
+use bench::floor::CpuPlacement;
+use bench::ipc::latency::{self, Amount, HaltTrace, Inheritance, LatencyPlan, LatencyResult, Notice};
+use bench::ipc::{DriverPlan, Mode, Stack};
+use bench::load::Load;
+use bench::run::{Results, Run};
+use bench::sched::Scheduling;
+use bench::worker::Spawner;
+
+use super::{driver, latency_options};
+use crate::args::{Entry, Group, Kind, Usage};
+use crate::format;
+use crate::progress::ProgressLine;
+use crate::terminal::{Exit, Terminal};
+
+/// What was typed.
+#[derive(Default)]
+pub(crate) struct Typed {
+    pub(super) stacks: Option<Vec<Stack>>,
+    pub(super) mode: Mode,
+    pub(super) pairs: Option<u32>,
+    pub(super) iterations: Option<u64>,
+    pub(super) duration_ns: Option<u64>,
+    pub(super) deadline_ns: Option<u64>,
+    pub(super) callers: Option<Vec<Scheduling>>,
+    pub(super) payload_bytes: Option<usize>,
+    pub(super) rate_per_s: Option<f64>,
+    pub(super) inheritance: Option<Vec<Inheritance>>,
+    pub(super) fresh_threads: bool,
+    pub(super) placement: Option<CpuPlacement>,
+    pub(super) client_cpus: Option<Vec<u32>>,
+    pub(super) server_cpus: Option<Vec<u32>>,
+    pub(super) loads: Vec<Load>,
+    pub(super) driver: DriverPlan,
+    pub(super) trace: bool,
+    pub(super) verbose: bool,
+    pub(super) raw_samples: bool,
+    pub(super) format: Option<String>,
+    pub(super) out: Option<PathBuf>,
+}
+
+impl AsMut<DriverPlan> for Typed {
+    fn as_mut(&mut self) -> &mut DriverPlan {
+        &mut self.driver
+    }
+}
+
+/// The command.
+pub(crate) static COMMAND: Entry<Typed> = Entry {
+    path: &["ipc", "latency"],
+    kind: Kind::Command,
+    summary: "measures round trips against a deadline, and what the scheduler did",
+    description: "Clients call servers, in pairs of processes, in turn from threads of different scheduling policies. Every \
+                  call is timed by itself. The server stamps it, which splits the time into request, handling and reply, and \
+                  tells how its thread was scheduled: the handling contains one system call for that.\n\n\
+                  With a rate, each caller begins its calls on time, whatever became of those before, and the response \
+                  counts from when a call should have begun: so waiting is not hidden.\n\n\
+                  Without permission for real-time policies the ordinary callers call, and there is no verdict on \
+                  inheritance.",
+    positionals: None,
+    groups: &[
+        Group { heading: "What to measure", options: latency_options::WHAT },
+        Group { heading: "Callers", options: latency_options::CALLERS },
+        Group { heading: "Where it runs", options: latency_options::WHERE },
+        driver::group(),
+        Group { heading: "Output", options: latency_options::OUTPUT },
+    ],
+    examples: &[
+        ("roundtrip ipc latency", "A real-time and an ordinary caller over both stacks."),
+        (
+            "roundtrip ipc latency --load hogs=2 --inheritance both --callers fifo:99",
+            "Shows priority inversion behind ordinary hogs, and its cure by inheritance.",
+        ),
+        (
+            "roundtrip ipc latency --rate 1000/s --duration 10s --deadline 1ms",
+            "Calls once a millisecond and counts the wait behind slow calls.",
+        ),
+    ],
+    run,
+};
+
+fn plan(typed: &Typed) -> Result<LatencyPlan, Usage> {
+    let default = LatencyPlan::default();
+    let amount = match (typed.iterations, typed.duration_ns) {
+        (Some(_), Some(_)) => return Err(Usage("--iterations and --duration exclude each other".into())),
+        (Some(iterations), None) => Amount::Iterations(iterations),
+        (None, Some(ns)) => Amount::DurationNs(ns),
+        (None, None) => default.amount,
+    };
+    let stacks = match (&typed.stacks, typed.mode) {
+        (Some(stacks), _) => stacks.clone(),
+        (None, Mode::Binderize) => Stack::ALL.into(),
+        // In process there is no stack between; hwbinder is the one that knows this mode.
+        (None, Mode::Passthrough) => vec![Stack::Hwbinder],
+    };
+    let plan = LatencyPlan {
+        driver: typed.driver,
+        stacks,
+        mode: typed.mode,
+        inheritance: typed.inheritance.clone().unwrap_or(default.inheritance),
+        pairs: typed.pairs.unwrap_or(default.pairs),
+        amount,
+        deadline: typed.deadline_ns.map_or(default.deadline, |ns| Deadline { ns }),
+        callers: typed.callers.clone().unwrap_or(default.callers),
+        payload_bytes: typed.payload_bytes.unwrap_or(default.payload_bytes),
+        rate_per_s: typed.rate_per_s,
+        placement: typed.placement.unwrap_or(default.placement),
+        client_cpus: typed.client_cpus.clone(),
+        server_cpus: typed.server_cpus.clone(),
+        loads: typed.loads.clone(),
+        fresh_threads: typed.fresh_threads,
+        keep_samples: typed.raw_samples,
+        verbose: typed.verbose,
+        halt_trace: typed.trace.then(HaltTrace::default),
+    };
+    plan.check().map_err(|error| Usage(error.to_string()))?;
+    if plan.mode == Mode::Passthrough && plan.stacks != [Stack::Hwbinder] {
+        return Err(Usage("--mode passthrough: only the hwbinder stack has it".into()));
+    }
+    if typed.format.as_deref() == Some("android") && plan.series().len() > 1 {
+        return Err(Usage("--format android shows one stack and one --inheritance: choose them".into()));
+    }
+    if typed.raw_samples && typed.out.is_none() && typed.format.as_deref() != Some("csv") {
+        return Err(Usage("--raw-samples needs --out DIR, or --format csv which then prints them".into()));
+    }
+    Ok(plan)
+}
+
+/// Carries out a plan; progress and the blocks of a verbose plan go to standard error. `None` when the kernel's trace was
+/// halted, which has been said then.
+pub(crate) fn measure(plan: &LatencyPlan, terminal: &mut Terminal<'_>) -> anyhow::Result<Option<Run>> {
+    let mut line = ProgressLine::new(terminal.err);
+    let mut blocks = std::io::stderr();
+    let measured = Run::record(|environment| {
+        let result = latency::run(plan, &Spawner::default(), &mut |notice| match notice {
+            // A line that is written over would tear the blocks apart.
+            Notice::Progress(progress) if !plan.verbose => line.show(progress),
+            Notice::Progress(_) => {}
+            // With standard error gone there is nobody left to tell.
+            Notice::Thread(report) => {
+                let _ = blocks.write_all(format::latency_android::thread_block(report).as_bytes());
+            }
+        })?;
+        environment.driver = Some(format::latency::driver(&result));
+        Ok(Results::from(result))
+    });
+    drop(line);
+    match measured {
+        Ok(mut run) => {
+            let own = run.results.latency.iter().flat_map(|result| result.warnings.iter().cloned());
+            run.warnings.extend(own);
+            Ok(Some(run))
+        }
+        Err(bench::Error::TraceHalted { log, .. }) => {
+            writeln!(terminal.err, "\ndeadline triggered: halt & stop trace\nlog:{}", log.display())?;
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
+    let plan = plan(&typed)?;
+    let Some(run) = measure(&plan, terminal)? else { return Ok(Exit::FAILED) };
+    let Some(result) = &run.results.latency else { return Ok(Exit::FAILED) };
+    // First to where it is kept: a reader that goes away must not cost the result.
+    if let Some(directory) = &typed.out {
+        run.write(directory)?;
+        if typed.raw_samples {
+            write_samples(result, directory)?;
+        }
+    }
+    let text = match typed.format.as_deref() {
+        Some("json") => run.to_json()?,
+        Some("csv") if typed.raw_samples => format::latency_csv::samples(result),
+        Some("csv") => format::latency_csv::csv(result),
+        Some("android") => {
+            let series = result.series.iter();
+            series.map(|series| format::latency_android::json(result, series, &run.warnings, false)).collect()
+        }
+        _ => {
+            let header = format::environment::header(&run.environment);
+            format!("{header}\n{}", format::latency::tables(result, terminal.out_colour))
+        }
+    };
+    terminal.out.write_all(text.as_bytes())?;
+    for warning in &run.warnings {
+        writeln!(terminal.err, "roundtrip: warning: {warning}")?;
+    }
+    Ok(Exit::OK)
+}
+
+/// Writes every sample beside the run, whole or not at all.
+fn write_samples(result: &LatencyResult, directory: &Path) -> anyhow::Result<()> {
+    let path = directory.join("latency-samples.csv");
+    let partial = directory.join(format!(".latency-samples.csv.{}", std::process::id()));
+    let written = std::fs::write(&partial, format::latency_csv::samples(result))
+        .and_then(|()| std::fs::rename(&partial, &path));
+    written.map_err(|cause| {
+        let _ = std::fs::remove_file(&partial);
+        anyhow::anyhow!("cannot write {}: {cause}", path.display())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_typed_is_the_default_and_the_help_says_the_same() {
+        let plan = plan(&Typed::default()).unwrap();
+        assert_eq!(plan, LatencyPlan { stacks: Stack::ALL.into(), ..LatencyPlan::default() });
+        assert_eq!(plan.amount, Amount::Iterations(10_000));
+        assert_eq!((plan.pairs, plan.payload_bytes, plan.deadline.ns), (1, 16, 2_500_000));
+        assert_eq!(plan.callers, [Scheduling::fifo(99), Scheduling::other(0)]);
+    }
+
+    #[test]
+    fn what_excludes_each_other_is_a_usage_error() {
+        let refusal = |typed: Typed| plan(&typed).unwrap_err().to_string();
+        let both = Typed { iterations: Some(1), duration_ns: Some(1), ..Typed::default() };
+        assert!(refusal(both).contains("exclude each other"));
+        let android = Typed { format: Some("android".into()), ..Typed::default() };
+        assert!(refusal(android).contains("one stack"));
+        let samples = Typed { raw_samples: true, ..Typed::default() };
+        assert!(refusal(samples).contains("--out DIR"));
+        let rate = Typed { rate_per_s: Some(1.0), fresh_threads: true, ..Typed::default() };
+        assert!(refusal(rate).contains("keep their threads"));
+        let stacks = Some(Stack::ALL.to_vec());
+        let passthrough = Typed { mode: Mode::Passthrough, stacks, ..Typed::default() };
+        assert!(refusal(passthrough).contains("only the hwbinder stack"));
+    }
+}

@@ -1,0 +1,203 @@
+//! The options of `roundtrip ipc latency`. Only the table: what they mean together, `latency` resolves.
+
+use bench::ipc::Stack;
+use bench::ipc::latency::{Inheritance, MAX_PAIRS, MAX_PAYLOAD_BYTES};
+
+use super::latency::Typed;
+use crate::args::{Opt, values};
+
+fn one<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<T, String> {
+    result.map_err(|error| error.to_string())
+}
+
+pub(super) const WHAT: &[Opt<Typed>] = &[
+    Opt::one_of(
+        &["--stack"],
+        "STACK",
+        &["binder", "hwbinder", "both"],
+        "The IPC stack: binder, hwbinder or both.",
+        |typed: &mut Typed, text| {
+            typed.stacks = Some(match text {
+                "both" => Stack::ALL.into(),
+                name => vec![one(name.parse::<Stack>())?],
+            });
+            Ok(())
+        },
+    )
+    .default("both"),
+    Opt::one_of(
+        &["--mode"],
+        "MODE",
+        &["binderize", "passthrough"],
+        "binderize calls over the driver, passthrough calls hwbinder's service in the client's process.",
+        |typed: &mut Typed, text| {
+            typed.mode = one(text.parse())?;
+            Ok(())
+        },
+    )
+    .default("binderize"),
+    Opt::value(
+        &["--pairs"],
+        "N",
+        "Client processes, each with a server process of its own; more than CPUs - 1 disturb each other.",
+        |typed: &mut Typed, text| {
+            typed.pairs = Some(values::whole(text, 1..=MAX_PAIRS)?);
+            Ok(())
+        },
+    )
+    .default("1"),
+    Opt::value(
+        &["--iterations"],
+        "N",
+        "Iterations of each pair; in one of them each caller calls once.",
+        |typed: &mut Typed, text| {
+            typed.iterations = Some(values::whole(text, 1..=u64::MAX)?);
+            Ok(())
+        },
+    )
+    .default("10000"),
+    Opt::value(
+        &["--duration"],
+        "TIME",
+        "As many iterations as fit into this time, as in 30s, instead of a count.",
+        |typed: &mut Typed, text| {
+            typed.duration_ns = Some(values::duration_ns(text)?);
+            Ok(())
+        },
+    ),
+    Opt::value(&["--deadline"], "TIME", "A call that takes longer has missed.", |typed: &mut Typed, text| {
+        typed.deadline_ns = Some(values::duration_ns(text)?);
+        Ok(())
+    })
+    .default("2.5ms"),
+    Opt::value(
+        &["--payload"],
+        "SIZE",
+        "Bytes sent with each call, as in 256 or 4k; at most 512k.",
+        |typed: &mut Typed, text| {
+            let bytes = values::size_bytes(text)?;
+            if bytes > MAX_PAYLOAD_BYTES {
+                return Err("expected at most 512k".to_owned());
+            }
+            typed.payload_bytes = Some(bytes);
+            Ok(())
+        },
+    )
+    .default("16"),
+];
+
+pub(super) const CALLERS: &[Opt<Typed>] = &[
+    Opt::value(
+        &["--callers"],
+        "LIST",
+        "How the calling threads are scheduled, in the order in which they call: fifo:1..99, rr:1..99, nice:-20..19, \
+         other.",
+        |typed: &mut Typed, text| {
+            typed.callers = Some(one(text.split(',').map(str::parse).collect())?);
+            Ok(())
+        },
+    )
+    .default("fifo:99,other"),
+    Opt::value(
+        &["--rate"],
+        "RATE",
+        "Calls per second of each caller, begun on time whatever became of those before, as in 1000/s; without it each \
+         call follows the one before.",
+        |typed: &mut Typed, text| {
+            typed.rate_per_s = Some(values::rate_per_s(text)?);
+            Ok(())
+        },
+    ),
+    Opt::one_of(
+        &["--inheritance"],
+        "SETTING",
+        &["stack", "on", "off", "both"],
+        "Whether servers ask for real-time inheritance: as the stack does (hwbinder does, binder does not), on, off, or \
+         off and on side by side.",
+        |typed: &mut Typed, text| {
+            typed.inheritance = Some(match text {
+                "both" => vec![Inheritance::Off, Inheritance::On],
+                name => vec![one(name.parse::<Inheritance>())?],
+            });
+            Ok(())
+        },
+    )
+    .default("stack"),
+    Opt::flag(
+        &["--fresh-threads"],
+        "A new thread for each call of a caller that is not an ordinary one, as Android's programs have it: its set-up \
+         for the driver is then timed too.",
+        |typed: &mut Typed| typed.fresh_threads = true,
+    ),
+];
+
+pub(super) const WHERE: &[Opt<Typed>] = &[
+    Opt::one_of(
+        &["--placement"],
+        "PLACEMENT",
+        &["free", "same", "split"],
+        "Clients and servers: where the kernel puts them (free), on one CPU (same), on two (split).",
+        |typed: &mut Typed, text| {
+            typed.placement = Some(one(text.parse())?);
+            Ok(())
+        },
+    )
+    .default("free"),
+    Opt::value(
+        &["--client-cpus"],
+        "CPUS",
+        "The clients' CPUs, as in 0,2-3, instead of what the placement says.",
+        |typed: &mut Typed, text| {
+            typed.client_cpus = Some(values::cpu_list(text)?);
+            Ok(())
+        },
+    ),
+    Opt::value(&["--server-cpus"], "CPUS", "The servers' CPUs, likewise.", |typed: &mut Typed, text| {
+        typed.server_cpus = Some(values::cpu_list(text)?);
+        Ok(())
+    }),
+    Opt::value(
+        &["--load"],
+        "LOAD",
+        "Neighbours that use CPUs all the while: hogs=N[,policy=other|nice:N|fifo:N|rr:N][,cpus=0-1+3]. Can be given \
+         several times.",
+        |typed: &mut Typed, text| {
+            typed.loads.push(one(text.parse())?);
+            Ok(())
+        },
+    ),
+];
+
+pub(super) const OUTPUT: &[Opt<Typed>] = &[
+    Opt::flag(
+        &["--trace"],
+        "Stops the running kernel trace, and the run, at the first call that misses its deadline.",
+        |typed: &mut Typed| typed.trace = true,
+    ),
+    Opt::flag(
+        &["--verbose", "-v"],
+        "Tells on standard error, for each call, who runs where.",
+        |typed: &mut Typed| typed.verbose = true,
+    ),
+    Opt::flag(
+        &["--raw-samples"],
+        "Also writes every sample, to latency-samples.csv in the run directory, or with --format csv instead of the \
+         figures.",
+        |typed: &mut Typed| typed.raw_samples = true,
+    ),
+    Opt::one_of(
+        &["--format"],
+        "FORMAT",
+        &["table", "json", "csv", "android"],
+        "How the result is printed: json is what a run directory holds, android the JSON of Android's programs.",
+        |typed: &mut Typed, text| {
+            typed.format = Some(text.to_owned());
+            Ok(())
+        },
+    )
+    .default("table"),
+    Opt::path(&["--out"], "DIR", "Also writes the run into this directory.", |typed: &mut Typed, text| {
+        typed.out = Some(text.into());
+        Ok(())
+    }),
+];

@@ -1,0 +1,150 @@
+//! `libhwbinder_latency`: latency of the hwbinder stack, as Android's program reports it. `schd_dbg` shares everything but
+//! the stack and the mode.
+
+use bench::ipc::latency::{Amount, HaltTrace, Inheritance, LatencyPlan, MAX_PAIRS};
+use bench::ipc::{Mode, Stack};
+use latency::Deadline;
+
+use crate::args::{Entry, Group, Kind, Opt, Usage, values};
+use crate::commands::latency::measure;
+use crate::format::latency_android;
+use crate::terminal::{Exit, Terminal};
+
+/// What was typed.
+#[derive(Default)]
+pub(crate) struct Typed {
+    pairs: Option<u32>,
+    iterations: Option<u64>,
+    deadline_us: Option<u32>,
+    mode: Mode,
+    verbose: bool,
+    trace: bool,
+    raw_data: bool,
+}
+
+pub(super) const DESCRIPTION: &str = "\
+    Client processes call server processes of their own. In each iteration a real-time thread (SCHED_FIFO, priority 99) \
+    calls first, a new one each time, whose set-up is timed too, and then an ordinary one. Standard output is one JSON value; \
+    everything else goes to standard error.\n\n\
+    S counts the calls that were served on the caller's CPU, R is their share of all I, and SYNC is GOOD above 0.6. \
+    Inheritance is PASS when every server thread ran with its caller's policy class and real-time priority, and SKIP where no \
+    real-time caller is possible. cfg names the driver that was measured.";
+
+/// The flags that both programs have.
+pub(super) const FLAGS: &[Opt<Typed>] = &[
+    Opt::value(&["-i"], "N", "Iterations.", |typed: &mut Typed, text| {
+        typed.iterations = Some(values::whole(text, 1..=u64::MAX)?);
+        Ok(())
+    })
+    .default("100"),
+    Opt::value(
+        &["-pair", "-w"],
+        "N",
+        "Pairs of a client and a server process; more than CPUs - 1 disturb each other.",
+        |typed: &mut Typed, text| {
+            typed.pairs = Some(values::whole(text, 1..=MAX_PAIRS)?);
+            Ok(())
+        },
+    )
+    .default("1"),
+    Opt::value(&["-deadline_us"], "N", "A call that takes longer has missed.", |typed: &mut Typed, text| {
+        typed.deadline_us = Some(values::whole(text, 0..=u32::MAX)?);
+        Ok(())
+    })
+    .default("2500"),
+    Opt::flag(&["-v"], "Tells on standard error, for each call, who runs where.", |typed: &mut Typed| {
+        typed.verbose = true;
+    }),
+    Opt::flag(
+        &["-trace"],
+        "Stops the running kernel trace, and the run, at the first call that misses its deadline.",
+        |typed: &mut Typed| typed.trace = true,
+    ),
+    Opt::flag(
+        &["-raw_data"],
+        "Also prints the latencies of all real-time calls, in ns.",
+        |typed: &mut Typed| {
+            typed.raw_data = true;
+        },
+    ),
+];
+
+/// The program.
+pub(crate) static COMMAND: Entry<Typed> = Entry {
+    path: &["libhwbinder_latency"],
+    kind: Kind::OldName,
+    summary: "measures latency and deadlines of the hwbinder stack",
+    description: DESCRIPTION,
+    positionals: None,
+    groups: &[
+        Group { heading: "Options", options: FLAGS },
+        Group {
+            heading: "Mode",
+            options: &[Opt::one_of(
+                &["-m"],
+                "MODE",
+                &["BINDERIZE", "PASSTHROUGH"],
+                "BINDERIZE calls a server process over the driver, PASSTHROUGH the service in the client's own process.",
+                |typed: &mut Typed, text| {
+                    typed.mode = text.parse().map_err(|error: bench::Error| error.to_string())?;
+                    Ok(())
+                },
+            )
+            .default("BINDERIZE")],
+        },
+    ],
+    examples: &[
+        ("libhwbinder_latency -i 5000 -pair 3", "Three pairs, 10000 calls each."),
+        ("libhwbinder_latency -i 1 -v", "Shows who runs where in one iteration."),
+    ],
+    run: |typed, terminal| run(&typed, Stack::Hwbinder, terminal),
+};
+
+fn plan(typed: &Typed, stack: Stack) -> Result<LatencyPlan, Usage> {
+    let plan = LatencyPlan {
+        stacks: vec![stack],
+        mode: typed.mode,
+        inheritance: vec![Inheritance::Stack],
+        pairs: typed.pairs.unwrap_or(1),
+        amount: Amount::Iterations(typed.iterations.unwrap_or(100)),
+        deadline: Deadline { ns: 1000 * u64::from(typed.deadline_us.unwrap_or(2500)) },
+        fresh_threads: true,
+        keep_samples: typed.raw_data,
+        verbose: typed.verbose,
+        halt_trace: typed.trace.then(HaltTrace::default),
+        ..LatencyPlan::default()
+    };
+    plan.check().map_err(|error| Usage(error.to_string()))?;
+    Ok(plan)
+}
+
+/// Runs one of the programs.
+pub(super) fn run(typed: &Typed, stack: Stack, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
+    let plan = plan(typed, stack)?;
+    let Some(run) = measure(&plan, terminal)? else { return Ok(Exit::FAILED) };
+    for warning in &run.warnings {
+        writeln!(terminal.err, "warning: {warning}")?;
+    }
+    if let Some(result) = &run.results.latency {
+        for series in &result.series {
+            let text = latency_android::json(result, series, &run.warnings, typed.raw_data);
+            terminal.out.write_all(text.as_bytes())?;
+        }
+    }
+    Ok(Exit::OK)
+}
+
+#[cfg(test)]
+mod tests {
+    use bench::sched::Scheduling;
+
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_the_programs() {
+        let plan = plan(&Typed::default(), Stack::Hwbinder).unwrap();
+        assert_eq!((plan.pairs, plan.amount, plan.deadline.ns), (1, Amount::Iterations(100), 2_500_000));
+        assert_eq!(plan.callers, [Scheduling::fifo(99), Scheduling::other(0)]);
+        assert!(plan.fresh_threads && plan.mode == Mode::Binderize && !plan.verbose && !plan.keep_samples);
+    }
+}
