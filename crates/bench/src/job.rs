@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::floor::FloorJob;
 use crate::ipc::latency::LatencyJob;
 use crate::ipc::throughput::ThroughputJob;
+use crate::ipc::traits::TraitsJob;
 use crate::ipc::workers::WorkerJob;
 use crate::ipc::{ServerJob, ServiceManagerJob};
 use crate::load::HogJob;
@@ -27,6 +28,8 @@ pub enum Job {
     Latency(LatencyJob),
     /// The client of a throughput measurement.
     Throughput(ThroughputJob),
+    /// One side of the trials of the stacks.
+    Traits(TraitsJob),
     /// One of many workers.
     Worker(WorkerJob),
 }
@@ -40,6 +43,7 @@ impl Work for Job {
             Job::Server(job) => job.run(link),
             Job::Latency(job) => job.run(link),
             Job::Throughput(job) => job.run(link),
+            Job::Traits(job) => job.run(link),
             Job::Worker(job) => job.run(link),
         }
     }

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::floor::FloorResult;
 use crate::ipc::latency::LatencyResult;
 use crate::ipc::throughput::ThroughputResult;
+use crate::ipc::traits::TraitsResult;
 use crate::ipc::workers::WorkersResult;
 use crate::root::Root;
 
@@ -50,6 +51,9 @@ pub struct Results {
     /// Throughput by payload size.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throughput: Option<ThroughputResult>,
+    /// Binder against hwbinder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traits: Option<TraitsResult>,
     /// Many workers that call each other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workers: Option<WorkersResult>,
@@ -70,6 +74,12 @@ impl From<LatencyResult> for Results {
 impl From<ThroughputResult> for Results {
     fn from(throughput: ThroughputResult) -> Results {
         Results { throughput: Some(throughput), ..Results::default() }
+    }
+}
+
+impl From<TraitsResult> for Results {
+    fn from(traits: TraitsResult) -> Results {
+        Results { traits: Some(traits), ..Results::default() }
     }
 }
 

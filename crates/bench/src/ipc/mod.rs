@@ -7,6 +7,7 @@ mod mode;
 mod probe;
 mod server;
 pub mod throughput;
+pub mod traits;
 pub mod workers;
 
 pub use endpoint::{DriverChoice, DriverPlan, Endpoint, Host, Stack};

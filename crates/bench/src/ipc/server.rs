@@ -122,7 +122,7 @@ fn report(process: &Process) -> Result<ServerReport> {
 }
 
 /// This process's looper threads, by the names that they are given.
-fn looper_tids() -> Result<Vec<u32>> {
+pub(super) fn looper_tids() -> Result<Vec<u32>> {
     let tasks = std::fs::read_dir("/proc/self/task")
         .map_err(|source| Error::file("read", "/proc/self/task", source))?;
     let mut tids: Vec<u32> = tasks

@@ -12,6 +12,7 @@ pub(crate) mod latency;
 mod latency_options;
 mod man;
 mod throughput;
+mod traits;
 pub(crate) mod version;
 mod worker;
 pub(crate) mod workers;
@@ -24,6 +25,7 @@ pub(crate) static ALL: &[&dyn Command] = &[
     &latency::COMMAND,
     &floor::COMMAND,
     &workers::COMMAND,
+    &traits::COMMAND,
     &help::COMMAND,
     &man::COMMAND,
     &completions::COMMAND,

@@ -10,4 +10,5 @@ pub(crate) mod quantity;
 pub(crate) mod table;
 pub(crate) mod throughput;
 pub(crate) mod throughput_google;
+pub(crate) mod traits;
 pub(crate) mod workers;

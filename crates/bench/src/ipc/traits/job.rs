@@ -1,0 +1,207 @@
+//! The two sides of the trials, each a worker process: a server with one node, and a client that calls in one way or
+//! another. Must not know what is concluded from it.
+
+use std::sync::Arc;
+
+use binder::echo::{Benchmark, Echo};
+use binder::{NodeOptions, Process};
+use latency::Histogram;
+use serde::{Deserialize, Serialize};
+
+use super::watched::{Sent, Watched};
+use crate::clock::now_ns;
+use crate::error::{Error, Result};
+use crate::ipc::endpoint::{self, Endpoint, Stack};
+use crate::ipc::probe::{self, SchedulingProbe};
+use crate::ipc::server::{looper_tids, register};
+use crate::sched::{self, Scheduling};
+use crate::worker::Link;
+
+/// The payload of calls whose copies are counted: more than any header.
+pub(super) const PAYLOAD_BYTES: usize = 4096;
+
+/// The payload of calls that these are compared with. Not 0: that would have fewer objects, too.
+pub(super) const SMALL_BYTES: usize = 8;
+
+/// Calls of a trial: enough to see that it was no accident.
+const CALLS: u32 = 10;
+
+/// Untimed calls before a block of timed ones.
+const WARM_UP: u64 = 100;
+
+/// A worker's job.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "side", rename_all = "snake_case")]
+pub enum TraitsJob {
+    /// Serves, and answers each `()` of its parent with [`ServerFacts`].
+    Server {
+        /// The context.
+        endpoint: Endpoint,
+        /// The stack.
+        stack: Stack,
+        /// Its name.
+        instance: String,
+        /// The SCHED_FIFO priority that is the least for its node; `None`: the stack's own rules.
+        least_fifo: Option<u8>,
+    },
+    /// Makes the calls of each [`Trial`] that it is sent.
+    Client {
+        /// The context.
+        endpoint: Endpoint,
+        /// The stack.
+        stack: Stack,
+    },
+}
+
+/// What a server says of itself.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct ServerFacts {
+    /// What its replies told the driver to copy so far.
+    pub(super) reply_bytes: u64,
+    /// Its looper thread, now.
+    pub(super) looper: Scheduling,
+    pub(super) limits: Vec<String>,
+}
+
+/// Calls that a client is to make to an instance.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Trial {
+    /// With a payload one way or both; answered with [`Counted`].
+    Count { instance: String, payload_bytes: usize, both_ways: bool },
+    /// From a thread that is scheduled so; answered with `Result<Vec<Scheduling>, String>`: the serving thread in each
+    /// call, or why there can be no such caller.
+    CallAs { instance: String, caller: Scheduling },
+    /// The smallest, timed; answered with a [`Histogram`].
+    Time { instance: String, calls: u64 },
+}
+
+/// What one call with a payload took in copies.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Counted {
+    /// Payload bytes that client and server copied.
+    pub(super) stack_bytes: u64,
+    pub(super) request: Sent,
+    /// Whether the payload is named where it lies.
+    pub(super) payload_in_place: bool,
+}
+
+impl TraitsJob {
+    pub(crate) fn run(self, link: &mut Link) -> Result<()> {
+        match self {
+            TraitsJob::Server { endpoint, stack, instance, least_fifo } => {
+                serve(link, &endpoint, stack, &instance, least_fifo)
+            }
+            TraitsJob::Client { endpoint, stack } => call(link, &endpoint, stack),
+        }
+    }
+}
+
+fn serve(
+    link: &mut Link,
+    endpoint: &Endpoint,
+    stack: Stack,
+    instance: &str,
+    least_fifo: Option<u8>,
+) -> Result<()> {
+    let watched = Arc::new(Watched::new(endpoint.open()?));
+    let process = Process::new(watched.clone());
+    let mut options = NodeOptions::from(binder::Stack::from(stack));
+    if let Some(priority) = least_fifo {
+        options.least_policy = binder::LeastPolicy::Fifo;
+        options.least_priority = priority.cast_signed();
+    }
+    let service = Arc::new(Echo::new(SchedulingProbe)).publish(&process, stack.into(), options);
+    process.start_looper()?;
+    register(&process, stack, instance, &service)?;
+    link.ready()?;
+    while link.receive::<()>()?.is_some() {
+        let looper =
+            looper_tids()?.first().copied().ok_or_else(|| Error::Plan("there is no looper".into()))?;
+        link.send(&ServerFacts {
+            reply_bytes: watched.reply_bytes(),
+            looper: sched::scheduling(looper)?,
+            limits: process.driver().limits(),
+        })?;
+    }
+    process.stop();
+    Ok(())
+}
+
+fn call(link: &mut Link, endpoint: &Endpoint, stack: Stack) -> Result<()> {
+    let watched = Arc::new(Watched::new(endpoint.open()?));
+    let counting = Process::new(watched.clone());
+    // Calls that are timed, or that depend on who makes them, go past the watcher.
+    let process = endpoint.connect()?;
+    link.ready()?;
+    while let Some(trial) = link.receive::<Trial>()? {
+        match trial {
+            Trial::Count { instance, payload_bytes, both_ways } => {
+                let service = endpoint::find(&counting, stack, &instance)?;
+                link.send(&count(&counting, &watched, &*service, payload_bytes, both_ways)?)?;
+            }
+            Trial::CallAs { instance, caller } => {
+                let service = endpoint::find(&process, stack, &instance)?;
+                link.send(&call_as(&*service, caller)?)?;
+            }
+            Trial::Time { instance, calls } => {
+                let service = endpoint::find(&process, stack, &instance)?;
+                link.send(&time(&*service, calls)?)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn count(
+    process: &Process,
+    watched: &Watched,
+    service: &dyn Benchmark,
+    payload_bytes: usize,
+    both_ways: bool,
+) -> Result<Counted> {
+    let payload = vec![7_u8; payload_bytes];
+    let server_before = service.server_copied_bytes()?;
+    let before = process.copied_bytes();
+    if both_ways {
+        service.send_vec(&payload, &mut |_| {})?;
+    } else {
+        service.call(&payload, false)?;
+    }
+    // Before the question below, which is a call, too.
+    let request = watched.last_call();
+    let client_bytes = process.copied_bytes() - before;
+    let stack_bytes = client_bytes + service.server_copied_bytes()? - server_before;
+    let place = (payload.as_ptr().addr() as u64, payload_bytes as u64);
+    Ok(Counted { stack_bytes, payload_in_place: request.buffers.contains(&place), request })
+}
+
+/// Calls from a thread of its own: what it is scheduled as ends with it.
+fn call_as(service: &dyn Benchmark, caller: Scheduling) -> Result<Result<Vec<Scheduling>, String>> {
+    let calls = || {
+        if let Err(error) = sched::set_scheduling(0, caller) {
+            return Ok(Err(error.to_string()));
+        }
+        let serving = (0..CALLS).map(|_| {
+            let placement = probe::placement(&service.call(&[], true)?);
+            let latency::Placement { policy, priority, nice, .. } = placement;
+            Ok(Scheduling { policy, priority, nice: if policy.is_realtime() { 0 } else { nice } })
+        });
+        serving.collect::<Result<_>>().map(Ok)
+    };
+    let panicked = |_| Error::Plan("the calling thread panicked".into());
+    std::thread::scope(|scope| scope.spawn(calls).join()).map_err(panicked)?
+}
+
+fn time(service: &dyn Benchmark, calls: u64) -> Result<Histogram> {
+    let mut latency = Histogram::new();
+    for _ in 0..WARM_UP {
+        service.nop()?;
+    }
+    for _ in 0..calls {
+        let start_ns = now_ns();
+        service.nop()?;
+        latency.record(now_ns() - start_ns);
+    }
+    Ok(latency)
+}

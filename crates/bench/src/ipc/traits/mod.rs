@@ -1,0 +1,263 @@
+//! Binder against hwbinder: what Android says of them is tried, cell by cell, on this machine and driver. Must not know
+//! how the table is shown.
+
+mod job;
+mod result;
+mod watched;
+
+use std::time::Duration;
+
+use latency::Histogram;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+pub use job::TraitsJob;
+pub use result::{Aspect, Finding, Row, TraitsPlan, TraitsResult};
+
+use super::endpoint::{Host, Stack};
+use crate::error::{Error, Result};
+use crate::job::Job;
+use crate::progress::Progress;
+use crate::sched::{RealtimePermission, Scheduling, realtime_permission};
+use crate::worker::{Spawner, WorkerGroup, WorkerId};
+use job::{Counted, PAYLOAD_BYTES, SMALL_BYTES, ServerFacts, Trial};
+use result::holds;
+
+/// How long a worker may take for a trial: no measurement, only the end of all patience.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The real-time priority that is tried, where it is allowed.
+const FIFO_PRIORITY: u8 = 50;
+
+/// How many blocks the timed calls of a stack are cut into. The stacks take turns, so that a drift of the machine hits both.
+const BLOCKS: u64 = 5;
+
+/// A server for calls that leave it as it was.
+const PLAIN: &str = "plain";
+
+/// The trials in which a server is lent something, with the aspects that each shows. Every one has a server of its own,
+/// for without permission a lent nice value cannot be taken back.
+const LENDING: [(&str, &[Aspect]); 4] = [
+    ("realtime", &[Aspect::RealtimeInheritance]),
+    ("least", &[Aspect::LeastPolicy]),
+    ("background", &[Aspect::NiceRaised, Aspect::BackgroundPolicy]),
+    ("favoured", &[Aspect::NiceLowered]),
+];
+
+/// Finds out.
+///
+/// # Errors
+/// [`Error::Plan`](crate::Error::Plan) for a plan that cannot be carried out anywhere, and everything that ends a
+/// [`WorkerGroup`]. What this machine does not allow is no error but part of the result.
+pub fn run(
+    plan: &TraitsPlan,
+    spawner: &Spawner,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<TraitsResult> {
+    plan.check()?;
+    let permission = realtime_permission();
+    let mut group = WorkerGroup::new(spawner.clone())?;
+    let hosts = [Host::open(plan.driver)?, Host::open(plan.driver)?];
+    let least_fifo = permission.max_priority().map(|most| most.min(FIFO_PRIORITY));
+    let [binder, hwbinder] = Stack::ALL;
+    let binder = Side::start(&mut group, &hosts[0], binder, least_fifo)?;
+    let hwbinder = Side::start(&mut group, &hosts[1], hwbinder, least_fifo)?;
+    group.start(PATIENCE)?;
+
+    let total = BLOCKS + 2;
+    let mut step = |done| progress(Progress { what: "traits", done, total });
+    step(0);
+    let mut found = [Vec::new(), Vec::new()];
+    for (side, found) in [&binder, &hwbinder].into_iter().zip(&mut found) {
+        found.extend(words(side.stack));
+        found.extend(side.copies(&mut group)?);
+        found.extend(side.lending(&mut group, &permission)?);
+    }
+    let mut latencies = [Histogram::new(), Histogram::new()];
+    for block in 0..BLOCKS {
+        step(block + 1);
+        // The first blocks are longer where the calls cannot be cut evenly.
+        let calls = plan.calls / BLOCKS + u64::from(block < plan.calls % BLOCKS);
+        for (side, latency) in [&binder, &hwbinder].into_iter().zip(&mut latencies) {
+            let trial = Trial::Time { instance: PLAIN.into(), calls };
+            latency.merge(&side.ask::<Histogram>(&mut group, &trial)?);
+        }
+    }
+    for (found, latency) in found.iter_mut().zip(latencies) {
+        found.push((Aspect::RoundTrip, Finding::RoundTrip { latency }));
+    }
+    step(BLOCKS + 1);
+    group.finish(PATIENCE)?;
+    step(total);
+
+    let [binder, hwbinder] = found;
+    let rows = Aspect::ALL.into_iter().filter_map(|aspect| {
+        let of = |found: &[(Aspect, Finding)]| {
+            found.iter().find(|(about, _)| *about == aspect).map(|(_, finding)| finding.clone())
+        };
+        Some(Row { aspect, binder: of(&binder)?, hwbinder: of(&hwbinder)? })
+    });
+    Ok(TraitsResult { plan: plan.clone(), backend: hosts[0].backend(), rows: rows.collect() })
+}
+
+/// What cannot be measured.
+fn words(stack: Stack) -> [(Aspect, Finding); 2] {
+    let (purpose, property) = match stack {
+        Stack::Binder => ("general IPC for the framework", "tuned for framework use"),
+        Stack::Hwbinder => ("talking to hardware services", "least overhead, low latency"),
+    };
+    let words = |text: &str| Finding::Words { text: text.into() };
+    [(Aspect::Purpose, words(purpose)), (Aspect::Property, words(property))]
+}
+
+/// One stack's workers.
+struct Side {
+    stack: Stack,
+    client: WorkerId,
+    plain: WorkerId,
+    /// In the order of [`LENDING`].
+    lent: Vec<WorkerId>,
+    least_fifo: Option<u8>,
+}
+
+impl Side {
+    fn start(group: &mut WorkerGroup, host: &Host, stack: Stack, least_fifo: Option<u8>) -> Result<Side> {
+        host.start_service_manager(group, stack)?;
+        let mut server = |instance: &str| {
+            let least_fifo = least_fifo.filter(|_| instance == "least");
+            let instance = instance.to_owned();
+            let role = format!("{stack} server '{instance}'");
+            let job = TraitsJob::Server { endpoint: host.endpoint(), stack, instance, least_fifo };
+            group.spawn(role, &Job::Traits(job))
+        };
+        let plain = server(PLAIN)?;
+        let lent = LENDING.iter().map(|(instance, _)| server(instance)).collect::<Result<_>>()?;
+        let job = TraitsJob::Client { endpoint: host.endpoint(), stack };
+        let client = group.spawn(format!("{stack} client"), &Job::Traits(job))?;
+        Ok(Side { stack, client, plain, lent, least_fifo })
+    }
+
+    fn ask<T: DeserializeOwned>(&self, group: &mut WorkerGroup, trial: &impl Serialize) -> Result<T> {
+        group.send(self.client, trial)?;
+        group.message(self.client, PATIENCE)
+    }
+
+    fn facts(group: &mut WorkerGroup, server: WorkerId) -> Result<ServerFacts> {
+        group.send(server, &())?;
+        group.message(server, PATIENCE)
+    }
+
+    /// Counts copies with a large and a small payload: what both have in common is no copy of it.
+    fn copies(&self, group: &mut WorkerGroup) -> Result<[(Aspect, Finding); 3]> {
+        let mut count = |payload_bytes, both_ways| {
+            let replied = Self::facts(group, self.plain)?.reply_bytes;
+            let trial = Trial::Count { instance: PLAIN.into(), payload_bytes, both_ways };
+            let counted = self.ask::<Counted>(group, &trial)?;
+            Ok::<_, Error>((counted, Self::facts(group, self.plain)?.reply_bytes - replied))
+        };
+        let per_byte =
+            |with: u64, without: u64| (with as f64 - without as f64) / (PAYLOAD_BYTES - SMALL_BYTES) as f64;
+        let ((small, _), (request, _)) = (count(SMALL_BYTES, false)?, count(PAYLOAD_BYTES, false)?);
+        let ((small_both, small_reply), (both, reply)) =
+            (count(SMALL_BYTES, true)?, count(PAYLOAD_BYTES, true)?);
+        let stack = per_byte(request.stack_bytes, small.stack_bytes);
+        let stack_both = per_byte(both.stack_bytes, small_both.stack_bytes);
+        let copies = |stack, driver| Finding::Copies { payload_bytes: PAYLOAD_BYTES as u64, stack, driver };
+        let driver = per_byte(request.request.bytes, small.request.bytes);
+        let arguments = Finding::Arguments {
+            scatter_gather: request.request.scatter_gather,
+            buffers: request.request.buffers.len() as u64,
+            payload_in_place: request.payload_in_place,
+        };
+        Ok([
+            (Aspect::ArgumentPassing, arguments),
+            (Aspect::RequestCopies, copies(stack, driver)),
+            (Aspect::ReplyCopies, copies(stack_both - stack, per_byte(reply, small_reply))),
+        ])
+    }
+
+    /// Tries what a server is lent.
+    fn lending(
+        &self,
+        group: &mut WorkerGroup,
+        permission: &RealtimePermission,
+    ) -> Result<Vec<(Aspect, Finding)>> {
+        let mut found = Vec::new();
+        for ((instance, aspects), &server) in LENDING.into_iter().zip(&self.lent) {
+            let caller = match instance {
+                "realtime" => self.least_fifo.map_or(Scheduling::fifo(FIFO_PRIORITY), Scheduling::fifo),
+                "background" => Scheduling::other(10),
+                "favoured" => Scheduling::other(-10),
+                _ => Scheduling::other(0),
+            };
+            let served = self.served(group, (instance, server), caller, permission)?;
+            found.extend(aspects.iter().map(|&aspect| (aspect, served.about(aspect))));
+        }
+        Ok(found)
+    }
+
+    /// Lets a caller that is scheduled so call a server, and looks at the server before, meanwhile and afterwards.
+    fn served(
+        &self,
+        group: &mut WorkerGroup,
+        (instance, server): (&str, WorkerId),
+        caller: Scheduling,
+        permission: &RealtimePermission,
+    ) -> Result<Served> {
+        let needs_realtime = caller.policy.is_realtime() || instance == "least";
+        if let RealtimePermission::Refused { reason } = permission
+            && needs_realtime
+        {
+            return Ok(Served::NotTried(reason.clone()));
+        }
+        let at_rest = Self::facts(group, server)?.looper;
+        let trial = Trial::CallAs { instance: instance.to_owned(), caller };
+        Ok(match self.ask::<std::result::Result<Vec<Scheduling>, String>>(group, &trial)? {
+            Err(reason) => Served::NotTried(reason),
+            Ok(serving) => Served::Tried {
+                caller,
+                least: self.least_fifo.filter(|_| instance == "least").map(Scheduling::fifo),
+                at_rest,
+                serving,
+                afterwards: Self::facts(group, server)?,
+            },
+        })
+    }
+}
+
+/// How calls were served.
+enum Served {
+    Tried {
+        caller: Scheduling,
+        least: Option<Scheduling>,
+        at_rest: Scheduling,
+        serving: Vec<Scheduling>,
+        afterwards: ServerFacts,
+    },
+    NotTried(String),
+}
+
+impl Served {
+    fn about(&self, aspect: Aspect) -> Finding {
+        match self {
+            Served::NotTried(reason) => Finding::NotTried { reason: reason.clone() },
+            Served::Tried { caller, least, at_rest, serving, afterwards } => {
+                let held = serving.iter().filter(|serving| holds(aspect, *caller, *least, **serving)).count();
+                // What was refused says nothing about the stack.
+                if held < serving.len() && !afterwards.limits.is_empty() {
+                    return Finding::NotTried { reason: afterwards.limits.join("; ") };
+                }
+                Finding::Served {
+                    holds: held == serving.len(),
+                    calls: serving.len() as u32,
+                    held: held as u32,
+                    caller: *caller,
+                    least: *least,
+                    at_rest: *at_rest,
+                    serving: serving.last().copied().unwrap_or(*at_rest),
+                    afterwards: afterwards.looper,
+                }
+            }
+        }
+    }
+}

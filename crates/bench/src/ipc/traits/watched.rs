@@ -1,0 +1,159 @@
+//! A driver that is looked over the shoulder: passes everything on, and remembers what calls and replies
+//! told the driver to copy. Must not change anything; not for timed calls, since looking takes time.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use binder_driver::uapi::{BINDER_TYPE_PTR, BufferObject, Field, TransactionData, TransactionDataSg};
+use binder_driver::{Backend, Command, Commands, Driver, Error, Returns};
+use serde::{Deserialize, Serialize};
+
+/// What one command told the driver to send.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Sent {
+    /// Whether it was a scatter-gather command.
+    pub(super) scatter_gather: bool,
+    /// The bytes of data and of all buffers.
+    pub(super) bytes: u64,
+    /// Address and length of each buffer.
+    pub(super) buffers: Vec<(u64, u64)>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Watched {
+    driver: Arc<dyn Driver>,
+    last_call: Mutex<Sent>,
+    /// Of all replies.
+    reply_bytes: AtomicU64,
+}
+
+impl Watched {
+    pub(super) fn new(driver: Arc<dyn Driver>) -> Watched {
+        Watched { driver, last_call: Mutex::default(), reply_bytes: AtomicU64::new(0) }
+    }
+
+    pub(super) fn last_call(&self) -> Sent {
+        self.last_call.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The bytes of data and buffers of all replies so far.
+    pub(super) fn reply_bytes(&self) -> u64 {
+        self.reply_bytes.load(Ordering::Relaxed)
+    }
+
+    fn look(&self, mut commands: &[u8], memory: &[&[u8]]) {
+        while let Some((command, size)) = Command::parse(commands) {
+            commands = &commands[size..];
+            let (data, buffers_size) = match command {
+                Command::Reply(data) => {
+                    self.reply_bytes.fetch_add(data.data_size, Ordering::Relaxed);
+                    continue;
+                }
+                Command::ReplySg(data) => {
+                    self.reply_bytes.fetch_add(data.data_size + data.buffers_size, Ordering::Relaxed);
+                    continue;
+                }
+                Command::Transaction(data) => (data, None),
+                Command::TransactionSg(data) => (plain(&data), Some(data.buffers_size)),
+                _ => continue,
+            };
+            let sent = Sent {
+                scatter_gather: buffers_size.is_some(),
+                bytes: data.data_size + buffers_size.unwrap_or(0),
+                buffers: buffers(
+                    bytes(memory, data.buffer, data.data_size),
+                    bytes(memory, data.offsets, data.offsets_size),
+                ),
+            };
+            *self.last_call.lock().unwrap_or_else(PoisonError::into_inner) = sent;
+        }
+    }
+}
+
+fn plain(data: &TransactionDataSg) -> TransactionData {
+    TransactionData {
+        data_size: data.data_size,
+        offsets_size: data.offsets_size,
+        buffer: data.buffer,
+        offsets: data.offsets,
+        ..Default::default()
+    }
+}
+
+/// The bytes at an address, of the memory that the driver may read; none where it may not.
+fn bytes<'a>(memory: &[&'a [u8]], address: u64, length: u64) -> &'a [u8] {
+    let find = |slice: &&'a [u8]| {
+        let start = usize::try_from(address.checked_sub(slice.as_ptr().addr() as u64)?).ok()?;
+        slice.get(start..start.checked_add(usize::try_from(length).ok()?)?)
+    };
+    memory.iter().find_map(find).unwrap_or_default()
+}
+
+/// The buffers that lie outside of the data, by the objects in it.
+fn buffers(data: &[u8], offsets: &[u8]) -> Vec<(u64, u64)> {
+    let object = |offset: &[u8]| {
+        let object = BufferObject::from_bytes(data.get(usize::try_from(u64::take(offset)).ok()?..)?)?;
+        (object.kind == BINDER_TYPE_PTR).then_some((object.buffer, object.length))
+    };
+    offsets.chunks_exact(8).filter_map(object).collect()
+}
+
+impl Driver for Watched {
+    fn backend(&self) -> Backend {
+        self.driver.backend()
+    }
+
+    fn write_read(
+        &self,
+        commands: &mut Commands,
+        memory: &[&[u8]],
+        returns: Option<&mut Returns>,
+    ) -> Result<(), Error> {
+        self.look(commands.pending(), memory);
+        self.driver.write_read(commands, memory, returns)
+    }
+
+    fn received(&self, address: u64, length: u64) -> Option<&[u8]> {
+        self.driver.received(address, length)
+    }
+
+    fn become_context_manager(&self, flags: u32) -> Result<(), Error> {
+        self.driver.become_context_manager(flags)
+    }
+
+    fn set_max_threads(&self, threads: u32) -> Result<(), Error> {
+        self.driver.set_max_threads(threads)
+    }
+
+    fn exit_thread(&self) {
+        self.driver.exit_thread();
+    }
+
+    fn interrupt(&self) {
+        self.driver.interrupt();
+    }
+
+    fn limits(&self) -> Vec<String> {
+        self.driver.limits()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_buffers_inside_the_given_data_are_found() {
+        let object = BufferObject { kind: BINDER_TYPE_PTR, buffer: 7, length: 9, ..Default::default() };
+        let data = [&[0; 8][..], &object.to_bytes()].concat();
+        let offsets = |at: u64| at.to_ne_bytes();
+        assert_eq!(buffers(&data, &offsets(8)), [(7, 9)]);
+        assert_eq!(buffers(&data, &offsets(0)), []);
+        assert_eq!(buffers(&data, &offsets(16)), []);
+        assert_eq!(buffers(&data, &offsets(u64::MAX)), []);
+        let address = data.as_ptr().addr() as u64;
+        assert_eq!(bytes(&[&data], address + 8, 40), object.to_bytes());
+        assert!(bytes(&[&data], address + 9, 40).is_empty() && bytes(&[&data], 1, u64::MAX).is_empty());
+    }
+}

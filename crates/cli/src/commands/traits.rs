@@ -1,0 +1,124 @@
+//! `roundtrip ipc traits`: in what binder and hwbinder differ here.
+
+use std::path::PathBuf;
+
+use bench::ipc::DriverPlan;
+use bench::ipc::traits::{self, TraitsPlan};
+use bench::run::{Results, Run};
+use bench::worker::Spawner;
+
+use crate::args::{Entry, Group, Kind, Opt, Usage, values};
+use crate::commands::driver;
+use crate::format;
+use crate::progress::ProgressLine;
+use crate::terminal::{Exit, Terminal};
+
+/// What was typed.
+#[derive(Default)]
+pub(crate) struct Typed {
+    iterations: Option<u64>,
+    driver: DriverPlan,
+    format: Option<String>,
+    out: Option<PathBuf>,
+}
+
+impl AsMut<DriverPlan> for Typed {
+    fn as_mut(&mut self) -> &mut DriverPlan {
+        &mut self.driver
+    }
+}
+
+/// The command.
+pub(crate) static COMMAND: Entry<Typed> = Entry {
+    path: &["ipc", "traits"],
+    kind: Kind::Command,
+    summary: "tries out in what binder and hwbinder differ",
+    description: "Fills in Android's comparison of its two IPC stacks by trying each cell on this machine and driver: \
+                  what the driver is told of a call's arguments, how often a payload is copied, whether a server \
+                  inherits a real-time caller's priority, is raised to its node's least priority, is lent a nice \
+                  value, or runs as background for a background caller, and what the smallest call takes.\n\n\
+                  What may not be tried here says so, with the reason. Only purpose and property are words.",
+    positionals: None,
+    groups: &[
+        Group {
+            heading: "What to measure",
+            options: &[Opt::value(
+                &["--iterations"],
+                "N",
+                "How many of the smallest calls are timed on each stack.",
+                |typed: &mut Typed, text| {
+                    typed.iterations = Some(values::whole(text, 1..=10_000_000)?);
+                    Ok(())
+                },
+            )
+            .default("5000")],
+        },
+        driver::group(),
+        Group {
+            heading: "Output",
+            options: &[
+                Opt::one_of(
+                    &["--format"],
+                    "FORMAT",
+                    &["table", "json", "csv"],
+                    "How the result is printed; json is what a run directory holds.",
+                    |typed: &mut Typed, text| {
+                        typed.format = Some(text.to_owned());
+                        Ok(())
+                    },
+                )
+                .default("table"),
+                Opt::path(
+                    &["--out"],
+                    "DIR",
+                    "Also writes the run into this directory.",
+                    |typed: &mut Typed, text| {
+                        typed.out = Some(text.into());
+                        Ok(())
+                    },
+                ),
+            ],
+        },
+    ],
+    examples: &[
+        ("roundtrip ipc traits", "Tries everything, in about a second."),
+        (
+            "roundtrip ipc traits --profile mainline",
+            "The same by the rules of a kernel without Android's patches.",
+        ),
+    ],
+    run,
+};
+
+fn plan(typed: &Typed) -> Result<TraitsPlan, Usage> {
+    let default = TraitsPlan::default();
+    let plan = TraitsPlan { driver: typed.driver, calls: typed.iterations.unwrap_or(default.calls) };
+    plan.check().map_err(|error| Usage(error.to_string()))?;
+    Ok(plan)
+}
+
+fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
+    let plan = plan(&typed)?;
+    let run = {
+        let mut line = ProgressLine::new(terminal.err);
+        Run::record(|environment| {
+            let result = traits::run(&plan, &Spawner::default(), &mut |progress| line.show(progress))?;
+            environment.driver = Some(result.backend.to_string());
+            Ok::<_, bench::Error>(Results::from(result))
+        })?
+    };
+    // A reader that goes away must not cost the stored result, nor a full disk the printed one.
+    let stored = typed.out.as_ref().map(|directory| run.write(directory)).transpose();
+    let text = match (typed.format.as_deref(), &run.results.traits) {
+        (Some("json"), _) => run.to_json()?,
+        (Some("csv"), Some(result)) => format::traits::csv(result),
+        (_, Some(result)) => format::traits::table(result, terminal.out_colour),
+        (_, None) => String::new(),
+    };
+    terminal.out.write_all(text.as_bytes())?;
+    for warning in &run.warnings {
+        writeln!(terminal.err, "roundtrip: warning: {warning}")?;
+    }
+    stored?;
+    Ok(Exit::OK)
+}

@@ -1,0 +1,75 @@
+//! `roundtrip ipc traits` as a process: one table, one JSON value, and honest words without the right to real time.
+
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn traits(args: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
+    command.args(["ipc", "traits", "--iterations", "20"]).args(args.split_whitespace()).stdin(Stdio::null());
+    command
+}
+
+fn succeed(mut command: Command) -> Output {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+#[test]
+fn the_table_names_the_driver_and_has_every_aspect() {
+    let text = String::from_utf8(succeed(traits("--profile mainline")).stdout).unwrap();
+    assert!(text.starts_with("emulated driver (mainline profile)\n\naspect "), "{text}");
+    let table = text.split("\n\n").nth(1).unwrap();
+    assert_eq!(table.lines().count(), 12, "{text}");
+}
+
+#[test]
+fn csv_has_two_lines_for_each_aspect() {
+    let text = String::from_utf8(succeed(traits("--format csv")).stdout).unwrap();
+    assert_eq!(text.lines().count(), 23);
+    assert!(text.contains("emulated driver (ack profile),request_copies,binder,2,\""), "{text}");
+    assert!(text.contains("emulated driver (ack profile),request_copies,hwbinder,1,\""), "{text}");
+}
+
+#[test]
+fn json_is_one_value_and_the_same_document_as_the_run_directorys() {
+    let directory = std::env::temp_dir().join(format!("roundtrip-traits-{}", std::process::id()));
+    let mut command = traits("--format json --out");
+    command.arg(&directory);
+    let printed: Value = serde_json::from_slice(&succeed(command).stdout).unwrap();
+    let stored = std::fs::read(directory.join("run.json")).unwrap();
+    std::fs::remove_dir_all(&directory).unwrap();
+    assert!(printed == serde_json::from_slice::<Value>(&stored).unwrap());
+    assert_eq!(printed["results"]["traits"]["rows"].as_array().unwrap().len(), 11);
+}
+
+/// The same as an ordinary user, in the same directories, where util-linux's setpriv(1) and the right to use it are there.
+#[test]
+fn without_the_right_to_real_time_the_cells_say_so_and_the_rest_is_tried() {
+    let binary = std::env::temp_dir().join(format!("roundtrip-traits-nobody-{}", std::process::id()));
+    std::fs::copy(env!("CARGO_BIN_EXE_roundtrip"), &binary).unwrap();
+    let output = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--"])
+        .arg(&binary)
+        .args(["ipc", "traits", "--iterations", "20", "--format", "json"])
+        .stdin(Stdio::null())
+        .output();
+    std::fs::remove_file(&binary).unwrap();
+    // Not everybody may become nobody; then this user is an ordinary one already, and the other tests say it.
+    let Some(output) = output.ok().filter(|output| output.status.success()) else { return };
+    let run: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = run["results"]["traits"]["rows"].as_array().unwrap();
+    let row = |aspect: &str| rows.iter().find(|row| row["aspect"] == aspect).unwrap();
+    if run["environment"]["realtime"]["realtime"] != "refused" {
+        return; // nobody may, here
+    }
+    for aspect in ["realtime_inheritance", "least_policy"] {
+        assert_eq!(row(aspect)["hwbinder"]["kind"], "not_tried");
+        assert!(row(aspect)["hwbinder"]["reason"].as_str().unwrap().contains("RLIMIT_RTPRIO"));
+    }
+    assert_eq!(row("nice_lowered")["binder"]["kind"], "not_tried");
+    assert_eq!(row("background_policy")["binder"]["holds"], true);
+    assert_eq!(row("background_policy")["hwbinder"]["holds"], false);
+    assert_eq!(row("request_copies")["binder"]["kind"], "copies");
+}
