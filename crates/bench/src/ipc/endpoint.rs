@@ -7,9 +7,11 @@ use binder::echo::{self, Benchmark};
 use binder::manager::ServiceManager;
 use binder::{Binder, Process};
 use binder_driver::emulated::{Context, Emulated};
+use binder_driver::kernel::Kernel;
 use binder_driver::{Backend, Driver, Profile};
 use serde::{Deserialize, Serialize};
 
+use super::device::Claim;
 use super::server::ServiceManagerJob;
 use crate::error::{Error, Result};
 use crate::job::Job;
@@ -72,11 +74,31 @@ impl From<Stack> for binder::Stack {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DriverChoice {
-    /// The best that is usable here. This version knows the emulated driver only.
+    /// The kernel's where it is usable, else the emulated one.
     #[default]
     Auto,
+    /// The kernel's, on any free device.
+    Kernel,
+    /// The kernel's, on this device.
+    Device(DevicePath),
     /// The emulated one.
     Emulated,
+}
+
+/// The path of a binder device. Kept for the rest of the process's life, so that plans stay plain values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct DevicePath(&'static str);
+
+impl From<String> for DevicePath {
+    fn from(path: String) -> DevicePath {
+        DevicePath(path.leak())
+    }
+}
+
+impl<'de> Deserialize<'de> for DevicePath {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> std::result::Result<DevicePath, D::Error> {
+        String::deserialize(from).map(DevicePath::from)
+    }
 }
 
 /// The driver of a run.
@@ -94,16 +116,19 @@ pub struct DriverPlan {
 pub enum Endpoint {
     /// An emulated context's address.
     Emulated(String),
+    /// A binder device's path.
+    Kernel(String),
 }
 
 impl Endpoint {
     /// Opens the driver for this process.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the context is gone or full.
+    /// [`Error::Driver`] when the context is gone or full, or the device is not usable.
     pub fn open(&self) -> Result<Arc<dyn Driver>> {
         match self {
             Endpoint::Emulated(address) => Ok(Arc::new(Emulated::join(address, AREA_BYTES)?)),
+            Endpoint::Kernel(path) => Ok(Arc::new(Kernel::open(path, AREA_BYTES)?)),
         }
     }
 
@@ -128,32 +153,64 @@ pub(crate) fn find(process: &Arc<Process>, stack: Stack, instance: &str) -> Resu
     }
 }
 
-/// The parent's side of a driver: a context of its own for one stack, for as long as this value lives. It has no name
+/// The parent's side of a driver: a context of its own for one stack, for as long as this value lives. It makes no name
 /// in any file system, so nothing stays behind.
 #[derive(Debug)]
 pub struct Host {
-    context: Context,
-    plan: DriverPlan,
+    context: Held,
+    /// Why the kernel's driver was not taken where it was to be preferred.
+    why_emulated: Option<String>,
+}
+
+#[derive(Debug)]
+enum Held {
+    Emulated { context: Context, profile: Profile },
+    Kernel(Claim),
 }
 
 impl Host {
-    /// Opens a context.
+    /// Opens a context. Those that a process has open at the same time are of one kind.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the system refuses.
+    /// [`Error::Driver`] when the system refuses; [`Error::Plan`] when the kernel's driver was asked for and no device of
+    /// it is free.
     pub fn open(plan: DriverPlan) -> Result<Host> {
-        let (DriverChoice::Auto | DriverChoice::Emulated) = plan.choice;
-        Ok(Host { context: Context::create(plan.profile)?, plan })
+        let kernel = |claim| Host { context: Held::Kernel(claim), why_emulated: None };
+        let emulated = |why_emulated| {
+            let context = Held::Emulated { context: Context::create(plan.profile)?, profile: plan.profile };
+            Ok(Host { context, why_emulated })
+        };
+        match plan.choice {
+            DriverChoice::Emulated => emulated(None),
+            DriverChoice::Kernel => Ok(kernel(Claim::any()?)),
+            DriverChoice::Device(path) => Ok(kernel(Claim::of(path.0)?)),
+            DriverChoice::Auto if Claim::is_held() => Ok(kernel(Claim::any()?)),
+            DriverChoice::Auto => match Claim::one_of_two() {
+                Ok(claim) => Ok(kernel(claim)),
+                Err(error) => emulated(Some(error.to_string())),
+            },
+        }
     }
 
     /// What workers open.
     pub fn endpoint(&self) -> Endpoint {
-        Endpoint::Emulated(self.context.address().to_owned())
+        match &self.context {
+            Held::Emulated { context, .. } => Endpoint::Emulated(context.address().to_owned()),
+            Held::Kernel(claim) => Endpoint::Kernel(claim.path().to_owned()),
+        }
     }
 
     /// What every result must say that it was measured on.
     pub fn backend(&self) -> Backend {
-        Backend::Emulated { profile: self.plan.profile }
+        match &self.context {
+            Held::Emulated { profile, .. } => Backend::Emulated { profile: *profile },
+            Held::Kernel(claim) => Backend::Kernel { device: claim.path().to_owned() },
+        }
+    }
+
+    /// Why an automatic choice fell on the emulated driver, as one sentence.
+    pub fn why_emulated(&self) -> Option<&str> {
+        self.why_emulated.as_deref()
     }
 
     /// Starts the context's service manager in the background of a group.

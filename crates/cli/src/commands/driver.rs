@@ -1,6 +1,6 @@
 //! The options that choose a driver, shared by every command that measures over one. Measures nothing.
 
-use bench::ipc::{DriverChoice, DriverPlan};
+use bench::ipc::{DevicePath, DriverChoice, DriverPlan};
 use binder_driver::Profile;
 
 use crate::args::{Group, Opt};
@@ -17,10 +17,11 @@ impl<A: AsMut<DriverPlan> + 'static> Table<A> {
         Opt::one_of(
             &["--driver"],
             "DRIVER",
-            &["auto", "emulated"],
-            "The driver: emulated is Roundtrip's own, auto the best that is usable here. Every result names it.",
+            &["auto", "kernel", "emulated"],
+            "The driver: the kernel's, Roundtrip's own, or auto: the kernel's where it is usable. Every result names it.",
             |typed: &mut A, text| {
                 typed.as_mut().choice = match text {
+                    "kernel" => DriverChoice::Kernel,
                     "emulated" => DriverChoice::Emulated,
                     _ => DriverChoice::Auto,
                 };
@@ -28,6 +29,15 @@ impl<A: AsMut<DriverPlan> + 'static> Table<A> {
             },
         )
         .default("auto"),
+        Opt::path(
+            &["--device"],
+            "PATH",
+            "The kernel's driver on this binder device, for one stack; a device with a context manager is refused.",
+            |typed: &mut A, text| {
+                typed.as_mut().choice = DriverChoice::Device(DevicePath::from(text.to_owned()));
+                Ok(())
+            },
+        ),
         Opt::one_of(
             &["--profile"],
             "KERNEL",

@@ -1,0 +1,153 @@
+//! Finds a binder device of the kernel's that is free, and holds it. Must not know what is measured over it.
+//!
+//! A device has one context manager. One that has one, as on a running Android, is left alone: a binderfs of our own has
+//! devices that nobody else sees. Devices that are free are shared between runs by a lock on their file.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use binder_driver::kernel::{Kernel, PrivateBinderfs};
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
+
+use crate::error::{Error, Result};
+
+/// Where devices are, in the order in which they are tried.
+const PATHS: [&str; 6] = [
+    "/dev/binder",
+    "/dev/hwbinder",
+    "/dev/vndbinder",
+    "/dev/binderfs/binder",
+    "/dev/binderfs/hwbinder",
+    "/dev/binderfs/vndbinder",
+];
+
+/// How long a context manager may take to be gone after its process: the driver clears up after a while.
+const CLEARED_WITHIN: Duration = Duration::from_millis(300);
+
+/// Claims that this process holds.
+static HELD: AtomicUsize = AtomicUsize::new(0);
+
+/// A device that this process holds for its workers.
+#[derive(Debug)]
+pub(super) struct Claim {
+    path: String,
+    _held: Held,
+}
+
+/// What makes the device ours; goes with this process, however it ends.
+#[derive(Debug)]
+enum Held {
+    Mounted { _binderfs: PrivateBinderfs },
+    Locked { _device: File },
+}
+
+impl Claim {
+    /// Claims any free device.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] with what is in the way of each.
+    pub(super) fn any() -> Result<Claim> {
+        let mut refusals = match mounted() {
+            Ok(claim) => return Ok(claim),
+            Err(error) => vec![error.to_string()],
+        };
+        let mut there = PATHS.into_iter().filter(|path| Path::new(path).exists()).peekable();
+        if there.peek().is_none() {
+            let missing =
+                "there is no /dev/binder; load the driver (modprobe binder_linux devices=binder,hwbinder)";
+            refusals.push(missing.into());
+        }
+        for path in there {
+            match Claim::of(path) {
+                Ok(claim) => return Ok(claim),
+                Err(error) => refusals.push(error.to_string()),
+            }
+        }
+        Err(Error::Plan(format!("no binder device of the kernel's is usable: {}", refusals.join("; "))))
+    }
+
+    /// Claims a device by its path.
+    ///
+    /// # Errors
+    /// [`Error::Driver`] when it cannot be used; [`Error::Plan`] when another run or a context manager has it.
+    pub(super) fn of(path: &str) -> Result<Claim> {
+        let driver = Kernel::open(path, 4096)?;
+        let device = File::open(path).map_err(|source| Error::file("open", path, source))?;
+        match rustix::fs::flock(&device, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Err(Error::Plan(format!("{path} is used by another run"))),
+            Err(errno) => return Err(Error::file("lock", path, std::io::Error::from(errno))),
+        }
+        let since = Instant::now();
+        while driver.has_context_manager()? {
+            if since.elapsed() > CLEARED_WITHIN {
+                return Err(Error::Plan(format!(
+                    "{path} has a context manager already, which is left alone: \
+                     name another device, or run as root where the kernel has binderfs"
+                )));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(Claim::new(path.into(), Held::Locked { _device: device }))
+    }
+
+    fn new(path: String, held: Held) -> Claim {
+        HELD.fetch_add(1, Ordering::Relaxed);
+        Claim { path, _held: held }
+    }
+
+    /// Claims a device for a run that takes the best driver there is. A run uses up to two contexts, one for each stack,
+    /// and all of them must be of one kind: where there is a first device but no second, it is not taken.
+    ///
+    /// # Errors
+    /// As [`Claim::any`].
+    pub(super) fn one_of_two() -> Result<Claim> {
+        let first = Claim::any()?;
+        if HELD.load(Ordering::Relaxed) == 1 {
+            Claim::any().map_err(|error| {
+                Error::Plan(format!("there is one free device, and the two stacks need one each: {error}"))
+            })?;
+        }
+        Ok(first)
+    }
+
+    /// Whether this process holds one.
+    pub(super) fn is_held() -> bool {
+        HELD.load(Ordering::Relaxed) > 0
+    }
+
+    /// The path that workers open.
+    pub(super) fn path(&self) -> &str {
+        &self.path
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        HELD.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn mounted() -> Result<Claim> {
+    let binderfs = PrivateBinderfs::mount()?;
+    let path = binderfs.device("binder");
+    Kernel::open(&path, 4096)?;
+    Ok(Claim::new(path, Held::Mounted { _binderfs: binderfs }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_binder_device_is_refused_in_one_line_that_names_it() {
+        for path in ["/dev/null", "/dev/no-such-device"] {
+            let error = Claim::of(path).expect_err("no binder device").to_string();
+            assert!(error.contains(path) && !error.contains('\n'), "{error}");
+        }
+        assert!(!Claim::is_held());
+    }
+}
