@@ -12,6 +12,7 @@ use bench::run::{Results, Run};
 use bench::sched::Scheduling;
 use bench::worker::Spawner;
 
+use super::finish::finish;
 use super::{driver, latency_options};
 use crate::args::{Entry, Group, Kind, Usage};
 use crate::format;
@@ -151,13 +152,9 @@ pub(crate) fn measure(plan: &LatencyPlan, terminal: &mut Terminal<'_>) -> anyhow
     });
     drop(line);
     match measured {
-        Ok(mut run) => {
-            let own = run.results.latency.iter().flat_map(|result| result.warnings.iter().cloned());
-            run.warnings.extend(own);
-            Ok(Some(run))
-        }
+        Ok(run) => Ok(Some(run)),
         Err(bench::Error::TraceHalted { log, .. }) => {
-            writeln!(terminal.err, "\ndeadline triggered: halt & stop trace\nlog:{}", log.display())?;
+            writeln!(terminal.err, "deadline triggered: halt & stop trace\nlog:{}", log.display())?;
             Ok(None)
         }
         Err(error) => Err(error.into()),
@@ -168,13 +165,6 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let plan = plan(&typed)?;
     let Some(run) = measure(&plan, terminal)? else { return Ok(Exit::FAILED) };
     let Some(result) = &run.results.latency else { return Ok(Exit::FAILED) };
-    // First to where it is kept: a reader that goes away must not cost the result.
-    if let Some(directory) = &typed.out {
-        run.write(directory)?;
-        if typed.raw_samples {
-            write_samples(result, directory)?;
-        }
-    }
     let text = match typed.format.as_deref() {
         Some("json") => run.to_json()?,
         Some("csv") if typed.raw_samples => format::latency_csv::samples(result),
@@ -183,16 +173,15 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             let series = result.series.iter();
             series.map(|series| format::latency_android::json(result, series, &run.warnings, false)).collect()
         }
-        _ => {
-            let header = format::environment::header(&run.environment);
-            format!("{header}\n{}", format::latency::tables(result, terminal.out_colour))
-        }
+        _ => format::run::page(&run, &format::latency::tables(result, terminal.out_colour)),
     };
-    terminal.out.write_all(text.as_bytes())?;
-    for warning in &run.warnings {
-        writeln!(terminal.err, "roundtrip: warning: {warning}")?;
+    let exit = finish(&run, typed.out.as_deref(), terminal, |terminal| {
+        Ok(terminal.out.write_all(text.as_bytes())?)
+    })?;
+    if let Some(directory) = typed.out.as_deref().filter(|_| typed.raw_samples) {
+        write_samples(result, directory)?;
     }
-    Ok(Exit::OK)
+    Ok(exit)
 }
 
 /// Writes every sample beside the run, whole or not at all.

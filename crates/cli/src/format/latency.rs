@@ -73,7 +73,7 @@ fn heading(result: &LatencyResult, series: &Series) -> String {
         plan.loads.iter().map(|load| format!(", beside {} hogs ({})", load.hogs, load.scheduling)).collect();
     let verdict = match series.verdict.reason() {
         None => series.verdict.name().to_owned(),
-        Some(reason) => format!("{} ({reason})", series.verdict.name()),
+        Some(reason) => format!("{}: {reason}", series.verdict.name()),
     };
     format!(
         "{}, {inheritance}, {pairs}, {} bytes{}\nInherited: {verdict}",

@@ -10,7 +10,7 @@ use super::client::Said;
 use super::halt::Switch;
 use super::result::CallerResult;
 use crate::clock::now_ns;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ipc::Mode;
 use crate::ipc::probe::placement;
 use crate::sched::{self, Scheduling};
@@ -110,9 +110,7 @@ impl<'a> Caller<'a> {
         if let Some(switch) = shared.halt
             && shared.deadline.missed(end_ns - start_ns)
         {
-            let stopped = switch.off().map_err(|cause| cause.to_string());
-            let latency_ns = end_ns - start_ns;
-            return shared.say(&Said::Halted { latency_ns, caller: own, stopped });
+            return Err(self.halted(switch.off(), end_ns - start_ns, own));
         }
         let report = report?;
         self.buffer.push(Sample {
@@ -125,6 +123,15 @@ impl<'a> Caller<'a> {
             server: placement(&report),
         });
         if shared.verbose { self.report_server(&report) } else { Ok(()) }
+    }
+
+    /// Tells the parent that the trace was stopped, or why it could not be; the error ends this client's calls.
+    fn halted(&self, stopped: std::io::Result<()>, latency_ns: u64, caller: Scheduling) -> Error {
+        let stopped = stopped.map_err(|cause| cause.to_string());
+        match self.shared.say(&Said::Halted { latency_ns, caller, stopped }) {
+            Ok(()) => Error::Plan("the kernel trace was stopped".into()),
+            Err(error) => error,
+        }
     }
 
     /// Counts what is in the buffer.

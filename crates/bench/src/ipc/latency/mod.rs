@@ -106,8 +106,9 @@ pub fn run(
         limits.sort();
         limits.dedup();
         one.verdict = judge::verdict(plan, one, backend.as_ref(), chosen.refused.as_deref(), &limits);
-        if let Verdict::Fail { reason } = &one.verdict {
-            warnings.push(format!("inheritance over {} fails: {reason}", one.stack));
+        // Where nobody asked for it, nothing went wrong.
+        if let (Verdict::Fail { reason }, true) = (&one.verdict, one.inheritance.is_on(one.stack)) {
+            warnings.push(format!("inheritance over {} failed: {reason}", one.stack));
         }
         warnings.extend(limits);
     }

@@ -1,0 +1,244 @@
+//! Latency from the outside: who calls, how often, how they are served, and what a machine that forbids things gets.
+//! Nothing here depends on how long anything takes.
+
+use std::path::PathBuf;
+
+use bench::floor::CpuPlacement;
+use bench::ipc::latency::{
+    self, Amount, HaltTrace, Inheritance, LatencyPlan, LatencyResult, Notice, Verdict,
+};
+use bench::ipc::{DriverChoice, DriverPlan, Mode, Stack};
+use bench::sched::{RealtimePermission, Scheduling, realtime_permission};
+use bench::worker::Spawner;
+use bench::{Error, Result};
+use binder_driver::Profile;
+
+fn run(plan: &LatencyPlan) -> Result<LatencyResult> {
+    latency::run(plan, &Spawner::with_exe(env!("CARGO_BIN_EXE_bench-test-worker")), &mut |_| {})
+}
+
+fn quick() -> LatencyPlan {
+    LatencyPlan {
+        driver: DriverPlan { choice: DriverChoice::Emulated, profile: Profile::Ack },
+        amount: Amount::Iterations(25),
+        keep_samples: true,
+        ..LatencyPlan::default()
+    }
+}
+
+/// Real-time callers where they are possible.
+fn realtime() -> bool {
+    realtime_permission().max_priority() == Some(99)
+}
+
+#[test]
+fn every_caller_of_every_pair_calls_as_often_as_planned() {
+    let plan = LatencyPlan {
+        stacks: Stack::ALL.to_vec(),
+        inheritance: vec![Inheritance::Off, Inheritance::On],
+        pairs: 2,
+        callers: vec![Scheduling::other(0), Scheduling::other(10)],
+        payload_bytes: 4096,
+        ..quick()
+    };
+    let result = run(&plan).unwrap();
+    assert_eq!(result.series.len(), 4);
+    for series in &result.series {
+        assert_eq!(series.pairs.len(), 2);
+        for pair in &series.pairs {
+            assert_eq!((pair.count(), pair.callers.len()), (50, 2));
+            assert!(pair.server.unwrap().voluntary_switches > 0);
+            for (caller, wanted) in pair.callers.iter().zip(&plan.callers) {
+                assert_eq!(caller.caller, *wanted, "read back from the kernel");
+                for histogram in [&caller.latency, &caller.request, &caller.handling, &caller.reply] {
+                    assert_eq!(histogram.count(), 25);
+                }
+                let legs = [&caller.request, &caller.handling, &caller.reply].map(|leg| leg.sum_ns());
+                assert_eq!(legs.iter().sum::<u64>(), caller.latency.sum_ns(), "legs are the whole");
+                assert_eq!(caller.samples.len(), 25);
+                assert!(caller.samples.windows(2).all(|pair| pair[0].end_ns <= pair[1].start_ns));
+                assert_eq!(caller.served_as.iter().map(|(_, calls)| calls).sum::<u64>(), 25);
+                assert!(caller.counters.is_some());
+            }
+        }
+        assert_eq!(series.all().unwrap().count(), 100);
+        assert_eq!(series.verdict.name(), "SKIP", "nobody was real-time");
+    }
+}
+
+#[test]
+fn a_result_survives_its_stored_form_but_for_the_samples() {
+    let mut result = run(&quick()).unwrap();
+    let stored = serde_json::to_string(&result).unwrap();
+    for caller in result.series.iter_mut().flat_map(|one| &mut one.pairs).flat_map(|pair| &mut pair.callers) {
+        assert_eq!(caller.samples.len(), 25);
+        caller.samples.clear();
+    }
+    // Not assert_eq, which would print every bucket of every histogram.
+    assert!(serde_json::from_str::<LatencyResult>(&stored).unwrap() == result);
+}
+
+#[test]
+fn priorities_are_inherited_where_they_are_asked_for_and_the_driver_does_it() {
+    if let RealtimePermission::Refused { reason } = realtime_permission() {
+        let result = run(&quick()).unwrap();
+        let Verdict::Skip { reason: said } = &result.series[0].verdict else { panic!("no real-time caller") };
+        assert!(said.contains(&reason) && result.warnings.iter().any(|warning| warning.contains(&reason)));
+        return;
+    }
+    let verdicts = |profile, stacks: &[Stack], inheritance: &[Inheritance]| {
+        let driver = DriverPlan { choice: DriverChoice::Emulated, profile };
+        let (stacks, inheritance) = (stacks.to_vec(), inheritance.to_vec());
+        let result = run(&LatencyPlan { driver, stacks, inheritance, ..quick() }).unwrap();
+        result.series.into_iter().map(|series| series.verdict).collect::<Vec<_>>()
+    };
+    let both = verdicts(Profile::Ack, &[Stack::Hwbinder], &[Inheritance::Off, Inheritance::On]);
+    assert_eq!(both.iter().map(Verdict::name).collect::<Vec<_>>(), ["FAIL", "PASS"]);
+    assert!(both[0].reason().unwrap().contains("in 25 of 50 calls"), "{both:?}");
+    let stacks = verdicts(Profile::Ack, &Stack::ALL, &[Inheritance::Stack]);
+    assert_eq!(stacks.iter().map(Verdict::name).collect::<Vec<_>>(), ["FAIL", "PASS"]);
+    let mainline = verdicts(Profile::Mainline, &[Stack::Hwbinder], &[Inheritance::On]);
+    assert!(mainline[0].reason().unwrap().contains("the mainline driver ignores INHERIT_RT"), "{mainline:?}");
+}
+
+#[test]
+fn new_threads_call_as_androids_programs_have_it() {
+    let result = run(&LatencyPlan { fresh_threads: true, ..quick() }).unwrap();
+    let pair = &result.series[0].pairs[0];
+    assert!(pair.callers.iter().all(|caller| caller.count() == 25 && caller.counters.is_none()));
+    if realtime() {
+        assert_eq!(pair.callers[0].caller, Scheduling::fifo(99));
+    }
+}
+
+#[test]
+fn with_a_rate_calls_begin_on_a_timetable_and_waiting_counts() {
+    let plan = LatencyPlan { rate_per_s: Some(2000.0), callers: vec![Scheduling::other(0)], ..quick() };
+    let result = run(&plan).unwrap();
+    let caller = &result.series[0].pairs[0].callers[0];
+    assert_eq!(caller.response.as_ref().unwrap().time.count(), 25);
+    assert!(caller.samples.iter().all(|sample| sample.intended_ns <= sample.start_ns));
+    // Within a turn of 2 or 3 calls they are half a millisecond apart, whatever the calls took.
+    let apart: Vec<_> =
+        caller.samples.windows(2).map(|pair| pair[1].intended_ns - pair[0].intended_ns).collect();
+    assert!(apart.iter().filter(|&&ns| (499_999..=500_001).contains(&ns)).count() >= 15, "{apart:?}");
+}
+
+#[test]
+fn a_duration_makes_at_least_one_iteration() {
+    let plan = LatencyPlan { amount: Amount::DurationNs(1), ..quick() };
+    let result = run(&plan).unwrap();
+    assert!(result.series[0].pairs[0].callers.iter().all(|caller| caller.count() >= 1));
+}
+
+#[test]
+fn in_process_the_caller_serves_itself() {
+    let result = run(&LatencyPlan { mode: Mode::Passthrough, ..quick() }).unwrap();
+    assert_eq!((result.backend, result.series.len()), (None, 1));
+    let series = &result.series[0];
+    assert_eq!(series.verdict.name(), if realtime() { "PASS" } else { "SKIP" });
+    assert!(series.pairs[0].server.is_none());
+}
+
+#[test]
+fn pinned_pairs_stay_where_they_are_put() {
+    let result = run(&LatencyPlan { placement: CpuPlacement::Same, ..quick() }).unwrap();
+    let pair = &result.series[0].pairs[0];
+    assert_eq!(pair.same_cpu(), pair.count());
+    assert!(pair.callers.iter().all(|caller| caller.cpu_changes == 0));
+}
+
+#[test]
+fn more_real_time_callers_than_cpus_beside_real_time_hogs_come_to_an_end() {
+    let cpus = bench::sched::allowed_cpus(0).unwrap();
+    // On two CPUs at most: the rest of a large machine is not needed to crowd it.
+    let some = &cpus[..cpus.len().min(2)];
+    let pairs = some.len() as u32 + 1;
+    let mut plan = LatencyPlan {
+        pairs,
+        client_cpus: Some(some.to_vec()),
+        server_cpus: Some(some.to_vec()),
+        loads: vec!["hogs=1,policy=nice:19".parse().unwrap()],
+        ..quick()
+    };
+    if realtime() {
+        plan.loads.push(format!("hogs=1,policy=fifo:50,cpus={}", some[0]).parse().unwrap());
+    }
+    let result = run(&plan).unwrap();
+    assert_eq!(result.series[0].all().unwrap().callers[0].count(), 25 * u64::from(pairs));
+}
+
+#[test]
+fn a_verbose_run_tells_who_runs_where_in_order() {
+    let mut roles = Vec::new();
+    let plan = LatencyPlan { amount: Amount::Iterations(1), fresh_threads: true, verbose: true, ..quick() };
+    let spawner = Spawner::with_exe(env!("CARGO_BIN_EXE_bench-test-worker"));
+    let mut notice = |notice: Notice<'_>| {
+        if let Notice::Thread(report) = notice {
+            roles.push((report.role.clone(), report.lent));
+        }
+    };
+    latency::run(&plan, &spawner, &mut notice).unwrap();
+    let mut expected = vec![("service", false), ("main", false), ("client", false)];
+    if realtime() {
+        expected.extend([("fifo-caller", false), ("hwbinder", true)]);
+    }
+    expected.extend([("other-caller", false), ("hwbinder", false)]);
+    assert!(roles.iter().map(|(role, lent)| (role.as_str(), *lent)).eq(expected), "{roles:?}");
+}
+
+/// A directory that plays tracefs; removed with this value.
+struct Tracefs(PathBuf);
+
+impl Tracefs {
+    fn new(name: &str, tracing_on: &str) -> Tracefs {
+        let path = std::env::temp_dir().join(format!("roundtrip-tracefs-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        std::fs::write(path.join("tracing_on"), tracing_on).unwrap();
+        Tracefs(path)
+    }
+
+    fn plan(&self, deadline_ns: u64) -> LatencyPlan {
+        let halt_trace = Some(HaltTrace { roots: vec![self.0.join("absent"), self.0.clone()] });
+        LatencyPlan { deadline: ::latency::Deadline { ns: deadline_ns }, halt_trace, ..quick() }
+    }
+
+    fn tracing_on(&self) -> String {
+        std::fs::read_to_string(self.0.join("tracing_on")).unwrap().trim().to_owned()
+    }
+}
+
+impl Drop for Tracefs {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn the_first_miss_stops_the_trace_and_the_run() {
+    for fresh_threads in [false, true] {
+        let tracefs = Tracefs::new("miss", "1\n");
+        match run(&LatencyPlan { fresh_threads, ..tracefs.plan(0) }) {
+            Err(Error::TraceHalted { latency_ns, deadline_ns, log, .. }) => {
+                assert!(latency_ns > deadline_ns);
+                assert_eq!(log, tracefs.0.join("trace"));
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(tracefs.tracing_on(), "0");
+    }
+}
+
+#[test]
+fn a_trace_that_nothing_misses_runs_on() {
+    let tracefs = Tracefs::new("hit", "1\n");
+    run(&tracefs.plan(u64::MAX)).unwrap();
+    assert_eq!(tracefs.tracing_on(), "1");
+}
+
+#[test]
+fn without_a_running_trace_nothing_is_measured() {
+    let tracefs = Tracefs::new("off", "0\n");
+    let error = run(&tracefs.plan(0)).unwrap_err().to_string();
+    assert!(error.contains("echo 1 > ") && error.lines().count() == 1, "{error}");
+}

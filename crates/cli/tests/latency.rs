@@ -1,0 +1,341 @@
+//! Android's latency programs and `roundtrip ipc latency` as processes: what they print, what they refuse, and that
+//! nothing is left when they are cut short.
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use bench::counters::ThreadCounters;
+use bench::sched::realtime_permission;
+use serde_json::Value;
+
+/// Long enough for the slowest machine; nothing waits for it when all is well.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn called(name: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
+    command.arg0(name).stdin(Stdio::null());
+    command
+}
+
+fn latency(args: &str) -> Command {
+    let mut command = called("roundtrip");
+    command.args(["ipc", "latency"]).args(args.split_whitespace());
+    command
+}
+
+fn succeed(command: &mut Command) -> Output {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    output
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Standard output, which is one JSON value and nothing else.
+fn json(output: &Output) -> Value {
+    let text = std::str::from_utf8(&output.stdout).unwrap();
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+fn near(one: &Value, other: f64) -> bool {
+    one.as_f64().is_some_and(|one| (one - other).abs() <= 1e-3 * other.abs())
+}
+
+/// Checks one "PN" or "ALL" whose calls are known.
+fn check_block(block: &Value, iterations: u64, realtime: bool) {
+    let calls = if realtime { 2 * iterations } else { iterations };
+    let number = |name: &str| block[name].as_f64().unwrap_or_else(|| panic!("{name}: {block}"));
+    assert_eq!(block["I"], calls);
+    assert!(number("S") <= number("I"));
+    assert!((number("R") - number("S") / number("I")).abs() < 1e-5, "{block}");
+    assert_eq!(block["SYNC"], if number("R") > 0.6 { "GOOD" } else { "POOR" });
+    let kinds: &[_] = if realtime {
+        &[("other_ms", "otherdis"), ("fifo_ms", "fifodis")]
+    } else {
+        &[("other_ms", "otherdis")]
+    };
+    for (times, distribution) in kinds {
+        let time = |name: &str| block[*times][name].as_f64().unwrap_or_else(|| panic!("{name}: {block}"));
+        let percentile =
+            |name: &str| block[*distribution][name].as_f64().unwrap_or_else(|| panic!("{name}: {block}"));
+        assert!(time("bst") > 0.0 && time("bst") <= time("avg") && time("avg") <= time("wst"), "{block}");
+        assert!((time("meetR") - (1.0 - time("miss") / iterations as f64)).abs() < 1e-5, "{block}");
+        let steps = ["p50", "p90", "p95", "p99"].map(percentile);
+        assert!(steps.is_sorted() && steps[3] <= time("wst") * 1.001, "{block}");
+    }
+}
+
+#[test]
+fn raw_data_is_in_one_json_value_that_adds_up() {
+    let output =
+        succeed(called("libhwbinder_latency").args("-raw_data -pair 1 -i 1000 -m BINDERIZE".split(' ')));
+    let value = json(&output);
+    let realtime = realtime_permission().max_priority().is_some();
+    assert_eq!(value["cfg"]["pair"], 1);
+    assert_eq!(value["cfg"]["iterations"], 1000);
+    assert_eq!(value["cfg"]["deadline_us"], 2500);
+    assert_eq!(value["cfg"]["passthrough"], false);
+    assert!(value["cfg"]["driver"].as_str().unwrap().contains("driver"));
+    check_block(&value["P0"], 1000, realtime);
+    assert_eq!(value["P0"], value["ALL"]);
+    let raw: Vec<f64> =
+        value["fifo_0_data"].as_array().unwrap().iter().map(|ns| ns.as_u64().unwrap() as f64).collect();
+    assert_eq!(raw.len(), if realtime { 1000 } else { 0 });
+    if realtime {
+        let fifo = &value["P0"]["fifo_ms"];
+        assert!(near(&fifo["avg"], raw.iter().sum::<f64>() / 1000.0 / 1e6), "{fifo}");
+        assert!(near(&fifo["wst"], raw.iter().copied().fold(0.0, f64::max) / 1e6), "{fifo}");
+        assert!(near(&fifo["bst"], raw.iter().copied().fold(f64::MAX, f64::min) / 1e6), "{fifo}");
+        let missed = raw.iter().filter(|&&ns| ns > 2_500_000.0).count();
+        assert_eq!(fifo["miss"], missed);
+    }
+}
+
+#[test]
+fn a_deadline_of_nothing_is_missed_by_both_kinds_of_caller() {
+    let value = json(&succeed(called("schd-dbg").args("-i 20 -deadline_us 0".split(' '))));
+    assert_eq!(value["P0"]["other_ms"]["miss"], 20);
+    assert_eq!(value["P0"]["other_ms"]["meetR"], 0);
+    if realtime_permission().max_priority().is_some() {
+        assert_eq!(value["P0"]["fifo_ms"]["miss"], 20);
+        assert_eq!(value["inheritance"], "FAIL", "binder does not lend real-time priorities");
+    }
+}
+
+#[test]
+fn more_pairs_than_cpus_are_warned_of_and_recorded() {
+    // The program inherits the affinity of this test's thread.
+    let cpus = bench::sched::allowed_cpus(0).unwrap();
+    bench::sched::set_allowed_cpus(0, &cpus[..1]).unwrap();
+    let output = succeed(called("libhwbinder_latency").args("-w 2 -i 10".split(' ')));
+    bench::sched::set_allowed_cpus(0, &cpus).unwrap();
+    let value = json(&output);
+    for name in ["P0", "P1"] {
+        check_block(&value[name], 10, realtime_permission().max_priority().is_some());
+    }
+    let sum = |name: &str| value["P0"][name].as_u64().unwrap() + value["P1"][name].as_u64().unwrap();
+    assert_eq!(value["ALL"]["I"], sum("I"));
+    assert_eq!((&value["ALL"]["S"], &value["ALL"]["S"]), (&sum("S").into(), &value["ALL"]["I"]));
+    let warned = |text: &str| text.contains("2 pairs on 1 CPUs");
+    assert!(warned(&stderr(&output)) && warned(&value["warnings"].to_string()));
+}
+
+#[test]
+fn in_process_nothing_is_between() {
+    let value = json(&succeed(called("libhwbinder_latency").args("-m PASSTHROUGH -i 10".split(' '))));
+    assert_eq!(value["cfg"]["passthrough"], true);
+    assert_eq!(value["P0"]["I"], if realtime_permission().max_priority().is_some() { 20 } else { 10 });
+}
+
+#[test]
+fn verbose_blocks_go_to_standard_error_in_their_order() {
+    let output = succeed(called("libhwbinder_latency").args("-i 1 -v".split(' ')));
+    json(&output);
+    let text = stderr(&output);
+    let mut roles = Vec::new();
+    for block in text.split(&format!("{}\n", "-".repeat(50))).skip(1) {
+        let (head, policy) = block.split_once('\n').unwrap();
+        let (role, ids) = head.split_at(12);
+        let numbers: Vec<_> = ids.split_whitespace().collect();
+        assert_eq!([numbers[0], numbers[2], numbers[4]], ["pid:", "tid:", "cpu:"], "{block}");
+        roles.push(format!("{} {}", role.trim_end(), policy.lines().next().unwrap()));
+    }
+    let mut expected = vec!["service SCHED_OTHER 0", "main SCHED_OTHER 0", "client SCHED_OTHER 0"];
+    if realtime_permission().max_priority() == Some(99) {
+        expected.extend(["fifo-caller SCHED_FIFO  99", "hwbinder ???         99"]);
+    }
+    expected.extend(["other-caller SCHED_OTHER 0", "hwbinder SCHED_OTHER 0"]);
+    assert_eq!(roles, expected);
+}
+
+#[test]
+fn without_permission_for_real_time_the_ordinary_caller_calls() {
+    // The program inherits what this test's thread gives up; root has it no more after an exec, either.
+    let _ = rustix::thread::remove_capability_from_bounding_set(rustix::thread::CapabilitySet::SYS_NICE);
+    let script = "ulimit -r 0 && exec \"$0\" ipc latency --stack hwbinder --format android --iterations 50";
+    let output = succeed(Command::new("sh").args(["-c", script, env!("CARGO_BIN_EXE_roundtrip")]));
+    let value = json(&output);
+    assert_eq!(value["inheritance"], "SKIP");
+    let reason = value["inheritance_reason"].as_str().unwrap();
+    assert!(reason.contains("CAP_SYS_NICE") && stderr(&output).contains("CAP_SYS_NICE"), "{reason}");
+    check_block(&value["P0"], 50, false);
+    assert_eq!(value["P0"]["fifo_ms"]["avg"], Value::Null);
+}
+
+#[test]
+fn unknown_and_incomplete_flags_are_one_line_and_exit_code_2() {
+    for (name, args, hint) in [
+        ("libhwbinder_latency", "-pairs 3", "unknown flag -pairs (did you mean -pair?)"),
+        ("libhwbinder_latency", "-i", "-i needs a value"),
+        ("libhwbinder_latency", "-i x", "whole number"),
+        ("libhwbinder_latency", "-i 0", "whole number"),
+        ("libhwbinder_latency", "-pair 0", "from 1 to 256"),
+        ("libhwbinder_latency", "-m binder", "BINDERIZE, PASSTHROUGH"),
+        ("schd-dbg", "-deadline_us -1", "whole number"),
+        ("schd-dbg", "-m BINDERIZE", "unknown flag -m"),
+        ("schd-dbg", "extra", "unexpected argument 'extra'"),
+        ("roundtrip", "ipc latency --callers fifo:100", "fifo:1..99"),
+        ("roundtrip", "ipc latency --load hogs=0", "1 to 4096"),
+        ("roundtrip", "ipc latency --format android", "one stack"),
+    ] {
+        let output = called(name).args(args.split(' ')).output().unwrap();
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{name} {args}: {text}");
+        assert!(text.contains(hint) && text.lines().count() == 1 && output.stdout.is_empty(), "{text}");
+    }
+}
+
+#[test]
+fn the_run_directory_holds_what_is_printed_and_every_sample() {
+    let directory: PathBuf = std::env::temp_dir().join(format!("roundtrip-latency-{}", std::process::id()));
+    let output = succeed(
+        latency(
+            "--iterations 30 --callers other,nice:5 --inheritance both --raw-samples --format json --out",
+        )
+        .arg(&directory),
+    );
+    let stored = std::fs::read(directory.join("run.json")).unwrap();
+    let samples = std::fs::read_to_string(directory.join("latency-samples.csv")).unwrap();
+    std::fs::remove_dir_all(&directory).unwrap();
+    let printed = json(&output);
+    assert!(printed == serde_json::from_slice::<Value>(&stored).unwrap());
+    assert!(printed["environment"]["driver"].as_str().unwrap().contains("driver"));
+    let series = printed["results"]["latency"]["series"].as_array().unwrap();
+    assert_eq!(series.len(), 4);
+    assert_eq!(series[0]["pairs"][0]["callers"][1]["latency"]["count"], 30);
+    assert_eq!(samples.lines().count(), 1 + 4 * 2 * 30);
+}
+
+#[test]
+fn tables_and_csv_show_every_series() {
+    let output = succeed(&mut latency("--iterations 20 --callers other --inheritance both --rate 2k/s"));
+    let table = String::from_utf8(output.stdout).unwrap();
+    for text in ["binder, inheritance off", "hwbinder, inheritance on", "other response", "what real-time"] {
+        assert!(table.contains(text), "{text}: {table}");
+    }
+    let output = succeed(&mut latency("--duration 20ms --callers other --fresh-threads --format csv"));
+    let csv = String::from_utf8(output.stdout).unwrap();
+    let keys: Vec<_> = csv.lines().map(|line| line.split(',').skip(4).take(1).collect::<String>()).collect();
+    assert_eq!(keys, ["pair", "0", "all", "0", "all"]);
+}
+
+/// A run that would take hours. It does not outlive the test, however that ends.
+struct LongRun(Option<Child>);
+
+impl LongRun {
+    fn start() -> LongRun {
+        let mut command = called("libhwbinder_latency");
+        command.args(["-i", "1000000000"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        LongRun(Some(command.spawn().unwrap()))
+    }
+
+    fn pid(&self) -> u32 {
+        self.0.as_ref().unwrap().id()
+    }
+
+    /// Waits until the client is in the middle of its calls; then the workers: service manager, server, client.
+    fn workers(&self) -> Vec<u32> {
+        let path = format!("/proc/{0}/task/{0}/children", self.pid());
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let children = std::fs::read_to_string(&path).unwrap();
+            let workers: Vec<u32> = children.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
+            let calls = |pid: &u32| ThreadCounters::read(*pid).is_ok_and(|now| now.voluntary_switches > 100);
+            if workers.len() == 3 && calls(&workers[2]) {
+                return workers;
+            }
+            assert!(Instant::now() < until, "the workers do not come up");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// How it ended and what it said, without anything left of it.
+    fn end(mut self, workers: &[u32]) -> (Option<i32>, String) {
+        let begin = Instant::now();
+        let output = self.0.take().unwrap().wait_with_output().unwrap();
+        // A second is what users are promised; a busy test machine may take some more.
+        assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+        for pid in workers {
+            assert!(!Path::new(&format!("/proc/{pid}")).exists(), "worker {pid} is left");
+        }
+        let left = std::fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+        assert!(!left.into_iter().any(|entry| entry.file_name().to_string_lossy().contains("roundtrip")));
+        assert!(output.stdout.is_empty());
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    }
+}
+
+impl Drop for LongRun {
+    fn drop(&mut self) {
+        if let Some(mut run) = self.0.take() {
+            let _ = run.kill();
+            let _ = run.wait();
+        }
+    }
+}
+
+fn kill(pid: u32, signal: &str) {
+    assert!(Command::new("kill").args([signal, &pid.to_string()]).status().unwrap().success());
+}
+
+#[test]
+fn a_killed_worker_ends_the_run_with_the_reason() {
+    for (index, role) in [(0, "hwbinder service manager"), (1, "server of pair 1"), (2, "client of pair 1")] {
+        let run = LongRun::start();
+        let workers = run.workers();
+        kill(workers[index], "-KILL");
+        let (code, stderr) = run.end(&workers);
+        let reason = format!("libhwbinder_latency: {role} (pid {}) was killed by SIGKILL\n", workers[index]);
+        assert_eq!((code, stderr), (Some(1), reason));
+    }
+}
+
+#[test]
+fn an_interrupt_ends_the_run_with_status_130() {
+    let run = LongRun::start();
+    let workers = run.workers();
+    kill(run.pid(), "-INT");
+    let (code, stderr) = run.end(&workers);
+    assert_eq!((code, stderr.as_str()), (Some(130), "libhwbinder_latency: interrupted by SIGINT\n"));
+}
+
+/// The program with a directory of ours in tracefs's place, in a mount namespace of its own; `None` where that takes
+/// rights that this user has not.
+fn with_tracefs(name: &str, tracing_on: &str, args: &str) -> Option<(Output, String)> {
+    let directory = std::env::temp_dir().join(format!("roundtrip-trace-{}-{name}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    std::fs::write(directory.join("tracing_on"), tracing_on).unwrap();
+    let script =
+        format!("mount --bind \"$1\" /sys/kernel/tracing && exec \"$0\" ipc latency --stack hwbinder {args}");
+    let output = Command::new("unshare")
+        .args(["-m", "sh", "-c", &script, env!("CARGO_BIN_EXE_roundtrip")])
+        .arg(&directory)
+        .output();
+    let left = std::fs::read_to_string(directory.join("tracing_on")).unwrap();
+    std::fs::remove_dir_all(&directory).unwrap();
+    let output = output.ok()?;
+    let refused = ["unshare: ", "mount: "].iter().any(|tool| stderr(&output).starts_with(tool));
+    (!refused).then(|| (output, left.trim().to_owned()))
+}
+
+#[test]
+fn a_missed_deadline_halts_the_trace_and_says_where_its_log_is() {
+    let args = "--trace --deadline 1ns --iterations 1000000000";
+    let Some((output, tracing_on)) = with_tracefs("miss", "1\n", args) else { return };
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(stderr(&output), "deadline triggered: halt & stop trace\nlog:/sys/kernel/tracing/trace\n");
+    assert_eq!((tracing_on.as_str(), output.stdout.len()), ("0", 0));
+}
+
+#[test]
+fn without_a_running_trace_it_says_how_to_start_one() {
+    let Some((output, tracing_on)) = with_tracefs("off", "0\n", "--trace --iterations 10") else { return };
+    assert_eq!((output.status.code(), tracing_on.as_str()), (Some(1), "0"));
+    let expected =
+        "roundtrip: no kernel trace is running: start one with `echo 1 > /sys/kernel/tracing/tracing_on`\n";
+    assert_eq!(stderr(&output), expected);
+}
