@@ -59,6 +59,24 @@ pub struct Results {
     pub workers: Option<WorkersResult>,
 }
 
+impl Results {
+    /// What the tests themselves say that a reader must know, each once.
+    fn warnings(&self) -> Vec<String> {
+        let limits = [
+            self.latency.as_ref().map(|result| &result.warnings),
+            self.throughput.as_ref().map(|result| &result.limits),
+            self.workers.as_ref().map(|result| &result.limits),
+        ];
+        let mut all: Vec<String> = Vec::new();
+        for warning in limits.into_iter().flatten().flatten() {
+            if !all.contains(warning) {
+                all.push(warning.clone());
+            }
+        }
+        all
+    }
+}
+
 impl From<FloorResult> for Results {
     fn from(floor: FloorResult) -> Results {
         Results { floor: Some(floor), ..Results::default() }
@@ -117,7 +135,8 @@ impl Run {
         let results = measure(&mut environment)?;
         let after = CpuTimes::read(&Root::real());
         environment.cpu_shares = before.zip(after).and_then(|(before, after)| before.shares_until(&after));
-        let warnings = warnings(&environment);
+        let mut warnings = warnings(&environment);
+        warnings.extend(results.warnings());
         Ok(Run { environment, results, warnings })
     }
 

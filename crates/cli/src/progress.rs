@@ -23,6 +23,13 @@ impl<'a> ProgressLine<'a> {
         Self { err, next: watched.then(Instant::now) }
     }
 
+    /// Says what is going on, once, where nobody watches a line that moves.
+    pub(crate) fn note(&mut self, what: &str) {
+        if self.next.is_none() {
+            let _ = writeln!(self.err, "{what}");
+        }
+    }
+
     /// Shows a step, unless the last one was shown just now. A write error is nobody's concern.
     pub(crate) fn show(&mut self, Progress { what, done, total }: Progress<'_>) {
         let now = Instant::now();

@@ -6,6 +6,7 @@ use bench::floor::{self, CpuPlacement, FloorPlan};
 use bench::run::{Results, Run};
 use bench::worker::Spawner;
 
+use super::finish::finish;
 use crate::args::{Entry, Group, Kind, Opt, Usage, values};
 use crate::format;
 use crate::progress::ProgressLine;
@@ -148,20 +149,15 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             Ok::<_, bench::Error>(Results::from(floor))
         })?
     };
-    // A reader that goes away must not cost the stored result, nor a full disk the printed one.
-    let stored = typed.out.as_ref().map(|directory| run.write(directory)).transpose();
-    let text = match (typed.format.as_deref(), &run.results.floor) {
-        (Some("json"), _) => run.to_json()?,
-        (Some("csv"), Some(floor)) => format::floor::csv(floor),
-        (_, Some(floor)) => format::floor::tables(floor, terminal.out_colour),
-        (_, None) => String::new(),
-    };
-    terminal.out.write_all(text.as_bytes())?;
-    for warning in &run.warnings {
-        writeln!(terminal.err, "roundtrip: warning: {warning}")?;
-    }
-    stored?;
-    Ok(Exit::OK)
+    finish(&run, typed.out.as_deref(), terminal, |terminal| {
+        let text = match (typed.format.as_deref(), &run.results.floor) {
+            (Some("json"), _) => run.to_json()?,
+            (Some("csv"), Some(floor)) => format::floor::csv(floor),
+            (_, Some(floor)) => format::run::page(&run, &format::floor::tables(floor, terminal.out_colour)),
+            (_, None) => String::new(),
+        };
+        Ok(terminal.out.write_all(text.as_bytes())?)
+    })
 }
 
 #[cfg(test)]

@@ -6,11 +6,14 @@
 
 mod completions;
 mod driver;
+mod finish;
 mod floor;
 pub(crate) mod help;
 pub(crate) mod latency;
 mod latency_options;
 mod man;
+mod show;
+mod survey;
 mod throughput;
 mod traits;
 pub(crate) mod version;
@@ -21,11 +24,13 @@ use crate::args::{Command, Doc, Kind};
 
 /// Every command, in the order in which help lists them. A command is registered here and nowhere else.
 pub(crate) static ALL: &[&dyn Command] = &[
+    &survey::COMMAND,
     &throughput::COMMAND,
     &latency::COMMAND,
     &floor::COMMAND,
     &workers::COMMAND,
     &traits::COMMAND,
+    &show::COMMAND,
     &help::COMMAND,
     &man::COMMAND,
     &completions::COMMAND,

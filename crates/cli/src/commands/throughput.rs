@@ -9,6 +9,7 @@ use bench::run::{Results, Run};
 use bench::worker::Spawner;
 
 use super::driver;
+use super::finish::finish;
 use crate::args::{Entry, Group, Kind, Opt, Usage, values};
 use crate::format;
 use crate::format::google_benchmark::Output;
@@ -224,7 +225,7 @@ fn plan(typed: &Typed) -> Result<ThroughputPlan, Usage> {
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let plan = plan(&typed)?;
-    let mut run = {
+    let run = {
         let mut line = ProgressLine::new(terminal.err);
         Run::record(|environment| {
             let result = throughput::run(&plan, &Spawner::default(), &mut |progress| line.show(progress))?;
@@ -232,19 +233,10 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             Ok::<_, bench::Error>(Results::from(result))
         })?
     };
-    let limits = run.results.throughput.iter().flat_map(|result| result.limits.iter().cloned());
-    run.warnings.extend(limits);
-    // First to where it is kept: a reader that goes away must not cost the result.
-    if let Some(directory) = &typed.out {
-        run.write(directory)?;
-    }
-    if let Some(result) = &run.results.throughput {
-        print(typed.format.as_deref(), &run, result, terminal)?;
-    }
-    for warning in &run.warnings {
-        writeln!(terminal.err, "roundtrip: warning: {warning}")?;
-    }
-    Ok(Exit::OK)
+    finish(&run, typed.out.as_deref(), terminal, |terminal| match &run.results.throughput {
+        Some(result) => print(typed.format.as_deref(), &run, result, terminal),
+        None => Ok(()),
+    })
 }
 
 fn print(
@@ -257,10 +249,7 @@ fn print(
         Some("json") => run.to_json()?,
         Some("csv") => format::throughput::csv(result),
         Some("google") => return google(run, result, terminal),
-        _ => {
-            let header = format::environment::header(&run.environment);
-            format!("{header}\n{}", format::throughput::tables(result, terminal.out_colour))
-        }
+        _ => format::run::page(run, &format::throughput::tables(result, terminal.out_colour)),
     };
     terminal.out.write_all(text.as_bytes())?;
     Ok(())

@@ -7,6 +7,7 @@ use bench::ipc::traits::{self, TraitsPlan};
 use bench::run::{Results, Run};
 use bench::worker::Spawner;
 
+use super::finish::finish;
 use crate::args::{Entry, Group, Kind, Opt, Usage, values};
 use crate::commands::driver;
 use crate::format;
@@ -107,18 +108,13 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             Ok::<_, bench::Error>(Results::from(result))
         })?
     };
-    // A reader that goes away must not cost the stored result, nor a full disk the printed one.
-    let stored = typed.out.as_ref().map(|directory| run.write(directory)).transpose();
-    let text = match (typed.format.as_deref(), &run.results.traits) {
-        (Some("json"), _) => run.to_json()?,
-        (Some("csv"), Some(result)) => format::traits::csv(result),
-        (_, Some(result)) => format::traits::table(result, terminal.out_colour),
-        (_, None) => String::new(),
-    };
-    terminal.out.write_all(text.as_bytes())?;
-    for warning in &run.warnings {
-        writeln!(terminal.err, "roundtrip: warning: {warning}")?;
-    }
-    stored?;
-    Ok(Exit::OK)
+    finish(&run, typed.out.as_deref(), terminal, |terminal| {
+        let text = match (typed.format.as_deref(), &run.results.traits) {
+            (Some("json"), _) => run.to_json()?,
+            (Some("csv"), Some(result)) => format::traits::csv(result),
+            (_, Some(result)) => format::run::page(&run, &format::traits::table(result, terminal.out_colour)),
+            (_, None) => String::new(),
+        };
+        Ok(terminal.out.write_all(text.as_bytes())?)
+    })
 }

@@ -8,6 +8,7 @@ use bench::ipc::{DriverPlan, Mode, Stack};
 use bench::run::{Results, Run};
 use bench::worker::Spawner;
 
+use super::finish::finish;
 use crate::args::{Entry, Group, Kind, Opt, Usage, values};
 use crate::commands::driver;
 use crate::format;
@@ -191,7 +192,6 @@ fn record(plan: &WorkersPlan, mut tell: impl FnMut(&Stage) -> std::io::Result<()
         Ok::<_, anyhow::Error>(Results::from(result))
     })?;
     if let Some(result) = &run.results.workers {
-        run.warnings.extend(result.limits.iter().cloned());
         run.warnings.extend(format::workers::above_line(result));
     }
     Ok(run)
@@ -203,20 +203,17 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         Some(line) => writeln!(terminal.err, "roundtrip: {line}"),
         None => Ok(()),
     })?;
-    // A reader that goes away must not cost the stored result, nor a full disk the printed one.
-    let stored = typed.out.as_ref().map(|directory| run.write(directory)).transpose();
-    let text = match (typed.format.as_deref(), &run.results.workers) {
-        (Some("json"), _) => run.to_json()?,
-        (Some("csv"), Some(result)) => format::workers::csv(result),
-        (_, Some(result)) => format::workers::table(result, terminal.out_colour),
-        (_, None) => String::new(),
-    };
-    terminal.out.write_all(text.as_bytes())?;
-    for warning in &run.warnings {
-        writeln!(terminal.err, "roundtrip: warning: {warning}")?;
-    }
-    stored?;
-    Ok(Exit::OK)
+    finish(&run, typed.out.as_deref(), terminal, |terminal| {
+        let text = match (typed.format.as_deref(), &run.results.workers) {
+            (Some("json"), _) => run.to_json()?,
+            (Some("csv"), Some(result)) => format::workers::csv(result),
+            (_, Some(result)) => {
+                format::run::page(&run, &format::workers::table(result, terminal.out_colour))
+            }
+            (_, None) => String::new(),
+        };
+        Ok(terminal.out.write_all(text.as_bytes())?)
+    })
 }
 
 /// Runs a plan of one of Android's throughput tests: each line on standard output when it becomes true, warnings on

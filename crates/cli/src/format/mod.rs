@@ -7,6 +7,8 @@ pub(crate) mod latency;
 pub(crate) mod latency_android;
 pub(crate) mod latency_csv;
 pub(crate) mod quantity;
+pub(crate) mod run;
+pub(crate) mod summary;
 pub(crate) mod table;
 pub(crate) mod throughput;
 pub(crate) mod throughput_google;

@@ -1,0 +1,88 @@
+//! `roundtrip show`: recorded runs as text, or several of one plan as one. Reads run directories; measures nothing.
+
+use std::path::PathBuf;
+
+use bench::run::Run;
+
+use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind};
+use crate::format;
+use crate::terminal::{Exit, Terminal};
+
+/// What was typed.
+#[derive(Default)]
+pub(crate) struct Typed {
+    runs: Vec<PathBuf>,
+    merge: bool,
+    short: bool,
+    format: Option<String>,
+}
+
+/// The command.
+pub(crate) static COMMAND: Entry<Typed> = Entry {
+    path: &["show"],
+    kind: Kind::Command,
+    summary: "prints recorded runs",
+    description: "Prints what run directories hold, on this machine or another. Several runs of one plan can be shown as \
+                  one: their calls and rounds are put together, so that percentiles are those of all calls.",
+    positionals: Some(Positionals {
+        usage: "RUN...",
+        help: "Run directories, or their run.json files.",
+        count: 1..=1000,
+        kind: ValueKind::Path,
+        set: |typed: &mut Typed, text| {
+            typed.runs.push(text.into());
+            Ok(())
+        },
+    }),
+    groups: &[Group {
+        heading: "Output",
+        options: &[
+            Opt::flag(
+                &["--merge"],
+                "Shows all runs as one; they must be of one plan and one driver.",
+                |typed: &mut Typed| {
+                    typed.merge = true;
+                },
+            ),
+            Opt::flag(&["--short"], "Only the first page of each.", |typed: &mut Typed| typed.short = true),
+            Opt::one_of(
+                &["--format"],
+                "FORMAT",
+                &["text", "json"],
+                "How they are printed; json is what a run directory holds, a line for each run.",
+                |typed: &mut Typed, text| {
+                    typed.format = Some(text.to_owned());
+                    Ok(())
+                },
+            )
+            .default("text"),
+        ],
+    }],
+    examples: &[
+        ("roundtrip show runs/survey-20261121-204259", "Prints all that a survey measured."),
+        ("roundtrip show --merge monday tuesday", "Prints two runs of one plan as one."),
+    ],
+    run,
+};
+
+fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
+    let mut runs = typed.runs.iter().map(|path| Run::read(path)).collect::<Result<Vec<_>, _>>()?;
+    if typed.merge {
+        let mut rest = runs.split_off(1).into_iter();
+        if let Some(first) = runs.first_mut() {
+            rest.try_for_each(|run| first.merge(&run))?;
+        }
+    }
+    for (index, run) in runs.iter().enumerate() {
+        let text = match typed.format.as_deref() {
+            Some("json") => run.to_json()?,
+            _ if typed.short => format::run::first_page(run),
+            _ => format::run::text(run, terminal.out_colour),
+        };
+        if index > 0 && typed.format.as_deref() != Some("json") {
+            writeln!(terminal.out)?;
+        }
+        terminal.out.write_all(text.as_bytes())?;
+    }
+    Ok(Exit::OK)
+}

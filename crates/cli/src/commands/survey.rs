@@ -1,0 +1,160 @@
+//! `roundtrip survey`: the main job for a newcomer. What this machine can do, in about half a minute, on one page.
+
+use std::path::PathBuf;
+
+use bench::ipc::DriverPlan;
+use bench::run::Run;
+use bench::survey::{self, SurveyPlan};
+use bench::worker::Spawner;
+use latency::Deadline;
+
+use super::driver;
+use super::finish::finish;
+use crate::args::{Entry, Group, Kind, Opt, values};
+use crate::format;
+use crate::progress::ProgressLine;
+use crate::terminal::{Exit, Terminal};
+
+/// What was typed.
+#[derive(Default)]
+pub(crate) struct Typed {
+    duration_ns: Option<u64>,
+    deadline_ns: Option<u64>,
+    driver: DriverPlan,
+    format: Option<String>,
+    out: Option<PathBuf>,
+}
+
+impl AsMut<DriverPlan> for Typed {
+    fn as_mut(&mut self) -> &mut DriverPlan {
+        &mut self.driver
+    }
+}
+
+/// The command.
+pub(crate) static COMMAND: Entry<Typed> = Entry {
+    path: &["survey"],
+    kind: Kind::Command,
+    summary: "shows in half a minute what round trips take on this machine",
+    description: "Measures, one after the other: the floor (what round trips cost by other means than binder, with \
+                  both stacks beside them), throughput of binder and hwbinder at a few sizes, and latency against a \
+                  deadline with a real-time and an ordinary caller. Prints the short of it, and leaves a run \
+                  directory; 'roundtrip show' prints all of it.",
+    positionals: None,
+    groups: &[
+        Group {
+            heading: "What to measure",
+            options: &[
+                Opt::value(
+                    &["--duration"],
+                    "TIME",
+                    "About how long it may take in all, as in 30s or 5min; at least 3s.",
+                    |typed: &mut Typed, text| {
+                        typed.duration_ns = Some(values::duration_ns(text)?);
+                        Ok(())
+                    },
+                )
+                .default("30s"),
+                Opt::value(
+                    &["--deadline"],
+                    "TIME",
+                    "A call that takes longer has missed, as in 2.5ms.",
+                    |typed: &mut Typed, text| {
+                        typed.deadline_ns = Some(values::duration_ns(text)?);
+                        Ok(())
+                    },
+                )
+                .default("2.5ms"),
+            ],
+        },
+        driver::group(),
+        Group {
+            heading: "Output",
+            options: &[
+                Opt::one_of(
+                    &["--format"],
+                    "FORMAT",
+                    &["text", "json"],
+                    "How the result is printed; json is what the run directory holds.",
+                    |typed: &mut Typed, text| {
+                        typed.format = Some(text.to_owned());
+                        Ok(())
+                    },
+                )
+                .default("text"),
+                Opt::path(&["--out"], "DIR", "The run directory.", |typed: &mut Typed, text| {
+                    typed.out = Some(text.into());
+                    Ok(())
+                })
+                .default("runs/survey-DATE-TIME"),
+            ],
+        },
+    ],
+    examples: &[
+        ("roundtrip survey", "Shows what this machine can do."),
+        (
+            "roundtrip survey --duration 5min --out before",
+            "Takes longer, for steadier figures, and keeps them in 'before'.",
+        ),
+    ],
+    run,
+};
+
+fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
+    let default = SurveyPlan::default();
+    let plan = SurveyPlan {
+        budget_ns: typed.duration_ns.unwrap_or(default.budget_ns),
+        driver: typed.driver,
+        deadline: typed.deadline_ns.map_or(default.deadline, |ns| Deadline { ns }),
+    };
+    let run = {
+        let mut last = String::new();
+        let mut line = ProgressLine::new(terminal.err);
+        Run::record(|environment| {
+            let results = survey::run(&plan, &Spawner::default(), &mut |step| {
+                if last != step.what {
+                    last = step.what.to_owned();
+                    line.note(&format!("measuring {last}"));
+                }
+                line.show(step);
+            })?;
+            environment.driver = results.throughput.as_ref().map(format::throughput::driver);
+            Ok::<_, bench::Error>(results)
+        })?
+    };
+    let directory = typed.out.unwrap_or_else(|| default_directory(&run.environment.date));
+    let exit = finish(&run, Some(&directory), terminal, |terminal| {
+        let text = match typed.format.as_deref() {
+            Some("json") => run.to_json()?,
+            _ => format::run::first_page(&run),
+        };
+        Ok(terminal.out.write_all(text.as_bytes())?)
+    })?;
+    writeln!(terminal.err, "all of it: roundtrip show {}", directory.display())?;
+    Ok(exit)
+}
+
+/// `runs/survey-20261121-204259`.
+fn default_directory(date: &str) -> PathBuf {
+    let digits: String =
+        date.chars().take_while(|&c| c != '.' && c != 'Z').filter(char::is_ascii_digit).collect();
+    let (day, time) = digits.split_at(digits.len().min(8));
+    PathBuf::from("runs").join(format!("survey-{day}-{time}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_run_directory_is_named_after_the_date() {
+        assert_eq!(default_directory("2026-11-21T20:42:59Z"), PathBuf::from("runs/survey-20261121-204259"));
+    }
+
+    #[test]
+    fn the_help_says_the_defaults() {
+        let plan = SurveyPlan::default();
+        assert_eq!(values::duration_ns("30s"), Ok(plan.budget_ns));
+        assert_eq!(values::duration_ns("2.5ms"), Ok(plan.deadline.ns));
+    }
+}

@@ -1,0 +1,43 @@
+//! A whole run as text: what it was made on, the short of it, each test's own report, and what to beware of. Pure.
+
+use std::fmt::Write as _;
+
+use bench::run::Run;
+
+use super::{environment, floor, latency, summary, throughput, traits, workers};
+
+/// One test's report below the header.
+pub(crate) fn page(run: &Run, report: &str) -> String {
+    format!("{}\n{report}", environment::header(&run.environment))
+}
+
+/// The first page: what a survey prints.
+pub(crate) fn first_page(run: &Run) -> String {
+    let mut out = environment::header(&run.environment);
+    let short = summary::lines(&run.results);
+    if !short.is_empty() {
+        let _ = write!(out, "\n{short}");
+    }
+    out
+}
+
+/// Everything.
+pub(crate) fn text(run: &Run, colour: bool) -> String {
+    let mut out = first_page(run);
+    let results = &run.results;
+    let mut part = |title: &str, text: Option<String>| {
+        if let Some(text) = text {
+            let _ = write!(out, "\n== {title} ==\n\n{text}");
+        }
+    };
+    part("floor", results.floor.as_ref().map(|result| floor::tables(result, colour)));
+    part("throughput", results.throughput.as_ref().map(|result| throughput::tables(result, colour)));
+    part("latency", results.latency.as_ref().map(|result| latency::tables(result, colour)));
+    part("workers", results.workers.as_ref().map(|result| workers::table(result, colour)));
+    part("traits", results.traits.as_ref().map(|result| traits::table(result, colour)));
+    let warnings = environment::warnings(run);
+    if !warnings.is_empty() {
+        let _ = write!(out, "\n{warnings}");
+    }
+    out
+}
