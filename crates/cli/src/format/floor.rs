@@ -1,10 +1,11 @@
 //! The floor's result as tables for a terminal and as CSV. Pure: a result in, text out.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use bench::floor::{CpuPlacement, FloorCell, FloorResult};
 
-use super::quantity::three_digits;
+use super::quantity::{length, three_digits};
 use super::table::{Column, Table};
 
 /// One table per placement: for each size the median with its spread over the rounds, and the ratio to the futex.
@@ -38,6 +39,16 @@ pub(crate) fn tables(result: &FloorResult, colour: bool) -> String {
         result.plan.rounds,
         three_digits(result.clock_read_cost_ns),
     );
+    if let Some(backend) = result.backend() {
+        let over: BTreeSet<&str> = result
+            .cells
+            .iter()
+            .filter(|cell| cell.backend.is_some())
+            .map(|cell| cell.transport.as_str())
+            .collect();
+        let over: Vec<&str> = over.into_iter().collect();
+        let _ = writeln!(out, "Over the {backend}: {}.", over.join(", "));
+    }
     for entry in &result.not_possible {
         let what = [
             entry.transport.clone(),
@@ -60,11 +71,6 @@ fn heading(placement: CpuPlacement, cell: &FloorCell) -> String {
     }
 }
 
-/// "4 B", "64 KiB".
-fn length(bytes: usize) -> String {
-    if bytes.is_multiple_of(1024) { format!("{} KiB", bytes / 1024) } else { format!("{bytes} B") }
-}
-
 fn list(cpus: &[u32]) -> String {
     cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
 }
@@ -84,7 +90,7 @@ fn figures(cell: &FloorCell) -> [String; 3] {
 pub(crate) fn csv(result: &FloorResult) -> String {
     let mut out = String::from(
         "transport,placement,size_bytes,rounds,calls,median_ns,q1_ns,q3_ns,p99_ns,max_ns,\
-         futex_ratio,futex_ratio_q1,futex_ratio_q3,futex_ratio_low,futex_ratio_high\n",
+         futex_ratio,futex_ratio_q1,futex_ratio_q3,futex_ratio_low,futex_ratio_high,backend\n",
     );
     let field = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
     for cell in &result.cells {
@@ -107,6 +113,7 @@ pub(crate) fn csv(result: &FloorResult) -> String {
             field(ratio.map(|ratio| ratio.q3)),
             field(interval.map(|interval| interval.low)),
             field(interval.map(|interval| interval.high)),
+            cell.backend.as_ref().map(ToString::to_string).unwrap_or_default(),
         ];
         let _ = writeln!(out, "{}", fields.join(","));
     }
@@ -116,6 +123,7 @@ pub(crate) fn csv(result: &FloorResult) -> String {
 #[cfg(test)]
 mod tests {
     use bench::floor::{FloorPlan, NotPossible};
+    use binder_driver::{Backend, Profile};
     use latency::{Comparison, Histogram};
 
     use super::*;
@@ -126,6 +134,7 @@ mod tests {
         let medians = medians_ns.map(|ns| ns as f64);
         FloorCell {
             transport: transport.into(),
+            backend: (transport == "binder").then_some(Backend::Emulated { profile: Profile::Ack }),
             size_bytes,
             placement,
             client_cpus: vec![0],
@@ -150,6 +159,7 @@ mod tests {
                 cell("futex", 65536, CpuPlacement::Same, [5000, 5600, 6200]),
                 cell("mqueue", 4, CpuPlacement::Same, [2500, 2500, 2500]),
                 cell("futex", 4, CpuPlacement::Split, [8000, 8000, 9000]),
+                cell("binder", 4, CpuPlacement::Split, [9000, 9000, 9000]),
             ],
             not_possible: vec![NotPossible {
                 transport: Some("mqueue".into()),
@@ -171,9 +181,11 @@ mqueue         2.50    0    1.25            -
 Client on CPU 0, server on CPU 1
 transport  4 B (us)  +-%  /futex  64 KiB (us)  +-%  /futex
 futex          8.00    3    4.00            -
+binder         9.00    0    4.50            -
 
 Medians of 3 rounds; +-% is half the interquartile range of the rounds. /futex is the median ratio to the
 futex in the same round. Each figure contains about 25.0 ns for reading the clock.
+Over the emulated driver (ack profile): binder.
 Not possible: mqueue, 64 KiB: at most 8192 bytes: fs.mqueue.msgsize_max
 ";
         assert_eq!(tables(&result(), false), expected);
@@ -183,8 +195,11 @@ Not possible: mqueue, 64 KiB: at most 8192 bytes: fs.mqueue.msgsize_max
     fn csv_has_units_in_its_header_and_empty_fields_for_what_is_not_known() {
         let csv = csv(&result());
         let lines: Vec<_> = csv.lines().collect();
-        assert_eq!(lines.len(), 5);
-        assert_eq!(lines[2], "futex,same,65536,3,3,5600,5300,5900,6200,6200,2.8,2.65,2.95,,");
-        assert!(lines.iter().all(|line| line.matches(',').count() == 14));
+        assert_eq!(lines.len(), 6);
+        assert_eq!(lines[2], "futex,same,65536,3,3,5600,5300,5900,6200,6200,2.8,2.65,2.95,,,");
+        assert!(
+            lines[5].starts_with("binder,split,") && lines[5].ends_with(",emulated driver (ack profile)")
+        );
+        assert!(lines.iter().all(|line| line.matches(',').count() == 15));
     }
 }

@@ -37,6 +37,15 @@ pub(crate) fn size(bytes: usize) -> String {
     if bytes > 1024 && bytes.is_multiple_of(1024) { format!("{}k", bytes / 1024) } else { bytes.to_string() }
 }
 
+/// A size in bytes for a sentence: `4 B`, `64 KiB`.
+pub(crate) fn length(bytes: usize) -> String {
+    if bytes >= 1024 && bytes.is_multiple_of(1024) {
+        format!("{} KiB", bytes / 1024)
+    } else {
+        format!("{bytes} B")
+    }
+}
+
 /// Three significant digits, but never fewer than the whole number has.
 pub(crate) fn three_digits(value: f64) -> String {
     let decimals = match value.abs() {

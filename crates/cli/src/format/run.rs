@@ -14,7 +14,7 @@ pub(crate) fn page(run: &Run, report: &str) -> String {
 /// The first page: what a survey prints.
 pub(crate) fn first_page(run: &Run) -> String {
     let mut out = environment::header(&run.environment);
-    let short = summary::lines(&run.results);
+    let short = summary::paragraphs(&run.results);
     if !short.is_empty() {
         let _ = write!(out, "\n{short}");
     }

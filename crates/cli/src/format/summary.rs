@@ -3,29 +3,32 @@
 use std::fmt::Write as _;
 
 use bench::floor::{BASELINE, CpuPlacement, FloorResult};
-use bench::ipc::latency::{LatencyResult, Series};
+use bench::ipc::latency::Series;
 use bench::ipc::throughput::{ThroughputResult, ThroughputRow};
 use bench::run::Results;
 
-use super::quantity::{byte_rate, duration, size};
+use super::quantity::{byte_rate, duration, length};
 
-/// A line for each thing that was measured; empty where nothing of it was.
-pub(crate) fn lines(results: &Results) -> String {
+/// A paragraph for each test that was run.
+pub(crate) fn paragraphs(results: &Results) -> String {
     let mut out = String::new();
     if let Some(floor) = &results.floor {
+        out.push_str("The floor\n");
         floor_line(&mut out, floor);
     }
     if let Some(throughput) = &results.throughput {
+        out.push_str("\nThroughput\n");
         throughput.rows.iter().for_each(|row| throughput_line(&mut out, row, throughput, results));
     }
     if let Some(latency) = &results.latency {
-        latency.series.iter().for_each(|series| latency_lines(&mut out, latency, series));
+        let _ = writeln!(out, "\nLatency against {}", duration(latency.plan.deadline.ns as f64));
+        latency.series.iter().for_each(|series| latency_lines(&mut out, series));
     }
     out
 }
 
 fn line(out: &mut String, what: &str, text: &str) {
-    let _ = writeln!(out, "  {what:<24} {text}");
+    let _ = writeln!(out, "  {what:<20} {text}");
 }
 
 fn floor_line(out: &mut String, floor: &FloorResult) {
@@ -41,7 +44,7 @@ fn floor_line(out: &mut String, floor: &FloorResult) {
     });
     let parts: Vec<_> = parts.collect();
     if !parts.is_empty() {
-        line(out, &format!("futex, {} B", size(least)), &format!("{}: the floor", parts.join(", ")));
+        line(out, &format!("futex, {}", length(least)), &parts.join(", "));
     }
 }
 
@@ -60,10 +63,10 @@ fn throughput_line(out: &mut String, row: &ThroughputRow, throughput: &Throughpu
     if let Some(floor_ns) = floor {
         let _ = write!(text, "; about {:.1} times the floor", ns / floor_ns);
     }
-    line(out, &format!("{}, {} B", row.stack, size(row.size_bytes)), &text);
+    line(out, &format!("{}, {}", row.stack, length(row.size_bytes)), &text);
 }
 
-fn latency_lines(out: &mut String, latency: &LatencyResult, series: &Series) {
+fn latency_lines(out: &mut String, series: &Series) {
     let Some(all) = series.all() else { return };
     for caller in &all.callers {
         let percentile = |percent| caller.latency.percentile_ns(percent).map(|ns| duration(ns as f64));
@@ -76,11 +79,10 @@ fn latency_lines(out: &mut String, latency: &LatencyResult, series: &Series) {
             out,
             &format!("{}, {}", series.stack, caller.caller),
             &format!(
-                "p50 {p50}, p99.9 {p999}, worst {}; {} of {} calls missed {}",
+                "p50 {p50}, p99.9 {p999}, worst {}; {} of {} calls missed",
                 duration(max_ns as f64),
                 caller.deadline.missed,
                 caller.count(),
-                duration(latency.plan.deadline.ns as f64),
             ),
         );
     }
@@ -92,5 +94,5 @@ fn latency_lines(out: &mut String, latency: &LatencyResult, series: &Series) {
         let percent = all.same_cpu() as f64 / all.count() as f64 * 100.0;
         let _ = write!(text, "; {percent:.0}% of calls served on the caller's CPU");
     }
-    line(out, &format!("{}, scheduling", series.stack), &text);
+    line(out, &series.stack.to_string(), &text);
 }
