@@ -1,7 +1,6 @@
 //! `cargo xtask guest`: one program on a real kernel's binder driver, in QEMU. Knows arguments; booting is the guest
 //! crate's business.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
@@ -68,24 +67,13 @@ fn carry_out(asked: &Asked) -> Result<End> {
     if asked.arch.is_some_and(|wanted| wanted != arch) {
         bail!("{} is for {}", program.display(), arch.name());
     }
-    boot(arch, &asked.source, &asked.job, asked.clock, &mut std::io::stdout(), &mut std::io::stderr())
-}
-
-/// Runs a job on a kernel that is prepared first.
-pub(crate) fn boot(
-    arch: Arch,
-    source: &Source,
-    job: &Job,
-    clock: Clock,
-    out: &mut dyn Write,
-    err: &mut dyn Write,
-) -> Result<End> {
-    let kernel = Kernel::prepare(arch, source, &target_dir().join("guest"))?;
-    guest::run(&kernel, &first_process(arch)?, job, clock, out, err)
+    let kernel = Kernel::prepare(arch, &asked.source, &target_dir().join("guest"))?;
+    let init = first_process(arch)?;
+    guest::run(&kernel, &init, &asked.job, asked.clock, &mut std::io::stdout(), &mut std::io::stderr())
 }
 
 /// Builds the guest's first process.
-fn first_process(arch: Arch) -> Result<PathBuf> {
+pub(crate) fn first_process(arch: Arch) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     run(Command::new(cargo)
         .args(["build", "--quiet", "--package", "guest", "--bin", "guest-init"])

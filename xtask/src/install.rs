@@ -8,8 +8,16 @@ use anyhow::{Context as _, Result};
 use crate::shell::{output, run};
 use crate::steps::Outcome;
 
-/// Debian's packages that tests run: Google Benchmark's own reader of our JSON, with the Python libraries it uses.
-const PACKAGES: [&str; 3] = ["libbenchmark-tools", "python3-scipy", "python3-pandas"];
+/// Debian's packages that tests run: Google Benchmark's own reader of our JSON, with the Python libraries it uses, and what
+/// boots guests.
+const PACKAGES: [&str; 6] = [
+    "libbenchmark-tools",
+    "python3-scipy",
+    "python3-pandas",
+    "qemu-system-x86",
+    "qemu-system-arm",
+    "xz-utils",
+];
 
 /// Rust targets of the static binaries.
 pub(crate) const TARGETS: [&str; 2] = ["x86_64-unknown-linux-musl", "aarch64-unknown-linux-musl"];

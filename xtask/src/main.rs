@@ -4,22 +4,25 @@
 mod dist;
 mod fuzz;
 mod guest;
+mod guests;
 mod install;
 mod shell;
 mod steps;
 
 use std::process::ExitCode;
 
+use ::guest::{Arch, Flavour};
 use shell::say;
-use steps::Outcome;
+use steps::{Outcome, Step};
 
 const HELP: &str = "\
 Usage: cargo xtask TASK
 
 Tasks:
   test   installs what the tests need, then: formatting, lints, all tests, dependency rules, static
-         builds and a short run of every fuzz target
+         builds, real kernels in guests, and a short run of every fuzz target
   dist   builds the static binaries into target/dist and prints their sizes
+  guests tests the binaries on real kernels: Debian's standard and PREEMPT_RT ones, x86-64 and arm64, in QEMU
   guest  runs a program on a real kernel's binder driver, in QEMU; see cargo xtask guest --help";
 
 fn main() -> ExitCode {
@@ -27,6 +30,7 @@ fn main() -> ExitCode {
     let task = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["test"] => test,
         ["dist"] => dist_only,
+        ["guests"] => guests_only,
         ["guest", ..] => return guest::command(&args[1..]),
         ["help" | "--help" | "-h"] => {
             say(HELP);
@@ -44,6 +48,16 @@ fn dist_only() -> bool {
     steps::run(&[("static binaries", dist::build)])
 }
 
+fn guests_only() -> bool {
+    steps::run(&[("static binaries", dist::build), GUESTS[0], GUESTS[1], GUESTS[2]])
+}
+
+const GUESTS: [Step; 3] = [
+    ("guest: Linux on x86-64", || guests::check(Arch::X86_64, Flavour::Standard)),
+    ("guest: PREEMPT_RT on x86-64", || guests::check(Arch::X86_64, Flavour::Realtime)),
+    ("guest: Linux on arm64", || guests::check(Arch::Aarch64, Flavour::Standard)),
+];
+
 fn test() -> bool {
     steps::run(&[
         ("install: packages", install::packages),
@@ -58,6 +72,9 @@ fn test() -> bool {
         ("dependencies: no C in the binary", || shell::cargo(&["deny", "--exclude-dev", "check", "bans"])),
         ("dependencies: advisories", advisories),
         ("static binaries", dist::build),
+        GUESTS[0],
+        GUESTS[1],
+        GUESTS[2],
         ("fuzz targets", fuzz::short_runs),
     ])
 }

@@ -1,0 +1,94 @@
+//! The tests that need the kernel's binder driver, in guests that have one: the conformance suite, and the device binary's
+//! main job. Knows what must come out; booting is the guest crate's business.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use guest::{Arch, Clock, End, Flavour, Job, Kernel, Source};
+
+use crate::guest::first_process;
+use crate::shell::{output, root, say, target_dir};
+use crate::steps::Outcome;
+
+/// How long one program may take, by the guest's clock. The slowest takes half a minute.
+const LIMIT: Duration = Duration::from_secs(180);
+
+/// What each kernel must do with the device binary: the arguments, and what the output must hold.
+const RUNS: [(&str, &[&str]); 2] = [
+    ("ipc throughput --driver kernel --sizes 4,4k --min-time 0.1s", &["kernel driver at /dev/", "hwbinder"]),
+    (
+        "ipc latency --driver kernel --stack hwbinder --iterations 200",
+        // What mainline kernels do, and the reason.
+        &["kernel driver at /dev/", "FAIL", "driver ignores INHERIT_RT"],
+    ),
+];
+
+/// Runs all of it on one of Debian's kernels.
+pub(crate) fn check(arch: Arch, flavour: Flavour) -> Result<Outcome> {
+    let (emulator, package) = arch.emulator();
+    if output(emulator, &["--version"]).is_none() {
+        return Ok(Outcome::NotRun(format!("no {emulator} here; install what Debian calls {package}")));
+    }
+    let cache = target_dir().join("guest");
+    let kernel = match Kernel::prepare(arch, &Source::Debian(flavour), &cache) {
+        Ok(kernel) => kernel,
+        Err(error) => return Ok(Outcome::NotRun(format!("{error:#}"))),
+    };
+    let init = first_process(arch)?;
+    let boot = |program: PathBuf, arguments: &str| {
+        let name = program.file_name().unwrap_or_default().display().to_string();
+        say(&format!("{}: {name} {arguments}", kernel.name));
+        let job = Job {
+            program,
+            arguments: arguments.split(' ').map(str::to_owned).collect(),
+            environment: Vec::new(),
+            files: Vec::new(),
+            out: None,
+            limit: LIMIT,
+        };
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let end = guest::run(&kernel, &init, &job, Clock::Wall, &mut out, &mut err);
+        let said = String::from_utf8_lossy(&[out, err].concat()).into_owned();
+        match end {
+            Ok(End::Exit(0)) => Ok(said),
+            Ok(end) => bail!("{name} {end} on {}:\n{said}", kernel.name),
+            Err(error) => Err(error.context(format!("run {name}:\n{said}"))),
+        }
+    };
+    let said = boot(conformance(arch)?, "--ignored --test-threads=1")?;
+    let summary = said.lines().find(|line| line.starts_with("test result: ok.")).unwrap_or_default();
+    if !summary.contains(" passed") || summary.contains(" 0 passed") {
+        bail!("the conformance suite tested nothing on {}:\n{said}", kernel.name);
+    }
+    say(summary);
+    let binary = target_dir().join("dist").join(format!("roundtrip-{}", arch.name()));
+    for (arguments, expected) in RUNS {
+        let said = boot(binary.clone(), arguments)?;
+        if let Some(missing) = expected.iter().find(|part| !said.contains(**part)) {
+            bail!("roundtrip {arguments} does not say '{missing}' on {}:\n{said}", kernel.name);
+        }
+    }
+    Ok(Outcome::Passed)
+}
+
+/// Builds the conformance suite for a guest, and says where it is.
+fn conformance(arch: Arch) -> Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let built = Command::new(cargo)
+        .args(["test", "--quiet", "--package", "binder-driver", "--test", "conformance", "--no-run"])
+        .args(["--target", arch.target(), "--message-format", "json"])
+        .current_dir(root())
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .context("start cargo")?;
+    if !built.status.success() {
+        bail!("the conformance suite does not build for {}", arch.target());
+    }
+    let messages = String::from_utf8_lossy(&built.stdout).into_owned();
+    let path =
+        messages.lines().rev().find_map(|line| line.split_once("\"executable\":\"")?.1.split('"').next());
+    Ok(path.context("cargo names no executable of the conformance suite")?.into())
+}
