@@ -143,6 +143,7 @@ mod tests {
             let medians: Vec<u64> = medians_ns.iter().map(|ns| ns * factor).collect();
             FloorCell {
                 transport: transport.into(),
+                backend: None,
                 size_bytes: 4,
                 placement: CpuPlacement::Same,
                 client_cpus: vec![0],

@@ -93,8 +93,8 @@ impl LongRun {
         loop {
             let children = std::fs::read_to_string(&path).unwrap();
             let workers: Vec<u32> = children.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
-            // Two for each of the six transports that take part by default.
-            if workers.len() >= 12 {
+            // Two for each of the nine transports that take part by default.
+            if workers.len() >= 18 {
                 return workers;
             }
             assert!(Instant::now() < until, "the workers do not come up");

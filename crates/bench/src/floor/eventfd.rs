@@ -16,9 +16,9 @@ pub(super) const EVENTFD: Transport = Transport {
     prepare: |max_len| {
         let memory = area::create(max_len).map_err(|error| format!("memfd_create: {error}"))?;
         let event = || eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| format!("eventfd2: {error}"));
-        Ok(Prepared { descriptors: vec![memory, event()?, event()?], limit: None })
+        Ok(Prepared { descriptors: vec![memory, event()?, event()?], ..Prepared::default() })
     },
-    open: |Opening { side, mut descriptors, max_len }| {
+    open: |Opening { side, mut descriptors, max_len, .. }| {
         let area = Area::map(&descriptors[0], max_len)
             .map_err(|source| Error::system("map the shared memory", source))?;
         let (reply, request) = (descriptors.remove(2), descriptors.remove(1));

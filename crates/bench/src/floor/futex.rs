@@ -15,7 +15,7 @@ pub(super) const FUTEX: Transport = Transport {
     not_on_one_cpu: None,
     prepare: |max_len| {
         let memory = area::create(max_len).map_err(|error| format!("memfd_create: {error}"))?;
-        Ok(Prepared { descriptors: vec![memory], limit: None })
+        Ok(Prepared { descriptors: vec![memory], ..Prepared::default() })
     },
     open: |Opening { descriptors, max_len, .. }| {
         let area = Area::map(&descriptors[0], max_len)

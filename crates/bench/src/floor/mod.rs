@@ -2,6 +2,7 @@
 //! one interleaved run. Must not know who asked, nor how the result is shown.
 
 mod area;
+mod driver;
 mod eventfd;
 mod futex;
 mod mqueue;
@@ -13,6 +14,7 @@ mod shared;
 mod side;
 mod socket;
 mod spin;
+mod stack;
 mod transport;
 
 use std::os::fd::AsFd;
@@ -27,6 +29,7 @@ pub use plan::{
 pub use side::FloorJob;
 
 use crate::error::{Error, Result};
+use crate::ipc::Host;
 use crate::job::Job;
 use crate::progress::Progress;
 use crate::worker::{Spawner, WorkerGroup, WorkerId};
@@ -52,6 +55,8 @@ struct Pair {
     client: WorkerId,
     server: WorkerId,
     max_len: usize,
+    /// Holds its context.
+    host: Option<Host>,
 }
 
 /// A cell while it is measured.
@@ -145,7 +150,7 @@ fn open(plan: &FloorPlan, group: &mut WorkerGroup, not_possible: &mut Vec<NotPos
             }
         };
         match open_side(group, transport, Side::Client, &prepared, max_len)? {
-            Ok(client) => pairs.push(Pair { transport, client, server, max_len }),
+            Ok(client) => pairs.push(Pair { transport, client, server, max_len, host: prepared.host }),
             Err(reason) => impossible(None, reason),
         }
     }
@@ -163,8 +168,9 @@ fn open_side(
         Side::Client => format!("{} client", transport.name),
         Side::Server => format!("{} server", transport.name),
     };
-    let worker =
-        group.spawn(role, &Job::Floor(FloorJob { transport: transport.name.into(), side, max_len }))?;
+    let endpoint = prepared.host.as_ref().map(Host::endpoint);
+    let job = FloorJob { transport: transport.name.into(), side, max_len, endpoint };
+    let worker = group.spawn(role, &Job::Floor(job))?;
     let descriptors: Vec<_> = prepared.descriptors.iter().map(AsFd::as_fd).collect();
     group.send_with_descriptors(worker, &(), &descriptors)?;
     let opened: Opened = group.message(worker, PATIENCE)?;
@@ -205,6 +211,7 @@ fn cells(
             for &size_bytes in plan.sizes_bytes.iter().filter(|&&size| size <= pair.max_len) {
                 let cell = FloorCell {
                     transport: transport.name.into(),
+                    backend: pair.host.as_ref().map(Host::backend),
                     size_bytes,
                     placement,
                     client_cpus: client_cpus.clone(),
@@ -275,6 +282,7 @@ mod tests {
     fn a_ratio_is_formed_within_a_size_and_placement() {
         let cell = |transport: &str, size_bytes, medians: &[u64]| FloorCell {
             transport: transport.into(),
+            backend: None,
             size_bytes,
             placement: CpuPlacement::Same,
             client_cpus: vec![0],

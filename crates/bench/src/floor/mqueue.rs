@@ -15,7 +15,7 @@ pub(super) const MQUEUE: Transport = Transport {
     by_default: true,
     not_on_one_cpu: None,
     prepare,
-    open: |Opening { side, mut descriptors, max_len }| {
+    open: |Opening { side, mut descriptors, max_len, .. }| {
         let (reply, request) = (descriptors.remove(1), descriptors.remove(0));
         let (input, output) = match side {
             Side::Client => (reply, request),
@@ -27,7 +27,7 @@ pub(super) const MQUEUE: Transport = Transport {
 
 fn prepare(max_len: usize) -> Result<Prepared, String> {
     match queues(max_len) {
-        Ok(descriptors) => Ok(Prepared { descriptors, limit: None }),
+        Ok(descriptors) => Ok(Prepared { descriptors, ..Prepared::default() }),
         // EINVAL: the message is longer than fs.mqueue.msgsize_max, which binds all without CAP_SYS_RESOURCE.
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
             let limit: usize = Root::real()
@@ -35,7 +35,11 @@ fn prepare(max_len: usize) -> Result<Prepared, String> {
                 .filter(|&limit| limit < max_len)
                 .ok_or_else(|| format!("mq_open: {error}"))?;
             let descriptors = queues(limit).map_err(explain)?;
-            Ok(Prepared { descriptors, limit: Some((limit, "fs.mqueue.msgsize_max".into())) })
+            Ok(Prepared {
+                descriptors,
+                limit: Some((limit, "fs.mqueue.msgsize_max".into())),
+                ..Prepared::default()
+            })
         }
         Err(error) => Err(explain(error)),
     }

@@ -15,9 +15,13 @@ pub(super) const PIPE: Transport = Transport {
     prepare: |_| {
         let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(|error| format!("pipe2: {error}"));
         let ((request_out, request_in), (reply_out, reply_in)) = (pipe()?, pipe()?);
-        Ok(Prepared { descriptors: vec![request_out, reply_in, reply_out, request_in], limit: None })
+        Ok(Prepared {
+            descriptors: vec![request_out, reply_in, reply_out, request_in],
+            limit: None,
+            host: None,
+        })
     },
-    open: |Opening { side, mut descriptors, max_len }| {
+    open: |Opening { side, mut descriptors, max_len, .. }| {
         // The server reads requests and writes replies; each side closes what is the other's.
         let mine = match side {
             Side::Server => descriptors.drain(..2),

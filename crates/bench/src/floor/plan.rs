@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use binder_driver::Backend;
 use latency::{Comparison, Histogram};
 use serde::{Deserialize, Serialize};
 
@@ -143,6 +144,11 @@ pub struct FloorResult {
 }
 
 impl FloorResult {
+    /// The binder driver below the transports that have one.
+    pub fn backend(&self) -> Option<&Backend> {
+        self.cells.iter().find_map(|cell| cell.backend.as_ref())
+    }
+
     /// The cell of a transport, size and placement.
     pub fn cell(&self, transport: &str, size_bytes: usize, placement: CpuPlacement) -> Option<&FloorCell> {
         self.cells.iter().find(|cell| {
@@ -156,6 +162,9 @@ impl FloorResult {
 pub struct FloorCell {
     /// The transport's name.
     pub transport: String,
+    /// The binder driver that it runs over; `None` for a transport that needs none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend: Option<Backend>,
     /// Bytes each way.
     pub size_bytes: usize,
     /// Where the two sides were put.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::transport::{Opening, Side, TRANSPORTS};
 use crate::clock::now_ns;
 use crate::error::{Error, Result};
+use crate::ipc::Endpoint;
 use crate::sched;
 use crate::worker::Link;
 
@@ -18,6 +19,7 @@ pub struct FloorJob {
     pub(super) transport: String,
     pub(super) side: Side,
     pub(super) max_len: usize,
+    pub(super) endpoint: Option<Endpoint>,
 }
 
 /// What the worker says after it tried to open its side: the reason if it could not.
@@ -42,7 +44,8 @@ impl FloorJob {
             .iter()
             .find(|transport| transport.name == self.transport)
             .ok_or_else(|| Error::Plan(format!("unknown transport '{}'", self.transport)))?;
-        let opening = Opening { side: self.side, descriptors, max_len: self.max_len };
+        let opening =
+            Opening { side: self.side, descriptors, max_len: self.max_len, endpoint: self.endpoint };
         let mut end = match (transport.open)(opening) {
             Ok(end) => end,
             Err(error) => {

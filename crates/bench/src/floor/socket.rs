@@ -14,7 +14,7 @@ pub(super) const STREAM: Transport = Transport {
     name: "unix-stream",
     by_default: true,
     not_on_one_cpu: None,
-    prepare: |_| Ok(Prepared { descriptors: pair(SocketType::STREAM)?.into(), limit: None }),
+    prepare: |_| Ok(Prepared { descriptors: pair(SocketType::STREAM)?.into(), ..Prepared::default() }),
     open: |opening| {
         let buffer = vec![0; opening.max_len];
         Ok(Box::new(Stream { socket: own(opening)?, buffer }))
@@ -38,7 +38,7 @@ pub(super) const SEQPACKET: Transport = Transport {
         }
         let limit = (limit < max_len)
             .then(|| (limit, "a packet must fit into the send buffer (net.core.wmem_max)".into()));
-        Ok(Prepared { descriptors: sockets.into(), limit })
+        Ok(Prepared { descriptors: sockets.into(), limit, ..Prepared::default() })
     },
     open: |opening| {
         let buffer = vec![0; opening.max_len];

@@ -3,8 +3,9 @@
 
 use std::os::fd::OwnedFd;
 
-use super::{eventfd, futex, mqueue, pipe, socket, spin};
+use super::{driver, eventfd, futex, mqueue, pipe, socket, spin, stack};
 use crate::error::Result;
+use crate::ipc::{Endpoint, Host};
 
 /// Every transport, the baseline first.
 pub(super) const TRANSPORTS: &[&Transport] = &[
@@ -14,6 +15,9 @@ pub(super) const TRANSPORTS: &[&Transport] = &[
     &socket::STREAM,
     &socket::SEQPACKET,
     &mqueue::MQUEUE,
+    &driver::DRIVER,
+    &stack::BINDER,
+    &stack::HWBINDER,
     &spin::SPIN,
 ];
 
@@ -38,6 +42,8 @@ pub(super) struct Prepared {
     pub(super) descriptors: Vec<OwnedFd>,
     /// A limit below the length that was asked for, in bytes, and its reason.
     pub(super) limit: Option<(usize, String)>,
+    /// The context of a transport over the binder driver. Kept by the parent for as long as the sides are open.
+    pub(super) host: Option<Host>,
 }
 
 /// What a side is opened with.
@@ -49,6 +55,8 @@ pub(super) struct Opening {
     pub(super) descriptors: Vec<OwnedFd>,
     /// The longest request, in bytes.
     pub(super) max_len: usize,
+    /// Where the context of [`Prepared`] is found.
+    pub(super) endpoint: Option<Endpoint>,
 }
 
 /// The two sides of a round trip.

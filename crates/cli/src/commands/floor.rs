@@ -28,13 +28,15 @@ pub(crate) struct Typed {
 pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["ipc", "floor"],
     kind: Kind::Command,
-    summary: "measures what round trips cost by other means than binder, and the ratios",
+    summary: "compares the round trips of binder with those by other means",
     description: "Measures an echo between two processes by each means that the kernel offers, with real copies of \
                   the payload both ways. All of them are run in short blocks in shuffled order over several rounds, \
                   so that a drift of the machine hits all alike, and each is compared with a futex and shared \
-                  memory, the least that a round trip with waiting can cost.\n\n\
+                  memory, the least that a round trip with waiting can cost. Beside them stand the binder driver by \
+                  itself and the two stacks over it.\n\n\
                   Transports: futex, eventfd (both with shared memory), pipe, unix-stream, unix-seqpacket, mqueue \
-                  (POSIX message queue), and on request spin (shared memory, both sides busy).",
+                  (POSIX message queue), binder-driver (its protocol without a stack), binder, hwbinder, and on \
+                  request spin (shared memory, both sides busy).",
     positionals: None,
     groups: &[
         Group {
@@ -144,8 +146,9 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let plan = plan(&typed)?;
     let run = {
         let mut line = ProgressLine::new(terminal.err);
-        Run::record(|_| {
+        Run::record(|environment| {
             let floor = floor::run(&plan, &Spawner::default(), &mut |progress| line.show(progress))?;
+            environment.driver = floor.backend().map(ToString::to_string);
             Ok::<_, bench::Error>(Results::from(floor))
         })?
     };

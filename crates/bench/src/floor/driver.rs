@@ -1,0 +1,131 @@
+//! The binder driver by itself: the protocol's commands, without a stack above. The server answers from where the request
+//! lies, so that there is one copy each way, the driver's.
+
+use std::sync::Arc;
+
+use binder_driver::uapi::TransactionData;
+use binder_driver::{Command, Commands, Driver, Return, Returns};
+use rustix::io::Errno;
+
+use super::transport::{End, Opening, Prepared, Side, Transport};
+use crate::error::{Error, Result};
+use crate::ipc::{DriverPlan, Host};
+
+pub(super) const DRIVER: Transport = Transport {
+    name: "binder-driver",
+    by_default: true,
+    not_on_one_cpu: None,
+    prepare,
+    open: |opening| {
+        let driver = opening.endpoint()?.open()?;
+        let mut commands = Commands::with_capacity(512);
+        if opening.side == Side::Server {
+            driver.become_context_manager(binder::NodeOptions::BINDER.flags())?;
+            commands.push(Command::EnterLooper);
+        }
+        Ok(Box::new(DriverEnd { driver, commands, returns: Returns::default(), last: None }))
+    },
+};
+
+/// A request has to fit into a receive area of 1 MiB, beside what else is there.
+const MAX_LEN: usize = 1_000_000;
+
+/// A context of its own, without a service manager: the server is handle 0 itself.
+pub(super) fn prepare(_: usize) -> Result<Prepared, String> {
+    let host = Host::open(DriverPlan::default()).map_err(|error| error.to_string())?;
+    Ok(Prepared {
+        host: Some(host),
+        limit: Some((MAX_LEN, "a receive area of 1 MiB".into())),
+        ..Prepared::default()
+    })
+}
+
+impl Opening {
+    /// The context of [`prepare`].
+    pub(super) fn endpoint(&self) -> Result<&crate::ipc::Endpoint> {
+        self.endpoint
+            .as_ref()
+            .ok_or_else(|| Error::Plan("a transport over the driver needs a context".into()))
+    }
+}
+
+struct DriverEnd {
+    driver: Arc<dyn Driver>,
+    commands: Commands,
+    returns: Returns,
+    /// The client's last reply. Giving it back is queued, but not handed over before the next call.
+    last: Option<TransactionData>,
+}
+
+/// What is sent to the context manager, or back.
+fn data(bytes: &[u8]) -> TransactionData {
+    TransactionData {
+        code: 1,
+        data_size: bytes.len() as u64,
+        buffer: bytes.as_ptr().expose_provenance() as u64,
+        ..TransactionData::default()
+    }
+}
+
+impl DriverEnd {
+    /// What a return named, where it lies.
+    fn received(&self, data: &TransactionData) -> Result<&[u8]> {
+        self.driver
+            .received(data.buffer, data.data_size)
+            .ok_or_else(|| Error::system("read what the driver delivered", Errno::FAULT))
+    }
+}
+
+impl End for DriverEnd {
+    fn call(&mut self, request: &[u8]) -> Result<()> {
+        self.commands.push(Command::Transaction(data(request)));
+        loop {
+            self.driver.write_read(&mut self.commands, &[request], Some(&mut self.returns))?;
+            for item in &mut self.returns {
+                match item {
+                    Return::Reply(reply) => {
+                        self.commands.push(Command::FreeBuffer(reply.buffer));
+                        self.last = Some(reply);
+                        return Ok(());
+                    }
+                    Return::DeadReply => return Err(Error::system("call the other side", Errno::PIPE)),
+                    Return::FailedReply => return Err(Error::system("call the other side", Errno::INVAL)),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn reply(&mut self, into: &mut [u8]) {
+        let reply = self.last.as_ref().and_then(|reply| self.received(reply).ok());
+        // What is missing is no echo, and noticed as such.
+        if let Some(reply) = reply.filter(|reply| reply.len() == into.len()) {
+            into.copy_from_slice(reply);
+        }
+    }
+
+    fn serve(&mut self, _: usize, calls: u64) -> Result<()> {
+        let mut served = 0;
+        let mut request: &[u8] = &[];
+        let driver = Arc::clone(&self.driver);
+        while served < calls {
+            driver.write_read(&mut self.commands, &[request], Some(&mut self.returns))?;
+            let call = (&mut self.returns).find_map(|item| match item {
+                Return::Transaction(call) => Some(call),
+                _ => None,
+            });
+            if let Some(call) = call {
+                request = driver
+                    .received(call.buffer, call.data_size)
+                    .ok_or_else(|| Error::system("read what the driver delivered", Errno::FAULT))?;
+                self.commands.push(Command::Reply(data(request)));
+                // After the reply, which is copied from it.
+                self.commands.push(Command::FreeBuffer(call.buffer));
+                served += 1;
+            }
+        }
+        // The last reply goes out without waiting for a further call.
+        driver.write_read(&mut self.commands, &[request], None)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,186 @@
+//! The two stacks over the driver: the benchmark service's `send_vec`, as throughput is measured with. The service is the
+//! context manager itself, so that nothing else takes part.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use binder::echo::{self, Benchmark, Echo};
+use binder::{
+    Binder, Call, HwParcel, HwReader, HwStub, NodeOptions, Parcel, ParcelReader, Process, Service, Status,
+    Stub,
+};
+
+use super::driver::prepare;
+use super::transport::{End, Opening, Side, Transport};
+use crate::error::{Error, Result};
+use crate::ipc::{SchedulingProbe, Stack};
+use crate::sched;
+
+pub(super) const BINDER: Transport = Transport {
+    name: "binder",
+    by_default: true,
+    not_on_one_cpu: None,
+    prepare,
+    open: |opening| open(&opening, Stack::Binder),
+};
+
+pub(super) const HWBINDER: Transport =
+    Transport { name: "hwbinder", open: |opening| open(&opening, Stack::Hwbinder), ..BINDER };
+
+fn open(opening: &Opening, stack: Stack) -> Result<Box<dyn End>> {
+    let process = opening.endpoint()?.connect()?;
+    if opening.side == Side::Client {
+        let service = echo::connect(process.context_manager(), stack.into());
+        return Ok(Box::new(Client { service, echo: Vec::with_capacity(opening.max_len) }));
+    }
+    let gate = Arc::new(Gate::default());
+    let service = Arc::new(Echo::new(SchedulingProbe));
+    let options = NodeOptions::from(binder::Stack::from(stack));
+    let Binder::Local(local) = service.publish(&process, stack.into(), options) else {
+        return Err(Error::Plan("a published service is the process's own".into()));
+    };
+    process.become_context_manager(match local.service().clone() {
+        Service::Binder(inner) => Service::binder(Gated { inner, gate: Arc::clone(&gate) }),
+        Service::Hwbinder(inner) => Service::hwbinder(Gated { inner, gate: Arc::clone(&gate) }),
+    })?;
+    process.start_looper()?;
+    Ok(Box::new(Server { _process: process, gate }))
+}
+
+struct Client {
+    service: Box<dyn Benchmark>,
+    /// The echo of the first call with the current request. Those are untimed.
+    echo: Vec<u8>,
+}
+
+impl End for Client {
+    fn call(&mut self, request: &[u8]) -> Result<()> {
+        let Client { service, echo } = self;
+        // The reply is gone when the call returns, and copying each would be timed. Requests of different blocks differ in
+        // length or first byte.
+        let is_new = echo.len() != request.len() || echo.first() != request.first();
+        service.send_vec(request, &mut |bytes| {
+            if is_new {
+                echo.clear();
+                echo.extend_from_slice(bytes);
+            }
+        })?;
+        Ok(())
+    }
+
+    fn reply(&mut self, into: &mut [u8]) {
+        // What is missing is no echo, and noticed as such.
+        if self.echo.len() == into.len() {
+            into.copy_from_slice(&self.echo);
+        }
+    }
+
+    fn serve(&mut self, _: usize, _: u64) -> Result<()> {
+        unreachable!("a client does not serve")
+    }
+}
+
+struct Server {
+    gate: Arc<Gate>,
+    /// Keeps the service, until this worker's process ends.
+    _process: Arc<Process>,
+}
+
+impl End for Server {
+    fn call(&mut self, _: &[u8]) -> Result<()> {
+        unreachable!("a server does not call")
+    }
+
+    fn reply(&mut self, _: &mut [u8]) {}
+
+    /// The looper serves. This thread tells it of the block, and waits until it is over.
+    fn serve(&mut self, _: usize, calls: u64) -> Result<()> {
+        self.gate.open(calls, sched::allowed_cpus(0)?)
+    }
+}
+
+/// Keeps calls from being served before their block has begun for the server, too: only then does the looper run where the
+/// block wants it.
+#[derive(Default)]
+struct Gate {
+    block: Mutex<Block>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Block {
+    calls_left: u64,
+    /// Where the looper is to move; taken with the first call.
+    cpus: Option<Vec<u32>>,
+    failed: Option<Error>,
+}
+
+impl Gate {
+    fn lock(&self) -> MutexGuard<'_, Block> {
+        self.block.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets so many calls pass, and returns when the last of them has.
+    fn open(&self, calls: u64, cpus: Vec<u32>) -> Result<()> {
+        let mut block = self.lock();
+        block.calls_left = calls;
+        block.cpus = Some(cpus);
+        self.changed.notify_all();
+        while block.calls_left > 0 {
+            block = self.changed.wait(block).unwrap_or_else(PoisonError::into_inner);
+        }
+        block.failed.take().map_or(Ok(()), Err)
+    }
+
+    /// Called with each call, on the looper.
+    fn pass(&self) {
+        let mut block = self.lock();
+        while block.calls_left == 0 {
+            block = self.changed.wait(block).unwrap_or_else(PoisonError::into_inner);
+        }
+        if let Some(cpus) = block.cpus.take() {
+            block.failed = sched::set_allowed_cpus(0, &cpus).err();
+        }
+        block.calls_left -= 1;
+        if block.calls_left == 0 {
+            self.changed.notify_all();
+        }
+    }
+}
+
+/// The service behind the gate.
+struct Gated<T: ?Sized> {
+    inner: Arc<T>,
+    gate: Arc<Gate>,
+}
+
+impl Stub for Gated<dyn Stub> {
+    fn descriptor(&self) -> &str {
+        self.inner.descriptor()
+    }
+
+    fn on_transact(
+        &self,
+        call: &Call,
+        data: &mut ParcelReader<'_>,
+        reply: &mut Parcel,
+    ) -> Result<(), Status> {
+        self.gate.pass();
+        self.inner.on_transact(call, data, reply)
+    }
+}
+
+impl HwStub for Gated<dyn HwStub> {
+    fn descriptor(&self) -> &str {
+        self.inner.descriptor()
+    }
+
+    fn on_transact<'a>(
+        &'a self,
+        call: &Call,
+        data: &mut HwReader<'a>,
+        reply: &mut HwParcel<'a>,
+    ) -> Result<(), Status> {
+        self.gate.pass();
+        self.inner.on_transact(call, data, reply)
+    }
+}
