@@ -2,13 +2,13 @@
 //! said where something may not be tried.
 
 use bench::ipc::traits::{self, Aspect, Finding, TraitsPlan, TraitsResult};
-use bench::ipc::{DriverPlan, Stack};
+use bench::ipc::{DriverChoice, DriverPlan, Stack};
 use bench::sched::realtime_permission;
 use bench::worker::Spawner;
 use binder_driver::Profile;
 
 fn run(profile: Profile) -> TraitsResult {
-    let plan = TraitsPlan { driver: DriverPlan { profile, ..DriverPlan::default() }, calls: 21 };
+    let plan = TraitsPlan { driver: DriverPlan { choice: DriverChoice::Emulated, profile }, calls: 21 };
     let spawner = Spawner::with_exe(env!("CARGO_BIN_EXE_bench-test-worker"));
     traits::run(&plan, &spawner, &mut |_| {}).unwrap()
 }

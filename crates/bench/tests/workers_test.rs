@@ -3,7 +3,7 @@
 
 use bench::Error;
 use bench::ipc::workers::{self, Stage, Topology, WorkersPlan, WorkersResult};
-use bench::ipc::{Mode, Stack};
+use bench::ipc::{DriverChoice, DriverPlan, Mode, Stack};
 use bench::worker::Spawner;
 
 fn spawner() -> Spawner {
@@ -15,7 +15,8 @@ fn run(plan: &WorkersPlan) -> WorkersResult {
 }
 
 fn small() -> WorkersPlan {
-    WorkersPlan { workers: 4, iterations: 30, ..WorkersPlan::default() }
+    let driver = DriverPlan { choice: DriverChoice::Emulated, ..DriverPlan::default() };
+    WorkersPlan { driver, workers: 4, iterations: 30, ..WorkersPlan::default() }
 }
 
 #[test]

@@ -44,10 +44,12 @@ fn without_numbers(output: &[u8]) -> Vec<String> {
 fn the_binder_throughput_test_prints_its_lines_in_their_order() {
     for args in ["-i 20", "-w 4 -i 20 -p -s 64", "-w 3 -i 20 -m 3600000000"] {
         let output = succeed(called("binderThroughputTest", args));
+        let lines = without_numbers(&output.stdout);
+        // Which driver depends on the machine.
+        assert!(lines[0].starts_with("workers made: N, ") && lines[0].contains(" driver "), "{}", lines[0]);
         assert_eq!(
-            without_numbers(&output.stdout),
+            lines[1..],
             [
-                "workers made: N, emulated driver (ack profile)",
                 "waiting for workers to complete",
                 "iterations per sec: N",
                 "collecting results",
@@ -67,11 +69,12 @@ fn the_binder_throughput_test_prints_its_lines_in_their_order() {
 #[test]
 fn the_hwbinder_throughput_test_prints_the_same_in_both_modes() {
     for (args, backend) in [
-        ("-w 2 -s 1 -i 20 -m BINDERIZE", "emulated driver (ack profile)"),
+        ("-w 2 -s 1 -i 20 -m BINDERIZE", " driver "),
         ("-w 2 -i 20 -m PASSTHROUGH", "in process (passthrough)"),
     ] {
         let lines = without_numbers(&succeed(called("/system/bin/hwbinderThroughputTest", args)).stdout);
-        assert_eq!((lines.len(), &lines[0]), (7, &format!("workers made: N, {backend}")));
+        assert_eq!(lines.len(), 7);
+        assert!(lines[0].starts_with("workers made: N, ") && lines[0].contains(backend), "{}", lines[0]);
         assert_eq!(lines[2], "iterations per sec: N");
     }
 }
@@ -110,7 +113,8 @@ fn a_wrong_or_incomplete_argument_of_an_old_name_is_one_line_and_exit_code_2() {
 #[test]
 fn json_is_one_value_and_the_same_document_as_the_run_directorys() {
     let directory: PathBuf = std::env::temp_dir().join(format!("roundtrip-workers-{}", std::process::id()));
-    let mut command = called("roundtrip", "ipc workers --iterations 20 --format json --out");
+    let mut command =
+        called("roundtrip", "ipc workers --driver emulated --iterations 20 --format json --out");
     command.arg(&directory);
     let printed: serde_json::Value = serde_json::from_slice(&succeed(command).stdout).unwrap();
     let stored = std::fs::read(directory.join("run.json")).unwrap();
@@ -122,8 +126,7 @@ fn json_is_one_value_and_the_same_document_as_the_run_directorys() {
 
 #[test]
 fn csv_holds_a_line_for_each_caller_and_one_for_all() {
-    let args =
-        "ipc workers --stack hwbinder --pairs --workers 4 --iterations 20 --format csv --profile mainline";
+    let args = "ipc workers --driver emulated --stack hwbinder --pairs --workers 4 --iterations 20 --format csv --profile mainline";
     let text = String::from_utf8(succeed(called("roundtrip", args)).stdout).unwrap();
     let lines: Vec<_> = text.lines().skip(1).map(|line| line.split(',').collect::<Vec<_>>()).collect();
     let keys: Vec<_> = lines.iter().map(|fields| (fields[0], fields[3], fields[6], fields[7])).collect();

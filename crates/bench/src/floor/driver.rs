@@ -67,15 +67,6 @@ fn data(bytes: &[u8]) -> TransactionData {
     }
 }
 
-impl DriverEnd {
-    /// What a return named, where it lies.
-    fn received(&self, data: &TransactionData) -> Result<&[u8]> {
-        self.driver
-            .received(data.buffer, data.data_size)
-            .ok_or_else(|| Error::system("read what the driver delivered", Errno::FAULT))
-    }
-}
-
 impl End for DriverEnd {
     fn call(&mut self, request: &[u8]) -> Result<()> {
         self.commands.push(Command::Transaction(data(request)));
@@ -97,7 +88,7 @@ impl End for DriverEnd {
     }
 
     fn reply(&mut self, into: &mut [u8]) {
-        let reply = self.last.as_ref().and_then(|reply| self.received(reply).ok());
+        let reply = self.last.as_ref().and_then(|reply| self.driver.received(reply.buffer, reply.data_size));
         // What is missing is no echo, and noticed as such.
         if let Some(reply) = reply.filter(|reply| reply.len() == into.len()) {
             into.copy_from_slice(reply);
@@ -110,7 +101,7 @@ impl End for DriverEnd {
         let driver = Arc::clone(&self.driver);
         while served < calls {
             driver.write_read(&mut self.commands, &[request], Some(&mut self.returns))?;
-            let call = (&mut self.returns).find_map(|item| match item {
+            let call = self.returns.find_map(|item| match item {
                 Return::Transaction(call) => Some(call),
                 _ => None,
             });
