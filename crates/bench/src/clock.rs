@@ -13,6 +13,12 @@ pub fn now_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
+/// CPU time of the calling thread, in nanoseconds (clock_gettime(2), CLOCK_THREAD_CPUTIME_ID). A system call.
+pub fn thread_cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
 /// What one reading of the clock costs, in nanoseconds: the fastest of several batches, because everything that can
 /// disturb a batch makes it longer.
 ///

@@ -31,6 +31,34 @@ impl Probe for SchedulingProbe {
     }
 }
 
+/// As [`SchedulingProbe`], for a service that has something to do: each look at the scheduling, which lies between the
+/// server's two stamps, uses that much CPU time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WorkingProbe {
+    /// Nanoseconds of CPU time; what the thread waits for a CPU meanwhile comes on top.
+    pub(crate) work_ns: u64,
+}
+
+impl Probe for WorkingProbe {
+    fn now_ns(&self) -> u64 {
+        SchedulingProbe.now_ns()
+    }
+
+    fn cpu(&self) -> u32 {
+        SchedulingProbe.cpu()
+    }
+
+    fn scheduling(&self) -> Scheduling {
+        if self.work_ns > 0 {
+            let until_ns = clock::thread_cpu_ns() + self.work_ns;
+            while clock::thread_cpu_ns() < until_ns {
+                std::hint::spin_loop();
+            }
+        }
+        SchedulingProbe.scheduling()
+    }
+}
+
 /// The serving thread of a report, as samples hold it.
 pub(crate) fn placement(report: &binder::echo::ServerReport) -> Placement {
     let scheduling = report.scheduling.unwrap_or_default();

@@ -9,7 +9,7 @@ use binder::{NodeOptions, Process};
 use serde::{Deserialize, Serialize};
 
 use super::endpoint::{Endpoint, Stack};
-use super::probe::SchedulingProbe;
+use super::probe::WorkingProbe;
 use crate::counters::ThreadCounters;
 use crate::error::{Error, Result};
 use crate::job::Job;
@@ -52,6 +52,8 @@ pub struct ServerJob {
     pub loopers: u32,
     /// Whether its node inherits real-time priorities; `None`: as the stack's nodes do.
     pub inherit_rt: Option<bool>,
+    /// CPU time that it uses for each call that asks for its scheduling, in nanoseconds; 0 for none.
+    pub work_ns: u64,
     /// The CPUs that it may use; `None` for all.
     pub cpus: Option<Vec<u32>>,
 }
@@ -77,7 +79,7 @@ impl ServerJob {
         let process = self.endpoint.connect()?;
         let mut options = NodeOptions::from(stack);
         options.inherit_rt = self.inherit_rt.unwrap_or(options.inherit_rt);
-        let echo = Arc::new(Echo::new(SchedulingProbe));
+        let echo = Arc::new(Echo::new(WorkingProbe { work_ns: self.work_ns }));
         let service = echo.publish(&process, stack, options);
         for _ in 0..self.loopers.max(1) {
             process.start_looper()?;

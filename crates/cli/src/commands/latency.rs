@@ -30,6 +30,8 @@ pub(crate) struct Typed {
     pub(super) deadline_ns: Option<u64>,
     pub(super) callers: Option<Vec<Scheduling>>,
     pub(super) payload_bytes: Option<usize>,
+    pub(super) work_ns: Option<u64>,
+    pub(super) server_threads: Option<u32>,
     pub(super) rate_per_s: Option<f64>,
     pub(super) inheritance: Option<Vec<Inheritance>>,
     pub(super) fresh_threads: bool,
@@ -74,7 +76,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     examples: &[
         ("roundtrip ipc latency", "A real-time and an ordinary caller over both stacks."),
         (
-            "roundtrip ipc latency --load hogs=2 --inheritance both --callers fifo:99",
+            "roundtrip ipc latency --load hogs=4 --inheritance both --callers fifo:99 --work 1ms --iterations 1000",
             "Shows priority inversion behind ordinary hogs, and its cure by inheritance.",
         ),
         (
@@ -109,6 +111,8 @@ fn plan(typed: &Typed) -> Result<LatencyPlan, Usage> {
         deadline: typed.deadline_ns.map_or(default.deadline, |ns| Deadline { ns }),
         callers: typed.callers.clone().unwrap_or(default.callers),
         payload_bytes: typed.payload_bytes.unwrap_or(default.payload_bytes),
+        work_ns: typed.work_ns.unwrap_or(default.work_ns),
+        server_threads: typed.server_threads.unwrap_or(default.server_threads),
         rate_per_s: typed.rate_per_s,
         placement: typed.placement.unwrap_or(default.placement),
         client_cpus: typed.client_cpus.clone(),

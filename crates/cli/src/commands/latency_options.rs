@@ -1,7 +1,7 @@
 //! The options of `roundtrip ipc latency`. Only the table: what they mean together, `latency` resolves.
 
 use bench::ipc::Stack;
-use bench::ipc::latency::{Inheritance, MAX_PAIRS, MAX_PAYLOAD_BYTES};
+use bench::ipc::latency::{Inheritance, MAX_PAIRS, MAX_PAYLOAD_BYTES, MAX_SERVER_THREADS};
 
 use super::latency::Typed;
 use crate::args::{Opt, values};
@@ -84,6 +84,26 @@ pub(super) const WHAT: &[Opt<Typed>] = &[
         },
     )
     .default("16"),
+    Opt::value(
+        &["--work"],
+        "TIME",
+        "CPU time that the server uses for each call, as in 1ms; it is in the handling leg.",
+        |typed: &mut Typed, text| {
+            typed.work_ns = Some(values::duration_ns(text)?);
+            Ok(())
+        },
+    )
+    .default("none"),
+    Opt::value(
+        &["--server-threads"],
+        "N",
+        "Threads that serve in each server. With one, the next call waits until it is back from the last.",
+        |typed: &mut Typed, text| {
+            typed.server_threads = Some(values::whole(text, 1..=MAX_SERVER_THREADS)?);
+            Ok(())
+        },
+    )
+    .default("1"),
 ];
 
 pub(super) const CALLERS: &[Opt<Typed>] = &[

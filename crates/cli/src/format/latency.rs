@@ -71,12 +71,16 @@ fn heading(result: &LatencyResult, series: &Series) -> String {
     };
     let load: Vec<_> =
         plan.loads.iter().map(|load| format!(", beside {} hogs ({})", load.hogs, load.scheduling)).collect();
+    let work = match plan.work_ns {
+        0 => String::new(),
+        ns => format!(", each call works {}", duration(ns as f64)),
+    };
     let verdict = match series.verdict.reason() {
         None => series.verdict.name().to_owned(),
         Some(reason) => format!("{}: {reason}", series.verdict.name()),
     };
     format!(
-        "{}, {inheritance}, {pairs}, {} bytes{}\nInherited: {verdict}",
+        "{}, {inheritance}, {pairs}, {} bytes{work}{}\nInherited: {verdict}",
         series.stack,
         plan.payload_bytes,
         load.concat()
@@ -85,10 +89,10 @@ fn heading(result: &LatencyResult, series: &Series) -> String {
 
 /// A line for each pair and caller, for all pairs of a caller, and for everything.
 fn times(series: &Series) -> Table {
-    let head = [Column::text("pair"), Column::text("caller"), Column::number("calls", "")];
-    let moments = ["min", "mean", "stdev"].map(|name| Column::number(name, "us"));
-    let percentiles = PERCENTILES.map(|(_, name)| Column::number(name, "us"));
-    let tail = [Column::number("max", "us"), Column::number("missed", ""), Column::number("met", "%")];
+    let head = [Column::text("pair"), Column::text("caller"), Column::narrow("calls", "")];
+    let moments = ["min", "mean", "stdev"].map(|name| Column::narrow(name, "us"));
+    let percentiles = PERCENTILES.map(|(_, name)| Column::narrow(name, "us"));
+    let tail = [Column::narrow("max", "us"), Column::narrow("missed", ""), Column::narrow("met", "%")];
     let mut table = Table::new(head.into_iter().chain(moments).chain(percentiles).chain(tail));
     let mut rows = |name: &str, caller: &CallerResult| {
         let kind = caller.caller.to_string();
@@ -132,7 +136,7 @@ fn legs(series: &Series) -> Table {
     let names = ["request", "handling", "reply"];
     let columns = names
         .into_iter()
-        .flat_map(|leg| ["p50", "p99", "max"].map(|figure| Column::number(&format!("{leg} {figure}"), "us")));
+        .flat_map(|leg| ["p50", "p99", "max"].map(|figure| Column::narrow(&format!("{leg} {figure}"), "us")));
     let mut table = Table::new([Column::text("legs of")].into_iter().chain(columns));
     for caller in series.all().iter().flat_map(|all| &all.callers) {
         let figures = [&caller.request, &caller.handling, &caller.reply].into_iter().flat_map(|leg| {
@@ -149,13 +153,13 @@ fn scheduling(series: &Series) -> Table {
     let mut table = Table::new([
         Column::text("threads of"),
         Column::text("served as"),
-        Column::number("inherited", "%"),
-        Column::number("same CPU", "%"),
-        Column::number("CPU changes", ""),
-        Column::number("migrations", ""),
-        Column::number("run delay", "us/call"),
-        Column::number("voluntary switches", ""),
-        Column::number("involuntary", ""),
+        Column::narrow("inherited", "%"),
+        Column::narrow("same CPU", "%"),
+        Column::narrow("CPU changes", ""),
+        Column::narrow("migrations", ""),
+        Column::narrow("run delay", "us/call"),
+        Column::narrow("voluntary switches", ""),
+        Column::narrow("involuntary", ""),
     ]);
     let Some(all) = series.all() else { return table };
     for caller in &all.callers {
@@ -193,8 +197,8 @@ fn side_by_side(compared: &[&Series]) -> Table {
     let figures = ["p50", "p99", "p99.9", "max"];
     let columns = compared.iter().flat_map(|series| {
         let setting = series.inheritance.name();
-        let times = figures.map(|name| Column::number(&format!("{setting}: {name}"), "us"));
-        times.into_iter().chain([Column::number("missed", "")])
+        let times = figures.map(|name| Column::narrow(&format!("{setting}: {name}"), "us"));
+        times.into_iter().chain([Column::narrow("missed", "")])
     });
     let mut table = Table::new([Column::text("caller")].into_iter().chain(columns));
     let all: Vec<_> = compared.iter().filter_map(|series| series.all()).collect();

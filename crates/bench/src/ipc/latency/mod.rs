@@ -14,7 +14,9 @@ use std::time::Duration;
 
 pub use call::ThreadReport;
 pub use client::LatencyJob;
-pub use plan::{Amount, HaltTrace, Inheritance, LatencyPlan, MAX_PAIRS, MAX_PAYLOAD_BYTES};
+pub use plan::{
+    Amount, HaltTrace, Inheritance, LatencyPlan, MAX_PAIRS, MAX_PAYLOAD_BYTES, MAX_SERVER_THREADS,
+};
 pub use result::{CallerResult, LatencyResult, PairResult, Response, Series, Verdict};
 
 use crate::clock;
@@ -165,8 +167,6 @@ impl Setup<'_> {
     }
 
     fn start_servers(&self, pair: u32, group: &mut WorkerGroup) -> Result<Vec<Server>> {
-        // Callers that keep a timetable can call at the same time; those that take turns cannot.
-        let loopers = if self.plan.rate_per_s.is_some() { self.callers.len() as u32 } else { 1 };
         let series = self.plan.series().into_iter().enumerate();
         series
             .map(|(index, (stack, inheritance))| {
@@ -174,8 +174,9 @@ impl Setup<'_> {
                     endpoint: self.host(stack).endpoint(),
                     stack,
                     instance: instance(pair, index),
-                    loopers,
+                    loopers: self.plan.server_threads,
                     inherit_rt: Some(inheritance.is_on(stack)),
+                    work_ns: self.plan.work_ns,
                     cpus: Some(self.server_cpus.clone()),
                 };
                 Server::spawn(group, format!("server of pair {pair}"), job)
@@ -340,20 +341,22 @@ fn instance(pair: u32, series: usize) -> String {
 }
 
 /// The amounts of the turns that a plan is divided into. Callers with new threads have no turns: they have nothing to
-/// keep between calls.
+/// keep between calls. Beside real-time hogs there is one, too, for all that lies between turns is done by ordinary threads,
+/// which then wait up to a second each time.
 fn divide(plan: &LatencyPlan) -> Vec<Amount> {
+    let crowded = plan.loads.iter().any(|load| load.scheduling.policy.is_realtime());
+    let most = if plan.fresh_threads || crowded { 1 } else { TURNS };
     match plan.amount {
-        amount if plan.fresh_threads => vec![amount],
         Amount::Iterations(iterations) => {
-            let turns = TURNS.min(iterations);
+            let turns = most.min(iterations);
             let share = |turn| iterations / turns + u64::from(turn < iterations % turns);
             (0..turns).map(|turn| Amount::Iterations(share(turn))).collect()
         }
         Amount::DurationNs(duration_ns) => {
             // The time is that of the run, whatever the number of series.
             let duration_ns = duration_ns / plan.series().len() as u64;
-            let turns = (duration_ns / SHORTEST_TURN_NS).clamp(1, TURNS);
-            vec![Amount::DurationNs(duration_ns / turns); turns as usize]
+            let turns = (duration_ns / SHORTEST_TURN_NS).clamp(1, most);
+            vec![Amount::DurationNs((duration_ns / turns).max(1)); turns as usize]
         }
     }
 }
@@ -385,7 +388,10 @@ mod tests {
         let stacks = Stack::ALL.to_vec();
         let plan = LatencyPlan { amount, stacks, ..LatencyPlan::default() };
         assert_eq!(divide(&plan), [Amount::DurationNs(50_000_000); 2]);
-        assert_eq!(divide(&LatencyPlan { fresh_threads: true, ..plan }), [amount]);
+        let once = [Amount::DurationNs(100_000_000)];
+        assert_eq!(divide(&LatencyPlan { fresh_threads: true, ..plan.clone() }), once);
+        let loads = vec!["hogs=1,policy=fifo:1".parse().unwrap()];
+        assert_eq!(divide(&LatencyPlan { loads, ..plan }), once);
     }
 
     #[test]

@@ -34,6 +34,10 @@ pub struct LatencyPlan {
     pub callers: Vec<Scheduling>,
     /// Bytes sent with each call.
     pub payload_bytes: usize,
+    /// CPU time that a server uses for each call, in nanoseconds; without meaning in passthrough mode.
+    pub work_ns: u64,
+    /// Threads that serve in each server. With one, the next call finds it only when it is back from the last.
+    pub server_threads: u32,
     /// Calls per second of each caller, begun on time whatever became of the one before (open loop). `None`: each call
     /// follows the one before.
     pub rate_per_s: Option<f64>,
@@ -124,6 +128,8 @@ impl Default for LatencyPlan {
             deadline: Deadline { ns: 2_500_000 },
             callers: vec![Scheduling::fifo(99), Scheduling::other(0)],
             payload_bytes: 16,
+            work_ns: 0,
+            server_threads: 1,
             rate_per_s: None,
             placement: CpuPlacement::Free,
             client_cpus: None,
@@ -139,6 +145,9 @@ impl Default for LatencyPlan {
 
 /// The most pairs that a run may have.
 pub const MAX_PAIRS: u32 = 256;
+
+/// The most threads that a server may have.
+pub const MAX_SERVER_THREADS: u32 = 64;
 
 /// The largest payload, in bytes: half of a process's receive area, which also holds what was not given back yet.
 pub const MAX_PAYLOAD_BYTES: usize = 512 << 10;
@@ -158,6 +167,12 @@ impl LatencyPlan {
         }
         if !(1..=MAX_PAIRS).contains(&self.pairs) {
             return wrong(format!("1 to {MAX_PAIRS} pairs are possible, not {}", self.pairs));
+        }
+        if !(1..=MAX_SERVER_THREADS).contains(&self.server_threads) {
+            return wrong(format!(
+                "1 to {MAX_SERVER_THREADS} server threads are possible, not {}",
+                self.server_threads
+            ));
         }
         if self.payload_bytes > MAX_PAYLOAD_BYTES {
             return wrong(format!(

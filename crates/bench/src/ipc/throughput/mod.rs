@@ -222,6 +222,7 @@ fn serve(
         instance: INSTANCE.into(),
         loopers: 1,
         inherit_rt: None,
+        work_ns: 0,
         cpus: Some(cpus.to_owned()),
     };
     let server = Server::spawn(group, format!("{stack} server"), job)?;
