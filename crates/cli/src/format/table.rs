@@ -25,6 +25,16 @@ impl Column {
     }
 }
 
+impl Column {
+    /// Numbers with a long name: its last word and the unit stand in a second line, which keeps the column narrow.
+    pub(crate) fn narrow(name: &str, unit: &str) -> Self {
+        let (first, second) = name.rsplit_once(' ').unwrap_or((name, ""));
+        let unit = if unit.is_empty() { String::new() } else { format!("({unit})") };
+        let header = format!("{first}\n{second} {unit}");
+        Self { header: header.trim_end().replace("\n ", "\n"), alignment: CellAlignment::Right }
+    }
+}
+
 /// A table under construction.
 pub(crate) struct Table {
     columns: Vec<Column>,
@@ -44,7 +54,7 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// The table as lines without trailing blanks, the header in bold where colour is wanted.
+    /// The table as lines without trailing blanks, the header, one line or two, in bold where colour is wanted.
     pub(crate) fn render(&self, colour: bool) -> String {
         let mut table = comfy_table::Table::new();
         table.load_style(NOTHING);
@@ -55,10 +65,11 @@ impl Table {
             column.set_cell_alignment(ours.alignment);
             column.set_padding((0, 2));
         }
+        let header_lines = self.columns.iter().map(|column| column.header.lines().count()).max().unwrap_or(0);
         let mut out = String::new();
         for (index, line) in table.lines().enumerate() {
             let line = line.trim_end();
-            out.push_str(&if index == 0 {
+            out.push_str(&if index < header_lines {
                 styled(line, Style::new().bold(), colour)
             } else {
                 line.to_owned()
@@ -86,6 +97,21 @@ mod tests {
         assert_eq!(
             table().render(false),
             "stack     p50 (us)  calls\nbinder        2.31     10\nhwbinder     12.50   1000\n"
+        );
+    }
+
+    #[test]
+    fn a_narrow_columns_header_takes_two_lines() {
+        let mut table = Table::new([
+            Column::text("legs"),
+            Column::narrow("request p50", "us"),
+            Column::narrow("max", "us"),
+            Column::narrow("calls", ""),
+        ]);
+        table.row(["other", "2.31", "1.00", "7"]);
+        assert_eq!(
+            table.render(false),
+            "legs    request   max  calls\n       p50 (us)  (us)\nother      2.31  1.00      7\n"
         );
     }
 
