@@ -49,10 +49,10 @@ impl Ioctl<'_> {
                 let area = self.guard.get(self.process, process::AREA_ADDRESS);
                 self.guard.user_frees_buffer(self.process, address.wrapping_sub(area));
             }
-            Command::Increfs(handle) => self.count_handle(handle, Strength::Weak, true),
-            Command::Acquire(handle) => self.count_handle(handle, Strength::Strong, true),
-            Command::Release(handle) => self.count_handle(handle, Strength::Strong, false),
-            Command::Decrefs(handle) => self.count_handle(handle, Strength::Weak, false),
+            Command::Increfs(handle) => self.count_handle(handle, Strength::Weak, true)?,
+            Command::Acquire(handle) => self.count_handle(handle, Strength::Strong, true)?,
+            Command::Release(handle) => self.count_handle(handle, Strength::Strong, false)?,
+            Command::Decrefs(handle) => self.count_handle(handle, Strength::Weak, false)?,
             Command::IncrefsDone(named) => self.count_done(named, Strength::Weak),
             Command::AcquireDone(named) => self.count_done(named, Strength::Strong),
             Command::RegisterLooper => {
@@ -88,27 +88,26 @@ impl Ioctl<'_> {
         self.guard.learn_own_priority(self.thread);
     }
 
-    /// A count on a handle. Wrong handles are ignored, as by the kernel.
-    fn count_handle(&mut self, handle: u32, strength: Strength, up: bool) {
+    /// A count on a handle. Wrong handles are ignored, as by the kernel, but its manager must not count on handle 0.
+    fn count_handle(&mut self, handle: u32, strength: Strength, up: bool) -> Result<(), Errno> {
         let mark = self.guard.mark();
-        let done = if up {
-            let manager = (handle == 0).then(|| self.guard.context_manager()).flatten();
-            match (manager, self.guard.find_ref(self.process, handle.into(), Strength::Weak)) {
-                (_, Some(held)) => self.guard.inc_ref(held, strength, None),
-                (Some(manager), None) if self.guard.get(manager, node::PROCESS) != Some(self.process) => {
-                    self.guard.inc_ref_for_node(self.process, manager, strength, None).map(drop)
-                }
-                _ => Ok(()),
+        let manager = (handle == 0 && up).then(|| self.guard.context_manager()).flatten();
+        if manager.is_some_and(|manager| self.guard.get(manager, node::PROCESS) == Some(self.process)) {
+            return Err(Errno::INVAL);
+        }
+        let held = self.guard.find_ref(self.process, handle.into(), Strength::Weak);
+        let done = match (held, manager) {
+            (Some(held), _) if up => self.guard.inc_ref(held, strength, None),
+            (Some(held), _) => self.guard.dec_ref(held, strength),
+            (None, Some(manager)) => {
+                self.guard.inc_ref_for_node(self.process, manager, strength, None).map(drop)
             }
-        } else {
-            match self.guard.find_ref(self.process, handle.into(), Strength::Weak) {
-                Some(held) => self.guard.dec_ref(held, strength),
-                None => Ok(()),
-            }
+            (None, None) => Ok(()),
         };
         if done.is_err() {
             self.guard.rollback_to(mark);
         }
+        Ok(())
     }
 
     /// The owner of a node has carried out `BR_INCREFS` or `BR_ACQUIRE`.
@@ -128,8 +127,14 @@ impl Ioctl<'_> {
         }
     }
 
-    /// Waits for returns and writes them to `room`; gives their length. `gone` says when to give up waiting.
-    pub(super) fn read(&mut self, room: &mut [u8], gone: &dyn Fn() -> bool) -> Result<usize, Errno> {
+    /// Waits for returns and writes them to `room`; gives their length. `gone` says when to give up waiting. Without
+    /// `wait`, EAGAIN takes the place of waiting.
+    pub(super) fn read(
+        &mut self,
+        room: &mut [u8],
+        wait: bool,
+        gone: &dyn Fn() -> bool,
+    ) -> Result<usize, Errno> {
         if room.len() < 4 {
             return Err(Errno::INVAL);
         }
@@ -143,6 +148,9 @@ impl Ioctl<'_> {
                 self.restore_own_priority();
             }
             while !self.has_work(for_process) {
+                if !wait {
+                    return Err(Errno::AGAIN);
+                }
                 if for_process {
                     self.guard.start_waiting(self.process, self.thread);
                 }
@@ -172,7 +180,6 @@ impl Ioctl<'_> {
     fn may_take_process_work(&self) -> bool {
         self.guard.get(self.thread, thread::STACK).is_none()
             && self.guard.front(thread::TODO.queue(self.thread)).is_none()
-            && self.guard.get(self.thread, thread::LOOPER) & (LOOPER_ENTERED | LOOPER_REGISTERED) != 0
     }
 
     fn has_work(&self, for_process: bool) -> bool {

@@ -5,7 +5,7 @@
 //! its data once, straight into the receiver's area.
 //!
 //! One file for each concept: `process`, `thread`, `node` (with references), `transaction` (with `objects`), `allocation`,
-//! `priority`, `wakeup`; under them `region` (the memory), `records` (its layout), `lock` (with the undo journal),
+//! `priority`, `wakeup`; under them `region` (the memory), `records` (its layout), `mutex`, `lock` (with the undo journal),
 //! `queue`; above them `ioctl` (one call) and `keeper` (joining and dying).
 //!
 //! Lock order: there is one lock. It is never held across a wait, a copy of more than a page, or a call out of this crate.
@@ -14,6 +14,7 @@ mod allocation;
 mod ioctl;
 mod keeper;
 mod lock;
+mod mutex;
 mod node;
 mod objects;
 mod priority;
@@ -54,6 +55,8 @@ pub struct Emulated {
     area: (u64, u64),
     /// Tells this instance's threads from those of others, and that they are to be forgotten.
     instance: Arc<()>,
+    /// See [`Emulated::set_nonblocking`].
+    nonblocking: AtomicBool,
     connection: UnixStream,
     keeper_gone: Arc<AtomicBool>,
     watcher: Option<JoinHandle<()>>,
@@ -116,10 +119,17 @@ impl Emulated {
             process: slot,
             area: (area_address, bytes),
             instance: Arc::new(()),
+            nonblocking: AtomicBool::new(false),
             connection: membership.connection,
             keeper_gone,
             watcher: Some(watcher.map_err(|source| failed("thread", source))?),
         })
+    }
+
+    /// From now on [`Driver::write_read`] fails with EAGAIN where there is nothing to return, instead of waiting, as on a
+    /// device with `O_NONBLOCK`.
+    pub fn set_nonblocking(&self) {
+        self.nonblocking.store(true, Ordering::Relaxed);
     }
 
     /// The calling thread's strong and weak counts on a handle of this process: what `BINDER_GET_NODE_INFO_FOR_REF`
@@ -180,10 +190,11 @@ impl Driver for Emulated {
         returns: Option<&mut Returns>,
     ) -> Result<(), Error> {
         let gone = || self.keeper_gone.load(Ordering::Relaxed);
+        let wait = !self.nonblocking.load(Ordering::Relaxed);
         self.enter(memory, |ioctl| {
             ioctl.write(commands)?;
             if let Some(returns) = returns {
-                let filled = ioctl.read(returns.room(), &gone)?;
+                let filled = ioctl.read(returns.room(), wait, &gone)?;
                 returns.filled(filled);
             }
             Ok(())

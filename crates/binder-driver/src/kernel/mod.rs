@@ -55,6 +55,18 @@ impl Kernel {
         Ok(Self { area, device, path: path.into() })
     }
 
+    /// From now on [`Driver::write_read`] fails with EAGAIN where there is nothing to return, instead of waiting.
+    ///
+    /// # Errors
+    /// [`Error::Device`] when the system refuses.
+    pub fn set_nonblocking(&self) -> Result<(), Error> {
+        let set = || {
+            let flags = rustix::fs::fcntl_getfl(&self.device)?;
+            rustix::fs::fcntl_setfl(&self.device, flags | OFlags::NONBLOCK)
+        };
+        set().map_err(|errno| Error::device(&self.path, "set the flags of", errno))
+    }
+
     /// What this driver can do. Asks it, which makes the calling thread known to it.
     #[must_use]
     pub fn features(&self) -> Features {

@@ -31,6 +31,11 @@ macro_rules! emulated {
             fn open_with_area(&self, area_bytes: u64) -> Arc<dyn Driver> {
                 Arc::new(Emulated::join(self.0.0.address(), area_bytes).expect("an opened device"))
             }
+            fn open_without_waiting(&self, area_bytes: u64) -> Arc<dyn Driver> {
+                let driver = Emulated::join(self.0.0.address(), area_bytes).expect("an opened device");
+                driver.set_nonblocking();
+                Arc::new(driver)
+            }
             fn last_opener(&self) -> i32 {
                 std::process::id().cast_signed()
             }
@@ -55,6 +60,17 @@ pub(crate) struct KernelDevice {
 /// The devices that cases may use where there is no binderfs: this name with 0, 1, … behind it.
 const DEVICES: &str = "/dev/case";
 
+impl KernelDevice {
+    /// Opens it by a process of its own, which shares everything with this one: the driver refuses calls between a
+    /// context manager and others that the same process opened.
+    fn open_as_another_process(&self, area_bytes: u64) -> Kernel {
+        let open = || Kernel::open(&self.path, area_bytes).expect("an opened device");
+        let (driver, pid) = crate::sys::in_another_process(open);
+        self.opener.store(pid, Ordering::Relaxed);
+        driver
+    }
+}
+
 impl Device for KernelDevice {
     fn new() -> Self {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -66,12 +82,13 @@ impl Device for KernelDevice {
         Self { path, opener: AtomicI32::new(0), _binderfs: binderfs }
     }
 
-    /// Opened by a process of its own, which shares everything with this one: the driver refuses calls between a
-    /// context manager and others that the same process opened.
     fn open_with_area(&self, area_bytes: u64) -> Arc<dyn Driver> {
-        let open = || Kernel::open(&self.path, area_bytes).expect("an opened device");
-        let (driver, pid) = crate::sys::in_another_process(open);
-        self.opener.store(pid, Ordering::Relaxed);
+        Arc::new(self.open_as_another_process(area_bytes))
+    }
+
+    fn open_without_waiting(&self, area_bytes: u64) -> Arc<dyn Driver> {
+        let driver = self.open_as_another_process(area_bytes);
+        driver.set_nonblocking().expect("a flag of the descriptor");
         Arc::new(driver)
     }
 

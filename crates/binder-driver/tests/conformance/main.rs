@@ -9,6 +9,7 @@ mod buffers;
 mod calls;
 mod deaths;
 mod devices;
+mod differential;
 mod loopers;
 mod objects;
 mod oneway;
@@ -30,6 +31,8 @@ pub(crate) trait Device {
     fn open(&self) -> Arc<dyn Driver> {
         self.open_with_area(128 << 10)
     }
+    /// Opens it for reads that fail with EAGAIN instead of waiting.
+    fn open_without_waiting(&self, area_bytes: u64) -> Arc<dyn Driver>;
     /// The process id that whoever opened it last has for the driver.
     fn last_opener(&self) -> i32;
     /// Returns when the driver has done what it does some time after a close.
@@ -145,4 +148,17 @@ suite! {
 suite! {
     kernel_mainline: crate::devices::KernelDevice, with_kernel_driver;
     mainline_ignores_the_wish_to_inherit
+}
+
+#[test]
+#[ignore = "needs the kernel's binder driver: cargo xtask guests"]
+fn random_sequences_bring_the_same_on_the_kernels_driver_and_the_emulated_one() {
+    differential::random_sequences_bring_the_same_on_both::<devices::KernelDevice, devices::EmulatedMainline>(
+    );
+}
+
+#[test]
+fn random_sequences_bring_the_same_on_both_profiles() {
+    differential::random_sequences_bring_the_same_on_both::<devices::EmulatedAck, devices::EmulatedMainline>(
+    );
 }
