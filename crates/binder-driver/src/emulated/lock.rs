@@ -1,36 +1,19 @@
 //! The context's lock, and the journal that makes what happens under it all-or-nothing.
 //!
-//! One lock guards all control words of a context. It is a priority-inheriting futex: a real-time caller that waits for
-//! it lends its priority to the holder, and the kernel hands it on when the holder is killed. Each change of a word is
+//! One lock (`mutex.rs`) guards all control words of a context. Each change of a word is
 //! preceded by an entry in an undo journal in the shared memory; [`Guard::commit`] empties it. Whoever takes the lock
 //! and finds entries knows that the previous holder died in the middle, and undoes its half-finished operation.
 //!
 //! Rules: records that an operation frees become free only at its commit, so that undoing never meets a record that was
 //! reused. System calls under the lock are those of `priority.rs` only. Wake-ups are collected and sent after the unlock.
 
-use std::cell::Cell;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::io::Errno;
-use rustix::thread::futex;
 
 use super::records::{Field, Id, JOURNAL_AT, JOURNAL_ENTRIES, JOURNAL_LENGTH, Record, Thread, Word};
 use super::region::Region;
 use super::wakeup;
-
-thread_local! {
-    static TID: Cell<u32> = const { Cell::new(0) };
-}
-
-/// The calling thread's id.
-pub(super) fn own_tid() -> u32 {
-    TID.with(|tid| {
-        if tid.get() == 0 {
-            tid.set(rustix::thread::gettid().as_raw_nonzero().get() as u32);
-        }
-        tid.get()
-    })
-}
 
 /// Memory that guards reuse, so that nothing is allocated under the lock in the steady state.
 #[derive(Default, Debug)]
@@ -60,10 +43,7 @@ impl<'a> Guard<'a> {
     /// Takes the lock again after [`Guard::unlock`].
     pub(super) fn relock(&mut self) {
         debug_assert!(!self.held);
-        let word = self.region.lock_word();
-        if word.compare_exchange(0, own_tid(), Acquire, Relaxed).is_err() {
-            lock_contended(self.region);
-        }
+        self.region.mutex().lock();
         self.held = true;
         let left = self.region.words()[JOURNAL_LENGTH].load(Relaxed) as usize;
         if left != 0 {
@@ -77,7 +57,7 @@ impl<'a> Guard<'a> {
         debug_assert!(self.held);
         self.commit();
         self.held = false;
-        unlock(self.region);
+        self.region.mutex().unlock();
         for thread in self.scratch.wakes.drain(..) {
             wakeup::wake(self.region, thread);
         }
@@ -231,42 +211,4 @@ impl Drop for Guard<'_> {
 pub(super) struct Mark {
     journal: usize,
     frees: usize,
-}
-
-#[cold]
-fn lock_contended(region: &Region) {
-    let word = region.lock_word();
-    loop {
-        match futex::lock_pi(word, futex::Flags::empty(), None) {
-            Ok(()) => {
-                // The kernel marks a lock whose holder died; the journal says what to undo, the mark must go.
-                word.fetch_and(!futex::OWNER_DIED, Relaxed);
-                return;
-            }
-            // The holder died while nobody waited: the kernel finds no such thread. Whoever exchanges the dead
-            // thread's id for its own has the lock.
-            Err(Errno::SRCH) => {
-                let dead = word.load(Relaxed);
-                if dead == 0 || word.compare_exchange(dead, own_tid(), Acquire, Relaxed).is_err() {
-                    if word.compare_exchange(0, own_tid(), Acquire, Relaxed).is_ok() {
-                        return;
-                    }
-                    continue;
-                }
-                return;
-            }
-            // Interrupted, the holder is just exiting (EAGAIN), or a stale word says that we hold it (EDEADLK: a
-            // dead thread had our id).
-            Err(Errno::DEADLK) => return,
-            Err(_) => {}
-        }
-    }
-}
-
-fn unlock(region: &Region) {
-    let word = region.lock_word();
-    if word.compare_exchange(own_tid(), 0, Release, Relaxed).is_err() {
-        // Someone waits. An error means that a participant scribbled on the lock; the waiters' own calls fail then.
-        let _ = futex::unlock_pi(word, futex::Flags::empty());
-    }
 }

@@ -23,7 +23,7 @@ pub(super) const JOURNAL_ENTRIES: usize = 65536;
 pub(super) const FUTEX_STRIDE: usize = 64;
 
 // Word numbers in the header page.
-/// Word 0 holds the lock (its low half).
+/// Word 0 is the lock.
 pub(super) const MAGIC: usize = 1;
 /// Undo entries in force; 0 when the state is consistent.
 pub(super) const JOURNAL_LENGTH: usize = 2;

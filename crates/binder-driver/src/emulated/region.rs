@@ -13,6 +13,7 @@ use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 
+use super::mutex::Mutex;
 use super::records::{
     AREA_BYTES, AREAS_AT, CONTROL_WORDS, FUTEX_STRIDE, FUTEXES_AT, PROCESSES, REGION_BYTES, THREADS,
 };
@@ -75,11 +76,12 @@ impl Region {
         unsafe { std::slice::from_raw_parts(self.base.as_ptr().cast(), CONTROL_WORDS) }
     }
 
-    /// The 32-bit word at the very front: the context's lock.
+    /// The context's lock: the two halves of word 0.
     #[inline]
-    pub(super) fn lock_word(&self) -> &AtomicU32 {
-        // SAFETY: as for `words`; word 0 is only ever used through this half.
-        unsafe { self.base.cast().as_ref() }
+    pub(super) fn mutex(&self) -> Mutex<'_> {
+        let first = self.base.cast::<AtomicU32>();
+        // SAFETY: as for `words`; word 0 is only ever used through these halves.
+        unsafe { Mutex { owner: first.as_ref(), sleepers: first.add(1).as_ref() } }
     }
 
     /// The word that thread `index` sleeps on.

@@ -2,7 +2,8 @@
 
 use rustix::io::Errno;
 
-use super::lock::{Guard, own_tid};
+use super::lock::Guard;
+use super::mutex::own_tid;
 use super::queue::Kind;
 use super::records::{
     Id, Process, Queue, THREADS, Thread, Transaction, Work, buffer, process, thread, transaction, work,
