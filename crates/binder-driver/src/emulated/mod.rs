@@ -5,7 +5,7 @@
 //! its data once, straight into the receiver's area.
 //!
 //! One file for each concept: `process`, `thread`, `node` (with references), `transaction` (with `objects`), `allocation`,
-//! `priority`, `wakeup`; under them `region` (the memory), `records` (its layout), `lock` (with the undo journal),
+//! `priority`, `wakeup`; under them `region` (the memory), `records` (its layout), `mutex`, `lock` (with the undo journal),
 //! `queue`; above them `ioctl` (one call) and `keeper` (joining and dying).
 //!
 //! Lock order: there is one lock. It is never held across a wait, a copy of more than a page, or a call out of this crate.
@@ -14,6 +14,7 @@ mod allocation;
 mod ioctl;
 mod keeper;
 mod lock;
+mod mutex;
 mod node;
 mod objects;
 mod priority;
