@@ -101,10 +101,9 @@ impl Mutex<'_> {
             if self.try_lock() {
                 return true;
             }
-            match futex::wait(self.sleepers, futex::Flags::empty(), 1, Some(&until)) {
-                Err(Errno::TIMEDOUT) => return false,
-                // Woken, or the word had changed already, or a signal.
-                _ => {}
+            let slept = futex::wait(self.sleepers, futex::Flags::empty(), 1, Some(&until));
+            if slept == Err(Errno::TIMEDOUT) {
+                return false;
             }
         }
     }
