@@ -11,6 +11,7 @@ mod job;
 mod kernel;
 mod machine;
 mod qemu;
+mod sys;
 pub mod wire;
 
 pub use arch::Arch;

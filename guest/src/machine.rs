@@ -12,6 +12,7 @@ use crate::archive::{self, Kind, Writer};
 use crate::job::{End, Job};
 use crate::kernel::{Kernel, require};
 use crate::qemu::{Accelerator, INITRD, LOGS, command};
+use crate::sys::die_with_parent;
 use crate::wire;
 
 /// What time means in a guest.
@@ -84,7 +85,8 @@ fn attempt(
     }
     let complaints = File::create(file("qemu")).context("create QEMU's log")?;
     let (program, package) = kernel.arch.emulator();
-    let child = command(kernel, &folder.0, accelerator, clock)
+    let mut emulator = command(kernel, &folder.0, accelerator, clock);
+    let child = die_with_parent(&mut emulator)
         .stdout(complaints.try_clone()?)
         .stderr(complaints)
         .spawn()
