@@ -114,6 +114,11 @@ impl Claim {
         Ok(first)
     }
 
+    /// Whether the kernel has a device, free or not.
+    pub(super) fn is_there() -> bool {
+        PATHS.into_iter().any(|path| Path::new(path).exists())
+    }
+
     /// Whether this process holds one.
     pub(super) fn is_held() -> bool {
         HELD.load(Ordering::Relaxed) > 0

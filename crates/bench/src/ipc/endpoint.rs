@@ -158,7 +158,7 @@ pub(crate) fn find(process: &Arc<Process>, stack: Stack, instance: &str) -> Resu
 #[derive(Debug)]
 pub struct Host {
     context: Held,
-    /// Why the kernel's driver was not taken where it was to be preferred.
+    /// Why a device of the kernel's was not taken where it was to be preferred.
     why_emulated: Option<String>,
 }
 
@@ -187,7 +187,7 @@ impl Host {
             DriverChoice::Auto if Claim::is_held() => Ok(kernel(Claim::any()?)),
             DriverChoice::Auto => match Claim::one_of_two() {
                 Ok(claim) => Ok(kernel(claim)),
-                Err(error) => emulated(Some(error.to_string())),
+                Err(error) => emulated(Claim::is_there().then(|| error.to_string())),
             },
         }
     }
@@ -208,9 +208,9 @@ impl Host {
         }
     }
 
-    /// Why an automatic choice fell on the emulated driver, as one sentence.
-    pub fn why_emulated(&self) -> Option<&str> {
-        self.why_emulated.as_deref()
+    /// Why the emulated driver was chosen although the kernel has a binder device, as one sentence.
+    pub fn why_emulated(&self) -> Option<String> {
+        self.why_emulated.as_ref().map(|why| format!("the kernel's driver was not used: {why}"))
     }
 
     /// Starts the context's service manager in the background of a group.

@@ -100,6 +100,7 @@ pub fn run(
     }
     notice(Notice::Progress(Progress { what: "latency", done, total }));
     let backend = setup.hosts.first().map(|(_, host)| host.backend());
+    warnings.extend(setup.hosts.first().and_then(|(_, host)| host.why_emulated()));
     for (index, one) in series.iter_mut().enumerate() {
         let mut limits = Vec::new();
         for pair in setup.servers.iter().filter_map(|pair| pair.get(index)) {

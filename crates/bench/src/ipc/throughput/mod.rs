@@ -177,7 +177,8 @@ impl Session {
         for station in &self.stations {
             self.group.send(station.client, &Ask::Limits)?;
             limits.extend(self.group.message::<Vec<String>>(station.client, PATIENCE)?);
-            if let Some((_, server)) = &station.remote {
+            if let Some((host, server)) = &station.remote {
+                limits.extend(host.why_emulated());
                 limits.extend(server.report(&mut self.group)?.limits);
             }
         }

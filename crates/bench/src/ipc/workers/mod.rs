@@ -113,7 +113,7 @@ pub fn run<E: From<Error>>(
     group.finish(PATIENCE)?;
 
     let mut latency = Histogram::new();
-    let mut limits = BTreeSet::new();
+    let mut limits: BTreeSet<String> = host.iter().filter_map(Host::why_emulated).collect();
     let mut parts = Vec::new();
     // In pairs the callers are the second half of the workers.
     let first = plan.workers - plan.callers();
