@@ -29,8 +29,6 @@ pub enum Clock {
 const BOOT: Duration = Duration::from_secs(120);
 /// The same with KVM, before it is given up.
 const BOOT_KVM: Duration = Duration::from_secs(15);
-/// How much longer than its job a guest may take.
-const GRACE: Duration = Duration::from_secs(30);
 
 /// Boots `kernel`, runs `job` with `init` as the first process, and passes on what the program writes while it does.
 /// Says on `err` when KVM is there and does not work.
@@ -96,8 +94,6 @@ fn attempt(
     let boot = if accelerator == Accelerator::Kvm { BOOT_KVM } else { BOOT };
     let begin = Instant::now();
     let mut up = None;
-    // By the guest's clock the job is limited by the guest itself; counted instructions take their own time here.
-    let patience = job.limit * if clock == Clock::Instructions { 20 } else { 1 } + GRACE;
     loop {
         let ended = qemu.0.try_wait().context("wait for QEMU")?;
         if up.is_none() && fs::metadata(file("report")).is_ok_and(|report| report.len() > 0) {
@@ -105,12 +101,11 @@ fn attempt(
         }
         stdout.pass_on(out)?;
         stderr.pass_on(err)?;
-        let late = match up {
-            None => begin.elapsed() > boot,
-            Some(since) => since.elapsed() > patience,
-        };
-        if ended.is_some() || late {
-            break;
+        match up {
+            _ if ended.is_some() => break,
+            None if begin.elapsed() > boot => break,
+            Some(since) if since.elapsed() > job.limit => return Ok(Attempt::Ended(End::Limit)),
+            _ => {}
         }
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -151,7 +146,6 @@ fn initial_disk(kernel: &Kernel, init: &Path, job: &Job) -> Result<Vec<u8>> {
         job.environment.iter().map(|(name, value)| format!("{name}={value}")).collect();
     disk.add(wire::ENVIRONMENT, Kind::File, &wire::zero_ended(&environment));
     disk.add(wire::PORTS, Kind::File, kernel.arch.ports()[1..].join("\n").as_bytes());
-    disk.add(wire::LIMIT, Kind::File, job.limit.as_secs().to_string().as_bytes());
     for (number, module) in kernel.modules.iter().enumerate() {
         let name = format!("{}/{number:02}-{}", wire::MODULES, name_of(module)?);
         disk.add(&name, Kind::File, &read(module)?);

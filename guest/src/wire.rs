@@ -8,8 +8,6 @@ pub const ARGUMENTS: &str = "job/arguments";
 pub const ENVIRONMENT: &str = "job/environment";
 /// The serial ports for standard output, standard error and the report, a line each.
 pub const PORTS: &str = "job/ports";
-/// How long the program may take, in seconds, as text.
-pub const LIMIT: &str = "job/limit_s";
 /// Modules to load, in the order of their names.
 pub const MODULES: &str = "job/modules";
 /// Files for the program lie here, where it also starts.
@@ -20,7 +18,7 @@ pub const OUT: &str = "out";
 /// The report's first line: the guest is up, and the program is about to start.
 pub const STARTED: &str = "started\n";
 /// In the report, an archive follows that first line. The name of the file in it that says how the program ended:
-/// "exit N", "signal N" or "limit", or "error" and why it could not be started.
+/// "exit N", "signal N", or "error" and why it could not be started.
 pub const ENDED: &str = "ended";
 
 /// The binder devices that guests have.

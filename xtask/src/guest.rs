@@ -24,7 +24,7 @@ Options:
   --count         makes time count instructions: 1 ns for each, on one processor
   --file FILE     puts a file beside PROGRAM; may be repeated
   --out DIR       stores what PROGRAM leaves in /out
-  --limit SECONDS ends PROGRAM after this time of the guest's clock (300)";
+  --limit SECONDS ends PROGRAM, and the guest, after this time (300)";
 
 /// What was asked for.
 struct Asked {

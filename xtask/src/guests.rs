@@ -12,7 +12,7 @@ use crate::guest::first_process;
 use crate::shell::{output, root, say, target_dir};
 use crate::steps::Outcome;
 
-/// How long one program may take, by the guest's clock. The slowest takes a minute.
+/// How long one program may take. The slowest takes a minute.
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// How many random sequences of commands each kernel goes through. Those of the second and third find what is special to

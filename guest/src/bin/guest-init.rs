@@ -8,7 +8,6 @@ use std::os::unix::fs::symlink;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
-use std::time::{Duration, Instant};
 
 use guest::archive::{Kind, Writer};
 use guest::wire;
@@ -26,8 +25,7 @@ fn main() {
     load_modules();
     make_devices();
     report.write_all(wire::STARTED.as_bytes()).expect("the report's port");
-    let limit = Duration::from_secs(text(wire::LIMIT).parse().expect("seconds"));
-    let ended = start(&out, &err).map_or_else(|error| format!("error {error}"), |child| wait(child, limit));
+    let ended = start(&out, &err).map_or_else(|error| format!("error {error}"), wait);
     let mut archive = Writer::default();
     archive.add(wire::ENDED, Kind::File, ended.as_bytes());
     collect(&mut archive, wire::OUT);
@@ -129,18 +127,8 @@ fn start(out: &File, err: &File) -> std::io::Result<Child> {
         .spawn()
 }
 
-fn wait(mut child: Child, limit: Duration) -> String {
-    let begin = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait().expect("a child to wait for") {
-            return describe(status);
-        }
-        if begin.elapsed() > limit {
-            let _ = child.kill();
-            return "limit".into();
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
+fn wait(mut child: Child) -> String {
+    describe(child.wait().expect("a child to wait for"))
 }
 
 fn describe(status: ExitStatus) -> String {
