@@ -49,20 +49,23 @@ fn floor_line(out: &mut String, floor: &FloorResult) {
 }
 
 fn throughput_line(out: &mut String, row: &ThroughputRow, throughput: &ThroughputResult, results: &Results) {
-    let (Some(ns), Some(rate)) = (row.real_time_ns(), row.bytes_per_second()) else { return };
-    let mut text = format!("{} a call", duration(ns));
-    let p99 = row.latency.as_ref().and_then(|latency| latency.percentile_ns(99.0));
-    if let Some(p99_ns) = p99 {
-        let _ = write!(text, ", p99 {}", duration(p99_ns as f64));
+    let Some(rate) = row.bytes_per_second() else { return };
+    let percentile = |percent| row.latency.as_ref().and_then(|latency| latency.percentile_ns(percent));
+    // Of single calls where there are some: a mean over a batch also holds what others did to it meanwhile.
+    let (call_ns, mut text) = match (percentile(50.0), percentile(99.0), row.real_time_ns()) {
+        (Some(p50), Some(p99), _) => {
+            (p50 as f64, format!("p50 {}, p99 {}", duration(p50 as f64), duration(p99 as f64)))
+        }
+        (_, _, Some(ns)) => (ns, format!("{} a call", duration(ns))),
+        _ => return,
+    };
+    // Only figures of one placement and size can be compared; they are of one run, but not interleaved.
+    let cell =
+        |floor: &FloorResult| floor.cell(BASELINE, row.size_bytes, throughput.plan.placement)?.median_ns();
+    if let Some(floor_ns) = results.floor.as_ref().and_then(cell) {
+        let _ = write!(text, ", about {:.1} times the floor", call_ns / floor_ns);
     }
     let _ = write!(text, "; {} one way", byte_rate(rate));
-    // Only figures of one placement and size can be compared; they are of one run, but not interleaved.
-    let placement = throughput.plan.placement;
-    let floor =
-        results.floor.as_ref().and_then(|floor| floor.cell(BASELINE, row.size_bytes, placement)?.median_ns());
-    if let Some(floor_ns) = floor {
-        let _ = write!(text, "; about {:.1} times the floor", ns / floor_ns);
-    }
     line(out, &format!("{}, {}", row.stack, length(row.size_bytes)), &text);
 }
 
@@ -95,4 +98,57 @@ fn latency_lines(out: &mut String, series: &Series) {
         let _ = write!(text, "; {percent:.0}% of calls served on the caller's CPU");
     }
     line(out, &series.stack.to_string(), &text);
+}
+
+#[cfg(test)]
+mod tests {
+    use ::latency::Histogram;
+    use bench::ipc::Stack;
+    use bench::ipc::throughput::{Batch, ThroughputPlan};
+
+    use super::*;
+    use crate::format::latency::fixture;
+
+    fn throughput(latency: Option<Histogram>) -> Results {
+        let batch = Batch { iterations: 100, elapsed_ns: 1_000_000, cpu_ns: 500_000, one_way_bytes: 409_600 };
+        let row = ThroughputRow {
+            stack: Stack::Binder,
+            size_bytes: 4096,
+            client_cpus: vec![0],
+            server_cpus: vec![1],
+            batches: vec![batch],
+            latency,
+        };
+        let plan = ThroughputPlan::default();
+        ThroughputResult { plan, backend: None, clock_read_cost_ns: 20.0, rows: vec![row], limits: vec![] }
+            .into()
+    }
+
+    #[test]
+    fn a_call_is_told_by_its_median_or_where_no_call_was_timed_alone_by_its_mean() {
+        let mut single = Histogram::new();
+        (0..100).for_each(|_| single.record(8_000));
+        assert_eq!(
+            paragraphs(&throughput(Some(single))),
+            "\nThroughput\n  binder, 4 KiB        p50 8.00 us, p99 8.00 us; 410 MB/s one way\n"
+        );
+        assert_eq!(
+            paragraphs(&throughput(None)),
+            "\nThroughput\n  binder, 4 KiB        10.0 us a call; 410 MB/s one way\n"
+        );
+    }
+
+    #[test]
+    fn latency_is_told_by_caller_and_inheritance_with_its_reason() {
+        let text = paragraphs(&fixture::result().into());
+        assert!(text.starts_with("\nLatency against 2.50 ms\n"), "{text}");
+        for hint in [
+            "hwbinder, fifo:99    p50 120 us",
+            "1 of 3 calls missed",
+            "inheritance PASS; 67% of calls",
+            "FAIL (",
+        ] {
+            assert!(text.contains(hint), "no '{hint}' in:\n{text}");
+        }
+    }
 }
