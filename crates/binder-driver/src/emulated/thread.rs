@@ -134,12 +134,8 @@ impl Guard<'_> {
 
     fn drop_undelivered(&mut self, t: Id<Transaction>) {
         let call = self.get(t, transaction::NEED_REPLY) && self.get(t, transaction::FLAGS) & TF_ONE_WAY == 0;
-        if let Some(held) = self.get(t, transaction::BUFFER)
-            && let Some(receiver) = self.get(held, buffer::PROCESS)
-        {
-            self.detach_buffer(t);
-            self.release_buffer(receiver, held);
-        }
+        // As the kernel's driver does, and with it what the buffer names: it stays until the receiving process ends.
+        self.detach_buffer(t);
         if call {
             self.fail_caller(t, BR_DEAD_REPLY);
         } else {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use binder_driver::uapi::*;
 use binder_driver::{Command, Commands, Driver, Error, Return};
 use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
+use proptest::test_runner::{Config, RngSeed, TestRunner};
 
 use crate::Device;
 use crate::actor::{Actor, Desk};
@@ -255,12 +255,18 @@ fn tell(driver: &dyn Driver, item: &Return, buffers: &mut Vec<u64>) -> String {
     text
 }
 
-/// Replays random sequences on both (as many as `PROPTEST_CASES` says), and shows the shortest that differs.
+/// Replays random sequences on both, and shows the shortest that differs. `PROPTEST_CASES` says how many; the same ones each
+/// time unless `PROPTEST_RNG_SEED` is set.
 pub(crate) fn random_sequences_bring_the_same_on_both<A: Device, B: Device>() {
     let (one, other) = (A::new(), B::new());
-    let cases = std::env::var("PROPTEST_CASES").map_or(300, |cases| cases.parse().expect("a number"));
+    let setting = |name: &str, default: u32| {
+        std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
+    };
+    let cases = setting("PROPTEST_CASES", 300);
+    let rng_seed = RngSeed::Fixed(setting("PROPTEST_RNG_SEED", 1).into());
     let mut runner = TestRunner::new(Config {
         cases,
+        rng_seed,
         failure_persistence: None,
         max_shrink_iters: 3000,
         ..Config::default()
