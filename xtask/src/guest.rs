@@ -22,6 +22,7 @@ Options:
   --rt            boots Debian's kernel with PREEMPT_RT
   --arch ARCH     x86_64 or aarch64; not needed, since PROGRAM says it
   --count         makes time count instructions: 1 ns for each, on one processor
+  --env NAME=VALUE  sets a variable of PROGRAM's environment; may be repeated
   --file FILE     puts a file beside PROGRAM; may be repeated
   --out DIR       stores what PROGRAM leaves in /out
   --limit SECONDS ends PROGRAM, and the guest, after this time (300)";
@@ -85,7 +86,7 @@ fn parse(arguments: &[String]) -> Result<Asked> {
     let mut left = arguments.iter();
     let (mut image, mut modules, mut flavour) = (None, Vec::new(), Flavour::Standard);
     let (mut clock, mut arch) = (Clock::Wall, None);
-    let (mut files, mut out, mut limit_s) = (Vec::new(), None, 300);
+    let (mut environment, mut files, mut out, mut limit_s) = (Vec::new(), Vec::new(), None, 300);
     let program = loop {
         let Some(word) = left.next() else { bail!("no PROGRAM is given") };
         let mut value = || left.next().with_context(|| format!("{word} needs a value"));
@@ -95,6 +96,10 @@ fn parse(arguments: &[String]) -> Result<Asked> {
             "--rt" => flavour = Flavour::Realtime,
             "--arch" => arch = Some(value()?.parse()?),
             "--count" => clock = Clock::Instructions,
+            "--env" => {
+                let (name, text) = value()?.split_once('=').context("--env needs NAME=VALUE")?;
+                environment.push((name.to_owned(), text.to_owned()));
+            }
             "--file" => files.push(PathBuf::from(value()?)),
             "--out" => out = Some(PathBuf::from(value()?)),
             "--limit" => limit_s = value()?.parse().context("--limit needs a number of seconds")?,
@@ -117,7 +122,7 @@ fn parse(arguments: &[String]) -> Result<Asked> {
     let job = Job {
         program: Path::new(program).into(),
         arguments: left.cloned().collect(),
-        environment: Vec::new(),
+        environment,
         files,
         out,
         limit,
@@ -143,9 +148,15 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_refused() {
-        for line in
-            ["--limit", "--limit x ./a", "--nonsense ./a", "--rt --kernel k ./a", "--module m ./a", "--"]
-        {
+        for line in [
+            "--limit",
+            "--limit x ./a",
+            "--env x ./a",
+            "--nonsense ./a",
+            "--rt --kernel k ./a",
+            "--module m ./a",
+            "--",
+        ] {
             assert!(parse(&words(line)).is_err(), "{line}");
         }
     }
