@@ -76,7 +76,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     examples: &[
         ("roundtrip ipc latency", "A real-time and an ordinary caller over both stacks."),
         (
-            "roundtrip ipc latency --load hogs=4 --work 1ms --inheritance both --callers fifo:99",
+            "roundtrip ipc latency --load hogs=4 --work 1ms --inheritance both --callers fifo:99 --duration 9s",
             "Shows priority inversion behind ordinary hogs, and its cure by inheritance.",
         ),
         (
