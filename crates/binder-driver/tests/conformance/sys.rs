@@ -3,11 +3,15 @@
 //!
 //! Unsafe: `clone(2)` without `exec`, and the raw `sched_setattr(2)` (musl's wrapper returns ENOSYS).
 
+use std::collections::VecDeque;
 use std::ffi::{c_int, c_void};
 use std::io::Error;
+use std::sync::Mutex;
+
+use rustix::process::{Pid, WaitOptions};
 
 /// Calls `act` in a new process that shares this one's memory and descriptors, and gives what it returned and the
-/// process's id. The process has ended by then, but is not reaped: its id stays its own while this process lives.
+/// process's id. The process has ended by then, but its id stays its own: only the one [`KEPT`] before it is reaped.
 pub(crate) fn in_another_process<T, F: FnOnce() -> T>(act: F) -> (T, i32) {
     struct Job<T, F> {
         act: Option<F>,
@@ -30,8 +34,18 @@ pub(crate) fn in_another_process<T, F: FnOnce() -> T>(act: F) -> (T, i32) {
         libc::clone(run::<T, F>, stack.as_mut_ptr_range().end.cast(), flags, (&raw mut job).cast())
     };
     assert!(pid > 0, "clone: {}", Error::last_os_error());
+    let mut ended = ENDED.lock().expect("no panic while it is held");
+    ended.push_back(pid);
+    if ended.len() > KEPT {
+        let oldest = ended.pop_front().and_then(Pid::from_raw);
+        rustix::process::waitpid(oldest, WaitOptions::empty()).expect("a child of this process");
+    }
     (job.result.expect("the process panicked"), pid)
 }
+
+/// More than any case opens, less than any system allows.
+const KEPT: usize = 100;
+static ENDED: Mutex<VecDeque<i32>> = Mutex::new(VecDeque::new());
 
 /// Runs the calling thread under `SCHED_FIFO`.
 pub(crate) fn become_fifo(priority: u32) -> Result<(), Error> {
