@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use bench::floor::{BASELINE, CpuPlacement, FloorResult};
 use bench::ipc::latency::Series;
-use bench::ipc::throughput::{ThroughputResult, ThroughputRow};
+use bench::ipc::throughput::ThroughputRow;
 use bench::run::Results;
 
 use super::quantity::{byte_rate, duration, length};
@@ -13,12 +13,12 @@ use super::quantity::{byte_rate, duration, length};
 pub(crate) fn paragraphs(results: &Results) -> String {
     let mut out = String::new();
     if let Some(floor) = &results.floor {
-        out.push_str("The floor\n");
-        floor_line(&mut out, floor);
+        out.push_str("The floor, and the ratio to its futex\n");
+        floor_lines(&mut out, floor);
     }
     if let Some(throughput) = &results.throughput {
-        out.push_str("\nThroughput\n");
-        throughput.rows.iter().for_each(|row| throughput_line(&mut out, row, throughput, results));
+        let _ = writeln!(out, "\nThroughput, placement {}", throughput.plan.placement);
+        throughput.rows.iter().for_each(|row| throughput_line(&mut out, row));
     }
     if let Some(latency) = &results.latency {
         let _ = writeln!(out, "\nLatency against {}", duration(latency.plan.deadline.ns as f64));
@@ -31,40 +31,39 @@ fn line(out: &mut String, what: &str, text: &str) {
     let _ = writeln!(out, "  {what:<20} {text}");
 }
 
-fn floor_line(out: &mut String, floor: &FloorResult) {
+/// The floor, and the driver and both stacks in the same interleaved run: only there a ratio means something.
+fn floor_lines(out: &mut String, floor: &FloorResult) {
     let Some(&least) = floor.plan.sizes_bytes.iter().min() else { return };
-    let parts = CpuPlacement::ALL.into_iter().filter_map(|placement| {
-        let ns = floor.cell(BASELINE, least, placement)?.median_ns()?;
-        let place = match placement {
-            CpuPlacement::Same => "on one CPU",
-            CpuPlacement::Split => "across two",
-            CpuPlacement::Free => "left to the kernel",
-        };
-        Some(format!("{} {place}", duration(ns)))
-    });
-    let parts: Vec<_> = parts.collect();
-    if !parts.is_empty() {
-        line(out, &format!("futex, {}", length(least)), &parts.join(", "));
+    for transport in [BASELINE, "binder-driver", "binder", "hwbinder"] {
+        let parts = CpuPlacement::ALL.into_iter().filter_map(|placement| {
+            let cell = floor.cell(transport, least, placement)?;
+            let place = match placement {
+                CpuPlacement::Same => "on one CPU",
+                CpuPlacement::Split => "across two",
+                CpuPlacement::Free => "left to the kernel",
+            };
+            let ratio = cell.against_futex.filter(|_| transport != BASELINE);
+            let ratio = ratio.map(|ratio| format!(" ({:.2}x)", ratio.median)).unwrap_or_default();
+            Some(format!("{}{ratio} {place}", duration(cell.median_ns()?)))
+        });
+        let parts: Vec<_> = parts.collect();
+        if !parts.is_empty() {
+            line(out, &format!("{transport}, {}", length(least)), &parts.join(", "));
+        }
     }
 }
 
-fn throughput_line(out: &mut String, row: &ThroughputRow, throughput: &ThroughputResult, results: &Results) {
+fn throughput_line(out: &mut String, row: &ThroughputRow) {
     let Some(rate) = row.bytes_per_second() else { return };
     let percentile = |percent| row.latency.as_ref().and_then(|latency| latency.percentile_ns(percent));
     // Of single calls where there are some: a mean over a batch also holds what others did to it meanwhile.
-    let (call_ns, mut text) = match (percentile(50.0), percentile(99.0), row.real_time_ns()) {
+    let mut text = match (percentile(50.0), percentile(99.0), row.real_time_ns()) {
         (Some(p50), Some(p99), _) => {
-            (p50 as f64, format!("p50 {}, p99 {}", duration(p50 as f64), duration(p99 as f64)))
+            format!("p50 {}, p99 {}", duration(p50 as f64), duration(p99 as f64))
         }
-        (_, _, Some(ns)) => (ns, format!("{} a call", duration(ns))),
+        (_, _, Some(ns)) => format!("{} a call", duration(ns)),
         _ => return,
     };
-    // Only figures of one placement and size can be compared; they are of one run, but not interleaved.
-    let cell =
-        |floor: &FloorResult| floor.cell(BASELINE, row.size_bytes, throughput.plan.placement)?.median_ns();
-    if let Some(floor_ns) = results.floor.as_ref().and_then(cell) {
-        let _ = write!(text, ", about {:.1} times the floor", call_ns / floor_ns);
-    }
     let _ = write!(text, "; {} one way", byte_rate(rate));
     line(out, &format!("{}, {}", row.stack, length(row.size_bytes)), &text);
 }
@@ -104,7 +103,7 @@ fn latency_lines(out: &mut String, series: &Series) {
 mod tests {
     use ::latency::Histogram;
     use bench::ipc::Stack;
-    use bench::ipc::throughput::{Batch, ThroughputPlan};
+    use bench::ipc::throughput::{Batch, ThroughputPlan, ThroughputResult};
 
     use super::*;
     use crate::format::latency::fixture;
@@ -130,11 +129,11 @@ mod tests {
         (0..100).for_each(|_| single.record(8_000));
         assert_eq!(
             paragraphs(&throughput(Some(single))),
-            "\nThroughput\n  binder, 4 KiB        p50 8.00 us, p99 8.00 us; 410 MB/s one way\n"
+            "\nThroughput, placement free\n  binder, 4 KiB        p50 8.00 us, p99 8.00 us; 410 MB/s one way\n"
         );
         assert_eq!(
             paragraphs(&throughput(None)),
-            "\nThroughput\n  binder, 4 KiB        10.0 us a call; 410 MB/s one way\n"
+            "\nThroughput, placement free\n  binder, 4 KiB        10.0 us a call; 410 MB/s one way\n"
         );
     }
 
