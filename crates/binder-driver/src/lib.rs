@@ -12,6 +12,7 @@ pub mod emulated;
 pub mod kernel;
 mod returns;
 mod sched;
+pub mod sched_attr;
 pub mod uapi;
 
 pub use command::{Command, Commands};

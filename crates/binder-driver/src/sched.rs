@@ -1,9 +1,8 @@
-#![allow(unsafe_code)]
-//! Reading and setting a thread's scheduling policy and priority: the two system calls that no library wraps.
-//!
-//! Unsafe: raw `syscall(2)`; musl's own wrappers return ENOSYS.
+//! A thread's scheduling policy and priority as the kernel's scheduler orders them: what the drivers lend.
 
 use rustix::io::Errno;
+
+use crate::sched_attr::{self, SchedAttr};
 
 /// A scheduling policy and priority, as the kernel's scheduler orders them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,31 +44,12 @@ impl Priority {
     }
 }
 
-/// `struct sched_attr` in its first version (`SCHED_ATTR_SIZE_VER0`, linux/sched/types.h).
-#[repr(C)]
-#[derive(Default)]
-struct SchedAttr {
-    size: u32,
-    policy: u32,
-    flags: u64,
-    nice: i32,
-    priority: u32,
-    runtime: u64,
-    deadline: u64,
-    period: u64,
-}
-const SIZE: u32 = size_of::<SchedAttr>() as u32;
-const _: () = assert!(SIZE == 48);
-
 /// The policy and priority of thread `tid` (0: the caller).
 ///
 /// # Errors
 /// ESRCH when there is no such thread.
 pub(crate) fn get(tid: i32) -> Result<Priority, Errno> {
-    let mut attr = SchedAttr::default();
-    // SAFETY: the kernel writes at most SIZE bytes to `attr`.
-    let result = unsafe { libc::syscall(libc::SYS_sched_getattr, tid, &raw mut attr, SIZE, 0) };
-    check(result)?;
+    let attr = sched_attr::get(tid.cast_unsigned()).map_err(errno)?;
     let level = match attr.policy {
         FIFO | RR => 99 - attr.priority as i32,
         _ => 120 + attr.nice,
@@ -82,19 +62,15 @@ pub(crate) fn get(tid: i32) -> Result<Priority, Errno> {
 /// # Errors
 /// EPERM without `CAP_SYS_NICE` or a sufficient `RLIMIT_RTPRIO`/`RLIMIT_NICE`; ESRCH when there is no such thread.
 pub(crate) fn set(tid: i32, to: Priority) -> Result<(), Errno> {
-    let mut attr = SchedAttr { size: SIZE, policy: to.policy, ..Default::default() };
+    let mut attr = SchedAttr { policy: to.policy, ..Default::default() };
     if to.is_realtime() {
         attr.priority = (99 - to.level) as u32;
     } else {
         attr.nice = to.level - 120;
     }
-    // SAFETY: the kernel reads SIZE bytes from `attr`.
-    check(unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &raw const attr, 0) })
+    sched_attr::set(tid.cast_unsigned(), attr).map_err(errno)
 }
 
-fn check(result: libc::c_long) -> Result<(), Errno> {
-    if result == 0 {
-        return Ok(());
-    }
-    Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL))
+fn errno(error: std::io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap_or(Errno::INVAL)
 }

@@ -5,9 +5,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use binder_driver::sched_attr::SchedAttr;
 use binder_driver::{Command, Driver};
 
-use crate::sched::{self, Attributes};
+use crate::sched;
 use crate::thread::ThreadState;
 use crate::{Error, Process};
 
@@ -21,7 +22,7 @@ pub(crate) struct Pool {
     threads: Mutex<Threads>,
     left: Condvar,
     /// How the first looper that the process started by itself was scheduled before it served anybody.
-    own_scheduling: OnceLock<Attributes>,
+    own_scheduling: OnceLock<SchedAttr>,
 }
 
 #[derive(Debug, Default)]

@@ -1,8 +1,6 @@
 //! The calling thread's scheduling class.
-//!
-//! `sched_getattr(2)` and `sched_setattr(2)` have no safe wrapper, and musl's `sched_setscheduler` answers ENOSYS. They
-//! are called here, and nowhere else in this crate.
-#![allow(unsafe_code)]
+
+use binder_driver::sched_attr::{self, SchedAttr};
 
 /// The classes that background scheduling moves a thread between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,29 +9,9 @@ pub(crate) enum Policy {
     Batch = 3,
 }
 
-/// How a thread is scheduled: `struct sched_attr` of the kernel's `include/uapi/linux/sched/types.h`, in its first version.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Attributes {
-    size: u32,
-    policy: u32,
-    flags: u64,
-    nice: i32,
-    priority: u32,
-    runtime_ns: u64,
-    deadline_ns: u64,
-    period_ns: u64,
-}
-
-const SIZE: u32 = size_of::<Attributes>() as u32;
-const _: () = assert!(SIZE == 48);
-
 /// How the calling thread is scheduled.
-pub(crate) fn attributes() -> Option<Attributes> {
-    let mut attributes = Attributes::default();
-    // SAFETY: the kernel writes at most SIZE bytes to the structure, which is that long and lives through the call.
-    let result = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, SIZE, 0) };
-    (result == 0).then_some(attributes)
+pub(crate) fn attributes() -> Option<SchedAttr> {
+    sched_attr::get(0).ok()
 }
 
 /// The calling thread's class, if it is one of the two.
@@ -44,14 +22,12 @@ pub(crate) fn policy() -> Option<Policy> {
 
 /// Changes the calling thread's class and leaves its nice value alone. True when the system allowed it.
 pub(crate) fn set_policy(policy: Policy) -> bool {
-    attributes().is_some_and(|now| set_attributes(Attributes { policy: policy as u32, ..now }))
+    attributes().is_some_and(|now| set_attributes(SchedAttr { policy: policy as u32, ..now }))
 }
 
 /// Has the calling thread scheduled as another one was. True when the system allowed it.
-pub(crate) fn set_attributes(wanted: Attributes) -> bool {
-    let wanted = Attributes { size: SIZE, ..wanted };
-    // SAFETY: the kernel reads the structure, which is as long as it says and lives through the call.
-    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const wanted, 0) == 0 }
+pub(crate) fn set_attributes(wanted: SchedAttr) -> bool {
+    sched_attr::set(0, wanted).is_ok()
 }
 
 #[cfg(test)]

@@ -2,13 +2,13 @@
 //! and remembers nothing; must not know why a thread should run so.
 
 mod permission;
-mod sys;
 
 pub use permission::{RealtimePermission, realtime_permission};
 
 use std::fmt;
 use std::str::FromStr;
 
+use binder_driver::sched_attr::{self, SchedAttr};
 use latency::{Placement, Policy};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::{Deserialize, Serialize};
@@ -93,7 +93,7 @@ pub fn current_cpu() -> u32 {
 /// # Errors
 /// [`Error::System`] when there is no such thread (ESRCH).
 pub fn scheduling(tid: u32) -> Result<Scheduling> {
-    let attr = sys::getattr(tid)
+    let attr = sched_attr::get(tid)
         .map_err(|source| Error::system(format!("read the scheduling policy of {}", thread(tid)), source))?;
     Ok(Scheduling {
         policy: Policy::from_kernel(attr.policy),
@@ -108,13 +108,13 @@ pub fn scheduling(tid: u32) -> Result<Scheduling> {
 /// [`Error::System`]: EPERM without the right to it (see [`realtime_permission`]), EINVAL for a priority that the policy
 /// does not have, ESRCH for no such thread.
 pub fn set_scheduling(tid: u32, wanted: Scheduling) -> Result<()> {
-    let attr = sys::SchedAttr {
+    let attr = SchedAttr {
         policy: wanted.policy.to_kernel(),
         nice: i32::from(wanted.nice),
         priority: u32::from(wanted.priority),
         ..Default::default()
     };
-    sys::setattr(tid, attr).map_err(|source| {
+    sched_attr::set(tid, attr).map_err(|source| {
         let Scheduling { policy, priority, nice } = wanted;
         let value =
             if policy.is_realtime() { format!("priority {priority}") } else { format!("nice {nice}") };

@@ -1,10 +1,11 @@
 //! May this process run real-time threads, and if not, who forbids it? Tries it on a scratch thread and explains a
 //! refusal from limits, capabilities, cgroup and seccomp. Must not change the calling thread.
 
+use binder_driver::sched_attr;
 use rustix::process::{Resource, getrlimit};
 use serde::{Deserialize, Serialize};
 
-use super::{Scheduling, set_scheduling, sys};
+use super::{Scheduling, set_scheduling};
 use crate::cgroup::Cgroups;
 use crate::error::Error;
 use crate::root::Root;
@@ -59,11 +60,11 @@ pub fn realtime_permission() -> RealtimePermission {
 
 /// The error of asking for SCHED_FIFO at `priority`; `None` when it was granted, and then given back at once.
 fn sys_error(priority: u8) -> Option<std::io::Error> {
-    let before = sys::getattr(0).ok()?;
+    let before = sched_attr::get(0).ok()?;
     match set_scheduling(0, Scheduling::fifo(priority)) {
         Ok(()) => {
             // Going back to an ordinary policy needs no right; a failure would only end with this thread.
-            let _ = sys::setattr(0, before);
+            let _ = sched_attr::set(0, before);
             None
         }
         Err(Error::System { cause, .. }) => Some(cause),
