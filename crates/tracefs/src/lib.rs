@@ -1,0 +1,13 @@
+//! The kernel's tracing file system: recording in private instances, and turning what was recorded into [`Event`]s with
+//! their [`Loss`]es.
+//!
+//! Recording and reading are apart: a recording is a folder of raw ring-buffer pages with the formats that describe them,
+//! and is read on any machine. Must not know what a round trip is, nor what an event is used for.
+
+mod event;
+mod name;
+mod trace;
+
+pub use event::{Body, Event, TaskState, ThreadRef};
+pub use name::{Name, Names};
+pub use trace::{Loss, Trace};

@@ -1,0 +1,56 @@
+//! Texts that events carry (names of threads, interrupts, functions), each stored once.
+
+use std::collections::HashMap;
+
+/// A text, by its place in a [`Names`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Name(pub u32);
+
+/// The texts of a trace. [`Name`]`(0)` is the empty one.
+#[derive(Clone, Debug)]
+pub struct Names {
+    texts: Vec<Box<str>>,
+    places: HashMap<Box<str>, Name>,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        let mut names = Self { texts: Vec::new(), places: HashMap::new() };
+        names.intern("");
+        names
+    }
+}
+
+impl Names {
+    /// The place of a text, which is stored if it is new.
+    pub fn intern(&mut self, text: &str) -> Name {
+        if let Some(&name) = self.places.get(text) {
+            return name;
+        }
+        let name = Name(u32::try_from(self.texts.len()).expect("fewer names than a trace has bytes"));
+        self.texts.push(text.into());
+        self.places.insert(text.into(), name);
+        name
+    }
+
+    /// The text of a name; empty for one that is not of this trace.
+    #[must_use]
+    pub fn text(&self, name: Name) -> &str {
+        self.texts.get(name.0 as usize).map_or("", |text| text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_has_one_name_and_the_empty_one_is_zero() {
+        let mut names = Names::default();
+        let first = names.intern("kworker/0:1");
+        assert_eq!(names.intern("kworker/0:1"), first);
+        assert_ne!(names.intern("ksoftirqd/0"), first);
+        assert_eq!((names.text(first), names.text(Name(0)), names.text(Name(99))), ("kworker/0:1", "", ""));
+        assert_eq!(names.intern(""), Name(0));
+    }
+}

@@ -1,0 +1,50 @@
+//! A recording that has been read: all CPUs' events in the order of time, and what was lost.
+
+use std::collections::BTreeMap;
+
+use crate::event::Event;
+use crate::name::Names;
+
+/// Events that the kernel, or a damaged page, did not keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// On which CPU.
+    pub cpu: u32,
+    /// The last instant known to be complete before it, in nanoseconds; 0 where recording began with it.
+    pub after_ns: u64,
+    /// The first instant known to be complete again; [`u64::MAX`] if there is none.
+    pub before_ns: u64,
+    /// How many events, where the kernel has counted.
+    pub events: Option<u64>,
+    /// Whether the bytes were damaged, rather than overwritten.
+    pub damaged: bool,
+}
+
+/// What a recording says.
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    /// In the order of time; of one instant, in the order of the CPUs.
+    pub events: Vec<Event>,
+    /// Gaps. Nothing that spans one may be taken as known.
+    pub losses: Vec<Loss>,
+    /// Texts.
+    pub names: Names,
+    /// From when on each CPU's events are complete, by CPU: in overwrite mode each buffer reaches back differently far.
+    pub complete_from_ns: BTreeMap<u32, u64>,
+    /// When recording stopped, in nanoseconds: no event follows. `None` when it was not stopped before it was read.
+    pub stopped_ns: Option<u64>,
+    /// The process of each known thread (from `saved_tgids`, or noted while recording).
+    pub processes: BTreeMap<u32, u32>,
+    /// The events that were recorded, `system/event`: what is not here cannot have been seen.
+    pub recorded: Vec<String>,
+    /// The recording machine's architecture, as `uname -m` says it: names system calls.
+    pub machine: String,
+}
+
+impl Trace {
+    /// Whether events of this kind (`system/event`) were recorded at all.
+    #[must_use]
+    pub fn has(&self, event: &str) -> bool {
+        self.recorded.iter().any(|recorded| recorded == event)
+    }
+}
