@@ -62,11 +62,45 @@ pub trait Driver: Send + Sync + fmt::Debug {
     /// (the kernel does so when a copy of the descriptor is closed).
     fn interrupt(&self);
 
+    /// `BINDER_GET_NODE_INFO_FOR_REF`: the strong and weak counts on the node of a handle of this process, over all
+    /// processes. The weak ones do not count handles.
+    ///
+    /// # Errors
+    /// [`Error::WriteRead`]: EPERM for a process that is not the context manager, EINVAL without such a handle, or
+    /// without a strong reference on it.
+    fn node_counts(&self, handle: u32) -> Result<(u32, u32), Error> {
+        let _ = handle;
+        Err(Error::unsupported("BINDER_GET_NODE_INFO_FOR_REF"))
+    }
+
+    /// `BINDER_GET_NODE_DEBUG_INFO`: this process's node with the least `ptr` above `after`; `None` when there is none.
+    /// Begun with 0, it walks over all but one whose `ptr` is 0 (a context manager's own).
+    ///
+    /// # Errors
+    /// [`Error::WriteRead`] when the driver refuses.
+    fn node_after(&self, after: u64) -> Result<Option<NodeInfo>, Error> {
+        let _ = after;
+        Err(Error::unsupported("BINDER_GET_NODE_DEBUG_INFO"))
+    }
+
     /// What this driver could not do on this machine so far, each as one sentence for a person (no permission to
     /// lend a priority, …). Empty when nothing is missing.
     fn limits(&self) -> Vec<String> {
         Vec::new()
     }
+}
+
+/// What the driver told a node's owner of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeInfo {
+    /// The owner's name of it.
+    pub ptr: u64,
+    /// The owner's second word.
+    pub cookie: u64,
+    /// The owner was told of strong references (`BR_ACQUIRE`), and not yet of their end.
+    pub has_strong: bool,
+    /// The owner was told of weak references (`BR_INCREFS`), and not yet of their end.
+    pub has_weak: bool,
 }
 
 /// Which driver a result was measured on.
@@ -189,6 +223,11 @@ pub enum Error {
 impl Error {
     pub(crate) fn device(device: &str, operation: &'static str, errno: Errno) -> Self {
         Self::Device { device: device.into(), operation, errno }
+    }
+
+    /// An ioctl that a driver does not have.
+    fn unsupported(operation: &'static str) -> Self {
+        Self::WriteRead { operation, errno: Errno::NOTTY }
     }
 
     /// The errno behind it, where there is one.

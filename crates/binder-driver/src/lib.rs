@@ -16,6 +16,6 @@ pub mod sched_attr;
 pub mod uapi;
 
 pub use command::{Command, Commands};
-pub use driver::{Backend, Driver, Error, Profile};
+pub use driver::{Backend, Driver, Error, NodeInfo, Profile};
 pub use returns::{Return, Returns};
 pub use rustix::io::Errno;

@@ -212,6 +212,20 @@ layout! {
     }
 }
 
+layout! {
+    /// `struct binder_node_debug_info`: the argument of `BINDER_GET_NODE_DEBUG_INFO`.
+    NodeDebugInfo: 24 {
+        /// To the driver: the `ptr` after which to look. From it: the node's; 0 when there is none.
+        ptr: u64,
+        /// The node's cookie.
+        cookie: u64,
+        /// 1 when the owner was told of strong references.
+        has_strong: u32,
+        /// 1 when the owner was told of weak references.
+        has_weak: u32,
+    }
+}
+
 const fn object_type(a: u8, b: u8, c: u8) -> u32 {
     ((a as u32) << 24) | ((b as u32) << 16) | ((c as u32) << 8) | 0x85
 }
@@ -353,6 +367,8 @@ words! {
     BINDER_THREAD_EXIT = iow(b'b', 8, 4);
     /// Asks for the protocol version.
     BINDER_VERSION = ioc(3, b'b', 9, 4);
+    /// What a node's owner was told of it ([`NodeDebugInfo`]).
+    BINDER_GET_NODE_DEBUG_INFO = ioc(3, b'b', 11, NodeDebugInfo::SIZE);
     /// The counts on a handle's node (`struct binder_node_info_for_ref`: handle, strong, weak, three reserved words).
     BINDER_GET_NODE_INFO_FOR_REF = ioc(3, b'b', 12, 24);
     /// Become the context manager, with flags for its node.

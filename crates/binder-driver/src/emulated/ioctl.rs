@@ -372,6 +372,19 @@ impl Ioctl<'_> {
         Ok(())
     }
 
+    /// `BINDER_GET_NODE_INFO_FOR_REF`.
+    pub(super) fn node_counts(&self, handle: u32) -> Result<(u32, u32), Errno> {
+        let guard = &self.guard;
+        let manager = guard.context_manager().ok_or(Errno::PERM)?;
+        if guard.get(manager, node::PROCESS) != Some(self.process) {
+            return Err(Errno::PERM);
+        }
+        let held = guard.find_ref(self.process, handle.into(), Strength::Strong).ok_or(Errno::INVAL)?;
+        let target = guard.get(held, reference::NODE).ok_or(Errno::INVAL)?;
+        let strong = guard.get(target, node::LOCAL_STRONG) + guard.get(target, node::INTERNAL_STRONG);
+        Ok((strong, guard.get(target, node::LOCAL_WEAK)))
+    }
+
     /// How many strong and weak references the calling process has on a handle; for tests.
     pub(super) fn handle_counts(&self, handle: u32) -> Option<(u32, u32)> {
         let held = self.guard.find_ref(self.process, handle.into(), Strength::Weak)?;

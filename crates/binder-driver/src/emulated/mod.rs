@@ -38,7 +38,7 @@ use rustix::io::Errno;
 
 pub use keeper::Context;
 
-use crate::{Backend, Commands, Driver, Error, Profile, Returns, sched};
+use crate::{Backend, Commands, Driver, Error, NodeInfo, Profile, Returns, sched};
 use ioctl::Ioctl;
 use lock::{Guard, Scratch};
 use records::{AREA_BYTES, Id, Process, Thread};
@@ -132,8 +132,7 @@ impl Emulated {
         self.nonblocking.store(true, Ordering::Relaxed);
     }
 
-    /// The calling thread's strong and weak counts on a handle of this process: what `BINDER_GET_NODE_INFO_FOR_REF`
-    /// is for. `None` when there is no such handle.
+    /// This process's strong and weak counts on a handle ([`Driver::node_counts`] are those of all processes). `None` when there is no such handle.
     #[must_use]
     pub fn handle_counts(&self, handle: u32) -> Option<(u32, u32)> {
         self.enter(&[], |ioctl| Ok(ioctl.handle_counts(handle))).ok().flatten()
@@ -237,6 +236,16 @@ impl Driver for Emulated {
 
     fn interrupt(&self) {
         with_guard(&self.region, |guard| guard.interrupt(self.process));
+    }
+
+    fn node_counts(&self, handle: u32) -> Result<(u32, u32), Error> {
+        self.enter(&[], |ioctl| ioctl.node_counts(handle))
+            .map_err(|errno| Error::WriteRead { operation: "BINDER_GET_NODE_INFO_FOR_REF", errno })
+    }
+
+    fn node_after(&self, after: u64) -> Result<Option<NodeInfo>, Error> {
+        self.enter(&[], |ioctl| Ok(ioctl.guard.node_after(self.process, after)))
+            .map_err(|errno| Error::WriteRead { operation: "BINDER_GET_NODE_DEBUG_INFO", errno })
     }
 
     fn limits(&self) -> Vec<String> {

@@ -8,10 +8,11 @@ use rustix::io::Errno;
 use super::lock::Guard;
 use super::queue::Kind;
 use super::records::{
-    CONTEXT_MANAGER, HANDLES, HANDLES_AT, Id, NODE_BUCKETS, NODE_HASH_AT, Node, Process, Queue, Ref, Thread,
-    Word, Work, node, process, reference, thread, work,
+    CONTEXT_MANAGER, HANDLES, HANDLES_AT, Id, NODE_BUCKETS, NODE_HASH_AT, Node, Process, Queue, Record, Ref,
+    Thread, Word, Work, node, process, reference, thread, work,
 };
 use super::thread::{LOOPER_ENTERED, LOOPER_REGISTERED};
+use crate::NodeInfo;
 use crate::uapi::FlatBinderObject;
 
 /// Strong or weak.
@@ -38,6 +39,22 @@ impl Guard<'_> {
             next = self.get(found, node::HASH_NEXT);
         }
         None
+    }
+
+    /// The node of `owner` with the least `ptr` above `after`.
+    pub(super) fn node_after(&self, owner: Id<Process>, after: u64) -> Option<NodeInfo> {
+        let mut least: Option<NodeInfo> = None;
+        let mut next = self.get(owner, process::NODES);
+        for _ in 0..Node::COUNT {
+            let Some(id) = next else { break };
+            let ptr = self.get(id, node::PTR);
+            if ptr > after && least.is_none_or(|least| ptr < least.ptr) {
+                let (has_strong, has_weak) = (self.get(id, node::HAS_STRONG), self.get(id, node::HAS_WEAK));
+                least = Some(NodeInfo { ptr, cookie: self.get(id, node::COOKIE), has_strong, has_weak });
+            }
+            next = self.get(id, node::NEXT);
+        }
+        least
     }
 
     /// A new node of `owner`, as the object describes it.

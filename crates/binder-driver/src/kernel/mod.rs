@@ -12,8 +12,10 @@ use rustix::io::Errno;
 
 pub use binderfs::PrivateBinderfs;
 
-use crate::uapi::{FlatBinderObject, PROTOCOL_VERSION, TF_ONE_WAY, TransactionData};
-use crate::{Backend, Command, Commands, Driver, Error, Return, Returns};
+use crate::uapi::{
+    Field as _, FlatBinderObject, NodeDebugInfo, PROTOCOL_VERSION, TF_ONE_WAY, TransactionData,
+};
+use crate::{Backend, Command, Commands, Driver, Error, NodeInfo, Return, Returns};
 
 /// A process's opened binder device.
 ///
@@ -106,19 +108,6 @@ impl Kernel {
             }
         }
     }
-
-    /// Strong and weak counts on the node of a handle, over all processes. The driver tells them to the context manager only.
-    ///
-    /// # Errors
-    /// [`Error::WriteRead`]: EPERM for another process, EINVAL for an unknown handle.
-    pub fn node_counts(&self, handle: u32) -> Result<(u32, u32), Error> {
-        let mut argument = [0; 24];
-        argument[..4].copy_from_slice(&handle.to_ne_bytes());
-        sys::node_info_for_ref(self.device.as_fd(), &mut argument)
-            .map_err(|errno| Error::WriteRead { operation: "BINDER_GET_NODE_INFO_FOR_REF", errno })?;
-        let word = |at: usize| u32::from_ne_bytes(std::array::from_fn(|byte| argument[at + byte]));
-        Ok((word(4), word(8)))
-    }
 }
 
 /// As `SZ_4M` in the driver's `binder_alloc_mmap_handler`: it maps no more.
@@ -184,6 +173,27 @@ impl Driver for Kernel {
 
     fn exit_thread(&self) {
         let _ = sys::thread_exit(self.device.as_fd(), &mut [0; 4]);
+    }
+
+    fn node_counts(&self, handle: u32) -> Result<(u32, u32), Error> {
+        let mut argument = [0; 24];
+        argument[..4].copy_from_slice(&handle.to_ne_bytes());
+        sys::node_info_for_ref(self.device.as_fd(), &mut argument)
+            .map_err(|errno| Error::WriteRead { operation: "BINDER_GET_NODE_INFO_FOR_REF", errno })?;
+        Ok((u32::take(&argument[4..]), u32::take(&argument[8..])))
+    }
+
+    fn node_after(&self, after: u64) -> Result<Option<NodeInfo>, Error> {
+        let mut argument = NodeDebugInfo { ptr: after, ..Default::default() }.to_bytes();
+        sys::node_debug_info(self.device.as_fd(), &mut argument)
+            .map_err(|errno| Error::WriteRead { operation: "BINDER_GET_NODE_DEBUG_INFO", errno })?;
+        let found = NodeDebugInfo::from_bytes(&argument).filter(|found| found.ptr != 0);
+        Ok(found.map(|found| NodeInfo {
+            ptr: found.ptr,
+            cookie: found.cookie,
+            has_strong: found.has_strong != 0,
+            has_weak: found.has_weak != 0,
+        }))
     }
 
     fn interrupt(&self) {

@@ -13,8 +13,9 @@ use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::uapi::{
     BINDER_ENABLE_ONEWAY_SPAM_DETECTION, BINDER_GET_EXTENDED_ERROR, BINDER_GET_FROZEN_INFO,
-    BINDER_GET_NODE_INFO_FOR_REF, BINDER_SET_CONTEXT_MGR, BINDER_SET_CONTEXT_MGR_EXT, BINDER_SET_MAX_THREADS,
-    BINDER_THREAD_EXIT, BINDER_VERSION, BINDER_WRITE_READ, Field as _, FlatBinderObject, WriteRead,
+    BINDER_GET_NODE_DEBUG_INFO, BINDER_GET_NODE_INFO_FOR_REF, BINDER_SET_CONTEXT_MGR,
+    BINDER_SET_CONTEXT_MGR_EXT, BINDER_SET_MAX_THREADS, BINDER_THREAD_EXIT, BINDER_VERSION,
+    BINDER_WRITE_READ, Field as _, FlatBinderObject, NodeDebugInfo, WriteRead,
 };
 
 /// An ioctl whose argument is `SIZE` bytes that the driver may read and write: all but one of binder's are.
@@ -54,6 +55,8 @@ plain_ioctls! {
     frozen_info: BINDER_GET_FROZEN_INFO(12);
     /// The counts on a handle's node; only for the context manager.
     node_info_for_ref: BINDER_GET_NODE_INFO_FOR_REF(24);
+    /// What a node's owner was told of it.
+    node_debug_info: BINDER_GET_NODE_DEBUG_INFO(NodeDebugInfo::SIZE);
 }
 
 /// How one `BINDER_WRITE_READ` ended.

@@ -106,6 +106,8 @@ macro_rules! suite {
                 an_owner_is_told_of_the_first_and_the_last_reference,
                 counts_on_a_handle_end_with_the_handle,
                 wrong_handles_and_acknowledgements_are_ignored,
+                the_manager_reads_the_counts_on_a_node_over_all_processes,
+                an_owner_can_list_its_nodes,
             }
             oneway {
                 oneway_calls_of_one_node_are_served_in_order_one_at_a_time,

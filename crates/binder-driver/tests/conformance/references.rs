@@ -1,7 +1,7 @@
 //! What owners are told of references, and how counts end.
 
 use binder_driver::uapi::PtrCookie;
-use binder_driver::{Command, Return};
+use binder_driver::{Command, Errno, NodeInfo, Return};
 
 use crate::Device;
 use crate::actor::names;
@@ -57,4 +57,47 @@ pub(crate) fn wrong_handles_and_acknowledgements_are_ignored<D: Device>() {
     let call = client.call(0, 1, b"unharmed");
     assert_eq!(server.bytes(&server.serve()), b"unharmed");
     drop(call);
+}
+
+pub(crate) fn the_manager_reads_the_counts_on_a_node_over_all_processes<D: Device>() {
+    let device = D::new();
+    let (server, client) = pair(&device);
+    let call = call_with_node(&client, 0, 0x61, 0x62);
+    let received = server.serve();
+    let held = handle_in(&server, &received);
+    let counts = |handle| server.run(move |desk| desk.driver.node_counts(handle).map_err(|e| e.errno()));
+    // One strong count for the handle in the buffer; the owner was not told yet.
+    assert_eq!(counts(held), Ok((1, 0)));
+    server.write(&[Command::Acquire(held), Command::Acquire(held), Command::Increfs(held)]).unwrap();
+    assert_eq!(counts(held), Ok((1, 0)), "a process counts once");
+    server.reply(b"").unwrap();
+    let mut seen = call.wait();
+    while !seen.iter().any(|item| matches!(item, Return::Reply(_))) {
+        seen.extend(client.read());
+    }
+    assert_eq!(counts(held), Ok((2, 1)), "what the owner has not acknowledged counts too");
+    let named = PtrCookie { ptr: 0x61, cookie: 0x62 };
+    client.write(&[Command::IncrefsDone(named), Command::AcquireDone(named)]).unwrap();
+    assert_eq!(counts(held), Ok((1, 0)));
+    assert_eq!(counts(77), Err(Some(Errno::INVAL)));
+    server
+        .write(&[Command::FreeBuffer(received.buffer), Command::Release(held), Command::Release(held)])
+        .unwrap();
+    assert_eq!(counts(held), Err(Some(Errno::INVAL)), "only a weak reference is left");
+    let denied = client.run(|desk| desk.driver.node_counts(0).map_err(|e| e.errno()));
+    assert_eq!(denied, Err(Some(Errno::PERM)));
+}
+
+pub(crate) fn an_owner_can_list_its_nodes<D: Device>() {
+    let device = D::new();
+    let (server, client) = pair(&device);
+    let call = call_with_node(&client, 0, 0x71, 0x72);
+    let received = server.serve();
+    server.write(&[Command::Acquire(handle_in(&server, &received))]).unwrap();
+    server.reply(b"").unwrap();
+    let _ = call.wait();
+    let after = |ptr| client.run(move |desk| desk.driver.node_after(ptr).expect("an answer"));
+    let told = NodeInfo { ptr: 0x71, cookie: 0x72, has_strong: true, has_weak: true };
+    assert_eq!((after(0), after(0x70), after(0x71)), (Some(told), Some(told), None));
+    assert_eq!(server.run(|desk| desk.driver.node_after(0).expect("an answer")), None);
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use binder_driver::uapi::{BINDER_TYPE_PTR, BufferObject, Field, TransactionData, TransactionDataSg};
-use binder_driver::{Backend, Command, Commands, Driver, Error, Returns};
+use binder_driver::{Backend, Command, Commands, Driver, Error, NodeInfo, Returns};
 use serde::{Deserialize, Serialize};
 
 /// What one command told the driver to send.
@@ -132,6 +132,14 @@ impl Driver for Watched {
 
     fn interrupt(&self) {
         self.driver.interrupt();
+    }
+
+    fn node_counts(&self, handle: u32) -> Result<(u32, u32), Error> {
+        self.driver.node_counts(handle)
+    }
+
+    fn node_after(&self, after: u64) -> Result<Option<NodeInfo>, Error> {
+        self.driver.node_after(after)
     }
 
     fn limits(&self) -> Vec<String> {
