@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::event::Event;
+use crate::fields::Others;
 use crate::name::Names;
 
 /// Events that the kernel, or a damaged page, did not keep.
@@ -39,6 +40,8 @@ pub struct Trace {
     pub recorded: Vec<String>,
     /// The recording machine's architecture, as `uname -m` says it: names system calls.
     pub machine: String,
+    /// The records of the events that have no decoded form; see [`Trace::field`].
+    pub others: Others,
 }
 
 impl Trace {

@@ -1,0 +1,115 @@
+//! Records into events. Each group of events has a file here that turns a format into a [`Reader`]: a function with the
+//! fields' offsets in it. What a kernel's format does not have or has otherwise becomes [`Body::Other`], never a guess.
+//!
+//! A new kind of event is one arm in one group. Must not know pages, nor what events are used for.
+
+mod binder;
+mod irq;
+mod kernel;
+mod power;
+mod sched;
+pub(crate) mod slots;
+mod syscalls;
+mod texts;
+
+use crate::error::Error;
+use crate::event::{Body, Event};
+use crate::format::Format;
+use crate::formats::Formats;
+use crate::name::{Name, Names};
+use crate::page::{Damaged, Record};
+use slots::Number;
+use texts::Texts;
+
+/// Reads one kind of event's records; `None` for a record that is shorter than its fields.
+type Reader = Box<dyn Fn(&[u8], &mut Texts<'_>) -> Option<Body>>;
+
+/// The reader for a format, from the group that knows it.
+fn reader(format: &Format, names: &mut Names) -> Option<Reader> {
+    sched::reader(format)
+        .or_else(|| irq::reader(format, names))
+        .or_else(|| power::reader(format))
+        .or_else(|| syscalls::reader(format))
+        .or_else(|| kernel::reader(format))
+        .or_else(|| binder::reader(format))
+}
+
+/// What is known of one event's number.
+struct Known {
+    event: Name,
+    tid: Number,
+    reader: Option<Reader>,
+}
+
+/// Turns records into events.
+pub(crate) struct Decoder<'a> {
+    /// By the events' numbers.
+    known: Vec<Option<Known>>,
+    texts: Texts<'a>,
+    /// The bytes of those that are not decoded.
+    other: &'a mut Vec<u8>,
+}
+
+/// Why a record did not become an event.
+pub(crate) enum Refused {
+    Damaged,
+    Error(Error),
+}
+
+impl From<Damaged> for Refused {
+    fn from(Damaged: Damaged) -> Self {
+        Self::Damaged
+    }
+}
+
+impl<'a> Decoder<'a> {
+    pub(crate) fn new(formats: &'a Formats, names: &'a mut Names, other: &'a mut Vec<u8>) -> Self {
+        let mut known: Vec<Option<Known>> = Vec::new();
+        // By number, so that names have the same places whenever the same recording is read.
+        let mut all: Vec<&Format> = formats.iter().collect();
+        all.sort_by_key(|format| format.id);
+        for format in all {
+            let id = usize::from(format.id);
+            known.resize_with(id + 1, || None);
+            let event = names.intern(&format!("{}/{}", format.system, format.name));
+            let tid = Number::of(format, "common_pid").unwrap_or(COMMON_PID);
+            known[id] = Some(Known { event, tid, reader: reader(format, names) });
+        }
+        Self { known, texts: Texts::new(names, formats), other }
+    }
+
+    /// One record's event.
+    #[inline]
+    pub(crate) fn decode(&mut self, cpu: u32, record: Record<'_>) -> Result<Event, Refused> {
+        let data = record.data;
+        let id = u16::from_le_bytes(data.get(..2).and_then(|id| id.try_into().ok()).ok_or(Damaged)?);
+        let Some(Some(known)) = self.known.get(usize::from(id)) else { return self.unknown(cpu, record, id) };
+        let tid = known.tid.u32(data).ok_or(Damaged)?;
+        let body = match &known.reader {
+            Some(read) => read(data, &mut self.texts).ok_or(Damaged)?,
+            None => {
+                let event = known.event;
+                self.keep(event, data)?
+            }
+        };
+        Ok(Event { time_ns: record.time_ns, cpu, tid, body })
+    }
+
+    /// An event whose format was not recorded: kept, and told by its number.
+    #[cold]
+    fn unknown(&mut self, cpu: u32, record: Record<'_>, id: u16) -> Result<Event, Refused> {
+        let tid = COMMON_PID.u32(record.data).ok_or(Damaged)?;
+        let event = self.texts.names.intern(&format!("unknown/{id}"));
+        Ok(Event { time_ns: record.time_ns, cpu, tid, body: self.keep(event, record.data)? })
+    }
+
+    fn keep(&mut self, event: Name, data: &[u8]) -> Result<Body, Refused> {
+        let at = u32::try_from(self.other.len()).map_err(|_| Refused::Error(Error::TooLarge))?;
+        let length = u32::try_from(data.len()).map_err(|_| Damaged)?;
+        self.other.extend_from_slice(data);
+        Ok(Body::Other { event, at, length })
+    }
+}
+
+/// Where the thread is in every event of every kernel so far.
+const COMMON_PID: Number = Number::new(4, 4, true);

@@ -1,0 +1,46 @@
+//! The binder driver's events, of the driver in C and of the one in Rust, whose system and events some kernels call
+//! `rust_binder…`.
+
+use super::Reader;
+use super::slots::Number;
+use crate::event::Body;
+use crate::format::Format;
+
+pub(super) fn reader(format: &Format) -> Option<Reader> {
+    if !matches!(format.system.as_str(), "binder" | "rust_binder") {
+        return None;
+    }
+    let number = |name| Number::of(format, name);
+    Some(match format.name.strip_prefix("rust_").unwrap_or(&format.name) {
+        "binder_transaction" => {
+            let (debug_id, to_proc, to_thread) =
+                (number("debug_id")?, number("to_proc")?, number("to_thread")?);
+            let (reply, code, flags) = (number("reply")?, number("code")?, number("flags")?);
+            Box::new(move |r, _| {
+                Some(Body::BinderTransaction {
+                    debug_id: debug_id.i32(r)?,
+                    to_proc: to_proc.u32(r)?,
+                    to_thread: to_thread.u32(r)?,
+                    reply: reply.u64(r)? != 0,
+                    code: code.u32(r)?,
+                    flags: flags.u32(r)?,
+                })
+            })
+        }
+        "binder_transaction_received" => {
+            let debug_id = number("debug_id")?;
+            Box::new(move |r, _| Some(Body::BinderReceived { debug_id: debug_id.i32(r)? }))
+        }
+        "binder_set_priority" => {
+            let (thread, old, new) = (number("thread")?, number("old_prio")?, number("new_prio")?);
+            Box::new(move |r, _| {
+                Some(Body::BinderSetPriority {
+                    tid: thread.u32(r)?,
+                    old_prio: old.i32(r)?,
+                    new_prio: new.i32(r)?,
+                })
+            })
+        }
+        _ => return None,
+    })
+}

@@ -1,0 +1,116 @@
+//! The scheduler's events and those of threads' lives.
+
+use super::Reader;
+use super::slots::{Number, Text, Thread};
+use crate::event::{Body, TaskState};
+use crate::format::Format;
+
+pub(super) fn reader(format: &Format) -> Option<Reader> {
+    let number = |name| Number::of(format, name);
+    let text = |name| Text::of(format, name);
+    Some(match (format.system.as_str(), format.name.as_str()) {
+        ("sched", "sched_switch") => {
+            let (prev, next) = (Thread::of(format, "prev_")?, Thread::of(format, "next_")?);
+            let (prev_state, states) = (number("prev_state")?, States::of(format)?);
+            Box::new(move |r, t| {
+                let prev_state = states.state(prev_state.u64(r)?);
+                Some(Body::Switch { prev: prev.get(r, t)?, prev_state, next: next.get(r, t)? })
+            })
+        }
+        ("sched", "sched_waking") => {
+            let (thread, target_cpu) = (Thread::of(format, "")?, number("target_cpu")?);
+            Box::new(move |r, t| {
+                Some(Body::Waking { thread: thread.get(r, t)?, target_cpu: target_cpu.u32(r)? })
+            })
+        }
+        ("sched", name @ ("sched_wakeup" | "sched_wakeup_new")) => {
+            let (thread, target_cpu) = (Thread::of(format, "")?, number("target_cpu")?);
+            let new = name == "sched_wakeup_new";
+            Box::new(move |r, t| {
+                Some(Body::Wakeup { thread: thread.get(r, t)?, target_cpu: target_cpu.u32(r)?, new })
+            })
+        }
+        ("sched", "sched_migrate_task") => {
+            let (thread, from, to) = (Thread::of(format, "")?, number("orig_cpu")?, number("dest_cpu")?);
+            Box::new(move |r, t| {
+                Some(Body::Migrate { thread: thread.get(r, t)?, from_cpu: from.u32(r)?, to_cpu: to.u32(r)? })
+            })
+        }
+        ("sched", "sched_pi_setprio") => {
+            let (tid, old, new) = (number("pid")?, number("oldprio")?, number("newprio")?);
+            Box::new(move |r, _| {
+                Some(Body::PiSetprio { tid: tid.u32(r)?, old_prio: old.i32(r)?, new_prio: new.i32(r)? })
+            })
+        }
+        ("sched", "sched_stat_runtime") => {
+            let (tid, runtime) = (number("pid")?, number("runtime")?);
+            Box::new(move |r, _| Some(Body::StatRuntime { tid: tid.u32(r)?, runtime_ns: runtime.u64(r)? }))
+        }
+        ("sched", "sched_blocked_reason") => {
+            let (tid, io_wait, caller) = (number("pid")?, number("io_wait")?, number("caller")?);
+            Box::new(move |r, t| {
+                Some(Body::BlockedReason {
+                    tid: tid.u32(r)?,
+                    io_wait: io_wait.u64(r)? != 0,
+                    caller: t.address(caller.u64(r)?),
+                })
+            })
+        }
+        ("sched", "sched_process_fork") => {
+            let (child, comm) = (number("child_pid")?, text("child_comm")?);
+            Box::new(move |r, t| Some(Body::Fork { child: child.u32(r)?, comm: comm.name(r, t)? }))
+        }
+        ("sched", "sched_process_exit") => Box::new(|_, _| Some(Body::Exit)),
+        ("task", "task_rename") => {
+            // Newer kernels leave out whose it is, for nearly always a thread renames itself. Then it is the thread that ran.
+            let (tid, comm) = (number("pid").or_else(|| number("common_pid"))?, text("newcomm")?);
+            Box::new(move |r, t| Some(Body::Rename { tid: tid.u32(r)?, comm: comm.name(r, t)? }))
+        }
+        _ => return None,
+    })
+}
+
+/// The recording kernel's bits of `prev_state`: they differ between kernels, and each says its own in the print format.
+struct States {
+    preempted: u64,
+    /// The kernel's bit and [`TaskState`]'s.
+    bits: Vec<(u64, u32)>,
+}
+
+impl States {
+    /// `None` for a kernel that does not say its bits: a wrong state would be worse than none.
+    fn of(format: &Format) -> Option<Self> {
+        const LETTERS: [(&str, u32); 9] = [
+            ("S", 1),
+            ("D", 2),
+            ("T", 4),
+            ("t", 8),
+            ("X", 0x10),
+            ("x", 0x10),
+            ("Z", 0x20),
+            ("P", 0x40),
+            ("I", 0x80),
+        ];
+        let ours = |letter: &str| LETTERS.iter().find(|(known, _)| *known == letter).map(|&(_, bit)| bit);
+        let bits: Vec<_> = format
+            .symbols("prev_state")
+            .iter()
+            .filter_map(|(bit, letter)| Some((*bit, ours(letter)?)))
+            .collect();
+        let preempted = format.bits_choosing("prev_state", "+")?;
+        (!bits.is_empty()).then_some(Self { preempted, bits })
+    }
+
+    #[inline]
+    fn state(&self, kernels: u64) -> TaskState {
+        if kernels == 0 {
+            return TaskState(0);
+        }
+        if kernels & self.preempted != 0 {
+            return TaskState::PREEMPTED;
+        }
+        TaskState(
+            self.bits.iter().filter(|(bit, _)| kernels & bit != 0).fold(0, |state, (_, ours)| state | ours),
+        )
+    }
+}

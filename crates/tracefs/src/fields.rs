@@ -1,0 +1,81 @@
+//! Fields of events that have no decoded form, by name.
+
+use std::borrow::Cow;
+
+use crate::decode::slots::{Bytes, Number};
+use crate::event::{Body, Event};
+use crate::format::{Format, Kind};
+use crate::formats::Formats;
+use crate::trace::Trace;
+
+/// A field's value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value<'a> {
+    /// An integer that the kernel takes for signed.
+    Signed(i64),
+    /// Any other integer, or an address.
+    Unsigned(u64),
+    /// Characters up to the first zero; what is no UTF-8 is replaced.
+    Text(Cow<'a, str>),
+    /// An array or a structure, in the recording machine's layout.
+    Bytes(&'a [u8]),
+}
+
+impl Value<'_> {
+    /// An integer; a negative one keeps its bits. `None` for texts and bytes.
+    #[must_use]
+    pub fn number(&self) -> Option<u64> {
+        match self {
+            Self::Signed(value) => Some(value.cast_unsigned()),
+            Self::Unsigned(value) => Some(*value),
+            Self::Text(_) | Self::Bytes(_) => None,
+        }
+    }
+
+    /// A text. `None` for anything else.
+    #[must_use]
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+}
+
+/// The records behind a trace's [`Body::Other`] events, with the formats that describe them.
+#[derive(Clone, Debug, Default)]
+pub struct Others {
+    pub(crate) formats: Formats,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Trace {
+    /// A field of a [`Body::Other`] event, by the name that its format has for it. `None` if the event has a decoded form, its
+    /// format has no such field, or the record ends before it.
+    #[must_use]
+    pub fn field(&self, event: &Event, name: &str) -> Option<Value<'_>> {
+        let (format, record) = self.record(event)?;
+        let field = format.field(name)?;
+        match field.kind {
+            Kind::Number => {
+                let value = Number::from(field)?.u64(record)?;
+                Some(if field.signed { Value::Signed(value.cast_signed()) } else { Value::Unsigned(value) })
+            }
+            Kind::Text => {
+                let bytes = Bytes::from(field).get(record)?;
+                let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+                Some(Value::Text(String::from_utf8_lossy(&bytes[..end])))
+            }
+            Kind::Bytes => Some(Value::Bytes(Bytes::from(field).get(record)?)),
+        }
+    }
+
+    /// The format and the bytes of a [`Body::Other`] event. `None` if the event has a decoded form or an unrecorded format.
+    #[must_use]
+    pub fn record(&self, event: &Event) -> Option<(&Format, &[u8])> {
+        let Body::Other { at, length, .. } = event.body else { return None };
+        let record = self.others.bytes.get(at as usize..)?.get(..length as usize)?;
+        let id = u16::from_le_bytes(*record.first_chunk()?);
+        Some((self.others.formats.by_id(id)?, record))
+    }
+}

@@ -1,0 +1,115 @@
+//! All CPUs' pages into one trace, in the order of time. Must not know where the pages came from.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::cursor::Cursor;
+use crate::decode::{Decoder, Refused};
+use crate::error::Error;
+use crate::fields::Others;
+use crate::formats::Formats;
+use crate::page::looks_big_endian;
+use crate::trace::{Loss, Trace};
+
+/// One CPU's part of a recording.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CpuPages<'a> {
+    /// Which CPU.
+    pub cpu: u32,
+    /// Its pages as `per_cpu/cpuN/trace_pipe_raw` gave them, one after the other.
+    pub bytes: &'a [u8],
+    /// Events that the kernel dropped since recording began (`dropped events` in `per_cpu/cpuN/stats`): a full buffer that is not
+    /// overwritten drops them without a mark in the pages.
+    pub dropped: u64,
+}
+
+/// When a recording began and ended, on its own clock, as far as is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Period {
+    /// An instant, in nanoseconds, at which it was already on, with nothing in the buffers from before.
+    pub started_ns: Option<u64>,
+    /// An instant, in nanoseconds, at which it was already off.
+    pub stopped_ns: Option<u64>,
+}
+
+/// Reads a recording. The trace's events, losses, names, ends and recorded events (those that have a format) are filled in; processes
+/// and the machine's name are left to the caller.
+///
+/// Damage does not end the reading: the rest of a damaged page is passed over and told as a [`Loss`]. Within a CPU, a time
+/// that steps back by less than 10 µs between pages (the kernel's clock may) is raised to the one before it.
+///
+/// # Errors
+///
+/// [`Error::BigEndian`], [`Error::CpuTwice`], and [`Error::TooLarge`].
+pub fn read(formats: &Formats, cpus: &[CpuPages<'_>], period: Period) -> Result<Trace, Error> {
+    let layout = formats.page();
+    let mut trace = Trace { stopped_ns: period.stopped_ns, ..Trace::default() };
+    trace.recorded = formats.iter().map(|format| format!("{}/{}", format.system, format.name)).collect();
+    trace.recorded.sort();
+    let mut cursors: Vec<Cursor<'_>> = Vec::new();
+    for pages in cpus {
+        if cursors.iter().any(|cursor| cursor.cpu == pages.cpu) {
+            return Err(Error::CpuTwice { cpu: pages.cpu });
+        }
+        if !pages.bytes.is_empty()
+            && pages.bytes.chunks(layout.size).all(|page| looks_big_endian(layout, page))
+        {
+            return Err(Error::BigEndian { cpu: pages.cpu });
+        }
+        cursors.push(Cursor::new(layout, pages.cpu, pages.bytes, period.stopped_ns));
+    }
+
+    // An event takes about 50 bytes in a page.
+    trace.events.reserve(cpus.iter().map(|pages| pages.bytes.len()).sum::<usize>() / 50);
+    let mut bytes = Vec::new();
+    let mut decoder = Decoder::new(formats, &mut trace.names, &mut bytes);
+    let mut waiting = BinaryHeap::new();
+    for (index, (cursor, pages)) in cursors.iter_mut().zip(cpus).enumerate() {
+        let before = trace.losses.len();
+        cursor.advance(&mut trace.losses);
+        let first_ns = cursor.record.map(|record| record.time_ns);
+        let whole = trace.losses.len() == before;
+        let from_ns = if whole {
+            period.started_ns.map(|started| first_ns.map_or(started, |first| first.min(started))).or(first_ns)
+        } else {
+            first_ns
+        };
+        if let Some(from_ns) = from_ns {
+            trace.complete_from_ns.insert(cursor.cpu, from_ns);
+        }
+        if let Some(first_ns) = first_ns {
+            waiting.push(Reverse((first_ns, cursor.cpu, index)));
+        }
+        if pages.dropped > 0 {
+            let after_ns = first_ns.or(period.started_ns).unwrap_or(0);
+            trace.losses.push(Loss {
+                cpu: pages.cpu,
+                after_ns,
+                before_ns: u64::MAX,
+                events: Some(pages.dropped),
+                damaged: false,
+            });
+        }
+    }
+
+    while let Some(Reverse((_, cpu, index))) = waiting.pop() {
+        let turn = waiting.peek().map(|Reverse((time_ns, cpu, _))| (*time_ns, *cpu));
+        let cursor = &mut cursors[index];
+        // This CPU goes on until another one's turn comes: most often for many events.
+        while let Some(record) = cursor.record {
+            if turn.is_some_and(|turn| turn < (record.time_ns, cpu)) {
+                waiting.push(Reverse((record.time_ns, cpu, index)));
+                break;
+            }
+            match decoder.decode(cpu, record) {
+                Ok(event) => trace.events.push(event),
+                Err(Refused::Damaged) => cursor.give_up_page(),
+                Err(Refused::Error(error)) => return Err(error),
+            }
+            cursor.advance(&mut trace.losses);
+        }
+    }
+    trace.losses.sort_by_key(|loss| (loss.after_ns, loss.cpu));
+    trace.others = Others { formats: formats.clone(), bytes };
+    Ok(trace)
+}
