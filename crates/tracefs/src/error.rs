@@ -1,6 +1,10 @@
-//! What can go wrong, named by operation and place.
+//! Everything that can go wrong with tracefs and with recordings, as one enum whose variants name the operation and the
+//! path. Must not know what a recording is for.
 
-/// Why a recording cannot be made or read.
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why something could not be recorded, stored or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -29,4 +33,50 @@ pub enum Error {
         "more than 4 GiB of events other than scheduler, interrupt and system call ones; record for a shorter time"
     )]
     TooLarge,
+    /// A file operation failed.
+    #[error("cannot {operation} {}: {cause}", path.display())]
+    File {
+        /// The verb: "read", "write", "create".
+        operation: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the kernel said. Not the error's `source`, for the message already has it.
+        cause: io::Error,
+    },
+    /// There is no tracefs that this process may use.
+    #[error("the kernel's trace cannot be used: {reason}")]
+    NotAvailable {
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// An event without which nothing can be explained is missing.
+    #[error("this kernel has no event {event}: it needs CONFIG_TRACING with the scheduler's events")]
+    MissingEvent {
+        /// `system/event`.
+        event: String,
+    },
+    /// A stored recording that cannot be read.
+    #[error("{}: {reason}", path.display())]
+    NotARecording {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and how to mend it.
+        reason: String,
+    },
+    /// A global trace that is not ours to change.
+    #[error("{0}")]
+    Refused(String),
 }
+
+impl Error {
+    pub(crate) fn file(
+        operation: &'static str,
+        path: impl AsRef<Path>,
+        cause: impl Into<io::Error>,
+    ) -> Error {
+        Error::File { operation, path: path.as_ref().to_owned(), cause: cause.into() }
+    }
+}
+
+/// The result of everything in this crate that can fail.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -4,6 +4,7 @@
 //! Recording and reading are apart: a recording is a folder of raw ring-buffer pages with the formats that describe them,
 //! and is read on any machine. Must not know what a round trip is, nor what an event is used for.
 
+mod buffers;
 mod cursor;
 mod decode;
 mod error;
@@ -12,16 +13,27 @@ mod expression;
 mod fields;
 mod format;
 mod formats;
+mod global;
+mod instance;
 mod merge;
+mod mount;
 mod name;
 mod page;
+mod recording;
 mod trace;
+mod wanted;
 
-pub use error::Error;
+pub use buffers::{CpuSnapshot, CpuStats, Snapshot};
+pub use error::{Error, Result};
 pub use event::{Body, Event, TaskState, ThreadRef};
 pub use fields::{Others, Value};
 pub use format::{Field, Format, Kind, Place};
 pub use formats::{Formats, PageLayout};
+pub use global::{GlobalTrace, Status};
+pub use instance::{Instance, remove_abandoned};
 pub use merge::{CpuPages, Period, read};
+pub use mount::{PLACES, Tracefs};
 pub use name::{Name, Names};
+pub use recording::{ByteOrder, Header, Recording, SnapshotHeader};
 pub use trace::{Loss, Trace};
+pub use wanted::Selection;

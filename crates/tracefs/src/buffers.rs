@@ -1,0 +1,259 @@
+//! The buffers of one trace, an instance's or the global one: switching it on and off, taking out what it holds, page by
+//! page. Must not know which events it records, nor who made it.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::mount::{read, write};
+
+/// What the kernel counted on one CPU since the trace was cleared last (`per_cpu/cpuN/stats`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuStats {
+    /// Events in the buffer.
+    pub entries: u64,
+    /// Events that were overwritten by newer ones: in a flight recorder no loss, but age.
+    pub overrun: u64,
+    /// Events that did not fit because an interrupt came while one was being written.
+    pub commit_overrun: u64,
+    /// Events that were not kept because the buffer was full and does not overwrite.
+    pub dropped: u64,
+}
+
+/// What one CPU's buffer held.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CpuSnapshot {
+    /// Which.
+    pub cpu: u32,
+    /// Just before the pages were taken out.
+    pub stats: CpuStats,
+    /// Whole sub-buffers, oldest first.
+    pub pages: Vec<u8>,
+}
+
+/// What a trace held at one moment, and who was who.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// When recording had certainly stopped, in nanoseconds of CLOCK_BOOTTIME: no event follows. `None` when it had not.
+    pub stopped_ns: Option<u64>,
+    /// An instant, in nanoseconds of the same clock, from which on everything is kept that the kernel had not overwritten
+    /// itself: when recording began, or from when on pages were kept where older ones were left out on purpose.
+    pub started_ns: Option<u64>,
+    /// By CPU.
+    pub cpus: Vec<CpuSnapshot>,
+    /// The process of each known thread.
+    pub processes: BTreeMap<u32, u32>,
+    /// Names of processes and threads when the snapshot was taken.
+    pub comms: BTreeMap<u32, String>,
+}
+
+impl Snapshot {
+    /// Leaves out pages that hold nothing from `from_ns` on, in nanoseconds of the trace's clock. A page begins with the
+    /// time of its first event, in the running machine's byte order (Documentation/trace/ring-buffer-design.rst).
+    pub fn keep_from(&mut self, from_ns: u64, page_bytes: usize) {
+        for cpu in &mut self.cpus {
+            let begins = |page: &[u8]| page.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
+            let old = cpu.pages.chunks(page_bytes.max(1)).take_while(|page| begins(page) <= from_ns).count();
+            // The last of them may reach beyond.
+            cpu.pages.drain(..old.saturating_sub(1) * page_bytes);
+        }
+        self.started_ns = self.started_ns.max(Some(from_ns));
+    }
+}
+
+/// A trace's directory.
+#[derive(Debug, Clone)]
+pub(crate) struct Buffers {
+    /// With `tracing_on`, `trace` and `per_cpu`.
+    pub(crate) directory: PathBuf,
+    /// The root of tracefs, where the kernel keeps who was who.
+    pub(crate) root: PathBuf,
+    /// One page, in bytes.
+    pub(crate) page_bytes: usize,
+}
+
+impl Buffers {
+    pub(crate) fn new(directory: PathBuf, root: &Path) -> Buffers {
+        // Linux 6.8 lets it be several pages; older kernels have one page.
+        let kilobytes = read(&directory.join("buffer_subbuf_size_kb")).ok();
+        let kilobytes = kilobytes.and_then(|text| text.trim().parse::<usize>().ok());
+        let page_bytes = kilobytes.map_or_else(rustix::param::page_size, |kilobytes| kilobytes * 1024);
+        Buffers { directory, root: root.to_owned(), page_bytes }
+    }
+
+    pub(crate) fn switch(&self) -> PathBuf {
+        self.directory.join("tracing_on")
+    }
+
+    pub(crate) fn set_on(&self, on: bool) -> Result<()> {
+        write(&self.switch(), if on { "1" } else { "0" })
+    }
+
+    /// Forgets all events and counts.
+    pub(crate) fn clear(&self) -> Result<()> {
+        let path = self.directory.join("trace");
+        let cleared = File::options().write(true).truncate(true).open(&path);
+        cleared.map(drop).map_err(|cause| Error::file("clear", &path, cause))
+    }
+
+    /// Sets the clock to CLOCK_BOOTTIME, or to the best that the kernel has, and tells which it is.
+    pub(crate) fn set_clock(&self) -> Result<String> {
+        let path = self.directory.join("trace_clock");
+        let known = read(&path)?;
+        let has = |name: &str| known.split_whitespace().any(|clock| clock.trim_matches(['[', ']']) == name);
+        let Some(clock) = ["boot", "mono", "global"].into_iter().find(|name| has(name)) else {
+            return current(&known)
+                .ok_or_else(|| Error::file("read", &path, std::io::Error::other("no clock in it")));
+        };
+        write(&path, clock)?;
+        Ok(clock.to_owned())
+    }
+
+    /// The CPUs that have a buffer.
+    pub(crate) fn cpus(&self) -> Result<Vec<u32>> {
+        let path = self.directory.join("per_cpu");
+        let entries = std::fs::read_dir(&path).map_err(|cause| Error::file("read", &path, cause))?;
+        let mut cpus: Vec<u32> = entries
+            .filter_map(|entry| entry.ok()?.file_name().to_str()?.strip_prefix("cpu")?.parse().ok())
+            .collect();
+        cpus.sort_unstable();
+        Ok(cpus)
+    }
+
+    pub(crate) fn stats(&self, cpu: u32) -> Result<CpuStats> {
+        Ok(parse_stats(&read(&self.per_cpu(cpu, "stats"))?))
+    }
+
+    /// Takes everything out of the buffers. `started_ns` is when recording had certainly begun, with nothing in the buffers
+    /// from before, `stopped_ns` when it had certainly stopped.
+    pub(crate) fn snapshot(&self, started_ns: Option<u64>, stopped_ns: Option<u64>) -> Result<Snapshot> {
+        let cpus = self
+            .cpus()?
+            .into_iter()
+            .map(|cpu| Ok(CpuSnapshot { cpu, stats: self.stats(cpu)?, pages: self.pages(cpu)? }));
+        let cpus = cpus.collect::<Result<_>>()?;
+        let (processes, comms) = self.who_is_who();
+        Ok(Snapshot { stopped_ns, started_ns, cpus, processes, comms })
+    }
+
+    /// Takes the pages out of one CPU's buffer.
+    fn pages(&self, cpu: u32) -> Result<Vec<u8>> {
+        let path = self.per_cpu(cpu, "trace_pipe_raw");
+        let failed = |cause| Error::file("read", &path, cause);
+        let mut raw = File::options()
+            .read(true)
+            .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+            .open(&path)
+            .map_err(failed)?;
+        let mut pages = Vec::new();
+        let mut page = vec![0; self.page_bytes];
+        loop {
+            // The kernel hands out one sub-buffer in each call, whole if there is room for it.
+            match raw.read(&mut page) {
+                Ok(0) => return Ok(pages),
+                Ok(length) if length == page.len() => pages.extend_from_slice(&page),
+                Ok(length) => {
+                    let reason = format!("{length} bytes instead of a page of {}", page.len());
+                    return Err(failed(std::io::Error::other(reason)));
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(pages),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+    }
+
+    fn per_cpu(&self, cpu: u32, file: &str) -> PathBuf {
+        self.directory.join(format!("per_cpu/cpu{cpu}/{file}"))
+    }
+
+    /// The processes of the threads that the kernel has noted while it recorded, and the names that it has noted, which it
+    /// keeps of the last few; newer ones are read from /proc. What is not known is left out.
+    fn who_is_who(&self) -> (BTreeMap<u32, u32>, BTreeMap<u32, String>) {
+        let pairs = |file: &str| {
+            let text = read(&self.root.join(file)).unwrap_or_default();
+            let lines = text.lines().filter_map(|line| {
+                let (id, value) = line.trim_start().split_once(' ')?;
+                Some((id.parse::<u32>().ok()?, value.to_owned()))
+            });
+            lines.collect::<Vec<_>>()
+        };
+        let processes: BTreeMap<u32, u32> = pairs("saved_tgids")
+            .into_iter()
+            .filter_map(|(tid, tgid)| Some((tid, tgid.trim().parse().ok().filter(|&tgid| tgid != 0)?)))
+            .collect();
+        let mut comms: BTreeMap<u32, String> = pairs("saved_cmdlines").into_iter().collect();
+        for &pid in processes.values() {
+            if let Ok(name) = std::fs::read_to_string(format!("/proc/{pid}/comm")) {
+                comms.insert(pid, name.trim_end_matches('\n').to_owned());
+            }
+        }
+        (processes, comms)
+    }
+}
+
+/// The clock in brackets.
+pub(crate) fn current(clocks: &str) -> Option<String> {
+    let chosen = clocks.split_whitespace().find(|clock| clock.starts_with('['))?;
+    Some(chosen.trim_matches(['[', ']']).to_owned())
+}
+
+fn parse_stats(text: &str) -> CpuStats {
+    let count = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+    };
+    CpuStats {
+        entries: count("entries"),
+        overrun: count("overrun"),
+        commit_overrun: count("commit overrun"),
+        dropped: count("dropped events"),
+    }
+}
+
+/// Now, by CLOCK_BOOTTIME.
+pub(crate) fn now_ns() -> u64 {
+    let time = clock_gettime(ClockId::Boottime);
+    // Both parts are non-negative for this clock.
+    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_read_as_the_kernel_writes_them() {
+        let text = "entries: 12\noverrun: 3\ncommit overrun: 1\nbytes: 400\noldest event ts: 11750.5\n\
+                    now ts: 11751.0\ndropped events: 2\nread events: 0\n";
+        assert_eq!(parse_stats(text), CpuStats { entries: 12, overrun: 3, commit_overrun: 1, dropped: 2 });
+        assert_eq!(parse_stats(""), CpuStats::default());
+    }
+
+    #[test]
+    fn the_page_in_which_the_wanted_time_begins_is_kept() {
+        let page = |time: u64| [time.to_ne_bytes(), [7; 8]].concat();
+        let pages = [page(10), page(20), page(30)].concat();
+        let kept = |from_ns| {
+            let cpu = CpuSnapshot { pages: pages.clone(), ..CpuSnapshot::default() };
+            let mut snapshot = Snapshot { cpus: vec![cpu], ..Snapshot::default() };
+            snapshot.keep_from(from_ns, 16);
+            assert_eq!(snapshot.started_ns, Some(from_ns));
+            snapshot.cpus.remove(0).pages.len() / 16
+        };
+        assert_eq!([0, 10, 15, 20, 29, 30, 99].map(kept), [3, 3, 3, 2, 2, 1, 1]);
+    }
+
+    #[test]
+    fn the_clock_in_use_stands_in_brackets() {
+        assert_eq!(current("local global [boot] tai\n").as_deref(), Some("boot"));
+        assert_eq!(current("local"), None);
+    }
+}

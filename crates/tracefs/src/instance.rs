@@ -1,0 +1,243 @@
+//! A private instance of the kernel's trace as a flight recorder: it overwrites the oldest events, and is stopped when
+//! something has happened. Everything that it sets is its own, and ends with it. Must not know what is waited for.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use crate::buffers::{Buffers, CpuStats, Snapshot, now_ns};
+use crate::error::{Error, Result};
+use crate::mount::{Tracefs, write};
+use crate::recording::Header;
+use crate::wanted::Selection;
+
+/// What instances of ours are called: this, the pid and the start time of their process, and a number.
+const PREFIX: &str = "roundtrip-";
+
+/// An instance that records the events of a selection into buffers of a fixed size.
+#[derive(Debug)]
+pub struct Instance {
+    buffers: Buffers,
+    clock: String,
+    events: Vec<String>,
+    missing: Vec<String>,
+    /// Open all the time: so the kernel refuses to remove an instance that is in use.
+    switch: Option<File>,
+}
+
+impl Instance {
+    /// Makes one, not yet recording, with buffers of `kilobytes` for each CPU. Before that, instances of processes that
+    /// have ended without removing them are removed.
+    ///
+    /// # Errors
+    /// [`Error::NotAvailable`] when this process may not make one, [`Error::File`] when the kernel refuses a setting, also
+    /// for want of memory. Then nothing is left of it.
+    pub fn create(tracefs: &Tracefs, selection: &Selection, kilobytes: u64) -> Result<Instance> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        remove_abandoned(tracefs);
+        let pid = std::process::id();
+        let started = start_time(pid).unwrap_or(0);
+        let name = format!("{PREFIX}{pid}-{started}-{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        let directory = tracefs.root().join("instances").join(name);
+        std::fs::create_dir(&directory).map_err(|cause| match cause.kind() {
+            ErrorKind::PermissionDenied => Error::NotAvailable {
+                reason: format!(
+                    "{} is closed to this user: run as root",
+                    tracefs.root().join("instances").display()
+                ),
+            },
+            ErrorKind::NotFound => {
+                Error::NotAvailable { reason: "this kernel has no trace instances".to_owned() }
+            }
+            _ => Error::file("create", &directory, cause),
+        })?;
+        let mut instance = Instance {
+            buffers: Buffers::new(directory, tracefs.root()),
+            clock: String::new(),
+            events: Vec::new(),
+            missing: selection.missing.clone(),
+            switch: None,
+        };
+        instance.set_up(selection, kilobytes)?;
+        Ok(instance)
+    }
+
+    fn set_up(&mut self, selection: &Selection, kilobytes: u64) -> Result<()> {
+        let Buffers { directory, .. } = &self.buffers;
+        self.buffers.set_on(false)?;
+        self.clock = self.buffers.set_clock()?;
+        write(&directory.join("buffer_size_kb"), &kilobytes.to_string())?;
+        write(&directory.join("options/overwrite"), "1")?;
+        // Since Linux 4.13. Without it processes are not known; the events do not depend on it.
+        let _ = write(&directory.join("options/record-tgid"), "1");
+        for (event, filter) in &selection.filters {
+            write(&directory.join("events").join(event).join("filter"), filter)?;
+        }
+        for event in &selection.events {
+            write(&directory.join("events").join(event).join("enable"), "1")?;
+            self.events.push(event.clone());
+        }
+        let path = self.buffers.switch();
+        let switch = File::options().write(true).open(&path);
+        self.switch = Some(switch.map_err(|cause| Error::file("open", &path, cause))?);
+        Ok(())
+    }
+
+    /// Begins to record, or goes on, and tells when that was certainly so, in nanoseconds of CLOCK_BOOTTIME.
+    ///
+    /// # Errors
+    /// [`Error::File`] when the kernel refuses.
+    pub fn on(&self) -> Result<u64> {
+        self.turn(b"1")?;
+        Ok(now_ns())
+    }
+
+    /// Stops recording, and tells when that was certainly so, in nanoseconds of CLOCK_BOOTTIME: no event follows.
+    ///
+    /// # Errors
+    /// [`Error::File`] when the kernel refuses.
+    pub fn off(&self) -> Result<u64> {
+        self.turn(b"0")?;
+        Ok(now_ns())
+    }
+
+    fn turn(&self, value: &[u8]) -> Result<()> {
+        let Some(mut switch) = self.switch.as_ref() else { return Ok(()) };
+        switch.write_all(value).map_err(|cause| Error::file("write", self.buffers.switch(), cause))
+    }
+
+    /// The file that other processes write a 0 to, to stop recording; they can open it for as long as this value and its
+    /// [`Tracefs`] live.
+    #[must_use]
+    pub fn switch_path(&self) -> PathBuf {
+        self.buffers.switch()
+    }
+
+    /// Takes out what was recorded, which empties the buffers. `started_ns` is when recording had certainly begun, with empty
+    /// buffers, `stopped_ns` when it had certainly stopped.
+    ///
+    /// # Errors
+    /// [`Error::File`] when the kernel refuses.
+    pub fn snapshot(&self, started_ns: u64, stopped_ns: u64) -> Result<Snapshot> {
+        // Only this clock is the one that these instants are of.
+        let ours = |instant_ns| (self.clock == "boot").then_some(instant_ns);
+        self.buffers.snapshot(ours(started_ns), ours(stopped_ns))
+    }
+
+    /// Forgets what was recorded.
+    ///
+    /// # Errors
+    /// [`Error::File`] when the kernel refuses.
+    pub fn clear(&self) -> Result<()> {
+        self.buffers.clear()
+    }
+
+    /// What the kernel has counted, by CPU.
+    ///
+    /// # Errors
+    /// [`Error::File`] when the kernel refuses.
+    pub fn stats(&self) -> Result<Vec<(u32, CpuStats)>> {
+        self.buffers.cpus()?.into_iter().map(|cpu| Ok((cpu, self.buffers.stats(cpu)?))).collect()
+    }
+
+    /// What a reader must know of its recordings.
+    #[must_use]
+    pub fn header(&self) -> Header {
+        Header::of_this_machine(&self.buffers, &self.clock, self.events.clone(), self.missing.clone())
+    }
+
+    /// The trace's clock: "boot", unless the kernel has none.
+    #[must_use]
+    pub fn clock(&self) -> &str {
+        &self.clock
+    }
+
+    /// The events that are recorded, `system/event`.
+    #[must_use]
+    pub fn events(&self) -> &[String] {
+        &self.events
+    }
+
+    /// Wanted events that this kernel does not have.
+    #[must_use]
+    pub fn missing(&self) -> &[String] {
+        &self.missing
+    }
+
+    /// The size of one sub-buffer, in bytes.
+    #[must_use]
+    pub fn page_bytes(&self) -> usize {
+        self.buffers.page_bytes
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        let _ = self.turn(b"0");
+        self.switch = None;
+        // Events are switched off with their instance (`__remove_instance` in the kernel's trace.c).
+        remove(&self.buffers.directory);
+    }
+}
+
+/// Removes an instance. A worker that is just dying may hold one of its files for a moment longer.
+fn remove(directory: &Path) -> bool {
+    for _ in 0..50 {
+        match std::fs::remove_dir(directory) {
+            Err(error) if error.kind() == ErrorKind::ResourceBusy => {
+                std::thread::sleep(Duration::from_millis(10))
+            }
+            other => return other.is_ok(),
+        }
+    }
+    false
+}
+
+/// Removes the instances of processes that were killed before they could, and tells how many. Those that cannot be removed
+/// are in use, and are left alone.
+pub fn remove_abandoned(tracefs: &Tracefs) -> usize {
+    let Ok(entries) = std::fs::read_dir(tracefs.root().join("instances")) else { return 0 };
+    let abandoned = entries.flatten().filter(|entry| is_abandoned(&entry.file_name(), start_time));
+    abandoned.filter(|entry| remove(&entry.path())).count()
+}
+
+/// Whether an instance is one of ours whose process, told by pid and start time, is no more.
+fn is_abandoned(name: &OsStr, start_time: impl Fn(u32) -> Option<u64>) -> bool {
+    let owner = || {
+        let mut parts = name.to_str()?.strip_prefix(PREFIX)?.split('-').map(str::parse::<u64>);
+        let (pid, started) = (parts.next()?.ok()?, parts.next()?.ok()?);
+        Some((u32::try_from(pid).ok()?, started))
+    };
+    owner().is_some_and(|(pid, started)| start_time(pid) != Some(started))
+}
+
+/// When a process began, in clock ticks since boot (proc_pid_stat(5), field 22); `None` when there is no such process.
+pub(crate) fn start_time(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, which may hold anything, stands in brackets before the third field.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instance_is_abandoned_when_its_process_is_no_more() {
+        let abandoned = |name: &str| is_abandoned(OsStr::new(name), |pid| (pid == 42).then_some(1000));
+        assert!(!abandoned("roundtrip-42-1000-0"), "it lives");
+        assert!(abandoned("roundtrip-42-999-0"), "another process has its pid");
+        assert!(abandoned("roundtrip-43-1000-1"));
+        assert!(!abandoned("roundtrip-notes") && !abandoned("other-43-1000-0"), "not ours");
+    }
+
+    #[test]
+    fn a_process_has_one_start_time() {
+        assert!(start_time(std::process::id()).is_some_and(|ticks| ticks > 0));
+        assert_eq!(start_time(std::process::id()), start_time(std::process::id()));
+        assert_eq!(start_time(u32::MAX >> 2), None);
+    }
+}

@@ -1,0 +1,194 @@
+//! Finding the kernel's tracing file system, or mounting it where nobody else sees it. Must not know what is read there.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, UnmountFlags, fsconfig_create, fsmount, fsopen,
+    mount, unmount,
+};
+
+use crate::error::{Error, Result};
+
+/// Where distributions and Android mount it (Documentation/trace/ftrace.rst). The second is the way through debugfs.
+pub const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+
+/// The number of the first pid namespace (`PROC_PID_INIT_INO` in the kernel's `proc_ns.h`), in which events name threads.
+const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+
+/// A tracing file system that this process may use.
+#[derive(Debug)]
+pub struct Tracefs {
+    root: PathBuf,
+    /// Holds the mount that only this process has; it ends with this value.
+    private: Option<OwnedFd>,
+}
+
+impl Tracefs {
+    /// The mounted one, else one mounted for this process alone: it has no name in any directory, so nothing can be left
+    /// behind, and the machine's mounts stay as they are.
+    ///
+    /// # Errors
+    /// [`Error::NotAvailable`] when there is none and none may be mounted, and for a process in a pid namespace of its own,
+    /// whose thread ids are not those that events name.
+    pub fn open() -> Result<Tracefs> {
+        let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+        if namespace.to_str().is_some_and(|name| name.starts_with("pid:[") && name != FIRST_PID_NAMESPACE) {
+            return Err(not_available(
+                "this process is in a pid namespace of its own, and events name threads by other ids: run it outside \
+                 of the container",
+            ));
+        }
+        if let Some(found) = Tracefs::mounted()? {
+            return Ok(found);
+        }
+        let descriptor = detached().map_err(|errno| {
+            not_available(match errno {
+                Errno::PERM | Errno::ACCESS => {
+                    "tracefs is not mounted, and mounting it needs root (CAP_SYS_ADMIN)".to_owned()
+                }
+                Errno::NODEV => "this kernel has no tracefs: it needs CONFIG_TRACING".to_owned(),
+                errno => format!("tracefs is not mounted and cannot be: {errno}"),
+            })
+        })?;
+        // By pid, so that other processes of the same user can open files below it, too.
+        let root = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), descriptor.as_raw_fd()));
+        Ok(Tracefs { root, private: Some(descriptor) })
+    }
+
+    /// The mounted one that this process may read, if there is one.
+    ///
+    /// # Errors
+    /// [`Error::NotAvailable`] when it is mounted but closed to this process.
+    pub fn mounted() -> Result<Option<Tracefs>> {
+        for place in PLACES {
+            match std::fs::metadata(Path::new(place).join("tracing_on")) {
+                Ok(_) => return Ok(Some(Tracefs::at(place))),
+                Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                    return Err(not_available(format!(
+                        "{place} is closed to this user: run as root, or have it remounted with a gid and mode that let \
+                         this user in"
+                    )));
+                }
+                Err(_) => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// The one under this directory, whatever it is.
+    #[must_use]
+    pub fn at(root: impl Into<PathBuf>) -> Tracefs {
+        Tracefs { root: root.into(), private: None }
+    }
+
+    /// Its directory. Below a private mount, paths can be opened by other processes for as long as this value lives.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Whether it was mounted for this process alone.
+    #[must_use]
+    pub fn is_private(&self) -> bool {
+        self.private.is_some()
+    }
+
+    /// Whether the kernel has an event, `system/event`.
+    #[must_use]
+    pub fn has_event(&self, event: &str) -> bool {
+        self.root.join("events").join(event).join("format").exists()
+    }
+}
+
+fn not_available(reason: impl Into<String>) -> Error {
+    Error::NotAvailable { reason: reason.into() }
+}
+
+/// A mount without a place: by the mount calls of Linux 5.2, else mounted on a fresh directory that is taken away at once.
+fn detached() -> Result<OwnedFd, Errno> {
+    let made = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC).and_then(|context| {
+        fsconfig_create(&context)?;
+        let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+        fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
+    });
+    match made {
+        Err(Errno::NOSYS) => mounted_for_a_moment(),
+        other => other,
+    }
+}
+
+fn mounted_for_a_moment() -> Result<OwnedFd, Errno> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let name = format!("roundtrip-tracefs-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let place = std::env::temp_dir().join(name);
+    rustix::fs::mkdir(&place, Mode::RWXU)?;
+    let opened =
+        mount("nodev", &place, "tracefs", MountFlags::NOSUID | MountFlags::NODEV, None).and_then(|()| {
+            let opened = rustix::fs::open(&place, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+            // The open directory keeps the mount; its place is free again.
+            unmount(&place, UnmountFlags::DETACH)?;
+            opened
+        });
+    let removed = rustix::fs::rmdir(&place);
+    opened.and_then(|opened| removed.map(|()| opened))
+}
+
+/// Reads a control file, to be taken as text.
+pub(crate) fn read(path: &Path) -> Result<String> {
+    Ok(String::from_utf8_lossy(&read_bytes(path)?).into_owned())
+}
+
+/// Reads a control file. Some give no more than their first piece (`events/header_page`), and so it must be a large one.
+pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>> {
+    let failed = |cause| Error::file("read", path, cause);
+    let mut file = File::open(path).map_err(failed)?;
+    let (mut all, mut piece) = (Vec::new(), vec![0; 64 * 1024]);
+    loop {
+        match file.read(&mut piece) {
+            Ok(0) => return Ok(all),
+            Ok(length) => all.extend_from_slice(&piece[..length]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(cause) => return Err(failed(cause)),
+        }
+    }
+}
+
+/// Writes a setting in one call, without cutting the file off first: for some files that means to clear them.
+pub(crate) fn write(path: &Path, value: &str) -> Result<()> {
+    let written =
+        File::options().write(true).open(path).and_then(|mut file| file.write_all(value.as_bytes()));
+    written.map_err(|cause| Error::file("write", path, cause))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_without_a_place_shows_the_kernels_trace_and_leaves_nothing() {
+        let places = || std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let before = places();
+        for make in [detached, mounted_for_a_moment] {
+            let descriptor = match make() {
+                Ok(descriptor) => descriptor,
+                Err(Errno::PERM | Errno::ACCESS) => {
+                    let _ = writeln!(std::io::stderr(), "not tested: mounting tracefs needs root");
+                    return;
+                }
+                Err(errno) => panic!("{errno}"),
+            };
+            let root = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), descriptor.as_raw_fd()));
+            assert!(Tracefs::at(&root).has_event("sched/sched_switch"));
+            // As a worker does: another process, by the same path.
+            let seen = std::process::Command::new("cat").arg(root.join("tracing_on")).output().unwrap();
+            assert!(seen.status.success() && seen.stdout.len() == 2, "{seen:?}");
+            assert_eq!(places(), before);
+        }
+    }
+}

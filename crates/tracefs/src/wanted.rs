@@ -1,0 +1,216 @@
+//! Which events a flight recorder takes, chosen by what the kernel has. Pure but for the question whether an event is
+//! there; must not know how events are switched on.
+
+use crate::error::{Error, Result};
+
+/// Without these nothing can be explained.
+const NECESSARY: [&str; 4] =
+    ["sched/sched_switch", "sched/sched_waking", "sched/sched_wakeup", "sched/sched_wakeup_new"];
+
+/// How much a kernel without an event can be blamed for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lack {
+    /// Said: explanations are coarser without it.
+    IsSaid,
+    /// Not worth a word: other machines have it.
+    IsNormal,
+}
+
+/// These make explanations finer. They are rare beside the scheduler's, or cost nothing unless what they tell of happens.
+const WANTED: &[(Lack, &[&str])] = &[
+    (
+        Lack::IsSaid,
+        &[
+            "sched/sched_migrate_task",
+            "sched/sched_pi_setprio",
+            "sched/sched_process_fork",
+            "sched/sched_process_exit",
+            "task/task_rename",
+            "irq/irq_handler_entry",
+            "irq/irq_handler_exit",
+            "irq/softirq_raise",
+            "irq/softirq_entry",
+            "irq/softirq_exit",
+            "power/cpu_idle",
+            "power/cpu_frequency",
+            "workqueue/workqueue_execute_start",
+            "workqueue/workqueue_execute_end",
+            // Linux 5.19.
+            "lock/contention_begin",
+            "lock/contention_end",
+        ],
+    ),
+    (
+        Lack::IsNormal,
+        &[
+            // Android's kernels.
+            "sched/sched_blocked_reason",
+            // x86.
+            "irq_vectors/local_timer_entry",
+            "irq_vectors/local_timer_exit",
+            "irq_vectors/reschedule_entry",
+            "irq_vectors/reschedule_exit",
+            "irq_vectors/call_function_entry",
+            "irq_vectors/call_function_exit",
+            "irq_vectors/call_function_single_entry",
+            "irq_vectors/call_function_single_exit",
+            "irq_vectors/irq_work_entry",
+            "irq_vectors/irq_work_exit",
+            // arm, arm64.
+            "ipi/ipi_raise",
+            "ipi/ipi_entry",
+            "ipi/ipi_exit",
+            // Linux 6.4.
+            "ipi/ipi_send_cpu",
+            "ipi/ipi_send_cpumask",
+            // The binder driver, in C or in Rust.
+            "binder/binder_transaction",
+            "binder/binder_transaction_received",
+            "binder/binder_set_priority",
+            "rust_binder/binder_transaction",
+            "rust_binder/binder_transaction_received",
+            "rust_binder/rust_binder_transaction",
+            "rust_binder/rust_binder_transaction_received",
+            "rust_binder/binder_set_priority",
+        ],
+    ),
+];
+
+/// Every system call of the threads that the filter lets through. They make each system call of the whole machine slower,
+/// which a short round trip feels: not without being asked for.
+const SYSTEM_CALLS: [&str; 2] = ["raw_syscalls/sys_enter", "raw_syscalls/sys_exit"];
+
+/// What `atrace`'s categories sched, idle, freq, workq, binder_driver and sync switch on (Android's `atrace.cpp`), and irq
+/// (`irq/*`, `ipi/*`), which the documented line leaves out. A whole system is `system/*`.
+pub(crate) const ATRACE: &[(&str, &[&str])] = &[
+    (
+        "sched",
+        &[
+            "sched/sched_switch",
+            "sched/sched_wakeup",
+            "sched/sched_wakeup_new",
+            "sched/sched_waking",
+            "sched/sched_blocked_reason",
+            "sched/sched_pi_setprio",
+            "sched/sched_cpu_hotplug",
+            "sched/sched_process_exit",
+            "cgroup/*",
+            "task/task_newtask",
+            "task/task_rename",
+        ],
+    ),
+    ("idle", &["power/cpu_idle"]),
+    (
+        "freq",
+        &[
+            "power/cpu_frequency",
+            "power/cpu_frequency_limits",
+            "power/gpu_frequency",
+            "power/suspend_resume",
+            "clk/clk_set_rate",
+            "clk/clk_disable",
+            "clk/clk_enable",
+            "cpuhp/cpuhp_enter",
+            "cpuhp/cpuhp_exit",
+        ],
+    ),
+    ("workq", &["workqueue/*"]),
+    (
+        "binder_driver",
+        &[
+            "binder/binder_transaction",
+            "binder/binder_transaction_received",
+            "binder/binder_transaction_alloc_buf",
+            "binder/binder_set_priority",
+            "rust_binder/*",
+        ],
+    ),
+    ("sync", &["dma_fence/*", "sync/*", "fence/*"]),
+    ("irq", &["irq/*", "ipi/*"]),
+];
+
+/// What a recorder records.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// `system/event`, in the order in which they are switched on.
+    pub events: Vec<String>,
+    /// Filters (Documentation/trace/events.rst, "Event filtering") of some of them.
+    pub filters: Vec<(String, String)>,
+    /// Wanted events that this kernel does not have.
+    pub missing: Vec<String>,
+}
+
+impl Selection {
+    /// The scheduler's events and whatever tells more at little cost.
+    ///
+    /// # Errors
+    /// [`Error::MissingEvent`] without one of the scheduler's.
+    pub fn flight_recorder(has: impl Fn(&str) -> bool) -> Result<Selection> {
+        let mut selection = Selection::default();
+        for event in NECESSARY {
+            if !has(event) {
+                return Err(Error::MissingEvent { event: event.to_owned() });
+            }
+            selection.events.push(event.to_owned());
+        }
+        for &(lack, events) in WANTED {
+            for &event in events {
+                match (has(event), lack) {
+                    (true, _) => selection.events.push(event.to_owned()),
+                    (false, Lack::IsSaid) => selection.missing.push(event.to_owned()),
+                    (false, Lack::IsNormal) => {}
+                }
+            }
+        }
+        Ok(selection)
+    }
+
+    /// Also the system calls of threads that are called like one of these; a `*` stands for any text.
+    #[must_use]
+    pub fn with_system_calls(mut self, comms: &[&str], has: impl Fn(&str) -> bool) -> Selection {
+        let filter: Vec<_> = comms.iter().map(|comm| format!("COMM ~ \"{comm}\"")).collect();
+        for event in SYSTEM_CALLS {
+            if has(event) {
+                self.events.push(event.to_owned());
+                self.filters.push((event.to_owned(), filter.join(" || ")));
+            } else {
+                self.missing.push(event.to_owned());
+            }
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_taken_by_what_the_kernel_has() {
+        let all = Selection::flight_recorder(|_| true).unwrap();
+        assert!(all.missing.is_empty() && all.events.len() > 30);
+        let small = Selection::flight_recorder(|event| {
+            NECESSARY.contains(&event) || event == "irq_vectors/local_timer_entry"
+        })
+        .unwrap();
+        assert_eq!(small.events.len(), 5);
+        assert!(small.missing.contains(&"power/cpu_idle".to_owned()));
+        assert!(!small.missing.iter().any(|event| event.starts_with("binder")), "{:?}", small.missing);
+    }
+
+    #[test]
+    fn without_the_schedulers_events_it_says_which_is_missing() {
+        let error =
+            Selection::flight_recorder(|event| event != "sched/sched_waking").unwrap_err().to_string();
+        assert!(error.contains("sched/sched_waking") && error.contains("CONFIG_TRACING"), "{error}");
+    }
+
+    #[test]
+    fn system_calls_are_filtered_by_name() {
+        let selection = Selection::default().with_system_calls(&["client-*", "looper-*"], |_| true);
+        assert_eq!(selection.events, SYSTEM_CALLS);
+        assert_eq!(selection.filters[0].1, "COMM ~ \"client-*\" || COMM ~ \"looper-*\"");
+        let without = Selection::default().with_system_calls(&["x"], |_| false);
+        assert!(without.events.is_empty() && without.missing == SYSTEM_CALLS);
+    }
+}

@@ -1,0 +1,133 @@
+//! Instances on the running kernel: they record, stop, and leave nothing, however their process ends. Without root each
+//! test says that it was not run.
+#![allow(clippy::print_stdout, clippy::print_stderr)] // How a test says so, and how a victim tells its instance.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use tracefs::{Body, Error, Instance, Recording, Selection, Tracefs, remove_abandoned};
+
+/// Set for the process that is killed.
+const VICTIM: &str = "ROUNDTRIP_TEST_VICTIM";
+
+/// The kernel's trace; `None`, and a word about it, where this process may not use it.
+fn tracefs() -> Option<Tracefs> {
+    match Tracefs::open() {
+        Ok(tracefs) => Some(tracefs),
+        Err(error @ Error::NotAvailable { .. }) => {
+            eprintln!("not tested: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn recorder(tracefs: &Tracefs) -> Instance {
+    let selection = Selection::flight_recorder(|event| tracefs.has_event(event)).unwrap();
+    Instance::create(tracefs, &selection, 256).unwrap()
+}
+
+fn sleep() {
+    std::thread::sleep(std::time::Duration::from_millis(5));
+}
+
+#[test]
+fn it_records_until_it_is_stopped_and_goes_on_for_the_next() {
+    let Some(tracefs) = tracefs() else { return };
+    let instance = recorder(&tracefs);
+    let directory = instance.switch_path().with_file_name("");
+    assert_eq!(instance.clock(), "boot");
+    assert!(instance.events().iter().any(|event| event == "sched/sched_switch"));
+    let entries = || instance.stats().unwrap().iter().map(|(_, stats)| stats.entries).sum::<u64>();
+    sleep();
+    assert_eq!(entries(), 0, "it is not on yet");
+    for _ in 0..2 {
+        let started_ns = instance.on().unwrap();
+        sleep();
+        // As a client does: by the path, from wherever.
+        std::fs::write(instance.switch_path(), "0").unwrap();
+        let stopped_ns = instance.off().unwrap();
+        let before = entries();
+        sleep();
+        assert!(before > 0 && entries() == before, "no event follows");
+        let snapshot = instance.snapshot(started_ns, stopped_ns).unwrap();
+        assert_eq!(snapshot.stopped_ns, Some(stopped_ns));
+        assert_eq!(snapshot.cpus.iter().map(|cpu| cpu.stats.entries).sum::<u64>(), before);
+        let pages: Vec<_> =
+            snapshot.cpus.iter().flat_map(|cpu| cpu.pages.chunks(instance.page_bytes())).collect();
+        assert!(!pages.is_empty());
+        for page in pages {
+            let time_ns = u64::from_ne_bytes(*page.first_chunk().unwrap());
+            assert!(time_ns <= stopped_ns && stopped_ns - time_ns < 60_000_000_000, "{time_ns} {stopped_ns}");
+        }
+        // This thread slept, and so was switched from and to.
+        let own = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+        assert_eq!(snapshot.processes.get(&own), Some(&std::process::id()));
+        assert!(snapshot.comms.contains_key(&std::process::id()));
+        assert_eq!(entries(), 0, "the snapshot took everything out");
+    }
+    drop(instance);
+    assert!(!directory.exists());
+}
+
+#[test]
+fn a_recording_of_this_kernel_holds_its_formats() {
+    let Some(tracefs) = tracefs() else { return };
+    let instance = recorder(&tracefs);
+    let started_ns = instance.on().unwrap();
+    sleep();
+    let snapshot = instance.snapshot(started_ns, instance.off().unwrap()).unwrap();
+    let place: PathBuf = std::env::temp_dir().join(format!("roundtrip-instance-{}", std::process::id()));
+    let recording = Recording::create(&place, instance.header(), tracefs.root()).unwrap();
+    recording.add(&snapshot).unwrap();
+    let read = Recording::open(&place).unwrap();
+    let switch = read.format("sched/sched_switch").unwrap().unwrap();
+    assert!(switch.contains("next_pid"), "{switch}");
+    assert!(read.format("header_page").unwrap().unwrap().contains("commit"));
+    for event in &read.header().recorded {
+        assert!(read.format(event).unwrap().is_some(), "{event}");
+    }
+    let first = &snapshot.cpus[0];
+    assert_eq!(read.pages(1, first.cpu).unwrap(), first.pages);
+    let trace = read.read(1).unwrap();
+    std::fs::remove_dir_all(&place).unwrap();
+    let own = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+    let slept =
+        trace.events.iter().any(|event| event.tid == own && matches!(event.body, Body::Switch { .. }));
+    assert!(slept && trace.losses.is_empty(), "{} events, {:?}", trace.events.len(), trace.losses);
+    assert!(trace.events.iter().all(|event| Some(event.time_ns) <= snapshot.stopped_ns));
+    assert!(trace.complete_from_ns.values().all(|&from_ns| from_ns <= started_ns));
+    assert_eq!(trace.processes.get(&own), Some(&std::process::id()));
+}
+
+#[test]
+fn what_a_killed_process_left_is_removed_by_the_next() {
+    if let Ok(root) = std::env::var(VICTIM) {
+        let tracefs = Tracefs::at(root);
+        let instance = recorder(&tracefs);
+        instance.on().unwrap();
+        // Standard output is the test harness's: its line ends where the test's name stands.
+        println!("\ninstance {}", instance.switch_path().display());
+        std::thread::sleep(std::time::Duration::from_secs(60));
+        return;
+    }
+    let Some(tracefs) = tracefs() else { return };
+    let mut victim = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "what_a_killed_process_left_is_removed_by_the_next", "--nocapture"])
+        .env(VICTIM, tracefs.root())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(victim.stdout.take().unwrap()).lines();
+    let line = lines.map(Result::unwrap).find(|line| line.starts_with("instance ")).unwrap();
+    let switch = PathBuf::from(line.trim_start_matches("instance "));
+    remove_abandoned(&tracefs);
+    assert!(switch.exists(), "its process lives");
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+    assert_eq!(std::fs::read_to_string(&switch).unwrap().trim(), "1", "it was left as it was");
+    // Another test may be quicker: each one that makes an instance removes those that were left.
+    remove_abandoned(&tracefs);
+    assert!(!switch.exists());
+}
