@@ -23,20 +23,29 @@ pub(crate) struct Page<'a> {
     cut: bool,
 }
 
-/// The commit word's flags and length (`RB_MISSED_EVENTS`, `RB_MISSED_STORED`). A length has at most 27 bits.
-const LOST: u64 = 1 << 31;
-const LOST_COUNTED: u64 = 1 << 30;
-const LENGTH: u64 = (1 << 27) - 1;
+/// The commit word's flags (`RB_MISSED_EVENTS`, `RB_MISSED_STORED`), and the bits that a length may have.
+const LOST: u32 = 1 << 31;
+const LOST_COUNTED: u32 = 1 << 30;
+const LENGTH: u32 = (1 << 27) - 1;
+
+/// The commit word's length and flags, if it is one that a kernel writes. The upper half of a 64-bit one is empty, or all
+/// ones: the kernel adds its flags as negative numbers of 32 bits.
+fn length(layout: PageLayout, commit: u64) -> Option<(usize, u32)> {
+    let (high, low) = ((commit >> 32) as u32, commit as u32);
+    let length = (low & LENGTH) as usize;
+    let sensible =
+        (high == 0 || (high == u32::MAX && low & LOST != 0)) && low & !(LENGTH | LOST | LOST_COUNTED) == 0;
+    (sensible && length <= layout.size - layout.data_at).then_some((length, low & !LENGTH))
+}
 
 impl<'a> Page<'a> {
     /// Reads a page's header. `bytes` is one page, or less where the recording was cut off.
     pub(crate) fn parse(layout: PageLayout, bytes: &'a [u8]) -> Result<Self, Damaged> {
         let time_ns = word64(bytes, layout.time_at).ok_or(Damaged)?;
         let commit = commit(layout, bytes).ok_or(Damaged)?;
-        let length = usize::try_from(commit & LENGTH).map_err(|_| Damaged)?;
-        let whole = layout.size - layout.data_at;
+        let (length, flags) = length(layout, commit).ok_or(Damaged)?;
         // A page is handed out only with something in it, and at a time: zeros are a hole in the file.
-        if commit & !(LENGTH | LOST | LOST_COUNTED) != 0 || length > whole || (time_ns == 0 && commit == 0) {
+        if time_ns == 0 && commit == 0 {
             return Err(Damaged);
         }
         let area = bytes.get(layout.data_at..).ok_or(Damaged)?;
@@ -44,9 +53,10 @@ impl<'a> Page<'a> {
             Some(data) => (data, false),
             None => (area, true),
         };
-        let lost = (commit & LOST != 0).then(|| {
+        let lost = (flags & LOST != 0).then(|| {
             // The count is the kernel's `long`, like the commit word.
-            let counted = commit & LOST_COUNTED != 0 && length + layout.commit_size <= whole;
+            let counted =
+                flags & LOST_COUNTED != 0 && length + layout.commit_size <= layout.size - layout.data_at;
             if !counted {
                 return None;
             }
@@ -70,11 +80,7 @@ impl<'a> Page<'a> {
 pub(crate) fn looks_big_endian(layout: PageLayout, bytes: &[u8]) -> bool {
     let Some(little) = commit(layout, bytes) else { return false };
     let big = if layout.commit_size == 8 { little.swap_bytes() } else { little.swap_bytes() >> 32 };
-    let sensible = |commit: u64| {
-        commit & !(LENGTH | LOST | LOST_COUNTED) == 0
-            && (commit & LENGTH) as usize <= layout.size - layout.data_at
-    };
-    little != 0 && !sensible(little) && sensible(big)
+    little != 0 && length(layout, little).is_none() && length(layout, big).is_some()
 }
 
 /// A record: an event's bytes, beginning with its number.
