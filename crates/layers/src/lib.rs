@@ -1,2 +1,22 @@
 //! Who had the time: cuts a slow round trip into parts that each have one owner and one state, and names what was behind
 //! each. Works on recorded events, never live. Must not know how they were recorded, nor how a part is shown.
+
+mod blame;
+mod boundaries;
+mod evidence;
+mod explain;
+mod explanation;
+mod partition;
+mod round_trip;
+mod system_calls;
+mod timeline;
+mod verdict;
+mod without;
+
+pub use explain::explain;
+pub use explanation::{
+    Boundary, Cause, Explanation, Flag, Interrupt, Kind, Owner, Part, State, Thread, Waker,
+};
+pub use round_trip::{Counters, RoundTrip, Side};
+pub use timeline::Timeline;
+pub use without::explain_without_events;

@@ -1,0 +1,277 @@
+//! From parts to causes: who is to blame for each, how much of it is more than usual, and which cause is the main one. Must
+//! not know how parts were found.
+
+use crate::evidence::FIRST_ORDINARY_PRIO;
+use crate::explanation::{Cause, Flag, Interrupt, Kind, Owner, Part, State, Thread, Waker};
+use crate::round_trip::RoundTrip;
+use crate::system_calls;
+
+/// What a round trip usually takes where its run does not say, in nanoseconds.
+const USUAL_NS: u64 = 100_000;
+
+/// Up to this many times the usual, nothing has disturbed it.
+const ORDINARY_TENTHS: u64 = 15;
+
+/// Unknown time up to this share of the excess cannot have hidden the main cause.
+const NEGLIGIBLE_PERCENT: u64 = 5;
+
+/// A wait behind a thread that is no more urgent is a flag from this on; less is the kernel's way of switching.
+const HELD_OFF_NS: u64 = 50_000;
+
+/// Something that one stretch of time is blamed on.
+struct Blame {
+    kind: Kind,
+    thread: Option<Thread>,
+    name: Option<String>,
+    cpu: Option<u32>,
+    via: Vec<Thread>,
+    owner: Owner,
+    ns: u64,
+}
+
+/// CPU time that a thread was thought to have and did not get, by owner, in nanoseconds.
+pub(crate) type Missing = [(Owner, Option<u64>); 2];
+
+/// What took the time, the answer first.
+pub(crate) fn causes(parts: &[Part], trip: &RoundTrip, missing: Missing) -> Vec<Cause> {
+    let mut blames = Vec::new();
+    for part in parts {
+        collect(part, &[], &mut blames);
+    }
+    let usual_ns = trip.usual_ns.unwrap_or(USUAL_NS);
+    let mut causes = grouped(blames);
+    for (owner, missing_ns) in missing {
+        take_missing(&mut causes, owner, missing_ns.unwrap_or(0));
+    }
+    for cause in &mut causes {
+        // The usual time is work and waking up; more than that of either is too much of it.
+        if matches!(cause.kind, Kind::Work | Kind::WakeUp) {
+            cause.excess_ns = cause.excess_ns.saturating_sub(usual_ns);
+        }
+    }
+    causes.retain(|cause| cause.excess_ns > 0);
+    causes.sort_by_key(|cause| std::cmp::Reverse(cause.excess_ns));
+    lead_with_the_answer(&mut causes, trip, usual_ns);
+    causes
+}
+
+/// Puts "ordinary" or "cannot tell" in front where no other cause may lead.
+fn lead_with_the_answer(causes: &mut Vec<Cause>, trip: &RoundTrip, usual_ns: u64) {
+    let ordinary = trip.usual_ns.is_some() && trip.duration_ns() * 10 <= usual_ns * ORDINARY_TENTHS;
+    if causes.is_empty() || ordinary {
+        causes.insert(
+            0,
+            Cause {
+                kind: Kind::Ordinary,
+                excess_ns: 0,
+                owner: Owner::Client,
+                thread: None,
+                name: None,
+                via: Vec::new(),
+                cpu: None,
+            },
+        );
+        return;
+    }
+    let total_ns: u64 = causes.iter().map(|cause| cause.excess_ns).sum();
+    let unknown = |cause: &&Cause| cause.kind == Kind::CannotTell;
+    let unknown_ns: u64 = causes.iter().filter(unknown).map(|cause| cause.excess_ns).sum();
+    if unknown_ns * 100 <= total_ns * NEGLIGIBLE_PERCENT {
+        return;
+    }
+    let mut named = causes.iter().filter(|cause| !unknown(cause)).map(|cause| cause.excess_ns);
+    let (first_ns, second_ns) = (named.next().unwrap_or(0), named.next().unwrap_or(0));
+    // The unknown time may be any cause's: only one that is ahead even then is the main one.
+    if first_ns <= second_ns + unknown_ns
+        && let Some(index) = causes.iter().position(|cause| cause.kind == Kind::CannotTell)
+    {
+        let cause = causes.remove(index);
+        causes.insert(0, cause);
+    }
+}
+
+/// Moves time from a thread's work to the CPU that did not run.
+fn take_missing(causes: &mut Vec<Cause>, owner: Owner, missing_ns: u64) {
+    let work = causes.iter_mut().find(|cause| cause.kind == Kind::Work && cause.owner == owner);
+    let Some(work) = work.filter(|_| missing_ns > 0) else { return };
+    let moved_ns = missing_ns.min(work.excess_ns);
+    work.excess_ns -= moved_ns;
+    let cpu = work.cpu;
+    match causes.iter_mut().find(|cause| cause.kind == Kind::Gap) {
+        Some(gap) => gap.excess_ns += moved_ns,
+        None => causes.push(Cause {
+            kind: Kind::Gap,
+            excess_ns: moved_ns,
+            owner,
+            thread: None,
+            name: None,
+            via: Vec::new(),
+            cpu,
+        }),
+    }
+}
+
+/// One cause for all that is blamed on the same.
+fn grouped(blames: Vec<Blame>) -> Vec<Cause> {
+    let mut causes: Vec<(Cause, u64)> = Vec::new();
+    for blame in blames {
+        let Blame { kind, thread, name, cpu, via, owner, ns } = blame;
+        let by_owner = matches!(kind, Kind::Work | Kind::Sleep);
+        let same = |cause: &Cause| {
+            cause.kind == kind
+                && cause.thread.as_ref().map(|thread| thread.tid) == thread.as_ref().map(|thread| thread.tid)
+                && (thread.is_some() || kind == Kind::WakeUp || cause.name == name)
+                && (!by_owner || cause.owner == owner)
+        };
+        match causes.iter_mut().find(|(cause, _)| same(cause)) {
+            Some((cause, longest_ns)) => {
+                cause.excess_ns += ns;
+                // How it came about is told of the longest stretch.
+                if ns > *longest_ns {
+                    (cause.owner, cause.via, cause.cpu, *longest_ns) = (owner, via, cpu, ns);
+                    (cause.thread, cause.name) = (thread, name);
+                }
+            }
+            None => causes.push((Cause { kind, excess_ns: ns, owner, thread, name, via, cpu }, ns)),
+        }
+    }
+    causes.into_iter().map(|(cause, _)| cause).collect()
+}
+
+/// Blames a part, or the parts of whom it waited for.
+fn collect(part: &Part, via: &[Thread], blames: &mut Vec<Blame>) {
+    let mut blame = |kind, thread: Option<&Thread>, name: Option<String>| {
+        blames.push(Blame {
+            kind,
+            thread: thread.cloned(),
+            name,
+            cpu: part.cpu,
+            via: via.to_vec(),
+            owner: part.owner,
+            ns: part.duration_ns(),
+        });
+    };
+    // The one that an owner waited for, and those between.
+    let waited_for = via.last();
+    match &part.state {
+        State::User | State::Running | State::Spinning | State::SystemCall { .. } => match waited_for {
+            None => blame(Kind::Work, part.thread.as_ref(), None),
+            Some(thread) => blame(Kind::WaitedFor, Some(thread), None),
+        },
+        State::Stolen { interrupt } => blame(Kind::Interrupt, None, Some(interrupt.to_string())),
+        State::WakeUpPending | State::IdleExit | State::HandOver { .. } => match waited_for {
+            None => blame(Kind::WakeUp, None, None),
+            Some(thread) => blame(Kind::WaitedFor, Some(thread), None),
+        },
+        State::Behind { thread } | State::Preempted { thread } => {
+            // The softirq thread is how the kernel carries out softirqs that are too many.
+            if thread.comm.starts_with("ksoftirqd/") {
+                blame(Kind::Interrupt, None, Some(format!("softirqs in {}", thread.comm)));
+            } else {
+                blame(Kind::Competitor, Some(thread), None);
+            }
+        }
+        State::Stopped { waker } => {
+            let by = match waker {
+                Waker::Thread { thread } => Some(thread),
+                _ => None,
+            };
+            blame(Kind::Stopped, by, part.thread.as_ref().map(|thread| thread.comm.clone()));
+        }
+        State::Blocked { waker: Waker::Thread { thread }, .. } => {
+            if part.because.is_empty() {
+                blame(Kind::WaitedFor, Some(thread), None);
+            }
+            let via: Vec<Thread> = via.iter().chain([thread]).cloned().collect();
+            part.because.iter().for_each(|part| collect(part, &via, blames));
+        }
+        State::Blocked { letter, system_call, waker: Waker::Interrupt { interrupt, completed_io }, .. } => {
+            let (kind, name) = ended_by(letter, system_call.as_deref(), interrupt, *completed_io);
+            match waited_for {
+                // Whoever sleeps while others wait for it is to blame, not its timer.
+                Some(thread) if kind == Kind::Sleep => blame(Kind::WaitedFor, Some(thread), Some("slept".into())),
+                _ => blame(kind, None, Some(name)),
+            }
+        }
+        State::Blocked { .. } => {
+            blame(Kind::CannotTell, None, Some("it is not recorded what ended a wait".into()));
+        }
+        State::RunnableOnIdle => blame(
+            Kind::CannotTell,
+            None,
+            Some("a thread was runnable while its CPU idled: a CPU quota, or a hypervisor that did not run the CPU".into()),
+        ),
+        State::Throttled => blame(Kind::Throttled, None, None),
+        State::Gap => blame(Kind::Gap, None, None),
+        State::Leg { name } => blame(Kind::CannotTell, None, Some(format!("no kernel events for the {name}"))),
+        State::Unknown { reason } => blame(Kind::CannotTell, None, Some(reason.clone())),
+    }
+}
+
+/// What a wait was for that an interrupt ended.
+fn ended_by(
+    letter: &str,
+    system_call: Option<&str>,
+    interrupt: &Interrupt,
+    completed_io: bool,
+) -> (Kind, String) {
+    let asleep = system_call.is_some_and(system_calls::is_sleep);
+    match interrupt {
+        _ if completed_io => (Kind::Io, "block device".into()),
+        Interrupt::Timer => (Kind::Sleep, system_call.unwrap_or("timer").into()),
+        Interrupt::Softirq { name } if matches!(&name[..], "TIMER" | "HRTIMER") => {
+            (Kind::Sleep, system_call.unwrap_or("timer").into())
+        }
+        Interrupt::Unnamed if asleep => (Kind::Sleep, system_call.unwrap_or("timer").into()),
+        Interrupt::Unnamed if letter != "D" => {
+            (Kind::CannotTell, "an interrupt that is not recorded ended a wait: a timer, or a device".into())
+        }
+        interrupt => (Kind::Io, interrupt.to_string()),
+    }
+}
+
+/// Real-time threads that waited for less urgent ones.
+pub(crate) fn flags(parts: &[Part], trip: &RoundTrip) -> Vec<Flag> {
+    let mut waits = Vec::new();
+    parts.iter().for_each(|part| waiting(part, &mut waits));
+    let client_prio = trip.client.prio.or_else(|| {
+        let of_client = parts.iter().find(|part| part.owner == Owner::Client);
+        of_client.and_then(|part| part.thread.as_ref()?.prio)
+    });
+    let mut flags = Vec::new();
+    let mut held: Vec<(Flag, u64)> = Vec::new();
+    for (waited, thread, ns) in waits {
+        let Some(prio) = thread.prio else { continue };
+        let flag = match (waited.prio, client_prio) {
+            (Some(own), _) if own < FIRST_ORDINARY_PRIO && own < prio => {
+                Flag::RealTimeHeldOff { waited: waited.clone(), thread: thread.clone() }
+            }
+            (_, Some(client)) if client < FIRST_ORDINARY_PRIO && client < prio => {
+                Flag::PriorityInversion { thread: thread.clone() }
+            }
+            _ => continue,
+        };
+        match held.iter_mut().find(|(known, _)| *known == flag) {
+            Some((_, sum_ns)) => *sum_ns += ns,
+            None => held.push((flag, ns)),
+        }
+    }
+    flags.extend(held.into_iter().filter(|(_, ns)| *ns >= HELD_OFF_NS).map(|(flag, _)| flag));
+    if parts.iter().any(|part| part.state == State::Throttled) {
+        flags.push(Flag::Throttled);
+    }
+    if parts.iter().any(|part| part.state == State::Gap) {
+        flags.push(Flag::Gap);
+    }
+    flags
+}
+
+/// Who waited for a CPU behind whom, and how long.
+fn waiting<'a>(part: &'a Part, out: &mut Vec<(&'a Thread, &'a Thread, u64)>) {
+    if let (State::Behind { thread } | State::Preempted { thread }, Some(waited)) =
+        (&part.state, &part.thread)
+    {
+        out.push((waited, thread, part.duration_ns()));
+    }
+    part.because.iter().for_each(|part| waiting(part, out));
+}

@@ -1,0 +1,122 @@
+//! What counters add to the events: CPU quotas, which events show only as a thread that is not chosen, and CPU time that a
+//! thread was thought to have and did not get. Must not know which part is to blame.
+
+use crate::explanation::{Owner, Part, State};
+use crate::round_trip::{Counters, RoundTrip};
+use crate::timeline::{Doing, Timeline};
+
+/// A wait for a CPU that is shorter than this is no throttling: a throttled group waits for its next period (100 ms by default,
+/// 1 ms at least; Documentation/scheduler/sched-bwc.rst).
+const SHORTEST_THROTTLING_NS: u64 = 500_000;
+
+/// Priorities from here on are ordinary ones, which quotas hold for.
+pub(crate) const FIRST_ORDINARY_PRIO: i32 = 100;
+
+/// CPU time that is missing counts from this on: clocks are read at slightly different instants.
+const MISSING_NS: u64 = 200_000;
+
+/// Marks what a quota explains. A throttled thread is runnable and is not chosen, whoever else runs; so its wait is one
+/// stretch, whatever parts it consists of.
+pub(crate) fn mark_throttling(parts: &mut [Part], trip: &RoundTrip) {
+    let mut from = 0;
+    while from < parts.len() {
+        let thread = parts[from].thread.as_ref().map(|thread| thread.tid);
+        let waits = |part: &&Part| {
+            waits_for_cpu(&part.state) && part.thread.as_ref().map(|thread| thread.tid) == thread
+        };
+        let length = parts[from..].iter().take_while(waits).count();
+        if length == 0 {
+            from += 1;
+            continue;
+        }
+        let stretch = &mut parts[from..from + length];
+        let side = match stretch[0].owner {
+            Owner::Client => Some(&trip.client),
+            Owner::Server => trip.server.as_ref(),
+        };
+        if let Some(side) = side {
+            mark_stretch(stretch, &side.counters, trip);
+        }
+        from += length;
+    }
+}
+
+fn waits_for_cpu(state: &State) -> bool {
+    matches!(
+        state,
+        State::Behind { .. }
+            | State::Preempted { .. }
+            | State::RunnableOnIdle
+            | State::IdleExit
+            | State::Stolen { .. }
+            | State::HandOver { .. }
+    )
+}
+
+fn mark_stretch(stretch: &mut [Part], counters: &Counters, trip: &RoundTrip) {
+    let (Some(first), Some(last)) = (stretch.first(), stretch.last()) else { return };
+    let length_ns = last.end_ns - first.begin_ns;
+    let prio = first.thread.as_ref().and_then(|thread| thread.prio);
+    let ordinary = prio.is_none_or(|prio| prio >= FIRST_ORDINARY_PRIO);
+    if !ordinary || length_ns < SHORTEST_THROTTLING_NS || !counters.was_throttled() {
+        return;
+    }
+    let idle = stretch.iter().any(|part| part.state == State::RunnableOnIdle);
+    // Counted over this round trip alone, and for as long as the wait or longer: there is nothing else that it could be.
+    let counted_here = counters.since_ns.is_none_or(|since_ns| since_ns >= trip.start_ns)
+        && counters.throttled_ns.is_some_and(|ns| ns >= length_ns / 2);
+    let state = if idle || counted_here {
+        State::Throttled
+    } else {
+        State::Unknown {
+            reason: "behind other threads, or its control group had used up its CPU quota".into(),
+        }
+    };
+    for part in stretch {
+        part.state = state.clone();
+    }
+}
+
+/// CPU time that the events give a thread of the two and its own clock, or the scheduler's accounts, do not, in nanoseconds.
+pub(crate) fn missing_cpu_ns(
+    timeline: &Timeline<'_>,
+    trip: &RoundTrip,
+    owner: Owner,
+    tid: Option<u32>,
+) -> Option<u64> {
+    let tid = tid?;
+    let counters = match owner {
+        Owner::Client => Some(&trip.client.counters),
+        Owner::Server => trip.server.as_ref().map(|server| &server.counters),
+    };
+    let by_clock = counters.and_then(|counters| counters.cpu_ns).and_then(|cpu_ns| {
+        Some(running_ns(timeline, tid, trip.start_ns, trip.end_ns)?.saturating_sub(cpu_ns))
+    });
+    let by_accounts = timeline.thread(tid).and_then(|line| {
+        let (during, cpu_ns) = line.accounted_within(trip.start_ns, trip.end_ns)?;
+        Some(running_ns(timeline, tid, during.begin_ns, during.end_ns)?.saturating_sub(cpu_ns))
+    });
+    by_clock.max(by_accounts).filter(|&ns| ns >= MISSING_NS)
+}
+
+/// For how long the events say that it ran, without the interrupts above it; `None` where they do not tell all the while.
+fn running_ns(timeline: &Timeline<'_>, tid: u32, from_ns: u64, to_ns: u64) -> Option<u64> {
+    let mut sum_ns = 0;
+    for during in timeline.doing(tid, from_ns, to_ns) {
+        match during.what {
+            Doing::Unknown => return None,
+            Doing::Running { cpu } => {
+                let interrupts = timeline
+                    .cpu(cpu)
+                    .map_or(&[][..], |line| line.interrupts.within(during.begin_ns, during.end_ns));
+                let stolen_ns: u64 = interrupts
+                    .iter()
+                    .map(|stretch| stretch.end_ns.min(during.end_ns) - stretch.begin_ns.max(during.begin_ns))
+                    .sum();
+                sum_ns += (during.end_ns - during.begin_ns).saturating_sub(stolen_ns);
+            }
+            _ => {}
+        }
+    }
+    Some(sum_ns)
+}

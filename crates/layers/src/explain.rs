@@ -1,0 +1,60 @@
+//! One explanation, from its steps: boundaries, parts, counters, causes, words.
+
+use crate::boundaries;
+use crate::explanation::{Explanation, Flag, Owner, Thread};
+use crate::partition::{parts, thread_at};
+use crate::round_trip::RoundTrip;
+use crate::timeline::Timeline;
+use crate::without::explain_without_events;
+use crate::{blame, evidence, verdict};
+
+/// Explains one round trip. Whatever the recording lacks, the parts are contiguous and add up to the round trip exactly; what is
+/// not known is a part of its own.
+#[must_use]
+pub fn explain(timeline: &Timeline<'_>, trip: &RoundTrip) -> Explanation {
+    // A clock that went backwards leaves nothing to explain, and must not turn a part inside out.
+    let trip = RoundTrip { end_ns: trip.end_ns.max(trip.start_ns), ..trip.clone() };
+    if !timeline.knows.switches {
+        // Who had a CPU is what everything else is built on.
+        return explain_without_events(&trip);
+    }
+    let bounds = boundaries::find(timeline, &trip);
+    let client = trip.client.tid;
+    let mut all = parts(timeline, Owner::Client, client, trip.start_ns, bounds.request_ns);
+    all.extend(parts(timeline, Owner::Server, bounds.server, bounds.request_ns, bounds.reply_ns));
+    all.extend(parts(timeline, Owner::Client, client, bounds.reply_ns, trip.end_ns));
+    evidence::mark_throttling(&mut all, &trip);
+    let missing = [
+        (Owner::Client, evidence::missing_cpu_ns(timeline, &trip, Owner::Client, client)),
+        (Owner::Server, evidence::missing_cpu_ns(timeline, &trip, Owner::Server, bounds.server)),
+    ];
+    let causes = blame::causes(&all, &trip, missing);
+    let mut flags = blame::flags(&all, &trip);
+    if missing.iter().any(|(_, ns)| ns.is_some()) && !flags.contains(&Flag::Gap) {
+        flags.push(Flag::Gap);
+    }
+    if timeline.lost_within(trip.start_ns, trip.end_ns) {
+        flags.push(Flag::EventsLost);
+    }
+    let named = |tid: u32, prio: Option<i32>, pid: u32| {
+        let thread = thread_at(timeline, tid, trip.start_ns);
+        Thread { prio: prio.or(thread.prio), pid: thread.pid.or((pid > 0).then_some(pid)), ..thread }
+    };
+    Explanation {
+        start_ns: trip.start_ns,
+        request_ns: bounds.request_ns,
+        request_by: bounds.request_by,
+        reply_ns: bounds.reply_ns,
+        reply_by: bounds.reply_by,
+        end_ns: trip.end_ns,
+        client: named(client.unwrap_or(0), trip.client.prio, trip.client.pid),
+        server: bounds.server.map(|tid| {
+            let side = trip.server.as_ref();
+            named(tid, side.and_then(|side| side.prio), side.map_or(0, |side| side.pid))
+        }),
+        verdict: verdict::sentence(&causes, &trip),
+        parts: all,
+        flags,
+        causes,
+    }
+}

@@ -1,0 +1,312 @@
+//! What an explanation consists of. Only data, with every name as text: it is shown, stored and compared without the trace.
+
+use serde::{Deserialize, Serialize};
+
+/// Whose time it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Owner {
+    /// The caller.
+    Client,
+    /// The thread that served.
+    Server,
+}
+
+/// A thread as it is named to a reader.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Thread {
+    /// Thread id.
+    pub tid: u32,
+    /// Its process, where known.
+    pub pid: Option<u32>,
+    /// Its name; empty where no event said it.
+    pub comm: String,
+    /// The kernel's priority then, as `task_struct.prio`: below 0 deadline, 0 to 98 real-time, 100 to 139 ordinary.
+    pub prio: Option<i32>,
+}
+
+/// What kind of interrupt.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "interrupt", rename_all = "snake_case")]
+pub enum Interrupt {
+    /// The timer's.
+    Timer,
+    /// A device's: its number and its handler's name.
+    Device {
+        /// The number.
+        irq: u32,
+        /// The handler.
+        name: String,
+    },
+    /// A softirq, by its name (`NET_RX`).
+    Softirq {
+        /// The vector's name.
+        name: String,
+    },
+    /// Another of the CPU's vectors, or an inter-processor interrupt (`reschedule`, `call_function`).
+    Vector {
+        /// What for.
+        name: String,
+    },
+    /// One that no event named.
+    Unnamed,
+}
+
+/// Who ended a wait.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "by", rename_all = "snake_case")]
+pub enum Waker {
+    /// A thread.
+    Thread {
+        /// Which.
+        thread: Thread,
+    },
+    /// An interrupt.
+    Interrupt {
+        /// Which.
+        interrupt: Interrupt,
+        /// Whether a block device's request was completed in it.
+        completed_io: bool,
+    },
+    /// It is not in the recording.
+    Unknown,
+}
+
+/// What a part of the time was.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum State {
+    /// On a CPU in user code.
+    User,
+    /// On a CPU; system calls were not recorded.
+    Running,
+    /// On a CPU in a system call.
+    SystemCall {
+        /// Its name, or its number.
+        name: String,
+    },
+    /// On a CPU, spinning for a kernel lock.
+    Spinning,
+    /// An interrupt had the CPU that the thread ran on or waited for.
+    Stolen {
+        /// Which.
+        #[serde(flatten)]
+        interrupt: Interrupt,
+    },
+    /// Woken, but not yet on a run queue: the other CPU has still to take the inter-processor interrupt.
+    WakeUpPending,
+    /// Runnable, while its CPU came out of idling.
+    IdleExit,
+    /// Runnable behind the peer that had woken it and was about to leave the CPU.
+    HandOver {
+        /// The peer.
+        thread: Thread,
+    },
+    /// Woken and runnable, but another thread had the CPU.
+    Behind {
+        /// Which.
+        thread: Thread,
+    },
+    /// Put off the CPU by another thread.
+    Preempted {
+        /// Which had the CPU.
+        thread: Thread,
+    },
+    /// Waiting for something; `because` of the part says what that something did meanwhile.
+    Blocked {
+        /// The kernel's letter: `S`, `D`.
+        letter: String,
+        /// The system call that it waited in, where known.
+        system_call: Option<String>,
+        /// The function that it waited in, where the kernel says so.
+        function: Option<String>,
+        /// Who ended it.
+        waker: Waker,
+    },
+    /// Stopped by a signal.
+    Stopped {
+        /// Who made it go on.
+        waker: Waker,
+    },
+    /// Runnable although its CPU idled.
+    RunnableOnIdle,
+    /// Runnable, but its control group had used up its CPU quota.
+    Throttled,
+    /// On a CPU that did not run: the hypervisor had it, or interrupts were off.
+    Gap,
+    /// One leg of the round trip by the two programs' own stamps, without kernel events.
+    Leg {
+        /// `request`, `handling` or `reply`.
+        name: String,
+    },
+    /// Not known.
+    Unknown {
+        /// Why not.
+        reason: String,
+    },
+}
+
+/// A stretch of time with one owner and one state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// Its begin, in nanoseconds of the recording's clock.
+    pub begin_ns: u64,
+    /// Its end, which is the next part's begin.
+    pub end_ns: u64,
+    /// Whose time.
+    pub owner: Owner,
+    /// The thread that is meant: the owner, or within [`Part::because`] the one that it waited for.
+    pub thread: Option<Thread>,
+    /// Which CPU it was on or waited for, where that means something.
+    pub cpu: Option<u32>,
+    /// What it was.
+    #[serde(flatten)]
+    pub state: State,
+    /// For a wait that a thread ended: what that thread did meanwhile, in parts that cover the same stretch.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub because: Vec<Part>,
+}
+
+impl Part {
+    /// Its length in nanoseconds.
+    #[must_use]
+    pub fn duration_ns(&self) -> u64 {
+        self.end_ns - self.begin_ns
+    }
+}
+
+/// How a boundary between client and server was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Boundary {
+    /// One thread woke the other.
+    WakeUp,
+    /// Binder's own event.
+    Binder,
+    /// The thread went to sleep without having woken the other, which was still awake.
+    Sleep,
+    /// The server's own stamp.
+    Stamp,
+    /// Nothing marks it.
+    Unknown,
+}
+
+/// What a cause is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Nothing took longer than it usually does.
+    Ordinary,
+    /// A thread of the two had more to do than usual.
+    Work,
+    /// Another thread had the CPU.
+    Competitor,
+    /// An interrupt or softirq had it.
+    Interrupt,
+    /// A thread of the two slept until a timer.
+    Sleep,
+    /// A device.
+    Io,
+    /// Another thread, which it waited for: the holder of a lock, say.
+    WaitedFor,
+    /// A signal stopped it.
+    Stopped,
+    /// Waking up took long: inter-processor interrupts, idle exit, hand-over.
+    WakeUp,
+    /// The CPU quota of a control group.
+    Throttled,
+    /// The CPU did not run: the hypervisor had it, or interrupts were off.
+    Gap,
+    /// It cannot be told from what was recorded.
+    CannotTell,
+}
+
+/// What is to blame for some of the time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cause {
+    /// What it is.
+    pub kind: Kind,
+    /// Nanoseconds beyond what is usual.
+    pub excess_ns: u64,
+    /// Whose time it cost most.
+    pub owner: Owner,
+    /// The thread to blame, where it is one.
+    pub thread: Option<Thread>,
+    /// What to blame where it is no thread: an interrupt, a system call, a reason.
+    pub name: Option<String>,
+    /// Through whom: threads that the owner waited for and that were held up themselves, nearest first.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub via: Vec<Thread>,
+    /// The CPU where it happened, where there is one.
+    pub cpu: Option<u32>,
+}
+
+/// What a reader should know about how it came.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "flag", rename_all = "snake_case")]
+pub enum Flag {
+    /// The client is a real-time thread, and its call waited for one of lower priority that was in nobody's way else.
+    PriorityInversion {
+        /// The one that had the CPU.
+        thread: Thread,
+    },
+    /// A real-time thread was runnable and one of lower priority went on: code of the kernel that cannot be preempted, real-time
+    /// throttling, or the deadline server that keeps a share for ordinary threads (Linux 6.12 on).
+    RealTimeHeldOff {
+        /// The one that waited.
+        waited: Thread,
+        /// The one that went on.
+        thread: Thread,
+    },
+    /// The control group's quota was used up meanwhile.
+    Throttled,
+    /// A CPU did not run for a while.
+    Gap,
+    /// Events were lost.
+    EventsLost,
+    /// There were no kernel events at all.
+    NoEvents,
+}
+
+/// Why a round trip took so long.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// When it began, in nanoseconds of the recording's clock.
+    pub start_ns: u64,
+    /// When the client handed over to the server.
+    pub request_ns: u64,
+    /// How that instant was found.
+    pub request_by: Boundary,
+    /// When the server handed back.
+    pub reply_ns: u64,
+    /// How that instant was found.
+    pub reply_by: Boundary,
+    /// When it ended.
+    pub end_ns: u64,
+    /// The caller.
+    pub client: Thread,
+    /// The thread that served, where one is known.
+    pub server: Option<Thread>,
+    /// The parts: contiguous, from the start to the end.
+    pub parts: Vec<Part>,
+    /// What to know besides.
+    pub flags: Vec<Flag>,
+    /// What took the time, the largest excess first; the first one is the answer.
+    pub causes: Vec<Cause>,
+    /// The answer as one sentence.
+    pub verdict: String,
+}
+
+impl Explanation {
+    /// The answer.
+    #[must_use]
+    pub fn main(&self) -> Option<&Cause> {
+        self.causes.first()
+    }
+
+    /// Its length in nanoseconds.
+    #[must_use]
+    pub fn duration_ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+}

@@ -1,0 +1,310 @@
+//! Cuts a stretch of one thread's time into parts that each have one state, and goes into the thread that ended a wait. Must
+//! not know which part is to blame.
+
+use tracefs::TaskState;
+
+use crate::explanation::{Interrupt, Owner, Part, State, Thread, Waker};
+use crate::system_calls;
+use crate::timeline::{Current, Doing, During, Source, ThreadLine, Timeline, WakingBy};
+
+/// How deep it goes: the owner's waker, that one's waker, and its waker.
+const LEVELS: usize = 3;
+
+/// A waker that leaves the CPU to whom it woke within this time hands over; one that stays longer is in the way.
+const HAND_OVER_NS: u64 = 50_000;
+
+/// Coming out of idling takes at most this long, with the deepest idle states; a CPU that idles longer does so although a
+/// thread is runnable.
+const IDLE_EXIT_NS: u64 = 1_000_000;
+
+/// A block request completed this long before a waking, on the same CPU, belongs to it.
+const IO_BEFORE_NS: u64 = 100_000;
+
+/// Cuts `from_ns..to_ns` of a thread's time. The parts are contiguous and cover it exactly.
+pub(crate) fn parts(
+    timeline: &Timeline<'_>,
+    owner: Owner,
+    tid: Option<u32>,
+    from_ns: u64,
+    to_ns: u64,
+) -> Vec<Part> {
+    match tid {
+        Some(tid) => Cutter { timeline, owner, tid, chain: &[tid] }.cut(from_ns, to_ns),
+        None if from_ns < to_ns => vec![Part {
+            begin_ns: from_ns,
+            end_ns: to_ns,
+            owner,
+            thread: None,
+            cpu: None,
+            state: State::Unknown { reason: "it is not known which thread served".into() },
+            because: Vec::new(),
+        }],
+        None => Vec::new(),
+    }
+}
+
+/// A thread as it is shown, at an instant.
+pub(crate) fn thread_at(timeline: &Timeline<'_>, tid: u32, time_ns: u64) -> Thread {
+    let comm = timeline.thread(tid).map_or("", |line| timeline.trace.names.text(line.comm)).to_owned();
+    let pid = timeline.trace.processes.get(&tid).copied();
+    Thread { tid, pid, comm, prio: timeline.prio_at(tid, time_ns) }
+}
+
+/// A stretch with its state, before it is a part.
+type Piece = During<(Option<u32>, State)>;
+
+struct Cutter<'a, 't> {
+    timeline: &'a Timeline<'t>,
+    owner: Owner,
+    tid: u32,
+    /// From the owner to this thread: who waits for whom.
+    chain: &'a [u32],
+}
+
+impl Cutter<'_, '_> {
+    fn cut(&self, from_ns: u64, to_ns: u64) -> Vec<Part> {
+        let mut parts: Vec<Part> = Vec::new();
+        for during in self.timeline.doing(self.tid, from_ns, to_ns) {
+            let pieces = match during.what {
+                Doing::Running { cpu } => self.running(cpu, during.begin_ns, during.end_ns),
+                Doing::Runnable { cpu: Some(cpu), preempted } => {
+                    self.runnable(cpu, preempted, during.begin_ns, during.end_ns)
+                }
+                Doing::Runnable { cpu: None, .. } => {
+                    vec![self.unknown(during, "runnable, but no event tells on which CPU")]
+                }
+                Doing::Waking { cpu } => vec![piece(during, Some(cpu), State::WakeUpPending)],
+                Doing::Blocked { state } => {
+                    self.push(&mut parts, self.blocked(state, during));
+                    continue;
+                }
+                Doing::Gone => vec![self.unknown(during, "the thread did not exist")],
+                Doing::Unknown | Doing::Moved { .. }
+                    if self.timeline.lost_within(during.begin_ns, during.end_ns) =>
+                {
+                    vec![self.unknown(during, "events were lost")]
+                }
+                Doing::Unknown | Doing::Moved { .. } => {
+                    vec![self.unknown(during, "no event tells what the thread did")]
+                }
+            };
+            for piece in pieces {
+                let (cpu, state) = piece.what;
+                self.push(&mut parts, self.part(piece.begin_ns, piece.end_ns, cpu, state));
+            }
+        }
+        parts
+    }
+
+    /// Adds a part; equal neighbours become one.
+    fn push(&self, parts: &mut Vec<Part>, part: Part) {
+        match parts.last_mut() {
+            Some(last)
+                if last.state == part.state
+                    && last.cpu == part.cpu
+                    && last.because.is_empty()
+                    && part.because.is_empty() =>
+            {
+                last.end_ns = part.end_ns;
+            }
+            _ => parts.push(part),
+        }
+    }
+
+    fn part(&self, begin_ns: u64, end_ns: u64, cpu: Option<u32>, state: State) -> Part {
+        let thread = Some(thread_at(self.timeline, self.tid, begin_ns));
+        Part { begin_ns, end_ns, owner: self.owner, thread, cpu, state, because: Vec::new() }
+    }
+
+    fn unknown<T>(&self, during: During<T>, reason: &str) -> Piece {
+        piece(during, None, State::Unknown { reason: reason.into() })
+    }
+
+    fn line(&self) -> Option<&ThreadLine> {
+        self.timeline.thread(self.tid)
+    }
+
+    /// On a CPU: the thread's own code, its system calls, and what took the CPU from it without a switch.
+    fn running(&self, cpu: u32, from_ns: u64, to_ns: u64) -> Vec<Piece> {
+        let calls = self.line().map_or(&[][..], |line| line.calls_within(from_ns, to_ns));
+        let traced = self.timeline.knows.system_calls
+            && self.line().is_some_and(|line| !line.calls_within(0, u64::MAX).is_empty());
+        let own = if traced { State::User } else { State::Running };
+        let base = vec![During { begin_ns: from_ns, end_ns: to_ns, what: (Some(cpu), own) }];
+        let machine = &self.timeline.trace.machine;
+        let base = over(
+            base,
+            calls.iter().map(|call| During {
+                begin_ns: call.begin_ns,
+                end_ns: call.end_ns,
+                what: State::SystemCall { name: system_calls::name(machine, call.number) },
+            }),
+        );
+        let locks = self.line().map_or(&[][..], |line| line.locks_within(from_ns, to_ns));
+        let base = over(
+            base,
+            locks.iter().map(|lock| During {
+                begin_ns: lock.begin_ns,
+                end_ns: lock.end_ns,
+                what: State::Spinning,
+            }),
+        );
+        self.stolen(cpu, base, from_ns, to_ns)
+    }
+
+    /// What the CPU did for nobody: interrupts, and stretches in which it did not run.
+    fn stolen(&self, cpu: u32, base: Vec<Piece>, from_ns: u64, to_ns: u64) -> Vec<Piece> {
+        let stretches = self.timeline.cpu(cpu).map_or(&[][..], |line| line.interrupts.within(from_ns, to_ns));
+        let base = over(
+            base,
+            stretches.iter().map(|stretch| During {
+                begin_ns: stretch.begin_ns,
+                end_ns: stretch.end_ns,
+                what: State::Stolen { interrupt: self.interrupt(stretch.source) },
+            }),
+        );
+        let silences = self.timeline.silences(cpu, from_ns, to_ns);
+        over(
+            base,
+            silences.into_iter().map(|silence| During {
+                begin_ns: silence.begin_ns,
+                end_ns: silence.end_ns,
+                what: State::Gap,
+            }),
+        )
+    }
+
+    /// Runnable: whoever had the CPU is in the way.
+    fn runnable(&self, cpu: u32, preempted: bool, from_ns: u64, to_ns: u64) -> Vec<Piece> {
+        let (since_ns, _) = self.timeline.doing_at(self.tid, from_ns);
+        let waker = match self.timeline.last_waking(self.tid, since_ns) {
+            Some(waking) if !preempted => match waking.by {
+                WakingBy::Thread(tid) => Some(tid),
+                _ => None,
+            },
+            _ => None,
+        };
+        let mut out = Vec::new();
+        for during in self.timeline.on_cpu(cpu, from_ns, to_ns) {
+            let (begin_ns, end_ns) = (during.begin_ns, during.end_ns);
+            let state = match during.what {
+                Current::Unknown => State::Unknown { reason: "no event tells who had the CPU".into() },
+                Current::Thread(tid) if tid == self.tid => {
+                    State::Unknown { reason: "the events contradict each other".into() }
+                }
+                Current::Thread(0) if preempted || end_ns - begin_ns > IDLE_EXIT_NS => State::RunnableOnIdle,
+                Current::Thread(0) => State::IdleExit,
+                Current::Thread(tid) => {
+                    let thread = thread_at(self.timeline, tid, begin_ns);
+                    if preempted {
+                        State::Preempted { thread }
+                    } else if waker == Some(tid) && begin_ns == from_ns && end_ns - since_ns < HAND_OVER_NS {
+                        State::HandOver { thread }
+                    } else {
+                        State::Behind { thread }
+                    }
+                }
+            };
+            let whole = vec![During { begin_ns, end_ns, what: (Some(cpu), state) }];
+            // An idle CPU is silent, and handles its interrupts, without keeping anybody from it.
+            match during.what {
+                Current::Thread(0) | Current::Unknown => out.extend(whole),
+                Current::Thread(_) => out.extend(self.stolen(cpu, whole, begin_ns, end_ns)),
+            }
+        }
+        out
+    }
+
+    /// Waiting: what ended it, and what that thread did meanwhile.
+    fn blocked(&self, state: Option<TaskState>, during: During<Doing>) -> Part {
+        let (since_ns, _) = self.timeline.doing_at(self.tid, during.begin_ns);
+        let until_ns = self.timeline.until(self.tid, during.begin_ns);
+        let ended = self.timeline.waking_at(self.tid, until_ns);
+        let waker = match ended.map(|waking| (waking, waking.by)) {
+            None | Some((_, WakingBy::Unknown)) => Waker::Unknown,
+            Some((_, WakingBy::Thread(tid))) => {
+                Waker::Thread { thread: thread_at(self.timeline, tid, until_ns) }
+            }
+            Some((waking, WakingBy::Interrupt(source))) => Waker::Interrupt {
+                interrupt: source.map_or(Interrupt::Unnamed, |source| self.interrupt(source)),
+                completed_io: self.timeline.io_completed(waking.cpu, waking.time_ns, IO_BEFORE_NS),
+            },
+        };
+        let mut because = Vec::new();
+        if let Waker::Thread { thread } = &waker
+            && self.chain.len() <= LEVELS
+            && !self.chain.contains(&thread.tid)
+        {
+            let chain: Vec<u32> = self.chain.iter().copied().chain([thread.tid]).collect();
+            let inner = Cutter { timeline: self.timeline, owner: self.owner, tid: thread.tid, chain: &chain };
+            because = inner.cut(during.begin_ns, during.end_ns);
+        }
+        let letter = state.map_or("?", TaskState::letter);
+        let state = if matches!(letter, "T" | "t") {
+            State::Stopped { waker }
+        } else {
+            let call = self.line().and_then(|line| line.calls_within(since_ns, since_ns + 1).last());
+            let machine = &self.timeline.trace.machine;
+            let function =
+                self.line().and_then(|line| line.blocked_at(since_ns, until_ns.saturating_add(IO_BEFORE_NS)));
+            State::Blocked {
+                letter: letter.into(),
+                system_call: call.map(|call| system_calls::name(machine, call.number)),
+                function: function.map(|name| self.timeline.trace.names.text(name).to_owned()),
+                waker,
+            }
+        };
+        Part { because, ..self.part(during.begin_ns, during.end_ns, None, state) }
+    }
+
+    fn interrupt(&self, source: Source) -> Interrupt {
+        const SOFTIRQS: [&str; 10] =
+            ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
+        let text = |name| self.timeline.trace.names.text(name).to_owned();
+        match source {
+            Source::Device { name, .. } if text(name) == "arch_timer" => Interrupt::Timer,
+            Source::Device { irq, name } => Interrupt::Device { irq, name: text(name) },
+            Source::Softirq(vector) => Interrupt::Softirq {
+                name: SOFTIRQS.get(vector as usize).map_or_else(|| vector.to_string(), |name| (*name).into()),
+            },
+            Source::Vector(kind) if text(kind) == "local_timer" => Interrupt::Timer,
+            Source::Vector(kind) => Interrupt::Vector { name: text(kind) },
+        }
+    }
+}
+
+fn piece<T>(during: During<T>, cpu: Option<u32>, state: State) -> Piece {
+    During { begin_ns: during.begin_ns, end_ns: during.end_ns, what: (cpu, state) }
+}
+
+/// Lays stretches, in order and without overlap, over pieces: where there is one, its state counts.
+fn over(base: Vec<Piece>, stretches: impl Iterator<Item = During<State>>) -> Vec<Piece> {
+    let mut stretches = stretches.peekable();
+    let mut out = Vec::with_capacity(base.len());
+    for piece in base {
+        let (cpu, own) = piece.what;
+        let mut from_ns = piece.begin_ns;
+        while let Some(stretch) = stretches.peek() {
+            let (begin_ns, end_ns) = (stretch.begin_ns.max(from_ns), stretch.end_ns.min(piece.end_ns));
+            if stretch.begin_ns >= piece.end_ns {
+                break;
+            }
+            if begin_ns < end_ns {
+                if from_ns < begin_ns {
+                    out.push(During { begin_ns: from_ns, end_ns: begin_ns, what: (cpu, own.clone()) });
+                }
+                out.push(During { begin_ns, end_ns, what: (cpu, stretch.what.clone()) });
+                from_ns = end_ns;
+            }
+            // One that goes on into the next piece stays.
+            if stretch.end_ns > piece.end_ns {
+                break;
+            }
+            stretches.next();
+        }
+        if from_ns < piece.end_ns {
+            out.push(During { begin_ns: from_ns, end_ns: piece.end_ns, what: (cpu, own) });
+        }
+    }
+    out
+}

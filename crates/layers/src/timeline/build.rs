@@ -1,0 +1,445 @@
+//! One pass over the events. Each event proves something about the instant before it and changes something after it; where the two
+//! do not meet, events are missing, and the time between is unknown. Must not know what the result is used for.
+
+use std::collections::HashMap;
+
+use tracefs::{Body, Event, TaskState, ThreadRef, Trace};
+
+use super::gaps::Gaps;
+use super::{Call, CpuLine, Current, Doing, Knows, ThreadLine, Timeline, Waking, WakingBy, change, tick};
+
+/// The most CPUs that an event may name: what is above comes from damaged bytes.
+const MAX_CPUS: u32 = 1 << 14;
+
+pub(super) fn timeline(trace: &Trace) -> Timeline<'_> {
+    let mut builder = Builder {
+        trace,
+        knows: knows(trace),
+        threads: HashMap::new(),
+        cpus: Vec::new(),
+        last: Vec::new(),
+        gaps: Gaps::of(trace),
+    };
+    for event in &trace.events {
+        if event.cpu < MAX_CPUS {
+            builder.event(event);
+        }
+    }
+    builder.finish()
+}
+
+fn knows(trace: &Trace) -> Knows {
+    // x86 has its timer among its own vectors, all others among the devices' interrupts.
+    let vectors = !trace.machine.starts_with("x86") || trace.has("irq_vectors/local_timer_entry");
+    Knows {
+        switches: trace.has("sched/sched_switch"),
+        wakings: trace.has("sched/sched_waking"),
+        wakeups: trace.has("sched/sched_wakeup"),
+        migrations: trace.has("sched/sched_migrate_task"),
+        interrupts: trace.has("irq/irq_handler_entry") && trace.has("irq/softirq_entry") && vectors,
+        system_calls: trace
+            .recorded
+            .iter()
+            .any(|event| event == "raw_syscalls/sys_enter" || event.starts_with("syscalls/sys_enter")),
+    }
+}
+
+/// What the last event on a CPU said.
+#[derive(Clone, Copy, Default)]
+struct Last {
+    time_ns: u64,
+    tid: u32,
+    any: bool,
+}
+
+struct Builder<'t> {
+    trace: &'t Trace,
+    knows: Knows,
+    threads: HashMap<u32, ThreadLine>,
+    cpus: Vec<CpuLine>,
+    last: Vec<Last>,
+    gaps: Gaps,
+}
+
+impl<'t> Builder<'t> {
+    fn event(&mut self, event: &Event) {
+        let (time_ns, cpu) = (event.time_ns, event.cpu);
+        while self.cpus.len() <= cpu as usize {
+            self.cpus.push(CpuLine::default());
+            self.last.push(Last::default());
+        }
+        let since_ns = self.last[cpu as usize].time_ns;
+        if self.gaps.within(Some(cpu), since_ns, time_ns).is_some() {
+            self.cpus[cpu as usize].interrupts.forget();
+        }
+        self.observe(event);
+        let line = &mut self.cpus[cpu as usize];
+        line.event_times.push(time_ns);
+        line.interrupts.observe(time_ns, &event.body);
+        self.body(event);
+    }
+
+    /// An event proves which thread had its CPU.
+    fn observe(&mut self, event: &Event) {
+        let (time_ns, cpu, tid) = (event.time_ns, event.cpu, event.tid);
+        let last = self.last[cpu as usize];
+        let gap = self.gaps.within(Some(cpu), last.time_ns, time_ns);
+        let current = Current::Thread(tid);
+        if !last.any {
+            // Before its first event a CPU is as that event finds it, back to where the recording is complete.
+            let from_ns = gap.map_or(0, |gap| gap.1);
+            change(&mut self.cpus[cpu as usize].current, from_ns, current);
+            self.prove(tid, time_ns, Doing::Running { cpu });
+        } else if let Some(gap) = gap {
+            change(&mut self.cpus[cpu as usize].current, gap.0, Current::Unknown);
+            change(&mut self.cpus[cpu as usize].current, gap.1, current);
+            self.prove(tid, time_ns, Doing::Running { cpu });
+        } else if last.tid != tid {
+            self.missed_switch(cpu, last, tid, time_ns);
+        } else if tid != 0
+            && let Some(line) = self.threads.get_mut(&tid)
+            && line.seen
+        {
+            line.confirmed_ns = line.confirmed_ns.max(time_ns);
+        } else {
+            self.prove(tid, time_ns, Doing::Running { cpu });
+        }
+        self.last[cpu as usize] = Last { time_ns, tid, any: true };
+    }
+
+    /// A CPU has another thread than it had, and no event said so. Some virtual machines record no switch out of idling; all
+    /// else is an event that was lost without a trace.
+    fn missed_switch(&mut self, cpu: u32, last: Last, tid: u32, time_ns: u64) {
+        let doing = self.threads.get(&tid).and_then(|line| line.doing.last().copied());
+        let from_idle = last.tid == 0 && tid != 0;
+        let begin_ns = match doing {
+            Some((since_ns, Doing::Runnable { cpu: Some(queue), .. })) if from_idle && queue == cpu => {
+                Some(since_ns.max(last.time_ns))
+            }
+            Some((since_ns, Doing::Waking { .. })) if from_idle => Some(since_ns.max(last.time_ns)),
+            _ => None,
+        };
+        match begin_ns {
+            Some(begin_ns) => {
+                change(&mut self.cpus[cpu as usize].current, begin_ns, Current::Thread(tid));
+                let line = self.threads.entry(tid).or_default();
+                change(&mut line.doing, begin_ns, Doing::Running { cpu });
+                line.confirmed_ns = time_ns;
+            }
+            None => {
+                change(&mut self.cpus[cpu as usize].current, last.time_ns, Current::Unknown);
+                change(&mut self.cpus[cpu as usize].current, time_ns, Current::Thread(tid));
+                if let Some(gone) = self.threads.get_mut(&last.tid)
+                    && matches!(gone.doing.last(), Some((_, Doing::Running { cpu: on })) if *on == cpu)
+                {
+                    change(&mut gone.doing, last.time_ns.max(1), Doing::Unknown);
+                }
+                self.prove(tid, time_ns, Doing::Running { cpu });
+            }
+        }
+    }
+
+    /// Something is proved about a thread just before an instant: what lies between this and the proof before it either agrees, or is
+    /// unknown.
+    fn prove(&mut self, tid: u32, time_ns: u64, now: Doing) {
+        if tid == 0 {
+            return;
+        }
+        let (gaps, knows) = (&self.gaps, self.knows);
+        let line = self.threads.entry(tid).or_default();
+        let since_ns = line.confirmed_ns;
+        let before = line.doing.last().map(|last| last.1);
+        let same_cpu = match (before, now) {
+            (Some(Doing::Running { cpu: one }), Doing::Running { cpu }) if one == cpu => Some(cpu),
+            _ => None,
+        };
+        if let Some(gap) = gaps.within(same_cpu, since_ns, time_ns) {
+            change(&mut line.doing, gap.0, Doing::Unknown);
+            change(&mut line.doing, gap.1, now);
+        } else if !line.seen {
+            change(&mut line.doing, 0, now);
+        } else if let Some(&(begin_ns, before)) = line.doing.last() {
+            match agree(before, now, knows) {
+                Agreement::Yes => {}
+                Agreement::Rather(better) => change(&mut line.doing, begin_ns, better),
+                Agreement::No => {
+                    let from_ns = line.doubted_ns.map_or(since_ns, |doubted_ns| doubted_ns.min(since_ns));
+                    change(&mut line.doing, from_ns, Doing::Unknown);
+                    change(&mut line.doing, time_ns, now);
+                }
+            }
+        }
+        if matches!(now, Doing::Running { .. } | Doing::Runnable { .. }) {
+            line.doubted_ns = None;
+        }
+        line.confirmed_ns = time_ns;
+        line.seen = true;
+    }
+
+    fn set(&mut self, tid: u32, time_ns: u64, doing: Doing) {
+        if tid != 0 {
+            change(&mut self.threads.entry(tid).or_default().doing, time_ns, doing);
+        }
+    }
+
+    fn name(&mut self, thread: ThreadRef, time_ns: u64) {
+        if thread.tid == 0 {
+            return;
+        }
+        let line = self.threads.entry(thread.tid).or_default();
+        line.comm = thread.comm;
+        if line.prios.last().is_none_or(|last| last.1 != thread.prio) {
+            line.prios.push((time_ns, thread.prio));
+        }
+    }
+
+    fn body(&mut self, event: &Event) {
+        let (time_ns, cpu) = (event.time_ns, event.cpu);
+        match event.body {
+            Body::Switch { prev, prev_state, next } => self.switch(event, prev, prev_state, next),
+            Body::Waking { thread, target_cpu } => {
+                self.name(thread, time_ns);
+                self.woken(event, thread.tid);
+                self.waking(thread.tid, time_ns, target_cpu);
+            }
+            Body::Wakeup { thread, target_cpu, new } => {
+                self.name(thread, time_ns);
+                if !self.knows.wakings {
+                    self.woken(event, thread.tid);
+                }
+                self.wakeup(thread.tid, time_ns, target_cpu, new);
+            }
+            Body::Migrate { thread, from_cpu, to_cpu } => {
+                self.name(thread, time_ns);
+                self.migrate(thread.tid, time_ns, from_cpu, to_cpu);
+            }
+            Body::PiSetprio { tid, new_prio, .. } | Body::BinderSetPriority { tid, new_prio, .. } => {
+                self.threads.entry(tid).or_default().prios.push((time_ns, new_prio));
+            }
+            Body::StatRuntime { tid, runtime_ns } => {
+                self.threads.entry(tid).or_default().accounted.push((time_ns, runtime_ns));
+            }
+            Body::BlockedReason { tid, caller, .. } => {
+                self.threads.entry(tid).or_default().blocked_at.push((time_ns, caller));
+            }
+            Body::Rename { tid, comm } => self.threads.entry(tid).or_default().comm = comm,
+            Body::Fork { child, comm } => {
+                let line = self.threads.entry(child).or_default();
+                line.comm = comm;
+            }
+            Body::SysEnter { number, .. } => {
+                let call = Call { begin_ns: time_ns, end_ns: u64::MAX, number };
+                begin(&mut self.threads.entry(event.tid).or_default().calls, call);
+            }
+            Body::SysExit { number, .. } => {
+                end(&mut self.threads.entry(event.tid).or_default().calls, time_ns, number);
+            }
+            Body::ContentionBegin { lock, .. } => {
+                let wait = Call { begin_ns: time_ns, end_ns: u64::MAX, number: lock.cast_signed() };
+                begin(&mut self.threads.entry(event.tid).or_default().locks, wait);
+            }
+            Body::ContentionEnd { lock } => {
+                end(&mut self.threads.entry(event.tid).or_default().locks, time_ns, lock.cast_signed());
+            }
+            Body::VectorEntry { kind } if self.trace.names.text(kind) == "local_timer" => {
+                self.cpus[cpu as usize].ticks.push(time_ns);
+            }
+            Body::IrqEntry { name, .. } if self.trace.names.text(name) == "arch_timer" => {
+                self.cpus[cpu as usize].ticks.push(time_ns);
+            }
+            Body::Other { event: name, .. }
+                if self.trace.names.text(name).starts_with("block/block_rq_complete") =>
+            {
+                self.cpus[cpu as usize].completed_io.push(time_ns);
+            }
+            _ => {}
+        }
+    }
+
+    fn switch(&mut self, event: &Event, prev: ThreadRef, prev_state: TaskState, next: ThreadRef) {
+        let (time_ns, cpu) = (event.time_ns, event.cpu);
+        self.name(prev, time_ns);
+        self.name(next, time_ns);
+        if prev.tid != event.tid {
+            // Only damaged bytes contradict themselves.
+            self.prove(prev.tid, time_ns, Doing::Running { cpu });
+        }
+        let after = if prev_state.runnable() {
+            Doing::Runnable { cpu: Some(cpu), preempted: true }
+        } else if matches!(prev_state.letter(), "X" | "Z") {
+            Doing::Gone
+        } else {
+            Doing::Blocked { state: Some(prev_state) }
+        };
+        self.set(prev.tid, time_ns, after);
+        self.prove(next.tid, time_ns, Doing::Runnable { cpu: Some(cpu), preempted: false });
+        self.set(next.tid, time_ns, Doing::Running { cpu });
+        change(&mut self.cpus[cpu as usize].current, time_ns, Current::Thread(next.tid));
+        self.last[cpu as usize].tid = next.tid;
+    }
+
+    /// Who woke it. A thread beneath an interrupt has nothing to do with what the interrupt does.
+    fn woken(&mut self, event: &Event, tid: u32) {
+        let interrupts = &self.cpus[event.cpu as usize].interrupts;
+        let by = match (interrupts.current(), event.tid) {
+            (Some(source), _) => WakingBy::Interrupt(Some(source)),
+            (None, 0) => WakingBy::Interrupt(None),
+            (None, waker) if self.knows.interrupts && interrupts.is_outside() => WakingBy::Thread(waker),
+            (None, _) => WakingBy::Unknown,
+        };
+        let waking = Waking { time_ns: event.time_ns, cpu: event.cpu, by };
+        self.threads.entry(tid).or_default().wakings.push(waking);
+    }
+
+    fn waking(&mut self, tid: u32, time_ns: u64, target_cpu: u32) {
+        match self.sleeping(tid, time_ns) {
+            Some(false) => {}
+            Some(true) => {
+                self.prove(tid, time_ns, Doing::Blocked { state: None });
+                self.set(tid, time_ns, Doing::Waking { cpu: target_cpu });
+            }
+            None => self.doubt(tid, time_ns),
+        }
+    }
+
+    fn wakeup(&mut self, tid: u32, time_ns: u64, target_cpu: u32, new: bool) {
+        let line = self.threads.get(&tid);
+        let doing = line.and_then(|line| line.doing.last().copied());
+        let confirmed_ns = line.map_or(0, |line| line.confirmed_ns);
+        let complete = self.gaps.within(None, confirmed_ns, time_ns).is_none();
+        match (doing, self.sleeping(tid, time_ns)) {
+            (_, Some(false)) => return,
+            (Some((_, Doing::Waking { cpu })), _) if complete => {
+                self.prove(tid, time_ns, Doing::Waking { cpu })
+            }
+            (Some((_, Doing::Moved { .. })), _) if complete => {
+                self.prove(tid, time_ns, Doing::Waking { cpu: target_cpu });
+            }
+            _ if new => self.prove(tid, time_ns, Doing::Gone),
+            (_, Some(true)) if !self.knows.wakings => {
+                self.prove(tid, time_ns, Doing::Blocked { state: None });
+            }
+            // Every wake-up has a waking before it: this one's was lost.
+            _ => self.doubt(tid, time_ns),
+        }
+        self.set(tid, time_ns, Doing::Runnable { cpu: Some(target_cpu), preempted: false });
+    }
+
+    /// Whether a thread that is woken slept. One that is about to sleep, or has lost the CPU on the way there, is woken
+    /// without having slept. `None`: it cannot be told.
+    fn sleeping(&self, tid: u32, time_ns: u64) -> Option<bool> {
+        let Some(line) = self.threads.get(&tid).filter(|line| line.seen) else {
+            return self.gaps.within(None, 0, time_ns).is_none().then_some(true);
+        };
+        let complete = |cpu| self.gaps.within(cpu, line.confirmed_ns, time_ns).is_none();
+        match line.doing.last()?.1 {
+            Doing::Running { cpu } if complete(Some(cpu)) => Some(false),
+            Doing::Runnable { .. } if complete(None) => Some(false),
+            Doing::Blocked { .. } if complete(None) => Some(true),
+            _ => None,
+        }
+    }
+
+    /// A thread is woken of which it is not known whether it slept. If it did, it is runnable next; what it is seen to do then
+    /// tells, and takes back what was assumed.
+    fn doubt(&mut self, tid: u32, time_ns: u64) {
+        self.prove(tid, time_ns, Doing::Unknown);
+        if let Some(line) = self.threads.get_mut(&tid) {
+            line.doubted_ns = Some(time_ns);
+        }
+    }
+
+    fn migrate(&mut self, tid: u32, time_ns: u64, from_cpu: u32, to_cpu: u32) {
+        let line = self.threads.entry(tid).or_default();
+        let complete = line.seen && self.gaps.within(None, line.confirmed_ns, time_ns).is_none();
+        match line.doing.last().copied() {
+            Some((_, Doing::Runnable { preempted, .. })) if complete => {
+                self.prove(tid, time_ns, Doing::Runnable { cpu: Some(from_cpu), preempted });
+                self.set(tid, time_ns, Doing::Runnable { cpu: Some(to_cpu), preempted });
+            }
+            Some((_, Doing::Waking { cpu })) if complete => {
+                self.prove(tid, time_ns, Doing::Waking { cpu });
+                self.set(tid, time_ns, Doing::Waking { cpu: to_cpu });
+            }
+            Some((_, Doing::Moved { .. })) if complete => {
+                self.set(tid, time_ns, Doing::Moved { cpu: to_cpu });
+            }
+            _ if complete => {}
+            _ => {
+                // Runnable, or still being woken: what comes next will tell.
+                self.prove(tid, time_ns, Doing::Unknown);
+                self.set(tid, time_ns, Doing::Moved { cpu: to_cpu });
+            }
+        }
+    }
+
+    fn finish(mut self) -> Timeline<'t> {
+        for line in self.threads.values_mut() {
+            let same_cpu = match line.doing.last() {
+                Some((_, Doing::Running { cpu })) => Some(*cpu),
+                _ => None,
+            };
+            if let Some(gap) = self.gaps.within(same_cpu, line.confirmed_ns, u64::MAX) {
+                change(&mut line.doing, gap.0, Doing::Unknown);
+            }
+            if let Some(stopped_ns) = self.trace.stopped_ns.filter(|&ns| ns >= line.confirmed_ns) {
+                change(&mut line.doing, stopped_ns, Doing::Unknown);
+            }
+        }
+        for (cpu, line) in (0..).zip(&mut self.cpus) {
+            let last = self.last[cpu as usize];
+            if let Some(gap) = self.gaps.within(Some(cpu), last.time_ns, u64::MAX) {
+                change(&mut line.current, gap.0, Current::Unknown);
+            }
+            if let Some(stopped_ns) = self.trace.stopped_ns.filter(|&ns| ns >= last.time_ns) {
+                change(&mut line.current, stopped_ns, Current::Unknown);
+            }
+        }
+        let tick_ns = tick::length_ns(&self.cpus);
+        let Builder { trace, knows, threads, cpus, gaps, .. } = self;
+        Timeline { trace, knows, threads, cpus, gaps, tick_ns }
+    }
+}
+
+enum Agreement {
+    Yes,
+    /// Yes, and the proof tells more of the time before it.
+    Rather(Doing),
+    No,
+}
+
+/// Whether what a thread was last known to be doing is what it is proved to be doing now.
+fn agree(before: Doing, now: Doing, knows: Knows) -> Agreement {
+    match (before, now) {
+        (Doing::Running { cpu: one }, Doing::Running { cpu: other }) if one == other => Agreement::Yes,
+        (Doing::Runnable { cpu: one, .. }, Doing::Runnable { cpu: other, .. }) if one == other => {
+            Agreement::Yes
+        }
+        // A pull by another CPU that no event tells: when it moved is not known.
+        (Doing::Runnable { preempted, .. }, Doing::Runnable { .. }) if !knows.migrations => {
+            Agreement::Rather(Doing::Runnable { cpu: None, preempted })
+        }
+        (Doing::Blocked { .. }, Doing::Blocked { .. }) | (Doing::Waking { .. }, Doing::Waking { .. }) => {
+            Agreement::Yes
+        }
+        (Doing::Waking { .. }, Doing::Runnable { .. }) if !knows.wakeups => Agreement::Rather(now),
+        (Doing::Gone, Doing::Gone) => Agreement::Yes,
+        (Doing::Moved { .. }, Doing::Runnable { .. } | Doing::Waking { .. }) => Agreement::Rather(now),
+        _ => Agreement::No,
+    }
+}
+
+/// Notes that something begins; what was open has lost its end then, and is dropped.
+fn begin(calls: &mut Vec<Call>, call: Call) {
+    calls.pop_if(|last| last.end_ns == u64::MAX);
+    calls.push(call);
+}
+
+fn end(calls: &mut Vec<Call>, time_ns: u64, number: i64) {
+    match calls.last_mut() {
+        Some(last) if last.end_ns == u64::MAX && last.number == number => last.end_ns = time_ns,
+        _ => {
+            calls.pop_if(|last| last.end_ns == u64::MAX);
+        }
+    }
+}

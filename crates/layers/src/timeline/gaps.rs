@@ -1,0 +1,85 @@
+//! When the recording is incomplete: nothing that spans such a gap may be taken as known. Must not know what is asked of it.
+
+use std::collections::BTreeMap;
+
+use tracefs::Trace;
+
+/// Stretches without (all) events, in nanoseconds: of each CPU, and of any CPU.
+#[derive(Debug, Default)]
+pub(crate) struct Gaps {
+    any: Vec<(u64, u64)>,
+    by_cpu: BTreeMap<u32, Vec<(u64, u64)>>,
+}
+
+impl Gaps {
+    pub(crate) fn of(trace: &Trace) -> Gaps {
+        let mut by_cpu: BTreeMap<u32, Vec<(u64, u64)>> = BTreeMap::new();
+        for (&cpu, &from_ns) in &trace.complete_from_ns {
+            if from_ns > 0 {
+                by_cpu.entry(cpu).or_default().push((0, from_ns));
+            }
+        }
+        for loss in &trace.losses {
+            // A loss between two events of one instant still is one.
+            let end_ns = loss.before_ns.max(loss.after_ns.saturating_add(1));
+            by_cpu.entry(loss.cpu).or_default().push((loss.after_ns, end_ns));
+        }
+        if let Some(stopped_ns) = trace.stopped_ns {
+            by_cpu.entry(u32::MAX).or_default().push((stopped_ns, u64::MAX));
+        }
+        let any = united(by_cpu.values().flatten().copied().collect());
+        for gaps in by_cpu.values_mut() {
+            *gaps = united(std::mem::take(gaps));
+        }
+        Gaps { any, by_cpu }
+    }
+
+    /// From the first to the last instant within `from_ns..to_ns` that is not known, on one CPU or on any.
+    pub(crate) fn within(&self, cpu: Option<u32>, from_ns: u64, to_ns: u64) -> Option<(u64, u64)> {
+        let gaps = match cpu {
+            None => &self.any,
+            Some(cpu) => self.by_cpu.get(&cpu)?,
+        };
+        let first = gaps.partition_point(|gap| gap.1 <= from_ns);
+        // What one CPU lost may be of the very instant of another's event.
+        let after = gaps.partition_point(|gap| gap.0 < to_ns || (cpu.is_none() && gap.0 == to_ns));
+        (first < after).then(|| (gaps[first].0.max(from_ns), gaps[after - 1].1.min(to_ns)))
+    }
+}
+
+/// The same stretches in order, overlapping ones as one.
+fn united(mut gaps: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    gaps.sort_unstable();
+    let mut out: Vec<(u64, u64)> = Vec::new();
+    for (begin, end) in gaps {
+        match out.last_mut() {
+            Some(last) if begin <= last.1 => last.1 = last.1.max(end),
+            _ => out.push((begin, end)),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use tracefs::Loss;
+
+    use super::*;
+
+    #[test]
+    fn a_gap_is_found_on_its_cpu_and_among_all_and_one_without_length_counts() {
+        let loss = |cpu, after_ns, before_ns| Loss { cpu, after_ns, before_ns, events: None, damaged: false };
+        let trace = Trace {
+            losses: vec![loss(0, 10, 20), loss(1, 15, 30), loss(0, 50, 50)],
+            complete_from_ns: [(1, 5)].into(),
+            ..Trace::default()
+        };
+        let gaps = Gaps::of(&trace);
+        assert_eq!(gaps.within(None, 0, 100), Some((0, 51)));
+        assert_eq!(gaps.within(None, 6, 40), Some((10, 30)));
+        assert_eq!(gaps.within(Some(0), 12, 18), Some((12, 18)));
+        assert_eq!(gaps.within(Some(0), 20, 50), None);
+        assert_eq!(gaps.within(Some(0), 20, 51), Some((50, 51)));
+        assert_eq!(gaps.within(Some(7), 0, 100), None);
+    }
+}

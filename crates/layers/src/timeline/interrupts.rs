@@ -1,0 +1,151 @@
+//! The interrupts of one CPU, flattened: at every instant the innermost. Must not know whose time they took.
+
+use tracefs::{Body, Name};
+
+/// An interrupt, as its event names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    Device { irq: u32, name: Name },
+    Softirq(u32),
+    Vector(Name),
+}
+
+/// A stretch in which one interrupt had the CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stretch {
+    pub(crate) begin_ns: u64,
+    pub(crate) end_ns: u64,
+    pub(crate) source: Source,
+}
+
+/// All of a CPU's.
+#[derive(Debug, Default)]
+pub(crate) struct Interrupts {
+    /// In the order of time, without overlap.
+    stretches: Vec<Stretch>,
+    /// Entered, and not left.
+    open: Vec<Source>,
+    /// Stretches since the outermost one began: kept when it ends properly.
+    pending: Vec<Stretch>,
+    mark_ns: u64,
+    /// Whether an interrupt may have begun without its begin having been seen.
+    doubtful: bool,
+}
+
+impl Interrupts {
+    /// The innermost one that is being handled.
+    pub(crate) fn current(&self) -> Option<Source> {
+        self.open.last().copied()
+    }
+
+    /// Whether there is none for certain.
+    pub(crate) fn is_outside(&self) -> bool {
+        self.open.is_empty() && !self.doubtful
+    }
+
+    pub(crate) fn observe(&mut self, time_ns: u64, body: &Body) {
+        match *body {
+            Body::IrqEntry { irq, name } => self.enter(time_ns, Source::Device { irq, name }),
+            Body::SoftirqEntry { vector } => self.enter(time_ns, Source::Softirq(vector)),
+            Body::VectorEntry { kind } => self.enter(time_ns, Source::Vector(kind)),
+            Body::IpiEntry { reason } => self.enter(time_ns, Source::Vector(reason)),
+            Body::IrqExit { irq } => {
+                self.leave(time_ns, |source| matches!(source, Source::Device { irq: own, .. } if own == irq));
+            }
+            Body::SoftirqExit { vector } => self.leave(time_ns, |source| source == Source::Softirq(vector)),
+            Body::VectorExit { kind } => self.leave(time_ns, |source| source == Source::Vector(kind)),
+            Body::IpiExit { reason } => self.leave(time_ns, |source| source == Source::Vector(reason)),
+            // No thread is switched within an interrupt: one that is open here has lost its end. (On PREEMPT_RT softirqs
+            // are threads' work, and are seen as such.)
+            Body::Switch { .. } => {
+                self.forget();
+                self.doubtful = false;
+            }
+            Body::SysEnter { .. } | Body::SysExit { .. } => self.doubtful = false,
+            _ => {}
+        }
+    }
+
+    /// What was entered is no longer known to last.
+    pub(crate) fn forget(&mut self) {
+        self.open.clear();
+        self.pending.clear();
+        self.doubtful = true;
+    }
+
+    fn enter(&mut self, time_ns: u64, source: Source) {
+        self.close(time_ns);
+        self.open.push(source);
+    }
+
+    fn leave(&mut self, time_ns: u64, is: impl Fn(Source) -> bool) {
+        match self.open.last() {
+            Some(&last) if is(last) => {
+                self.close(time_ns);
+                self.open.pop();
+                if self.open.is_empty() {
+                    self.stretches.append(&mut self.pending);
+                }
+            }
+            // Its begin was not recorded, or an inner end was not.
+            _ => self.forget(),
+        }
+    }
+
+    fn close(&mut self, time_ns: u64) {
+        if let Some(source) = self.current()
+            && self.mark_ns < time_ns
+        {
+            self.pending.push(Stretch { begin_ns: self.mark_ns, end_ns: time_ns, source });
+        }
+        self.mark_ns = time_ns;
+    }
+
+    /// Those that overlap a stretch of time.
+    pub(crate) fn within(&self, from_ns: u64, to_ns: u64) -> &[Stretch] {
+        let first = self.stretches.partition_point(|stretch| stretch.end_ns <= from_ns);
+        let after = self.stretches.partition_point(|stretch| stretch.begin_ns < to_ns);
+        &self.stretches[first.min(after)..after]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn observed(events: &[(u64, Body)]) -> Vec<(u64, u64, Source)> {
+        let mut interrupts = Interrupts::default();
+        events.iter().for_each(|(time_ns, body)| interrupts.observe(*time_ns, body));
+        let stretches = interrupts.within(0, u64::MAX).iter();
+        stretches.map(|stretch| (stretch.begin_ns, stretch.end_ns, stretch.source)).collect()
+    }
+
+    #[test]
+    fn the_innermost_interrupt_has_the_time() {
+        let kind = Name(4);
+        let events = [
+            (10, Body::SoftirqEntry { vector: 3 }),
+            (15, Body::VectorEntry { kind }),
+            (18, Body::VectorExit { kind }),
+            (30, Body::SoftirqExit { vector: 3 }),
+        ];
+        let softirq = Source::Softirq(3);
+        assert_eq!(observed(&events), [(10, 15, softirq), (15, 18, Source::Vector(kind)), (18, 30, softirq)]);
+    }
+
+    #[test]
+    fn one_without_its_begin_or_end_is_not_made_up() {
+        let switch = Body::Switch {
+            prev: tracefs::ThreadRef::default(),
+            prev_state: tracefs::TaskState(0),
+            next: tracefs::ThreadRef::default(),
+        };
+        let events = [
+            (10, Body::SoftirqExit { vector: 3 }),
+            (20, Body::IrqEntry { irq: 9, name: Name(1) }),
+            (25, switch),
+            (30, Body::IrqExit { irq: 9 }),
+        ];
+        assert_eq!(observed(&events), []);
+    }
+}

@@ -1,0 +1,270 @@
+//! A recording as what every thread and every CPU was doing at each instant, made in one pass over the events. What the
+//! events do not prove is unknown here. Must not know of round trips.
+
+mod build;
+mod gaps;
+mod interrupts;
+mod tick;
+
+use std::collections::HashMap;
+
+use tracefs::{Name, TaskState, Trace};
+
+use gaps::Gaps;
+use interrupts::Interrupts;
+pub(crate) use interrupts::Source;
+
+/// What a thread was doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Doing {
+    /// Not known.
+    Unknown,
+    /// Runnable or being woken, and it is not known which.
+    Moved { cpu: u32 },
+    /// On a CPU.
+    Running { cpu: u32 },
+    /// On a run queue: of this CPU, where that is known. `preempted`: it had the CPU and lost it.
+    Runnable { cpu: Option<u32>, preempted: bool },
+    /// Between `sched_waking` and `sched_wakeup`.
+    Waking { cpu: u32 },
+    /// Waiting; `None`: it is not known for what kind of thing.
+    Blocked { state: Option<TaskState> },
+    /// Not born yet, or dead.
+    Gone,
+}
+
+/// Who woke a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Waking {
+    pub(crate) time_ns: u64,
+    pub(crate) cpu: u32,
+    pub(crate) by: WakingBy,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WakingBy {
+    Thread(u32),
+    Interrupt(Option<Source>),
+    Unknown,
+}
+
+/// A system call, or a wait for a kernel lock; `end_ns` is `u64::MAX` while it lasts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call {
+    pub(crate) begin_ns: u64,
+    pub(crate) end_ns: u64,
+    pub(crate) number: i64,
+}
+
+/// One thread.
+#[derive(Debug, Default)]
+pub(crate) struct ThreadLine {
+    pub(crate) comm: Name,
+    /// What it did from when on; each lasts until the next.
+    doing: Vec<(u64, Doing)>,
+    prios: Vec<(u64, i32)>,
+    wakings: Vec<Waking>,
+    calls: Vec<Call>,
+    locks: Vec<Call>,
+    blocked_at: Vec<(u64, Name)>,
+    /// `sched_stat_runtime`: when, and for how many nanoseconds.
+    accounted: Vec<(u64, u64)>,
+    /// The last instant at which an event proved what it was doing.
+    confirmed_ns: u64,
+    /// Since when what it does rests on the assumption that it slept before it was woken.
+    doubted_ns: Option<u64>,
+    seen: bool,
+}
+
+/// Who had a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Current {
+    Unknown,
+    Thread(u32),
+}
+
+/// One CPU.
+#[derive(Debug, Default)]
+pub(crate) struct CpuLine {
+    current: Vec<(u64, Current)>,
+    pub(crate) interrupts: Interrupts,
+    event_times: Vec<u64>,
+    completed_io: Vec<u64>,
+    ticks: Vec<u64>,
+}
+
+/// A stretch of time and what was the case in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct During<T> {
+    pub(crate) begin_ns: u64,
+    pub(crate) end_ns: u64,
+    pub(crate) what: T,
+}
+
+/// What a recording can tell at all.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Knows {
+    pub(crate) switches: bool,
+    pub(crate) wakings: bool,
+    pub(crate) wakeups: bool,
+    pub(crate) migrations: bool,
+    /// Whether a waking from an interrupt can be told from one by the thread beneath it.
+    pub(crate) interrupts: bool,
+    pub(crate) system_calls: bool,
+}
+
+/// A recording, indexed: made once, asked for any number of round trips.
+#[derive(Debug)]
+pub struct Timeline<'t> {
+    pub(crate) trace: &'t Trace,
+    pub(crate) knows: Knows,
+    threads: HashMap<u32, ThreadLine>,
+    cpus: Vec<CpuLine>,
+    gaps: Gaps,
+    tick_ns: Option<u64>,
+}
+
+impl<'t> Timeline<'t> {
+    /// Indexes a recording.
+    #[must_use]
+    pub fn new(trace: &'t Trace) -> Timeline<'t> {
+        build::timeline(trace)
+    }
+
+    pub(crate) fn thread(&self, tid: u32) -> Option<&ThreadLine> {
+        self.threads.get(&tid)
+    }
+
+    pub(crate) fn cpu(&self, cpu: u32) -> Option<&CpuLine> {
+        self.cpus.get(cpu as usize)
+    }
+
+    /// Whether anything within this stretch was lost, on any CPU.
+    pub(crate) fn lost_within(&self, from_ns: u64, to_ns: u64) -> bool {
+        self.gaps.within(None, from_ns, to_ns).is_some()
+    }
+
+    /// What a thread did, without holes; unknown where no event tells.
+    pub(crate) fn doing(&self, tid: u32, from_ns: u64, to_ns: u64) -> Vec<During<Doing>> {
+        let line = self.threads.get(&tid).map_or(&[][..], |line| &line.doing);
+        during(line, from_ns, to_ns, Doing::Unknown)
+    }
+
+    /// What it did at one instant, and since when.
+    pub(crate) fn doing_at(&self, tid: u32, time_ns: u64) -> (u64, Doing) {
+        let line = self.threads.get(&tid).map_or(&[][..], |line| &line.doing);
+        let after = line.partition_point(|change| change.0 <= time_ns);
+        after.checked_sub(1).map_or((0, Doing::Unknown), |index| line[index])
+    }
+
+    /// Until when it did what it did at an instant; `u64::MAX` if no event changes it.
+    pub(crate) fn until(&self, tid: u32, time_ns: u64) -> u64 {
+        let line = self.threads.get(&tid).map_or(&[][..], |line| &line.doing);
+        let after = line.partition_point(|change| change.0 <= time_ns);
+        line.get(after).map_or(u64::MAX, |change| change.0)
+    }
+
+    /// Who had a CPU, without holes.
+    pub(crate) fn on_cpu(&self, cpu: u32, from_ns: u64, to_ns: u64) -> Vec<During<Current>> {
+        let line = self.cpu(cpu).map_or(&[][..], |line| &line.current);
+        during(line, from_ns, to_ns, Current::Unknown)
+    }
+
+    /// A thread's priority at an instant, as far as an event has said it by then, or else soon after.
+    pub(crate) fn prio_at(&self, tid: u32, time_ns: u64) -> Option<i32> {
+        let prios = &self.threads.get(&tid)?.prios;
+        let after = prios.partition_point(|change| change.0 <= time_ns);
+        prios.get(after.saturating_sub(1)).map(|change| change.1)
+    }
+
+    /// The waking that ended a wait at an instant. A thread that wakes itself did not wait.
+    pub(crate) fn waking_at(&self, tid: u32, time_ns: u64) -> Option<Waking> {
+        let mut wakings = self.wakings_of(tid, time_ns, time_ns).iter();
+        wakings.find(|waking| waking.by != WakingBy::Thread(tid)).copied()
+    }
+
+    /// The last waking of a thread up to an instant.
+    pub(crate) fn last_waking(&self, tid: u32, time_ns: u64) -> Option<Waking> {
+        self.wakings_of(tid, 0, time_ns).last().copied()
+    }
+
+    /// Every waking of a thread within a stretch.
+    pub(crate) fn wakings_of(&self, tid: u32, from_ns: u64, to_ns: u64) -> &[Waking] {
+        let wakings = self.threads.get(&tid).map_or(&[][..], |line| &line.wakings);
+        let first = wakings.partition_point(|waking| waking.time_ns < from_ns);
+        let after = wakings.partition_point(|waking| waking.time_ns <= to_ns);
+        &wakings[first.min(after)..after]
+    }
+
+    /// Whether a block device's request was completed on this CPU at most this long before an instant.
+    pub(crate) fn io_completed(&self, cpu: u32, before_ns: u64, within_ns: u64) -> bool {
+        let times = self.cpu(cpu).map_or(&[][..], |line| &line.completed_io);
+        let after = times.partition_point(|&time| time <= before_ns);
+        after > 0 && before_ns - times[after - 1] <= within_ns
+    }
+}
+
+impl ThreadLine {
+    /// System calls that overlap a stretch.
+    pub(crate) fn calls_within(&self, from_ns: u64, to_ns: u64) -> &[Call] {
+        calls_within(&self.calls, from_ns, to_ns)
+    }
+
+    /// Waits for kernel locks that overlap a stretch.
+    pub(crate) fn locks_within(&self, from_ns: u64, to_ns: u64) -> &[Call] {
+        calls_within(&self.locks, from_ns, to_ns)
+    }
+
+    /// Where it was blocked, by the event that tells this when it is woken.
+    pub(crate) fn blocked_at(&self, from_ns: u64, to_ns: u64) -> Option<Name> {
+        let after = self.blocked_at.partition_point(|at| at.0 <= to_ns);
+        self.blocked_at[..after].last().filter(|at| at.0 >= from_ns).map(|at| at.1)
+    }
+
+    /// The CPU time that the scheduler accounted to it within a stretch, if its accounts cover it: from the first to the last of
+    /// them, in nanoseconds of time and of CPU time.
+    pub(crate) fn accounted_within(&self, from_ns: u64, to_ns: u64) -> Option<(During<()>, u64)> {
+        let first = self.accounted.partition_point(|at| at.0 < from_ns);
+        let after = self.accounted.partition_point(|at| at.0 <= to_ns);
+        let accounts = self.accounted.get(first..after).filter(|accounts| accounts.len() >= 2)?;
+        let (first, rest) = accounts.split_first()?;
+        let during = During { begin_ns: first.0, end_ns: rest.last()?.0, what: () };
+        Some((during, rest.iter().map(|account| account.1).sum()))
+    }
+}
+
+fn calls_within(calls: &[Call], from_ns: u64, to_ns: u64) -> &[Call] {
+    let first = calls.partition_point(|call| call.end_ns <= from_ns);
+    let after = calls.partition_point(|call| call.begin_ns < to_ns);
+    &calls[first.min(after)..after]
+}
+
+/// The changes that matter within a stretch, as stretches without holes.
+fn during<T: Copy>(changes: &[(u64, T)], from_ns: u64, to_ns: u64, before_first: T) -> Vec<During<T>> {
+    let mut out = Vec::new();
+    if from_ns >= to_ns {
+        return out;
+    }
+    let mut index = changes.partition_point(|change| change.0 <= from_ns);
+    let mut what = index.checked_sub(1).map_or(before_first, |index| changes[index].1);
+    let mut begin_ns = from_ns;
+    while let Some(&(time_ns, next)) = changes.get(index).filter(|change| change.0 < to_ns) {
+        if begin_ns < time_ns {
+            out.push(During { begin_ns, end_ns: time_ns, what });
+        }
+        (begin_ns, what) = (time_ns, next);
+        index += 1;
+    }
+    out.push(During { begin_ns, end_ns: to_ns, what });
+    out
+}
+
+/// Notes that something changes, also back in time: later changes are then forgotten.
+fn change<T: Copy + PartialEq>(changes: &mut Vec<(u64, T)>, time_ns: u64, what: T) {
+    while changes.last().is_some_and(|last| last.0 >= time_ns) {
+        changes.pop();
+    }
+    if changes.last().is_none_or(|last| last.1 != what) {
+        changes.push((time_ns, what));
+    }
+}

@@ -1,0 +1,113 @@
+//! What can be said of a round trip without kernel events: the legs by the programs' own stamps, and what counters of the two
+//! threads gained. It names no other thread, and says that it cannot.
+
+use crate::explanation::{Boundary, Cause, Explanation, Flag, Kind, Owner, Part, State, Thread};
+use crate::round_trip::{Counters, RoundTrip, Side};
+use crate::verdict;
+
+/// A counter that explains this share of the time names the cause.
+const DECISIVE_PERCENT: u64 = 50;
+
+/// Explains a round trip from its stamps and counters alone.
+#[must_use]
+pub fn explain_without_events(trip: &RoundTrip) -> Explanation {
+    let (start_ns, end_ns) = (trip.start_ns, trip.end_ns.max(trip.start_ns));
+    let stamped = trip.received_ns.is_some() && trip.replied_ns.is_some();
+    let received_ns = trip.received_ns.unwrap_or(end_ns).clamp(start_ns, end_ns);
+    let replied_ns = trip.replied_ns.unwrap_or(end_ns).clamp(received_ns, end_ns);
+    let legs: &[(&str, Owner, u64, u64)] = if stamped {
+        &[
+            ("request", Owner::Client, start_ns, received_ns),
+            ("handling", Owner::Server, received_ns, replied_ns),
+            ("reply", Owner::Client, replied_ns, end_ns),
+        ]
+    } else {
+        &[("whole call", Owner::Client, start_ns, end_ns)]
+    };
+    let parts: Vec<Part> = legs
+        .iter()
+        .filter(|leg| leg.2 < leg.3)
+        .map(|&(name, owner, begin_ns, end_ns)| Part {
+            begin_ns,
+            end_ns,
+            owner,
+            thread: None,
+            cpu: None,
+            state: State::Leg { name: name.into() },
+            because: Vec::new(),
+        })
+        .collect();
+    let causes = causes(&parts, trip);
+    let boundary = if stamped { Boundary::Stamp } else { Boundary::Unknown };
+    Explanation {
+        start_ns,
+        request_ns: received_ns,
+        request_by: boundary,
+        reply_ns: replied_ns,
+        reply_by: boundary,
+        end_ns,
+        client: named(&trip.client),
+        server: trip.server.as_ref().map(named),
+        parts,
+        flags: vec![Flag::NoEvents],
+        verdict: format!("without kernel events: {}", verdict::sentence(&causes, trip)),
+        causes,
+    }
+}
+
+fn named(side: &Side) -> Thread {
+    Thread { tid: side.tid.unwrap_or(0), pid: Some(side.pid), comm: String::new(), prio: side.prio }
+}
+
+/// Counters name a cause where they account for most of the time and nobody else could have had it; else only the longest
+/// leg is told.
+fn causes(parts: &[Part], trip: &RoundTrip) -> Vec<Cause> {
+    let duration_ns = trip.duration_ns();
+    let usual_ns = trip.usual_ns.unwrap_or(0);
+    let cause = |kind, owner, excess_ns, name: Option<String>| Cause {
+        kind,
+        excess_ns,
+        owner,
+        thread: None,
+        name,
+        via: Vec::new(),
+        cpu: None,
+    };
+    let mut causes = Vec::new();
+    if trip.usual_ns.is_some() && duration_ns * 10 <= usual_ns * 15 {
+        causes.push(cause(Kind::Ordinary, Owner::Client, 0, None));
+    }
+    let sides = [(Owner::Client, Some(&trip.client)), (Owner::Server, trip.server.as_ref())];
+    for (owner, side) in sides {
+        let Some(counters) = side.map(|side| &side.counters) else { continue };
+        let decisive = |ns: &u64| ns * 100 >= duration_ns * DECISIVE_PERCENT && *ns <= duration_ns;
+        let here = counters.since_ns.is_none_or(|since_ns| since_ns >= trip.start_ns);
+        if let Some(ns) =
+            counters.throttled_ns.filter(|ns| here && *ns * 100 >= duration_ns * DECISIVE_PERCENT)
+        {
+            causes.push(cause(Kind::Throttled, owner, ns.min(duration_ns), None));
+        }
+        if let Some(ns) = own_ns(counters, here).filter(decisive) {
+            causes.push(cause(Kind::Work, owner, ns.saturating_sub(usual_ns), None));
+        }
+        if let Some(ns) = counters.run_delay_ns.filter(|_| here).filter(decisive) {
+            let name = "a thread waited for a CPU; only kernel events tell behind whom".to_owned();
+            causes.push(cause(Kind::CannotTell, owner, ns, Some(format!("{owner}: {name}"))));
+        }
+    }
+    causes.retain(|cause| cause.excess_ns > 0 || cause.kind == Kind::Ordinary);
+    causes.sort_by_key(|cause| (cause.kind != Kind::Ordinary, std::cmp::Reverse(cause.excess_ns)));
+    if causes.is_empty()
+        && let Some(longest) = parts.iter().max_by_key(|part| part.duration_ns())
+        && let State::Leg { name } = &longest.state
+    {
+        let reason = format!("the {name} took longest, and only kernel events tell why");
+        causes.push(cause(Kind::CannotTell, longest.owner, longest.duration_ns(), Some(reason)));
+    }
+    causes
+}
+
+/// CPU time of the thread itself within the round trip.
+fn own_ns(counters: &Counters, here: bool) -> Option<u64> {
+    counters.cpu_ns.or(counters.running_ns.filter(|_| here))
+}
