@@ -15,15 +15,13 @@ pub(crate) struct Cursor<'a> {
     pub(crate) cpu: u32,
     rest: &'a [u8],
     records: Records<'a>,
-    /// No record of the current page may be later: the time at which the next page, or the recording's end, begins.
+    /// No record of the current page may be later: see [`Cursor::ceiling`].
     ceiling_ns: u64,
     /// When the recording stopped.
     stopped_ns: u64,
-    /// The time of the record before the current one; 0 before the first.
+    /// The time of the last record that was accepted; 0 before the first.
     last_ns: u64,
-    /// The current record, which [`Cursor::advance`] found.
-    pub(crate) record: Option<Record<'a>>,
-    /// What was lost between the last record and the next.
+    /// What was lost between that record and the next.
     missing: Option<Loss>,
 }
 
@@ -38,53 +36,55 @@ impl<'a> Cursor<'a> {
             ceiling_ns: u64::MAX,
             stopped_ns: stopped_ns.unwrap_or(u64::MAX),
             last_ns: 0,
-            record: None,
             missing: None,
         }
     }
 
-    /// Goes to the next record; [`Cursor::record`] is `None` when there is none. What is missing before it is added to `losses`.
+    /// The next record, to be accepted or refused before the one after it is asked for. `None` at the end.
     #[inline]
-    pub(crate) fn advance(&mut self, losses: &mut Vec<Loss>) {
-        if let Some(record) = self.record.take() {
-            self.last_ns = record.time_ns;
-        }
+    pub(crate) fn next(&mut self) -> Option<Record<'a>> {
         loop {
             match self.records.next() {
                 Some(Ok(mut record)) => {
                     if record.time_ns < self.last_ns {
                         if self.last_ns - record.time_ns > STEP_BACK_NS {
-                            self.give_up_page();
+                            self.refuse();
                             continue;
                         }
                         record.time_ns = self.last_ns;
                     }
                     if record.time_ns > self.ceiling_ns.saturating_add(STEP_BACK_NS) {
-                        self.give_up_page();
+                        self.refuse();
                         continue;
                     }
-                    if let Some(loss) = self.missing.take() {
-                        losses.push(Loss { before_ns: record.time_ns, ..loss });
-                    }
-                    self.record = Some(record);
-                    return;
+                    return Some(record);
                 }
-                Some(Err(Damaged)) => self.give_up_page(),
-                None if self.rest.is_empty() => {
-                    losses.extend(self.missing.take());
-                    return;
-                }
+                Some(Err(Damaged)) => self.refuse(),
+                None if self.rest.is_empty() => return None,
                 None => self.next_page(),
             }
         }
     }
 
-    /// Leaves the rest of the current page: the current record, or what follows it, is damaged.
+    /// The record from [`Cursor::next`] is good: what was missing before it ends with it.
+    #[inline]
+    pub(crate) fn accept(&mut self, record: Record<'_>, losses: &mut Vec<Loss>) {
+        self.last_ns = record.time_ns;
+        if let Some(loss) = self.missing.take() {
+            losses.push(Loss { before_ns: record.time_ns, ..loss });
+        }
+    }
+
+    /// The record from [`Cursor::next`], or what follows it, is damaged: leaves the rest of its page.
     #[cold]
-    pub(crate) fn give_up_page(&mut self) {
-        self.record = None;
+    pub(crate) fn refuse(&mut self) {
         self.records = Page::empty().records();
         self.lose(None, true);
+    }
+
+    /// What is missing at the end.
+    pub(crate) fn finish(&mut self) -> Option<Loss> {
+        self.missing.take()
     }
 
     fn next_page(&mut self) {
@@ -102,13 +102,13 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The time of the next page, if it is one that can be: one damaged page must not make good ones look late.
+    /// The time that the current page cannot go beyond. The next two pages say it, so that one with a damaged time neither makes
+    /// a good one before it look late, nor leaves itself unnoticed.
     fn ceiling(&self) -> u64 {
-        let next = &self.rest[..self.layout.size.min(self.rest.len())];
-        match Page::parse(self.layout, next) {
-            Ok(next) if next.time_ns >= self.last_ns => next.time_ns.min(self.stopped_ns),
-            _ => self.stopped_ns,
-        }
+        let next =
+            self.rest.chunks(self.layout.size).take(2).filter_map(|next| Page::parse(self.layout, next).ok());
+        let believable = next.map(|next| next.time_ns).filter(|time_ns| *time_ns >= self.last_ns);
+        believable.max().unwrap_or(u64::MAX).min(self.stopped_ns)
     }
 
     /// Notes a loss after the last record; several before the next record are one.

@@ -49,6 +49,14 @@ pub struct Others {
     pub(crate) bytes: Vec<u8>,
 }
 
+impl Others {
+    /// The bytes of a [`Body::Other`]; empty if it is not of this trace.
+    #[must_use]
+    pub fn bytes(&self, at: u32, length: u32) -> &[u8] {
+        self.bytes.get(at as usize..).and_then(|rest| rest.get(..length as usize)).unwrap_or_default()
+    }
+}
+
 impl Trace {
     /// A field of a [`Body::Other`] event, by the name that its format has for it. `None` if the event has a decoded form, its
     /// format has no such field, or the record ends before it.
@@ -74,7 +82,7 @@ impl Trace {
     #[must_use]
     pub fn record(&self, event: &Event) -> Option<(&Format, &[u8])> {
         let Body::Other { at, length, .. } = event.body else { return None };
-        let record = self.others.bytes.get(at as usize..)?.get(..length as usize)?;
+        let record = self.others.bytes(at, length);
         let id = u16::from_le_bytes(*record.first_chunk()?);
         Some((self.others.formats.by_id(id)?, record))
     }

@@ -6,6 +6,7 @@ use std::collections::BinaryHeap;
 use crate::cursor::Cursor;
 use crate::decode::{Decoder, Refused};
 use crate::error::Error;
+use crate::event::Event;
 use crate::fields::Others;
 use crate::formats::Formats;
 use crate::page::looks_big_endian;
@@ -63,23 +64,26 @@ pub fn read(formats: &Formats, cpus: &[CpuPages<'_>], period: Period) -> Result<
     trace.events.reserve(cpus.iter().map(|pages| pages.bytes.len()).sum::<usize>() / 50);
     let mut bytes = Vec::new();
     let mut decoder = Decoder::new(formats, &mut trace.names, &mut bytes);
-    let mut waiting = BinaryHeap::new();
+    let mut turns = BinaryHeap::new();
+    let mut next: Vec<Option<Event>> = Vec::new();
     for (index, (cursor, pages)) in cursors.iter_mut().zip(cpus).enumerate() {
         let before = trace.losses.len();
-        cursor.advance(&mut trace.losses);
-        let first_ns = cursor.record.map(|record| record.time_ns);
+        let first = advance(cursor, &mut decoder, &mut trace.losses)?;
+        let first_ns = first.map(|event| event.time_ns);
         let whole = trace.losses.len() == before;
-        let from_ns = if whole {
-            period.started_ns.map(|started| first_ns.map_or(started, |first| first.min(started))).or(first_ns)
-        } else {
-            first_ns
+        let from_ns = match (whole, period.started_ns) {
+            (true, Some(started_ns)) => {
+                Some(first_ns.map_or(started_ns, |first_ns| first_ns.min(started_ns)))
+            }
+            _ => first_ns,
         };
         if let Some(from_ns) = from_ns {
             trace.complete_from_ns.insert(cursor.cpu, from_ns);
         }
         if let Some(first_ns) = first_ns {
-            waiting.push(Reverse((first_ns, cursor.cpu, index)));
+            turns.push(Reverse((first_ns, cursor.cpu, index)));
         }
+        next.push(first);
         if pages.dropped > 0 {
             let after_ns = first_ns.or(period.started_ns).unwrap_or(0);
             trace.losses.push(Loss {
@@ -92,24 +96,40 @@ pub fn read(formats: &Formats, cpus: &[CpuPages<'_>], period: Period) -> Result<
         }
     }
 
-    while let Some(Reverse((_, cpu, index))) = waiting.pop() {
-        let turn = waiting.peek().map(|Reverse((time_ns, cpu, _))| (*time_ns, *cpu));
-        let cursor = &mut cursors[index];
+    while let Some(Reverse((_, cpu, index))) = turns.pop() {
+        let turn = turns.peek().map(|Reverse((time_ns, cpu, _))| (*time_ns, *cpu));
         // This CPU goes on until another one's turn comes: most often for many events.
-        while let Some(record) = cursor.record {
-            if turn.is_some_and(|turn| turn < (record.time_ns, cpu)) {
-                waiting.push(Reverse((record.time_ns, cpu, index)));
+        while let Some(event) = next[index] {
+            if turn.is_some_and(|turn| turn < (event.time_ns, cpu)) {
+                turns.push(Reverse((event.time_ns, cpu, index)));
                 break;
             }
-            match decoder.decode(cpu, record) {
-                Ok(event) => trace.events.push(event),
-                Err(Refused::Damaged) => cursor.give_up_page(),
-                Err(Refused::Error(error)) => return Err(error),
-            }
-            cursor.advance(&mut trace.losses);
+            trace.events.push(event);
+            next[index] = advance(&mut cursors[index], &mut decoder, &mut trace.losses)?;
         }
     }
     trace.losses.sort_by_key(|loss| (loss.after_ns, loss.cpu));
     trace.others = Others { formats: formats.clone(), bytes };
     Ok(trace)
+}
+
+/// A CPU's next event.
+#[inline]
+fn advance(
+    cursor: &mut Cursor<'_>,
+    decoder: &mut Decoder<'_>,
+    losses: &mut Vec<Loss>,
+) -> Result<Option<Event>, Error> {
+    while let Some(record) = cursor.next() {
+        match decoder.decode(cursor.cpu, record) {
+            Ok(event) => {
+                cursor.accept(record, losses);
+                return Ok(Some(event));
+            }
+            Err(Refused::Damaged) => cursor.refuse(),
+            Err(Refused::Error(error)) => return Err(error),
+        }
+    }
+    losses.extend(cursor.finish());
+    Ok(None)
 }

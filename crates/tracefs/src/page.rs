@@ -19,7 +19,7 @@ pub(crate) struct Page<'a> {
     pub(crate) lost: Option<Option<u64>>,
     /// The records.
     data: &'a [u8],
-    /// Whether the page ends before its records do, as a file that was cut off does.
+    /// Whether this is not a whole page: the file was cut off.
     cut: bool,
 }
 
@@ -49,10 +49,8 @@ impl<'a> Page<'a> {
             return Err(Damaged);
         }
         let area = bytes.get(layout.data_at..).ok_or(Damaged)?;
-        let (data, cut) = match area.get(..length) {
-            Some(data) => (data, false),
-            None => (area, true),
-        };
+        let data = area.get(..length).unwrap_or(area);
+        let cut = bytes.len() < layout.size;
         let lost = (flags & LOST != 0).then(|| {
             // The count is the kernel's `long`, like the commit word.
             let counted =
@@ -147,16 +145,22 @@ impl<'a> Records<'a> {
                 Ok(Step::Time)
             }
             TIME_STAMP => {
-                let low = delta + (u64::from(word()?) << 27);
-                let top = self.time_ns & TOP_BITS;
-                // As the kernel does it: the low part has overflowed since if it went back.
-                let overflowed = top != 0 && (low | top) < self.time_ns;
+                let time_ns = delta + (u64::from(word()?) << 27) | (self.time_ns & TOP_BITS);
+                // The bits that there is room for overflow every 18 years; any smaller step back is the clock's.
+                let overflowed = self.time_ns.checked_sub(time_ns).is_some_and(|back| back > 1 << 58);
                 self.time_ns =
-                    if overflowed { (low | top).checked_add(1 << 59).ok_or(Damaged)? } else { low | top };
+                    if overflowed { time_ns.checked_add(1 << 59).ok_or(Damaged)? } else { time_ns };
                 self.at += 8;
                 Ok(Step::Time)
             }
-            PADDING if delta == 0 => Ok(Step::End),
+            // The end of a page that has no room for another event: at most the two words of the smallest one.
+            PADDING if delta == 0 => {
+                if self.data.len() - self.at <= 8 {
+                    Ok(Step::End)
+                } else {
+                    Err(Damaged)
+                }
+            }
             PADDING => {
                 // A discarded event: its time has passed nevertheless, since the next one's delta counts from it.
                 let length = word()? as usize;

@@ -1,0 +1,6 @@
+//! What the tests share.
+
+pub(crate) mod capture;
+pub(crate) mod fixture;
+pub(crate) mod text;
+pub(crate) mod writer;

@@ -1,0 +1,20 @@
+//! Pages of several kernels, each beside the kernel's own text for the same buffers (`trace`): every event must be the same,
+//! in the same order. `cargo run -p tracefs --example capture` makes such a fixture.
+
+#[allow(dead_code)]
+mod common;
+
+use common::fixture::Fixture;
+use common::text::compare;
+
+#[test]
+fn every_event_of_every_kernel_is_what_the_kernels_text_says() {
+    for fixture in Fixture::all() {
+        println!("{}", fixture.name);
+        let trace = fixture.trace();
+        let fields = compare(&trace, &fixture.text);
+        println!("{}: {} events, {fields} compared to their fields", fixture.name, trace.events.len());
+        assert!(fields > 300, "{}: only {fields} events were compared to their fields", fixture.name);
+        assert!(trace.losses.iter().all(|loss| !loss.damaged), "{}: {:?}", fixture.name, trace.losses);
+    }
+}
