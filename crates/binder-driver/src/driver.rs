@@ -8,6 +8,7 @@ use std::fmt;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use crate::uapi::{ExtendedError, FrozenStatusInfo};
 use crate::{Commands, Returns};
 
 /// One process's opened driver: what `open("/dev/binder")` plus `mmap` is for the kernel's.
@@ -81,6 +82,45 @@ pub trait Driver: Send + Sync + fmt::Debug {
     fn node_after(&self, after: u64) -> Result<Option<NodeInfo>, Error> {
         let _ = after;
         Err(Error::unsupported("BINDER_GET_NODE_DEBUG_INFO"))
+    }
+
+    /// `BINDER_GET_EXTENDED_ERROR`: why the calling thread's last transaction was refused, or its call not answered. Asking
+    /// forgets it.
+    ///
+    /// # Errors
+    /// [`Error::WriteRead`]: EINVAL from kernels before 5.19.
+    fn extended_error(&self) -> Result<ExtendedError, Error> {
+        Err(Error::unsupported("BINDER_GET_EXTENDED_ERROR"))
+    }
+
+    /// `BINDER_ENABLE_ONEWAY_SPAM_DETECTION`: whether this process gets `BR_ONEWAY_SPAM_SUSPECT` in the place of
+    /// `BR_TRANSACTION_COMPLETE` for the oneway transaction that makes it look like the reason why an area runs full.
+    ///
+    /// # Errors
+    /// [`Error::WriteRead`]: EINVAL from kernels before 5.13.
+    fn set_oneway_spam_detection(&self, on: bool) -> Result<(), Error> {
+        let _ = on;
+        Err(Error::unsupported("BINDER_ENABLE_ONEWAY_SPAM_DETECTION"))
+    }
+
+    /// `BINDER_FREEZE`: from now on synchronous calls to process `pid` get `BR_FROZEN_REPLY`, and oneway ones are kept;
+    /// or no longer so. Waits up to `timeout_ms` milliseconds for its transactions to end.
+    ///
+    /// # Errors
+    /// [`Error::WriteRead`]: EINVAL when no such process has the driver open (in this context, for the emulated one), and
+    /// from kernels before 5.12; EAGAIN when some transactions did not end, and then it is not frozen.
+    fn set_frozen(&self, pid: u32, frozen: bool, timeout_ms: u32) -> Result<(), Error> {
+        let _ = (pid, frozen, timeout_ms);
+        Err(Error::unsupported("BINDER_FREEZE"))
+    }
+
+    /// `BINDER_GET_FROZEN_INFO`: what came for process `pid` since it was frozen.
+    ///
+    /// # Errors
+    /// [`Error::WriteRead`]: EINVAL as for [`Driver::set_frozen`].
+    fn frozen_info(&self, pid: u32) -> Result<FrozenStatusInfo, Error> {
+        let _ = pid;
+        Err(Error::unsupported("BINDER_GET_FROZEN_INFO"))
     }
 
     /// What this driver could not do on this machine so far, each as one sentence for a person (no permission to

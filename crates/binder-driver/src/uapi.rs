@@ -195,6 +195,74 @@ layout! {
 }
 
 layout! {
+    /// `struct binder_fd_object`: a file descriptor inside a transaction's data.
+    FdObject: 24 {
+        /// `BINDER_TYPE_FD`.
+        kind: u32,
+        /// Carried along.
+        flags: u32,
+        /// The sender's descriptor, and in what the receiver gets, its own (close-on-exec, its to close).
+        fd: u32,
+        /// The driver makes it 0.
+        pad: u32,
+        /// Carried along.
+        cookie: u64,
+    }
+}
+
+layout! {
+    /// `struct binder_fd_array_object`: file descriptors, 32 bits each, inside a scatter-gather buffer.
+    FdArrayObject: 32 {
+        /// `BINDER_TYPE_FDA`.
+        kind: u32,
+        /// Carried along.
+        pad: u32,
+        /// How many.
+        count: u64,
+        /// Index, among the offsets, of the PTR object that they lie in.
+        parent: u64,
+        /// Where in its buffer they begin.
+        parent_offset: u64,
+    }
+}
+
+layout! {
+    /// `struct binder_extended_error`: why a thread's last transaction was refused.
+    ExtendedError: 12 {
+        /// The driver's number of the transaction; 0 when there was none since the last question.
+        id: u32,
+        /// What was returned: `BR_FAILED_REPLY`, `BR_DEAD_REPLY`, `BR_FROZEN_REPLY`; `BR_OK` when nothing was wrong.
+        command: u32,
+        /// A negative errno, or 0 where `command` says it all.
+        param: i32,
+    }
+}
+
+layout! {
+    /// `struct binder_freeze_info`: the argument of `BINDER_FREEZE`.
+    FreezeInfo: 12 {
+        /// Whom, by process id.
+        pid: u32,
+        /// 1 freezes, 0 thaws.
+        enable: u32,
+        /// How long to wait for its transactions to end, in milliseconds.
+        timeout_ms: u32,
+    }
+}
+
+layout! {
+    /// `struct binder_frozen_status_info`: what came for a process since it was frozen.
+    FrozenStatusInfo: 12 {
+        /// Whose, by process id.
+        pid: u32,
+        /// Bit 0: synchronous calls came, and were refused. Bit 1: it has unfinished transactions.
+        sync_recv: u32,
+        /// 1: oneway calls came, and wait.
+        async_recv: u32,
+    }
+}
+
+layout! {
     /// `struct binder_write_read`: the argument of `BINDER_WRITE_READ`.
     WriteRead: 48 {
         /// Bytes of commands.
@@ -264,10 +332,12 @@ pub const BINDER_BUFFER_FLAG_HAS_PARENT: u32 = 0x01;
 pub const TF_ONE_WAY: u32 = 0x01;
 /// The data is a 32-bit status code (a reply of a failed method).
 pub const TF_STATUS_CODE: u32 = 0x08;
-/// The reply may carry file descriptors.
+/// The reply may carry file descriptors (a call may when its node has `FLAT_BINDER_FLAG_ACCEPTS_FDS`).
 pub const TF_ACCEPT_FDS: u32 = 0x10;
 /// The receiver's buffer is to be zeroed when it is freed.
 pub const TF_CLEAR_BUF: u32 = 0x20;
+/// A oneway transaction that takes the place of an older one like it, which waits for a frozen process (since Linux 6.0).
+pub const TF_UPDATE_TXN: u32 = 0x40;
 
 macro_rules! words {
     ($($(#[$doc:meta])* $name:ident = $value:expr;)*) => { $($(#[$doc])* pub const $name: u32 = $value;)* };
@@ -373,12 +443,14 @@ words! {
     BINDER_GET_NODE_INFO_FOR_REF = ioc(3, b'b', 12, 24);
     /// Become the context manager, with flags for its node.
     BINDER_SET_CONTEXT_MGR_EXT = iow(b'b', 13, FlatBinderObject::SIZE);
-    /// Whether a process is frozen (`struct binder_frozen_status_info`: pid, synchronous and oneway calls since).
-    BINDER_GET_FROZEN_INFO = ioc(3, b'b', 15, 12);
+    /// Freezes or thaws a process ([`FreezeInfo`]).
+    BINDER_FREEZE = iow(b'b', 14, FreezeInfo::SIZE);
+    /// What came for a frozen process ([`FrozenStatusInfo`]).
+    BINDER_GET_FROZEN_INFO = ioc(3, b'b', 15, FrozenStatusInfo::SIZE);
     /// Whether a process that sends suspiciously many oneway transactions is told so.
     BINDER_ENABLE_ONEWAY_SPAM_DETECTION = iow(b'b', 16, 4);
-    /// Why the calling thread's last transaction failed (`struct binder_extended_error`: id, command, errno).
-    BINDER_GET_EXTENDED_ERROR = ioc(3, b'b', 17, 12);
+    /// Why the calling thread's last transaction failed ([`ExtendedError`]).
+    BINDER_GET_EXTENDED_ERROR = ioc(3, b'b', 17, ExtendedError::SIZE);
 }
 
 /// Rounds up to the 8 bytes that the driver aligns offsets and PTR buffers to.

@@ -52,8 +52,9 @@ impl Guard<'_> {
         &mut self,
         owner: Id<Process>,
         sizes: Sizes,
-        is_async: bool,
+        oneway_from: Option<u32>,
     ) -> Result<Id<Buffer>, Errno> {
+        let is_async = oneway_from.is_some();
         let total = sizes.total().ok_or(Errno::INVAL)?;
         let async_free = self.get(owner, process::ASYNC_FREE);
         if is_async && async_free < total {
@@ -67,9 +68,6 @@ impl Guard<'_> {
         }
         let offset = self.get(taken, buffer::OFFSET);
         self.set_word(start_word(owner, offset), taken.index() as u64);
-        if is_async {
-            self.set(owner, process::ASYNC_FREE, async_free - total);
-        }
         self.init(taken, buffer::DATA_SIZE, sizes.data);
         self.init(taken, buffer::OFFSETS_SIZE, sizes.offsets);
         self.init(taken, buffer::IS_ASYNC, is_async);
@@ -78,7 +76,44 @@ impl Guard<'_> {
         self.init(taken, buffer::USER_MAY_FREE, false);
         self.init(taken, buffer::CLEAR, false);
         self.init(taken, buffer::OBJECTS, 0);
+        if let Some(sender) = oneway_from {
+            self.set(owner, process::ASYNC_FREE, async_free - total);
+            self.init(taken, buffer::SENDER, sender);
+            let suspect = self.suspect_spam(owner, sender, async_free - total);
+            self.init(taken, buffer::SUSPECT, suspect);
+        }
         Ok(taken)
+    }
+
+    /// Whether process `sender` looks like the reason why oneway transactions have only `left` bytes left. As the kernel's
+    /// `debug_low_async_space_locked`: asked when less than a tenth of the area is left, told of more than 50
+    /// buffers or a quarter of the area, and once until there is space again.
+    fn suspect_spam(&mut self, owner: Id<Process>, sender: u32, left: u64) -> bool {
+        let area = self.get(owner, process::AREA);
+        let found = self.get(owner, process::SPAM_FOUND);
+        if left >= area / 10 {
+            if found {
+                self.init(owner, process::SPAM_FOUND, false);
+            }
+            return false;
+        }
+        let (mut buffers, mut bytes) = (0_u64, 0_u64);
+        let mut next = self.get(owner, process::BUFFERS);
+        for _ in 0..STARTS {
+            let Some(id) = next else { break };
+            let oneway = !self.get(id, buffer::IS_FREE) && self.get(id, buffer::IS_ASYNC);
+            if oneway && self.get(id, buffer::SENDER) == sender {
+                buffers += 1;
+                bytes += self.get(id, buffer::SIZE);
+            }
+            next = self.get(id, buffer::NEXT);
+        }
+        let suspect = !found && (buffers > 50 || bytes > area / 4);
+        if suspect {
+            // Not undone with the transaction, as in the kernel.
+            self.init(owner, process::SPAM_FOUND, true);
+        }
+        suspect
     }
 
     /// The buffer in use that begins at `offset` of `owner`'s area.

@@ -3,14 +3,17 @@
 //! The order of what is read, and when a read waits, follow the kernel's `binder_thread_write` and
 //! `binder_thread_read` (`binder.c`).
 
+use std::os::fd::{BorrowedFd, RawFd};
+
 use rustix::io::Errno;
 
+use super::descriptors::{Descriptors, Wanted};
 use super::lock::Guard;
 use super::node::Strength;
 use super::queue::Kind;
 use super::records::{
-    CONTEXT_MANAGER, Id, Node, Process, Thread, Transaction, Work, buffer, node, process, reference, thread,
-    transaction, work,
+    Buffer, CONTEXT_MANAGER, Id, Node, Process, Thread, Transaction, Work, buffer, node, process, reference,
+    thread, transaction, work,
 };
 use super::thread::{LOOPER_ENTERED, LOOPER_EXITED, LOOPER_INVALID, LOOPER_REGISTERED};
 use super::wakeup;
@@ -25,6 +28,17 @@ pub(super) struct Ioctl<'a> {
     pub(super) profile: Profile,
     /// The caller's memory that commands may name.
     pub(super) memory: &'a [&'a [u8]],
+    /// The real process that is calling.
+    pub(super) sender: u32,
+    pub(super) descriptors: &'a Descriptors,
+    /// The descriptors of the transaction that is being sent.
+    pub(super) sending: Vec<BorrowedFd<'a>>,
+    /// What must be asked for before a transaction can be sent or delivered.
+    pub(super) wanted: Option<Wanted>,
+    /// This process's own inbox cannot be had.
+    pub(super) inbox_missing: bool,
+    /// The descriptors to close after the unlock.
+    pub(super) closing: Vec<RawFd>,
 }
 
 impl Ioctl<'_> {
@@ -47,7 +61,10 @@ impl Ioctl<'_> {
             Command::ReplySg(data) => self.reply(&data),
             Command::FreeBuffer(address) => {
                 let area = self.guard.get(self.process, process::AREA_ADDRESS);
-                self.guard.user_frees_buffer(self.process, address.wrapping_sub(area));
+                let offset = address.wrapping_sub(area);
+                if self.guard.user_frees_buffer(self.process, offset) {
+                    self.close_array_of(offset);
+                }
             }
             Command::Increfs(handle) => self.count_handle(handle, Strength::Weak, true)?,
             Command::Acquire(handle) => self.count_handle(handle, Strength::Strong, true)?,
@@ -205,11 +222,18 @@ impl Ioctl<'_> {
             if out.left() < 4 + TransactionData::SIZE + 8 {
                 return if out.used > 4 { Ok(()) } else { Err(Errno::INVAL) };
             }
+            let mark = self.guard.mark();
             self.guard.unqueue(entry);
             if self.guard.front(thread::TODO.queue(self.thread)).is_none() {
                 self.guard.set(self.thread, thread::HAS_WORK, false);
             }
             let last = self.deliver(entry, out);
+            if self.wanted.is_some() {
+                // Its descriptors cannot be had yet: it is delivered again when they can.
+                self.guard.rollback_to(mark);
+                self.inbox_missing = self.fetch_wanted().is_err();
+                continue;
+            }
             self.guard.commit();
             if last {
                 return Ok(());
@@ -230,6 +254,17 @@ impl Ioctl<'_> {
             Some(Kind::Complete) => {
                 self.guard.free(entry);
                 out.put(BR_TRANSACTION_COMPLETE, &[]);
+                false
+            }
+            Some(Kind::CompleteSuspect) => {
+                self.guard.free(entry);
+                let told = self.guard.get(self.process, process::TELL_SPAM);
+                out.put(if told { BR_ONEWAY_SPAM_SUSPECT } else { BR_TRANSACTION_COMPLETE }, &[]);
+                false
+            }
+            Some(Kind::CompletePending) => {
+                self.guard.free(entry);
+                out.put(BR_TRANSACTION_PENDING_FROZEN, &[]);
                 false
             }
             Some(Kind::ReturnError | Kind::ReplyError) => {
@@ -299,11 +334,14 @@ impl Ioctl<'_> {
     }
 
     fn deliver_transaction(&mut self, t: Id<Transaction>, out: &mut Out<'_>) -> bool {
-        let guard = &mut self.guard;
-        let Some(held) = guard.get(t, transaction::BUFFER) else {
-            guard.free(t);
+        let Some(held) = self.guard.get(t, transaction::BUFFER) else {
+            self.guard.drop_transaction(t);
             return false;
         };
+        if self.guard.get(t, transaction::FDS) != 0 && !self.receive_descriptors(t, held) {
+            return self.wanted.is_some() || self.give_up(t, held, out);
+        }
+        let guard = &mut self.guard;
         let flags = guard.get(t, transaction::FLAGS);
         let oneway = flags & TF_ONE_WAY != 0;
         let mut data = TransactionData {
@@ -341,6 +379,27 @@ impl Ioctl<'_> {
             guard.free(t);
         }
         true
+    }
+
+    /// A transaction whose descriptors this process cannot have: its sender gets `BR_FAILED_REPLY`, or, for a reply, this
+    /// thread. True when nothing must follow in this read.
+    fn give_up(&mut self, t: Id<Transaction>, held: Id<Buffer>, out: &mut Out<'_>) -> bool {
+        let guard = &mut self.guard;
+        let reply = guard.get(held, buffer::TARGET).is_none();
+        let oneway = guard.get(t, transaction::FLAGS) & TF_ONE_WAY != 0;
+        let offset = guard.get(held, buffer::OFFSET);
+        guard.detach_buffer(t);
+        if reply || oneway {
+            guard.drop_transaction(t);
+        } else {
+            guard.fail_caller(t, BR_FAILED_REPLY);
+        }
+        guard.set(held, buffer::USER_MAY_FREE, true);
+        guard.user_frees_buffer(self.process, offset);
+        if reply {
+            out.put(BR_FAILED_REPLY, &[]);
+        }
+        reply
     }
 
     /// `BR_SPAWN_LOOPER`, in place of the first return, when no thread is left for the next transaction.

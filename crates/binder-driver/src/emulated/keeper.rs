@@ -4,7 +4,8 @@
 //! (`SO_PEERCRED`, unix(7)): only processes of the keeper's own user may join. They are sent the context's memory as a
 //! descriptor, so it has no name in any file system, and nothing is left behind whatever dies. The kernel closes a
 //! connection with the last thread of its process, so a connection's end means that nobody of that process can touch
-//! the memory any more, and the keeper gives back what it held.
+//! the memory any more, and the keeper gives back what it held. Over the same connection it hands out the ends of inboxes
+//! (`descriptors.rs`).
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -21,6 +22,8 @@ use rustix::net::{
     SendFlags, recvmsg, sendmsg,
 };
 
+use super::descriptors::Request;
+use super::inbox::Inbox;
 use super::lock::{Guard, Scratch};
 use super::process::{CLOSED, FREE, LIVE};
 use super::records::{Id, MAGIC, MAGIC_VALUE, PROFILE, Process, Record, process};
@@ -105,6 +108,8 @@ struct Joined {
     connection: UnixStream,
     slot: Id<Process>,
     generation: u64,
+    /// Made when it is first needed.
+    inbox: Option<Inbox>,
 }
 
 struct Keeper {
@@ -128,10 +133,19 @@ impl Keeper {
             if ready[0] {
                 return;
             }
-            let mut ended = ready[2..].iter().copied();
-            let (dead, live) = std::mem::take(&mut self.joined)
-                .into_iter()
-                .partition(|joined| ended.next().unwrap_or(false) && has_ended(&joined.connection));
+            let requests: Vec<Requests> = (self.joined.iter().zip(&ready[2..]))
+                .map(
+                    |(joined, &ready)| {
+                        if ready { Requests::read(&joined.connection) } else { Requests::NONE }
+                    },
+                )
+                .collect();
+            for (at, requests) in requests.iter().enumerate() {
+                requests.each(|request, slot| self.serve(at, request, slot, &mut scratch));
+            }
+            let mut ended = requests.iter().map(|requests| requests.ended);
+            let (dead, live) =
+                std::mem::take(&mut self.joined).into_iter().partition(|_| ended.next().unwrap_or(false));
             self.joined = live;
             if ready[1] {
                 // A process that leaves while it joins, or may not join, is not the keeper's trouble.
@@ -140,6 +154,45 @@ impl Keeper {
             for joined in &dead {
                 self.bury(joined, &mut scratch);
             }
+            if !dead.is_empty() {
+                // They may have been killed between the inbox and the queue.
+                self.joined.iter().for_each(|joined| self.sweep(joined, &mut scratch));
+            }
+        }
+    }
+
+    /// Does what the participant at `at` asks for.
+    fn serve(&mut self, at: usize, request: Request, slot: u8, scratch: &mut Scratch) {
+        let wanted = match request {
+            Request::Inbox => Some(at),
+            Request::Outbox | Request::Sweep => {
+                self.joined.iter().position(|joined| joined.slot.index() == slot.into())
+            }
+        };
+        if request == Request::Sweep {
+            if let Some(wanted) = wanted {
+                self.sweep(&self.joined[wanted], scratch);
+            }
+            return;
+        }
+        if let Some(wanted) = wanted
+            && self.joined[wanted].inbox.is_none()
+        {
+            self.joined[wanted].inbox = Inbox::new().ok();
+        }
+        let inbox = wanted.and_then(|wanted| self.joined[wanted].inbox.as_ref());
+        let ends = match (inbox, request) {
+            (Some(inbox), Request::Inbox) => inbox.ends().to_vec(),
+            (Some(inbox), _) => vec![inbox.ends()[1]],
+            (None, _) => Vec::new(),
+        };
+        // One that leaves or does not read its answers is not the keeper's trouble.
+        let _ = send_with(&self.joined[at].connection, &[0], &ends);
+    }
+
+    fn sweep(&self, joined: &Joined, scratch: &mut Scratch) {
+        if let Some(inbox) = &joined.inbox {
+            inbox.sweep(&Guard::lock(&self.region, scratch));
         }
     }
 
@@ -156,7 +209,7 @@ impl Keeper {
         let generation = guard.get(slot, process::GENERATION);
         drop(guard);
         let sent = send_region(&connection, self.region.file(), slot);
-        let joined = Joined { connection, slot, generation };
+        let joined = Joined { connection, slot, generation, inbox: None };
         if sent.is_err() {
             self.bury(&joined, scratch);
         } else {
@@ -181,9 +234,38 @@ impl Keeper {
     }
 }
 
-/// Participants never send anything: readable means closed.
-fn has_ended(mut connection: &UnixStream) -> bool {
-    !matches!(connection.read(&mut [0; 16]), Ok(1..))
+/// What a participant has asked for since it was last read.
+struct Requests {
+    bytes: [u8; REQUEST_BYTES],
+    length: usize,
+    /// Its connection has ended.
+    ended: bool,
+}
+
+/// Of a few requests, which are two bytes each: `Request` and a slot.
+const REQUEST_BYTES: usize = 32;
+
+impl Requests {
+    const NONE: Self = Self { bytes: [0; REQUEST_BYTES], length: 0, ended: false };
+
+    fn read(mut connection: &UnixStream) -> Self {
+        let mut requests = Self::NONE;
+        match connection.read(&mut requests.bytes) {
+            Ok(length @ 1..) => requests.length = length,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Ok(0) | Err(_) => requests.ended = true,
+        }
+        requests
+    }
+
+    /// What is no request is nothing.
+    fn each(&self, mut act: impl FnMut(Request, u8)) {
+        for pair in self.bytes[..self.length].chunks_exact(2) {
+            if let Some(request) = Request::from_byte(pair[0]) {
+                act(request, pair[1]);
+            }
+        }
+    }
 }
 
 const WELCOME: u8 = 1;
@@ -191,12 +273,17 @@ const DENIED: u8 = 2;
 const FULL: u8 = 3;
 
 fn send_region(connection: &UnixStream, region: BorrowedFd<'_>, slot: Id<Process>) -> io::Result<()> {
-    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    send_with(connection, &[WELCOME, slot.index() as u8], &[region])
+}
+
+fn send_with(connection: &UnixStream, message: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut ancillary = SendAncillaryBuffer::new(&mut room);
-    let descriptors = [region];
-    ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
-    let message = [WELCOME, slot.index() as u8];
-    sendmsg(connection, &[IoSlice::new(&message)], &mut ancillary, SendFlags::NOSIGNAL)?;
+    if !descriptors.is_empty() {
+        ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
+    }
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    sendmsg(connection, &[IoSlice::new(message)], &mut ancillary, flags)?;
     Ok(())
 }
 
@@ -208,11 +295,13 @@ pub(super) struct Membership {
     pub(super) slot: Id<Process>,
 }
 
-/// Joins the context at `address`.
-pub(super) fn join(address: &str) -> Result<Membership, (&'static str, io::Error)> {
-    let connection = SocketAddr::from_abstract_name(address)
-        .and_then(|name| UnixStream::connect_addr(&name))
-        .map_err(|error| ("connect", error))?;
+/// Connects to the keeper at `address`. The kernel tells it the calling process's name and user.
+pub(super) fn connect(address: &str) -> io::Result<UnixStream> {
+    UnixStream::connect_addr(&SocketAddr::from_abstract_name(address)?)
+}
+
+/// Joins the context at the other end.
+pub(super) fn join(connection: UnixStream) -> Result<Membership, (&'static str, io::Error)> {
     // The name could have been taken by someone else.
     let keeper =
         rustix::net::sockopt::socket_peercred(&connection).map_err(|error| ("peer", error.into()))?;

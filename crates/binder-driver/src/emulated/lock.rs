@@ -5,13 +5,15 @@
 //! and finds entries knows that the previous holder died in the middle, and undoes its half-finished operation.
 //!
 //! Rules: records that an operation frees become free only at its commit, so that undoing never meets a record that was
-//! reused. System calls under the lock are those of `priority.rs` only. Wake-ups are collected and sent after the unlock.
+//! reused. System calls under the lock are those of `priority.rs`, and of `inbox.rs` for descriptors. Wake-ups are collected and sent after the unlock.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::io::Errno;
 
-use super::records::{Field, Id, JOURNAL_AT, JOURNAL_ENTRIES, JOURNAL_LENGTH, Record, Thread, Word};
+use super::records::{
+    Field, Id, JOURNAL_AT, JOURNAL_ENTRIES, JOURNAL_LENGTH, LAST_NUMBER, Process, Record, Thread, Word,
+};
 use super::region::Region;
 use super::wakeup;
 
@@ -20,6 +22,7 @@ use super::wakeup;
 pub(super) struct Scratch {
     wakes: Vec<Id<Thread>>,
     frees: Vec<(usize, u32, usize)>,
+    sweeps: Vec<Id<Process>>,
 }
 
 /// The lock, held. All control words are read and written through it.
@@ -35,6 +38,7 @@ impl<'a> Guard<'a> {
     pub(super) fn lock(region: &'a Region, scratch: &'a mut Scratch) -> Self {
         scratch.wakes.clear();
         scratch.frees.clear();
+        scratch.sweeps.clear();
         let mut guard = Self { region, scratch, journal: 0, held: false };
         guard.relock();
         guard
@@ -73,6 +77,27 @@ impl<'a> Guard<'a> {
         if wakeup::must_wake(self.region, thread) {
             self.scratch.wakes.push(thread);
         }
+    }
+
+    /// Notes that messages in the inbox of `slot` are not wanted any more: whoever holds the lock asks the keeper after the unlock.
+    pub(super) fn sweep_later(&mut self, slot: Id<Process>) {
+        if !self.scratch.sweeps.contains(&slot) {
+            self.scratch.sweeps.push(slot);
+        }
+    }
+
+    /// The inboxes that were noted.
+    pub(super) fn take_sweeps(&mut self) -> Vec<Id<Process>> {
+        std::mem::take(&mut self.scratch.sweeps)
+    }
+
+    /// A number for a transaction. Not journalled: one that was given out is never given out again, also when its
+    /// transaction is undone.
+    pub(super) fn next_number(&mut self) -> u64 {
+        let word = &self.region.words()[LAST_NUMBER];
+        let number = word.load(Relaxed).wrapping_add(1).max(1);
+        word.store(number, Relaxed);
+        number
     }
 
     /// Reads a control word by its number. A number that a participant scribbled reads as 0.

@@ -5,21 +5,26 @@
 //! its data once, straight into the receiver's area.
 //!
 //! One file for each concept: `process`, `thread`, `node` (with references), `transaction` (with `objects`), `allocation`,
-//! `priority`, `wakeup`; under them `region` (the memory), `records` (its layout), `mutex`, `lock` (with the undo journal),
+//! `priority`, `freeze`, `wakeup`, and for file descriptors `descriptors` (with `inbox`) and `passing`; under them `region` (the memory), `records` (its layout), `mutex`, `lock` (with the undo journal),
 //! `queue`; above them `ioctl` (one call) and `keeper` (joining and dying).
 //!
 //! Lock order: there is one lock. It is never held across a wait, a copy of more than a page, or a call out of this crate.
 
 mod allocation;
+mod descriptors;
+mod freeze;
+mod inbox;
 mod ioctl;
 mod keeper;
 mod lock;
 mod mutex;
 mod node;
 mod objects;
+mod passing;
 mod priority;
 mod process;
 mod queue;
+mod raw;
 mod records;
 mod region;
 mod thread;
@@ -27,18 +32,20 @@ mod transaction;
 mod wakeup;
 
 use std::cell::RefCell;
-use std::io::Read;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
 pub use keeper::Context;
 
+use crate::uapi::{ExtendedError, FrozenStatusInfo};
 use crate::{Backend, Commands, Driver, Error, NodeInfo, Profile, Returns, sched};
+use descriptors::Descriptors;
 use ioctl::Ioctl;
 use lock::{Guard, Scratch};
 use records::{AREA_BYTES, Id, Process, Thread};
@@ -57,6 +64,9 @@ pub struct Emulated {
     instance: Arc<()>,
     /// See [`Emulated::set_nonblocking`].
     nonblocking: AtomicBool,
+    /// The real process's id.
+    sender: u32,
+    descriptors: Descriptors,
     connection: UnixStream,
     keeper_gone: Arc<AtomicBool>,
     watcher: Option<JoinHandle<()>>,
@@ -89,12 +99,34 @@ impl Emulated {
     /// [`Error::Join`] when there is no such context, it is full, or it belongs to another user;
     /// [`Error::AreaSize`] for an impossible size.
     pub fn join(address: &str, area_bytes: u64) -> Result<Self, Error> {
-        let bytes = area_bytes & !7;
-        if bytes == 0 || bytes > AREA_BYTES as u64 {
-            return Err(Error::AreaSize { bytes: area_bytes, most: AREA_BYTES as u64 });
-        }
+        let bytes = area_size(area_bytes)?;
         let failed = |operation, source| Error::Join { address: address.into(), operation, source };
-        let membership = keeper::join(address).map_err(|(operation, source)| failed(operation, source))?;
+        let connection = keeper::connect(address).map_err(|source| failed("connect", source))?;
+        Self::join_by(connection, address, bytes)
+    }
+
+    /// Joins the context that `connection` leads to ([`Emulated::connect`]), under the name of the process that
+    /// connected: for one that may not connect by itself, or that acts for another.
+    ///
+    /// # Errors
+    /// As [`Emulated::join`].
+    pub fn join_over(connection: UnixStream, area_bytes: u64) -> Result<Self, Error> {
+        let bytes = area_size(area_bytes)?;
+        Self::join_by(connection, "at the other end of a connection", bytes)
+    }
+
+    /// Connects to the context at `address`, for [`Emulated::join_over`].
+    ///
+    /// # Errors
+    /// [`Error::Join`] when there is no such context.
+    pub fn connect(address: &str) -> Result<UnixStream, Error> {
+        let failed = |source| Error::Join { address: address.into(), operation: "connect", source };
+        keeper::connect(address).map_err(failed)
+    }
+
+    fn join_by(connection: UnixStream, address: &str, bytes: u64) -> Result<Self, Error> {
+        let failed = |operation, source| Error::Join { address: address.into(), operation, source };
+        let membership = keeper::join(connection).map_err(|(operation, source)| failed(operation, source))?;
         let region = Arc::new(membership.region);
         let slot = membership.slot;
         let area_address = region.area_address(slot.index());
@@ -106,12 +138,13 @@ impl Emulated {
             Ok::<(), Errno>(())
         });
         opened.map_err(|errno| failed("open", errno.into()))?;
+        let to_keeper = membership.connection.try_clone().map_err(|source| failed("connection", source))?;
         let keeper_gone = Arc::new(AtomicBool::new(false));
         let watcher = membership.connection.try_clone().and_then(|connection| {
             let (region, gone) = (Arc::clone(&region), Arc::clone(&keeper_gone));
             std::thread::Builder::new()
                 .name("binder-watch".into())
-                .spawn(move || watch(connection, &region, slot, &gone))
+                .spawn(move || watch(&connection, &region, slot, &gone))
         });
         Ok(Self {
             region,
@@ -120,6 +153,8 @@ impl Emulated {
             area: (area_address, bytes),
             instance: Arc::new(()),
             nonblocking: AtomicBool::new(false),
+            sender: std::process::id(),
+            descriptors: Descriptors::new(to_keeper),
             connection: membership.connection,
             keeper_gone,
             watcher: Some(watcher.map_err(|source| failed("thread", source))?),
@@ -156,10 +191,23 @@ impl Emulated {
         SCRATCH.with_borrow_mut(|scratch| {
             let mut guard = Guard::lock(&self.region, scratch);
             let thread = self.this_thread(&mut guard)?;
-            let mut ioctl = Ioctl { guard, process: self.process, thread, profile: self.profile, memory };
+            let mut ioctl = Ioctl {
+                guard,
+                process: self.process,
+                thread,
+                profile: self.profile,
+                memory,
+                sender: self.sender,
+                descriptors: &self.descriptors,
+                sending: Vec::new(),
+                wanted: None,
+                inbox_missing: false,
+                closing: Vec::new(),
+            };
             let result = act(&mut ioctl);
             ioctl.guard.set(thread, records::thread::NEED_RETURN, false);
             ioctl.guard.unlock();
+            ioctl.finish();
             result
         })
     }
@@ -230,7 +278,11 @@ impl Driver for Emulated {
             let mut known = known.borrow_mut();
             let Some(at) = known.iter().position(|known| known.is_of(&self.instance)) else { return };
             let left = known.swap_remove(at);
-            with_guard(&self.region, |guard| guard.release_thread(self.process, left.thread));
+            let sweeps = with_guard(&self.region, |guard| {
+                guard.release_thread(self.process, left.thread);
+                guard.take_sweeps()
+            });
+            sweeps.into_iter().for_each(|slot| self.descriptors.ask_to_sweep(slot));
         });
     }
 
@@ -246,6 +298,30 @@ impl Driver for Emulated {
     fn node_after(&self, after: u64) -> Result<Option<NodeInfo>, Error> {
         self.enter(&[], |ioctl| Ok(ioctl.guard.node_after(self.process, after)))
             .map_err(|errno| Error::WriteRead { operation: "BINDER_GET_NODE_DEBUG_INFO", errno })
+    }
+
+    fn extended_error(&self) -> Result<ExtendedError, Error> {
+        self.enter(&[], |ioctl| Ok(ioctl.extended_error()))
+            .map_err(|errno| Error::WriteRead { operation: "BINDER_GET_EXTENDED_ERROR", errno })
+    }
+
+    fn set_oneway_spam_detection(&self, on: bool) -> Result<(), Error> {
+        self.enter(&[], |ioctl| {
+            ioctl.guard.set(self.process, records::process::TELL_SPAM, on);
+            Ok(())
+        })
+        .map_err(|errno| Error::WriteRead { operation: "BINDER_ENABLE_ONEWAY_SPAM_DETECTION", errno })
+    }
+
+    fn set_frozen(&self, pid: u32, frozen: bool, timeout_ms: u32) -> Result<(), Error> {
+        let gone = || self.keeper_gone.load(Ordering::Relaxed);
+        self.enter(&[], |ioctl| ioctl.set_frozen(pid, frozen, timeout_ms, &gone))
+            .map_err(|errno| Error::WriteRead { operation: "BINDER_FREEZE", errno })
+    }
+
+    fn frozen_info(&self, pid: u32) -> Result<FrozenStatusInfo, Error> {
+        self.enter(&[], |ioctl| ioctl.frozen_info(pid))
+            .map_err(|errno| Error::WriteRead { operation: "BINDER_GET_FROZEN_INFO", errno })
     }
 
     fn limits(&self) -> Vec<String> {
@@ -281,9 +357,27 @@ fn with_guard<T>(region: &Region, act: impl FnOnce(&mut Guard<'_>) -> T) -> T {
     result
 }
 
-/// Waits until the keeper is gone (or this process closes the driver), and sends everybody here home.
-fn watch(mut connection: UnixStream, region: &Region, own: Id<Process>, gone: &AtomicBool) {
-    while matches!(connection.read(&mut [0; 16]), Ok(1..)) {}
+/// Rounds down to 8, and refuses what cannot be.
+fn area_size(area_bytes: u64) -> Result<u64, Error> {
+    let bytes = area_bytes & !7;
+    if bytes == 0 || bytes > AREA_BYTES as u64 {
+        return Err(Error::AreaSize { bytes: area_bytes, most: AREA_BYTES as u64 });
+    }
+    Ok(bytes)
+}
+
+/// Waits until the keeper is gone (or this process closes the driver), and sends everybody here home. Reads nothing: what the
+/// keeper sends is for the thread that asked.
+fn watch(connection: &UnixStream, region: &Region, own: Id<Process>, gone: &AtomicBool) {
+    loop {
+        let mut watched = [PollFd::new(connection, PollFlags::RDHUP)];
+        match poll(&mut watched, None) {
+            Ok(1..) => break,
+            Ok(0) | Err(Errno::INTR) => {}
+            // Without memory for a poll nothing can be known; the next call finds out.
+            Err(_) => std::thread::sleep(std::time::Duration::from_millis(10)),
+        }
+    }
     gone.store(true, Ordering::Relaxed);
     with_guard(region, |guard| guard.for_each_thread(own, |guard, id| wakeup::kick(guard.region(), id)));
 }

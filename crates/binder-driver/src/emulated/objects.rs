@@ -2,7 +2,7 @@
 //! data and pointers to them put right.
 //!
 //! As in the kernel's `binder_translate_*`, `binder_fixup_parent` and `binder_validate_fixup` (`binder.c`), refusals
-//! included. File descriptors are not translated yet: a transaction that carries one fails.
+//! included. Of file descriptors, this file knows where their numbers stand.
 
 use rustix::io::Errno;
 
@@ -13,8 +13,8 @@ use super::records::{Buffer, Id, Process, buffer, node, process, reference};
 use super::region::Region;
 use crate::uapi::{
     BINDER_BUFFER_FLAG_HAS_PARENT, BINDER_TYPE_BINDER, BINDER_TYPE_FD, BINDER_TYPE_FDA, BINDER_TYPE_HANDLE,
-    BINDER_TYPE_PTR, BINDER_TYPE_WEAK_BINDER, BINDER_TYPE_WEAK_HANDLE, BufferObject, Field, FlatBinderObject,
-    TransactionDataSg, align8,
+    BINDER_TYPE_PTR, BINDER_TYPE_WEAK_BINDER, BINDER_TYPE_WEAK_HANDLE, BufferObject, FdArrayObject, FdObject,
+    Field, FlatBinderObject, TransactionDataSg, align8,
 };
 
 /// The part of the caller's memory at `address`, if it lies wholly in one of the slices that it gave.
@@ -31,6 +31,8 @@ pub(super) fn lent<'m>(memory: &[&'m [u8]], address: u64, length: u64) -> Option
 enum Object {
     Flat(FlatBinderObject),
     Buffer(BufferObject),
+    Fd(FdObject),
+    FdArray(FdArrayObject),
 }
 
 /// The object at `offset` of the data, if one can lie there.
@@ -40,14 +42,12 @@ fn object_at(data: &[u8], offset: u64) -> Option<(Object, u64)> {
     }
     let bytes = data.get(usize::try_from(offset).ok()?..)?;
     let object = match u32::take(bytes.get(..4)?) {
-        BINDER_TYPE_BINDER
-        | BINDER_TYPE_WEAK_BINDER
-        | BINDER_TYPE_HANDLE
-        | BINDER_TYPE_WEAK_HANDLE
-        | BINDER_TYPE_FD => (Object::Flat(FlatBinderObject::from_bytes(bytes)?), FlatBinderObject::SIZE),
+        BINDER_TYPE_BINDER | BINDER_TYPE_WEAK_BINDER | BINDER_TYPE_HANDLE | BINDER_TYPE_WEAK_HANDLE => {
+            (Object::Flat(FlatBinderObject::from_bytes(bytes)?), FlatBinderObject::SIZE)
+        }
+        BINDER_TYPE_FD => (Object::Fd(FdObject::from_bytes(bytes)?), FdObject::SIZE),
         BINDER_TYPE_PTR => (Object::Buffer(BufferObject::from_bytes(bytes)?), BufferObject::SIZE),
-        // File descriptor arrays are refused where they are translated.
-        BINDER_TYPE_FDA => (Object::Flat(FlatBinderObject::from_bytes(bytes)?), 32),
+        BINDER_TYPE_FDA => (Object::FdArray(FdArrayObject::from_bytes(bytes)?), FdArrayObject::SIZE),
         _ => return None,
     };
     Some((object.0, object.1 as u64))
@@ -98,7 +98,9 @@ impl Ioctl<'_> {
         receiver: Id<Process>,
         filled: Id<Buffer>,
         sent: &TransactionDataSg,
+        accepts_descriptors: bool,
     ) -> Result<(), Errno> {
+        self.sending.clear();
         let memory = self.memory;
         let data = lent(memory, sent.buffer, sent.data_size).ok_or(Errno::FAULT)?;
         let offsets = lent(memory, sent.offsets, sent.offsets_size).ok_or(Errno::FAULT)?;
@@ -110,11 +112,13 @@ impl Ioctl<'_> {
         let mut fix_up = FixUp { last_object: 0, least_offset: 0 };
         for index in 0..offsets.len() as u64 / 8 {
             let offset = offset_at(offsets, index).ok_or(Errno::INVAL)?;
-            let (object, size) = object_at(data, offset).ok_or(Errno::INVAL)?;
-            if offset < least {
-                return Err(Errno::INVAL);
+            // The kernel copies the data between two objects first, and finds none there.
+            if offset < least || offset > sent.data_size {
+                return Err(Errno::FAULT);
             }
+            let (object, size) = object_at(data, offset).ok_or(Errno::INVAL)?;
             least = offset + size;
+            let tree = Tree { receiver, start, filled, earlier: index };
             match object {
                 Object::Flat(flat) => {
                     let translated = self.translate_flat(receiver, &flat)?;
@@ -127,10 +131,25 @@ impl Ioctl<'_> {
                     }
                     object.buffer = area_address + next_buffer;
                     next_buffer = (next_buffer + length).min(buffers_end);
-                    let tree = Tree { receiver, start, filled, earlier: index };
                     self.fix_parent(&tree, &object, &fix_up)?;
                     self.put(receiver, start + offset, &object.to_bytes())?;
                     fix_up = FixUp { last_object: offset, least_offset: 0 };
+                }
+                Object::Fd(object) => {
+                    self.pass(object.fd, accepts_descriptors)?;
+                    let translated = FdObject { fd: 0, pad: 0, ..object };
+                    self.put(receiver, start + offset, &translated.to_bytes())?;
+                }
+                Object::FdArray(array) => {
+                    let (parent_at, parent) = self.translated(&tree, array.parent)?;
+                    self.check_fix_up(&tree, parent_at, array.parent_offset, &fix_up)?;
+                    let sender = object_at(data, parent_at);
+                    let Some((Object::Buffer(sender), _)) = sender else { return Err(Errno::INVAL) };
+                    self.pass_array(&array, &parent, &sender, accepts_descriptors)?;
+                    fix_up = FixUp {
+                        last_object: parent_at,
+                        least_offset: array.parent_offset.wrapping_add(array.count.wrapping_mul(4)),
+                    };
                 }
             }
             self.guard.set(filled, buffer::OBJECTS, index + 1);
@@ -190,10 +209,18 @@ impl Ioctl<'_> {
         if object.flags & BINDER_BUFFER_FLAG_HAS_PARENT == 0 {
             return Ok(());
         }
-        if object.parent >= tree.earlier {
+        let (parent_at, parent) = self.translated(tree, object.parent)?;
+        self.check_fix_up(tree, parent_at, object.parent_offset, fix_up)?;
+        if parent.length < 8 || object.parent_offset > parent.length - 8 {
             return Err(Errno::INVAL);
         }
-        let (parent_at, parent) = self.translated(tree, object.parent)?;
+        let area_address = self.guard.get(tree.receiver, process::AREA_ADDRESS);
+        let at = parent.buffer.wrapping_sub(area_address).wrapping_add(object.parent_offset);
+        self.put(tree.receiver, at, &object.buffer.to_ne_bytes())
+    }
+
+    /// Whether something may be put right now at `at` of the buffer of the object at `parent_at`.
+    fn check_fix_up(&self, tree: &Tree, parent_at: u64, at: u64, fix_up: &FixUp) -> Result<(), Errno> {
         // The kernel takes 0 for "no object yet", and so refuses a tree whose root lies at the data's start.
         if fix_up.last_object == 0 {
             return Err(Errno::INVAL);
@@ -212,16 +239,38 @@ impl Ioctl<'_> {
             }
             last = next;
         }
-        if object.parent_offset < least || parent.length < 8 || object.parent_offset > parent.length - 8 {
+        if at < least { Err(Errno::INVAL) } else { Ok(()) }
+    }
+
+    /// The descriptors of an array, as numbers in the sender's own buffer.
+    fn pass_array(
+        &mut self,
+        array: &FdArrayObject,
+        parent: &BufferObject,
+        sender: &BufferObject,
+        accepted: bool,
+    ) -> Result<(), Errno> {
+        if array.count == 0 {
+            return Ok(());
+        }
+        let bytes = array.count.checked_mul(4).filter(|&bytes| bytes <= parent.length).ok_or(Errno::INVAL)?;
+        if array.parent_offset > parent.length - bytes {
             return Err(Errno::INVAL);
         }
-        let area_address = self.guard.get(tree.receiver, process::AREA_ADDRESS);
-        let at = parent.buffer.wrapping_sub(area_address).wrapping_add(object.parent_offset);
-        self.put(tree.receiver, at, &object.buffer.to_ne_bytes())
+        let at = sender.buffer.wrapping_add(array.parent_offset);
+        // The receiver's buffers begin at multiples of 8, so its alignment is that of the offset.
+        if !array.parent_offset.is_multiple_of(4) || !at.is_multiple_of(4) {
+            return Err(Errno::INVAL);
+        }
+        let numbers = lent(self.memory, at, bytes).ok_or(Errno::INVAL)?;
+        numbers.chunks_exact(4).try_for_each(|number| self.pass(u32::take(number), accepted))
     }
 
     /// The `index`-th object, as translated, and its offset in the data.
     fn translated(&self, tree: &Tree, index: u64) -> Result<(u64, BufferObject), Errno> {
+        if index >= tree.earlier {
+            return Err(Errno::INVAL);
+        }
         let at = self.guard.offsets_at(tree.filled) + index * 8;
         let offset =
             self.guard.region().area(tree.receiver.index(), at, 8).map(u64::take).ok_or(Errno::INVAL)?;
@@ -246,6 +295,52 @@ struct Tree {
     /// Objects before the current one.
     earlier: u64,
 }
+
+/// Where a received descriptor's number belongs.
+pub(super) struct Place {
+    /// From the start of the area.
+    pub(super) at: u64,
+    /// It ends with its buffer.
+    pub(super) in_array: bool,
+}
+
+/// Where the descriptors of a buffer that is to be delivered to `owner` belong, in the order that they were sent in. None
+/// where others have scribbled on the area.
+pub(super) fn descriptor_places(guard: &Guard<'_>, owner: Id<Process>, held: Id<Buffer>) -> Vec<Place> {
+    let region = guard.region();
+    let start = guard.get(held, buffer::OFFSET);
+    let area_address = guard.get(owner, process::AREA_ADDRESS);
+    let count = guard.get(held, buffer::OBJECTS);
+    let data = region.area(owner.index(), start, guard.get(held, buffer::DATA_SIZE)).unwrap_or_default();
+    let offsets = region.area(owner.index(), guard.offsets_at(held), count.saturating_mul(8));
+    let offsets = offsets.unwrap_or_default();
+    let object = |index: u64| {
+        let offset = offset_at(offsets, index)?;
+        Some((offset, object_at(data, offset)?.0))
+    };
+    let mut places = Vec::new();
+    for index in 0..offsets.len() as u64 / 8 {
+        match object(index) {
+            Some((offset, Object::Fd(_))) => {
+                places.push(Place { at: start + offset + FD_AT, in_array: false });
+            }
+            Some((_, Object::FdArray(array))) => {
+                let Some((_, Object::Buffer(parent))) = object(array.parent) else { continue };
+                let first = parent.buffer.wrapping_sub(area_address).wrapping_add(array.parent_offset);
+                let bytes = array.count.saturating_mul(4);
+                if region.area(owner.index(), first, bytes).is_none() {
+                    continue;
+                }
+                places.extend((0..array.count).map(|nth| Place { at: first + 4 * nth, in_array: true }));
+            }
+            _ => {}
+        }
+    }
+    places
+}
+
+/// Where the number stands in an [`FdObject`].
+const FD_AT: u64 = 8;
 
 /// Drops the references that a buffer's objects hold for `owner`, its receiver.
 pub(super) fn release(guard: &mut Guard<'_>, owner: Id<Process>, returned: Id<Buffer>) {

@@ -25,6 +25,10 @@ pub(super) enum Kind {
     DeadBinderAndClear,
     /// Say that a death notification is cleared.
     ClearDeath,
+    /// Say `BR_TRANSACTION_COMPLETE` of a oneway transaction, or that its sender is suspected of spam.
+    CompleteSuspect,
+    /// Say that a oneway transaction waits for a frozen process.
+    CompletePending,
 }
 
 impl Kind {
@@ -38,6 +42,8 @@ impl Kind {
             6 => Self::DeadBinder,
             7 => Self::DeadBinderAndClear,
             8 => Self::ClearDeath,
+            9 => Self::CompleteSuspect,
+            10 => Self::CompletePending,
             _ => return None,
         })
     }

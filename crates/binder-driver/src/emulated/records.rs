@@ -31,12 +31,14 @@ pub(super) const JOURNAL_LENGTH: usize = 2;
 pub(super) const CONTEXT_MANAGER: usize = 3;
 /// `Profile` of the context.
 pub(super) const PROFILE: usize = 4;
+/// The last transaction's number. On the lock's cache line, since each transaction takes one.
+pub(super) const LAST_NUMBER: usize = 5;
 /// The first of the tables' pairs of (free list, first index never used).
 const TABLE_HEADS: usize = 16;
 const HEADER_WORDS: usize = 512;
 
 /// What word `MAGIC` holds: the layout's name and version.
-pub(super) const MAGIC_VALUE: u64 = u64::from_le_bytes(*b"rtbndr01");
+pub(super) const MAGIC_VALUE: u64 = u64::from_le_bytes(*b"rtbndr02");
 
 pub(super) const JOURNAL_AT: usize = HEADER_WORDS;
 pub(super) const NODE_HASH_AT: usize = JOURNAL_AT + 2 * JOURNAL_ENTRIES;
@@ -195,6 +197,8 @@ records! {
     Process, process, table 0 at TABLES_AT, PROCESSES, of 32 {
         /// See `process::State`.
         STATE: u32,
+        /// Synchronous calls to it are refused, oneway ones kept.
+        FROZEN: bool,
         /// Process id, as the keeper saw it.
         PID: i32,
         /// Effective user id, as the kernel told the keeper.
@@ -237,6 +241,14 @@ records! {
         GENERATION: u64,
         /// Transactions that wanted a priority lent, and were refused permission.
         DENIED: u64,
+        /// Synchronous calls came since it was frozen.
+        CALLS_REFUSED: bool,
+        /// Oneway calls came since it was frozen.
+        ONEWAY_KEPT: bool,
+        /// It wants to be told when it sends suspiciously many oneway transactions.
+        TELL_SPAM: bool,
+        /// Someone was suspected, and oneway transactions are still short of space.
+        SPAM_FOUND: bool,
     }
     /// A thread that has used the driver.
     Thread, thread, table 1 at end::<Process>(), THREADS, of 32 {
@@ -274,6 +286,14 @@ records! {
         OWN_PRIORITY: u64,
         /// The priority it has now.
         PRIORITY: u64,
+        /// Its last transaction's number; 0 when that was asked for.
+        ERROR_NUMBER: u64,
+        /// How that was refused: `BR_*`; 0 when it was not.
+        ERROR_RETURN: u32,
+        /// Why: a negative errno, or 0.
+        ERROR_PARAM: i32,
+        /// The process that it freezes, while it waits for that one's transactions.
+        FREEZING: Option<Id<Process>>,
     }
     /// A local object that others can call.
     Node, node, table 2 at end::<Thread>(), 131_072, of 32 {
@@ -363,6 +383,10 @@ records! {
         SAVED_PRIORITY: u64,
         /// The priority was lent already.
         PRIORITY_SET: bool,
+        /// How many descriptors wait for it in the receiver's inbox.
+        FDS: u32,
+        /// Its number, by which they are found; 0 when there are none, or they are not wanted any more.
+        FDS_NUMBER: u64,
     }
     /// A stretch of a process's area, in use or free.
     Buffer, buffer, table 5 at end::<Transaction>(), 131_072, of 24 {
@@ -400,6 +424,10 @@ records! {
         OBJECTS: u64,
         /// Someone is filling it outside the lock.
         FILLING: bool,
+        /// The process id of a oneway transaction's sender.
+        SENDER: u32,
+        /// That one was suspected of spam.
+        SUSPECT: bool,
     }
     /// An entry of a queue.
     Work, work, table 6 at end::<Buffer>(), 262_144, of 8 {

@@ -89,6 +89,9 @@ impl Guard<'_> {
     pub(super) fn release_thread(&mut self, owner: Id<Process>, id: Id<Thread>) {
         self.stop_waiting(owner, id);
         self.unlink(process::THREADS_HEAD.of(owner), id, thread::NEXT, thread::PREV);
+        if let Some(frozen) = self.get(id, thread::FREEZING) {
+            self.set(frozen, process::FROZEN, false);
+        }
         if let Some(filled) = self.get(id, thread::FILLING) {
             self.abandon_fill(id, filled);
         }
@@ -139,8 +142,19 @@ impl Guard<'_> {
         if call {
             self.fail_caller(t, BR_DEAD_REPLY);
         } else {
-            self.free(t);
+            self.drop_transaction(t);
         }
+    }
+
+    /// A transaction ends, perhaps with descriptors that nobody has taken.
+    pub(super) fn drop_transaction(&mut self, t: Id<Transaction>) {
+        if self.get(t, transaction::FDS_NUMBER) != 0 {
+            self.set(t, transaction::FDS_NUMBER, 0);
+            if let Some(receiver) = self.get(t, transaction::TO_PROCESS) {
+                self.sweep_later(receiver);
+            }
+        }
+        self.free(t);
     }
 
     /// A transaction and its buffer part.
@@ -158,7 +172,7 @@ impl Guard<'_> {
             let parent = self.get(failed, transaction::FROM_PARENT);
             let caller = self.get(failed, transaction::FROM);
             self.detach_buffer(failed);
-            self.free(failed);
+            self.drop_transaction(failed);
             if let Some(caller) = caller {
                 self.set(caller, thread::STACK, parent);
                 if self.get(caller, thread::REPLY_ERROR) == 0 {

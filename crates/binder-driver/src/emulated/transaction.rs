@@ -11,13 +11,14 @@ use super::node::Strength;
 use super::process::{FREE, GONE, LIVE};
 use super::queue::Kind;
 use super::records::{
-    Buffer, Id, Node, Process, Thread, Transaction, Work, buffer, node, process, reference, thread,
+    Buffer, Id, Node, Process, Record, Thread, Transaction, Work, buffer, node, process, reference, thread,
     transaction, work,
 };
 use super::{objects, priority};
 use crate::Profile;
 use crate::uapi::{
-    BR_DEAD_REPLY, BR_FAILED_REPLY, BR_TRANSACTION_COMPLETE, TF_CLEAR_BUF, TF_ONE_WAY, TransactionDataSg,
+    BR_DEAD_REPLY, BR_FAILED_REPLY, BR_FROZEN_REPLY, BR_TRANSACTION_COMPLETE, FLAT_BINDER_FLAG_ACCEPTS_FDS,
+    TF_ACCEPT_FDS, TF_CLEAR_BUF, TF_ONE_WAY, TF_UPDATE_TXN, TransactionDataSg,
 };
 
 /// From this many bytes on, data is copied outside the lock, so that nobody waits for the copy.
@@ -25,25 +26,27 @@ const COPY_OUTSIDE_LOCK: u64 = 4096;
 
 /// Why a transaction was not taken: what its sender (or, for a reply, the one that waits for it) is told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Refusal {
-    /// `BR_DEAD_REPLY`.
-    Dead,
-    /// `BR_FAILED_REPLY`.
-    Failed,
+pub(super) struct Refusal {
+    /// `BR_DEAD_REPLY`, `BR_FAILED_REPLY` or `BR_FROZEN_REPLY`.
+    number: u32,
+    /// What `BINDER_GET_EXTENDED_ERROR` tells besides: a negative errno, or 0 as the kernel's driver has it.
+    param: i32,
 }
 
 impl Refusal {
-    fn number(self) -> u32 {
-        match self {
-            Self::Dead => BR_DEAD_REPLY,
-            Self::Failed => BR_FAILED_REPLY,
-        }
+    /// The target has gone, as is only found when the transaction is ready.
+    const DEAD: Self = Self { number: BR_DEAD_REPLY, param: 0 };
+    /// The target is frozen.
+    const FROZEN: Self = Self { number: BR_FROZEN_REPLY, param: 0 };
+
+    fn dead(errno: Errno) -> Self {
+        Self { number: BR_DEAD_REPLY, param: -errno.raw_os_error() }
     }
 }
 
 impl From<Errno> for Refusal {
-    fn from(_: Errno) -> Self {
-        Self::Failed
+    fn from(errno: Errno) -> Self {
+        Self { number: BR_FAILED_REPLY, param: -errno.raw_os_error() }
     }
 }
 
@@ -55,30 +58,55 @@ struct Target {
     thread: Option<Id<Thread>>,
     /// None for a reply.
     node: Option<Id<Node>>,
+    /// It may be sent descriptors.
+    accepts_descriptors: bool,
+}
+
+/// A buffer that data was copied into.
+#[derive(Clone, Copy)]
+struct Filled {
+    buffer: Id<Buffer>,
+    /// The scatter-gather buffers could not be copied. Told only when nothing is wrong with the objects, as by the kernel.
+    buffers_missing: bool,
 }
 
 impl<'a> Ioctl<'a> {
     /// `BC_TRANSACTION[_SG]`.
     pub(super) fn transaction(&mut self, data: &TransactionDataSg) {
-        if let Err(refusal) = self.try_transaction(data) {
-            self.refuse(refusal.number());
+        let number = self.begin();
+        while let Err(refusal) = self.try_transaction(data, number) {
+            if self.fetch_wanted().is_ok_and(|fetched| fetched) {
+                continue;
+            }
+            self.guard.note_refusal(self.thread, number, refusal);
+            return self.refuse(refusal.number);
         }
     }
 
     /// `BC_REPLY[_SG]`.
     pub(super) fn reply(&mut self, data: &TransactionDataSg) {
-        let Some(answered) = self.guard.get(self.thread, thread::STACK) else {
+        let number = self.begin();
+        let served = self.guard.get(self.thread, thread::STACK);
+        let served = served.filter(|&t| self.guard.get(t, transaction::TO_THREAD) == Some(self.thread));
+        let Some(answered) = served else {
+            self.guard.note_refusal(self.thread, number, Errno::PROTO.into());
             return self.refuse(BR_FAILED_REPLY);
         };
-        if self.guard.get(answered, transaction::TO_THREAD) != Some(self.thread) {
-            return self.refuse(BR_FAILED_REPLY);
-        }
         let saved = self.guard.get(answered, transaction::SAVED_PRIORITY);
-        if let Err(refusal) = self.try_reply(answered, data) {
+        while let Err(refusal) = self.try_reply(answered, data, number) {
+            if self.fetch_wanted().is_ok_and(|fetched| fetched) {
+                continue;
+            }
             let parent = self.guard.get(answered, transaction::TO_PARENT);
             self.guard.set(self.thread, thread::STACK, parent);
             self.refuse(BR_TRANSACTION_COMPLETE);
-            self.guard.fail_caller(answered, refusal.number());
+            if let Some(caller) = self.guard.get(answered, transaction::FROM)
+                && self.guard.get(caller, thread::ERROR_RETURN) == 0
+            {
+                self.guard.note_refusal(caller, number, refusal);
+            }
+            self.guard.fail_caller(answered, refusal.number);
+            break;
         }
         if let Some(own) = self.guard.priority_to_restore(self.thread, saved) {
             // The caller wakes first; then this thread gives back what it was lent.
@@ -88,18 +116,29 @@ impl<'a> Ioctl<'a> {
         }
     }
 
+    /// A transaction begins: gives its number, and forgets what the thread was to be told of the one before.
+    fn begin(&mut self) -> u64 {
+        let number = self.guard.next_number();
+        // Not journalled: nobody asks for what a dead thread was to be told.
+        self.guard.init(self.thread, thread::ERROR_NUMBER, number);
+        if self.guard.get(self.thread, thread::ERROR_RETURN) != 0 {
+            self.guard.init(self.thread, thread::ERROR_RETURN, 0);
+            self.guard.init(self.thread, thread::ERROR_PARAM, 0);
+        }
+        number
+    }
+
     fn refuse(&mut self, error: u32) {
         self.guard.set(self.thread, thread::RETURN_ERROR, error);
         self.guard.push_error(self.thread, Kind::ReturnError);
     }
 
-    fn try_transaction(&mut self, data: &TransactionDataSg) -> Result<(), Refusal> {
+    fn try_transaction(&mut self, data: &TransactionDataSg, number: u64) -> Result<(), Refusal> {
         let oneway = data.flags & TF_ONE_WAY != 0;
         let target = self.resolve(data)?;
         // The node must outlive the call: the buffer holds a strong count on it.
         let mark = self.guard.mark();
-        let filled = self.fill(target, data, oneway);
-        let filled = match filled {
+        let filled = match self.fill(target, data, oneway) {
             Ok(filled) => filled,
             Err(refusal) => {
                 self.guard.rollback_to(mark);
@@ -107,10 +146,13 @@ impl<'a> Ioctl<'a> {
             }
         };
         let mark = self.guard.mark();
-        let sent = self.send(target, filled, data, oneway);
-        if sent.is_err() {
+        let sent = self.send(target, filled, data, number, oneway);
+        if let Err(refusal) = sent {
             self.guard.rollback_to(mark);
-            self.guard.release_buffer(target.process, filled);
+            self.guard.release_buffer(target.process, filled.buffer);
+            if refusal == Refusal::FROZEN {
+                self.guard.set(target.process, process::CALLS_REFUSED, true);
+            }
         }
         sent
     }
@@ -120,25 +162,26 @@ impl<'a> Ioctl<'a> {
         let guard = &self.guard;
         let handle = data.target & 0xffff_ffff;
         let target = if handle == 0 {
-            guard.context_manager().ok_or(Refusal::Dead)?
+            guard.context_manager().ok_or(Refusal::dead(Errno::INVAL))?
         } else {
-            let held = guard.find_ref(self.process, handle, Strength::Strong).ok_or(Refusal::Failed)?;
-            guard.get(held, reference::NODE).ok_or(Refusal::Failed)?
+            let held = guard.find_ref(self.process, handle, Strength::Strong).ok_or(Errno::INVAL)?;
+            guard.get(held, reference::NODE).ok_or(Errno::INVAL)?
         };
-        let owner = guard.get(target, node::PROCESS).ok_or(Refusal::Dead)?;
+        let owner = guard.get(target, node::PROCESS).ok_or(Refusal::dead(Errno::INVAL))?;
         if handle == 0 && owner == self.process {
-            return Err(Refusal::Failed);
+            return Err(Errno::INVAL.into());
         }
         let mut thread = None;
         if data.flags & TF_ONE_WAY == 0 {
             // A call while a transaction waits to be read would deadlock.
             let first = guard.front(thread::TODO.queue(self.thread));
             if first.is_some_and(|first| guard.kind(first) == Some(Kind::Transaction)) {
-                return Err(Refusal::Failed);
+                return Err(Errno::PROTO.into());
             }
             thread = self.waiting_caller(owner)?;
         }
-        Ok(Target { process: owner, thread, node: Some(target) })
+        let accepts_descriptors = guard.get(target, node::FLAGS) & FLAT_BINDER_FLAG_ACCEPTS_FDS != 0;
+        Ok(Target { process: owner, thread, node: Some(target), accepts_descriptors })
     }
 
     /// The thread of `owner` that waits, directly or not, for the calling thread: a nested call goes back to it.
@@ -146,7 +189,7 @@ impl<'a> Ioctl<'a> {
         let guard = &self.guard;
         let Some(top) = guard.get(self.thread, thread::STACK) else { return Ok(None) };
         if guard.get(top, transaction::TO_THREAD) != Some(self.thread) {
-            return Err(Refusal::Failed);
+            return Err(Errno::PROTO.into());
         }
         let mut next = Some(top);
         for _ in 0..1 << 16 {
@@ -164,22 +207,20 @@ impl<'a> Ioctl<'a> {
     /// Takes a buffer in the target's area and copies data, offsets, scatter-gather buffers and objects into it.
     /// On an error, what was changed since the last commit must be rolled back by the caller; what was committed is
     /// undone here.
-    fn fill(
-        &mut self,
-        target: Target,
-        data: &TransactionDataSg,
-        is_async: bool,
-    ) -> Result<Id<Buffer>, Refusal> {
-        let bytes = self.sender_memory(data.buffer, data.data_size)?;
-        let offsets = self.sender_memory(data.offsets, data.offsets_size)?;
-        if !data.offsets_size.is_multiple_of(8) || !data.buffers_size.is_multiple_of(8) {
-            return Err(Refusal::Failed);
-        }
+    fn fill(&mut self, target: Target, data: &TransactionDataSg, oneway: bool) -> Result<Filled, Refusal> {
         let sizes = Sizes { data: data.data_size, offsets: data.offsets_size, extra: data.buffers_size };
         if self.guard.get(target.process, process::STATE) != LIVE {
-            return Err(Refusal::Dead);
+            return Err(Refusal::dead(Errno::SRCH));
         }
-        let filled = self.guard.alloc_buffer(target.process, sizes, is_async)?;
+        let filled = self.guard.alloc_buffer(target.process, sizes, oneway.then_some(self.sender))?;
+        let offsets = self.sender_memory(data.offsets, data.offsets_size)?;
+        if !data.offsets_size.is_multiple_of(8) || !data.buffers_size.is_multiple_of(8) {
+            return Err(Errno::INVAL.into());
+        }
+        let bytes = self.sender_memory(data.buffer, data.data_size).map_err(|errno| {
+            // The kernel copies up to the first object, and then looks for that.
+            if offsets.get(..8) == Some(&[0; 8]) { Errno::INVAL } else { errno }
+        })?;
         self.guard.init(filled, buffer::TARGET, target.node);
         self.guard.init(filled, buffer::CLEAR, data.flags & TF_CLEAR_BUF != 0);
         if let Some(node) = target.node {
@@ -191,26 +232,20 @@ impl<'a> Ioctl<'a> {
         let region = self.guard.region();
         let memory = self.memory;
         let copy = || {
-            region.write_area(slot, offset, bytes)
-                && region.write_area(slot, offsets_at, offsets)
-                && (data.buffers_size == 0
-                    || objects::copy_buffers(
-                        region,
-                        slot,
-                        offsets_at,
-                        bytes,
-                        offsets,
-                        data.buffers_size,
-                        memory,
-                    ))
+            let room = data.buffers_size;
+            let whole =
+                region.write_area(slot, offset, bytes) && region.write_area(slot, offsets_at, offsets);
+            let buffers =
+                room == 0 || objects::copy_buffers(region, slot, offsets_at, bytes, offsets, room, memory);
+            (whole, buffers)
         };
-        let copied = if data.data_size + data.buffers_size >= COPY_OUTSIDE_LOCK {
+        let (whole, buffers) = if data.data_size + data.buffers_size >= COPY_OUTSIDE_LOCK {
             self.guard.start_fill(self.thread, target.process, filled);
             self.guard.unlock();
             let copied = copy();
             self.guard.relock();
             self.guard.end_fill(self.thread, target.process, filled)?;
-            if !copied {
+            if !copied.0 {
                 self.guard.release_buffer(target.process, filled);
                 // The first half was committed with the unlock: the caller's rollback must not undo this one alone.
                 self.guard.commit();
@@ -219,30 +254,33 @@ impl<'a> Ioctl<'a> {
         } else {
             copy()
         };
-        if !copied {
-            return Err(Refusal::Failed);
+        if !whole {
+            return Err(Errno::FAULT.into());
         }
-        Ok(filled)
+        Ok(Filled { buffer: filled, buffers_missing: !buffers })
     }
 
     /// Translates the objects and queues the transaction.
     fn send(
         &mut self,
         target: Target,
-        filled: Id<Buffer>,
+        filled: Filled,
         data: &TransactionDataSg,
+        number: u64,
         oneway: bool,
     ) -> Result<(), Refusal> {
-        if data.offsets_size != 0 {
-            self.translate(target.process, filled, data)?;
-        }
-        let node = target.node.ok_or(Refusal::Failed)?;
+        self.put_right(target, filled, data)?;
+        let node = target.node.ok_or(Errno::INVAL)?;
         // Asked again: the waiting thread may have left while the data was copied outside the lock.
         let waiting = if target.thread.is_some() { self.waiting_caller(target.process)? } else { None };
-        let t = self.new_transaction(target.process, filled, data)?;
-        let complete = self.guard.new_work(Kind::Complete, 0)?;
+        let t = self.new_transaction(target.process, filled.buffer, data)?;
+        let complete = self.guard.new_work(self.completion(target.process, filled.buffer, oneway), 0)?;
         let call = self.guard.new_work(Kind::Transaction, t.index() as u64)?;
         self.guard.init(t, transaction::NEED_REPLY, !oneway);
+        if !oneway && self.guard.get(target.process, process::FROZEN) {
+            return Err(Refusal::FROZEN);
+        }
+        self.post_descriptors(target.process, t, number)?;
         if oneway {
             self.guard.push_thread_work(self.thread, complete);
             self.deliver_oneway(node, target.process, t, call);
@@ -275,11 +313,35 @@ impl<'a> Ioctl<'a> {
         Ok(())
     }
 
+    /// Translates the objects of a buffer that is filled.
+    fn put_right(&mut self, target: Target, filled: Filled, data: &TransactionDataSg) -> Result<(), Refusal> {
+        if data.offsets_size != 0 {
+            self.translate(target.process, filled.buffer, data, target.accepts_descriptors)?;
+        }
+        if filled.buffers_missing { Err(Errno::INVAL.into()) } else { Ok(()) }
+    }
+
+    /// What its sender is told of a transaction that was taken.
+    fn completion(&self, receiver: Id<Process>, filled: Id<Buffer>, oneway: bool) -> Kind {
+        match oneway {
+            true if self.guard.get(receiver, process::FROZEN) => Kind::CompletePending,
+            true if self.guard.get(filled, buffer::SUSPECT) => Kind::CompleteSuspect,
+            _ => Kind::Complete,
+        }
+    }
+
     /// A oneway transaction: one at a time for each node, in their order.
     fn deliver_oneway(&mut self, node: Id<Node>, owner: Id<Process>, t: Id<Transaction>, call: Id<Work>) {
         let default = self.guard.get(owner, process::DEFAULT_PRIORITY);
         self.guard.init(t, transaction::PRIORITY, default);
+        let frozen = self.guard.get(owner, process::FROZEN);
+        if frozen {
+            self.guard.set(owner, process::ONEWAY_KEPT, true);
+        }
         if self.guard.get(node, node::HAS_ASYNC) {
+            if frozen && self.guard.get(t, transaction::FLAGS) & TF_UPDATE_TXN != 0 {
+                self.guard.drop_outdated(owner, node, t);
+            }
             self.guard.push(node::ASYNC_TODO.queue(node), call);
             return;
         }
@@ -293,7 +355,12 @@ impl<'a> Ioctl<'a> {
         }
     }
 
-    fn try_reply(&mut self, answered: Id<Transaction>, data: &TransactionDataSg) -> Result<(), Refusal> {
+    fn try_reply(
+        &mut self,
+        answered: Id<Transaction>,
+        data: &TransactionDataSg,
+        number: u64,
+    ) -> Result<(), Refusal> {
         let (target, caller) = self.resolve_reply(answered)?;
         let mark = self.guard.mark();
         let filled = match self.fill(target, data, false) {
@@ -304,41 +371,42 @@ impl<'a> Ioctl<'a> {
             }
         };
         let mark = self.guard.mark();
-        let sent = self.send_reply(answered, filled, data, target.process, caller);
+        let sent = self.send_reply(answered, filled, data, number, target, caller);
         if sent.is_err() {
             self.guard.rollback_to(mark);
-            self.guard.release_buffer(target.process, filled);
+            self.guard.release_buffer(target.process, filled.buffer);
         }
         sent
     }
 
     fn resolve_reply(&self, answered: Id<Transaction>) -> Result<(Target, Id<Thread>), Refusal> {
-        let caller = self.guard.get(answered, transaction::FROM).ok_or(Refusal::Dead)?;
+        let caller = self.guard.get(answered, transaction::FROM).ok_or(Refusal::DEAD)?;
         if self.guard.get(caller, thread::STACK) != Some(answered) {
-            return Err(Refusal::Failed);
+            return Err(Errno::PROTO.into());
         }
-        let process = self.guard.get(caller, thread::PROCESS).ok_or(Refusal::Dead)?;
-        Ok((Target { process, thread: Some(caller), node: None }, caller))
+        let process = self.guard.get(caller, thread::PROCESS).ok_or(Refusal::DEAD)?;
+        let accepts_descriptors = self.guard.get(answered, transaction::FLAGS) & TF_ACCEPT_FDS != 0;
+        Ok((Target { process, thread: Some(caller), node: None, accepts_descriptors }, caller))
     }
 
     fn send_reply(
         &mut self,
         answered: Id<Transaction>,
-        filled: Id<Buffer>,
+        filled: Filled,
         data: &TransactionDataSg,
-        receiver: Id<Process>,
+        number: u64,
+        target: Target,
         caller: Id<Thread>,
     ) -> Result<(), Refusal> {
         // The caller may have died while the reply was copied outside the lock.
         if self.guard.get(answered, transaction::FROM) != Some(caller) {
-            return Err(Refusal::Dead);
+            return Err(Refusal::DEAD);
         }
-        if data.offsets_size != 0 {
-            self.translate(receiver, filled, data)?;
-        }
-        let t = self.new_transaction(receiver, filled, data)?;
+        self.put_right(target, filled, data)?;
+        let t = self.new_transaction(target.process, filled.buffer, data)?;
         let complete = self.guard.new_work(Kind::Complete, 0)?;
         let reply = self.guard.new_work(Kind::Transaction, t.index() as u64)?;
+        self.post_descriptors(target.process, t, number)?;
         self.guard.push_thread_work(self.thread, complete);
         let parent = self.guard.get(answered, transaction::TO_PARENT);
         self.guard.set(self.thread, thread::STACK, parent);
@@ -384,7 +452,7 @@ impl Guard<'_> {
         self.add(owner, process::FILLS, 1);
     }
 
-    /// It is done. `Refusal::Dead` when the receiver has gone meanwhile.
+    /// It is done. `BR_DEAD_REPLY` when the receiver has gone meanwhile.
     fn end_fill(&mut self, by: Id<Thread>, owner: Id<Process>, filled: Id<Buffer>) -> Result<(), Refusal> {
         self.set(by, thread::FILLING, None);
         self.set(filled, buffer::FILLING, false);
@@ -397,7 +465,7 @@ impl Guard<'_> {
             self.set(owner, process::STATE, FREE);
         }
         self.commit();
-        Err(Refusal::Dead)
+        Err(Refusal::DEAD)
     }
 
     /// The thread that was filling a buffer has died.
@@ -421,12 +489,44 @@ impl Guard<'_> {
         self.free_buffer(owner, returned);
     }
 
-    /// `BC_FREE_BUFFER`: also lets the next oneway transaction of its node go. An address that is not a delivered
-    /// buffer's is ignored, as by the kernel.
-    pub(super) fn user_frees_buffer(&mut self, owner: Id<Process>, offset: u64) {
-        let Some(returned) = self.find_buffer(owner, offset) else { return };
-        if !self.get(returned, buffer::USER_MAY_FREE) {
+    /// Notes for `BINDER_GET_EXTENDED_ERROR` why transaction `number` was refused.
+    fn note_refusal(&mut self, of: Id<Thread>, number: u64, refusal: Refusal) {
+        self.set(of, thread::ERROR_NUMBER, number);
+        self.set(of, thread::ERROR_RETURN, refusal.number);
+        self.set(of, thread::ERROR_PARAM, refusal.param);
+    }
+
+    /// Takes a waiting oneway transaction to `node` away that `newer` is an update of: the same real process's, with the same
+    /// method and flags (the kernel's `binder_can_update_transaction`).
+    fn drop_outdated(&mut self, owner: Id<Process>, node: Id<Node>, newer: Id<Transaction>) {
+        let told = |guard: &Self, t: Id<Transaction>| {
+            let sender = guard.get(t, transaction::BUFFER).map(|held| guard.get(held, buffer::SENDER));
+            (guard.get(t, transaction::CODE), guard.get(t, transaction::FLAGS), sender)
+        };
+        let wanted = told(self, newer);
+        let mut next = self.front(node::ASYNC_TODO.queue(node));
+        for _ in 0..Work::COUNT {
+            let Some(entry) = next else { return };
+            next = self.get(entry, work::NEXT);
+            let Some(t) = self.transaction_of(entry).filter(|&t| told(self, t) == wanted) else { continue };
+            self.unqueue(entry);
+            self.free(entry);
+            let held = self.get(t, transaction::BUFFER);
+            self.detach_buffer(t);
+            self.drop_transaction(t);
+            if let Some(held) = held {
+                self.release_buffer(owner, held);
+            }
             return;
+        }
+    }
+
+    /// `BC_FREE_BUFFER`: also lets the next oneway transaction of its node go. False, and nothing is done, for an
+    /// address that is not a delivered buffer's: the kernel ignores it.
+    pub(super) fn user_frees_buffer(&mut self, owner: Id<Process>, offset: u64) -> bool {
+        let Some(returned) = self.find_buffer(owner, offset) else { return false };
+        if !self.get(returned, buffer::USER_MAY_FREE) {
+            return false;
         }
         self.set(returned, buffer::USER_MAY_FREE, false);
         if let Some(t) = self.get(returned, buffer::TRANSACTION) {
@@ -445,6 +545,7 @@ impl Guard<'_> {
             }
         }
         self.release_buffer(owner, returned);
+        true
     }
 
     /// The entry's transaction.

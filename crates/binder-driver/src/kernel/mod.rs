@@ -13,7 +13,8 @@ use rustix::io::Errno;
 pub use binderfs::PrivateBinderfs;
 
 use crate::uapi::{
-    Field as _, FlatBinderObject, NodeDebugInfo, PROTOCOL_VERSION, TF_ONE_WAY, TransactionData,
+    ExtendedError, Field as _, FlatBinderObject, FreezeInfo, FrozenStatusInfo, NodeDebugInfo,
+    PROTOCOL_VERSION, TF_ONE_WAY, TransactionData,
 };
 use crate::{Backend, Command, Commands, Driver, Error, NodeInfo, Return, Returns};
 
@@ -194,6 +195,31 @@ impl Driver for Kernel {
             has_strong: found.has_strong != 0,
             has_weak: found.has_weak != 0,
         }))
+    }
+
+    fn extended_error(&self) -> Result<ExtendedError, Error> {
+        let mut argument = [0; ExtendedError::SIZE];
+        sys::extended_error(self.device.as_fd(), &mut argument)
+            .map_err(|errno| Error::WriteRead { operation: "BINDER_GET_EXTENDED_ERROR", errno })?;
+        Ok(ExtendedError::from_bytes(&argument).unwrap_or_default())
+    }
+
+    fn set_oneway_spam_detection(&self, on: bool) -> Result<(), Error> {
+        sys::oneway_spam_detection(self.device.as_fd(), &mut u32::from(on).to_ne_bytes())
+            .map_err(|errno| Error::WriteRead { operation: "BINDER_ENABLE_ONEWAY_SPAM_DETECTION", errno })
+    }
+
+    fn set_frozen(&self, pid: u32, frozen: bool, timeout_ms: u32) -> Result<(), Error> {
+        let mut argument = FreezeInfo { pid, enable: frozen.into(), timeout_ms }.to_bytes();
+        sys::freeze(self.device.as_fd(), &mut argument)
+            .map_err(|errno| Error::WriteRead { operation: "BINDER_FREEZE", errno })
+    }
+
+    fn frozen_info(&self, pid: u32) -> Result<FrozenStatusInfo, Error> {
+        let mut argument = FrozenStatusInfo { pid, ..Default::default() }.to_bytes();
+        sys::frozen_info(self.device.as_fd(), &mut argument)
+            .map_err(|errno| Error::WriteRead { operation: "BINDER_GET_FROZEN_INFO", errno })?;
+        Ok(FrozenStatusInfo::from_bytes(&argument).unwrap_or_default())
     }
 
     fn interrupt(&self) {

@@ -12,10 +12,11 @@ use rustix::ioctl::{Opcode, Updater};
 use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::uapi::{
-    BINDER_ENABLE_ONEWAY_SPAM_DETECTION, BINDER_GET_EXTENDED_ERROR, BINDER_GET_FROZEN_INFO,
+    BINDER_ENABLE_ONEWAY_SPAM_DETECTION, BINDER_FREEZE, BINDER_GET_EXTENDED_ERROR, BINDER_GET_FROZEN_INFO,
     BINDER_GET_NODE_DEBUG_INFO, BINDER_GET_NODE_INFO_FOR_REF, BINDER_SET_CONTEXT_MGR,
     BINDER_SET_CONTEXT_MGR_EXT, BINDER_SET_MAX_THREADS, BINDER_THREAD_EXIT, BINDER_VERSION,
-    BINDER_WRITE_READ, Field as _, FlatBinderObject, NodeDebugInfo, WriteRead,
+    BINDER_WRITE_READ, ExtendedError, Field as _, FlatBinderObject, FreezeInfo, FrozenStatusInfo,
+    NodeDebugInfo, WriteRead,
 };
 
 /// An ioctl whose argument is `SIZE` bytes that the driver may read and write: all but one of binder's are.
@@ -50,9 +51,11 @@ plain_ioctls! {
     /// Whether oneway spam is reported.
     oneway_spam_detection: BINDER_ENABLE_ONEWAY_SPAM_DETECTION(4);
     /// Why the calling thread's last transaction failed.
-    extended_error: BINDER_GET_EXTENDED_ERROR(12);
+    extended_error: BINDER_GET_EXTENDED_ERROR(ExtendedError::SIZE);
+    /// Freezes or thaws a process.
+    freeze: BINDER_FREEZE(FreezeInfo::SIZE);
     /// Whether a process is frozen.
-    frozen_info: BINDER_GET_FROZEN_INFO(12);
+    frozen_info: BINDER_GET_FROZEN_INFO(FrozenStatusInfo::SIZE);
     /// The counts on a handle's node; only for the context manager.
     node_info_for_ref: BINDER_GET_NODE_INFO_FOR_REF(24);
     /// What a node's owner was told of it.

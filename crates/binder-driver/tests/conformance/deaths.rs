@@ -11,7 +11,7 @@ use crate::calls::pair;
 use crate::objects::{call_with_node, handle_in};
 
 /// Ends a process: its only actor, then its driver.
-fn end<D: Device>(actor: Actor) {
+pub(crate) fn end<D: Device>(actor: Actor) {
     let driver = Arc::clone(&actor.driver);
     actor.leave();
     assert_eq!(Arc::strong_count(&driver), 1, "nobody else uses the device");

@@ -11,11 +11,22 @@ use binder_driver::{Driver, Profile};
 use crate::Device;
 
 /// The emulated driver.
-struct EmulatedDevice(Context);
+struct EmulatedDevice {
+    context: Context,
+    opener: AtomicI32,
+}
 
 impl EmulatedDevice {
     fn new(profile: Profile) -> Self {
-        Self(Context::create(profile).expect("a context"))
+        Self { context: Context::create(profile).expect("a context"), opener: AtomicI32::new(0) }
+    }
+
+    /// Opens it under the name of another process, as the kernel's is opened.
+    fn open_as_another_process(&self, area_bytes: u64) -> Emulated {
+        let connect = || Emulated::connect(self.context.address()).expect("a connection");
+        let (connection, pid) = crate::sys::in_another_process(connect);
+        self.opener.store(pid, Ordering::Relaxed);
+        Emulated::join_over(connection, area_bytes).expect("an opened device")
     }
 }
 
@@ -29,15 +40,15 @@ macro_rules! emulated {
                 Self(EmulatedDevice::new($profile))
             }
             fn open_with_area(&self, area_bytes: u64) -> Arc<dyn Driver> {
-                Arc::new(Emulated::join(self.0.0.address(), area_bytes).expect("an opened device"))
+                Arc::new(self.0.open_as_another_process(area_bytes))
             }
             fn open_without_waiting(&self, area_bytes: u64) -> Arc<dyn Driver> {
-                let driver = Emulated::join(self.0.0.address(), area_bytes).expect("an opened device");
+                let driver = self.0.open_as_another_process(area_bytes);
                 driver.set_nonblocking();
                 Arc::new(driver)
             }
             fn last_opener(&self) -> i32 {
-                std::process::id().cast_signed()
+                self.0.opener.load(Ordering::Relaxed)
             }
             fn settle() {}
         }
@@ -94,6 +105,13 @@ impl Device for KernelDevice {
 
     fn last_opener(&self) -> i32 {
         self.opener.load(Ordering::Relaxed)
+    }
+
+    /// Since Linux 6.2.
+    fn tells_of_frozen_receivers() -> bool {
+        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("a mounted /proc");
+        let mut numbers = release.split(['.', '-']).map(|part| part.parse().unwrap_or(0));
+        (numbers.next(), numbers.next()) >= (Some(6), Some(2))
     }
 
     /// The driver releases what a process held from a work queue, and nothing tells when it is done.

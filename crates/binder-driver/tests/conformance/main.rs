@@ -10,11 +10,16 @@ mod calls;
 mod deaths;
 mod devices;
 mod differential;
+mod extended_error;
+mod fds;
+mod freeze;
 mod loopers;
+mod message;
 mod objects;
 mod oneway;
 mod priorities;
 mod references;
+mod spam;
 mod sys;
 
 use std::sync::Arc;
@@ -35,6 +40,10 @@ pub(crate) trait Device {
     fn open_without_waiting(&self, area_bytes: u64) -> Arc<dyn Driver>;
     /// The process id that whoever opened it last has for the driver.
     fn last_opener(&self) -> i32;
+    /// Whether senders are told that a oneway call waits for a frozen process.
+    fn tells_of_frozen_receivers() -> bool {
+        true
+    }
     /// Returns when the driver has done what it does some time after a close.
     fn settle();
 }
@@ -129,6 +138,45 @@ macro_rules! suite {
                 a_reply_to_a_dead_caller_is_complete,
                 a_leaving_thread_fails_its_caller,
                 the_context_manager_can_be_replaced_after_its_death,
+            }
+            extended_error {
+                an_error_is_told_once_with_the_number_of_its_transaction,
+                a_wrong_target_is_told,
+                wrong_sizes_and_addresses_are_told,
+                wrong_objects_are_told,
+                a_full_area_is_told,
+                a_refused_reply_is_told_to_the_caller,
+                a_server_that_leaves_is_no_error_of_the_transaction,
+                a_call_with_a_transaction_unread_is_refused_as_a_protocol_error,
+            }
+            freeze {
+                a_call_to_a_frozen_process_is_refused_until_it_thaws,
+                a_frozen_process_may_call_others,
+                oneway_calls_to_a_frozen_process_are_kept,
+                an_update_takes_the_place_of_an_older_one_at_a_frozen_process,
+                a_busy_process_is_not_frozen,
+                freezing_waits_for_transactions_to_end,
+                a_waiting_caller_is_not_frozen,
+                an_unknown_process_cannot_be_frozen,
+                a_frozen_process_that_closes_is_gone,
+            }
+            spam {
+                the_sender_of_too_many_oneway_bytes_is_suspected_once,
+                who_did_not_ask_is_not_told_of_spam,
+                suspicion_begins_anew_when_the_area_was_freed,
+            }
+            fds {
+                a_descriptor_arrives_as_one_of_the_receivers_own,
+                a_node_that_does_not_accept_descriptors_gets_none,
+                a_reply_brings_descriptors_to_a_caller_that_accepts_them,
+                a_descriptor_that_is_none_is_refused,
+                a_descriptor_outlives_its_sender,
+                an_array_arrives_and_ends_with_its_buffer,
+                an_array_in_the_wrong_place_is_refused,
+                many_descriptors_arrive_in_their_order,
+                a_refused_transaction_keeps_no_descriptor,
+                a_receiver_that_leaves_keeps_no_descriptor,
+                descriptors_of_waiting_oneway_calls_wait_with_them,
             }
             priorities {
                 a_nice_value_is_lent_and_restored,

@@ -1,11 +1,12 @@
 #![allow(unsafe_code)]
 //! What cases need of the system and no library wraps.
 //!
-//! Unsafe: `clone(2)` without `exec`, and the raw `sched_setattr(2)` (musl's wrapper returns ENOSYS).
+//! Unsafe: `clone(2)` without `exec`, the raw `sched_setattr(2)` (musl's wrapper returns ENOSYS), and descriptors by number.
 
 use std::collections::VecDeque;
 use std::ffi::{c_int, c_void};
 use std::io::Error;
+use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::sync::Mutex;
 
 use rustix::process::{Pid, WaitOptions};
@@ -56,4 +57,10 @@ pub(crate) fn become_fifo(priority: u32) -> Result<(), Error> {
         0 => Ok(()),
         _ => Err(Error::last_os_error()),
     }
+}
+
+/// Takes over a descriptor that the driver has put into this process's table.
+pub(crate) fn owned(fd: c_int) -> OwnedFd {
+    // SAFETY: the driver has opened it for its receiver, which is this process, and nothing else in it knows the number.
+    unsafe { OwnedFd::from_raw_fd(fd) }
 }

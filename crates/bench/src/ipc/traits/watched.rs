@@ -4,7 +4,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use binder_driver::uapi::{BINDER_TYPE_PTR, BufferObject, Field, TransactionData, TransactionDataSg};
+use binder_driver::uapi::{
+    BINDER_TYPE_PTR, BufferObject, ExtendedError, Field, FrozenStatusInfo, TransactionData, TransactionDataSg,
+};
 use binder_driver::{Backend, Command, Commands, Driver, Error, NodeInfo, Returns};
 use serde::{Deserialize, Serialize};
 
@@ -140,6 +142,22 @@ impl Driver for Watched {
 
     fn node_after(&self, after: u64) -> Result<Option<NodeInfo>, Error> {
         self.driver.node_after(after)
+    }
+
+    fn extended_error(&self) -> Result<ExtendedError, Error> {
+        self.driver.extended_error()
+    }
+
+    fn set_oneway_spam_detection(&self, on: bool) -> Result<(), Error> {
+        self.driver.set_oneway_spam_detection(on)
+    }
+
+    fn set_frozen(&self, pid: u32, frozen: bool, timeout_ms: u32) -> Result<(), Error> {
+        self.driver.set_frozen(pid, frozen, timeout_ms)
+    }
+
+    fn frozen_info(&self, pid: u32) -> Result<FrozenStatusInfo, Error> {
+        self.driver.frozen_info(pid)
     }
 
     fn limits(&self) -> Vec<String> {

@@ -1,0 +1,221 @@
+//! A process's inbox: the sockets that descriptors wait in for it, and the messages in them.
+//!
+//! One message is a label (16 bytes) with up to 253 descriptors, which is what the kernel takes at once (`SCM_MAX_FD`). Who
+//! may write or read, and when, is `descriptors.rs`'s business.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv, recvmsg, sendmsg, socketpair, sockopt,
+};
+
+use super::lock::Guard;
+use super::records::{Id, Transaction, transaction};
+
+/// The most descriptors of one message: the kernel's `SCM_MAX_FD`.
+const MOST_AT_ONCE: usize = 253;
+/// What inboxes ask for; the system gives at most `net.core.wmem_max`.
+const INBOX_BYTES: usize = 4 << 20;
+/// More messages than an inbox ever holds: the end of a search in one that a participant keeps filling.
+const MOST_MESSAGES: usize = 1 << 14;
+
+/// Whose descriptors a message carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Label {
+    /// The transaction's number, which no other one in the context has or had.
+    pub(super) number: u64,
+    /// Its record's index.
+    pub(super) record: u32,
+    /// Which of its messages.
+    part: u32,
+}
+
+impl Label {
+    pub(super) fn of(number: u64, t: Id<Transaction>) -> Self {
+        Self { number, record: t.index() as u32, part: 0 }
+    }
+
+    fn to_bytes(self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.number.to_ne_bytes());
+        bytes[8..12].copy_from_slice(&self.record.to_ne_bytes());
+        bytes[12..].copy_from_slice(&self.part.to_ne_bytes());
+        bytes
+    }
+
+    /// `None` for what no sender of ours has written.
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (number, rest) = bytes.split_first_chunk()?;
+        let (record, rest) = rest.split_first_chunk()?;
+        let part = rest.try_into().ok()?;
+        Some(Self {
+            number: u64::from_ne_bytes(*number),
+            record: u32::from_ne_bytes(*record),
+            part: u32::from_ne_bytes(part),
+        })
+    }
+
+    /// Whether its transaction will still be delivered. Asked under the lock.
+    fn is_awaited(self, guard: &Guard<'_>) -> bool {
+        let t = Id::<Transaction>::new(self.record.into());
+        self.number != 0 && t.is_some_and(|t| guard.get(t, transaction::FDS_NUMBER) == self.number)
+    }
+}
+
+/// The way into another process's inbox.
+#[derive(Debug)]
+pub(super) struct Outbox(OwnedFd);
+
+impl Outbox {
+    pub(super) fn of(write: OwnedFd) -> Self {
+        Self(write)
+    }
+
+    /// Sends descriptors, in as many messages as it takes.
+    pub(super) fn post(&self, label: Label, fds: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+        for (part, fds) in (0..).zip(fds.chunks(MOST_AT_ONCE)) {
+            send(self.0.as_fd(), Label { part, ..label }, fds)?;
+        }
+        Ok(())
+    }
+}
+
+/// Both ends of an inbox.
+#[derive(Debug)]
+pub(super) struct Inbox {
+    read: OwnedFd,
+    write: OwnedFd,
+}
+
+impl Inbox {
+    pub(super) fn new() -> Result<Self, Errno> {
+        let (read, write) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        sockopt::set_socket_send_buffer_size(&write, INBOX_BYTES)?;
+        Ok(Self { read, write })
+    }
+
+    pub(super) fn of(read: OwnedFd, write: OwnedFd) -> Self {
+        Self { read, write }
+    }
+
+    /// The two ends, to hand to others: where it is read, where it is written.
+    pub(super) fn ends(&self) -> [BorrowedFd<'_>; 2] {
+        [self.read.as_fd(), self.write.as_fd()]
+    }
+
+    /// Takes the `count` descriptors of a transaction out, in their order. Under the context's lock.
+    ///
+    /// # Errors
+    /// EMFILE when this process has too many open; EBADMSG when they are not there. What was taken is closed then.
+    pub(super) fn take(&self, guard: &Guard<'_>, label: Label, count: usize) -> Result<Vec<OwnedFd>, Errno> {
+        let mut taken = Vec::new();
+        self.search(guard, |front| {
+            if front.number != label.number {
+                return Ok(Found::Other);
+            }
+            let (fds, whole) = receive(self.read.as_fd())?;
+            taken.extend(fds);
+            if !whole {
+                return Err(Errno::MFILE);
+            }
+            Ok(if taken.len() < count { Found::Part } else { Found::All })
+        })?;
+        if taken.len() == count { Ok(taken) } else { Err(Errno::BADMSG) }
+    }
+
+    /// Drops the messages that nobody will take. Under the context's lock.
+    pub(super) fn sweep(&self, guard: &Guard<'_>) {
+        // An inbox that cannot be turned any further keeps what it has until its process ends.
+        let _ = self.search(guard, |_| Ok(Found::Other));
+    }
+
+    /// Shows `look` each message's label once, drops the messages that nobody will take, and leaves the others in their order.
+    fn search(
+        &self,
+        guard: &Guard<'_>,
+        mut look: impl FnMut(Label) -> Result<Found, Errno>,
+    ) -> Result<(), Errno> {
+        let mut first_kept = None;
+        for _ in 0..MOST_MESSAGES {
+            let Some(front) = self.front()? else { return Ok(()) };
+            let Some(label) = front.filter(|label| label.is_awaited(guard)) else {
+                self.drop_front();
+                continue;
+            };
+            if first_kept == Some(label) {
+                return Ok(());
+            }
+            match look(label)? {
+                Found::All => return Ok(()),
+                Found::Part => {}
+                Found::Other => {
+                    first_kept = first_kept.or(Some(label));
+                    let (fds, _) = receive(self.read.as_fd())?;
+                    let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
+                    send(self.write.as_fd(), label, &fds)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The first message's label; `None` without a message, `Some(None)` for one without a label.
+    fn front(&self) -> Result<Option<Option<Label>>, Errno> {
+        let mut bytes = [0; 17];
+        // No room for descriptors: the kernel opens none.
+        match recv(&self.read, &mut bytes[..], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+            Ok((_, length)) => Ok(Some(Label::from_bytes(&bytes[..length]))),
+            Err(Errno::AGAIN) => Ok(None),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Drops the first message, and with it the kernel's hold on its files.
+    fn drop_front(&self) {
+        let _ = recv(&self.read, &mut [0; 1][..], RecvFlags::DONTWAIT);
+    }
+}
+
+/// What a look at a message has found.
+enum Found {
+    /// One that is not looked for.
+    Other,
+    /// It was taken, and there is more.
+    Part,
+    /// It was taken, and was the last.
+    All,
+}
+
+fn send(to: BorrowedFd<'_>, label: Label, fds: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_AT_ONCE))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut room);
+    ancillary.push(SendAncillaryMessage::ScmRights(fds));
+    let bytes = label.to_bytes();
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    match sendmsg(to, &[IoSlice::new(&bytes)], &mut ancillary, flags) {
+        Ok(_) => Ok(()),
+        Err(Errno::AGAIN) => Err(Errno::NOSPC),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// The first message's descriptors, and whether all of them could be opened.
+fn receive(from: BorrowedFd<'_>) -> Result<(Vec<OwnedFd>, bool), Errno> {
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_AT_ONCE))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut room);
+    let mut bytes = [0; 16];
+    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+    let received = recvmsg(from, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, flags)?;
+    let mut fds = Vec::new();
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(more) = message {
+            fds.extend(more);
+        }
+    }
+    Ok((fds, !received.flags.contains(ReturnFlags::CTRUNC)))
+}
