@@ -4,7 +4,7 @@
 //! capture FOLDER [KILOBYTES [EVENTS [COMMAND ARGUMENTS…]]]
 //! ```
 //!
-//! EVENTS is `all`, or `SYSTEM/EVENT`s with commas between them. Needs root, and the tracing file system at `TRACEFS` or /sys/kernel/tracing.
+//! EVENTS is `all`, or `SYSTEM/EVENT`s with commas between them. Needs root.
 
 #[path = "../tests/common/capture.rs"]
 #[allow(dead_code)]
@@ -26,7 +26,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let events: Vec<&str> = if events == "all" { EVENTS.to_vec() } else { events.split(',').collect() };
     let command: Vec<String> = arguments.collect();
 
-    let instance = Instance::new(&capture::root(), kilobytes, &events)?;
+    let tracefs = tracefs::Tracefs::open()?;
+    let instance = Instance::new(tracefs.root(), kilobytes, &events)?;
     instance.set("tracing_on", "1")?;
     capture::work(&instance, &command, Duration::from_millis(300))?;
     instance.set("tracing_on", "0")?;

@@ -19,8 +19,8 @@ pub struct CpuPages<'a> {
     pub cpu: u32,
     /// Its pages as `per_cpu/cpuN/trace_pipe_raw` gave them, one after the other.
     pub bytes: &'a [u8],
-    /// Events that the kernel dropped since recording began (`dropped events` in `per_cpu/cpuN/stats`): a full buffer that is not
-    /// overwritten drops them without a mark in the pages.
+    /// Events that the kernel dropped without a mark in the pages (`dropped events` and `commit overrun` in
+    /// `per_cpu/cpuN/stats`): a full buffer that is not overwritten, or an interrupt in the midst of writing. Where they are missing is not known.
     pub dropped: u64,
 }
 

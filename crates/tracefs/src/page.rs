@@ -145,7 +145,7 @@ impl<'a> Records<'a> {
                 Ok(Step::Time)
             }
             TIME_STAMP => {
-                let time_ns = delta + (u64::from(word()?) << 27) | (self.time_ns & TOP_BITS);
+                let time_ns = (delta + (u64::from(word()?) << 27)) | (self.time_ns & TOP_BITS);
                 // The bits that there is room for overflow every 18 years; any smaller step back is the clock's.
                 let overflowed = self.time_ns.checked_sub(time_ns).is_some_and(|back| back > 1 << 58);
                 self.time_ns =

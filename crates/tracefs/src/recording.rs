@@ -291,7 +291,11 @@ impl Recording {
             cpus.map(|(&cpu, &stats)| Ok((cpu, stats, self.pages(number, cpu)?))).collect::<Result<_>>()?;
         let pages: Vec<_> = pages
             .iter()
-            .map(|(cpu, stats, bytes)| CpuPages { cpu: *cpu, bytes, dropped: stats.dropped })
+            .map(|(cpu, stats, bytes)| CpuPages {
+                cpu: *cpu,
+                bytes,
+                dropped: stats.dropped + stats.commit_overrun,
+            })
             .collect();
         if let (ByteOrder::Big, Some(first)) = (self.header.byte_order, pages.first()) {
             return Err(Error::BigEndian { cpu: first.cpu });

@@ -224,8 +224,3 @@ pub(crate) fn work(instance: &Instance, command: &[String], duration: Duration) 
     writer.join().expect("the writer has no reason to panic");
     Ok(())
 }
-
-/// Where the tracing file system is: `TRACEFS`, else the usual place.
-pub(crate) fn root() -> PathBuf {
-    std::env::var_os("TRACEFS").map_or_else(|| PathBuf::from("/sys/kernel/tracing"), PathBuf::from)
-}
