@@ -102,6 +102,9 @@ pub enum Error {
     /// A call over one of the stacks failed.
     #[error(transparent)]
     Ipc(#[from] binder::Error),
+    /// The kernel's trace could not be used.
+    #[error(transparent)]
+    Trace(#[from] tracefs::Error),
     /// A plan that cannot be carried out on any machine.
     #[error("{0}")]
     Plan(String),

@@ -13,6 +13,7 @@ mod job;
 pub mod load;
 mod merge;
 mod progress;
+pub mod recorder;
 pub mod root;
 pub mod run;
 pub mod sched;

@@ -78,6 +78,10 @@ fn merge_floor(ours: &mut FloorResult, theirs: &FloorResult) -> Result<()> {
         let Some(more) = theirs.cell(&cell.transport, cell.size_bytes, cell.placement) else { continue };
         cell.round_medians_ns.extend(&more.round_medians_ns);
         cell.latency.merge(&more.latency);
+        if let (Some(ours), Some(theirs)) = (&mut cell.recorded, &more.recorded) {
+            ours.round_medians_ns.extend(&theirs.round_medians_ns);
+            ours.latency.merge(&theirs.latency);
+        }
     }
     floor::compare(&mut ours.cells);
     Ok(())
@@ -159,6 +163,7 @@ mod tests {
                 }),
                 round_medians_ns: medians,
                 against_futex: None,
+                recorded: None,
             }
         };
         let floor = FloorResult {
@@ -166,6 +171,7 @@ mod tests {
             clock_read_cost_ns: 20.0,
             cells: vec![cell(BASELINE, 1), cell("pipe", 2)],
             not_possible: vec![],
+            recorder: None,
         };
         Run { environment: Environment::collect(), results: floor.into(), warnings: vec!["noisy".into()] }
     }

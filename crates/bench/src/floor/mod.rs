@@ -23,8 +23,8 @@ use std::time::Duration;
 use latency::{Comparison, Histogram};
 
 pub use plan::{
-    BASELINE, CpuPlacement, FloorCell, FloorPlan, FloorResult, MAX_SIZE, NotPossible, TransportName,
-    transports,
+    BASELINE, CpuPlacement, FloorCell, FloorPlan, FloorResult, MAX_SIZE, NotPossible, RecordedCell,
+    TransportName, transports,
 };
 pub use side::FloorJob;
 
@@ -32,6 +32,7 @@ use crate::error::{Error, Result};
 use crate::ipc::Host;
 use crate::job::Job;
 use crate::progress::Progress;
+use crate::recorder::{self, Recorder};
 use crate::worker::{Spawner, WorkerGroup, WorkerId};
 use crate::{clock, sched};
 use schedule::Budget;
@@ -65,6 +66,7 @@ struct Running {
     calls: u64,
     /// The mean call of the last block, in nanoseconds.
     call_ns: Option<u64>,
+    /// Without the flight recorder, and with it.
     cell: FloorCell,
 }
 
@@ -84,22 +86,31 @@ pub fn run(plan: &FloorPlan, spawner: &Spawner, progress: &mut dyn FnMut(Progres
 
     let mut budget = Budget::new(plan, cells.len());
     let mut shuffle = Shuffle::new();
+    let mut info = None;
     for round in 0..=plan.rounds {
-        for index in shuffle.order(cells.len()) {
-            progress(Progress { what: "floor", done: budget.done, total: budget.blocks });
-            let running = &mut cells[index];
-            if let Some(call_ns) = running.call_ns {
-                running.calls = budget.calls(call_ns);
+        for &recorded in halves(plan.recorder, round) {
+            // Made anew each time: where its events are on, they cost even while it does not record.
+            let recorder =
+                recorded.then(|| Recorder::open(recorder::DEFAULT_KILOBYTES, false)).transpose()?;
+            if let Some(recorder) = &recorder {
+                recorder.instance.on()?;
+                info = Some(recorder.info());
             }
-            let mut latencies_ns = run_block(&mut group, &pairs[running.pair], running)?;
-            let calls_ns = latencies_ns.iter().sum::<u64>();
-            budget.spend(calls_ns);
-            running.call_ns = Some(calls_ns / latencies_ns.len() as u64);
-            // The trial finds out how long a call takes, and is no result.
-            if round > 0 {
-                latencies_ns.sort_unstable();
-                running.cell.round_medians_ns.push(latencies_ns[latencies_ns.len() / 2]);
-                latencies_ns.iter().for_each(|&ns| running.cell.latency.record(ns));
+            for index in shuffle.order(cells.len()) {
+                progress(Progress { what: "floor", done: budget.done, total: budget.blocks });
+                let running = &mut cells[index];
+                if let Some(call_ns) = running.call_ns {
+                    running.calls = budget.calls(call_ns);
+                }
+                let mut latencies_ns = run_block(&mut group, &pairs[running.pair], running)?;
+                let calls_ns = latencies_ns.iter().sum::<u64>();
+                budget.spend(calls_ns);
+                running.call_ns = Some(calls_ns / latencies_ns.len() as u64);
+                // The trial finds out how long a call takes, and is no result.
+                if round > 0 {
+                    latencies_ns.sort_unstable();
+                    running.cell.count(&latencies_ns, recorded);
+                }
             }
         }
     }
@@ -108,7 +119,30 @@ pub fn run(plan: &FloorPlan, spawner: &Spawner, progress: &mut dyn FnMut(Progres
 
     let mut cells: Vec<_> = cells.into_iter().map(|running| running.cell).collect();
     compare(&mut cells);
-    Ok(FloorResult { plan: plan.clone(), clock_read_cost_ns, cells, not_possible })
+    Ok(FloorResult { plan: plan.clone(), clock_read_cost_ns, cells, not_possible, recorder: info })
+}
+
+/// Whether the flight recorder is on in each half of a round: now first without it, now first with it.
+fn halves(both: bool, round: u32) -> &'static [bool] {
+    match (both, round % 2) {
+        (false, _) => &[false],
+        (true, 0) => &[false, true],
+        (true, _) => &[true, false],
+    }
+}
+
+impl FloorCell {
+    /// Counts a block's calls, which are sorted.
+    fn count(&mut self, latencies_ns: &[u64], recorded: bool) {
+        let (medians_ns, latency) = if recorded {
+            let cell = self.recorded.get_or_insert_default();
+            (&mut cell.round_medians_ns, &mut cell.latency)
+        } else {
+            (&mut self.round_medians_ns, &mut self.latency)
+        };
+        medians_ns.push(latencies_ns[latencies_ns.len() / 2]);
+        latencies_ns.iter().for_each(|&ns| latency.record(ns));
+    }
 }
 
 /// Starts two workers for each transport, for all its sizes and placements: transports cannot disturb each other within
@@ -219,6 +253,7 @@ fn cells(
                     round_medians_ns: Vec::new(),
                     latency: Histogram::new(),
                     against_futex: None,
+                    recorded: None,
                 };
                 cells.push(Running { pair: index, calls: TRIAL_CALLS, call_ns: None, cell });
             }
@@ -250,9 +285,10 @@ fn run_block(group: &mut WorkerGroup, pair: &Pair, running: &Running) -> Result<
     Ok(latencies_ns)
 }
 
-/// Sets each cell against the futex of its size and placement.
+/// Sets each cell against the futex of its size and placement, and what was recorded against what was not.
 pub(crate) fn compare(cells: &mut [FloorCell]) {
-    let rounds = |cell: &FloorCell| cell.round_medians_ns.iter().map(|&ns| ns as f64).collect::<Vec<_>>();
+    let floats = |medians_ns: &[u64]| medians_ns.iter().map(|&ns| ns as f64).collect::<Vec<_>>();
+    let rounds = |cell: &FloorCell| floats(&cell.round_medians_ns);
     let baselines: Vec<_> = cells
         .iter()
         .filter(|cell| cell.transport == BASELINE)
@@ -263,6 +299,10 @@ pub(crate) fn compare(cells: &mut [FloorCell]) {
             .iter()
             .find(|(size, placement, _)| (*size, *placement) == (cell.size_bytes, cell.placement))
             .and_then(|(_, _, baseline)| Comparison::of_rounds(&rounds(cell), baseline).ok());
+        let off = rounds(cell);
+        if let Some(recorded) = &mut cell.recorded {
+            recorded.against_off = Comparison::of_rounds(&floats(&recorded.round_medians_ns), &off).ok();
+        }
     }
 }
 
@@ -290,6 +330,7 @@ mod tests {
             round_medians_ns: medians.into(),
             latency: Histogram::new(),
             against_futex: None,
+            recorded: None,
         };
         let mut cells =
             [cell("futex", 4, &[100, 200]), cell("pipe", 4, &[150, 300]), cell("pipe", 8, &[150, 300])];

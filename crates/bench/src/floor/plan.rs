@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::transport::TRANSPORTS;
 use crate::error::{Error, Result};
+use crate::recorder::RecorderInfo;
 
 /// The longest request that can be asked for, in bytes.
 pub const MAX_SIZE: usize = 16 << 20;
@@ -71,6 +72,9 @@ pub struct FloorPlan {
     pub rounds: u32,
     /// About how long it may take in all, in nanoseconds. Slow transports make fewer calls, not longer blocks.
     pub budget_ns: u64,
+    /// Measure everything twice, interleaved: without and with the flight recorder.
+    #[serde(default)]
+    pub recorder: bool,
 }
 
 impl Default for FloorPlan {
@@ -84,6 +88,7 @@ impl Default for FloorPlan {
                 .collect(),
             rounds: 9,
             budget_ns: 10_000_000_000,
+            recorder: false,
         }
     }
 }
@@ -141,6 +146,9 @@ pub struct FloorResult {
     pub cells: Vec<FloorCell>,
     /// What could not be measured, and why.
     pub not_possible: Vec<NotPossible>,
+    /// What the flight recorder recorded, where the plan asks for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorder: Option<RecorderInfo>,
 }
 
 impl FloorResult {
@@ -179,6 +187,20 @@ pub struct FloorCell {
     pub latency: Histogram,
     /// Against the futex at the same size and placement, round by round; `None` where that is missing.
     pub against_futex: Option<Comparison>,
+    /// The same while the flight recorder was on, where the plan asks for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<RecordedCell>,
+}
+
+/// A cell while the flight recorder was on.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RecordedCell {
+    /// The median call of each round, in nanoseconds.
+    pub round_medians_ns: Vec<u64>,
+    /// Every call of all rounds.
+    pub latency: Histogram,
+    /// Against the same without the recorder, round by round.
+    pub against_off: Option<Comparison>,
 }
 
 impl FloorCell {
@@ -189,10 +211,21 @@ impl FloorCell {
 
     /// A quantile (0 to 1) of the rounds' medians, in nanoseconds: how far rounds differ.
     pub fn quantile_ns(&self, q: f64) -> Option<f64> {
-        let mut medians: Vec<f64> = self.round_medians_ns.iter().map(|&ns| ns as f64).collect();
-        medians.sort_by(f64::total_cmp);
-        latency::quantile(&medians, q)
+        quantile_ns(&self.round_medians_ns, q)
     }
+}
+
+impl RecordedCell {
+    /// The median of the rounds' medians, in nanoseconds.
+    pub fn median_ns(&self) -> Option<f64> {
+        quantile_ns(&self.round_medians_ns, 0.5)
+    }
+}
+
+fn quantile_ns(medians_ns: &[u64], q: f64) -> Option<f64> {
+    let mut medians: Vec<f64> = medians_ns.iter().map(|&ns| ns as f64).collect();
+    medians.sort_by(f64::total_cmp);
+    latency::quantile(&medians, q)
 }
 
 /// Something that was asked for and cannot be had on this machine.

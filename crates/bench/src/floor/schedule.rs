@@ -23,7 +23,8 @@ pub(super) struct Budget {
 
 impl Budget {
     pub(super) fn new(plan: &FloorPlan, cells: usize) -> Budget {
-        let blocks = cells as u64 * (u64::from(plan.rounds) + 1);
+        let halves = if plan.recorder { 2 } else { 1 };
+        let blocks = halves * cells as u64 * (u64::from(plan.rounds) + 1);
         Budget { start_ns: now_ns(), total_ns: plan.budget_ns, blocks, done: 0, calls_ns: 0 }
     }
 

@@ -20,6 +20,7 @@ pub(crate) struct Typed {
     transports: Option<Vec<String>>,
     rounds: Option<u32>,
     duration_ns: Option<u64>,
+    recorder: bool,
     format: Option<String>,
     out: Option<PathBuf>,
 }
@@ -92,6 +93,12 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     },
                 )
                 .default("10s"),
+                Opt::flag(
+                    &["--recorder"],
+                    "Measures everything without and with the flight recorder of --explain, in turn, and tells the ratio. \
+                     Needs root.",
+                    |typed: &mut Typed| typed.recorder = true,
+                ),
             ],
         },
         Group {
@@ -121,6 +128,10 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             "roundtrip ipc floor --transports pipe,spin --placements split --sizes 4-64k",
             "Compares waiting, a pipe and spinning across two CPUs.",
         ),
+        (
+            "roundtrip ipc floor --transports futex --sizes 4 --recorder",
+            "Tells what the flight recorder costs the shortest round trips.",
+        ),
     ],
     run,
 };
@@ -137,6 +148,7 @@ fn plan(typed: &Typed) -> Result<FloorPlan, Usage> {
         transports: typed.transports.clone().unwrap_or(default.transports),
         rounds: typed.rounds.unwrap_or(default.rounds),
         budget_ns: typed.duration_ns.unwrap_or(default.budget_ns),
+        recorder: typed.recorder,
     };
     plan.check().map_err(|error| Usage(error.to_string()))?;
     Ok(plan)

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use bench::floor::{CpuPlacement, FloorCell, FloorResult};
+use bench::floor::{CpuPlacement, FloorCell, FloorResult, RecordedCell};
 
 use super::quantity::{length, three_digits};
 use super::table::{Column, Table};
@@ -32,6 +32,16 @@ pub(crate) fn tables(result: &FloorResult, colour: bool) -> String {
         out.push_str(&table.render(colour));
         out.push('\n');
     }
+    if let Some(recorder) = &result.recorder {
+        out.push_str(&recorded(result).render(colour));
+        let _ = writeln!(
+            out,
+            "The flight recorder: {} events of the kernel's, {} kB for each CPU. on/off is the median ratio within a \
+             round.\n",
+            recorder.events.len(),
+            recorder.kilobytes
+        );
+    }
     let _ = writeln!(
         out,
         "Medians of {} rounds; +-% is half the interquartile range of the rounds. /futex is the median ratio to the\n\
@@ -59,6 +69,35 @@ pub(crate) fn tables(result: &FloorResult, colour: bool) -> String {
         let _ = writeln!(out, "Not possible: {}: {}", what.join(", "), entry.reason);
     }
     out
+}
+
+/// What each cell takes without and with the flight recorder.
+fn recorded(result: &FloorResult) -> Table {
+    let mut table = Table::new([
+        Column::text("flight recorder"),
+        Column::text("placement"),
+        Column::text("size"),
+        Column::number("off", "us"),
+        Column::number("on", "us"),
+        Column::number("on/off", ""),
+        Column::text("95% interval"),
+    ]);
+    for cell in &result.cells {
+        let Some(recorded) = &cell.recorded else { continue };
+        let us = |ns: Option<f64>| ns.map(|ns| three_digits(ns / 1000.0)).unwrap_or_default();
+        let ratio = recorded.against_off;
+        let interval = ratio.and_then(|ratio| ratio.interval);
+        table.row([
+            cell.transport.clone(),
+            cell.placement.to_string(),
+            length(cell.size_bytes),
+            us(cell.median_ns()),
+            us(recorded.median_ns()),
+            ratio.map(|ratio| format!("{:.2}", ratio.median)).unwrap_or_default(),
+            interval.map(|interval| format!("{:.2}-{:.2}", interval.low, interval.high)).unwrap_or_default(),
+        ]);
+    }
+    table
 }
 
 fn heading(placement: CpuPlacement, cell: &FloorCell) -> String {
@@ -90,13 +129,16 @@ fn figures(cell: &FloorCell) -> [String; 3] {
 pub(crate) fn csv(result: &FloorResult) -> String {
     let mut out = String::from(
         "transport,placement,size_bytes,rounds,calls,median_ns,q1_ns,q3_ns,p99_ns,max_ns,\
-         futex_ratio,futex_ratio_q1,futex_ratio_q3,futex_ratio_low,futex_ratio_high,backend\n",
+         futex_ratio,futex_ratio_q1,futex_ratio_q3,futex_ratio_low,futex_ratio_high,backend,\
+         recorded_median_ns,recorder_ratio,recorder_ratio_low,recorder_ratio_high\n",
     );
     let field = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
     for cell in &result.cells {
         let whole = |value: Option<u64>| value.map(|value| value.to_string()).unwrap_or_default();
         let ratio = cell.against_futex;
         let interval = ratio.and_then(|ratio| ratio.interval);
+        let recorder = cell.recorded.as_ref().and_then(|recorded| recorded.against_off);
+        let recorder_interval = recorder.and_then(|ratio| ratio.interval);
         let fields = [
             cell.transport.clone(),
             cell.placement.to_string(),
@@ -114,6 +156,10 @@ pub(crate) fn csv(result: &FloorResult) -> String {
             field(interval.map(|interval| interval.low)),
             field(interval.map(|interval| interval.high)),
             cell.backend.as_ref().map(ToString::to_string).unwrap_or_default(),
+            field(cell.recorded.as_ref().and_then(RecordedCell::median_ns)),
+            field(recorder.map(|ratio| ratio.median)),
+            field(recorder_interval.map(|interval| interval.low)),
+            field(recorder_interval.map(|interval| interval.high)),
         ];
         let _ = writeln!(out, "{}", fields.join(","));
     }
@@ -142,6 +188,7 @@ mod tests {
             round_medians_ns: medians_ns.into(),
             latency,
             against_futex: Comparison::of_rounds(&medians, &[2000.0, 2000.0, 2000.0]).ok(),
+            recorded: None,
         }
     }
 
@@ -167,6 +214,7 @@ mod tests {
                 placement: None,
                 reason: "at most 8192 bytes: fs.mqueue.msgsize_max".into(),
             }],
+            recorder: None,
         }
     }
 
@@ -196,10 +244,10 @@ Not possible: mqueue, 64 KiB: at most 8192 bytes: fs.mqueue.msgsize_max
         let csv = csv(&result());
         let lines: Vec<_> = csv.lines().collect();
         assert_eq!(lines.len(), 6);
-        assert_eq!(lines[2], "futex,same,65536,3,3,5600,5300,5900,6200,6200,2.8,2.65,2.95,,,");
+        assert_eq!(lines[2], "futex,same,65536,3,3,5600,5300,5900,6200,6200,2.8,2.65,2.95,,,,,,,");
         assert!(
-            lines[5].starts_with("binder,split,") && lines[5].ends_with(",emulated driver (ack profile)")
+            lines[5].starts_with("binder,split,") && lines[5].ends_with(",emulated driver (ack profile),,,,")
         );
-        assert!(lines.iter().all(|line| line.matches(',').count() == 15));
+        assert!(lines.iter().all(|line| line.matches(',').count() == 19));
     }
 }
