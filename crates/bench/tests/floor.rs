@@ -58,6 +58,7 @@ fn the_result_survives_its_stored_form() {
         transports: vec!["pipe".into()],
         rounds: 3,
         budget_ns: 10_000_000,
+        recorder: false,
     };
     let result = floor::run(&plan, &spawner(), &mut |_| {}).unwrap();
     let names: Vec<_> = result.cells.iter().map(|cell| cell.transport.as_str()).collect();

@@ -1,7 +1,7 @@
 //! The buffers of one trace, an instance's or the global one: switching it on and off, taking out what it holds, page by
 //! page. Must not know which events it records, nor who made it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
@@ -50,7 +50,7 @@ pub struct Snapshot {
     pub cpus: Vec<CpuSnapshot>,
     /// The process of each known thread.
     pub processes: BTreeMap<u32, u32>,
-    /// Names of processes and threads when the snapshot was taken.
+    /// Names of processes when the snapshot was taken. Those of threads are in the events.
     pub comms: BTreeMap<u32, String>,
 }
 
@@ -174,27 +174,23 @@ impl Buffers {
         self.directory.join(format!("per_cpu/cpu{cpu}/{file}"))
     }
 
-    /// The processes of the threads that the kernel has noted while it recorded, and the names that it has noted, which it
-    /// keeps of the last few; newer ones are read from /proc. What is not known is left out.
+    /// The processes of the threads that the kernel has noted while it recorded, and the names of those that are still there.
+    /// What is not known is left out.
     fn who_is_who(&self) -> (BTreeMap<u32, u32>, BTreeMap<u32, String>) {
-        let pairs = |file: &str| {
-            let text = read(&self.root.join(file)).unwrap_or_default();
-            let lines = text.lines().filter_map(|line| {
-                let (id, value) = line.trim_start().split_once(' ')?;
-                Some((id.parse::<u32>().ok()?, value.to_owned()))
-            });
-            lines.collect::<Vec<_>>()
-        };
-        let processes: BTreeMap<u32, u32> = pairs("saved_tgids")
-            .into_iter()
-            .filter_map(|(tid, tgid)| Some((tid, tgid.trim().parse().ok().filter(|&tgid| tgid != 0)?)))
+        let text = read(&self.root.join("saved_tgids")).unwrap_or_default();
+        let processes: BTreeMap<u32, u32> = text
+            .lines()
+            .filter_map(|line| {
+                let (tid, pid) = line.trim().split_once(' ')?;
+                Some((tid.parse().ok()?, pid.trim().parse().ok().filter(|&pid| pid != 0)?))
+            })
             .collect();
-        let mut comms: BTreeMap<u32, String> = pairs("saved_cmdlines").into_iter().collect();
-        for &pid in processes.values() {
-            if let Ok(name) = std::fs::read_to_string(format!("/proc/{pid}/comm")) {
-                comms.insert(pid, name.trim_end_matches('\n').to_owned());
-            }
-        }
+        let pids: BTreeSet<u32> = processes.values().copied().collect();
+        let comms = pids.into_iter().filter_map(|pid| {
+            let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+            Some((pid, name.trim_end_matches('\n').to_owned()))
+        });
+        let comms = comms.collect();
         (processes, comms)
     }
 }

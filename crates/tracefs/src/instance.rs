@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::buffers::{Buffers, CpuStats, Snapshot, now_ns};
 use crate::error::{Error, Result};
-use crate::mount::{Tracefs, write};
+use crate::mount::{Tracefs, read, write};
 use crate::recording::Header;
 use crate::wanted::Selection;
 
@@ -61,6 +61,12 @@ impl Instance {
             missing: selection.missing.clone(),
             switch: None,
         };
+        if nobody_else_records(tracefs) {
+            // The kernel notes the names of threads that are switched to, which costs a short round trip as much as two
+            // events; the events hold the names. While other traces are on, this option would act on them, too
+            // (`trace_event_enable_cmd_record` in the kernel's trace_events.c), and is left alone.
+            let _ = write(&instance.buffers.directory.join("trace_options"), "norecord-cmd");
+        }
         instance.set_up(selection, kilobytes)?;
         Ok(instance)
     }
@@ -181,6 +187,14 @@ impl Drop for Instance {
         // Events are switched off with their instance (`__remove_instance` in the kernel's trace.c).
         remove(&self.buffers.directory);
     }
+}
+
+/// Whether no other trace has an event on, neither the global one nor another instance.
+fn nobody_else_records(tracefs: &Tracefs) -> bool {
+    let instances = std::fs::read_dir(tracefs.root().join("instances"));
+    let instances = instances.into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut traces = instances.chain([tracefs.root().to_owned()]);
+    traces.all(|trace| read(&trace.join("set_event")).is_ok_and(|events| events.trim().is_empty()))
 }
 
 /// Removes an instance. A worker that is just dying may hold one of its files for a moment longer.

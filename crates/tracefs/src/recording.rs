@@ -75,7 +75,7 @@ pub struct SnapshotHeader {
     pub cpus: BTreeMap<u32, CpuStats>,
     /// The process of each known thread.
     pub processes: BTreeMap<u32, u32>,
-    /// Names of processes and threads.
+    /// Names of processes.
     pub comms: BTreeMap<u32, String>,
 }
 

@@ -169,6 +169,7 @@ pub(crate) fn csv(result: &FloorResult) -> String {
 #[cfg(test)]
 mod tests {
     use bench::floor::{FloorPlan, NotPossible};
+    use bench::recorder::RecorderInfo;
     use binder_driver::{Backend, Profile};
     use latency::{Comparison, Histogram};
 
@@ -237,6 +238,27 @@ Over the emulated driver (ack profile): binder.
 Not possible: mqueue, 64 KiB: at most 8192 bytes: fs.mqueue.msgsize_max
 ";
         assert_eq!(tables(&result(), false), expected);
+    }
+
+    #[test]
+    fn what_the_recorder_costs_has_a_table_of_its_own() {
+        let mut result = result();
+        result.recorder = Some(RecorderInfo {
+            events: vec!["sched/sched_switch".into()],
+            missing: vec![],
+            kilobytes: 4096,
+        });
+        let on_ns = [2500.0; 3];
+        result.cells[0].recorded = Some(RecordedCell {
+            round_medians_ns: vec![2500; 3],
+            against_off: Comparison::of_rounds(&on_ns, &[2000.0; 3]).ok(),
+            ..RecordedCell::default()
+        });
+        let text = tables(&result, false);
+        let line = text.lines().find(|line| line.ends_with("1.25")).unwrap_or_else(|| panic!("{text}"));
+        assert!(line.starts_with("futex") && line.contains("same"), "{line}");
+        assert!(text.contains("1 events of the kernel's, 4096 kB for each CPU"), "{text}");
+        assert!(csv(&result).lines().nth(1).unwrap().ends_with(",2500,1.25,,"), "{}", csv(&result));
     }
 
     #[test]
