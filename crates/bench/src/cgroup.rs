@@ -57,6 +57,29 @@ fn quota_v2(root: &Root, dir: &std::path::Path) -> Option<f64> {
     (period > 0.0).then(|| quota / period)
 }
 
+/// The `cpu.stat` of each control group that a process is in, or that is above, and that has a CPU quota.
+pub(crate) fn quota_stats(root: &Root, pid: u32) -> Vec<PathBuf> {
+    let groups = root.read(format!("proc/{pid}/cgroup")).unwrap_or_default();
+    let mounts = root.read("proc/self/mountinfo").unwrap_or_default();
+    let stats = |controller: &str, quota: fn(&Root, &std::path::Path) -> Option<f64>| {
+        let directory = Directory::find(&groups, &mounts, controller);
+        let limited = directory.iter().flat_map(Directory::upwards).filter(|dir| quota(root, dir).is_some());
+        limited.map(|dir| root.path(dir.join("cpu.stat"))).collect::<Vec<_>>()
+    };
+    [stats("cpu", quota_v1), stats("", quota_v2)].concat()
+}
+
+/// How often a group had used up its quota, and for how long it had to wait, in nanoseconds, all CPUs together, as its
+/// `cpu.stat` says it (Documentation/scheduler/sched-bwc.rst): microseconds in version 2, nanoseconds in version 1.
+pub(crate) fn throttled(stat: &str) -> (u64, u64) {
+    let number = |name: &str| -> Option<u64> {
+        let mut lines = stat.lines().filter_map(|line| line.split_once(' '));
+        lines.find(|(key, _)| *key == name)?.1.trim().parse().ok()
+    };
+    let ns = number("throttled_usec").map(|us| us.saturating_mul(1000)).or_else(|| number("throttled_time"));
+    (number("nr_throttled").unwrap_or(0), ns.unwrap_or(0))
+}
+
 /// Where the group of one hierarchy is mounted.
 struct Directory {
     mount: PathBuf,
@@ -140,6 +163,21 @@ mod tests {
             cpuset_cpus: Some("0-3".into()),
         };
         assert_eq!(Cgroups::read(&root), expected);
+    }
+
+    #[test]
+    fn groups_with_a_quota_tell_how_often_it_was_used_up() {
+        let root = fixture(&[
+            ("proc/42/cgroup", "0::/user.slice/app\n"),
+            ("proc/self/mountinfo", "26 25 0:23 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n"),
+            ("sys/fs/cgroup/user.slice/app/cpu.max", "max 100000\n"),
+            ("sys/fs/cgroup/user.slice/cpu.max", "150000 100000\n"),
+        ]);
+        assert_eq!(quota_stats(&root, 42), [root.path("sys/fs/cgroup/user.slice/cpu.stat")]);
+        assert!(quota_stats(&root, 43).is_empty());
+        assert_eq!(throttled("usage_usec 5\nnr_throttled 3\nthrottled_usec 7\n"), (3, 7000));
+        assert_eq!(throttled("nr_periods 9\nnr_throttled 2\nthrottled_time 800\n"), (2, 800));
+        assert_eq!(throttled(""), (0, 0));
     }
 
     #[test]

@@ -17,7 +17,9 @@ pub mod recorder;
 pub mod root;
 pub mod run;
 pub mod sched;
+pub mod scratch;
 pub mod survey;
+mod usage;
 pub mod worker;
 
 pub use error::{Error, Result};

@@ -20,6 +20,9 @@ use crate::root::Root;
 /// The name of the file in a run directory.
 pub const FILE_NAME: &str = "run.json";
 
+/// The name of the folder in a run directory that holds what the kernel recorded of slow calls.
+pub const RECORDING: &str = "recording";
+
 /// What the file says it is.
 const SCHEMA: &str = "roundtrip.run";
 

@@ -5,16 +5,16 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::buffers::{Buffers, CpuStats, Snapshot, now_ns};
 use crate::error::{Error, Result};
 use crate::mount::{Tracefs, read, write};
+use crate::owner::{is_abandoned, own_name};
 use crate::recording::Header;
 use crate::wanted::Selection;
 
-/// What instances of ours are called: this, the pid and the start time of their process, and a number.
+/// What the names of our instances begin with.
 const PREFIX: &str = "roundtrip-";
 
 /// An instance that records the events of a selection into buffers of a fixed size.
@@ -36,12 +36,8 @@ impl Instance {
     /// [`Error::NotAvailable`] when this process may not make one, [`Error::File`] when the kernel refuses a setting, also
     /// for want of memory. Then nothing is left of it.
     pub fn create(tracefs: &Tracefs, selection: &Selection, kilobytes: u64) -> Result<Instance> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
         remove_abandoned(tracefs);
-        let pid = std::process::id();
-        let started = start_time(pid).unwrap_or(0);
-        let name = format!("{PREFIX}{pid}-{started}-{}", COUNT.fetch_add(1, Ordering::Relaxed));
-        let directory = tracefs.root().join("instances").join(name);
+        let directory = tracefs.root().join("instances").join(own_name(PREFIX));
         std::fs::create_dir(&directory).map_err(|cause| match cause.kind() {
             ErrorKind::PermissionDenied => Error::NotAvailable {
                 reason: format!(
@@ -214,44 +210,7 @@ fn remove(directory: &Path) -> bool {
 /// are in use, and are left alone.
 pub fn remove_abandoned(tracefs: &Tracefs) -> usize {
     let Ok(entries) = std::fs::read_dir(tracefs.root().join("instances")) else { return 0 };
-    let abandoned = entries.flatten().filter(|entry| is_abandoned(&entry.file_name(), start_time));
+    let ours = |name: &OsStr| name.to_str().is_some_and(|name| is_abandoned(PREFIX, name));
+    let abandoned = entries.flatten().filter(|entry| ours(&entry.file_name()));
     abandoned.filter(|entry| remove(&entry.path())).count()
-}
-
-/// Whether an instance is one of ours whose process, told by pid and start time, is no more.
-fn is_abandoned(name: &OsStr, start_time: impl Fn(u32) -> Option<u64>) -> bool {
-    let owner = || {
-        let mut parts = name.to_str()?.strip_prefix(PREFIX)?.split('-').map(str::parse::<u64>);
-        let (pid, started) = (parts.next()?.ok()?, parts.next()?.ok()?);
-        Some((u32::try_from(pid).ok()?, started))
-    };
-    owner().is_some_and(|(pid, started)| start_time(pid) != Some(started))
-}
-
-/// When a process began, in clock ticks since boot (proc_pid_stat(5), field 22); `None` when there is no such process.
-pub(crate) fn start_time(pid: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, which may hold anything, stands in brackets before the third field.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_instance_is_abandoned_when_its_process_is_no_more() {
-        let abandoned = |name: &str| is_abandoned(OsStr::new(name), |pid| (pid == 42).then_some(1000));
-        assert!(!abandoned("roundtrip-42-1000-0"), "it lives");
-        assert!(abandoned("roundtrip-42-999-0"), "another process has its pid");
-        assert!(abandoned("roundtrip-43-1000-1"));
-        assert!(!abandoned("roundtrip-notes") && !abandoned("other-43-1000-0"), "not ours");
-    }
-
-    #[test]
-    fn a_process_has_one_start_time() {
-        assert!(start_time(std::process::id()).is_some_and(|ticks| ticks > 0));
-        assert_eq!(start_time(std::process::id()), start_time(std::process::id()));
-        assert_eq!(start_time(u32::MAX >> 2), None);
-    }
 }

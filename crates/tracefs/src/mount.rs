@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -14,6 +13,7 @@ use rustix::mount::{
 };
 
 use crate::error::{Error, Result};
+use crate::owner::own_name;
 
 /// Where distributions and Android mount it (Documentation/trace/ftrace.rst). The second is the way through debugfs.
 pub const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
@@ -124,9 +124,7 @@ fn detached() -> Result<OwnedFd, Errno> {
 }
 
 fn mounted_for_a_moment() -> Result<OwnedFd, Errno> {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    let name = format!("roundtrip-tracefs-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-    let place = std::env::temp_dir().join(name);
+    let place = std::env::temp_dir().join(own_name("roundtrip-tracefs-"));
     rustix::fs::mkdir(&place, Mode::RWXU)?;
     let opened =
         mount("nodev", &place, "tracefs", MountFlags::NOSUID | MountFlags::NODEV, None).and_then(|()| {

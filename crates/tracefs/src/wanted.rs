@@ -43,6 +43,8 @@ const WANTED: &[(Lack, &[&str])] = &[
     (
         Lack::IsNormal,
         &[
+            // Whether a wait was for a disk.
+            "block/block_rq_complete",
             // Android's kernels.
             "sched/sched_blocked_reason",
             // x86.

@@ -56,6 +56,8 @@ pub struct ServerJob {
     pub work_ns: u64,
     /// The CPUs that it may use; `None` for all.
     pub cpus: Option<Vec<u32>>,
+    /// How its main thread is called in traces; `None` for the program's name.
+    pub name: Option<String>,
 }
 
 /// What a server says of itself when it is asked.
@@ -74,6 +76,9 @@ impl ServerJob {
         if let Some(cpus) = &self.cpus {
             // Before the loopers start: threads inherit it.
             sched::set_allowed_cpus(0, cpus)?;
+        }
+        if let Some(name) = &self.name {
+            sched::set_name(name);
         }
         let stack = self.stack.into();
         let process = self.endpoint.connect()?;

@@ -82,6 +82,15 @@ pub fn gettid() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
 }
 
+/// Names the calling thread, and those that it starts from now on, in `ps` and in traces. Longer names are cut off after 15
+/// bytes (PR_SET_NAME(2const)).
+pub fn set_name(name: &str) {
+    // A name with a zero byte in it is none; nothing depends on it.
+    if let Ok(name) = std::ffi::CString::new(name) {
+        let _ = rustix::thread::set_name(&name);
+    }
+}
+
 /// The CPU that the calling thread runs on at this moment.
 #[inline]
 pub fn current_cpu() -> u32 {

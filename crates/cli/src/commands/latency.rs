@@ -5,11 +5,14 @@ use std::path::{Path, PathBuf};
 
 use ::latency::Deadline;
 use bench::floor::CpuPlacement;
-use bench::ipc::latency::{self, Amount, HaltTrace, Inheritance, LatencyPlan, LatencyResult, Notice};
+use bench::ipc::latency::{
+    self, Amount, ExplainPlan, HaltTrace, Inheritance, LatencyPlan, LatencyResult, Notice, Trigger,
+};
 use bench::ipc::{DriverPlan, Mode, Stack};
 use bench::load::Load;
-use bench::run::{Results, Run};
+use bench::run::{RECORDING, Results, Run};
 use bench::sched::Scheduling;
+use bench::scratch::Scratch;
 use bench::worker::Spawner;
 
 use super::finish::finish;
@@ -41,6 +44,10 @@ pub(crate) struct Typed {
     pub(super) loads: Vec<Load>,
     pub(super) driver: DriverPlan,
     pub(super) trace: bool,
+    pub(super) explain: bool,
+    pub(super) explain_slowest: Option<u32>,
+    pub(super) explain_limit: Option<u32>,
+    pub(super) explain_system_calls: bool,
     pub(super) verbose: bool,
     pub(super) raw_samples: bool,
     pub(super) format: Option<String>,
@@ -71,6 +78,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         Group { heading: "Callers", options: latency_options::CALLERS },
         Group { heading: "Where it runs", options: latency_options::WHERE },
         driver::group(),
+        Group { heading: "Explanation", options: latency_options::EXPLANATION },
         Group { heading: "Output", options: latency_options::OUTPUT },
     ],
     examples: &[
@@ -122,6 +130,7 @@ fn plan(typed: &Typed) -> Result<LatencyPlan, Usage> {
         keep_samples: typed.raw_samples,
         verbose: typed.verbose,
         halt_trace: typed.trace.then(HaltTrace::default),
+        explain: explain(typed)?,
     };
     plan.check().map_err(|error| Usage(error.to_string()))?;
     if plan.mode == Mode::Passthrough && plan.stacks != [Stack::Hwbinder] {
@@ -134,6 +143,32 @@ fn plan(typed: &Typed) -> Result<LatencyPlan, Usage> {
         return Err(Usage("--raw-samples needs --out DIR, or --format csv which then prints them".into()));
     }
     Ok(plan)
+}
+
+/// What is to be explained. Where recordings go is not known yet.
+fn explain(typed: &Typed) -> Result<Option<ExplainPlan>, Usage> {
+    let trigger = match (typed.explain, typed.explain_slowest) {
+        (true, Some(_)) => {
+            return Err(Usage("--explain (calls that miss) and --explain-slowest exclude each other".into()));
+        }
+        (true, None) => Trigger::Deadline,
+        (false, Some(count)) => Trigger::Slowest(count),
+        (false, None) if typed.explain_limit.is_some() || typed.explain_system_calls => {
+            return Err(Usage(
+                "--explain-limit and --explain-system-calls need --explain or --explain-slowest".into(),
+            ));
+        }
+        (false, None) => return Ok(None),
+    };
+    if typed.explain_limit.is_some() && trigger != Trigger::Deadline {
+        return Err(Usage("--explain-limit belongs to --explain; --explain-slowest N keeps N".into()));
+    }
+    Ok(Some(ExplainPlan {
+        trigger,
+        limit: typed.explain_limit.unwrap_or(ExplainPlan::DEFAULT_LIMIT),
+        system_calls: typed.explain_system_calls,
+        ..ExplainPlan::new("")
+    }))
 }
 
 /// Carries out a plan; progress and the blocks of a verbose plan go to standard error. `None` when the kernel's trace was
@@ -166,7 +201,16 @@ pub(crate) fn measure(plan: &LatencyPlan, terminal: &mut Terminal<'_>) -> anyhow
 }
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
-    let plan = plan(&typed)?;
+    let mut plan = plan(&typed)?;
+    // Without a run directory recordings last as long as this command.
+    let mut scratch = None;
+    if let Some(explain) = &mut plan.explain {
+        let folder = match &typed.out {
+            Some(directory) => directory.clone(),
+            None => scratch.insert(Scratch::new()?).path().to_owned(),
+        };
+        explain.directory = folder.join(RECORDING);
+    }
     let Some(run) = measure(&plan, terminal)? else { return Ok(Exit::FAILED) };
     let Some(result) = &run.results.latency else { return Ok(Exit::FAILED) };
     let text = match typed.format.as_deref() {

@@ -188,6 +188,40 @@ pub(super) const WHERE: &[Opt<Typed>] = &[
     ),
 ];
 
+pub(super) const EXPLANATION: &[Opt<Typed>] = &[
+    Opt::flag(
+        &["--explain"],
+        "Records the kernel's scheduler, and tells for each call that misses its deadline who had the time. Without root it \
+         tells what counters do.",
+        |typed: &mut Typed| typed.explain = true,
+    ),
+    Opt::value(
+        &["--explain-slowest"],
+        "N",
+        "The same for the slowest N calls of the run, whatever the deadline.",
+        |typed: &mut Typed, text| {
+            typed.explain_slowest = Some(values::whole(text, 1..=1000)?);
+            Ok(())
+        },
+    ),
+    Opt::value(
+        &["--explain-limit"],
+        "N",
+        "How many calls that miss are kept; the rest is counted.",
+        |typed: &mut Typed, text| {
+            typed.explain_limit = Some(values::whole(text, 1..=1000)?);
+            Ok(())
+        },
+    )
+    .default("20"),
+    Opt::flag(
+        &["--explain-system-calls"],
+        "Also records the system calls of clients and servers, so that waits are named. Every call then takes longer: a \
+         short one half as long again.",
+        |typed: &mut Typed| typed.explain_system_calls = true,
+    ),
+];
+
 pub(super) const OUTPUT: &[Opt<Typed>] = &[
     Opt::flag(
         &["--trace"],

@@ -269,6 +269,7 @@ pub(super) mod fixture {
             ],
             warnings: Vec::new(),
             realtime_refused: None,
+            explained: None,
         }
     }
 

@@ -6,10 +6,13 @@ use std::sync::Mutex;
 use binder::echo::{Benchmark, ServerReport};
 use latency::{Deadline, Placement, Policy, Sample};
 
-use super::client::Said;
+use super::account::Accounts;
+use super::client::{Resume, Said, SlowCall};
+use super::explain::ThreadId;
 use super::halt::Switch;
 use super::result::CallerResult;
-use crate::clock::now_ns;
+use super::watch::Watch;
+use crate::clock::{now_ns, thread_cpu_ns};
 use crate::error::{Error, Result};
 use crate::ipc::Mode;
 use crate::ipc::probe::placement;
@@ -32,6 +35,7 @@ pub(super) struct Shared<'a> {
     /// Whether each call is reported.
     pub(super) verbose: bool,
     pub(super) halt: Option<&'a Switch>,
+    pub(super) watch: Option<&'a Watch>,
     pub(super) link: Mutex<&'a mut Link>,
 }
 
@@ -64,6 +68,9 @@ pub(super) struct Caller<'a> {
     pub(super) wanted: Scheduling,
     pub(super) result: CallerResult,
     buffer: Vec<Sample>,
+    accounts: Accounts,
+    /// How long it has waited in all, in nanoseconds, while what was recorded of a slow call was taken in.
+    pub(super) paused_ns: u64,
 }
 
 impl<'a> Caller<'a> {
@@ -72,7 +79,7 @@ impl<'a> Caller<'a> {
         let mut buffer = vec![Sample { start_ns: 1, ..Sample::default() }; BUFFER];
         // Written once, so that its pages are there when calls are timed.
         buffer.clear();
-        Caller { shared, wanted, result, buffer }
+        Caller { shared, wanted, result, buffer, accounts: Accounts::default(), paused_ns: 0 }
     }
 
     /// Has the calling thread scheduled as this caller is to be, and reads back what came of it.
@@ -104,16 +111,24 @@ impl<'a> Caller<'a> {
             self.report_caller(caller)?;
             caller.cpu = sched::current_cpu();
         }
+        if shared.watch.is_some() {
+            self.accounts.begin();
+        }
         let start_ns = now_ns();
         let report = shared.service.call(shared.payload, true);
         let end_ns = now_ns();
+        let slow = shared.watch.filter(|watch| watch.slow(end_ns - start_ns)).map(|watch| {
+            // This thread's time first, then what stops the recorder, and everything else after that.
+            let cpu_ns = thread_cpu_ns();
+            (watch, cpu_ns, watch.stop().map(|()| now_ns()).map_err(|cause| cause.to_string()))
+        });
         if let Some(switch) = shared.halt
             && shared.deadline.missed(end_ns - start_ns)
         {
             return Err(self.halted(switch.off(), end_ns - start_ns, own));
         }
         let report = report?;
-        self.buffer.push(Sample {
+        let sample = Sample {
             intended_ns: intended_ns.unwrap_or(start_ns),
             start_ns,
             received_ns: report.received_ns,
@@ -121,8 +136,45 @@ impl<'a> Caller<'a> {
             end_ns,
             caller,
             server: placement(&report),
-        });
+        };
+        self.buffer.push(sample);
+        if let Some(watch) = shared.watch {
+            let server = self.server(&report);
+            if let Some((watch, cpu_ns, stopped)) = slow {
+                self.tell(watch, own, sample, server, cpu_ns, stopped)?;
+            }
+            watch.count(sample.latency_ns());
+            self.accounts.served_by(server);
+        }
         if shared.verbose { self.report_server(&report) } else { Ok(()) }
+    }
+
+    /// The thread that served a call, where it was another process's.
+    fn server(&self, report: &ServerReport) -> Option<ThreadId> {
+        let scheduling = report.scheduling.filter(|_| self.shared.mode == Mode::Binderize)?;
+        Some(ThreadId { pid: scheduling.pid.unsigned_abs(), tid: scheduling.tid.unsigned_abs() })
+    }
+
+    /// Tells the parent of a slow call, and waits until the recorder is on again.
+    fn tell(
+        &mut self,
+        watch: &Watch,
+        caller: Scheduling,
+        sample: Sample,
+        server: Option<ThreadId>,
+        cpu_ns: u64,
+        stopped: std::result::Result<u64, String>,
+    ) -> Result<()> {
+        let (client_counters, server_counters) = self.accounts.end(cpu_ns, server);
+        let client = ThreadId { pid: std::process::id(), tid: sched::gettid() };
+        let call = SlowCall { caller, sample, client, server, client_counters, server_counters, stopped };
+        let mut link = self.shared.link.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        link.send(&Said::Slow(Box::new(call)))?;
+        let Resume { threshold_ns } = link.receive()?.ok_or(Error::Orphaned)?;
+        drop(link);
+        watch.at_least(threshold_ns);
+        self.paused_ns += now_ns() - sample.end_ns;
+        Ok(())
     }
 
     /// Tells the parent that the trace was stopped, or why it could not be; the error ends this client's calls.

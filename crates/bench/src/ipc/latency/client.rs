@@ -4,14 +4,16 @@
 use std::sync::Mutex;
 
 use binder::echo::{Benchmark, Echo};
-use latency::Deadline;
+use latency::{Deadline, Sample};
 use serde::{Deserialize, Serialize};
 
 use super::call::{Caller, Shared, ThreadReport};
+use super::explain::{CallCounters, ThreadId};
 use super::halt::Switch;
 use super::plan::Amount;
 use super::result::CallerResult;
 use super::turns;
+use super::watch::{Watch, WatchJob};
 use crate::error::Result;
 use crate::ipc::endpoint::find;
 use crate::ipc::{Endpoint, Mode, SchedulingProbe, Stack};
@@ -33,6 +35,10 @@ pub struct LatencyJob {
     pub(super) verbose: bool,
     /// The `tracing_on` to write to at the first miss.
     pub(super) halt: Option<std::path::PathBuf>,
+    /// How its threads are called, in traces for example; at most 15 bytes.
+    pub(super) name: String,
+    /// Which calls are slow, if that is of interest.
+    pub(super) watch: Option<WatchJob>,
 }
 
 /// Some iterations of one series.
@@ -53,16 +59,42 @@ pub(super) enum Said {
     Thread(ThreadReport),
     /// A call missed its deadline, and the kernel's trace was stopped.
     Halted { latency_ns: u64, caller: Scheduling, stopped: std::result::Result<(), String> },
+    /// A call was slow. The client waits for [`Resume`].
+    Slow(Box<SlowCall>),
+    /// What its slowest calls so far took, in nanoseconds, where the slowest are of interest.
+    Slowest(Vec<u64>),
     /// One caller's calls of a turn, in the order of the plan's callers; its samples came before, if they are kept.
     Caller(Box<CallerResult>),
     /// The turn is over.
     Done,
 }
 
+/// A slow call, as its client tells it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct SlowCall {
+    pub(super) caller: Scheduling,
+    pub(super) sample: Sample,
+    pub(super) client: ThreadId,
+    pub(super) server: Option<ThreadId>,
+    pub(super) client_counters: CallCounters,
+    pub(super) server_counters: Option<CallCounters>,
+    /// When the recorder had stopped, in nanoseconds, or why it could not be.
+    pub(super) stopped: std::result::Result<u64, String>,
+}
+
+/// The parent's word that a client which told of a slow call may go on.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Resume {
+    /// Calls that take no longer are not slow, in nanoseconds.
+    pub(super) threshold_ns: u64,
+}
+
 impl LatencyJob {
     pub(crate) fn run(self, link: &mut Link) -> Result<()> {
         // Threads inherit it.
         sched::set_allowed_cpus(0, &self.cpus)?;
+        sched::set_name(&self.name);
+        let watch = self.watch.as_ref().map(Watch::open).transpose()?;
         let switch = self.halt.as_deref().map(Switch::open).transpose()?;
         let services: Vec<_> = self.services.iter().map(service).collect::<Result<_>>()?;
         let payload: Vec<u8> = (0..self.payload_bytes).map(|i| i as u8).collect();
@@ -79,6 +111,7 @@ impl LatencyJob {
                 server_role: stack.name(),
                 verbose: self.verbose,
                 halt: switch.as_ref(),
+                watch: watch.as_ref(),
                 link: Mutex::new(link),
             };
             let mut callers: Vec<_> =
@@ -96,6 +129,9 @@ impl LatencyJob {
             for result in results {
                 link.send_samples(&result.samples)?;
                 link.send(&Said::Caller(Box::new(result)))?;
+            }
+            if let Some(watch) = &watch {
+                link.send(&Said::Slowest(watch.slowest_ns()))?;
             }
             link.send(&Said::Done)?;
         }

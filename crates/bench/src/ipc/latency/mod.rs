@@ -1,19 +1,24 @@
 //! Latency against a deadline: client and server processes in pairs, real-time and ordinary callers, and what the
 //! scheduler did meanwhile. Must not know who asked, nor how the result is shown.
 
+mod account;
 mod call;
 mod client;
+mod explain;
+mod flight;
 mod halt;
 mod judge;
 mod plan;
 mod result;
 mod turns;
+mod watch;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 pub use call::ThreadReport;
 pub use client::LatencyJob;
+pub use explain::{CallCounters, ExplainPlan, Explained, Miss, ThreadId, Trigger};
 pub use plan::{
     Amount, HaltTrace, Inheritance, LatencyPlan, MAX_PAIRS, MAX_PAYLOAD_BYTES, MAX_SERVER_THREADS,
 };
@@ -27,8 +32,9 @@ use crate::job::Job;
 use crate::progress::Progress;
 use crate::root::Root;
 use crate::sched::{self, Scheduling};
-use crate::worker::{Event, Spawner, What, WorkerGroup, WorkerId};
-use client::{Said, Turn};
+use crate::worker::{Event, Interrupts, Spawner, What, WorkerGroup, WorkerId};
+use client::{Resume, Said, SlowCall, Turn};
+use flight::Flight;
 
 /// How long workers may take to start and to end: no measurement, only the end of all patience.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -71,7 +77,9 @@ pub fn run(
     warnings.extend(judge::machine_warnings(plan, &chosen.callers, usable_cpus, &Root::real()));
 
     let clock_read_cost_ns = clock::read_cost_ns();
-    let mut group = WorkerGroup::new(spawner.clone())?;
+    // Before the recorder, so that no signal ends the process without it.
+    Interrupts::watch()?;
+    // Before the group, so that contexts and the recorder end after the workers that have them open.
     let mut setup = Setup {
         plan,
         callers: chosen.callers,
@@ -81,9 +89,15 @@ pub fn run(
         hosts: Vec::new(),
         clients: Vec::new(),
         servers: Vec::new(),
+        flight: plan.explain.as_ref().map(|explain| Flight::prepare(explain, plan)).transpose()?,
+        slowest_ns: vec![Vec::new(); plan.pairs as usize],
     };
+    let mut group = WorkerGroup::new(spawner.clone())?;
     setup.start(&mut group)?;
     group.start(PATIENCE)?;
+    if let Some(flight) = &mut setup.flight {
+        flight.begin()?;
+    }
     if plan.verbose {
         setup.report_processes(&group, notice)?;
     }
@@ -115,8 +129,13 @@ pub fn run(
         }
         warnings.extend(limits);
     }
-    warnings.dedup();
+    let missed = series.iter().flat_map(|one| &one.pairs).flat_map(|pair| &pair.callers);
+    let missed = missed.map(|caller| caller.deadline.missed).sum();
     group.finish(PATIENCE)?;
+    let slowest_ns = std::mem::take(&mut setup.slowest_ns);
+    let explained = setup.flight.take().map(|flight| flight.finish(missed, slowest_ns)).transpose()?;
+    warnings.extend(explained.iter().flat_map(judge::explanation_warnings));
+    warnings.dedup();
     Ok(LatencyResult {
         plan: plan.clone(),
         backend,
@@ -125,6 +144,7 @@ pub fn run(
         series,
         warnings,
         realtime_refused: chosen.refused,
+        explained,
     })
 }
 
@@ -140,6 +160,9 @@ struct Setup<'a> {
     clients: Vec<WorkerId>,
     /// For each pair the server of each series; none in passthrough mode.
     servers: Vec<Vec<Server>>,
+    flight: Option<Flight>,
+    /// What the slowest calls of each client took, in nanoseconds, as it last said.
+    slowest_ns: Vec<Vec<u64>>,
 }
 
 impl Setup<'_> {
@@ -179,6 +202,7 @@ impl Setup<'_> {
                     inherit_rt: Some(inheritance.is_on(stack)),
                     work_ns: self.plan.work_ns,
                     cpus: Some(self.server_cpus.clone()),
+                    name: Some(format!("server-{pair}")),
                 };
                 Server::spawn(group, format!("server of pair {pair}"), job)
             })
@@ -202,6 +226,8 @@ impl Setup<'_> {
             keep_samples: plan.keep_samples,
             verbose: plan.verbose,
             halt: self.halt.clone(),
+            name: format!("client-{pair}"),
+            watch: self.flight.as_ref().map(Flight::watch),
         };
         group.spawn(format!("client of pair {pair}"), &Job::Latency(job))
     }
@@ -245,7 +271,7 @@ impl Setup<'_> {
 
     /// Has all clients make some iterations of one series at the same time, and adds what came of it.
     fn turn(
-        &self,
+        &mut self,
         index: usize,
         amount: Amount,
         series: &mut Series,
@@ -263,7 +289,7 @@ impl Setup<'_> {
         for &client in &self.clients {
             group.send(client, &turn)?;
         }
-        let mut pairs = self.collect(group, notice)?;
+        let mut pairs = self.collect(index, group, notice)?;
         let after = self.server_reports(index, group)?;
         for (pair, (before, after)) in pairs.iter_mut().zip(before.iter().zip(&after)) {
             pair.server = Some(served_between(before, after));
@@ -284,7 +310,8 @@ impl Setup<'_> {
 
     /// Takes in what the clients say until each is done with its turn.
     fn collect(
-        &self,
+        &mut self,
+        series: usize,
         group: &mut WorkerGroup,
         notice: &mut dyn FnMut(Notice<'_>),
     ) -> Result<Vec<PairResult>> {
@@ -314,12 +341,27 @@ impl Setup<'_> {
                     pairs[pair].callers.push(*result);
                 }
                 Said::Done => busy -= 1,
+                Said::Slowest(latencies_ns) => self.slowest_ns[pair] = latencies_ns,
+                Said::Slow(call) => {
+                    let threshold_ns = self.slow(series, pair, *call)?;
+                    group.send(worker, &Resume { threshold_ns })?;
+                }
                 Said::Halted { latency_ns, caller, stopped } => {
                     return Err(self.halted(latency_ns, caller, stopped));
                 }
             }
         }
         Ok(pairs)
+    }
+
+    /// Keeps what was recorded of a slow call, whose client waits meanwhile. Tells from when on its calls are slow.
+    fn slow(&mut self, series: usize, pair: usize, call: SlowCall) -> Result<u64> {
+        let Some(flight) = &mut self.flight else { return Ok(u64::MAX) };
+        let SlowCall { caller, sample, client, server, client_counters, server_counters, stopped } = call;
+        let snapshot = None;
+        let miss =
+            Miss { series, pair, caller, sample, client, server, client_counters, server_counters, snapshot };
+        flight.slow(miss, stopped)
     }
 
     fn halted(&self, latency_ns: u64, caller: Scheduling, stopped: Result<(), String>) -> Error {

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use latency::Deadline;
 use serde::{Deserialize, Serialize};
 
+use super::explain::{ExplainPlan, Trigger};
 use crate::error::{Error, Result};
 use crate::floor::CpuPlacement;
 use crate::ipc::{DriverPlan, Mode, Stack};
@@ -58,6 +59,9 @@ pub struct LatencyPlan {
     pub verbose: bool,
     /// Stop the running kernel trace, and the run, at the first call that misses.
     pub halt_trace: Option<HaltTrace>,
+    /// Keep what led to slow calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explain: Option<ExplainPlan>,
 }
 
 /// How long a run goes on.
@@ -139,6 +143,7 @@ impl Default for LatencyPlan {
             keep_samples: false,
             verbose: false,
             halt_trace: None,
+            explain: None,
         }
     }
 }
@@ -185,6 +190,14 @@ impl LatencyPlan {
         }
         if self.rate_per_s.is_some() && self.fresh_threads {
             return wrong("a rate needs callers that keep their threads: leave out fresh threads".into());
+        }
+        if self.halt_trace.is_some() && self.explain.is_some() {
+            return wrong(
+                "halting the trace ends the run at the first miss, explaining goes on: choose one".into(),
+            );
+        }
+        if self.explain.as_ref().is_some_and(|explain| explain.trigger == Trigger::Slowest(0)) {
+            return wrong("at least the slowest call is needed".into());
         }
         if let (Amount::Iterations(iterations), true) = (self.amount, self.keep_samples) {
             let samples = self.series().len() as u64 * u64::from(self.pairs) * self.callers.len() as u64;

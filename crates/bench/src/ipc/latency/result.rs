@@ -5,6 +5,7 @@ use binder_driver::Backend;
 use latency::{Deadline, DeadlineCount, Histogram, Placement, Sample};
 use serde::{Deserialize, Serialize};
 
+use super::explain::Explained;
 use super::plan::{Inheritance, LatencyPlan};
 use crate::counters::ThreadCounters;
 use crate::ipc::Stack;
@@ -27,6 +28,9 @@ pub struct LatencyResult {
     pub warnings: Vec<String>,
     /// Why the plan's real-time callers did not call; `None` when they did.
     pub realtime_refused: Option<String>,
+    /// What was kept of slow calls, where the plan asks for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explained: Option<Explained>,
 }
 
 /// One stack under one inheritance setting.

@@ -123,7 +123,8 @@ fn open_loop(
     // Callers of different kinds are spread over the period, so that they do not meet by design.
     let offset = me as f64 / turn.callers as f64;
     for call in 0.. {
-        let intended_ns = begin_ns + ((call as f64 + offset) * period_ns) as u64;
+        // While a recording is taken in nobody calls, and no call is late for that.
+        let intended_ns = begin_ns + caller.paused_ns + ((call as f64 + offset) * period_ns) as u64;
         if over(turn.amount, call, begin_ns, intended_ns) {
             break;
         }

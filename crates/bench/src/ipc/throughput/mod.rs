@@ -225,6 +225,7 @@ fn serve(
         inherit_rt: None,
         work_ns: 0,
         cpus: Some(cpus.to_owned()),
+        name: None,
     };
     let server = Server::spawn(group, format!("{stack} server"), job)?;
     Ok((host, server))

@@ -1,0 +1,168 @@
+//! What the kernel counts of a thread, read cheaply enough to be read before every call: from files that stay open. Must not
+//! know which call was slow.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use super::explain::{CallCounters, ThreadId};
+use crate::cgroup;
+use crate::clock::{now_ns, thread_cpu_ns};
+use crate::root::Root;
+use crate::sched::gettid;
+use crate::usage::{Usage, thread_usage};
+
+/// Counts of one thread up to now.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    at_ns: u64,
+    /// Time on a CPU, time waiting for one, in nanoseconds.
+    schedstat: Option<(u64, u64)>,
+    usage: Option<Usage>,
+    /// Periods, nanoseconds.
+    throttled: Option<(u64, u64)>,
+}
+
+impl Counts {
+    fn until(&self, later: &Counts) -> CallCounters {
+        let schedstat = self.schedstat.zip(later.schedstat);
+        let usage = self.usage.zip(later.usage);
+        let throttled = self.throttled.zip(later.throttled);
+        let gained = |pair: Option<(u64, u64)>| pair.map(|(before, after)| after.saturating_sub(before));
+        CallCounters {
+            since_ns: self.at_ns,
+            cpu_ns: None,
+            running_ns: gained(schedstat.map(|(before, after)| (before.0, after.0))),
+            run_delay_ns: gained(schedstat.map(|(before, after)| (before.1, after.1))),
+            voluntary_switches: gained(usage.map(|(a, b)| (a.voluntary_switches, b.voluntary_switches))),
+            involuntary_switches: gained(
+                usage.map(|(a, b)| (a.involuntary_switches, b.involuntary_switches)),
+            ),
+            major_faults: gained(usage.map(|(a, b)| (a.major_faults, b.major_faults))),
+            throttled: gained(throttled.map(|(before, after)| (before.0, after.0))),
+            throttled_ns: gained(throttled.map(|(before, after)| (before.1, after.1))),
+        }
+    }
+}
+
+/// The open files of one thread.
+#[derive(Debug)]
+struct Files {
+    thread: ThreadId,
+    schedstat: Option<File>,
+    /// `cpu.stat` of each of its control groups that has a CPU quota.
+    quotas: Vec<File>,
+}
+
+impl Files {
+    fn open(thread: ThreadId) -> Files {
+        let ThreadId { pid, tid } = thread;
+        let quotas = cgroup::quota_stats(&Root::real(), pid);
+        Files {
+            thread,
+            schedstat: File::open(format!("/proc/{pid}/task/{tid}/schedstat")).ok(),
+            quotas: quotas.into_iter().filter_map(|path| File::open(path).ok()).collect(),
+        }
+    }
+
+    fn read(&self, usage: Option<Usage>) -> Counts {
+        Counts {
+            at_ns: now_ns(),
+            schedstat: self.schedstat.as_ref().and_then(|file| schedstat(&text(file, &mut [0; 128])?)),
+            usage,
+            throttled: self.quotas.iter().try_fold((0, 0), |sum, file| {
+                let (periods, ns) = cgroup::throttled(&text(file, &mut [0; 1024])?);
+                Some((sum.0 + periods, sum.1 + ns))
+            }),
+        }
+    }
+}
+
+fn text<'a>(file: &File, buffer: &'a mut [u8]) -> Option<std::borrow::Cow<'a, str>> {
+    let length = file.read_at(buffer, 0).ok()?;
+    Some(String::from_utf8_lossy(&buffer[..length]))
+}
+
+/// Time on and time waiting for a CPU (Documentation/scheduler/sched-stats.rst).
+fn schedstat(text: &str) -> Option<(u64, u64)> {
+    let mut numbers = text.split_whitespace().map_while(|number| number.parse().ok());
+    let (running_ns, run_delay_ns) = (numbers.next()?, numbers.next()?);
+    // A kernel that does not keep these shows zeroes, but whoever calls or serves has run for some time.
+    (running_ns > 0).then_some((running_ns, run_delay_ns))
+}
+
+/// The counts of a caller's thread, and of the thread that served its last call.
+#[derive(Debug, Default)]
+pub(super) struct Accounts {
+    client: Option<Files>,
+    server: Option<Files>,
+    client_before: Counts,
+    server_before: Option<Counts>,
+    cpu_before_ns: u64,
+}
+
+impl Accounts {
+    /// Before a call, on its thread.
+    pub(super) fn begin(&mut self) {
+        let own = ThreadId { pid: std::process::id(), tid: gettid() };
+        if self.client.as_ref().is_none_or(|files| files.thread != own) {
+            self.client = Some(Files::open(own));
+        }
+        self.server_before = self.server.as_ref().map(|files| files.read(None));
+        self.client_before = self.client.as_ref().map(|files| files.read(thread_usage())).unwrap_or_default();
+        // Last, for it is to tell of the call and nothing else.
+        self.cpu_before_ns = thread_cpu_ns();
+    }
+
+    /// After a call, whoever served it: the next call is likely to be served by the same thread.
+    pub(super) fn served_by(&mut self, server: Option<ThreadId>) {
+        if let Some(server) = server
+            && self.server.as_ref().is_none_or(|files| files.thread != server)
+        {
+            self.server = Some(Files::open(server));
+        }
+    }
+
+    /// After a slow call, at whose end the thread's CPU clock was read: what was counted of the caller's thread and, if it was
+    /// known before the call, of the one that served it.
+    pub(super) fn end(&self, cpu_ns: u64, server: Option<ThreadId>) -> (CallCounters, Option<CallCounters>) {
+        let after = self.client.as_ref().map(|files| files.read(thread_usage())).unwrap_or_default();
+        let mut client = self.client_before.until(&after);
+        client.cpu_ns = Some(cpu_ns.saturating_sub(self.cpu_before_ns));
+        let known = self.server.as_ref().filter(|files| Some(files.thread) == server);
+        let server = known.zip(self.server_before).map(|(files, before)| before.until(&files.read(None)));
+        (client, server)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_sleeps_shows_in_its_threads_counters() {
+        std::thread::spawn(|| {
+            let own = ThreadId { pid: std::process::id(), tid: gettid() };
+            let mut accounts = Accounts::default();
+            accounts.begin();
+            assert!(accounts.end(thread_cpu_ns(), Some(own)).1.is_none(), "who serves is not known yet");
+            accounts.served_by(Some(own));
+            accounts.begin();
+            let start_ns = now_ns();
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            let (client, server) = accounts.end(thread_cpu_ns(), Some(own));
+            assert!(client.voluntary_switches.is_some_and(|switches| switches >= 1), "{client:?}");
+            assert!(client.cpu_ns.is_some_and(|ns| ns < now_ns() - start_ns), "{client:?}");
+            assert!(client.since_ns <= start_ns && client.throttled.is_some());
+            assert_eq!(server.unwrap().voluntary_switches, None, "only its own thread can ask");
+            assert!(accounts.end(0, Some(ThreadId { tid: 1, ..own })).1.is_none(), "another one served");
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn a_kernel_without_schedstat_tells_nothing() {
+        assert_eq!(schedstat("1000 200 3\n"), Some((1000, 200)));
+        assert_eq!((schedstat("0 0 0\n"), schedstat("")), (None, None));
+    }
+}

@@ -1,0 +1,287 @@
+//! The parent's side of slow calls: the recorder of a run, what is taken out of it for each slow call, and when it has to
+//! begin anew. Must not know how calls are made, nor what the recordings say.
+
+use std::path::PathBuf;
+
+use tracefs::{Recording, own_name};
+
+use super::explain::{ExplainPlan, Explained, Miss, Trigger};
+use super::plan::{Amount, LatencyPlan};
+use super::watch::{From, WatchJob};
+use crate::error::{Error, Result};
+use crate::recorder::{Recorder, RecorderInfo};
+use crate::scratch::remove_abandoned;
+
+/// How far a snapshot reaches back before its call, in nanoseconds: who was there, and on what.
+const HISTORY_NS: u64 = 50_000_000;
+
+/// The most calls of a client that the slowest are compared with before they count.
+const COMPARED_WITH: u64 = 100;
+
+/// The recorder, and what was kept so far.
+pub(super) struct Flight {
+    plan: ExplainPlan,
+    deadline_ns: u64,
+    compared_with: u64,
+    tape: Option<Tape>,
+    info: Option<RecorderInfo>,
+    not_recorded: Option<String>,
+    /// The slow calls that are kept.
+    misses: Vec<Miss>,
+    while_busy: u64,
+}
+
+/// A recorder that runs, and the folder that it fills.
+struct Tape {
+    recorder: Recorder,
+    recording: Recording,
+    folder: Folder,
+    /// When the recorder was put on last, with empty buffers.
+    armed_ns: u64,
+    next: u32,
+    /// Whether it has been given up.
+    ended: bool,
+    /// The last snapshot: its number, and from when to when it is complete.
+    last: Option<(u32, u64, u64)>,
+}
+
+/// The folder while it is filled: beside its place, under another name. It is removed unless it is given its own.
+struct Folder {
+    partial: PathBuf,
+    place: PathBuf,
+}
+
+impl Folder {
+    fn beside(place: &std::path::Path) -> Folder {
+        let prefix = format!(".{}.", place.file_name().unwrap_or_default().to_string_lossy());
+        if let Some(above) = place.parent() {
+            remove_abandoned(above, &prefix);
+        }
+        let partial = place.with_file_name(own_name(&prefix));
+        Folder { partial, place: place.to_owned() }
+    }
+
+    /// Puts it in its place, instead of one that was there.
+    fn keep(&self) -> Result<()> {
+        let failed = |operation, path: &PathBuf, cause| Error::file(operation, path, cause);
+        if self.place.exists() {
+            std::fs::remove_dir_all(&self.place).map_err(|cause| failed("remove", &self.place, cause))?;
+        }
+        std::fs::rename(&self.partial, &self.place).map_err(|cause| failed("create", &self.place, cause))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // There is none any more when it has its place.
+        let _ = std::fs::remove_dir_all(&self.partial);
+    }
+}
+
+impl Flight {
+    /// Prepares for slow calls. Where the kernel's trace cannot be used, that is noted, and they are kept without it.
+    ///
+    /// # Errors
+    /// [`Error::Trace`] when the recording's folder cannot be made.
+    pub(super) fn prepare(plan: &ExplainPlan, of: &LatencyPlan) -> Result<Flight> {
+        let compared_with = match of.amount {
+            // A run that is short has few calls to lose.
+            Amount::Iterations(iterations) => (iterations / 10).min(COMPARED_WITH),
+            Amount::DurationNs(_) => COMPARED_WITH,
+        };
+        let mut flight = Flight {
+            plan: plan.clone(),
+            deadline_ns: of.deadline.ns,
+            compared_with,
+            tape: None,
+            info: None,
+            not_recorded: None,
+            misses: Vec::new(),
+            while_busy: 0,
+        };
+        match Recorder::open(plan.kilobytes, plan.system_calls) {
+            Ok(recorder) => {
+                flight.info = Some(recorder.info());
+                let folder = Folder::beside(&plan.directory);
+                let header = recorder.instance.header();
+                let recording = Recording::create(&folder.partial, header, recorder.tracefs.root())?;
+                flight.tape = Some(Tape {
+                    recorder,
+                    recording,
+                    folder,
+                    armed_ns: 0,
+                    next: 1,
+                    ended: false,
+                    last: None,
+                });
+            }
+            Err(error) => flight.not_recorded = Some(error.to_string()),
+        }
+        Ok(flight)
+    }
+
+    /// What clients are told.
+    pub(super) fn watch(&self) -> WatchJob {
+        let from = match self.plan.trigger {
+            Trigger::Deadline if self.plan.limit == 0 => From::Longer(u64::MAX),
+            Trigger::Deadline => From::Longer(self.deadline_ns),
+            Trigger::Slowest(count) => From::Slowest { count: count as usize, after: self.compared_with },
+        };
+        WatchJob { switch: self.tape.as_ref().map(|tape| tape.recorder.instance.switch_path()), from }
+    }
+
+    /// Begins to record.
+    ///
+    /// # Errors
+    /// [`Error::Trace`] when the kernel refuses.
+    pub(super) fn begin(&mut self) -> Result<()> {
+        let Some(tape) = &mut self.tape else { return Ok(()) };
+        tape.armed_ns = tape.recorder.instance.on()?;
+        Ok(())
+    }
+
+    /// Keeps a slow call, after which its client had the recorder stopped at `stopped_ns` (or why it could not), and has the
+    /// recorder go on. Tells from when on calls are slow, in nanoseconds.
+    ///
+    /// # Errors
+    /// [`Error::Trace`] when the kernel refuses to go on.
+    pub(super) fn slow(&mut self, mut miss: Miss, stopped: std::result::Result<u64, String>) -> Result<u64> {
+        let kept = self.keeps(&miss);
+        match (self.tape.as_mut().filter(|tape| !tape.ended), stopped) {
+            (Some(_), Err(cause)) => self.give_up(format!("the recorder could not be stopped: {cause}")),
+            (Some(tape), Ok(stopped_ns)) => {
+                let (start_ns, end_ns) = (miss.sample.start_ns, miss.sample.end_ns);
+                let whole = |&&(_, from_ns, to_ns): &&(u32, u64, u64)| from_ns <= start_ns && end_ns <= to_ns;
+                if let Some((number, ..)) = tape.last.as_ref().filter(whole) {
+                    // Another client's slow call stopped the recorder just before.
+                    miss.snapshot = Some(*number);
+                    tape.begin_anew()?;
+                } else if start_ns < tape.armed_ns {
+                    self.while_busy += u64::from(kept);
+                    tape.begin_anew()?;
+                } else if kept {
+                    match tape.take(start_ns, stopped_ns) {
+                        Ok(number) => miss.snapshot = Some(number),
+                        Err(error) => self.give_up(format!("recording ended: {error}")),
+                    }
+                } else {
+                    tape.begin_anew()?;
+                }
+            }
+            (None, _) => {}
+        }
+        if kept {
+            self.misses.push(miss);
+            self.drop_fastest()?;
+        }
+        Ok(self.threshold_ns())
+    }
+
+    /// Whether a slow call is to be kept.
+    fn keeps(&self, miss: &Miss) -> bool {
+        match self.plan.trigger {
+            Trigger::Deadline => self.misses.len() < self.plan.most(),
+            Trigger::Slowest(_) => miss.sample.latency_ns() > self.threshold_ns(),
+        }
+    }
+
+    /// From when on a call is slow for whichever client; those with a deadline keep to it while there is room.
+    fn threshold_ns(&self) -> u64 {
+        let full = self.misses.len() >= self.plan.most();
+        match self.plan.trigger {
+            Trigger::Deadline if full => u64::MAX,
+            Trigger::Slowest(_) if full => {
+                self.misses.iter().map(|miss| miss.sample.latency_ns()).min().unwrap_or(u64::MAX)
+            }
+            _ => 0,
+        }
+    }
+
+    /// Makes room when a slower call has come.
+    fn drop_fastest(&mut self) -> Result<()> {
+        if self.misses.len() <= self.plan.most() {
+            return Ok(());
+        }
+        let latencies = self.misses.iter().enumerate().map(|(index, miss)| (miss.sample.latency_ns(), index));
+        let Some((_, index)) = latencies.min() else { return Ok(()) };
+        let dropped = self.misses.remove(index);
+        let shared = self.misses.iter().any(|miss| miss.snapshot == dropped.snapshot);
+        if let (Some(tape), Some(number), false) = (&mut self.tape, dropped.snapshot, shared) {
+            tape.recording.remove(number)?;
+            tape.last = tape.last.filter(|last| last.0 != number);
+        }
+        Ok(())
+    }
+
+    /// Goes on without the recorder. What was recorded stays.
+    fn give_up(&mut self, why: String) {
+        self.not_recorded.get_or_insert(why);
+        if let Some(tape) = &mut self.tape {
+            tape.ended = true;
+            // It is not asked again, and its end switches it off in any case.
+            let _ = tape.recorder.instance.off();
+        }
+    }
+
+    /// Ends recording. `slow` is how many calls missed the deadline in all, `slowest_ns` what the slowest of each client took.
+    ///
+    /// # Errors
+    /// [`Error::File`] when the recording cannot be put in its place.
+    pub(super) fn finish(self, missed: u64, slowest_ns: Vec<Vec<u64>>) -> Result<Explained> {
+        let Flight { plan, tape, info, not_recorded, mut misses, while_busy, .. } = self;
+        if let Some(Tape { recorder, folder, .. }) = tape {
+            drop(recorder);
+            // An empty recording tells nothing.
+            if misses.iter().any(|miss| miss.snapshot.is_some()) {
+                folder.keep()?;
+            }
+        }
+        misses.sort_by_key(|miss| miss.sample.start_ns);
+        let kept = misses.len() as u64;
+        let (over_limit, before_comparison) = match plan.trigger {
+            Trigger::Deadline => (missed.saturating_sub(kept), 0),
+            Trigger::Slowest(count) => (0, unkept(slowest_ns, count as usize, &misses)),
+        };
+        Ok(Explained { recorder: info, not_recorded, misses, over_limit, while_busy, before_comparison })
+    }
+}
+
+/// How many of the slowest calls of all clients are not among those that are kept.
+fn unkept(slowest_ns: Vec<Vec<u64>>, count: usize, misses: &[Miss]) -> u64 {
+    let mut all: Vec<u64> = slowest_ns.into_iter().flatten().collect();
+    all.sort_unstable_by(|one, other| other.cmp(one));
+    all.truncate(count);
+    let mut kept: Vec<u64> = misses.iter().map(|miss| miss.sample.latency_ns()).collect();
+    let mut missing = 0;
+    for ns in all {
+        match kept.iter().position(|&other| other == ns) {
+            Some(index) => drop(kept.swap_remove(index)),
+            None => missing += 1,
+        }
+    }
+    missing
+}
+
+impl Tape {
+    /// Takes out what led to a call, and goes on.
+    fn take(&mut self, start_ns: u64, stopped_ns: u64) -> tracefs::Result<u32> {
+        let instance = &self.recorder.instance;
+        let mut snapshot = instance.snapshot(self.armed_ns, stopped_ns)?;
+        snapshot.keep_from(start_ns.saturating_sub(HISTORY_NS), instance.page_bytes());
+        let (number, from_ns) = (self.next, snapshot.started_ns.unwrap_or(stopped_ns));
+        self.recording.put(number, &snapshot)?;
+        self.next += 1;
+        self.last = Some((number, from_ns, stopped_ns));
+        // Taking everything out has left the buffers empty.
+        self.armed_ns = instance.on()?;
+        Ok(number)
+    }
+
+    /// Goes on with empty buffers: what is in them has a gap in which the recorder was stopped.
+    fn begin_anew(&mut self) -> tracefs::Result<()> {
+        self.recorder.instance.off()?;
+        self.recorder.instance.clear()?;
+        self.armed_ns = self.recorder.instance.on()?;
+        Ok(())
+    }
+}

@@ -1,0 +1,169 @@
+//! Which calls are slow, as a client sees it, and stopping the recorder at once when one was. Must not know what is recorded,
+//! nor what becomes of it.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// What a client is told of it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct WatchJob {
+    /// The recorder's `tracing_on`; `None` without a recorder.
+    pub(super) switch: Option<PathBuf>,
+    pub(super) from: From,
+}
+
+/// From when on a call is slow.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) enum From {
+    /// When it takes longer than this, in nanoseconds.
+    Longer(u64),
+    /// When it is among so many of the slowest, once so many were made.
+    Slowest { count: usize, after: u64 },
+}
+
+/// All callers of a client share it.
+#[derive(Debug)]
+pub(super) struct Watch {
+    switch: Option<File>,
+    /// Calls that take longer are slow, in nanoseconds.
+    threshold_ns: AtomicU64,
+    slowest: Option<Mutex<Slowest>>,
+}
+
+impl Watch {
+    pub(super) fn open(job: &WatchJob) -> Result<Watch> {
+        let open = |path: &PathBuf| {
+            File::options().write(true).open(path).map_err(|cause| Error::file("open", path, cause))
+        };
+        let switch = job.switch.as_ref().map(open).transpose()?;
+        Ok(match job.from {
+            From::Longer(ns) => Watch { switch, threshold_ns: AtomicU64::new(ns), slowest: None },
+            From::Slowest { count, after } => {
+                let slowest =
+                    Slowest { count, after, seen: 0, latencies_ns: BinaryHeap::new(), at_least_ns: 0 };
+                let threshold_ns = AtomicU64::new(slowest.threshold_ns());
+                Watch { switch, threshold_ns, slowest: Some(Mutex::new(slowest)) }
+            }
+        })
+    }
+
+    /// Whether a call was slow.
+    pub(super) fn slow(&self, latency_ns: u64) -> bool {
+        latency_ns > self.threshold_ns.load(Ordering::Relaxed)
+    }
+
+    /// Stops the recorder: one write of one byte.
+    pub(super) fn stop(&self) -> std::io::Result<()> {
+        self.switch.as_ref().map_or(Ok(()), |mut switch| switch.write_all(b"0"))
+    }
+
+    /// Counts a call, after what came of it was decided.
+    pub(super) fn count(&self, latency_ns: u64) {
+        self.change(|slowest| slowest.count(latency_ns));
+    }
+
+    /// What the parent says: no call below is slow any more, whatever this client has seen.
+    pub(super) fn at_least(&self, threshold_ns: u64) {
+        if self.slowest.is_some() {
+            self.change(|slowest| slowest.at_least_ns = threshold_ns);
+        } else {
+            self.threshold_ns.fetch_max(threshold_ns, Ordering::Relaxed);
+        }
+    }
+
+    /// The slowest so far, in nanoseconds.
+    pub(super) fn slowest_ns(&self) -> Vec<u64> {
+        let Some(slowest) = &self.slowest else { return Vec::new() };
+        let slowest = slowest.lock().unwrap_or_else(PoisonError::into_inner);
+        slowest.latencies_ns.iter().map(|&Reverse(ns)| ns).collect()
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Slowest)) {
+        let Some(slowest) = &self.slowest else { return };
+        let mut slowest = slowest.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut slowest);
+        self.threshold_ns.store(slowest.threshold_ns(), Ordering::Relaxed);
+    }
+}
+
+/// The slowest calls so far.
+#[derive(Debug)]
+struct Slowest {
+    count: usize,
+    after: u64,
+    seen: u64,
+    /// The fastest of them first.
+    latencies_ns: BinaryHeap<Reverse<u64>>,
+    at_least_ns: u64,
+}
+
+impl Slowest {
+    fn count(&mut self, latency_ns: u64) {
+        self.seen += 1;
+        self.latencies_ns.push(Reverse(latency_ns));
+        if self.latencies_ns.len() > self.count {
+            self.latencies_ns.pop();
+        }
+    }
+
+    fn threshold_ns(&self) -> u64 {
+        if self.seen < self.after {
+            return u64::MAX;
+        }
+        let full = self.latencies_ns.len() >= self.count;
+        let own_ns = self.latencies_ns.peek().filter(|_| full).map_or(0, |&Reverse(ns)| ns);
+        own_ns.max(self.at_least_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn watch(from: From) -> Watch {
+        Watch::open(&WatchJob { switch: None, from }).unwrap()
+    }
+
+    #[test]
+    fn with_a_deadline_a_call_is_slow_when_it_misses_until_enough_were() {
+        let watch = watch(From::Longer(100));
+        assert!(!watch.slow(100) && watch.slow(101));
+        watch.count(1_000_000);
+        assert!(watch.slow(101), "others do not matter");
+        watch.at_least(u64::MAX);
+        assert!(!watch.slow(u64::MAX));
+    }
+
+    #[test]
+    fn the_slowest_are_found_once_there_is_something_to_compare_with() {
+        let watch = watch(From::Slowest { count: 2, after: 3 });
+        let mut slow = Vec::new();
+        for ns in [50, 10, 20, 15, 30, 60, 40, 55] {
+            if watch.slow(ns) {
+                slow.push(ns);
+            }
+            watch.count(ns);
+        }
+        assert_eq!(slow, [30, 60, 55]);
+        let mut slowest = watch.slowest_ns();
+        slowest.sort_unstable();
+        assert_eq!(slowest, [55, 60]);
+        watch.at_least(100);
+        assert!(!watch.slow(100) && watch.slow(101), "other clients had slower ones");
+    }
+
+    #[test]
+    fn without_a_call_to_compare_with_the_first_are_the_slowest() {
+        let watch = watch(From::Slowest { count: 2, after: 0 });
+        assert!(watch.slow(1));
+    }
+}
