@@ -92,9 +92,12 @@ impl<'a> Caller<'a> {
     }
 
     /// Calls that are not counted: they set the thread up for the driver.
-    pub(super) fn warm_up(&self, calls: u32) -> Result<()> {
+    pub(super) fn warm_up(&mut self, calls: u32) -> Result<()> {
         for _ in 0..calls {
-            self.shared.service.call(self.shared.payload, true)?;
+            let report = self.shared.service.call(self.shared.payload, true)?;
+            if self.shared.watch.is_some() {
+                self.accounts.served_by(self.server(&report));
+            }
         }
         Ok(())
     }

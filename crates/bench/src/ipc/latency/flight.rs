@@ -174,6 +174,10 @@ impl Flight {
             self.misses.push(miss);
             self.drop_fastest()?;
         }
+        if self.threshold_ns() == u64::MAX {
+            // Enough were kept: from here on the recorder would only cost.
+            self.end()?;
+        }
         Ok(self.threshold_ns())
     }
 
@@ -216,11 +220,17 @@ impl Flight {
     /// Goes on without the recorder. What was recorded stays.
     fn give_up(&mut self, why: String) {
         self.not_recorded.get_or_insert(why);
-        if let Some(tape) = &mut self.tape {
+        // It is not asked again, and its end switches it off in any case.
+        let _ = self.end();
+    }
+
+    /// Stops recording. What was recorded stays.
+    fn end(&mut self) -> Result<()> {
+        if let Some(tape) = self.tape.as_mut().filter(|tape| !tape.ended) {
             tape.ended = true;
-            // It is not asked again, and its end switches it off in any case.
-            let _ = tape.recorder.instance.off();
+            tape.recorder.instance.off()?;
         }
+        Ok(())
     }
 
     /// Ends recording. `slow` is how many calls missed the deadline in all, `slowest_ns` what the slowest of each client took.

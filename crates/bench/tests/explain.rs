@@ -1,0 +1,184 @@
+//! Slow calls and what is kept of them, on the running kernel. Where this process may not use the kernel's trace, what is kept
+//! without it. Nothing here depends on how long anything takes.
+#![allow(clippy::print_stderr)] // How a test says what it could not try.
+
+use std::path::{Path, PathBuf};
+
+use bench::ipc::latency::{self, Amount, ExplainPlan, Explained, LatencyPlan, LatencyResult, Trigger};
+use bench::ipc::{DriverChoice, DriverPlan};
+use bench::sched::Scheduling;
+use bench::worker::Spawner;
+use binder_driver::Profile;
+use tracefs::{Body, Recording, Tracefs};
+
+/// A folder of the test's own.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("roundtrip-explain-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(&self.0).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    fn recording(&self) -> PathBuf {
+        self.0.join("recording")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn plan(folder: &Folder, deadline_ns: u64, trigger: Trigger) -> LatencyPlan {
+    LatencyPlan {
+        driver: DriverPlan { choice: DriverChoice::Emulated, profile: Profile::Ack },
+        amount: Amount::Iterations(40),
+        callers: vec![Scheduling::other(0), Scheduling::other(5)],
+        deadline: ::latency::Deadline { ns: deadline_ns },
+        keep_samples: true,
+        explain: Some(ExplainPlan {
+            trigger,
+            limit: 3,
+            kilobytes: 256,
+            ..ExplainPlan::new(folder.recording())
+        }),
+        ..LatencyPlan::default()
+    }
+}
+
+fn run(plan: &LatencyPlan) -> (LatencyResult, Explained) {
+    let spawner = Spawner::with_exe(env!("CARGO_BIN_EXE_bench-test-worker"));
+    let result = latency::run(plan, &spawner, &mut |_| {}).unwrap();
+    let explained = result.explained.clone().unwrap();
+    for miss in &explained.misses {
+        let caller = &result.series[miss.series].pairs[miss.pair].callers;
+        let caller = caller.iter().find(|caller| caller.caller == miss.caller).unwrap();
+        assert!(caller.samples.contains(&miss.sample), "a miss is one of the calls");
+        assert!(miss.server.is_some_and(|server| server.tid != miss.client.tid));
+        assert!(miss.client_counters.since_ns <= miss.sample.start_ns);
+        assert!(miss.client_counters.voluntary_switches.is_some() && miss.server_counters.is_some());
+    }
+    (result, explained)
+}
+
+/// Whether the kernel's trace can be used here; what is recorded without it is looked at in any case.
+fn recorder() -> bool {
+    match Tracefs::open() {
+        Ok(_) => true,
+        Err(error) => {
+            eprintln!("tested without a recorder: {error}");
+            false
+        }
+    }
+}
+
+/// Every kept call is in its snapshot, whole.
+fn check_recording(directory: &Path, explained: &Explained) {
+    let recording = Recording::open(directory).unwrap();
+    let mut numbers: Vec<u32> = explained.misses.iter().filter_map(|miss| miss.snapshot).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    assert_eq!(recording.snapshots().unwrap(), numbers, "one for each kept call and no other");
+    for miss in &explained.misses {
+        let Some(number) = miss.snapshot else { continue };
+        let trace = recording.read(number).unwrap();
+        let stopped_ns = trace.stopped_ns.unwrap();
+        assert!(stopped_ns >= miss.sample.end_ns);
+        assert!(trace.events.iter().all(|event| event.time_ns <= stopped_ns), "no event follows");
+        let within = |ns: u64| (miss.sample.start_ns..=miss.sample.end_ns).contains(&ns);
+        let served = trace.events.iter().any(|event| match event.body {
+            Body::Waking { thread, .. } => {
+                Some(thread.tid) == miss.server.map(|server| server.tid) && within(event.time_ns)
+            }
+            _ => false,
+        });
+        assert!(served, "the client wakes the server, {miss:?}");
+        let from_ns = trace.complete_from_ns.values().copied().max().unwrap();
+        assert!(from_ns <= miss.sample.start_ns, "complete from {from_ns}");
+        for thread in [Some(miss.client), miss.server].into_iter().flatten() {
+            assert_eq!(trace.processes.get(&thread.tid), Some(&thread.pid));
+        }
+    }
+}
+
+#[test]
+fn misses_are_kept_up_to_the_limit_and_the_rest_is_counted() {
+    let folder = Folder::new("deadline");
+    let (result, explained) = run(&plan(&folder, 0, Trigger::Deadline));
+    assert_eq!((explained.misses.len(), explained.over_limit), (3, 77), "all 80 calls missed");
+    assert!(explained.misses.is_sorted_by_key(|miss| miss.sample.start_ns));
+    assert_eq!(explained.while_busy, 0, "one client misses one call at a time");
+    assert_eq!(result.series[0].pairs[0].count(), 80);
+    if recorder() {
+        assert_eq!(folder.names(), ["recording"], "nothing half-made is left");
+        assert!(explained.misses.iter().all(|miss| miss.snapshot.is_some()));
+        check_recording(&folder.recording(), &explained);
+        let events = explained.recorder.unwrap().events;
+        assert!(events.iter().any(|event| event == "sched/sched_switch"));
+    } else {
+        assert!(explained.recorder.is_none() && explained.misses.iter().all(|miss| miss.snapshot.is_none()));
+        let why = explained.not_recorded.unwrap();
+        assert!(result.warnings.iter().any(|warning| warning.contains(&why)), "{why}");
+        assert!(folder.names().is_empty());
+    }
+}
+
+#[test]
+fn a_run_without_misses_keeps_nothing() {
+    let folder = Folder::new("none");
+    let (_, explained) = run(&plan(&folder, u64::MAX, Trigger::Deadline));
+    assert!(explained.misses.is_empty() && explained.over_limit == 0);
+    assert!(folder.names().is_empty());
+}
+
+#[test]
+fn the_slowest_are_those_with_the_longest_times() {
+    let folder = Folder::new("slowest");
+    let mut plan = plan(&folder, u64::MAX, Trigger::Slowest(4));
+    plan.amount = Amount::Iterations(100);
+    plan.pairs = 2;
+    let (result, explained) = run(&plan);
+    let samples =
+        result.series[0].pairs.iter().flat_map(|pair| &pair.callers).flat_map(|caller| &caller.samples);
+    let mut slowest: Vec<u64> = samples.map(::latency::Sample::latency_ns).collect();
+    slowest.sort_unstable_by(|one, other| other.cmp(one));
+    slowest.truncate(4);
+    let mut kept: Vec<u64> = explained.misses.iter().map(|miss| miss.sample.latency_ns()).collect();
+    kept.sort_unstable_by(|one, other| other.cmp(one));
+    let missing = slowest.iter().filter(|ns| !kept.contains(ns)).count() as u64;
+    assert_eq!(explained.before_comparison, missing, "{slowest:?} {kept:?}");
+    assert!(kept.len() <= 4 && missing < 4);
+    if recorder() {
+        check_recording(&folder.recording(), &explained);
+    }
+}
+
+#[test]
+fn a_later_recording_takes_the_place_of_an_earlier_one() {
+    let folder = Folder::new("again");
+    for _ in 0..2 {
+        run(&plan(&folder, 0, Trigger::Deadline));
+    }
+    if recorder() {
+        assert_eq!(folder.names(), ["recording"]);
+    }
+}
+
+#[test]
+fn what_makes_no_sense_together_is_refused() {
+    let folder = Folder::new("refused");
+    let refused = |plan: LatencyPlan| plan.check().unwrap_err().to_string();
+    assert!(refused(plan(&folder, 0, Trigger::Slowest(0))).contains("slowest"));
+    let halt_trace = Some(latency::HaltTrace::default());
+    assert!(
+        refused(LatencyPlan { halt_trace, ..plan(&folder, 0, Trigger::Deadline) }).contains("choose one")
+    );
+}
