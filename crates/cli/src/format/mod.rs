@@ -6,6 +6,7 @@ pub(crate) mod google_benchmark;
 pub(crate) mod latency;
 pub(crate) mod latency_android;
 pub(crate) mod latency_csv;
+pub(crate) mod perfetto;
 pub(crate) mod quantity;
 pub(crate) mod run;
 pub(crate) mod summary;

@@ -1,0 +1,97 @@
+//! Kernel events in bundles, one CPU's events each, as Perfetto wants them. A bundle says when events were lost before it.
+//! Must not know what the events mean.
+
+use std::collections::{BTreeMap, HashSet};
+use std::io;
+
+use tracefs::{Loss, Name, Trace};
+
+use super::ftrace;
+use super::packets::{Packets, Sequence};
+use super::schema::{bundle, interned, interned_string, packet};
+use super::state::Coding;
+use super::wire::Message;
+
+/// How large a bundle grows, in bytes. A packet is held in memory while it is written and read.
+const BUNDLE_BYTES: usize = 64 << 10;
+
+/// A CPU's events that are not written yet.
+#[derive(Default)]
+struct Pending {
+    events: Message,
+    /// Whether events are missing before them.
+    lost: bool,
+    /// From when on the CPU's events are complete; said once, with the first bundle.
+    complete_from_ns: Option<u64>,
+    /// Losses to come, the last first.
+    losses: Vec<Loss>,
+}
+
+/// Writes all events, and what was lost between them.
+pub(super) fn write(packets: &mut Packets<'_>, trace: &Trace, coding: Coding) -> io::Result<()> {
+    let mut pending: BTreeMap<u32, Pending> = BTreeMap::new();
+    for (&cpu, &from_ns) in &trace.complete_from_ns {
+        pending.entry(cpu).or_default().complete_from_ns = Some(from_ns);
+    }
+    // What was overwritten before a recording begins is no gap in it.
+    let mut losses: Vec<&Loss> = trace.losses.iter().filter(|loss| loss.after_ns > 0).collect();
+    losses.sort_by_key(|loss| std::cmp::Reverse(loss.before_ns));
+    for loss in losses {
+        pending.entry(loss.cpu).or_default().losses.push(*loss);
+    }
+    let mut symbols = HashSet::new();
+    for event in &trace.events {
+        if let Some(name) = ftrace::symbol(&event.body).filter(|&name| symbols.insert(name)) {
+            symbol(packets, name, trace.names.text(name))?;
+        }
+        let cpu = pending.entry(event.cpu).or_default();
+        while cpu.losses.last().is_some_and(|loss| loss.before_ns <= event.time_ns) {
+            flush(packets, event.cpu, cpu)?;
+            cpu.losses.pop();
+            cpu.lost = true;
+        }
+        cpu.events.nested(bundle::event, |message| ftrace::event(message, trace, event, coding));
+        if cpu.events.bytes().len() >= BUNDLE_BYTES {
+            flush(packets, event.cpu, cpu)?;
+        }
+    }
+    for (cpu, mut rest) in pending {
+        flush(packets, cpu, &mut rest)?;
+        if !rest.losses.is_empty() {
+            rest.lost = true;
+            flush(packets, cpu, &mut rest)?;
+        }
+    }
+    Ok(())
+}
+
+fn flush(packets: &mut Packets<'_>, cpu: u32, pending: &mut Pending) -> io::Result<()> {
+    if pending.events.bytes().is_empty() && !pending.lost {
+        return Ok(());
+    }
+    packets.write(Sequence::Kernel, |message| {
+        message.nested(packet::ftrace_events, |message| {
+            message.uint(bundle::cpu, cpu);
+            if std::mem::take(&mut pending.lost) {
+                message.uint(bundle::lost_events, 1u32);
+            }
+            if let Some(from_ns) = pending.complete_from_ns.take() {
+                message.uint(bundle::previous_bundle_end_timestamp, from_ns);
+            }
+            message.append(&pending.events);
+        });
+    })?;
+    pending.events.clear();
+    Ok(())
+}
+
+/// Names a kernel function before the first event that refers to it.
+fn symbol(packets: &mut Packets<'_>, name: Name, text: &str) -> io::Result<()> {
+    packets.write(Sequence::Kernel, |message| {
+        message.nested(packet::interned_data, |data| {
+            data.nested(interned::kernel_symbols, |one| {
+                one.uint(interned_string::iid, ftrace::symbol_id(name)).text(interned_string::str, text);
+            });
+        });
+    })
+}

@@ -1,0 +1,78 @@
+//! Tracks of our own, as plain data: what a round trip's legs and an explanation's parts are turned into before they are
+//! written. Must not know the format.
+
+/// A row of slices.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Track {
+    /// What it is called.
+    pub(crate) name: String,
+    /// Where it is shown.
+    pub(crate) parent: Parent,
+    /// In any order. Those that overlap without one lying in the other are shown in rows of their own.
+    pub(crate) slices: Vec<Slice>,
+}
+
+/// Where a track is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Parent {
+    /// By itself.
+    Top,
+    /// With a process, by its id.
+    Process(u32),
+    /// With a thread.
+    Thread {
+        /// Its process.
+        pid: u32,
+        /// Its id.
+        tid: u32,
+    },
+    /// Under another track, by its place in the list.
+    Track(usize),
+}
+
+/// A span of time with a name. [`Slice::begin_ns`] to [`Slice::end_ns`] are shown to the nanosecond.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Slice {
+    /// What it is called.
+    pub(crate) name: String,
+    /// CLOCK_BOOTTIME, in nanoseconds.
+    pub(crate) begin_ns: u64,
+    /// The same; not before the begin.
+    pub(crate) end_ns: u64,
+    /// What is shown when it is selected.
+    pub(crate) annotations: Vec<Annotation>,
+    /// Joined by an arrow with the slice that has the same number, in the order of time.
+    pub(crate) flows: Vec<u64>,
+}
+
+/// A fact about a slice.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Annotation {
+    /// What it is about.
+    pub(crate) name: &'static str,
+    /// What it says.
+    pub(crate) value: Value,
+}
+
+/// What an annotation says.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    /// In words.
+    Text(String),
+    /// A count, an identifier, a time in nanoseconds.
+    Uint(u64),
+    /// A number that may be negative.
+    Int(i64),
+}
+
+impl Annotation {
+    /// A fact in words.
+    pub(crate) fn text(name: &'static str, text: impl Into<String>) -> Self {
+        Self { name, value: Value::Text(text.into()) }
+    }
+
+    /// A fact in numbers.
+    pub(crate) fn uint(name: &'static str, number: impl Into<u64>) -> Self {
+        Self { name, value: Value::Uint(number.into()) }
+    }
+}

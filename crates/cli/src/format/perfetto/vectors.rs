@@ -1,0 +1,56 @@
+//! What a recording says that Perfetto has no track for, as tracks of our own: x86's interrupt vectors other than the timer's,
+//! and the gaps where events were lost. Must not know the format.
+
+use std::collections::BTreeMap;
+
+use tracefs::{Body, Name, Trace};
+
+use super::track::{Annotation, Parent, Slice, Track};
+
+/// A track for each CPU that saw other interrupt vectors than the timer's. A vector whose begin or end was not recorded
+/// is left out.
+pub(super) fn tracks(trace: &Trace) -> Vec<Track> {
+    let mut open: BTreeMap<(u32, Name), u64> = BTreeMap::new();
+    let mut slices: BTreeMap<u32, Vec<Slice>> = BTreeMap::new();
+    for event in &trace.events {
+        match event.body {
+            Body::VectorEntry { kind } if trace.names.text(kind) != "local_timer" => {
+                open.insert((event.cpu, kind), event.time_ns);
+            }
+            Body::VectorExit { kind } => {
+                if let Some(begin_ns) = open.remove(&(event.cpu, kind)) {
+                    slices.entry(event.cpu).or_default().push(Slice {
+                        name: trace.names.text(kind).to_owned(),
+                        begin_ns,
+                        end_ns: event.time_ns,
+                        ..Slice::default()
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
+    let track = |(cpu, slices)| Track { name: format!("CPU {cpu} interrupt vectors"), parent: Parent::Top, slices };
+    slices.into_iter().map(track).collect()
+}
+
+/// A track for each CPU that lost events, so that nobody takes a gap for a quiet time.
+pub(super) fn losses(trace: &Trace) -> Vec<Track> {
+    let last_ns = trace.stopped_ns.or(trace.events.last().map(|event| event.time_ns)).unwrap_or(0);
+    let mut slices: BTreeMap<u32, Vec<Slice>> = BTreeMap::new();
+    for loss in trace.losses.iter().filter(|loss| loss.after_ns > 0) {
+        let name = if loss.damaged { "events damaged" } else { "events lost" };
+        slices.entry(loss.cpu).or_default().push(Slice {
+            name: name.to_owned(),
+            begin_ns: loss.after_ns,
+            end_ns: loss.before_ns.min(last_ns).max(loss.after_ns),
+            annotations: vec![match loss.events {
+                Some(events) => Annotation::uint("events", events),
+                None => Annotation::text("events", "not counted"),
+            }],
+            ..Slice::default()
+        });
+    }
+    let track = |(cpu, slices)| Track { name: format!("CPU {cpu} not recorded"), parent: Parent::Top, slices };
+    slices.into_iter().map(track).collect()
+}
