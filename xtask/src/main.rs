@@ -6,6 +6,7 @@ mod fuzz;
 mod guest;
 mod guests;
 mod install;
+mod perfetto;
 mod shell;
 mod steps;
 
@@ -19,11 +20,12 @@ const HELP: &str = "\
 Usage: cargo xtask TASK
 
 Tasks:
-  test   installs what the tests need, then: formatting, lints, all tests, dependency rules, static
-         builds, real kernels in guests, and a short run of every fuzz target
-  dist   builds the static binaries into target/dist and prints their sizes
-  guests tests the binaries on real kernels: Debian's standard and PREEMPT_RT ones, x86-64 and arm64, in QEMU
-  guest  runs a program on a real kernel's binder driver, in QEMU; see cargo xtask guest --help";
+  test      installs what the tests need, then: formatting, lints, all tests, dependency rules, static
+            builds, real kernels in guests, traces in Perfetto, and a short run of every fuzz target
+  dist      builds the static binaries into target/dist and prints their sizes
+  guests    tests the binaries on real kernels: Debian's standard and PREEMPT_RT ones, x86-64 and arm64, in QEMU
+  guest     runs a program on a real kernel's binder driver, in QEMU; see cargo xtask guest --help
+  perfetto  loads written traces into Perfetto's trace processor, and compares what it says with what was written";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
         ["test"] => test,
         ["dist"] => dist_only,
         ["guests"] => guests_only,
+        ["perfetto"] => perfetto_only,
         ["guest", ..] => return guest::command(&args[1..]),
         ["help" | "--help" | "-h"] => {
             say(HELP);
@@ -52,6 +55,12 @@ fn guests_only() -> bool {
     steps::run(&[("static binaries", dist::build), GUESTS[0], GUESTS[1], GUESTS[2]])
 }
 
+fn perfetto_only() -> bool {
+    steps::run(&[PERFETTO])
+}
+
+const PERFETTO: Step = ("traces in Perfetto", perfetto::check);
+
 const GUESTS: [Step; 3] = [
     ("guest: Linux on x86-64", || guests::check(Arch::X86_64, Flavour::Standard)),
     ("guest: PREEMPT_RT on x86-64", || guests::check(Arch::X86_64, Flavour::Realtime)),
@@ -67,6 +76,7 @@ fn test() -> bool {
         ("formatting", || shell::cargo(&["fmt", "--all", "--check"])),
         ("lints", || shell::cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])),
         ("tests", || shell::cargo(&["test", "--workspace"])),
+        PERFETTO,
         ("dependencies: licences and sources", || shell::cargo(&["deny", "check", "licenses", "sources"])),
         // What only tests use may build C; the device binary may not.
         ("dependencies: no C in the binary", || shell::cargo(&["deny", "--exclude-dev", "check", "bans"])),

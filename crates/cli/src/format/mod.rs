@@ -2,6 +2,7 @@
 
 pub(crate) mod environment;
 pub(crate) mod floor;
+pub(crate) mod ftrace_text;
 pub(crate) mod google_benchmark;
 pub(crate) mod latency;
 pub(crate) mod latency_android;

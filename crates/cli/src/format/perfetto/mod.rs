@@ -18,21 +18,26 @@ mod wire;
 #[cfg(test)]
 mod processor_tests;
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use tracefs::Trace;
 
+pub(crate) use processes::names as thread_names;
 pub(crate) use track::{Annotation, Parent, Slice, Track, Value};
 
-use packets::{Packets, Sequence};
+use packets::Packets;
 
 /// What a trace file is made of.
 #[derive(Clone, Copy)]
 pub(crate) struct Contents<'a> {
     /// The kernel's side.
     pub(crate) trace: &'a Trace,
-    /// The recording kernel's release ("6.1.0-44-amd64"), which tells Perfetto how to read a thread's state.
-    pub(crate) release: Option<&'a str>,
+    /// The recording kernel's release ("6.1.0-44-amd64"), which tells Perfetto how to read a thread's state; empty when it
+    /// is not known.
+    pub(crate) release: &'a str,
+    /// Names of threads that the trace itself may not say.
+    pub(crate) comms: &'a BTreeMap<u32, String>,
     /// Our side, in the order in which it is to be shown.
     pub(crate) tracks: &'a [Track],
 }
@@ -42,12 +47,12 @@ pub(crate) struct Contents<'a> {
 /// # Errors
 /// The stream's, and [`io::ErrorKind::InvalidInput`] for a slice that ends before it begins.
 pub(crate) fn write(contents: &Contents<'_>, out: &mut dyn Write) -> io::Result<()> {
-    let Contents { trace, release, tracks } = *contents;
+    let Contents { trace, release, tracks, .. } = *contents;
     let mut packets = Packets::new(out);
     let begin_ns = begin_ns(trace, tracks);
     processes::clock(&mut packets, begin_ns)?;
     processes::system(&mut packets, begin_ns, release, &trace.machine)?;
-    processes::tree(&mut packets, begin_ns, trace)?;
+    processes::tree(&mut packets, begin_ns, contents)?;
     bundles::write(&mut packets, trace, state::Coding::of(release))?;
     let mut shown = tracks.to_vec();
     shown.extend(vectors::tracks(trace));

@@ -42,11 +42,12 @@ impl<'o> Packets<'o> {
             message.uint(packet::trusted_packet_sequence_id, sequence as u32);
             match begun {
                 true => message.uint(packet::sequence_flags, NAMES_NEEDED),
-                false => message
-                    .uint(packet::sequence_flags, NAMES_BEGIN | NAMES_NEEDED)
-                    .nested(packet::trace_packet_defaults, |defaults| {
+                false => message.uint(packet::sequence_flags, NAMES_BEGIN | NAMES_NEEDED).nested(
+                    packet::trace_packet_defaults,
+                    |defaults| {
                         defaults.uint(packet_defaults::timestamp_clock_id, BOOTTIME);
-                    }),
+                    },
+                ),
             };
             fill(message);
         });

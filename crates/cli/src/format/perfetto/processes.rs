@@ -6,8 +6,11 @@ use std::io;
 
 use tracefs::{Body, Name, Trace};
 
+use super::Contents;
 use super::packets::{BOOTTIME, Packets, Sequence};
 use super::schema::{clock, clock_snapshot, packet, process, process_tree, system_info, thread, utsname};
+use super::state::Coding;
+use super::tracks;
 
 /// Says that CLOCK_BOOTTIME is the trace's clock.
 pub(super) fn clock(packets: &mut Packets<'_>, begin_ns: u64) -> io::Result<()> {
@@ -26,14 +29,14 @@ pub(super) fn clock(packets: &mut Packets<'_>, begin_ns: u64) -> io::Result<()> 
 pub(super) fn system(
     packets: &mut Packets<'_>,
     begin_ns: u64,
-    release: Option<&str>,
+    release: &str,
     machine: &str,
 ) -> io::Result<()> {
     packets.write(Sequence::Kernel, |message| {
         message.uint(packet::timestamp, begin_ns).nested(packet::system_info, |info| {
             info.nested(system_info::utsname, |names| {
                 names.text(utsname::sysname, "Linux");
-                if let Some(release) = release {
+                if Coding::of(release) == Coding::Modern {
                     names.text(utsname::release, release);
                 }
                 if !machine.is_empty() {
@@ -45,15 +48,23 @@ pub(super) fn system(
 }
 
 /// Says which threads are whose, and what they are called.
-pub(super) fn tree(packets: &mut Packets<'_>, begin_ns: u64, trace: &Trace) -> io::Result<()> {
-    let names = names(trace);
-    let name = |tid: u32| names.get(&tid).map(|&name| trace.names.text(name));
+pub(super) fn tree(packets: &mut Packets<'_>, begin_ns: u64, contents: &Contents<'_>) -> io::Result<()> {
+    let trace = contents.trace;
+    let seen = names(trace);
+    // The name that an event says is younger than what was noted beside it.
+    let name = |tid: u32| {
+        let seen = seen.get(&tid).map(|&name| trace.names.text(name));
+        seen.or_else(|| contents.comms.get(&tid).map(String::as_str))
+    };
     let mut processes: Vec<u32> = trace.processes.values().copied().filter(|&pid| pid != 0).collect();
     processes.sort_unstable();
     processes.dedup();
+    // Perfetto takes a process's name for a command line, of which it shows the first word.
+    let (blank, plain): (Vec<u32>, Vec<u32>) =
+        processes.into_iter().partition(|&pid| name(pid).is_some_and(|name| name.contains(' ')));
     packets.write(Sequence::Kernel, |message| {
         message.uint(packet::timestamp, begin_ns).nested(packet::process_tree, |tree| {
-            for pid in processes {
+            for &pid in &plain {
                 tree.nested(process_tree::processes, |one| {
                     one.int(process::pid, pid);
                     // A process is called as its first thread is; its command line is not recorded.
@@ -71,7 +82,8 @@ pub(super) fn tree(packets: &mut Packets<'_>, begin_ns: u64, trace: &Trace) -> i
                 });
             }
         });
-    })
+    })?;
+    blank.into_iter().try_for_each(|pid| tracks::process(packets, pid, name(pid)))
 }
 
 /// The name that each thread had last, as far as any event says one.

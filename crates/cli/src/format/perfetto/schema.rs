@@ -22,6 +22,76 @@ macro_rules! messages {
     };
 }
 
+/// A kernel event whose message has the fields of the event itself, under the same names.
+#[derive(Debug)]
+pub(super) struct Named {
+    /// The event, without its system.
+    pub(super) event: &'static str,
+    /// Its field in `FtraceEvent`.
+    pub(super) field: Nested,
+    /// The message.
+    #[cfg(test)]
+    pub(super) message: &'static str,
+    /// Its fields.
+    pub(super) fields: &'static [(&'static str, Kind)],
+}
+
+/// A field's number and kind.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    Int(u32),
+    Uint(u32),
+    Text(u32),
+}
+
+macro_rules! named {
+    ($($event:ident $message:literal = $number:literal { $($field:ident: $kind:ident = $place:literal),* $(,)? })*) => {
+        /// In the order of their names.
+        pub(super) const NAMED: &[Named] = &[$(Named {
+            event: stringify!($event),
+            field: Nested($number),
+            #[cfg(test)]
+            message: $message,
+            fields: &[$((stringify!($field), Kind::$kind($place))),*],
+        }),*];
+    };
+}
+
+named! {
+    binder_transaction_alloc_buf "BinderTransactionAllocBufFtraceEvent" = 323 {
+        data_size: Uint = 1, debug_id: Int = 2, offsets_size: Uint = 3, extra_buffers_size: Uint = 4,
+    }
+    clk_disable "ClkDisableFtraceEvent" = 321 { name: Text = 1 }
+    clk_enable "ClkEnableFtraceEvent" = 320 { name: Text = 1 }
+    clk_set_rate "ClkSetRateFtraceEvent" = 322 { name: Text = 1, rate: Uint = 2 }
+    cpu_frequency_limits "CpuFrequencyLimitsFtraceEvent" = 12 { min_freq: Uint = 1, max_freq: Uint = 2, cpu_id: Uint = 3 }
+    cpuhp_enter "CpuhpEnterFtraceEvent" = 345 { cpu: Uint = 1, idx: Int = 3, target: Int = 4 }
+    cpuhp_exit "CpuhpExitFtraceEvent" = 343 { cpu: Uint = 1, idx: Int = 2, ret: Int = 3, state: Int = 4 }
+    dma_fence_emit "DmaFenceEmitFtraceEvent" = 415 { context: Uint = 1, driver: Text = 2, seqno: Uint = 3, timeline: Text = 4 }
+    dma_fence_init "DmaFenceInitFtraceEvent" = 414 { context: Uint = 1, driver: Text = 2, seqno: Uint = 3, timeline: Text = 4 }
+    dma_fence_signaled "DmaFenceSignaledFtraceEvent" = 416 {
+        context: Uint = 1, driver: Text = 2, seqno: Uint = 3, timeline: Text = 4,
+    }
+    dma_fence_wait_end "DmaFenceWaitEndFtraceEvent" = 418 {
+        context: Uint = 1, driver: Text = 2, seqno: Uint = 3, timeline: Text = 4,
+    }
+    dma_fence_wait_start "DmaFenceWaitStartFtraceEvent" = 417 {
+        context: Uint = 1, driver: Text = 2, seqno: Uint = 3, timeline: Text = 4,
+    }
+    gpu_frequency "GpuFrequencyFtraceEvent" = 332 { gpu_id: Uint = 1, state: Uint = 2 }
+    sched_cpu_hotplug "SchedCpuHotplugFtraceEvent" = 19 { affected_cpu: Int = 1, error: Int = 2, status: Int = 3 }
+    sched_process_exec "SchedProcessExecFtraceEvent" = 237 { filename: Text = 1, pid: Int = 2, old_pid: Int = 3 }
+    sched_process_free "SchedProcessFreeFtraceEvent" = 240 { comm: Text = 1, pid: Int = 2, prio: Int = 3 }
+    sched_process_wait "SchedProcessWaitFtraceEvent" = 242 { comm: Text = 1, pid: Int = 2, prio: Int = 3 }
+    suspend_resume "SuspendResumeFtraceEvent" = 113 { action: Text = 1, val: Int = 2, start: Uint = 3 }
+    sync_pt "SyncPtFtraceEvent" = 38 { timeline: Text = 1, value: Text = 2 }
+    sync_timeline "SyncTimelineFtraceEvent" = 39 { name: Text = 1, value: Text = 2 }
+    sync_wait "SyncWaitFtraceEvent" = 40 { name: Text = 1, status: Int = 2, begin: Uint = 3 }
+    task_newtask "TaskNewtaskFtraceEvent" = 235 { pid: Int = 1, comm: Text = 2, clone_flags: Uint = 3, oom_score_adj: Int = 4 }
+    workqueue_activate_work "WorkqueueActivateWorkFtraceEvent" = 56 { work: Uint = 1 }
+    workqueue_queue_work "WorkqueueQueueWorkFtraceEvent" = 59 { work: Uint = 1, req_cpu: Int = 4, cpu: Int = 5, workqueue: Text = 6 }
+}
+
 messages! {
     trace "Trace" { packet: Nested = 1 }
     packet "TracePacket" {
@@ -48,7 +118,7 @@ messages! {
         child_ordering: Int = 11, sibling_order_rank: Int = 12,
     }
     process_descriptor "ProcessDescriptor" { pid: Int = 1, process_name: Text = 6 }
-    thread_descriptor "ThreadDescriptor" { pid: Int = 1, tid: Int = 2, thread_name: Text = 5 }
+    thread_descriptor "ThreadDescriptor" { pid: Int = 1, tid: Int = 2 }
     track_event "TrackEvent" {
         debug_annotations: Nested = 4, r#type: Int = 9, name_iid: Uint = 10, track_uuid: Uint = 11,
         flow_ids: Fixed64 = 47,
@@ -81,13 +151,13 @@ messages! {
     sched_migrate_task "SchedMigrateTaskFtraceEvent" {
         comm: Text = 1, pid: Int = 2, prio: Int = 3, orig_cpu: Int = 4, dest_cpu: Int = 5,
     }
-    sched_pi_setprio "SchedPiSetprioFtraceEvent" { comm: Text = 1, newprio: Int = 2, oldprio: Int = 3, pid: Int = 4 }
+    sched_pi_setprio "SchedPiSetprioFtraceEvent" { newprio: Int = 2, oldprio: Int = 3, pid: Int = 4 }
     sched_blocked_reason "SchedBlockedReasonFtraceEvent" { pid: Int = 1, caller: Uint = 2, io_wait: Uint = 3 }
     sched_process_fork "SchedProcessForkFtraceEvent" { parent_pid: Int = 2, child_comm: Text = 3, child_pid: Int = 4 }
-    sched_process_exit "SchedProcessExitFtraceEvent" { comm: Text = 1, pid: Int = 2 }
+    sched_process_exit "SchedProcessExitFtraceEvent" { pid: Int = 2 }
     task_rename "TaskRenameFtraceEvent" { pid: Int = 1, newcomm: Text = 3 }
     irq_handler_entry "IrqHandlerEntryFtraceEvent" { irq: Int = 1, name: Text = 2 }
-    irq_handler_exit "IrqHandlerExitFtraceEvent" { irq: Int = 1, ret: Int = 2 }
+    irq_handler_exit "IrqHandlerExitFtraceEvent" { irq: Int = 1 }
     softirq_raise "SoftirqRaiseFtraceEvent" { vec: Uint = 1 }
     softirq_entry "SoftirqEntryFtraceEvent" { vec: Uint = 1 }
     softirq_exit "SoftirqExitFtraceEvent" { vec: Uint = 1 }

@@ -26,12 +26,16 @@ pub(super) fn write(packets: &mut Packets<'_>, tracks: &[Track]) -> io::Result<(
     let mut owners = BTreeSet::new();
     for (index, track) in tracks.iter().enumerate() {
         match track.parent {
-            Parent::Process(pid) => process(packets, &mut owners, pid)?,
+            Parent::Process(pid) if owners.insert(process_uuid(pid)) => process(packets, pid, None)?,
             Parent::Thread { pid, tid } => {
-                process(packets, &mut owners, pid)?;
-                thread(packets, &mut owners, pid, tid)?;
+                if owners.insert(process_uuid(pid)) {
+                    process(packets, pid, None)?;
+                }
+                if owners.insert(thread_uuid(tid)) {
+                    thread(packets, pid, tid)?;
+                }
             }
-            Parent::Top | Parent::Track(_) => {}
+            Parent::Process(_) | Parent::Top | Parent::Track(_) => {}
         }
         writer.track(packets, index, track)?;
     }
@@ -55,23 +59,21 @@ fn row_uuid(track: usize, row: usize) -> u64 {
     uuid(3 + row as u64, track as u64)
 }
 
-fn process(packets: &mut Packets<'_>, known: &mut BTreeSet<u64>, pid: u32) -> io::Result<()> {
-    if !known.insert(process_uuid(pid)) {
-        return Ok(());
-    }
+/// Declares a process, so that tracks can be shown with it, and by a name if there is one to tell.
+pub(super) fn process(packets: &mut Packets<'_>, pid: u32, name: Option<&str>) -> io::Result<()> {
     packets.write(Sequence::Tracks, |message| {
         message.nested(packet::track_descriptor, |track| {
-            track
-                .uint(descriptor::uuid, process_uuid(pid))
-                .nested(descriptor::process, |one| _ = one.int(process_descriptor::pid, pid));
+            track.uint(descriptor::uuid, process_uuid(pid)).nested(descriptor::process, |one| {
+                one.int(process_descriptor::pid, pid);
+                if let Some(name) = name {
+                    one.text(process_descriptor::process_name, name);
+                }
+            });
         });
     })
 }
 
-fn thread(packets: &mut Packets<'_>, known: &mut BTreeSet<u64>, pid: u32, tid: u32) -> io::Result<()> {
-    if !known.insert(thread_uuid(tid)) {
-        return Ok(());
-    }
+fn thread(packets: &mut Packets<'_>, pid: u32, tid: u32) -> io::Result<()> {
     packets.write(Sequence::Tracks, |message| {
         message.nested(packet::track_descriptor, |track| {
             track
@@ -165,7 +167,8 @@ impl Writer {
                     }
                     for ((number, _), annotation) in annotations.iter().filter(|((_, new), _)| *new) {
                         data.nested(interned::debug_annotation_names, |one| {
-                            one.uint(annotation_name::iid, *number).text(annotation_name::name, annotation.name);
+                            one.uint(annotation_name::iid, *number)
+                                .text(annotation_name::name, annotation.name);
                         });
                     }
                 });
@@ -179,7 +182,8 @@ impl Writer {
                     event.fixed64(track_event::flow_ids, flow);
                 }
                 for ((number, _), annotation) in &annotations {
-                    event.nested(track_event::debug_annotations, |one| value(one, *number, &annotation.value));
+                    event
+                        .nested(track_event::debug_annotations, |one| value(one, *number, &annotation.value));
                 }
             });
         })

@@ -1,5 +1,5 @@
 //! What a recording says that Perfetto has no track for, as tracks of our own: x86's interrupt vectors other than the timer's,
-//! and the gaps where events were lost. Must not know the format.
+//! interrupts from other CPUs, and the gaps where events were lost. Must not know the format.
 
 use std::collections::BTreeMap;
 
@@ -7,20 +7,22 @@ use tracefs::{Body, Name, Trace};
 
 use super::track::{Annotation, Parent, Slice, Track};
 
-/// A track for each CPU that saw other interrupt vectors than the timer's. A vector whose begin or end was not recorded
-/// is left out.
+/// A track for each CPU that saw other interrupt vectors than the timer's, or interrupts from other CPUs. One whose begin
+/// or end was not recorded is left out.
 pub(super) fn tracks(trace: &Trace) -> Vec<Track> {
     let mut open: BTreeMap<(u32, Name), u64> = BTreeMap::new();
     let mut slices: BTreeMap<u32, Vec<Slice>> = BTreeMap::new();
     for event in &trace.events {
         match event.body {
-            Body::VectorEntry { kind } if trace.names.text(kind) != "local_timer" => {
-                open.insert((event.cpu, kind), event.time_ns);
+            Body::VectorEntry { kind: name } | Body::IpiEntry { reason: name }
+                if trace.names.text(name) != "local_timer" =>
+            {
+                open.insert((event.cpu, name), event.time_ns);
             }
-            Body::VectorExit { kind } => {
-                if let Some(begin_ns) = open.remove(&(event.cpu, kind)) {
+            Body::VectorExit { kind: name } | Body::IpiExit { reason: name } => {
+                if let Some(begin_ns) = open.remove(&(event.cpu, name)) {
                     slices.entry(event.cpu).or_default().push(Slice {
-                        name: trace.names.text(kind).to_owned(),
+                        name: trace.names.text(name).to_owned(),
                         begin_ns,
                         end_ns: event.time_ns,
                         ..Slice::default()
@@ -30,7 +32,8 @@ pub(super) fn tracks(trace: &Trace) -> Vec<Track> {
             _ => {}
         }
     }
-    let track = |(cpu, slices)| Track { name: format!("CPU {cpu} interrupt vectors"), parent: Parent::Top, slices };
+    let track =
+        |(cpu, slices)| Track { name: format!("CPU {cpu} other interrupts"), parent: Parent::Top, slices };
     slices.into_iter().map(track).collect()
 }
 
@@ -51,6 +54,7 @@ pub(super) fn losses(trace: &Trace) -> Vec<Track> {
             ..Slice::default()
         });
     }
-    let track = |(cpu, slices)| Track { name: format!("CPU {cpu} not recorded"), parent: Parent::Top, slices };
+    let track =
+        |(cpu, slices)| Track { name: format!("CPU {cpu} not recorded"), parent: Parent::Top, slices };
     slices.into_iter().map(track).collect()
 }

