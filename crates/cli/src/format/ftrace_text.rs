@@ -140,7 +140,7 @@ impl fmt::Display for Said<'_> {
             Body::WorkEnd => write!(f, "workqueue_execute_end:"),
             Body::BinderTransaction { debug_id, to_proc, to_thread, reply, code, flags } => write!(
                 f,
-                "binder_transaction: transaction={debug_id} dest_node=0 dest_proc={to_proc} dest_thread={to_thread} \
+                "binder_transaction: transaction={debug_id} dest_proc={to_proc} dest_thread={to_thread} \
                  reply={} flags={flags:#x} code={code:#x}",
                 u32::from(reply)
             ),

@@ -82,6 +82,13 @@ impl Made {
     }
 }
 
+/// The same of the text form.
+fn ask_text(name: &str, made: &Made, queries: &[&str]) -> Vec<Json> {
+    let mut bytes = Vec::new();
+    crate::format::ftrace_text::write(&made.0, &BTreeMap::new(), &mut bytes).expect("write the text");
+    ask_of(name, &bytes, queries)
+}
+
 /// The rows of queries about a trace whose kernel's release is known.
 fn ask_modern(name: &str, made: &Made, tracks: &[Track], queries: &[&str]) -> Vec<Json> {
     let comms = [(200, "the server"), (7, "kthread")].map(|(tid, name)| (tid, name.to_owned())).into();
@@ -533,6 +540,30 @@ fn slices_keep_their_length_wherever_they_lie() {
     assert_eq!(rows[6], json!([["out", "in"]]));
     assert_eq!(rows[7], json!([["client", 100, null], ["server", 200, "the server"]]));
     assert_eq!(rows[8], json!([["calls", 101], ["calls", 101], ["calls", 101]]));
+}
+
+#[test]
+#[ignore = "needs Perfetto's trace processor: cargo xtask perfetto"]
+fn the_text_form_is_read_too() {
+    let made = one_of_each();
+    let rows = ask_text("text", &made, &[COMPLAINTS,             "select sched.ts, dur, cpu, tid, end_state, priority from sched join thread using (utid) \
+             where tid != 0 order by sched.ts",
+            "select slice.ts, slice.dur, slice.name, track.name from slice join track on track.id = track_id \
+             order by slice.ts",
+            "select ts, value, name, cpu from counter join cpu_counter_track t on t.id = track_id order by ts",
+            "select tid, thread.name, pid, process.name from thread left join process using (upid) \
+             where tid in (101, 200, 201, 7) order by tid",
+             "select name, count(*) from ftrace_event group by name order by name",
+]);
+    for row in rows { println!("{row}"); }
+    let mut made = busy(20_000);
+    for event in &mut made.0.events { event.time_ns = event.time_ns / 1000 * 1000; }
+    let expected: Vec<Json> = running_ns(&made.0).into_iter().map(|total| json!(total)).collect();
+    let query = "select tid, sum(iif(dur < 0, trace_end() - sched.ts, dur)) from sched join thread using (utid) \
+             where tid != 0 group by tid having sum(dur) != 0 order by tid";
+    let rows = ask_text("busytext", &made, &[COMPLAINTS, query]);
+    assert_eq!(rows[0], json!([]));
+    assert_eq!(rows[1], json!(expected));
 }
 
 #[test]
