@@ -147,6 +147,8 @@ pub enum Body {
     IrqExit {
         /// Its number.
         irq: u32,
+        /// Whether the handler took it for its device's; of several devices on one line only one does.
+        handled: bool,
     },
     /// `softirq_raise`.
     SoftirqRaise {
@@ -232,15 +234,22 @@ pub enum Body {
     },
     /// `workqueue_execute_start`.
     WorkStart {
+        /// The work's address.
+        work: u64,
         /// The function.
         function: Name,
     },
     /// `workqueue_execute_end`.
-    WorkEnd,
+    WorkEnd {
+        /// As of [`Body::WorkStart`].
+        work: u64,
+    },
     /// `binder_transaction`, by its sender.
     BinderTransaction {
         /// Joins it with [`Body::BinderReceived`].
         debug_id: i32,
+        /// The number of the node that is called; 0 for a reply.
+        target_node: i32,
         /// The receiving process.
         to_proc: u32,
         /// The receiving thread, 0 when any may take it.

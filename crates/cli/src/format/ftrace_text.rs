@@ -112,7 +112,9 @@ impl fmt::Display for Said<'_> {
             Body::Exit => write!(f, "sched_process_exit: pid={}", self.event.tid),
             Body::Rename { tid, comm } => write!(f, "task_rename: pid={tid} newcomm={}", text(comm)),
             Body::IrqEntry { irq, name } => write!(f, "irq_handler_entry: irq={irq} name={}", text(name)),
-            Body::IrqExit { irq } => write!(f, "irq_handler_exit: irq={irq}"),
+            Body::IrqExit { irq, handled } => {
+                write!(f, "irq_handler_exit: irq={irq} ret={}", if handled { "handled" } else { "unhandled" })
+            }
             Body::SoftirqRaise { vector } => softirq(f, "raise", vector),
             Body::SoftirqEntry { vector } => softirq(f, "entry", vector),
             Body::SoftirqExit { vector } => softirq(f, "exit", vector),
@@ -134,16 +136,18 @@ impl fmt::Display for Said<'_> {
                 write!(f, "contention_begin: {lock:#x} (flags={flags:#x})")
             }
             Body::ContentionEnd { lock } => write!(f, "contention_end: {lock:#x}"),
-            Body::WorkStart { function } => {
-                write!(f, "workqueue_execute_start: function {}", text(function))
+            Body::WorkStart { work, function } => {
+                write!(f, "workqueue_execute_start: work struct {work:#x}: function {}", text(function))
             }
-            Body::WorkEnd => write!(f, "workqueue_execute_end:"),
-            Body::BinderTransaction { debug_id, to_proc, to_thread, reply, code, flags } => write!(
-                f,
-                "binder_transaction: transaction={debug_id} dest_proc={to_proc} dest_thread={to_thread} \
+            Body::WorkEnd { work } => write!(f, "workqueue_execute_end: work struct {work:#x}"),
+            Body::BinderTransaction { debug_id, target_node, to_proc, to_thread, reply, code, flags } => {
+                write!(
+                    f,
+                    "binder_transaction: transaction={debug_id} dest_node={target_node} dest_proc={to_proc} dest_thread={to_thread} \
                  reply={} flags={flags:#x} code={code:#x}",
-                u32::from(reply)
-            ),
+                    u32::from(reply)
+                )
+            }
             Body::BinderReceived { debug_id } => {
                 write!(f, "binder_transaction_received: transaction={debug_id}")
             }

@@ -49,7 +49,7 @@ impl Interrupts {
             Body::SoftirqEntry { vector } => self.enter(time_ns, Source::Softirq(vector)),
             Body::VectorEntry { kind } => self.enter(time_ns, Source::Vector(kind)),
             Body::IpiEntry { reason } => self.enter(time_ns, Source::Vector(reason)),
-            Body::IrqExit { irq } => {
+            Body::IrqExit { irq, .. } => {
                 self.leave(time_ns, |source| matches!(source, Source::Device { irq: own, .. } if own == irq));
             }
             Body::SoftirqExit { vector } => self.leave(time_ns, |source| source == Source::Softirq(vector)),
@@ -144,7 +144,7 @@ mod tests {
             (10, Body::SoftirqExit { vector: 3 }),
             (20, Body::IrqEntry { irq: 9, name: Name(1) }),
             (25, switch),
-            (30, Body::IrqExit { irq: 9 }),
+            (30, Body::IrqExit { irq: 9, handled: true }),
         ];
         assert_eq!(observed(&events), []);
     }

@@ -13,12 +13,13 @@ pub(super) fn reader(format: &Format) -> Option<Reader> {
     let number = |name| Number::of(format, name);
     Some(match format.name.strip_prefix("rust_").unwrap_or(&format.name) {
         "binder_transaction" => {
-            let (debug_id, to_proc, to_thread) =
-                (number("debug_id")?, number("to_proc")?, number("to_thread")?);
+            let (debug_id, target_node) = (number("debug_id")?, number("target_node")?);
+            let (to_proc, to_thread) = (number("to_proc")?, number("to_thread")?);
             let (reply, code, flags) = (number("reply")?, number("code")?, number("flags")?);
             Box::new(move |r, _| {
                 Some(Body::BinderTransaction {
                     debug_id: debug_id.i32(r)?,
+                    target_node: target_node.i32(r)?,
                     to_proc: to_proc.u32(r)?,
                     to_thread: to_thread.u32(r)?,
                     reply: reply.u64(r)? != 0,

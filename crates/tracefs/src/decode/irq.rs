@@ -18,8 +18,8 @@ pub(super) fn reader(format: &Format, names: &mut Names) -> Option<Reader> {
             Box::new(move |r, t| Some(Body::IrqEntry { irq: irq.u32(r)?, name: name.name(r, t)? }))
         }
         ("irq", "irq_handler_exit") => {
-            let irq = number("irq")?;
-            Box::new(move |r, _| Some(Body::IrqExit { irq: irq.u32(r)? }))
+            let (irq, handled) = (number("irq")?, number("ret")?);
+            Box::new(move |r, _| Some(Body::IrqExit { irq: irq.u32(r)?, handled: handled.u64(r)? != 0 }))
         }
         ("irq", name @ ("softirq_raise" | "softirq_entry" | "softirq_exit")) => {
             let body = match name {

@@ -17,10 +17,15 @@ pub(super) fn reader(format: &Format) -> Option<Reader> {
             Box::new(move |r, _| Some(Body::ContentionEnd { lock: lock.u64(r)? }))
         }
         ("workqueue", "workqueue_execute_start") => {
-            let function = number("function")?;
-            Box::new(move |r, t| Some(Body::WorkStart { function: t.address(function.u64(r)?) }))
+            let (work, function) = (number("work")?, number("function")?);
+            Box::new(move |r, t| {
+                Some(Body::WorkStart { work: work.u64(r)?, function: t.address(function.u64(r)?) })
+            })
         }
-        ("workqueue", "workqueue_execute_end") => Box::new(|_, _| Some(Body::WorkEnd)),
+        ("workqueue", "workqueue_execute_end") => {
+            let work = number("work")?;
+            Box::new(move |r, _| Some(Body::WorkEnd { work: work.u64(r)? }))
+        }
         ("ftrace", "print") => {
             let text = Bytes::of(format, "buf")?;
             Box::new(move |r, t| {

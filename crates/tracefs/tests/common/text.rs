@@ -107,7 +107,10 @@ fn agrees(trace: &Trace, event: &Event, line: &Line<'_>) -> bool {
         Body::IrqEntry { irq, name: handler } => {
             ("irq_handler_entry", format!("irq={irq} name={}", name(*handler)))
         }
-        Body::IrqExit { irq } => ("irq_handler_exit", format!("irq={irq} ret=")),
+        Body::IrqExit { irq, handled } => {
+            let ret = if *handled { "handled" } else { "unhandled" };
+            ("irq_handler_exit", format!("irq={irq} ret={ret}"))
+        }
         Body::SoftirqRaise { vector } => ("softirq_raise", softirq(vector)),
         Body::SoftirqEntry { vector } => ("softirq_entry", softirq(vector)),
         Body::SoftirqExit { vector } => ("softirq_exit", softirq(vector)),
@@ -164,17 +167,16 @@ fn agrees(trace: &Trace, event: &Event, line: &Line<'_>) -> bool {
         // A lock's address is printed as a hash.
         Body::ContentionBegin { .. } => ("contention_begin", String::new()),
         Body::ContentionEnd { .. } => ("contention_end", String::new()),
-        Body::WorkStart { function } => ("workqueue_execute_start", format!("…function {}", name(*function))),
-        Body::WorkEnd => ("workqueue_execute_end", String::new()),
-        Body::BinderTransaction { debug_id, to_proc, to_thread, reply, code, flags } => (
+        // The work's address is printed as a hash.
+        Body::WorkStart { function, .. } => {
+            ("workqueue_execute_start", format!("…function {}", name(*function)))
+        }
+        Body::WorkEnd { .. } => ("workqueue_execute_end", String::new()),
+        Body::BinderTransaction { debug_id, target_node, to_proc, to_thread, reply, code, flags } => (
             "binder_transaction",
             format!(
-                "…transaction={debug_id} dest_node={} dest_proc={to_proc} dest_thread={to_thread} reply={} flags={flags:#x} code={code:#x}",
-                line.says
-                    .split("dest_node=")
-                    .nth(1)
-                    .and_then(|rest| rest.split(' ').next())
-                    .unwrap_or_default(),
+                "transaction={debug_id} dest_node={target_node} dest_proc={to_proc} dest_thread={to_thread} reply={} \
+                 flags={flags:#x} code={code:#x}",
                 u8::from(*reply)
             ),
         ),

@@ -8,7 +8,8 @@ use super::schema::{
     cpu_idle, event as ftrace, generic, generic_field, ipi_entry, ipi_exit, ipi_raise, irq_handler_entry,
     irq_handler_exit, print, sched_blocked_reason, sched_migrate_task, sched_pi_setprio, sched_process_exit,
     sched_process_fork, sched_switch, sched_wakeup, sched_wakeup_new, sched_waking, softirq_entry,
-    softirq_exit, softirq_raise, sys_enter, sys_exit, task_rename, workqueue_execute_start,
+    softirq_exit, softirq_raise, sys_enter, sys_exit, task_rename, workqueue_execute_end,
+    workqueue_execute_start,
 };
 use super::state::Coding;
 use super::wire::{Int, Message, Nested, Text, Uint};
@@ -19,7 +20,7 @@ const NOT_IDLE: u32 = u32::MAX;
 /// The kernel function that an event names: Perfetto wants it by number, and its name once.
 pub(super) fn symbol(body: &Body) -> Option<Name> {
     match *body {
-        Body::BlockedReason { caller: name, .. } | Body::WorkStart { function: name } => {
+        Body::BlockedReason { caller: name, .. } | Body::WorkStart { function: name, .. } => {
             (name != Name::default()).then_some(name)
         }
         _ => None,
@@ -127,9 +128,9 @@ pub(super) fn event(message: &mut Message, trace: &Trace, event: &Event, coding:
                 one.int(irq_handler_entry::irq, irq).text(irq_handler_entry::name, text(name));
             })
         }
-        Body::IrqExit { irq } => {
+        Body::IrqExit { irq, handled } => {
             _ = message.nested(ftrace::irq_handler_exit, |one| {
-                one.int(irq_handler_exit::irq, irq);
+                one.int(irq_handler_exit::irq, irq).int(irq_handler_exit::ret, handled);
             })
         }
         Body::SoftirqRaise { vector } => softirq(message, ftrace::softirq_raise, softirq_raise::vec, vector),
@@ -184,15 +185,20 @@ pub(super) fn event(message: &mut Message, trace: &Trace, event: &Event, coding:
         Body::ContentionEnd { lock } => generic(message, "contention_end", |fields| {
             fields.uint("lock_addr", lock);
         }),
-        Body::WorkStart { function } => {
+        Body::WorkStart { work, function } => {
             _ = message.nested(ftrace::workqueue_execute_start, |one| {
-                one.uint(workqueue_execute_start::function, symbol_id(function));
+                one.uint(workqueue_execute_start::work, work)
+                    .uint(workqueue_execute_start::function, symbol_id(function));
             })
         }
-        Body::WorkEnd => _ = message.nested(ftrace::workqueue_execute_end, |_| {}),
-        Body::BinderTransaction { debug_id, to_proc, to_thread, reply, code, flags } => {
+        Body::WorkEnd { work } => {
+            message
+                .nested(ftrace::workqueue_execute_end, |one| _ = one.uint(workqueue_execute_end::work, work));
+        }
+        Body::BinderTransaction { debug_id, target_node, to_proc, to_thread, reply, code, flags } => {
             message.nested(ftrace::binder_transaction, |one| {
                 one.int(binder_transaction::debug_id, debug_id)
+                    .int(binder_transaction::target_node, target_node)
                     .int(binder_transaction::to_proc, to_proc)
                     .int(binder_transaction::to_thread, to_thread)
                     .int(binder_transaction::reply, reply)

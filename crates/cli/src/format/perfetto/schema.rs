@@ -157,7 +157,7 @@ messages! {
     sched_process_exit "SchedProcessExitFtraceEvent" { pid: Int = 2 }
     task_rename "TaskRenameFtraceEvent" { pid: Int = 1, newcomm: Text = 3 }
     irq_handler_entry "IrqHandlerEntryFtraceEvent" { irq: Int = 1, name: Text = 2 }
-    irq_handler_exit "IrqHandlerExitFtraceEvent" { irq: Int = 1 }
+    irq_handler_exit "IrqHandlerExitFtraceEvent" { irq: Int = 1, ret: Int = 2 }
     softirq_raise "SoftirqRaiseFtraceEvent" { vec: Uint = 1 }
     softirq_entry "SoftirqEntryFtraceEvent" { vec: Uint = 1 }
     softirq_exit "SoftirqExitFtraceEvent" { vec: Uint = 1 }
@@ -168,9 +168,10 @@ messages! {
     cpu_frequency "CpuFrequencyFtraceEvent" { state: Uint = 1, cpu_id: Uint = 2 }
     sys_enter "SysEnterFtraceEvent" { id: Int = 1, args: Uint = 2 }
     sys_exit "SysExitFtraceEvent" { id: Int = 1, ret: Int = 2 }
-    workqueue_execute_start "WorkqueueExecuteStartFtraceEvent" { function: Uint = 2 }
+    workqueue_execute_start "WorkqueueExecuteStartFtraceEvent" { work: Uint = 1, function: Uint = 2 }
+    workqueue_execute_end "WorkqueueExecuteEndFtraceEvent" { work: Uint = 1 }
     binder_transaction "BinderTransactionFtraceEvent" {
-        debug_id: Int = 1, to_proc: Int = 3, to_thread: Int = 4, reply: Int = 5, code: Uint = 6, flags: Uint = 7,
+        debug_id: Int = 1, target_node: Int = 2, to_proc: Int = 3, to_thread: Int = 4, reply: Int = 5, code: Uint = 6, flags: Uint = 7,
     }
     binder_transaction_received "BinderTransactionReceivedFtraceEvent" { debug_id: Int = 1 }
     binder_set_priority "BinderSetPriorityFtraceEvent" { thread: Int = 2, old_prio: Uint = 3, new_prio: Uint = 4 }
