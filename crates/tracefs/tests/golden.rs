@@ -10,10 +10,8 @@ use common::text::compare;
 #[test]
 fn every_event_of_every_kernel_is_what_the_kernels_text_says() {
     for fixture in Fixture::all() {
-        println!("{}", fixture.name);
         let trace = fixture.trace();
         let fields = compare(&trace, &fixture.text);
-        println!("{}: {} events, {fields} compared to their fields", fixture.name, trace.events.len());
         assert!(fields > 300, "{}: only {fields} events were compared to their fields", fixture.name);
         assert!(trace.losses.iter().all(|loss| !loss.damaged), "{}: {:?}", fixture.name, trace.losses);
     }

@@ -151,15 +151,10 @@ impl Instance {
         ];
         files.extend(self.events.iter().map(|event| format!("events/{event}/format")));
         files.push("events/ftrace/print/format".to_owned());
-        files
-            .into_iter()
-            .filter_map(|file| {
-                // An instance has no printk_formats and no ftrace events of its own.
-                let text =
-                    read_at_once(&self.path.join(&file)).or_else(|_| read_at_once(&self.root.join(&file)));
-                Some(text.map(|text| (file, text)))
-            })
-            .collect()
+        // An instance has no printk_formats and no ftrace events of its own.
+        let read =
+            |file: &str| read_at_once(&self.path.join(file)).or_else(|_| read_at_once(&self.root.join(file)));
+        files.into_iter().map(|file| read(&file).map(|text| (file, text))).collect()
     }
 }
 
