@@ -12,7 +12,7 @@ fn every_event_of_every_kernel_is_what_the_kernels_text_says() {
     for fixture in Fixture::all() {
         let trace = fixture.trace();
         let fields = compare(&trace, &fixture.text);
-        assert!(fields > 300, "{}: only {fields} events were compared to their fields", fixture.name);
+        assert!(fields > 200, "{}: only {fields} events were compared to their fields", fixture.name);
         assert!(trace.losses.iter().all(|loss| !loss.damaged), "{}: {:?}", fixture.name, trace.losses);
     }
 }
