@@ -4,17 +4,19 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context as _, Result, bail};
 
 use crate::arch::Arch;
-use crate::debian::{self, Flavour};
+use crate::packaged::{self, Packaged};
 
 /// Where a kernel comes from.
 #[derive(Debug, Clone)]
 pub enum Source {
-    /// Debian's.
-    Debian(Flavour),
+    /// A distribution's.
+    Packaged(Packaged),
     /// A bzImage, Image or vmlinux, and modules to load, in this order. The driver may be built in.
     File {
         /// The kernel.
@@ -33,27 +35,47 @@ pub struct Kernel {
     pub name: String,
     pub(crate) image: PathBuf,
     pub(crate) modules: Vec<PathBuf>,
+    /// What was unpacked for this value alone.
+    pub(crate) _unpacked: Option<Arc<Unpacked>>,
+}
+
+/// A file that goes with this value.
+#[derive(Debug)]
+pub(crate) struct Unpacked(PathBuf);
+
+impl Drop for Unpacked {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
 }
 
 impl Kernel {
-    /// Makes a kernel ready: downloads Debian's, or unpacks a file, into `cache` unless it is there already.
+    /// Makes a kernel ready: downloads a distribution's, or unpacks a file, into `cache` unless it is there already.
     ///
     /// # Errors
     /// When it cannot be had, or a file is no kernel of this architecture.
     pub fn prepare(arch: Arch, source: &Source, cache: &Path) -> Result<Kernel> {
         match source {
-            Source::Debian(flavour) => debian::kernel(arch, *flavour, cache),
+            Source::Packaged(which) => packaged::kernel(arch, *which, cache),
             Source::File { image, modules } => {
                 let bytes =
                     fs::read(image).with_context(|| format!("read the kernel {}", image.display()))?;
-                let unpacked = cache.join("own-vmlinux");
-                let image =
-                    if arch == Arch::X86_64 && unpack(&bytes, &unpacked)? { unpacked } else { image.clone() };
                 let name = format!("{} ({})", image.display(), arch.name());
-                Ok(Kernel { arch, name, image, modules: modules.clone() })
+                // Under a name of its own: several kernels may be booted at the same time.
+                let own = Unpacked(cache.join(unpacked_name()));
+                fs::create_dir_all(cache).with_context(|| format!("create {}", cache.display()))?;
+                let unpacked = arch == Arch::X86_64 && unpack(&bytes, &own.0)?;
+                let image = if unpacked { own.0.clone() } else { image.clone() };
+                let _unpacked = unpacked.then(|| Arc::new(own));
+                Ok(Kernel { arch, name, image, modules: modules.clone(), _unpacked })
             }
         }
     }
+}
+
+fn unpacked_name() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("own-vmlinux-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// Unpacks the ELF kernel inside a bzImage, which boots in half the time, to `to`. False when QEMU must boot the file as

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
+use crate::arch::Arch;
 use crate::archive::{self, Kind, Writer};
 use crate::job::{End, Job};
 use crate::kernel::{Kernel, require};
@@ -45,19 +46,49 @@ pub fn run(
 ) -> Result<End> {
     require(&kernel.image)?;
     let disk = initial_disk(kernel, init, job)?;
-    if clock == Clock::Wall && kernel.arch.name() == std::env::consts::ARCH && kvm_may_work() {
-        match attempt(kernel, &disk, job, clock, Accelerator::Kvm, out, err)? {
-            Attempt::Ended(end) => return Ok(end),
-            Attempt::NotUp(_) => {
-                writeln!(err, "guest: KVM is there but does not boot this kernel; emulating")?;
-                remember_that_kvm_fails();
+    let order = order(kernel.arch, clock, kvm_may_work());
+    in_order(order, &kernel.name, err, remember_that_kvm_fails, |accelerator, err| {
+        attempt(kernel, &disk, job, clock, accelerator, out, err)
+    })
+}
+
+/// What runs the guest, in the order in which it is tried. Only emulation counts instructions or runs another
+/// architecture's.
+fn order(arch: Arch, clock: Clock, kvm: bool) -> &'static [Accelerator] {
+    if kvm && clock == Clock::Wall && arch.name() == std::env::consts::ARCH {
+        &[Accelerator::Kvm, Accelerator::Tcg]
+    } else {
+        &[Accelerator::Tcg]
+    }
+}
+
+/// The end of the first attempt whose guest comes up. Says when KVM's did not, and has it remembered if the fault was
+/// not the kernel's.
+fn in_order(
+    order: &[Accelerator],
+    name: &str,
+    err: &mut dyn Write,
+    remember: impl FnOnce(),
+    mut attempt: impl FnMut(Accelerator, &mut dyn Write) -> Result<Attempt>,
+) -> Result<End> {
+    let mut console = String::new();
+    for (number, accelerator) in order.iter().enumerate() {
+        match attempt(*accelerator, err)? {
+            Attempt::Ended(end) => {
+                if number > 0 {
+                    remember();
+                }
+                return Ok(end);
+            }
+            Attempt::NotUp(said) => {
+                if *accelerator == Accelerator::Kvm {
+                    writeln!(err, "guest: KVM is there but does not boot this kernel; emulating")?;
+                }
+                console = said;
             }
         }
     }
-    match attempt(kernel, &disk, job, clock, Accelerator::Tcg, out, err)? {
-        Attempt::Ended(end) => Ok(end),
-        Attempt::NotUp(console) => bail!("{} did not come up:\n{console}", kernel.name),
-    }
+    bail!("{name} did not come up:\n{console}")
 }
 
 enum Attempt {
@@ -250,4 +281,66 @@ fn kvm_may_work() -> bool {
 fn remember_that_kvm_fails() {
     // Without the note the next guest tries again, which costs time only.
     let _ = kvm_note().map(File::create);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tries in an order with guests that end, or do not come up; what was tried, said and remembered, and the end.
+    fn tried(
+        order: &[Accelerator],
+        comes_up: impl Fn(Accelerator) -> bool,
+    ) -> (Vec<Accelerator>, String, bool, Option<End>) {
+        let (mut tried, mut said, mut remembered) = (Vec::new(), Vec::new(), false);
+        let end = in_order(
+            order,
+            "a kernel",
+            &mut said,
+            || remembered = true,
+            |accelerator, _| {
+                tried.push(accelerator);
+                Ok(match comes_up(accelerator) {
+                    true => Attempt::Ended(End::Exit(0)),
+                    false => Attempt::NotUp("panic".into()),
+                })
+            },
+        );
+        (tried, String::from_utf8(said).expect("UTF-8"), remembered, end.ok())
+    }
+
+    #[test]
+    fn kvm_is_tried_first_where_it_can_do_what_is_asked() {
+        use Accelerator::{Kvm, Tcg};
+        let native: Arch = std::env::consts::ARCH.parse().expect("an architecture that can be booted");
+        let foreign = Arch::ALL.into_iter().find(|arch| *arch != native).expect("another one");
+        assert_eq!(order(native, Clock::Wall, true), [Kvm, Tcg]);
+        assert_eq!(order(native, Clock::Wall, false), [Tcg]);
+        assert_eq!(order(native, Clock::Instructions, true), [Tcg], "KVM counts no instructions");
+        assert_eq!(order(foreign, Clock::Wall, true), [Tcg]);
+    }
+
+    #[test]
+    fn kvm_that_boots_the_guest_is_used_alone() {
+        let (order, said, remembered, end) = tried(&[Accelerator::Kvm, Accelerator::Tcg], |_| true);
+        assert_eq!((order, end), (vec![Accelerator::Kvm], Some(End::Exit(0))));
+        assert!(said.is_empty() && !remembered);
+    }
+
+    #[test]
+    fn kvm_that_does_not_boot_the_guest_is_said_and_remembered_and_the_guest_emulated() {
+        let (order, said, remembered, end) =
+            tried(&[Accelerator::Kvm, Accelerator::Tcg], |accelerator| accelerator == Accelerator::Tcg);
+        assert_eq!((order.len(), end), (2, Some(End::Exit(0))));
+        assert!(
+            remembered && said.contains("KVM is there but does not boot this kernel; emulating"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn a_kernel_that_boots_nowhere_is_an_error_and_not_held_against_kvm() {
+        let (order, _, remembered, end) = tried(&[Accelerator::Kvm, Accelerator::Tcg], |_| false);
+        assert_eq!((order.len(), remembered, end), (2, false, None));
+    }
 }

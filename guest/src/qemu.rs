@@ -44,8 +44,13 @@ pub(crate) fn command(kernel: &Kernel, folder: &Path, accelerator: Accelerator, 
     }
     match arch {
         Arch::X86_64 => {
-            for log in LOGS {
-                command.args(["-serial", &format!("chardev:{log}")]);
+            // A PC's four ports, but each with an interrupt of its own: where two share one, a kernel with PREEMPT_RT
+            // takes it for broken when much is written, and turns it off.
+            for (log, (address, interrupt)) in
+                LOGS.into_iter().zip([("0x3f8", 4), ("0x2f8", 3), ("0x3e8", 5), ("0x2e8", 7)])
+            {
+                command.arg("-device");
+                command.arg(format!("isa-serial,chardev={log},iobase={address},irq={interrupt}"));
             }
         }
         Arch::Aarch64 => {

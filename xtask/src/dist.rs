@@ -1,4 +1,5 @@
-//! Builds the binaries that devices run, checks that they are static, and prints their sizes.
+//! Builds the binaries that devices run, checks that they are static, small and fit for large pages, and prints their
+//! sizes.
 
 use std::fs;
 use std::path::Path;
@@ -17,9 +18,8 @@ pub(crate) fn build() -> Result<Outcome> {
         cargo(&["build", "--release", "--package", "roundtrip", "--target", target])?;
         let built = target_dir().join(target).join("release/roundtrip");
         let bytes = fs::read(&built).with_context(|| format!("read {}", built.display()))?;
-        if asks_for_interpreter(&bytes).with_context(|| format!("{} is no ELF file", built.display()))? {
-            bail!("{} is not static: it asks for a dynamic linker", built.display());
-        }
+        let segments = segments(&bytes).with_context(|| format!("{} is no ELF file", built.display()))?;
+        check(&segments, bytes.len()).with_context(|| built.display().to_string())?;
         let arch = target.split('-').next().unwrap_or(target);
         let copy = folder.join(format!("roundtrip-{arch}"));
         fs::copy(&built, &copy).with_context(|| format!("write {}", copy.display()))?;
@@ -32,9 +32,41 @@ fn report(path: &Path, bytes: usize) {
     say(&format!("{:>8.1} kB  {}", bytes as f64 / 1000.0, path.display()));
 }
 
-/// Whether a 64-bit little-endian ELF file has a `PT_INTERP` program header (`elf(5)`); `None` if it is none.
-fn asks_for_interpreter(file: &[u8]) -> Option<bool> {
-    const PT_INTERP: u64 = 3;
+/// The most bytes of a binary for devices.
+const MOST_BYTES: usize = 3_000_000;
+/// The largest pages of Android devices, 16 KiB, which the parts of a binary must not share.
+const PAGE_BYTES: u64 = 16 << 10;
+
+/// Refuses a binary that would not start on every device, or is too large for it.
+fn check(segments: &[Segment], bytes: usize) -> Result<()> {
+    if segments.iter().any(|segment| segment.kind == PT_INTERP) {
+        bail!("it is not static: it asks for a dynamic linker");
+    }
+    let loaded = || segments.iter().filter(|segment| segment.kind == PT_LOAD);
+    if loaded().next().is_none() {
+        bail!("it has nothing to load");
+    }
+    if let Some(segment) = loaded().find(|segment| segment.align < PAGE_BYTES) {
+        bail!("a part of it is aligned to {} bytes, and pages may have {PAGE_BYTES}", segment.align);
+    }
+    if bytes >= MOST_BYTES {
+        bail!("it has {bytes} bytes; less than {MOST_BYTES} are wanted");
+    }
+    Ok(())
+}
+
+/// A program header of an ELF file, as far as it matters here (`elf(5)`).
+#[derive(Debug, Clone, Copy)]
+struct Segment {
+    kind: u64,
+    align: u64,
+}
+
+const PT_LOAD: u64 = 1;
+const PT_INTERP: u64 = 3;
+
+/// The program headers of a 64-bit little-endian ELF file; `None` if it is none.
+fn segments(file: &[u8]) -> Option<Vec<Segment>> {
     let number = |at: usize, len: usize| {
         let bytes = file.get(at..at.checked_add(len)?)?;
         Some(bytes.iter().rev().fold(0_u64, |value, byte| value << 8 | u64::from(*byte)))
@@ -43,13 +75,11 @@ fn asks_for_interpreter(file: &[u8]) -> Option<bool> {
         return None;
     }
     let (table, entry, entries) = (number(32, 8)?, number(54, 2)?, number(56, 2)?);
-    for index in 0..entries {
+    let segment = |index| {
         let at = usize::try_from(table.checked_add(index * entry)?).ok()?;
-        if number(at, 4)? == PT_INTERP {
-            return Some(true);
-        }
-    }
-    Some(false)
+        Some(Segment { kind: number(at, 4)?, align: number(at.checked_add(48)?, 8)? })
+    };
+    (0..entries).map(segment).collect()
 }
 
 #[cfg(test)]
@@ -59,9 +89,22 @@ mod tests {
     #[test]
     fn this_test_is_dynamic_and_text_is_no_elf_file() {
         let own = fs::read("/proc/self/exe").expect("readable");
+        let found = segments(&own).expect("an ELF file");
         // The test runs on the host's own target, whose linker is dynamic unless it is musl's.
-        assert_eq!(asks_for_interpreter(&own), Some(cfg!(not(target_env = "musl"))));
-        assert_eq!(asks_for_interpreter(b"#!/bin/sh\n"), None);
-        assert_eq!(asks_for_interpreter(&own[..60]), None);
+        assert_eq!(found.iter().any(|segment| segment.kind == PT_INTERP), cfg!(not(target_env = "musl")));
+        assert!(found.iter().any(|segment| segment.kind == PT_LOAD && segment.align >= 4096));
+        assert!(segments(b"#!/bin/sh\n").is_none());
+        assert!(segments(&own[..60]).is_none());
+    }
+
+    #[test]
+    fn what_would_not_start_on_every_device_or_is_too_large_is_refused() {
+        let load = |align| Segment { kind: PT_LOAD, align };
+        let refused = |segments: &[Segment], bytes| check(segments, bytes).map_err(|error| error.to_string());
+        assert_eq!(refused(&[load(PAGE_BYTES), load(64 << 10)], 2_999_999), Ok(()));
+        assert!(refused(&[load(PAGE_BYTES), load(4096)], 1).unwrap_err().contains("4096 bytes"));
+        assert!(refused(&[load(PAGE_BYTES)], MOST_BYTES).unwrap_err().contains("3000000 bytes"));
+        assert!(refused(&[Segment { kind: PT_INTERP, align: 1 }], 1).unwrap_err().contains("not static"));
+        assert!(refused(&[], 1).is_err());
     }
 }

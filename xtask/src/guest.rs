@@ -6,7 +6,7 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use guest::{Arch, Clock, End, Flavour, Job, Kernel, Source};
+use guest::{Arch, Clock, End, Job, Kernel, Packaged, Source};
 
 use crate::shell::{run, say, target_dir};
 
@@ -20,6 +20,7 @@ Options:
   --kernel FILE   boots this bzImage, Image or vmlinux instead of Debian's kernel
   --module FILE   loads this module first; may be repeated
   --rt            boots Debian's kernel with PREEMPT_RT
+  --ubuntu        boots Ubuntu's kernel, which is newer and has binderfs
   --arch ARCH     x86_64 or aarch64; not needed, since PROGRAM says it
   --count         makes time count instructions: 1 ns for each, on one processor
   --env NAME=VALUE  sets a variable of PROGRAM's environment; may be repeated
@@ -84,7 +85,7 @@ pub(crate) fn first_process(arch: Arch) -> Result<PathBuf> {
 
 fn parse(arguments: &[String]) -> Result<Asked> {
     let mut left = arguments.iter();
-    let (mut image, mut modules, mut flavour) = (None, Vec::new(), Flavour::Standard);
+    let (mut image, mut modules, mut packaged) = (None, Vec::new(), None);
     let (mut clock, mut arch) = (Clock::Wall, None);
     let (mut environment, mut files, mut out, mut limit_s) = (Vec::new(), Vec::new(), None, 300);
     let program = loop {
@@ -93,7 +94,8 @@ fn parse(arguments: &[String]) -> Result<Asked> {
         match word.as_str() {
             "--kernel" => image = Some(PathBuf::from(value()?)),
             "--module" => modules.push(PathBuf::from(value()?)),
-            "--rt" => flavour = Flavour::Realtime,
+            "--rt" => packaged = Some((word, Packaged::DebianRealtime)),
+            "--ubuntu" => packaged = Some((word, Packaged::Ubuntu)),
             "--arch" => arch = Some(value()?.parse()?),
             "--count" => clock = Clock::Instructions,
             "--env" => {
@@ -110,12 +112,12 @@ fn parse(arguments: &[String]) -> Result<Asked> {
     };
     let source = match image {
         Some(image) => {
-            if flavour == Flavour::Realtime {
-                bail!("--rt chooses among Debian's kernels; --kernel names another");
+            if let Some((word, _)) = packaged {
+                bail!("{word} chooses a distribution's kernel; --kernel names another");
             }
             Source::File { image, modules }
         }
-        None if modules.is_empty() => Source::Debian(flavour),
+        None if modules.is_empty() => Source::Packaged(packaged.map_or(Packaged::Debian, |(_, which)| which)),
         None => bail!("--module goes with --kernel"),
     };
     let limit = Duration::from_secs(limit_s);
@@ -143,7 +145,7 @@ mod tests {
         let asked = parse(&words("--rt --limit 7 -- ./a --rt -x")).expect("a good command");
         assert_eq!(asked.job.arguments, ["--rt", "-x"]);
         assert_eq!(asked.job.limit, Duration::from_secs(7));
-        assert!(matches!(asked.source, Source::Debian(Flavour::Realtime)));
+        assert!(matches!(asked.source, Source::Packaged(Packaged::DebianRealtime)));
     }
 
     #[test]
@@ -154,6 +156,7 @@ mod tests {
             "--env x ./a",
             "--nonsense ./a",
             "--rt --kernel k ./a",
+            "--ubuntu --kernel k ./a",
             "--module m ./a",
             "--",
         ] {

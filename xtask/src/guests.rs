@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use guest::{Arch, Clock, End, Flavour, Job, Kernel, Source};
+use guest::{Arch, Clock, End, Job, Kernel, Packaged, Source};
 
 use crate::guest::first_process;
 use crate::shell::{output, root, say, target_dir};
@@ -17,40 +17,56 @@ const LIMIT: Duration = Duration::from_secs(300);
 
 /// How many random sequences of commands each kernel goes through. Those of the second and third find what is special to
 /// them; what the driver does everywhere, the first finds.
-fn sequences(arch: Arch, flavour: Flavour) -> u32 {
-    if (arch, flavour) == (Arch::X86_64, Flavour::Standard) { 400 } else { 60 }
+fn sequences(arch: Arch, which: Packaged) -> u32 {
+    if (arch, which) == (Arch::X86_64, Packaged::Debian) { 400 } else { 60 }
 }
 
 /// What each kernel must do with the device binary: the arguments, and what the output must hold.
 const RUNS: [(&str, &[&str]); 2] = [
-    ("ipc throughput --driver kernel --sizes 4,4k --min-time 0.1s", &["kernel driver at /dev/", "hwbinder"]),
+    // Both stacks, and what this kernel's driver can do.
+    (
+        "ipc throughput --driver kernel --sizes 4,4k --min-time 0.1s",
+        &["(protocol 8, written in C, extended error", "hwbinder"],
+    ),
     (
         "ipc latency --driver kernel --stack hwbinder --iterations 200",
         // What mainline kernels do, and the reason.
-        &["kernel driver at /dev/", "FAIL", "driver ignores INHERIT_RT"],
+        &["FAIL", "driver ignores INHERIT_RT"],
     ),
 ];
 
-/// Runs all of it on one of Debian's kernels.
-pub(crate) fn check(arch: Arch, flavour: Flavour) -> Result<Outcome> {
+/// How the driver is named: only one of the kernels has binderfs.
+fn driver(which: Packaged) -> &'static str {
+    match which {
+        Packaged::Debian | Packaged::DebianRealtime => "kernel driver at /dev/",
+        Packaged::Ubuntu => "kernel driver on a private binderfs",
+    }
+}
+
+/// Runs all of it on one kernel.
+pub(crate) fn check(arch: Arch, which: Packaged) -> Result<Outcome> {
     let (emulator, package) = arch.emulator();
     if output(emulator, &["--version"]).is_none() {
         return Ok(Outcome::NotRun(format!("no {emulator} here; install what Debian calls {package}")));
     }
     let cache = target_dir().join("guest");
-    let kernel = match Kernel::prepare(arch, &Source::Debian(flavour), &cache) {
+    let kernel = match Kernel::prepare(arch, &Source::Packaged(which), &cache) {
         Ok(kernel) => kernel,
         Err(error) => return Ok(Outcome::NotRun(format!("{error:#}"))),
     };
     let init = first_process(arch)?;
+    let binary = target_dir().join("dist").join(format!("roundtrip-{}", arch.name()));
     let boot = |program: PathBuf, arguments: &str| {
         let name = program.file_name().unwrap_or_default().display().to_string();
         say(&format!("{}: {name} {arguments}", kernel.name));
         let job = Job {
+            files: if program == binary { Vec::new() } else { vec![binary.clone()] },
             program,
             arguments: arguments.split(' ').map(str::to_owned).collect(),
-            environment: vec![("PROPTEST_CASES".into(), sequences(arch, flavour).to_string())],
-            files: Vec::new(),
+            environment: vec![
+                ("PROPTEST_CASES".into(), sequences(arch, which).to_string()),
+                ("ROUNDTRIP".into(), format!("/work/roundtrip-{}", arch.name())),
+            ],
             out: None,
             limit: LIMIT,
         };
@@ -63,27 +79,29 @@ pub(crate) fn check(arch: Arch, flavour: Flavour) -> Result<Outcome> {
             Err(error) => Err(error.context(format!("run {name}:\n{said}"))),
         }
     };
-    let said = boot(conformance(arch)?, "--ignored --test-threads=1")?;
-    let summary = said.lines().find(|line| line.starts_with("test result: ok.")).unwrap_or_default();
-    if !summary.contains(" passed") || summary.contains(" 0 passed") {
-        bail!("the conformance suite tested nothing on {}:\n{said}", kernel.name);
+    for (package, tests) in [("binder-driver", "conformance"), ("roundtrip", "devices")] {
+        let said = boot(build(package, tests, arch)?, "--ignored --test-threads=1")?;
+        let summary = said.lines().find(|line| line.starts_with("test result: ok.")).unwrap_or_default();
+        if !summary.contains(" passed") || summary.contains(" 0 passed") {
+            bail!("{tests} tested nothing on {}:\n{said}", kernel.name);
+        }
+        say(summary);
     }
-    say(summary);
-    let binary = target_dir().join("dist").join(format!("roundtrip-{}", arch.name()));
     for (arguments, expected) in RUNS {
         let said = boot(binary.clone(), arguments)?;
-        if let Some(missing) = expected.iter().find(|part| !said.contains(**part)) {
-            bail!("roundtrip {arguments} does not say '{missing}' on {}:\n{said}", kernel.name);
+        let missing = |part: &&str| !said.contains(*part);
+        if let Some(part) = [driver(which)].into_iter().chain(expected.iter().copied()).find(missing) {
+            bail!("roundtrip {arguments} does not say '{part}' on {}:\n{said}", kernel.name);
         }
     }
     Ok(Outcome::Passed)
 }
 
-/// Builds the conformance suite for a guest, and says where it is.
-fn conformance(arch: Arch) -> Result<PathBuf> {
+/// Builds a package's test for a guest, and says where it is.
+fn build(package: &str, test: &str, arch: Arch) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)
-        .args(["test", "--quiet", "--package", "binder-driver", "--test", "conformance", "--no-run"])
+        .args(["test", "--quiet", "--package", package, "--test", test, "--no-run"])
         .args(["--target", arch.target(), "--message-format", "json"])
         .current_dir(root())
         .stdin(Stdio::null())
@@ -91,10 +109,13 @@ fn conformance(arch: Arch) -> Result<PathBuf> {
         .output()
         .context("start cargo")?;
     if !built.status.success() {
-        bail!("the conformance suite does not build for {}", arch.target());
+        bail!("{test} does not build for {}", arch.target());
     }
     let messages = String::from_utf8_lossy(&built.stdout).into_owned();
-    let path =
-        messages.lines().rev().find_map(|line| line.split_once("\"executable\":\"")?.1.split('"').next());
-    Ok(path.context("cargo names no executable of the conformance suite")?.into())
+    let named = format!("\"name\":\"{test}\"");
+    let path = messages
+        .lines()
+        .filter(|line| line.contains(&named))
+        .find_map(|line| line.split_once("\"executable\":\"")?.1.split('"').next());
+    Ok(path.with_context(|| format!("cargo names no executable of {test}"))?.into())
 }

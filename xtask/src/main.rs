@@ -12,7 +12,7 @@ mod steps;
 
 use std::process::ExitCode;
 
-use ::guest::{Arch, Flavour};
+use ::guest::{Arch, Packaged};
 use shell::say;
 use steps::{Outcome, Step};
 
@@ -23,7 +23,8 @@ Tasks:
   test      installs what the tests need, then: formatting, lints, all tests, dependency rules, static
             builds, real kernels in guests, traces in Perfetto, and a short run of every fuzz target
   dist      builds the static binaries into target/dist and prints their sizes
-  guests    tests the binaries on real kernels: Debian's standard and PREEMPT_RT ones, x86-64 and arm64, in QEMU
+  guests    tests the binaries on real kernels in QEMU: Debian's standard and PREEMPT_RT ones, x86-64 and arm64,
+            and Ubuntu's, which has binderfs
   guest     runs a program on a real kernel's binder driver, in QEMU; see cargo xtask guest --help
   perfetto  loads written traces into Perfetto's trace processor, and compares what it says with what was written";
 
@@ -52,7 +53,7 @@ fn dist_only() -> bool {
 }
 
 fn guests_only() -> bool {
-    steps::run(&[("static binaries", dist::build), GUESTS[0], GUESTS[1], GUESTS[2]])
+    steps::run(&[&[("static binaries", dist::build as _)], &GUESTS[..]].concat())
 }
 
 fn perfetto_only() -> bool {
@@ -61,10 +62,11 @@ fn perfetto_only() -> bool {
 
 const PERFETTO: Step = ("traces in Perfetto", perfetto::check);
 
-const GUESTS: [Step; 3] = [
-    ("guest: Linux on x86-64", || guests::check(Arch::X86_64, Flavour::Standard)),
-    ("guest: PREEMPT_RT on x86-64", || guests::check(Arch::X86_64, Flavour::Realtime)),
-    ("guest: Linux on arm64", || guests::check(Arch::Aarch64, Flavour::Standard)),
+const GUESTS: [Step; 4] = [
+    ("guest: Linux on x86-64", || guests::check(Arch::X86_64, Packaged::Debian)),
+    ("guest: PREEMPT_RT on x86-64", || guests::check(Arch::X86_64, Packaged::DebianRealtime)),
+    ("guest: binderfs on x86-64", || guests::check(Arch::X86_64, Packaged::Ubuntu)),
+    ("guest: Linux on arm64", || guests::check(Arch::Aarch64, Packaged::Debian)),
 ];
 
 fn test() -> bool {
@@ -85,6 +87,7 @@ fn test() -> bool {
         GUESTS[0],
         GUESTS[1],
         GUESTS[2],
+        GUESTS[3],
         ("fuzz targets", fuzz::short_runs),
     ])
 }

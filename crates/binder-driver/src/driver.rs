@@ -8,6 +8,7 @@ use std::fmt;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use crate::kernel::Features;
 use crate::uapi::{ExtendedError, FrozenStatusInfo};
 use crate::{Commands, Returns};
 
@@ -149,8 +150,11 @@ pub struct NodeInfo {
 pub enum Backend {
     /// The kernel's binder driver.
     Kernel {
-        /// The device's path.
+        /// The device's path, or what stands for one ("a private binderfs").
         device: String,
+        /// What it can do, where it was asked.
+        #[serde(default)]
+        features: Option<Features>,
     },
     /// Roundtrip's emulated driver, with the rules of this profile.
     Emulated {
@@ -165,12 +169,22 @@ impl Backend {
     pub fn is_emulated(&self) -> bool {
         matches!(self, Self::Emulated { .. })
     }
+
+    /// The name, and what the driver can do: what the head of a report says.
+    #[must_use]
+    pub fn in_full(&self) -> String {
+        match self {
+            Self::Kernel { features: Some(features), .. } => format!("{self} ({features})"),
+            _ => self.to_string(),
+        }
+    }
 }
 
 impl fmt::Display for Backend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Kernel { device } => write!(f, "kernel driver at {device}"),
+            Self::Kernel { device, .. } if device.starts_with('/') => write!(f, "kernel driver at {device}"),
+            Self::Kernel { device, .. } => write!(f, "kernel driver on {device}"),
             Self::Emulated { profile } => write!(f, "emulated driver ({profile} profile)"),
         }
     }
@@ -212,7 +226,7 @@ pub enum Error {
     #[error("this context has a context manager already; stop it, or use another context")]
     ContextManagerTaken,
     /// A binder device could not be used.
-    #[error("cannot {operation} {device}: {errno}{}", remedy(*errno))]
+    #[error("cannot {operation} {device}: {errno}{}", remedy(operation, *errno))]
     Device {
         /// The device, or what stands for one.
         device: String,
@@ -284,19 +298,32 @@ impl Error {
     }
 }
 
-/// What helps against an errno of a device, as the end of a sentence.
-fn remedy(errno: Errno) -> &'static str {
-    match errno {
-        Errno::NOENT => {
+/// What helps against an errno of a step with a device, as the end of a sentence.
+fn remedy(operation: &str, errno: Errno) -> &'static str {
+    match (operation, errno) {
+        (MOUNT, Errno::NODEV) => "; this kernel has no binderfs (CONFIG_ANDROID_BINDERFS)",
+        (MOUNT, Errno::PERM | Errno::ACCESS) => "; only root may, and SELinux may refuse it",
+        // What is mapped is a device that this process has just opened.
+        (MAP, Errno::BUSY) => "; this opened device has an area already: open it again",
+        (MAP, Errno::NOMEM | Errno::AGAIN) => "; allow more address space (ulimit -v), or free memory",
+        (MAP, Errno::PERM | Errno::ACCESS | Errno::INVAL) => {
+            "; the driver lets only the process that opened it map it, for reading"
+        }
+        (_, Errno::NOENT) => {
             "; load the driver (modprobe binder_linux devices=binder) or name a device that exists"
         }
-        Errno::NODEV | Errno::NXIO => "; this kernel has no such driver",
-        Errno::ACCESS | Errno::PERM => {
+        (_, Errno::NODEV | Errno::NXIO) => "; this kernel has no such driver",
+        (_, Errno::ACCESS | Errno::PERM) => {
             "; run as root, or allow it (SELinux, and who became context manager first, have a say)"
         }
-        Errno::NOTTY | Errno::INVAL => "; is it a binder device?",
-        Errno::BUSY => "; another process holds it",
-        Errno::NOMEM => "; address space or memory is used up",
+        (_, Errno::NOTTY | Errno::INVAL) => "; is it a binder device?",
+        (_, Errno::BUSY) => "; another process holds it",
+        (_, Errno::NOMEM) => "; memory is used up: free some",
+        (_, Errno::MFILE | Errno::NFILE) => "; allow more open files (ulimit -n)",
         _ => "",
     }
 }
+
+/// The steps whose refusals mean something of their own.
+pub(crate) const MOUNT: &str = "mount";
+pub(crate) const MAP: &str = "map the receive area of";

@@ -8,7 +8,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use binder_driver::kernel::{Kernel, PrivateBinderfs};
+use binder_driver::Backend;
+use binder_driver::kernel::{Features, Kernel, PrivateBinderfs};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 
@@ -34,7 +35,8 @@ static HELD: AtomicUsize = AtomicUsize::new(0);
 #[derive(Debug)]
 pub(super) struct Claim {
     path: String,
-    _held: Held,
+    features: Features,
+    held: Held,
 }
 
 /// What makes the device ours; goes with this process, however it ends.
@@ -78,7 +80,11 @@ impl Claim {
         let device = File::open(path).map_err(|source| Error::file("open", path, source))?;
         match rustix::fs::flock(&device, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => return Err(Error::Plan(format!("{path} is used by another run"))),
+            Err(Errno::WOULDBLOCK) => {
+                return Err(Error::Plan(format!(
+                    "{path} is used by another run of Roundtrip: wait for its end, or name another device"
+                )));
+            }
             Err(errno) => return Err(Error::file("lock", path, std::io::Error::from(errno))),
         }
         let since = Instant::now();
@@ -91,12 +97,12 @@ impl Claim {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        Ok(Claim::new(path.into(), Held::Locked { _device: device }))
+        Ok(Claim::new(path.into(), driver.features(), Held::Locked { _device: device }))
     }
 
-    fn new(path: String, held: Held) -> Claim {
+    fn new(path: String, features: Features, held: Held) -> Claim {
         HELD.fetch_add(1, Ordering::Relaxed);
-        Claim { path, _held: held }
+        Claim { path, features, held }
     }
 
     /// Claims a device for a run that takes the best driver there is. A run uses up to two contexts, one for each stack,
@@ -128,6 +134,15 @@ impl Claim {
     pub(super) fn path(&self) -> &str {
         &self.path
     }
+
+    /// What results say that it is.
+    pub(super) fn backend(&self) -> Backend {
+        let device = match self.held {
+            Held::Mounted { .. } => PrivateBinderfs::NAME.to_owned(),
+            Held::Locked { .. } => self.path.clone(),
+        };
+        Backend::Kernel { device, features: Some(self.features.clone()) }
+    }
 }
 
 impl Drop for Claim {
@@ -139,8 +154,8 @@ impl Drop for Claim {
 fn mounted() -> Result<Claim> {
     let binderfs = PrivateBinderfs::mount()?;
     let path = binderfs.device("binder");
-    Kernel::open(&path, 4096)?;
-    Ok(Claim::new(path, Held::Mounted { _binderfs: binderfs }))
+    let features = Kernel::open(&path, 4096)?.features();
+    Ok(Claim::new(path, features, Held::Mounted { _binderfs: binderfs }))
 }
 
 #[cfg(test)]

@@ -204,7 +204,7 @@ impl Host {
     pub fn backend(&self) -> Backend {
         match &self.context {
             Held::Emulated { profile, .. } => Backend::Emulated { profile: *profile },
-            Held::Kernel(claim) => Backend::Kernel { device: claim.path().to_owned() },
+            Held::Kernel(claim) => claim.backend(),
         }
     }
 

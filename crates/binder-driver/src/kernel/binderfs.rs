@@ -7,6 +7,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 
 use crate::Error;
+use crate::driver::MOUNT;
 
 /// A private binderfs. Processes that may look into this one's `/proc` entry can open its devices while it lives.
 #[derive(Debug)]
@@ -15,6 +16,9 @@ pub struct PrivateBinderfs {
 }
 
 impl PrivateBinderfs {
+    /// What reports call it: the path of a device on it is another one in every process.
+    pub const NAME: &str = "a private binderfs";
+
     /// Mounts one.
     ///
     /// # Errors
@@ -25,7 +29,7 @@ impl PrivateBinderfs {
             rustix::mount::fsconfig_create(&context)?;
             rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
         };
-        let mount = mounted().map_err(|errno| Error::device("a private binderfs", "mount", errno))?;
+        let mount = mounted().map_err(|errno| Error::device(Self::NAME, MOUNT, errno))?;
         Ok(Self { mount })
     }
 

@@ -3,6 +3,7 @@
 //! `sys` holds the ioctls and the mapping, `binderfs` a device of one's own. What is said over them, the kernel checks.
 
 mod binderfs;
+mod features;
 mod sys;
 
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -11,7 +12,9 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 pub use binderfs::PrivateBinderfs;
+pub use features::{Features, Language};
 
+use crate::driver::MAP;
 use crate::uapi::{
     ExtendedError, Field as _, FlatBinderObject, FreezeInfo, FrozenStatusInfo, NodeDebugInfo,
     PROTOCOL_VERSION, TF_ONE_WAY, TransactionData,
@@ -30,17 +33,6 @@ pub struct Kernel {
     path: String,
 }
 
-/// What a driver can do beyond the protocol's first version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Features {
-    /// `BINDER_GET_EXTENDED_ERROR`: says why a transaction was refused (since Linux 5.19).
-    pub extended_error: bool,
-    /// `BINDER_ENABLE_ONEWAY_SPAM_DETECTION` (since Linux 5.13).
-    pub oneway_spam_detection: bool,
-    /// `BINDER_FREEZE` and `BINDER_GET_FROZEN_INFO` (since Linux 5.12).
-    pub freeze: bool,
-}
-
 impl Kernel {
     /// Opens the device at `path` with a receive area of `area_bytes` (whole pages are mapped, and the driver uses no
     /// more than 4 MiB; Android's libraries ask for 1 MiB less two pages).
@@ -54,7 +46,7 @@ impl Kernel {
         }
         let device = open_checked(path)?;
         let area = sys::Area::map(device.as_fd(), area_bytes as usize)
-            .map_err(|errno| Error::device(path, "map the receive area of", errno))?;
+            .map_err(|errno| Error::device(path, MAP, errno))?;
         Ok(Self { area, device, path: path.into() })
     }
 
@@ -73,15 +65,7 @@ impl Kernel {
     /// What this driver can do. Asks it, which makes the calling thread known to it.
     #[must_use]
     pub fn features(&self) -> Features {
-        let device = self.device.as_fd();
-        // Asks for the state of a process that exists for certain: an unknown number is EINVAL too.
-        let mut own = [0; 12];
-        own[..4].copy_from_slice(&std::process::id().to_ne_bytes());
-        Features {
-            extended_error: sys::extended_error(device, &mut [0; 12]).is_ok(),
-            oneway_spam_detection: sys::oneway_spam_detection(device, &mut [0; 4]).is_ok(),
-            freeze: sys::frozen_info(device, &mut own).is_ok(),
-        }
+        Features::ask(self.device.as_fd(), &self.path)
     }
 
     /// Whether a process is the device's context manager. Asks with a oneway ping, which every context manager ignores
@@ -101,8 +85,12 @@ impl Kernel {
             self.write_read(&mut commands, &[], Some(&mut returns))?;
             for item in &mut returns {
                 match item {
-                    // Refused by a manager's own process, or by a full manager: there is one.
-                    Return::TransactionComplete | Return::FailedReply => return Ok(true),
+                    // Refused by a manager's own process, or by a full or frozen manager: there is one.
+                    Return::TransactionComplete
+                    | Return::TransactionPendingFrozen
+                    | Return::FrozenReply
+                    | Return::OnewaySpamSuspect
+                    | Return::FailedReply => return Ok(true),
                     Return::DeadReply => return Ok(false),
                     _ => {}
                 }
@@ -119,17 +107,24 @@ fn open_checked(path: &str) -> Result<OwnedFd, Error> {
     let device = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
         .map_err(|errno| Error::device(path, "open", errno))?;
     let mut version = [0; 4];
-    match sys::version(device.as_fd(), &mut version) {
-        Ok(()) if i32::from_ne_bytes(version) == PROTOCOL_VERSION => Ok(device),
-        Ok(()) => Err(Error::Version { device: path.into(), found: i32::from_ne_bytes(version) }),
+    let answer = sys::version(device.as_fd(), &mut version).map(|()| i32::from_ne_bytes(version));
+    check_version(path, answer)?;
+    Ok(device)
+}
+
+/// Judges what a device answered to `BINDER_VERSION`.
+fn check_version(path: &str, answer: Result<i32, Errno>) -> Result<(), Error> {
+    match answer {
+        Ok(PROTOCOL_VERSION) => Ok(()),
         // A 32-bit driver (version 7) has other numbers for ioctls that carry addresses, but not for this one.
+        Ok(found) => Err(Error::Version { device: path.into(), found }),
         Err(errno) => Err(Error::device(path, "ask for the binder version of", errno)),
     }
 }
 
 impl Driver for Kernel {
     fn backend(&self) -> Backend {
-        Backend::Kernel { device: self.path.clone() }
+        Backend::Kernel { device: self.path.clone(), features: None }
     }
 
     fn write_read(
@@ -226,5 +221,46 @@ impl Driver for Kernel {
         // Closing any copy of the descriptor makes the driver wake the process's threads (its flush operation).
         // Without a free descriptor nobody is woken, and there is nobody to tell.
         drop(rustix::io::fcntl_dupfd_cloexec(&self.device, 0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No kernel at hand speaks another version, so the answer is made up; what is said of it is not.
+    #[test]
+    fn another_version_of_the_protocol_is_refused_with_what_is_needed() {
+        assert!(check_version("/dev/binder", Ok(8)).is_ok());
+        let error = check_version("/dev/binder", Ok(7)).expect_err("another version");
+        assert_eq!(
+            error.to_string(),
+            "/dev/binder speaks version 7 of the binder protocol; version 8 is needed, which 64-bit kernels without \
+             CONFIG_ANDROID_BINDER_IPC_32BIT speak"
+        );
+        assert_eq!(error.errno(), Some(Errno::PROTO));
+    }
+
+    #[test]
+    fn each_refusal_of_a_mapping_has_its_own_remedy() {
+        let said = |errno| Error::device("/dev/binder", MAP, errno).to_string();
+        assert!(said(Errno::BUSY).ends_with("; this opened device has an area already: open it again"));
+        assert!(said(Errno::NOMEM).ends_with("; allow more address space (ulimit -v), or free memory"));
+        assert!(
+            said(Errno::INVAL)
+                .ends_with("; the driver lets only the process that opened it map it, for reading")
+        );
+        assert!(said(Errno::BUSY).starts_with("cannot map the receive area of /dev/binder: "));
+    }
+
+    #[test]
+    fn an_area_of_an_impossible_size_is_refused_before_anything_is_opened() {
+        for bytes in [0, MOST_AREA_BYTES + 1, u64::MAX] {
+            let error = Kernel::open("/dev/no-such-device", bytes).expect_err("impossible").to_string();
+            assert!(
+                error.contains(&bytes.to_string()) && error.contains("choose 1 to 4194304 bytes"),
+                "{error}"
+            );
+        }
     }
 }

@@ -72,6 +72,16 @@ pub(crate) struct KernelDevice {
 const DEVICES: &str = "/dev/case";
 
 impl KernelDevice {
+    /// Where it is.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Whether the devices lie on a binderfs.
+    pub(crate) fn is_on_binderfs() -> bool {
+        PrivateBinderfs::mount().is_ok()
+    }
+
     /// Opens it by a process of its own, which shares everything with this one: the driver refuses calls between a
     /// context manager and others that the same process opened.
     fn open_as_another_process(&self, area_bytes: u64) -> Kernel {

@@ -19,6 +19,7 @@ mod objects;
 mod oneway;
 mod priorities;
 mod references;
+mod refusals;
 mod spam;
 mod sys;
 

@@ -1,13 +1,18 @@
 //! The options that choose a driver, shared by every command that measures over one. Measures nothing.
 
 use bench::ipc::{DevicePath, DriverChoice, DriverPlan};
-use binder_driver::Profile;
+use binder_driver::{Backend, Profile};
 
 use crate::args::{Group, Opt};
 
 /// The table for commands whose typed arguments contain a [`DriverPlan`].
 pub(crate) const fn group<A: AsMut<DriverPlan> + 'static>() -> Group<A> {
     Group { heading: "Driver", options: Table::<A>::OPTIONS }
+}
+
+/// What the head of a report says of the driver.
+pub(crate) fn in_full(backend: Option<&Backend>) -> String {
+    backend.map_or_else(|| "no driver (in-process calls)".to_owned(), Backend::in_full)
 }
 
 struct Table<A>(std::marker::PhantomData<A>);

@@ -160,7 +160,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         let mut line = ProgressLine::new(terminal.err);
         Run::record(|environment| {
             let floor = floor::run(&plan, &Spawner::default(), &mut |progress| line.show(progress))?;
-            environment.driver = floor.backend().map(ToString::to_string);
+            environment.driver = floor.backend().map(binder_driver::Backend::in_full);
             Ok::<_, bench::Error>(Results::from(floor))
         })?
     };

@@ -186,7 +186,7 @@ pub(crate) fn measure(plan: &LatencyPlan, terminal: &mut Terminal<'_>) -> anyhow
                 let _ = blocks.write_all(format::latency_android::thread_block(report).as_bytes());
             }
         })?;
-        environment.driver = Some(format::latency::driver(&result));
+        environment.driver = Some(driver::in_full(result.backend.as_ref()));
         Ok(Results::from(result))
     });
     drop(line);

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use bench::ipc::DriverPlan;
+use bench::ipc::throughput::ThroughputResult;
 use bench::run::Run;
 use bench::survey::{self, SurveyPlan};
 use bench::worker::Spawner;
@@ -118,7 +119,8 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
                 }
                 line.show(step);
             })?;
-            environment.driver = results.throughput.as_ref().map(format::throughput::driver);
+            let backend = |result: &ThroughputResult| driver::in_full(result.backend.as_ref());
+            environment.driver = results.throughput.as_ref().map(backend);
             Ok::<_, bench::Error>(results)
         })?
     };

@@ -229,7 +229,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         let mut line = ProgressLine::new(terminal.err);
         Run::record(|environment| {
             let result = throughput::run(&plan, &Spawner::default(), &mut |progress| line.show(progress))?;
-            environment.driver = Some(format::throughput::driver(&result));
+            environment.driver = Some(driver::in_full(result.backend.as_ref()));
             Ok::<_, bench::Error>(Results::from(result))
         })?
     };

@@ -104,7 +104,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         let mut line = ProgressLine::new(terminal.err);
         Run::record(|environment| {
             let result = traits::run(&plan, &Spawner::default(), &mut |progress| line.show(progress))?;
-            environment.driver = Some(result.backend.to_string());
+            environment.driver = Some(result.backend.in_full());
             Ok::<_, bench::Error>(Results::from(result))
         })?
     };

@@ -188,7 +188,7 @@ fn record(plan: &WorkersPlan, mut tell: impl FnMut(&Stage) -> std::io::Result<()
             tell(&stage)?;
             Ok::<_, anyhow::Error>(())
         })?;
-        environment.driver = result.backend.as_ref().map(ToString::to_string);
+        environment.driver = result.backend.as_ref().map(binder_driver::Backend::in_full);
         Ok::<_, anyhow::Error>(Results::from(result))
     })?;
     if let Some(result) = &run.results.workers {

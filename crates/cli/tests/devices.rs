@@ -1,0 +1,223 @@
+//! `roundtrip` on devices that it cannot have: missing, busy, not a binder device, taken by a context manager, without
+//! permission. Each is one line that says what, where and how to mend it, and a failure's exit status, with nothing left
+//! running or locked. Those that need the kernel's driver run in a guest, one after the other: `cargo xtask guests`.
+
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use binder_driver::Driver as _;
+use binder_driver::kernel::{Kernel, PrivateBinderfs};
+use rustix::fs::FlockOperation;
+use rustix::process::{Pid, Signal};
+
+const DEVICES: [&str; 3] = ["/dev/binder", "/dev/hwbinder", "/dev/vndbinder"];
+/// As Android's shell user, without any capability.
+const SHELL: u32 = 2000;
+
+/// The binary: beside this test in a guest, where Cargo's path means nothing.
+fn roundtrip(args: &str) -> Command {
+    let binary = std::env::var("ROUNDTRIP").unwrap_or_else(|_| env!("CARGO_BIN_EXE_roundtrip").into());
+    let mut command = Command::new(binary);
+    command.args(args.split_whitespace()).stdin(Stdio::null());
+    command
+}
+
+/// A short measurement on one stack, with these options besides.
+fn measure(args: &str) -> Command {
+    roundtrip(&format!("ipc throughput --stack binder --sizes 4 --min-time 0.01s {args}"))
+}
+
+/// The one line of a command that must fail.
+fn refusal(mut command: Command) -> String {
+    let output = command.output().expect("a program that starts");
+    let said = String::from_utf8(output.stderr).expect("UTF-8");
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(output.stdout.is_empty(), "nothing but the line: {:?}", String::from_utf8_lossy(&output.stdout));
+    assert_eq!(children(), Vec::<String>::new(), "something was left running");
+    said.trim_end().strip_prefix("roundtrip: ").expect("the program's name").to_owned()
+}
+
+/// What a command that must succeed wrote, and what it warned of.
+fn success(mut command: Command) -> (String, String) {
+    let Output { status, stdout, stderr } = command.output().expect("a program that starts");
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    let (out, err) = (text(stdout), text(stderr));
+    assert!(status.success(), "{err}");
+    (out, err)
+}
+
+/// The command lines of every process whose parent is this test or gone.
+fn children() -> Vec<String> {
+    let own = std::process::id().to_string();
+    let entries = fs::read_dir("/proc").expect("/proc").filter_map(Result::ok);
+    entries
+        .filter(|entry| {
+            let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+            let behind_name: Vec<_> =
+                stat.rsplit(')').next().unwrap_or_default().split_whitespace().take(2).collect();
+            behind_name.get(1) == Some(&own.as_str())
+        })
+        .map(|entry| fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default())
+        .collect()
+}
+
+/// Makes this process the context manager of a device, as a service manager is on a phone.
+fn manager_of(path: &str) -> Kernel {
+    let since = Instant::now();
+    loop {
+        let device = Kernel::open(path, 4096).expect(path);
+        match device.become_context_manager(0) {
+            Ok(()) => return device,
+            // The driver clears up after a process some time after its end.
+            Err(error) => assert!(since.elapsed() < Duration::from_secs(5), "{path}: {error}"),
+        }
+        drop(device);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn is_locked(path: &str) -> bool {
+    let device = File::open(path).expect(path);
+    rustix::fs::flock(&device, FlockOperation::NonBlockingLockExclusive).is_err()
+}
+
+fn has_binderfs() -> bool {
+    PrivateBinderfs::mount().is_ok()
+}
+
+#[test]
+fn a_device_that_is_missing_is_named_with_what_would_bring_it() {
+    assert_eq!(
+        refusal(measure("--device /dev/no-such-device")),
+        "cannot open /dev/no-such-device: No such file or directory (os error 2); load the driver \
+         (modprobe binder_linux devices=binder) or name a device that exists"
+    );
+}
+
+#[test]
+fn a_file_that_is_no_binder_device_is_named() {
+    assert_eq!(
+        refusal(measure("--device /dev/null")),
+        "cannot ask for the binder version of /dev/null: Inappropriate ioctl for device (os error 25); \
+         is it a binder device?"
+    );
+}
+
+#[test]
+#[ignore = "needs the kernel's binder driver: cargo xtask guests"]
+fn a_device_that_another_run_holds_is_refused_until_that_run_ends() {
+    let device = "/dev/hwbinder";
+    let mut other = roundtrip(&format!("ipc throughput --stack binder --min-time 60s --device {device}"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("a program that starts");
+    let since = Instant::now();
+    while !is_locked(device) {
+        assert!(since.elapsed() < Duration::from_secs(20), "the other run does not lock {device}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let mut command = measure(&format!("--device {device}"));
+    let output = command.output().expect("a program that starts");
+    let said = String::from_utf8(output.stderr).expect("UTF-8");
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(
+        said,
+        format!(
+            "roundtrip: {device} is used by another run of Roundtrip: wait for its end, or name another device\n"
+        )
+    );
+    rustix::process::kill_process(Pid::from_child(&other), Signal::TERM).expect("a running child");
+    assert_eq!(other.wait().expect("a child").code(), Some(143), "ended by SIGTERM, in order");
+    assert!(!is_locked(device));
+    let (out, _) = success(command);
+    assert!(out.contains(&format!("kernel driver at {device} (protocol 8")), "{out}");
+}
+
+#[test]
+#[ignore = "needs the kernel's binder driver: cargo xtask guests"]
+fn a_device_with_a_context_manager_is_left_alone() {
+    let device = "/dev/vndbinder";
+    let manager = manager_of(device);
+    assert_eq!(
+        refusal(measure(&format!("--device {device}"))),
+        format!(
+            "{device} has a context manager already, which is left alone: name another device, or run as root \
+             where the kernel has binderfs"
+        )
+    );
+    assert!(!is_locked(device));
+    drop(manager);
+    let (out, _) = success(measure(&format!("--device {device}")));
+    assert!(out.contains(&format!("kernel driver at {device} (")), "{out}");
+}
+
+/// A running Android: every device has its service manager.
+#[test]
+#[ignore = "needs the kernel's binder driver: cargo xtask guests"]
+fn on_a_phone_root_gets_a_private_binderfs_and_others_one_line_or_the_emulated_driver() {
+    let _managers = DEVICES.map(manager_of);
+    // Android lets everyone open them.
+    for device in DEVICES {
+        fs::set_permissions(device, Permissions::from_mode(0o666)).expect(device);
+    }
+    let as_shell = |args: &str| {
+        let mut command = measure(args);
+        command.uid(SHELL).gid(SHELL);
+        command
+    };
+    let mount = if has_binderfs() {
+        let (out, _) = success(measure("--driver kernel"));
+        assert!(out.contains("kernel driver on a private binderfs (protocol 8"), "{out}");
+        assert!(success(measure("")).0.contains("kernel driver on a private binderfs"));
+        "Operation not permitted (os error 1); only root may, and SELinux may refuse it"
+    } else {
+        let said = refusal(measure("--driver kernel"));
+        assert!(said.contains("this kernel has no binderfs (CONFIG_ANDROID_BINDERFS)"), "{said}");
+        "; only root may, and SELinux may refuse it"
+    };
+    let said = refusal(as_shell("--driver kernel"));
+    let start = "no binder device of the kernel's is usable: cannot mount a private binderfs: ";
+    assert!(said.starts_with(start) && said.contains(mount), "{said}");
+    for device in DEVICES {
+        assert!(said.contains(&format!("; {device} has a context manager already")), "{said}");
+    }
+    let (out, err) = success(as_shell(""));
+    assert!(out.contains("emulated driver (ack profile)"), "{out}");
+    let warned = format!("{out}{err}");
+    assert!(warned.contains("the kernel's driver was not used: ") && warned.contains(mount), "{warned}");
+}
+
+#[test]
+#[ignore = "needs the kernel's binder driver: cargo xtask guests"]
+fn a_device_that_may_not_be_opened_is_named() {
+    let device = "/dev/hwbinder";
+    fs::set_permissions(device, Permissions::from_mode(0o600)).expect(device);
+    let mut command = measure(&format!("--device {device}"));
+    command.uid(SHELL).gid(SHELL);
+    assert_eq!(
+        refusal(command),
+        format!(
+            "cannot open {device}: Permission denied (os error 13); run as root, or allow it (SELinux, and who \
+             became context manager first, have a say)"
+        )
+    );
+}
+
+#[test]
+#[ignore = "needs the kernel's binder driver: cargo xtask guests"]
+fn a_device_on_a_binderfs_is_used_by_its_path() {
+    let device = "/dev/binderfs/hwbinder";
+    if !has_binderfs() {
+        assert!(!Path::new(device).exists());
+        return;
+    }
+    let (out, _) = success(measure(&format!("--device {device}")));
+    assert!(out.contains(&format!("kernel driver at {device} (protocol 8")), "{out}");
+    assert!(out.contains("freeze notification"), "as the binderfs lists it: {out}");
+}

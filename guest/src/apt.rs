@@ -1,0 +1,82 @@
+//! apt with an index of its own, for any architecture and distribution. Knows no kernels.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::arch::Arch;
+
+/// apt in a folder, which packages are downloaded into.
+pub(crate) struct Apt {
+    folder: PathBuf,
+    options: Vec<String>,
+}
+
+impl Apt {
+    /// With the sources of the machine that this runs on.
+    pub(crate) fn of_this_machine(arch: Arch, folder: &Path) -> Result<Apt> {
+        let folder = std::path::absolute(folder)?;
+        let own = folder.join("apt");
+        for sub in ["state/lists/partial", "cache/archives/partial"] {
+            fs::create_dir_all(own.join(sub)).with_context(|| format!("create {}/{sub}", own.display()))?;
+        }
+        let settings = [
+            format!("Dir::State={}/state", own.display()),
+            format!("Dir::Cache={}/cache", own.display()),
+            "Dir::State::status=/dev/null".into(),
+            format!("APT::Architecture={}", arch.debian()),
+            format!("APT::Architectures={}", arch.debian()),
+            // apt would otherwise hand downloads to a user that cannot write here.
+            "APT::Sandbox::User=".into(),
+            "Acquire::Languages=none".into(),
+            "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false".into(),
+        ];
+        let options = settings.into_iter().flat_map(|setting| ["-o".to_owned(), setting]).collect();
+        Ok(Apt { folder, options })
+    }
+
+    /// With these sources, as lines of sources.list(5), and no others.
+    pub(crate) fn of(arch: Arch, folder: &Path, sources: &str) -> Result<Apt> {
+        let mut apt = Apt::of_this_machine(arch, folder)?;
+        let list = apt.folder.join("apt/sources.list");
+        fs::write(&list, sources).with_context(|| format!("write {}", list.display()))?;
+        for setting in
+            [format!("Dir::Etc::SourceList={}", list.display()), "Dir::Etc::SourceParts=/dev/null".into()]
+        {
+            apt.options.extend(["-o".to_owned(), setting]);
+        }
+        Ok(apt)
+    }
+
+    /// Runs one of apt's programs; what it wrote.
+    pub(crate) fn run(&self, program: &str, arguments: &[&str]) -> Result<String> {
+        let mut command = Command::new(program);
+        command.args(&self.options).args(arguments).current_dir(&self.folder);
+        Ok(String::from_utf8_lossy(&finish(program, &mut command)?).into_owned())
+    }
+
+    /// The packages that this one depends on.
+    pub(crate) fn depends(&self, package: &str) -> Result<Vec<String>> {
+        let text = self.run("apt-cache", &["depends", package])?;
+        Ok(text.lines().filter_map(|line| line.trim().strip_prefix("Depends: ")).map(str::to_owned).collect())
+    }
+}
+
+/// Runs a program to its end; its standard output, or the last line of its complaint.
+pub(crate) fn finish(program: &str, command: &mut Command) -> Result<Vec<u8>> {
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("start {program}; on Debian and its kin, apt and dpkg have it"))?;
+    if !output.status.success() {
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        bail!(
+            "{program} ended with {}: {}",
+            output.status,
+            complaint.trim().lines().last().unwrap_or_default()
+        );
+    }
+    Ok(output.stdout)
+}

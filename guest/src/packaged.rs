@@ -1,0 +1,199 @@
+//! Distributions' kernels, which have the binder driver as a module: found, downloaded and unpacked with apt's and
+//! dpkg's own programs, in folders of our own, so that nothing is installed and no permission is needed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::apt::{Apt, finish};
+use crate::arch::Arch;
+use crate::kernel::{Kernel, unpack};
+
+/// Which kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Packaged {
+    /// Debian's standard one, of the release that this machine runs. It has no binderfs.
+    Debian,
+    /// Debian's with PREEMPT_RT.
+    DebianRealtime,
+    /// Ubuntu 26.04's. It has binderfs.
+    Ubuntu,
+}
+
+impl Packaged {
+    /// The package that depends on the current kernel. Debian's cloud flavour has no binder driver.
+    fn package(self, arch: Arch) -> String {
+        match self {
+            Packaged::Debian => format!("linux-image-{}", arch.debian()),
+            Packaged::DebianRealtime => format!("linux-image-rt-{}", arch.debian()),
+            Packaged::Ubuntu => "linux-image-generic".into(),
+        }
+    }
+
+    fn distribution(self) -> &'static str {
+        match self {
+            Packaged::Debian | Packaged::DebianRealtime => "Debian",
+            Packaged::Ubuntu => "Ubuntu",
+        }
+    }
+
+    /// The folder in the cache.
+    fn folder(self, arch: Arch) -> String {
+        match self {
+            Packaged::Ubuntu => format!("ubuntu-{}", arch.debian()),
+            Packaged::Debian | Packaged::DebianRealtime => self.package(arch),
+        }
+    }
+
+    /// apt that knows the distribution's packages.
+    fn apt(self, arch: Arch, folder: &Path) -> Result<Apt> {
+        match self {
+            Packaged::Debian | Packaged::DebianRealtime => Apt::of_this_machine(arch, folder),
+            Packaged::Ubuntu => Apt::of(arch, folder, &ubuntu(folder)?),
+        }
+    }
+}
+
+/// Ubuntu's sources, and the keys that sign them: those of this machine if it is an Ubuntu, else those in Debian's
+/// package of them, which Debian's keys sign.
+fn ubuntu(folder: &Path) -> Result<String> {
+    const KEYS: &str = "usr/share/keyrings/ubuntu-archive-keyring.gpg";
+    let installed = Path::new("/").join(KEYS);
+    let keys = if installed.is_file() {
+        installed
+    } else {
+        let folder = std::path::absolute(folder)?.join("keys");
+        let debian = "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] \
+                      http://deb.debian.org/debian bookworm-backports main\n";
+        let apt = Apt::of(Arch::X86_64, &folder, debian)?;
+        apt.run("apt-get", &["-qq", "update"])?;
+        apt.run("apt-get", &["-qq", "download", "ubuntu-keyring"])?;
+        extract(&packages(&folder)?, &folder, KEYS).context("take Ubuntu's keys out of their package")?;
+        folder.join(KEYS)
+    };
+    let line = |suite: &str| {
+        format!("deb [signed-by={}] http://archive.ubuntu.com/ubuntu {suite} main\n", keys.display())
+    };
+    Ok(["resolute", "resolute-updates", "resolute-security"].map(line).concat())
+}
+
+/// The kernel, from `cache` if it is there. Delete its folder to get a newer one.
+pub(crate) fn kernel(arch: Arch, which: Packaged, cache: &Path) -> Result<Kernel> {
+    let folder = cache.join(which.folder(arch));
+    if !folder.is_dir() {
+        fs::create_dir_all(cache).with_context(|| format!("create {}", cache.display()))?;
+        let half = cache.join(format!("{}.half-{}", which.folder(arch), std::process::id()));
+        let made = fetch(arch, which, &half).with_context(|| {
+            let (distribution, package) = (which.distribution(), which.package(arch));
+            format!("get {distribution}'s {package} (or give a kernel of your own with --kernel)")
+        });
+        let moved = made.and_then(|()| {
+            // Another run may have been quicker; its folder is as good.
+            fs::rename(&half, &folder).or_else(|error| if folder.is_dir() { Ok(()) } else { Err(error) })?;
+            Ok(())
+        });
+        let _ = fs::remove_dir_all(&half);
+        moved?;
+    }
+    let release = fs::read_to_string(folder.join("release")).context("read the kernel's release")?;
+    let unpacked = folder.join("vmlinux");
+    let image = if unpacked.is_file() { unpacked } else { folder.join("vmlinuz") };
+    let name = format!("{} {} {}", which.distribution(), release.trim(), arch.name());
+    Ok(Kernel { arch, name, image, modules: vec![folder.join("binder_linux.ko")], _unpacked: None })
+}
+
+/// Downloads a kernel and its driver into `folder`.
+fn fetch(arch: Arch, which: Packaged, folder: &Path) -> Result<()> {
+    let wanted = which.package(arch);
+    let apt = which.apt(arch, folder)?;
+    apt.run("apt-get", &["-qq", "update"])?;
+    let release = apt
+        .depends(&wanted)?
+        .iter()
+        .find_map(|package| Some(package.strip_prefix("linux-image-")?.to_owned()))
+        .with_context(|| format!("apt-cache names no kernel that {wanted} depends on"))?;
+    // The image and the modules are one package, or several.
+    let image = format!("linux-image-{release}");
+    let mut needed = apt.depends(&image)?;
+    needed.retain(|package| {
+        ["linux-modules-", "linux-binary-"].iter().any(|kind| package.strip_prefix(kind) == Some(&release))
+    });
+    needed.push(image);
+    for package in &needed {
+        apt.run("apt-get", &["-qq", "download", package])?;
+    }
+    let found = packages(folder)?;
+    let content = folder.join("content");
+    let image = extract(&found, &content, &format!("boot/vmlinuz-{release}"))?;
+    let driver = extract(&found, &content, "*/drivers/android/binder_linux.ko*")?;
+    keep(&image, &folder.join("vmlinuz"))?;
+    unpack_module(&driver, &folder.join("binder_linux.ko"))?;
+    if arch == Arch::X86_64 {
+        unpack(&fs::read(folder.join("vmlinuz"))?, &folder.join("vmlinux"))?;
+    }
+    fs::write(folder.join("release"), release)?;
+    for used in [content, folder.join("apt"), folder.join("keys")] {
+        if used.exists() {
+            fs::remove_dir_all(&used).with_context(|| format!("remove {}", used.display()))?;
+        }
+    }
+    found
+        .iter()
+        .try_for_each(|used| fs::remove_file(used).with_context(|| format!("remove {}", used.display())))
+}
+
+/// The packages in a folder.
+fn packages(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))?;
+    Ok(entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "deb"))
+        .collect())
+}
+
+/// Takes the one file of this name, which may have asterisks, out of whichever package has it, into `to`.
+fn extract(packages: &[PathBuf], to: &Path, name: &str) -> Result<PathBuf> {
+    fs::create_dir_all(to).with_context(|| format!("create {}", to.display()))?;
+    for package in packages {
+        let mut archive = Command::new("dpkg-deb")
+            .arg("--fsys-tarfile")
+            .arg(package)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("start dpkg-deb; on Debian and its kin, dpkg has it")?;
+        let content = archive.stdout.take().context("a pipe from dpkg-deb")?;
+        // tar fails where there is no such file, and writes the names of those that there are.
+        let names = Command::new("tar")
+            .args(["-xv", "--wildcards", "-C"])
+            .arg(to)
+            .arg(format!("./{name}"))
+            .stdin(content)
+            .stderr(Stdio::null())
+            .output()
+            .context("start tar")?;
+        archive.wait().context("wait for dpkg-deb")?;
+        if let Some(found) = String::from_utf8_lossy(&names.stdout).lines().next() {
+            return Ok(to.join(found));
+        }
+    }
+    bail!("none of the kernel's packages has {name}")
+}
+
+fn keep(from: &Path, to: &Path) -> Result<()> {
+    fs::rename(from, to).with_context(|| format!("take {} out of the package", from.display()))
+}
+
+/// The guest's first process hands modules to the kernel as they are: not every kernel unpacks them.
+fn unpack_module(from: &Path, to: &Path) -> Result<()> {
+    let program = match from.extension().and_then(|extension| extension.to_str()) {
+        Some("xz") => "xz",
+        Some("zst") => "zstd",
+        _ => return keep(from, to),
+    };
+    let bytes = finish(program, Command::new(program).args(["-dcq"]).arg(from))?;
+    fs::write(to, bytes).with_context(|| format!("write {}", to.display()))
+}
