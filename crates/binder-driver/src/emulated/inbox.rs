@@ -219,3 +219,101 @@ fn receive(from: BorrowedFd<'_>) -> Result<(Vec<OwnedFd>, bool), Errno> {
     }
     Ok((fds, !received.flags.contains(ReturnFlags::CTRUNC)))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{PipeReader, PipeWriter, Read as _, Write as _};
+
+    use super::super::lock::Scratch;
+    use super::super::region::Region;
+    use super::*;
+
+    /// A context with transactions that are awaited under these numbers.
+    fn context(awaited: &[u64]) -> (Region, Vec<Label>) {
+        let region = Region::create().expect("memory");
+        let mut scratch = Scratch::default();
+        let mut guard = Guard::lock(&region, &mut scratch);
+        let label = |&number: &u64| {
+            let t = guard.alloc::<Transaction>().expect("a record");
+            guard.set(t, transaction::FDS_NUMBER, number);
+            Label::of(number, t)
+        };
+        let labels = awaited.iter().map(label).collect();
+        drop(guard);
+        (region, labels)
+    }
+
+    fn pipes<const N: usize>() -> [(PipeReader, PipeWriter); N] {
+        std::array::from_fn(|_| std::io::pipe().expect("a pipe"))
+    }
+
+    /// Whether the other end is closed everywhere.
+    fn has_ended(reader: &PipeReader) -> bool {
+        let mut watched = [rustix::event::PollFd::new(reader, rustix::event::PollFlags::IN)];
+        rustix::event::poll(&mut watched, Some(&rustix::event::Timespec::default())).expect("a poll") == 1
+    }
+
+    #[test]
+    fn a_sweep_drops_what_nobody_awaits_and_keeps_the_rest_in_order() {
+        let (region, labels) = context(&[7, 8]);
+        let inbox = Inbox::new().expect("sockets");
+        let outbox = Outbox::of(inbox.write.try_clone().expect("a copy"));
+        let [(dead, dead_writer), (first, first_writer), (second, second_writer)] = pipes();
+        let stale = Label { number: 6, ..labels[0] };
+        outbox.post(stale, &[dead_writer.as_fd()]).expect("room");
+        outbox.post(labels[0], &[first_writer.as_fd()]).expect("room");
+        send(inbox.write.as_fd(), Label { number: 0, ..stale }, &[dead_writer.as_fd()]).expect("room");
+        outbox.post(labels[1], &[second_writer.as_fd()]).expect("room");
+        drop((dead_writer, first_writer, second_writer));
+        let mut scratch = Scratch::default();
+        let guard = Guard::lock(&region, &mut scratch);
+        inbox.sweep(&guard);
+        assert_eq!([&dead, &first, &second].map(has_ended), [true, false, false]);
+        assert_eq!(inbox.front(), Ok(Some(Some(labels[0]))));
+        // The later one can be taken first.
+        let mut taken = inbox.take(&guard, labels[1], 1).expect("one descriptor");
+        let mut writer = PipeWriter::from(taken.remove(0));
+        writer.write_all(b"2").expect("an open pipe");
+        let mut byte = [0];
+        (&second).read_exact(&mut byte).expect("what was written");
+        assert_eq!(byte, *b"2");
+        assert_eq!(inbox.take(&guard, labels[1], 1).unwrap_err(), Errno::BADMSG);
+        inbox.take(&guard, labels[0], 1).expect("it is still there");
+        assert!(has_ended(&first));
+    }
+
+    #[test]
+    fn what_no_message_holds_at_once_arrives_in_parts() {
+        let (region, labels) = context(&[1, 2]);
+        let inbox = Inbox::new().expect("sockets");
+        let outbox = Outbox::of(inbox.write.try_clone().expect("a copy"));
+        let [(reader, writer)] = pipes();
+        let many = [writer.as_fd(); 2 * MOST_AT_ONCE + 1];
+        outbox.post(labels[0], &many).expect("room");
+        outbox.post(labels[1], &many[..1]).expect("room");
+        let mut scratch = Scratch::default();
+        let guard = Guard::lock(&region, &mut scratch);
+        assert_eq!(inbox.take(&guard, labels[1], 1).map(|fds| fds.len()), Ok(1));
+        assert_eq!(inbox.take(&guard, labels[0], many.len()).map(|fds| fds.len()), Ok(many.len()));
+        assert_eq!(inbox.front(), Ok(None));
+        drop(writer);
+        assert!(has_ended(&reader));
+    }
+
+    #[test]
+    fn a_full_inbox_refuses_and_keeps_what_it_has() {
+        let (region, labels) = context(&[1, 2]);
+        let inbox = Inbox::new().expect("sockets");
+        let outbox = Outbox::of(inbox.write.try_clone().expect("a copy"));
+        let [(reader, writer)] = pipes();
+        outbox.post(labels[0], &[writer.as_fd()]).expect("room");
+        let refused = (0..MOST_MESSAGES).find_map(|_| outbox.post(labels[1], &[writer.as_fd()]).err());
+        // Some systems allow a user fewer in flight.
+        assert!(matches!(refused, Some(Errno::NOSPC | Errno::TOOMANYREFS)), "{refused:?}");
+        let mut scratch = Scratch::default();
+        let guard = Guard::lock(&region, &mut scratch);
+        assert_eq!(inbox.take(&guard, labels[0], 1).map(|fds| fds.len()), Ok(1));
+        drop((guard, inbox, outbox, writer));
+        assert!(has_ended(&reader));
+    }
+}
