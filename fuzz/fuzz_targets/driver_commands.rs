@@ -1,9 +1,13 @@
-//! Arbitrary commands of one process, well-formed or not, with arbitrary memory lent. Whatever they are, the driver must answer, a
-//! second process must still be served, and what the first one held must be gone when it closes.
+//! Arbitrary commands of one process, well-formed or not, with arbitrary memory lent, at a second process that may be frozen.
+//! Whatever they are, the driver must answer, the second process must still be served, what the first one held must be gone
+//! when it closes, and no descriptor stays open that travelled.
 
 #![no_main]
 
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use binder_driver::emulated::{Context, Emulated};
 use binder_driver::uapi::*;
@@ -15,6 +19,24 @@ const AREA: u64 = 64 << 10;
 fn context() -> &'static Context {
     static CONTEXT: OnceLock<Context> = OnceLock::new();
     CONTEXT.get_or_init(|| Context::create(Profile::Ack).expect("a context"))
+}
+
+/// Closes the descriptors that arrived by themselves; those of arrays end with their buffer.
+fn close_received(driver: &Emulated, data: &TransactionData) {
+    let bytes = driver.received(data.buffer, data.data_size).expect("inside the area");
+    let offsets = driver.received(data.offsets, data.offsets_size).expect("inside the area");
+    for offset in offsets.chunks_exact(8).map(u64::take) {
+        let object = usize::try_from(offset).ok().and_then(|at| FdObject::from_bytes(bytes.get(at..)?));
+        if let Some(object) = object.filter(|object| object.kind == BINDER_TYPE_FD) {
+            // SAFETY: the driver has opened it for this process, and nothing else in it knows the number.
+            drop(unsafe { OwnedFd::from_raw_fd(object.fd.cast_signed()) });
+        }
+    }
+}
+
+/// The descriptors that this process has open.
+fn open_descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").expect("a mounted /proc").count()
 }
 
 /// Reads without waiting; gives back every buffer that arrives.
@@ -31,6 +53,7 @@ fn drain(driver: &Emulated, returns: &mut Returns) {
             if let Return::Transaction(data) | Return::Reply(data) = item {
                 let bytes = driver.received(data.buffer, data.data_size).expect("inside the area");
                 std::hint::black_box(bytes.iter().fold(0_u8, |sum, &byte| sum.wrapping_add(byte)));
+                close_received(driver, &data);
                 commands.push(Command::FreeBuffer(data.buffer));
                 if data.flags & 1 == 0 && matches!(item, Return::Transaction(_)) {
                     commands.push(Command::Reply(TransactionData::default()));
@@ -84,9 +107,30 @@ fuzz_target!(|input: (Vec<u8>, Vec<u8>)| {
     let server = Emulated::join(context().address(), AREA).expect("a server");
     server.become_context_manager(0x900).expect("the last one has closed");
     let fuzzed = Emulated::join(context().address(), AREA).expect("a participant");
+    // Both have this process's name.
+    let freeze = |frozen: bool| fuzzed.set_frozen(std::process::id(), frozen, 0);
+    if arena.last().is_some_and(|last| last % 4 == 0) {
+        freeze(true).expect("nothing was sent yet");
+    }
     let mut returns = Returns::with_room(4096);
 
     let mut commands = with_known_numbers(&bytes);
+    // Types of objects that the input need not guess: seven bytes 0x56 and which one.
+    const TYPES: [u32; 7] = [
+        BINDER_TYPE_BINDER,
+        BINDER_TYPE_WEAK_BINDER,
+        BINDER_TYPE_HANDLE,
+        BINDER_TYPE_WEAK_HANDLE,
+        BINDER_TYPE_FD,
+        BINDER_TYPE_FDA,
+        BINDER_TYPE_PTR,
+    ];
+    for at in 0..arena.len().saturating_sub(7) {
+        if arena[at..at + 7] == [0x56; 7] {
+            let kind = u64::from(TYPES[usize::from(arena[at + 7]) % TYPES.len()]);
+            arena[at..at + 8].copy_from_slice(&kind.to_ne_bytes());
+        }
+    }
     // Addresses that the input cannot know: seven bytes 0x55 and an offset stand for a place in the arena.
     let base = arena.as_ptr() as u64;
     for memory in [&mut commands, &mut arena] {
@@ -101,13 +145,27 @@ fuzz_target!(|input: (Vec<u8>, Vec<u8>)| {
     queued.raw(&commands);
     for _ in 0..64 {
         let result = fuzzed.write_read(&mut queued, &[&arena], None);
+        let told = fuzzed.extended_error().expect("an answer");
+        assert!(told.command == BR_OK || told.id != 0);
         drain(&server, &mut returns);
         drain(&fuzzed, &mut returns);
         if queued.is_empty() || result.is_err() {
             break;
         }
     }
+    freeze(false).expect("two that are open");
     drop(fuzzed);
     drain(&server, &mut returns);
     assert_eq!(server.free_area_bytes(), AREA, "a closed process left buffers behind");
+    drop(server);
+    // The keeper closes its ends of connections and inboxes some time later, once for each process.
+    static LEAST: AtomicUsize = AtomicUsize::new(usize::MAX);
+    let least = LEAST.fetch_min(open_descriptors(), Ordering::Relaxed);
+    if least != usize::MAX {
+        let until = Instant::now() + Duration::from_secs(10);
+        while open_descriptors() > least {
+            assert!(Instant::now() < until, "{} descriptors instead of {least}", open_descriptors());
+            std::thread::yield_now();
+        }
+    }
 });

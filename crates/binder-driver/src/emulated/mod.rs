@@ -4,13 +4,14 @@
 //! its own thread, under the context's lock, where the kernel's driver would run inside the ioctl. A sender copies
 //! its data once, straight into the receiver's area.
 //!
-//! One file for each concept: `process`, `thread`, `node` (with references), `transaction` (with `objects`), `allocation`,
+//! One file for each concept: `process`, `thread`, `node` (with references), `transaction` (with `objects`), `buffers`, `allocation`,
 //! `priority`, `freeze`, `wakeup`, and for file descriptors `descriptors` (with `inbox`) and `passing`; under them `region` (the memory), `records` (its layout), `mutex`, `lock` (with the undo journal),
 //! `queue`; above them `ioctl` (one call) and `keeper` (joining and dying).
 //!
 //! Lock order: there is one lock. It is never held across a wait, a copy of more than a page, or a call out of this crate.
 
 mod allocation;
+mod buffers;
 mod descriptors;
 mod freeze;
 mod inbox;

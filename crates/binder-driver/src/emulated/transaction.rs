@@ -8,11 +8,11 @@ use super::allocation::Sizes;
 use super::ioctl::Ioctl;
 use super::lock::Guard;
 use super::node::Strength;
-use super::process::{FREE, GONE, LIVE};
+use super::process::LIVE;
 use super::queue::Kind;
 use super::records::{
-    Buffer, Id, Node, Process, Record, Thread, Transaction, Work, buffer, node, process, reference, thread,
-    transaction, work,
+    Buffer, Id, Node, Process, Thread, Transaction, Work, buffer, node, process, reference, thread,
+    transaction,
 };
 use super::{objects, priority};
 use crate::Profile;
@@ -35,7 +35,7 @@ pub(super) struct Refusal {
 
 impl Refusal {
     /// The target has gone, as is only found when the transaction is ready.
-    const DEAD: Self = Self { number: BR_DEAD_REPLY, param: 0 };
+    pub(super) const DEAD: Self = Self { number: BR_DEAD_REPLY, param: 0 };
     /// The target is frozen.
     const FROZEN: Self = Self { number: BR_FROZEN_REPLY, param: 0 };
 
@@ -445,111 +445,10 @@ impl<'a> Ioctl<'a> {
 }
 
 impl Guard<'_> {
-    /// The calling thread is about to write to a buffer without holding the lock.
-    fn start_fill(&mut self, by: Id<Thread>, owner: Id<Process>, filled: Id<Buffer>) {
-        self.set(by, thread::FILLING, Some(filled));
-        self.set(filled, buffer::FILLING, true);
-        self.add(owner, process::FILLS, 1);
-    }
-
-    /// It is done. `BR_DEAD_REPLY` when the receiver has gone meanwhile.
-    fn end_fill(&mut self, by: Id<Thread>, owner: Id<Process>, filled: Id<Buffer>) -> Result<(), Refusal> {
-        self.set(by, thread::FILLING, None);
-        self.set(filled, buffer::FILLING, false);
-        let left = self.add(owner, process::FILLS, -1);
-        if self.get(owner, process::STATE) == LIVE {
-            return Ok(());
-        }
-        self.free(filled);
-        if left == 0 && self.get(owner, process::STATE) == GONE {
-            self.set(owner, process::STATE, FREE);
-        }
-        self.commit();
-        Err(Refusal::DEAD)
-    }
-
-    /// The thread that was filling a buffer has died.
-    pub(super) fn abandon_fill(&mut self, by: Id<Thread>, filled: Id<Buffer>) {
-        if let Some(owner) = self.get(filled, buffer::PROCESS)
-            && self.end_fill(by, owner, filled).is_ok()
-        {
-            self.release_buffer(owner, filled);
-        }
-    }
-
-    /// Drops what a buffer holds (its objects' references, the count on its target) and gives it back to the area.
-    pub(super) fn release_buffer(&mut self, owner: Id<Process>, returned: Id<Buffer>) {
-        objects::release(self, owner, returned);
-        if let Some(target) = self.get(returned, buffer::TARGET)
-            && self.get(target, node::PROCESS).is_some()
-        {
-            // Only a full table can fail here, and then the owner is not told.
-            let _ = self.dec_node(target, Strength::Strong, false);
-        }
-        self.free_buffer(owner, returned);
-    }
-
     /// Notes for `BINDER_GET_EXTENDED_ERROR` why transaction `number` was refused.
     fn note_refusal(&mut self, of: Id<Thread>, number: u64, refusal: Refusal) {
         self.set(of, thread::ERROR_NUMBER, number);
         self.set(of, thread::ERROR_RETURN, refusal.number);
         self.set(of, thread::ERROR_PARAM, refusal.param);
-    }
-
-    /// Takes a waiting oneway transaction to `node` away that `newer` is an update of: the same real process's, with the same
-    /// method and flags (the kernel's `binder_can_update_transaction`).
-    fn drop_outdated(&mut self, owner: Id<Process>, node: Id<Node>, newer: Id<Transaction>) {
-        let told = |guard: &Self, t: Id<Transaction>| {
-            let sender = guard.get(t, transaction::BUFFER).map(|held| guard.get(held, buffer::SENDER));
-            (guard.get(t, transaction::CODE), guard.get(t, transaction::FLAGS), sender)
-        };
-        let wanted = told(self, newer);
-        let mut next = self.front(node::ASYNC_TODO.queue(node));
-        for _ in 0..Work::COUNT {
-            let Some(entry) = next else { return };
-            next = self.get(entry, work::NEXT);
-            let Some(t) = self.transaction_of(entry).filter(|&t| told(self, t) == wanted) else { continue };
-            self.unqueue(entry);
-            self.free(entry);
-            let held = self.get(t, transaction::BUFFER);
-            self.detach_buffer(t);
-            self.drop_transaction(t);
-            if let Some(held) = held {
-                self.release_buffer(owner, held);
-            }
-            return;
-        }
-    }
-
-    /// `BC_FREE_BUFFER`: also lets the next oneway transaction of its node go. False, and nothing is done, for an
-    /// address that is not a delivered buffer's: the kernel ignores it.
-    pub(super) fn user_frees_buffer(&mut self, owner: Id<Process>, offset: u64) -> bool {
-        let Some(returned) = self.find_buffer(owner, offset) else { return false };
-        if !self.get(returned, buffer::USER_MAY_FREE) {
-            return false;
-        }
-        self.set(returned, buffer::USER_MAY_FREE, false);
-        if let Some(t) = self.get(returned, buffer::TRANSACTION) {
-            self.detach_buffer(t);
-        }
-        if let (true, Some(target)) =
-            (self.get(returned, buffer::IS_ASYNC), self.get(returned, buffer::TARGET))
-        {
-            match self.front(node::ASYNC_TODO.queue(target)) {
-                None => self.set(target, node::HAS_ASYNC, false),
-                Some(next) => {
-                    self.unqueue(next);
-                    self.push(process::TODO.queue(owner), next);
-                    self.wake_process(owner);
-                }
-            }
-        }
-        self.release_buffer(owner, returned);
-        true
-    }
-
-    /// The entry's transaction.
-    pub(super) fn transaction_of(&self, entry: Id<Work>) -> Option<Id<Transaction>> {
-        Id::new(self.get(entry, work::PAYLOAD))
     }
 }
