@@ -1,13 +1,11 @@
 //! Arbitrary commands of one process, well-formed or not, with arbitrary memory lent, at a second process that may be frozen.
-//! Whatever they are, the driver must answer, the second process must still be served, what the first one held must be gone
-//! when it closes, and no descriptor stays open that travelled.
+//! Whatever they are, the driver must answer, the second process must still be served, and what the first one held must be gone
+//! when it closes.
 
 #![no_main]
 
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
 use binder_driver::emulated::{Context, Emulated};
 use binder_driver::uapi::*;
@@ -32,11 +30,6 @@ fn close_received(driver: &Emulated, data: &TransactionData) {
             drop(unsafe { OwnedFd::from_raw_fd(object.fd.cast_signed()) });
         }
     }
-}
-
-/// The descriptors that this process has open.
-fn open_descriptors() -> usize {
-    std::fs::read_dir("/proc/self/fd").expect("a mounted /proc").count()
 }
 
 /// Reads without waiting; gives back every buffer that arrives.
@@ -157,15 +150,4 @@ fuzz_target!(|input: (Vec<u8>, Vec<u8>)| {
     drop(fuzzed);
     drain(&server, &mut returns);
     assert_eq!(server.free_area_bytes(), AREA, "a closed process left buffers behind");
-    drop(server);
-    // The keeper closes its ends of connections and inboxes some time later, once for each process.
-    static LEAST: AtomicUsize = AtomicUsize::new(usize::MAX);
-    let least = LEAST.fetch_min(open_descriptors(), Ordering::Relaxed);
-    if least != usize::MAX {
-        let until = Instant::now() + Duration::from_secs(10);
-        while open_descriptors() > least {
-            assert!(Instant::now() < until, "{} descriptors instead of {least}", open_descriptors());
-            std::thread::yield_now();
-        }
-    }
 });
