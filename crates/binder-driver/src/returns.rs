@@ -36,6 +36,16 @@ impl Returns {
         &self.room[self.read..self.filled]
     }
 
+    /// Takes the next return if it is `word`, one without a payload. Says so without the work of [`next`](Iterator::next).
+    #[must_use]
+    pub fn take_if(&mut self, word: u32) -> bool {
+        let is_next = payload_size(word) == 0 && self.pending().starts_with(&word.to_ne_bytes());
+        if is_next {
+            self.read += 4;
+        }
+        is_next
+    }
+
     /// Forgets what was read and lends the whole room to a driver, which then calls [`Returns::filled`].
     pub fn room(&mut self) -> &mut [u8] {
         (self.filled, self.read) = (0, 0);

@@ -92,14 +92,15 @@ impl Looping {
         let thread = ThreadState::current(process);
         thread.looper.set(true);
         thread.push(command);
-        let mut result = Ok(());
-        while result.is_ok() && !process.pool.stopping() {
-            result = match thread.next(process, &[]) {
-                Ok(Some(asked)) => thread.handle(process, asked),
-                Ok(None) => Ok(()),
-                Err(error) => Err(error),
-            };
-        }
+        let serve_until_stopped = || {
+            while !process.pool.stopping() {
+                if let Some(asked) = thread.next(process, &[])? {
+                    thread.handle(process, &asked)?;
+                }
+            }
+            Ok(())
+        };
+        let result = serve_until_stopped();
         thread.looper.set(false);
         thread.push(Command::ExitLooper);
         result.and(thread.flush(process))

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use binder_driver::uapi::{
-    Field, TF_ACCEPT_FDS, TF_ONE_WAY, TF_STATUS_CODE, TransactionData, TransactionDataSg,
+    BR_NOOP, BR_TRANSACTION_COMPLETE, Field, TF_ACCEPT_FDS, TF_ONE_WAY, TF_STATUS_CODE, TransactionData,
+    TransactionDataSg,
 };
 use binder_driver::{Command, Commands, Errno, Return, Returns};
 
@@ -227,13 +228,38 @@ impl ThreadState {
         }
     }
 
-    /// The next return; `None` when the driver woke this thread without one.
+    /// The next return that asks for something, or answers; `None` when the driver woke this thread without one.
     pub(crate) fn next(&self, process: &Process, memory: &[&[u8]]) -> Result<Option<Return>, Error> {
-        if let Some(pending) = self.io.borrow_mut().returns.next() {
-            return Ok(Some(pending));
+        self.next_of(process, memory, false)
+    }
+
+    /// The same, and `BR_TRANSACTION_COMPLETE` too if `completes`. Otherwise it is only counted: whoever waits for a
+    /// reply or a call does not wait for it.
+    fn next_of(&self, process: &Process, memory: &[&[u8]], completes: bool) -> Result<Option<Return>, Error> {
+        let mut exchanged = false;
+        loop {
+            if let Some(pending) = self.pending(completes) {
+                return Ok(Some(pending));
+            }
+            if exchanged {
+                return Ok(None);
+            }
+            self.exchange(process, memory, true)?;
+            exchanged = true;
         }
-        self.exchange(process, memory, true)?;
-        Ok(self.io.borrow_mut().returns.next())
+    }
+
+    /// The next of the returns that are here already. Those that come with every call are passed over quickly.
+    fn pending(&self, completes: bool) -> Option<Return> {
+        loop {
+            let mut io = self.io.borrow_mut();
+            while io.returns.take_if(BR_NOOP) {}
+            if completes || !io.returns.take_if(BR_TRANSACTION_COMPLETE) {
+                return io.returns.next();
+            }
+            drop(io);
+            self.acknowledged();
+        }
     }
 
     /// A synchronous call: one exchange, unless something else arrives before the reply.
@@ -248,11 +274,10 @@ impl ThreadState {
         let data = loop {
             match self.next(process, outgoing.memory)? {
                 Some(Return::Reply(data)) => break data,
-                Some(Return::TransactionComplete) => self.acknowledged(),
                 Some(Return::DeadReply) => return Err(Error::DeadObject { handle }),
                 Some(Return::FailedReply) => return Err(Error::Failed { handle, code }),
                 Some(Return::FrozenReply) => return Err(Error::Frozen { handle }),
-                Some(other) => self.handle(process, other)?,
+                Some(other) => self.handle(process, &other)?,
                 None => {}
             }
         };
@@ -270,7 +295,7 @@ impl ThreadState {
     ) -> Result<(), Error> {
         self.push(outgoing.command(false, handle, code, TF_ACCEPT_FDS | TF_ONE_WAY));
         loop {
-            match self.next(process, outgoing.memory)? {
+            match self.next_of(process, outgoing.memory, true)? {
                 Some(Return::TransactionComplete) if self.unacknowledged.get() > 0 => self.acknowledged(),
                 Some(
                     Return::TransactionComplete
@@ -280,7 +305,7 @@ impl ThreadState {
                 Some(Return::DeadReply) => return Err(Error::DeadObject { handle }),
                 Some(Return::FailedReply) => return Err(Error::Failed { handle, code }),
                 Some(Return::FrozenReply) => return Err(Error::Frozen { handle }),
-                Some(other) => self.handle(process, other)?,
+                Some(other) => self.handle(process, &other)?,
                 None => {}
             }
         }
@@ -307,9 +332,11 @@ impl ThreadState {
     }
 
     /// Does what the driver asks for besides answering this thread's own call.
-    pub(crate) fn handle(&self, process: &Arc<Process>, asked: Return) -> Result<(), Error> {
-        match asked {
-            Return::Transaction(data) | Return::TransactionSecCtx(data, _) => self.serve(process, &data)?,
+    pub(crate) fn handle(&self, process: &Arc<Process>, asked: &Return) -> Result<(), Error> {
+        match *asked {
+            Return::Transaction(ref data) | Return::TransactionSecCtx(ref data, _) => {
+                return self.serve(process, data);
+            }
             Return::TransactionComplete => self.acknowledged(),
             Return::Increfs(node) => self.push(Command::IncrefsDone(node)),
             Return::Acquire(node) => {
@@ -367,7 +394,7 @@ impl Reply<'_> {
 
     fn status(&self) -> Error {
         let code = self.process.driver().received(self.data.buffer, 4).map(i32::take);
-        code.map_or(OUTSIDE, |code| Error::Status { code })
+        code.map_or_else(outside, |code| Error::Status { code })
     }
 }
 
@@ -377,8 +404,9 @@ impl Drop for Reply<'_> {
     }
 }
 
-const OUTSIDE: Error =
-    Error::Malformed { what: "received data", at: 0, problem: "it lies outside this process's area" };
+fn outside() -> Error {
+    Error::Malformed { what: "received data", at: 0, problem: "it lies outside this process's area" }
+}
 
 /// A reader over what a transaction or reply names.
 pub(crate) fn received<'a>(
@@ -388,7 +416,7 @@ pub(crate) fn received<'a>(
 ) -> Result<ParcelReader<'a>, Error> {
     let slice = |address, length| match length {
         0 => Ok(&[][..]),
-        _ => process.driver().received(address, length).ok_or(OUTSIDE),
+        _ => process.driver().received(address, length).ok_or_else(outside),
     };
     let offsets = slice(data.offsets, data.offsets_size)?;
     Ok(ParcelReader::received(slice(data.buffer, data.data_size)?, offsets, process, copies))

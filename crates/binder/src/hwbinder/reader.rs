@@ -9,7 +9,7 @@ use binder_driver::uapi::{BINDER_BUFFER_FLAG_HAS_PARENT, BINDER_TYPE_PTR, Buffer
 
 use super::{BufferIndex, VECTOR_POINTER, VECTOR_SIZE};
 use crate::parcel::ParcelReader;
-use crate::{Error, Status, status};
+use crate::{Error, Status};
 
 /// A reader over received data and the buffers that it names.
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ impl<'a> HwReader<'a> {
     /// # Errors
     /// `BAD_TYPE` when it names another interface, `BAD_VALUE` when there is no token.
     pub fn check_interface(&mut self, interface: &str) -> Result<(), Status> {
-        if self.plain.read_c_string()? == interface { Ok(()) } else { Err(Status::Code(status::BAD_TYPE)) }
+        self.plain.check_name(interface)
     }
 
     fn read_object(

@@ -7,6 +7,7 @@
 mod header;
 mod object;
 mod reader;
+mod text;
 
 use std::cell::Cell;
 
@@ -147,20 +148,12 @@ impl Parcel {
     /// # Errors
     /// [`Error::Unsendable`] for a string of 2³¹ units or more.
     pub fn write_string16(&mut self, text: &str) -> Result<(), Error> {
-        let length = self.data.len();
-        self.write_i32(0);
-        for unit in text.encode_utf16() {
-            self.data.extend_from_slice(&unit.to_le_bytes());
-        }
-        let bytes = self.data.len() - length - 4;
-        let Ok(units) = wire_length("a string", bytes / 2) else {
-            self.data.truncate(length);
-            return wire_length("a string", bytes / 2).map(drop);
-        };
-        self.data[length..length + 4].copy_from_slice(&units.to_le_bytes());
+        let units = text::units(text);
+        self.write_i32(wire_length("a string", units)?);
+        text::append_utf16(&mut self.data, text);
         self.data.extend_from_slice(&[0, 0]);
         self.pad();
-        self.count_copy(bytes);
+        self.count_copy(2 * units);
         Ok(())
     }
 
@@ -210,7 +203,7 @@ impl Parcel {
     /// # Errors
     /// [`Error::Unsendable`] for a string with a NUL in it.
     pub fn write_c_string(&mut self, text: &str) -> Result<(), Error> {
-        if text.contains('\0') {
+        if text::has_nul(text) {
             return Err(Error::Unsendable { what: "a C string", problem: "there is a NUL in it" });
         }
         self.data.extend_from_slice(text.as_bytes());

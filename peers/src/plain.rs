@@ -1,0 +1,84 @@
+//! The least that a call over the driver can be: one ioctl on each side, with the last buffer given back in the same one.
+//! In place, nothing is copied but by the driver: the request is sent from where the caller has it, and answered from where it
+//! arrived. Copying, each side puts what it sends into a message of its own first, as whoever adds a header must.
+
+use std::hint::black_box;
+
+use crate::device::{
+    Answer, BC_ENTER_LOOPER, BC_FREE_BUFFER, BC_REPLY, BC_TRANSACTION, BR_REPLY, BR_TRANSACTION, Device,
+    FreeAndSend, SendAndFree, Transaction, bytes,
+};
+use crate::{Call, Result};
+
+fn transaction(data: &[u8]) -> Transaction {
+    Transaction {
+        code: 1,
+        data_size: data.len() as u64,
+        buffer: data.as_ptr() as u64,
+        ..Transaction::default()
+    }
+}
+
+pub(crate) fn serve() -> Result<()> {
+    serve_with(|request, _| request)
+}
+
+pub(crate) fn serve_copying() -> Result<()> {
+    serve_with(|request, message| {
+        message.clear();
+        message.extend_from_slice(request);
+        message
+    })
+}
+
+fn serve_with(answer: for<'a> fn(&'a [u8], &'a mut Vec<u8>) -> &'a [u8]) -> Result<()> {
+    let mut device = Device::open()?;
+    device.become_context_manager()?;
+    let mut message = Vec::new();
+    let mut arrived = device.exchange(&BC_ENTER_LOOPER, BR_TRANSACTION)?;
+    loop {
+        let Answer::Received(call) = arrived else { return Err("a server has no dead callee".into()) };
+        let reply = answer(bytes(call.buffer, call.data_size), &mut message);
+        let commands = SendAndFree {
+            send: BC_REPLY,
+            transaction: transaction(reply),
+            free: BC_FREE_BUFFER,
+            buffer: call.buffer,
+        };
+        arrived = device.exchange(&commands, BR_TRANSACTION)?;
+    }
+}
+
+pub(crate) fn connect(copying: bool) -> Result<Call> {
+    let mut device = Device::open()?;
+    let mut message = Vec::new();
+    let mut last = None;
+    Ok(Box::new(move |payload| {
+        let data = if copying {
+            message.clear();
+            message.extend_from_slice(payload);
+            &message
+        } else {
+            payload
+        };
+        let (send, transaction) = (BC_TRANSACTION, transaction(data));
+        let answer = match last.take() {
+            Some(buffer) => {
+                device.exchange(&FreeAndSend { free: BC_FREE_BUFFER, buffer, send, transaction }, BR_REPLY)?
+            }
+            None => device.exchange(&First { send, transaction }, BR_REPLY)?,
+        };
+        let Answer::Received(reply) = answer else { return Ok(false) };
+        last = Some(reply.buffer);
+        match black_box(bytes(reply.buffer, reply.data_size)).len() == payload.len() {
+            true => Ok(true),
+            false => Err("this is no echo".into()),
+        }
+    }))
+}
+
+#[repr(C, packed)]
+struct First {
+    send: u32,
+    transaction: Transaction,
+}
