@@ -1,6 +1,7 @@
 //! The least that a call over the driver can be: one ioctl on each side, with the last buffer given back in the same one.
 //! In place, nothing is copied but by the driver: the request is sent from where the caller has it, and answered from where it
-//! arrived. Copying, each side puts what it sends into a message of its own first, as whoever adds a header must.
+//! arrived. As messages, the payload stands behind what a parcel of the same call has in front of it, so each side copies it
+//! once before it sends it.
 
 use std::hint::black_box;
 
@@ -9,6 +10,11 @@ use crate::device::{
     FreeAndSend, SendAndFree, Transaction, bytes,
 };
 use crate::{Call, Result};
+
+/// What a parcel has in front of the bytes: `roundtrip.IBenchmark`'s token and a length.
+const REQUEST_HEADER: &[u8] = &[0; 64];
+/// Likewise, of a reply: a status and a length.
+const REPLY_HEADER: &[u8] = &[0; 8];
 
 fn transaction(data: &[u8]) -> Transaction {
     Transaction {
@@ -23,10 +29,11 @@ pub(crate) fn serve() -> Result<()> {
     serve_with(|request, _| request)
 }
 
-pub(crate) fn serve_copying() -> Result<()> {
+pub(crate) fn serve_messages() -> Result<()> {
     serve_with(|request, message| {
         message.clear();
-        message.extend_from_slice(request);
+        message.extend_from_slice(REPLY_HEADER);
+        message.extend_from_slice(request.get(REQUEST_HEADER.len()..).unwrap_or_default());
         message
     })
 }
@@ -49,17 +56,18 @@ fn serve_with(answer: for<'a> fn(&'a [u8], &'a mut Vec<u8>) -> &'a [u8]) -> Resu
     }
 }
 
-pub(crate) fn connect(copying: bool) -> Result<Call> {
+pub(crate) fn connect(messages: bool) -> Result<Call> {
     let mut device = Device::open()?;
     let mut message = Vec::new();
     let mut last = None;
     Ok(Box::new(move |payload| {
-        let data = if copying {
+        let (data, expected) = if messages {
             message.clear();
+            message.extend_from_slice(REQUEST_HEADER);
             message.extend_from_slice(payload);
-            &message
+            (&message[..], REPLY_HEADER.len() + payload.len())
         } else {
-            payload
+            (payload, payload.len())
         };
         let (send, transaction) = (BC_TRANSACTION, transaction(data));
         let answer = match last.take() {
@@ -70,7 +78,7 @@ pub(crate) fn connect(copying: bool) -> Result<Call> {
         };
         let Answer::Received(reply) = answer else { return Ok(false) };
         last = Some(reply.buffer);
-        match black_box(bytes(reply.buffer, reply.data_size)).len() == payload.len() {
+        match black_box(bytes(reply.buffer, reply.data_size)).len() == expected {
             true => Ok(true),
             false => Err("this is no echo".into()),
         }

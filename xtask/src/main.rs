@@ -6,6 +6,7 @@ mod fuzz;
 mod guest;
 mod guests;
 mod install;
+mod peers;
 mod perfetto;
 mod shell;
 mod steps;
@@ -26,6 +27,7 @@ Tasks:
   guests    tests the binaries on real kernels in QEMU: Debian's standard and PREEMPT_RT ones, x86-64 and arm64,
             and Ubuntu's, which has binderfs
   guest     runs a program on a real kernel's binder driver, in QEMU; see cargo xtask guest --help
+  peers     counts what a call costs on a real kernel's driver: bare, through both stacks, through rsbinder
   perfetto  loads written traces into Perfetto's trace processor, and compares what it says with what was written";
 
 fn main() -> ExitCode {
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         ["test"] => test,
         ["dist"] => dist_only,
         ["guests"] => guests_only,
+        ["peers"] => peers_only,
         ["perfetto"] => perfetto_only,
         ["guest", ..] => return guest::command(&args[1..]),
         ["help" | "--help" | "-h"] => {
@@ -55,6 +58,12 @@ fn dist_only() -> bool {
 fn guests_only() -> bool {
     steps::run(&[&[("static binaries", dist::build as _)], &GUESTS[..]].concat())
 }
+
+fn peers_only() -> bool {
+    steps::run(&[("static binaries", dist::build), PEERS])
+}
+
+const PEERS: Step = ("guest: the cost of a call, counted", peers::check);
 
 fn perfetto_only() -> bool {
     steps::run(&[PERFETTO])
@@ -88,6 +97,7 @@ fn test() -> bool {
         GUESTS[1],
         GUESTS[2],
         GUESTS[3],
+        PEERS,
         ("fuzz targets", fuzz::short_runs),
     ])
 }

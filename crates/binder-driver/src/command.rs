@@ -58,6 +58,8 @@ impl Commands {
     }
 
     /// Appends one command.
+    // In line: where the command is known, nothing is left of the choice.
+    #[inline(always)]
     pub fn push(&mut self, command: Command) {
         match command {
             Command::Transaction(data) => self.put(BC_TRANSACTION, &data.to_bytes()),
@@ -84,6 +86,7 @@ impl Commands {
         }
     }
 
+    #[inline]
     fn put(&mut self, word: u32, payload: &[u8]) {
         debug_assert_eq!(payload_size(word), payload.len());
         self.bytes.extend_from_slice(&word.to_ne_bytes());

@@ -26,6 +26,7 @@ impl Returns {
 
     /// True when every return has been taken with [`next`](Iterator::next).
     #[must_use]
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.read == self.filled
     }
@@ -38,6 +39,7 @@ impl Returns {
 
     /// Takes the next return if it is `word`, one without a payload. Says so without the work of [`next`](Iterator::next).
     #[must_use]
+    #[inline]
     pub fn take_if(&mut self, word: u32) -> bool {
         let is_next = payload_size(word) == 0 && self.pending().starts_with(&word.to_ne_bytes());
         if is_next {
@@ -65,6 +67,8 @@ impl Returns {
 impl Iterator for Returns {
     type Item = Return;
 
+    // In line, as `parse` is: a return is read where it is looked at, instead of being passed through memory.
+    #[inline]
     fn next(&mut self) -> Option<Return> {
         let (item, size) = Return::parse(self.pending())?;
         self.read += size;
@@ -103,6 +107,7 @@ pub enum Return {
 impl Return {
     /// Reads the return at the front of `bytes`, and says how long it is; `None` when there is none, or it is cut off.
     #[must_use]
+    #[inline]
     pub fn parse(bytes: &[u8]) -> Option<(Self, usize)> {
         let word = u32::take(bytes.get(..4)?);
         let size = payload_size(word);

@@ -69,7 +69,7 @@ use std::fmt;
 pub use error::{Error, Status, exception, status};
 pub use hwbinder::{BufferIndex, HwParcel, HwReader};
 pub use node::{Call, HwStub, LeastPolicy, Local, NodeOptions, Service, Stub};
-pub use parcel::{Parcel, ParcelReader};
+pub use parcel::{InterfaceToken, Parcel, ParcelReader};
 pub use process::Process;
 pub use proxy::{Binder, Proxy};
 pub use thread::Reply;

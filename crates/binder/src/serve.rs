@@ -55,7 +55,7 @@ impl ThreadState {
             }
             Err(code) => self.answer_status(process, call, data, code, wait),
         };
-        self.keep(reply.take_objects());
+        self.keep(&mut reply);
         self.give_parcel(reply);
         if let Some(background) = background {
             background.leave();
@@ -88,7 +88,7 @@ impl ThreadState {
             }
             Err(code) => self.answer_status(process, call, data, code, true),
         };
-        self.keep(reply.plain().take_objects());
+        self.keep(reply.plain());
         self.give_store(reply.into_store());
         result
     }

@@ -64,7 +64,7 @@ impl<'a> Outgoing<'a> {
         self.buffers_size
     }
 
-    fn command(&self, reply: bool, target: u32, code: u32, flags: u32) -> Command {
+    fn push(&self, commands: &mut Commands, reply: bool, target: u32, code: u32, flags: u32) {
         let address =
             |slice: &[u8]| if slice.is_empty() { 0 } else { slice.as_ptr().expose_provenance() as u64 };
         let [data, offsets, ..] = *self.memory else { unreachable!("data and offsets are always there") };
@@ -78,10 +78,7 @@ impl<'a> Outgoing<'a> {
             offsets: address(offsets),
             ..Default::default()
         };
-        let Some(buffers_size) = self.buffers_size else {
-            return if reply { Command::Reply(plain) } else { Command::Transaction(plain) };
-        };
-        let gathered = TransactionDataSg {
+        let gathered = |buffers_size| TransactionDataSg {
             target: plain.target,
             code,
             flags,
@@ -92,7 +89,12 @@ impl<'a> Outgoing<'a> {
             buffers_size,
             ..Default::default()
         };
-        if reply { Command::ReplySg(gathered) } else { Command::TransactionSg(gathered) }
+        match (self.buffers_size, reply) {
+            (None, false) => commands.push(Command::Transaction(plain)),
+            (None, true) => commands.push(Command::Reply(plain)),
+            (Some(size), false) => commands.push(Command::TransactionSg(gathered(size))),
+            (Some(size), true) => commands.push(Command::ReplySg(gathered(size))),
+        }
     }
 }
 
@@ -102,8 +104,11 @@ pub(crate) struct ThreadState {
     process: Weak<Process>,
     copies: Arc<Copies>,
     io: RefCell<Io>,
-    parcels: RefCell<Vec<Parcel>>,
-    stores: RefCell<Vec<HwStore>>,
+    // Boxed, because each call takes one and gives it back.
+    #[expect(clippy::vec_box)]
+    parcels: RefCell<Vec<Box<Parcel>>>,
+    #[expect(clippy::vec_box)]
+    stores: RefCell<Vec<Box<HwStore>>>,
     /// True inside the looper's loop.
     pub(crate) looper: Cell<bool>,
     /// How many calls this thread serves, one inside the other.
@@ -165,20 +170,20 @@ impl ThreadState {
     }
 
     /// An empty parcel with the room that its last use left.
-    pub(crate) fn take_parcel(&self) -> Parcel {
+    pub(crate) fn take_parcel(&self) -> Box<Parcel> {
         self.parcels.borrow_mut().pop().unwrap_or_default()
     }
 
-    pub(crate) fn give_parcel(&self, mut parcel: Parcel) {
+    pub(crate) fn give_parcel(&self, mut parcel: Box<Parcel>) {
         parcel.clear();
         self.parcels.borrow_mut().push(parcel);
     }
 
-    pub(crate) fn take_store(&self) -> HwStore {
+    pub(crate) fn take_store(&self) -> Box<HwStore> {
         self.stores.borrow_mut().pop().unwrap_or_default()
     }
 
-    pub(crate) fn give_store(&self, mut store: HwStore) {
+    pub(crate) fn give_store(&self, mut store: Box<HwStore>) {
         store.clear();
         self.stores.borrow_mut().push(store);
     }
@@ -196,7 +201,12 @@ impl ThreadState {
         self.looper.get() || self.serving.get() > 0
     }
 
+    fn push_outgoing(&self, outgoing: &Outgoing<'_>, reply: bool, target: u32, code: u32, flags: u32) {
+        outgoing.push(&mut self.io.borrow_mut().commands, reply, target, code, flags);
+    }
+
     /// Queues a command for the next exchange.
+    #[inline]
     pub(crate) fn push(&self, command: Command) {
         self.io.borrow_mut().commands.push(command);
     }
@@ -229,12 +239,14 @@ impl ThreadState {
     }
 
     /// The next return that asks for something, or answers; `None` when the driver woke this thread without one.
+    #[inline]
     pub(crate) fn next(&self, process: &Process, memory: &[&[u8]]) -> Result<Option<Return>, Error> {
         self.next_of(process, memory, false)
     }
 
     /// The same, and `BR_TRANSACTION_COMPLETE` too if `completes`. Otherwise it is only counted: whoever waits for a
     /// reply or a call does not wait for it.
+    #[inline]
     fn next_of(&self, process: &Process, memory: &[&[u8]], completes: bool) -> Result<Option<Return>, Error> {
         let mut exchanged = false;
         loop {
@@ -250,9 +262,13 @@ impl ThreadState {
     }
 
     /// The next of the returns that are here already. Those that come with every call are passed over quickly.
+    #[inline]
     fn pending(&self, completes: bool) -> Option<Return> {
         loop {
             let mut io = self.io.borrow_mut();
+            if io.returns.is_empty() {
+                return None;
+            }
             while io.returns.take_if(BR_NOOP) {}
             if completes || !io.returns.take_if(BR_TRANSACTION_COMPLETE) {
                 return io.returns.next();
@@ -270,7 +286,7 @@ impl ThreadState {
         code: u32,
         outgoing: &Outgoing<'_>,
     ) -> Result<Reply<'p>, Error> {
-        self.push(outgoing.command(false, handle, code, TF_ACCEPT_FDS));
+        self.push_outgoing(outgoing, false, handle, code, TF_ACCEPT_FDS);
         let data = loop {
             match self.next(process, outgoing.memory)? {
                 Some(Return::Reply(data)) => break data,
@@ -293,7 +309,7 @@ impl ThreadState {
         code: u32,
         outgoing: &Outgoing<'_>,
     ) -> Result<(), Error> {
-        self.push(outgoing.command(false, handle, code, TF_ACCEPT_FDS | TF_ONE_WAY));
+        self.push_outgoing(outgoing, false, handle, code, TF_ACCEPT_FDS | TF_ONE_WAY);
         loop {
             match self.next_of(process, outgoing.memory, true)? {
                 Some(Return::TransactionComplete) if self.unacknowledged.get() > 0 => self.acknowledged(),
@@ -313,13 +329,13 @@ impl ThreadState {
 
     /// Queues the answer to the call that this thread serves.
     pub(crate) fn push_reply(&self, outgoing: &Outgoing<'_>) {
-        self.push(outgoing.command(true, 0, 0, outgoing.flags));
+        self.push_outgoing(outgoing, true, 0, 0, outgoing.flags);
         self.unacknowledged.set(self.unacknowledged.get() + 1);
     }
 
     /// Keeps what a sent reply named until the driver holds it.
-    pub(crate) fn keep(&self, objects: impl Iterator<Item = Binder>) {
-        self.in_flight.borrow_mut().extend(objects);
+    pub(crate) fn keep(&self, parcel: &mut Parcel) {
+        parcel.move_objects(&self.in_flight);
     }
 
     fn acknowledged(&self) {

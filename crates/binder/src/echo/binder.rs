@@ -3,13 +3,18 @@
 use std::sync::{Arc, Weak};
 
 use super::{Benchmark, CALL, COPIED_BYTES, Echo, NOP, SEND_VEC, ServerReport};
-use crate::{Call, Error, Parcel, ParcelReader, Process, Proxy, Status, Stub};
+use crate::{Call, Error, InterfaceToken, Parcel, ParcelReader, Process, Proxy, Status, Stub};
 
 pub(super) const INTERFACE: &str = "roundtrip.IBenchmark";
 
 pub(super) struct EchoStub {
     pub(super) echo: Arc<Echo>,
     pub(super) owner: Weak<Process>,
+    pub(super) token: InterfaceToken,
+}
+
+pub(super) fn token() -> InterfaceToken {
+    InterfaceToken::new(INTERFACE).expect("a short name")
 }
 
 impl Stub for EchoStub {
@@ -23,7 +28,7 @@ impl Stub for EchoStub {
         data: &mut ParcelReader<'_>,
         reply: &mut Parcel,
     ) -> Result<(), Status> {
-        data.check_interface(INTERFACE)?;
+        data.check_token(&self.token)?;
         reply.write_no_exception();
         match call.code {
             SEND_VEC => {
@@ -43,12 +48,15 @@ impl Stub for EchoStub {
     }
 }
 
-pub(super) struct EchoProxy(pub(super) Proxy);
+pub(super) struct EchoProxy {
+    pub(super) proxy: Proxy,
+    pub(super) token: InterfaceToken,
+}
 
 impl Benchmark for EchoProxy {
     fn send_vec(&self, bytes: &[u8], take: &mut dyn FnMut(&[u8])) -> Result<(), Error> {
-        let reply = self.0.call(SEND_VEC, |parcel| {
-            parcel.write_interface_token(INTERFACE)?;
+        let reply = self.proxy.call(SEND_VEC, |parcel| {
+            parcel.write_token(&self.token);
             parcel.write_bytes(bytes)
         })?;
         let mut reader = reply.reader()?;
@@ -58,13 +66,16 @@ impl Benchmark for EchoProxy {
     }
 
     fn nop(&self) -> Result<(), Error> {
-        let reply = self.0.call(NOP, |parcel| parcel.write_interface_token(INTERFACE))?;
+        let reply = self.proxy.call(NOP, |parcel| {
+            parcel.write_token(&self.token);
+            Ok(())
+        })?;
         reply.reader()?.read_exception()
     }
 
     fn call(&self, payload: &[u8], want_scheduling: bool) -> Result<ServerReport, Error> {
-        let reply = self.0.call(CALL, |parcel| {
-            parcel.write_interface_token(INTERFACE)?;
+        let reply = self.proxy.call(CALL, |parcel| {
+            parcel.write_token(&self.token);
             parcel.write_bool(want_scheduling);
             parcel.write_bytes(payload)
         })?;
@@ -74,7 +85,10 @@ impl Benchmark for EchoProxy {
     }
 
     fn server_copied_bytes(&self) -> Result<u64, Error> {
-        let reply = self.0.call(COPIED_BYTES, |parcel| parcel.write_interface_token(INTERFACE))?;
+        let reply = self.proxy.call(COPIED_BYTES, |parcel| {
+            parcel.write_token(&self.token);
+            Ok(())
+        })?;
         let mut reader = reply.reader()?;
         reader.read_exception()?;
         reader.read_u64()

@@ -131,7 +131,7 @@ impl Echo {
     pub fn publish(self: Arc<Self>, process: &Arc<Process>, stack: Stack, options: NodeOptions) -> Binder {
         let owner = Arc::downgrade(process);
         let service = match stack {
-            Stack::Binder => Service::binder(binder::EchoStub { echo: self, owner }),
+            Stack::Binder => Service::binder(binder::EchoStub { echo: self, owner, token: binder::token() }),
             Stack::Hwbinder => Service::hwbinder(hwbinder::EchoStub { echo: self, owner }),
         };
         process.publish_with(service, options)
@@ -167,7 +167,7 @@ impl Benchmark for Echo {
 #[must_use]
 pub fn connect(proxy: Proxy, stack: Stack) -> Box<dyn Benchmark> {
     match stack {
-        Stack::Binder => Box::new(binder::EchoProxy(proxy)),
+        Stack::Binder => Box::new(binder::EchoProxy { proxy, token: binder::token() }),
         Stack::Hwbinder => Box::new(hwbinder::EchoProxy(proxy)),
     }
 }

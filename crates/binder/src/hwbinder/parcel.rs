@@ -20,7 +20,7 @@ pub struct BufferIndex(pub(super) u64);
 /// Data on its way out: plain data, and buffers that the driver copies from where they lie (`'a`).
 #[derive(Debug)]
 pub struct HwParcel<'a> {
-    store: HwStore,
+    store: Box<HwStore>,
     borrowed: [&'a [u8]; MOST_BORROWED],
     borrowed_count: usize,
 }
@@ -51,14 +51,14 @@ impl<'a> HwParcel<'a> {
     /// An empty parcel; for tests and fuzzing. Calls use [`Proxy::call_hw`](crate::Proxy::call_hw).
     #[must_use]
     pub fn new() -> Self {
-        Self::from_store(HwStore::default())
+        Self::from_store(Box::default())
     }
 
-    pub(crate) fn from_store(store: HwStore) -> Self {
+    pub(crate) fn from_store(store: Box<HwStore>) -> Self {
         Self { store, borrowed: [&[]; MOST_BORROWED], borrowed_count: 0 }
     }
 
-    pub(crate) fn into_store(self) -> HwStore {
+    pub(crate) fn into_store(self) -> Box<HwStore> {
         self.store
     }
 
@@ -230,20 +230,24 @@ impl<'a> HwParcel<'a> {
         let object =
             BufferObject { kind: BINDER_TYPE_PTR, flags, buffer: address, length, parent, parent_offset };
         let total = align8(length).and_then(|length| self.store.buffers_size.checked_add(length));
-        self.store.buffers_size = total
-            .ok_or(Error::Unsendable { what: "a buffer", problem: "all buffers together are too long" })?;
+        self.store.buffers_size = total.ok_or_else(|| Error::Unsendable {
+            what: "a buffer",
+            problem: "all buffers together are too long",
+        })?;
         let index = BufferIndex(self.store.plain.offsets().len() as u64 / 8);
         Ok((index, self.store.plain.put_object(&object.to_bytes())))
     }
 
     /// Hands the parcel to `send` with all addresses in place.
     pub(crate) fn send<R>(&mut self, send: impl FnOnce(&Outgoing<'_>) -> R) -> R {
-        let own = self.store.own.as_ptr().expose_provenance();
-        for (object, start) in self.store.unresolved.drain(..) {
-            self.store.plain.patch(object + ADDRESS, &((own + start) as u64).to_ne_bytes());
+        let store = &mut *self.store;
+        let own = store.own.as_ptr().expose_provenance();
+        for (object, start) in store.unresolved.drain(..) {
+            store.plain.patch(object + ADDRESS, &((own + start) as u64).to_ne_bytes());
         }
         let mut memory = [&[][..]; 3 + MOST_BORROWED];
-        memory[..3].copy_from_slice(&[self.store.plain.data(), self.store.plain.offsets(), &self.store.own]);
+        let store = &*self.store;
+        memory[..3].copy_from_slice(&[store.plain.data(), store.plain.offsets(), &store.own]);
         let borrowed = &self.borrowed[..self.borrowed_count];
         memory[3..3 + borrowed.len()].copy_from_slice(borrowed);
         send(&Outgoing::scatter_gather(&memory[..3 + borrowed.len()], self.store.buffers_size))

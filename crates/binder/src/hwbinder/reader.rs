@@ -44,14 +44,13 @@ impl<'a> HwReader<'a> {
     ) -> Result<(&'a [u8], BufferIndex, u64), Error> {
         const WHAT: &str = "a buffer";
         let malformed = |reader: &Self, problem| Err(reader.plain.malformed(WHAT, problem));
-        let here = self.plain.clone();
-        let bytes = self.plain.take_object(WHAT, BufferObject::SIZE)?;
-        let index = BufferIndex(self.plain.next_offset as u64);
-        let object = BufferObject::from_bytes(bytes).filter(|object| object.kind == BINDER_TYPE_PTR);
+        let object = self.plain.peek_object(WHAT, BufferObject::SIZE)?;
+        let object = BufferObject::from_bytes(object).filter(|object| object.kind == BINDER_TYPE_PTR);
         let Some(object) = object else {
-            self.plain = here;
             return malformed(self, "another type of object lies here");
         };
+        let index = BufferIndex(self.plain.next_offset as u64);
+        self.plain.take(WHAT, BufferObject::SIZE)?;
         let embedded = object.flags & BINDER_BUFFER_FLAG_HAS_PARENT != 0;
         let claimed = embedded.then_some((BufferIndex(object.parent), object.parent_offset));
         if claimed != parent {

@@ -1,6 +1,6 @@
 //! What stands in front of a call's arguments and of its result: the interface token and the status header.
 
-use super::{Parcel, ParcelReader, text};
+use super::{Parcel, ParcelReader};
 use crate::{Error, Status, exception, status};
 
 /// The fourth word of an interface token since Android 11: which kind of partition the sender belongs to.
@@ -23,14 +23,6 @@ impl Parcel {
         let copied = self.copied.get();
         self.write_string16(interface)?;
         self.copied.set(copied); // a name is no payload
-        Ok(())
-    }
-
-    /// Writes what a call in the hwbinder stack begins with: the interface's name as a C string.
-    pub(crate) fn write_name(&mut self, interface: &str) -> Result<(), Error> {
-        let copied = self.copied.get();
-        self.write_c_string(interface)?;
-        self.copied.set(copied); // as above
         Ok(())
     }
 
@@ -65,25 +57,12 @@ impl ParcelReader<'_> {
         self.read_i32()?;
         let header = self.read_i32()?;
         let units = self.take_units()?.unwrap_or_default();
-        if header == HEADER_SYSTEM && text::is_utf16(units, interface) {
+        let name = units.chunks_exact(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]]));
+        if header == HEADER_SYSTEM && name.eq(interface.encode_utf16()) {
             Ok(())
         } else {
             Err(Status::Code(status::BAD_TYPE))
         }
-    }
-
-    /// Reads a call's interface token in the hwbinder stack, a C string, and checks that it names `interface`.
-    ///
-    /// # Errors
-    /// `BAD_TYPE` when it names another interface, `BAD_VALUE` when there is no token.
-    pub(crate) fn check_name(&mut self, interface: &str) -> Result<(), Status> {
-        let length = interface.len();
-        if self.peek(length + 1).is_some_and(|token| text::is_c_string(token, interface)) {
-            self.take("an interface token", length + 1)?;
-            return Ok(());
-        }
-        self.read_c_string()?;
-        Err(Status::Code(status::BAD_TYPE))
     }
 
     /// Reads a reply's status header.

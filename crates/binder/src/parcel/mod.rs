@@ -8,10 +8,12 @@ mod header;
 mod object;
 mod reader;
 mod text;
+mod token;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 pub use reader::ParcelReader;
+pub use token::InterfaceToken;
 
 use crate::{Binder, Error};
 
@@ -84,8 +86,11 @@ impl Parcel {
         self.copied.take()
     }
 
-    pub(crate) fn take_objects(&mut self) -> impl Iterator<Item = Binder> {
-        self.objects.drain(..)
+    /// Hands over what the parcel keeps.
+    pub(crate) fn move_objects(&mut self, to: &RefCell<Vec<Binder>>) {
+        if !self.objects.is_empty() {
+            to.borrow_mut().append(&mut self.objects);
+        }
     }
 
     /// A reader over what was written; it can read all but binders back.
@@ -148,12 +153,20 @@ impl Parcel {
     /// # Errors
     /// [`Error::Unsendable`] for a string of 2³¹ units or more.
     pub fn write_string16(&mut self, text: &str) -> Result<(), Error> {
-        let units = text::units(text);
-        self.write_i32(wire_length("a string", units)?);
-        text::append_utf16(&mut self.data, text);
+        let length = self.data.len();
+        self.write_i32(0);
+        for unit in text.encode_utf16() {
+            self.data.extend_from_slice(&unit.to_le_bytes());
+        }
+        let bytes = self.data.len() - length - 4;
+        let Ok(units) = wire_length("a string", bytes / 2) else {
+            self.data.truncate(length);
+            return wire_length("a string", bytes / 2).map(drop);
+        };
+        self.data[length..length + 4].copy_from_slice(&units.to_le_bytes());
         self.data.extend_from_slice(&[0, 0]);
         self.pad();
-        self.count_copy(2 * units);
+        self.count_copy(bytes);
         Ok(())
     }
 

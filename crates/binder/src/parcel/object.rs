@@ -67,12 +67,12 @@ impl<'a> ParcelReader<'a> {
         self.offsets.get(start..start.checked_add(8)?).map(u64::take)
     }
 
-    /// Takes the bytes of a listed object.
-    pub(crate) fn take_object(&mut self, what: &'static str, length: usize) -> Result<&'a [u8], Error> {
+    /// The bytes of a listed object, which stays the next.
+    pub(crate) fn peek_object(&mut self, what: &'static str, length: usize) -> Result<&'a [u8], Error> {
         if !self.at_object() {
             return Err(self.malformed(what, "no object lies here"));
         }
-        self.take(what, length)
+        self.peek(length).ok_or_else(|| self.malformed(what, "the parcel ends before it does"))
     }
 
     /// Reads a strong binder.

@@ -60,7 +60,7 @@ impl<'a> ParcelReader<'a> {
     }
 
     /// Takes `length` bytes and the padding after them. The padding may be missing at the very end.
-    pub(super) fn take(&mut self, what: &'static str, length: usize) -> Result<&'a [u8], Error> {
+    pub(crate) fn take(&mut self, what: &'static str, length: usize) -> Result<&'a [u8], Error> {
         let rest = &self.data[self.at..];
         let bytes =
             rest.get(..length).ok_or_else(|| self.malformed(what, "the parcel ends before it does"))?;
