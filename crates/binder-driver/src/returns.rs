@@ -68,7 +68,7 @@ impl Iterator for Returns {
     type Item = Return;
 
     // In line, as `parse` is: a return is read where it is looked at, instead of being passed through memory.
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Option<Return> {
         let (item, size) = Return::parse(self.pending())?;
         self.read += size;
@@ -107,7 +107,7 @@ pub enum Return {
 impl Return {
     /// Reads the return at the front of `bytes`, and says how long it is; `None` when there is none, or it is cut off.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn parse(bytes: &[u8]) -> Option<(Self, usize)> {
         let word = u32::take(bytes.get(..4)?);
         let size = payload_size(word);

@@ -218,6 +218,7 @@ impl ThreadState {
 
     /// Hands over queued commands, which may name `memory`, and, if `wait`, waits for returns. Returns that were not
     /// handled yet are never thrown away: they come first, and there is no waiting.
+    #[inline]
     pub(crate) fn exchange(&self, process: &Process, memory: &[&[u8]], wait: bool) -> Result<(), Error> {
         let io = &mut *self.io.borrow_mut();
         let wait = wait && io.returns.is_empty();
@@ -239,14 +240,15 @@ impl ThreadState {
     }
 
     /// The next return that asks for something, or answers; `None` when the driver woke this thread without one.
-    #[inline]
+    // In line, with what it calls, in each of its few places: a return would pass through memory several times.
+    #[inline(always)]
     pub(crate) fn next(&self, process: &Process, memory: &[&[u8]]) -> Result<Option<Return>, Error> {
         self.next_of(process, memory, false)
     }
 
     /// The same, and `BR_TRANSACTION_COMPLETE` too if `completes`. Otherwise it is only counted: whoever waits for a
     /// reply or a call does not wait for it.
-    #[inline]
+    #[inline(always)]
     fn next_of(&self, process: &Process, memory: &[&[u8]], completes: bool) -> Result<Option<Return>, Error> {
         let mut exchanged = false;
         loop {
@@ -262,7 +264,7 @@ impl ThreadState {
     }
 
     /// The next of the returns that are here already. Those that come with every call are passed over quickly.
-    #[inline]
+    #[inline(always)]
     fn pending(&self, completes: bool) -> Option<Return> {
         loop {
             let mut io = self.io.borrow_mut();

@@ -210,6 +210,8 @@ impl<'a> HwParcel<'a> {
         Ok(index)
     }
 
+    // In line: a call names several buffers.
+    #[inline(always)]
     fn name(
         &mut self,
         address: u64,
