@@ -232,10 +232,10 @@ impl<'a> HwParcel<'a> {
         let object =
             BufferObject { kind: BINDER_TYPE_PTR, flags, buffer: address, length, parent, parent_offset };
         let total = align8(length).and_then(|length| self.store.buffers_size.checked_add(length));
-        self.store.buffers_size = total.ok_or_else(|| Error::Unsendable {
-            what: "a buffer",
-            problem: "all buffers together are too long",
-        })?;
+        let Some(total) = total else {
+            return Err(Error::Unsendable { what: "a buffer", problem: "all buffers together are too long" });
+        };
+        self.store.buffers_size = total;
         let index = BufferIndex(self.store.plain.offsets().len() as u64 / 8);
         Ok((index, self.store.plain.put_object(&object.to_bytes())))
     }
