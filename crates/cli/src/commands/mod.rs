@@ -15,6 +15,7 @@ mod man;
 mod show;
 mod survey;
 mod throughput;
+mod trace;
 mod traits;
 pub(crate) mod version;
 mod worker;
@@ -30,6 +31,9 @@ pub(crate) static ALL: &[&dyn Command] = &[
     &floor::COMMAND,
     &workers::COMMAND,
     &traits::COMMAND,
+    &trace::START,
+    &trace::STOP,
+    &trace::STATUS,
     &show::COMMAND,
     &help::COMMAND,
     &man::COMMAND,

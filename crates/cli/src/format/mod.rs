@@ -14,5 +14,6 @@ pub(crate) mod summary;
 pub(crate) mod table;
 pub(crate) mod throughput;
 pub(crate) mod throughput_google;
+pub(crate) mod trace_status;
 pub(crate) mod traits;
 pub(crate) mod workers;

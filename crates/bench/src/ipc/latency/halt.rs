@@ -18,14 +18,14 @@ impl HaltTrace {
         let Some(switch) = switch else {
             let root = self.roots.first().map(|root| root.display().to_string()).unwrap_or_default();
             return Err(Error::Plan(format!(
-                "no kernel trace is running, for tracefs is not mounted: as root, `mount -t tracefs nodev {root}` \
-                 and `echo 1 > {root}/tracing_on`"
+                "no kernel trace is running: start one, as root, with `roundtrip trace start` (or `mount -t tracefs nodev \
+                 {root}` and `echo 1 > {root}/tracing_on`)"
             )));
         };
         let state = std::fs::read_to_string(&switch).map_err(|cause| Error::file("read", &switch, cause))?;
         if state.trim() != "1" {
             return Err(Error::Plan(format!(
-                "no kernel trace is running: start one with `echo 1 > {}`",
+                "no kernel trace is running: start one with `roundtrip trace start` (or `echo 1 > {}`)",
                 switch.display()
             )));
         }
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn without_a_running_trace_it_says_how_to_start_one() {
         let (_root, stopped) = halt(&[("sys/kernel/tracing/tracing_on", "0\n")]);
-        assert!(stopped.running().unwrap_err().to_string().contains("`echo 1 > "));
+        assert!(stopped.running().unwrap_err().to_string().contains("(or `echo 1 > "));
         let (_root, absent) = halt(&[("sys/other", "")]);
         assert!(absent.running().unwrap_err().to_string().contains("mount -t tracefs nodev "));
     }

@@ -1,0 +1,193 @@
+//! `roundtrip trace start`, `stop` and `status`: the kernel's global trace as `atrace` drives it, for machines that have no
+//! atrace. What a trace is and how it is put back is not known here.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use bench::worker::Interrupts;
+use tracefs::{GlobalTrace, Status};
+
+use crate::args::{Entry, Group, Kind, Opt, values};
+use crate::format;
+use crate::terminal::{Exit, Terminal};
+
+/// Android's own size for this job, in kilobytes for each CPU (`atrace -b 8000`).
+const KILOBYTES: u64 = 8000;
+
+/// What was typed behind `start`.
+#[derive(Default)]
+pub(crate) struct Start {
+    kilobytes: Option<u64>,
+}
+
+/// What was typed behind `stop`.
+#[derive(Default)]
+pub(crate) struct Stop {
+    out: Option<PathBuf>,
+    discard: bool,
+}
+
+/// What was typed behind `status`.
+#[derive(Default)]
+pub(crate) struct NoArguments;
+
+/// The command that starts one.
+pub(crate) static START: Entry<Start> = Entry {
+    path: &["trace", "start"],
+    kind: Kind::Command,
+    summary: "starts the kernel's trace as atrace does",
+    description: "Starts what `atrace --async_start -b 8000 -c sched idle workq binder_driver sync freq irq` starts: those \
+                  events of the kernel, in its global trace, in buffers in which the newest events overwrite the oldest. \
+                  `ipc latency --trace`, schd-dbg -trace and libhwbinder_latency -trace stop it at the first call that \
+                  misses its deadline. How everything was set before is noted in a file, and `roundtrip trace stop` puts \
+                  it back. A trace that somebody else uses is left alone. Needs root.",
+    positionals: None,
+    groups: &[Group {
+        heading: "What to record",
+        options: &[Opt::value(
+            &["-b", "--buffer"],
+            "KB",
+            "The size of each CPU's buffer, in kilobytes.",
+            |typed: &mut Start, text| {
+                typed.kilobytes = Some(values::whole(text, 64..=4_000_000)?);
+                Ok(())
+            },
+        )
+        .default("8000")],
+    }],
+    examples: &[(
+        "roundtrip trace start && schd-dbg -trace -i 5000; roundtrip trace stop -o miss.txt",
+        "Keeps what led to the first miss.",
+    )],
+    run: start,
+};
+
+/// The command that stops it.
+pub(crate) static STOP: Entry<Stop> = Entry {
+    path: &["trace", "stop"],
+    kind: Kind::Command,
+    summary: "stops the trace, stores it and puts every setting back",
+    description: "Stops what `roundtrip trace start` started, writes it to a file, and then puts every setting of the \
+                  kernel's trace back as it was. When the file cannot be written, the trace is kept, stopped, and another \
+                  file can be named.",
+    positionals: None,
+    groups: &[Group {
+        heading: "Output",
+        options: &[
+            Opt::path(
+                &["-o", "--output"],
+                "FILE",
+                "Where the trace is written: in the kernel's text form.",
+                |typed: &mut Stop, text| {
+                    typed.out = Some(text.into());
+                    Ok(())
+                },
+            ),
+            Opt::flag(&["--discard"], "Throws the trace away.", |typed: &mut Stop| typed.discard = true),
+        ],
+    }],
+    examples: &[("roundtrip trace stop -o trace.txt", "Stores the trace and puts every setting back.")],
+    run: stop,
+};
+
+/// The command that says how it is doing.
+pub(crate) static STATUS: Entry<NoArguments> = Entry {
+    path: &["trace", "status"],
+    kind: Kind::Command,
+    summary: "says whether a trace runs, and what it holds",
+    description: "Says what `roundtrip trace start` started: since when it runs, whether it was stopped meanwhile, what it \
+                  records, and how many events each CPU's buffer holds. Exit code 1 when none was started.",
+    positionals: None,
+    groups: &[],
+    examples: &[("roundtrip trace status", "Shows whether the trace was stopped by a miss.")],
+    run: status,
+};
+
+fn start(typed: Start, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
+    // A signal waits until everything is set, and can be put back.
+    let interrupts = Interrupts::watch()?;
+    let trace = GlobalTrace::start(typed.kilobytes.unwrap_or(KILOBYTES))?;
+    if let Err(interrupted) = interrupts.check() {
+        trace.restore()?;
+        return Err(interrupted.into());
+    }
+    terminal.out.write_all(format::trace_status::text(&trace.status()?).as_bytes())?;
+    Ok(Exit::OK)
+}
+
+fn status(_: NoArguments, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
+    match GlobalTrace::find()? {
+        Some(trace) => {
+            terminal.out.write_all(format::trace_status::text(&trace.status()?).as_bytes())?;
+            Ok(Exit::OK)
+        }
+        None => {
+            writeln!(terminal.out, "no trace was started: `roundtrip trace start` starts one")?;
+            Ok(Exit::FAILED)
+        }
+    }
+}
+
+fn stop(typed: Stop, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
+    let out = match (&typed.out, typed.discard) {
+        (Some(_), true) => return Err(crate::args::usage!("-o and --discard exclude each other")),
+        (None, false) => {
+            return Err(crate::args::usage!("say where the trace is written: -o FILE, or --discard"));
+        }
+        (out, _) => out.as_deref(),
+    };
+    // A signal waits until everything is as it was.
+    let interrupts = Interrupts::watch()?;
+    let Some(trace) = GlobalTrace::find()? else {
+        anyhow::bail!("no trace was started: `roundtrip trace start` starts one");
+    };
+    trace.halt()?;
+    let status = trace.status()?;
+    if let Some(path) = out {
+        store(&trace, path).with_context(|| {
+            format!("the trace is stopped and kept, to be written elsewhere: cannot write {}", path.display())
+        })?;
+    }
+    trace.restore()?;
+    let held: u64 = status.cpus.iter().map(|(_, stats)| stats.entries).sum();
+    match out {
+        Some(path) => writeln!(terminal.out, "{}: {held} events", path.display())?,
+        None => writeln!(terminal.out, "{held} events were thrown away")?,
+    }
+    lost(&status, terminal)?;
+    interrupts.check()?;
+    Ok(Exit::OK)
+}
+
+/// Says what of the trace is not in the file.
+fn lost(status: &Status, terminal: &mut Terminal<'_>) -> anyhow::Result<()> {
+    let overwritten: u64 = status.cpus.iter().map(|(_, stats)| stats.overrun).sum();
+    let dropped: u64 = status.cpus.iter().map(|(_, stats)| stats.dropped + stats.commit_overrun).sum();
+    if overwritten > 0 {
+        writeln!(
+            terminal.err,
+            "roundtrip: {overwritten} older events were overwritten; -b at the start keeps more"
+        )?;
+    }
+    if dropped > 0 {
+        writeln!(terminal.err, "roundtrip: warning: the kernel lost {dropped} events")?;
+    }
+    Ok(())
+}
+
+/// Writes the trace to a file, whole or not at all.
+fn store(trace: &GlobalTrace, path: &Path) -> anyhow::Result<()> {
+    let name = path.file_name().context("it is no file's name")?.to_string_lossy().into_owned();
+    let partial = path.with_file_name(format!(".{name}.{}", std::process::id()));
+    let write = || -> anyhow::Result<()> {
+        let mut file = BufWriter::new(File::create(&partial)?);
+        trace.write_text(&mut file)?;
+        file.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?;
+        Ok(std::fs::rename(&partial, path)?)
+    };
+    write().inspect_err(|_| {
+        let _ = std::fs::remove_file(&partial);
+    })
+}
