@@ -2,7 +2,7 @@
 //! atrace. What a trace is and how it is put back is not known here.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
