@@ -146,7 +146,7 @@ fn what_a_killed_run_left_is_gone_after_the_next() {
 #[test]
 fn without_root_slow_calls_are_kept_with_what_counters_tell() {
     let mut command = roundtrip(
-        "ipc latency --driver emulated --stack hwbinder --callers other --iterations 20 --deadline 0us --explain \
+        "ipc latency --driver emulated --stack hwbinder --callers other --iterations 20 --deadline 1ns --explain \
          --explain-limit 2 --format json",
     );
     if rustix::process::geteuid().is_root() {
@@ -234,6 +234,15 @@ fn the_global_trace_is_started_stopped_and_put_back() {
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::remove_file(&file).unwrap();
     assert!(text.starts_with("# tracer: nop") && text.contains("sched_switch"), "{text:.200}");
+    assert_eq!(settings(tracefs.root()), before);
+    assert!(roundtrip("trace start -b 128").output().unwrap().status.success());
+    let file = file.with_extension("perfetto-trace");
+    let stopped = roundtrip("trace stop -o").arg(&file).output().unwrap();
+    assert!(stopped.status.success(), "{}", stderr(&stopped));
+    let bytes = std::fs::read(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    // The first packet of a trace: field 1, of a length.
+    assert!(bytes.len() > 1000 && bytes[0] == 0x0a, "{} bytes", bytes.len());
     assert_eq!(settings(tracefs.root()), before);
     assert_eq!(roundtrip("trace status").output().unwrap().status.code(), Some(1));
 }

@@ -213,7 +213,8 @@ impl GlobalTrace {
     /// As [`Recording::create`] and [`Recording::add`].
     pub fn record(&self, directory: &Path) -> Result<Recording> {
         let State { clock, events, missing, root, .. } = &self.state;
-        let header = Header::of_this_machine(&self.buffers, clock, events.clone(), missing.clone());
+        let events = events.iter().flat_map(|event| single_events(root, event)).collect();
+        let header = Header::of_this_machine(&self.buffers, clock, events, missing.clone());
         let recording = Recording::create(directory, header, root)?;
         recording.add(&self.buffers.snapshot(None, (clock == "boot").then(now_ns))?)?;
         Ok(recording)
@@ -311,6 +312,20 @@ fn chosen(root: &Path) -> (Vec<String>, Vec<String>) {
         }
     }
     (events, missing)
+}
+
+/// The events behind a name: of a whole system all that it has.
+fn single_events(root: &Path, event: &str) -> Vec<String> {
+    if event.contains('/') {
+        return vec![event.to_owned()];
+    }
+    let folder = root.join("events").join(event);
+    let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+    let names = entries.filter(|entry| entry.path().join("format").exists());
+    let mut names: Vec<_> =
+        names.filter_map(|entry| Some(format!("{event}/{}", entry.file_name().to_str()?))).collect();
+    names.sort();
+    names
 }
 
 /// What to write to have the buffers as they are now. A buffer that was never used is small, and grows when it is: it says

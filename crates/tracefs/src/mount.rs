@@ -30,8 +30,8 @@ pub struct Tracefs {
 }
 
 impl Tracefs {
-    /// The mounted one, else one mounted for this process alone: it has no name in any directory, so nothing can be left
-    /// behind, and the machine's mounts stay as they are.
+    /// One mounted for this process alone: it has no name in any directory, so nothing can be left behind, the machine's mounts
+    /// stay as they are, and nobody can unmount it. Where that may not be, the mounted one.
     ///
     /// # Errors
     /// [`Error::NotAvailable`] when there is none and none may be mounted, and for a process in a pid namespace of its own,
@@ -44,18 +44,20 @@ impl Tracefs {
                  of the container",
             ));
         }
-        if let Some(found) = Tracefs::mounted()? {
-            return Ok(found);
-        }
-        let descriptor = detached().map_err(|errno| {
-            not_available(match errno {
-                Errno::PERM | Errno::ACCESS => {
-                    "tracefs is not mounted, and mounting it needs root (CAP_SYS_ADMIN)".to_owned()
-                }
-                Errno::NODEV => "this kernel has no tracefs: it needs CONFIG_TRACING".to_owned(),
-                errno => format!("tracefs is not mounted and cannot be: {errno}"),
-            })
-        })?;
+        let descriptor = match detached() {
+            Ok(descriptor) => descriptor,
+            Err(errno) => {
+                return Tracefs::mounted()?.ok_or_else(|| {
+                    not_available(match errno {
+                        Errno::PERM | Errno::ACCESS => {
+                            "tracefs is not mounted, and mounting it needs root (CAP_SYS_ADMIN)".to_owned()
+                        }
+                        Errno::NODEV => "this kernel has no tracefs: it needs CONFIG_TRACING".to_owned(),
+                        errno => format!("tracefs is not mounted and cannot be: {errno}"),
+                    })
+                });
+            }
+        };
         // By pid, so that other processes of the same user can open files below it, too.
         let root = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), descriptor.as_raw_fd()));
         Ok(Tracefs { root, private: Some(descriptor) })

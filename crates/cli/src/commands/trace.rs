@@ -6,15 +6,20 @@ use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use bench::scratch::Scratch;
 use bench::worker::Interrupts;
-use tracefs::{GlobalTrace, Status};
+use tracefs::{GlobalTrace, Recording, Status};
 
 use crate::args::{Entry, Group, Kind, Opt, values};
 use crate::format;
+use crate::format::perfetto::Contents;
 use crate::terminal::{Exit, Terminal};
 
 /// Android's own size for this job, in kilobytes for each CPU (`atrace -b 8000`).
 const KILOBYTES: u64 = 8000;
+
+/// How the name of a Perfetto trace ends.
+const PERFETTO: &str = ".perfetto-trace";
 
 /// What was typed behind `start`.
 #[derive(Default)]
@@ -79,7 +84,8 @@ pub(crate) static STOP: Entry<Stop> = Entry {
             Opt::path(
                 &["-o", "--output"],
                 "FILE",
-                "Where the trace is written: in the kernel's text form.",
+                "Where the trace is written: in the kernel's text form, or for a name that ends in .perfetto-trace as a \
+                 Perfetto trace.",
                 |typed: &mut Stop, text| {
                     typed.out = Some(text.into());
                     Ok(())
@@ -88,7 +94,10 @@ pub(crate) static STOP: Entry<Stop> = Entry {
             Opt::flag(&["--discard"], "Throws the trace away.", |typed: &mut Stop| typed.discard = true),
         ],
     }],
-    examples: &[("roundtrip trace stop -o trace.txt", "Stores the trace and puts every setting back.")],
+    examples: &[
+        ("roundtrip trace stop -o trace.txt", "Stores the kernel's text form."),
+        ("roundtrip trace stop -o trace.perfetto-trace", "Stores it for ui.perfetto.dev."),
+    ],
     run: stop,
 };
 
@@ -183,11 +192,26 @@ fn store(trace: &GlobalTrace, path: &Path) -> anyhow::Result<()> {
     let partial = path.with_file_name(format!(".{name}.{}", std::process::id()));
     let write = || -> anyhow::Result<()> {
         let mut file = BufWriter::new(File::create(&partial)?);
-        trace.write_text(&mut file)?;
+        if name.ends_with(PERFETTO) {
+            let scratch = Scratch::new()?;
+            let recording = trace.record(&scratch.path().join("recording"))?;
+            perfetto(&recording, &mut file)
+                .context("the events were taken out of the buffers and are lost")?;
+        } else {
+            trace.write_text(&mut file)?;
+        }
         file.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?;
         Ok(std::fs::rename(&partial, path)?)
     };
     write().inspect_err(|_| {
         let _ = std::fs::remove_file(&partial);
     })
+}
+
+/// Writes a recording's one snapshot as a Perfetto trace.
+fn perfetto(recording: &Recording, out: &mut dyn std::io::Write) -> anyhow::Result<()> {
+    let (trace, snapshot) = (recording.read(1)?, recording.snapshot(1)?);
+    let release = &recording.header().kernel_release;
+    let contents = Contents { trace: &trace, release, comms: &snapshot.comms, tracks: &[] };
+    Ok(format::perfetto::write(&contents, out)?)
 }
