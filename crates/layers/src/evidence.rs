@@ -63,8 +63,8 @@ fn mark_stretch(stretch: &mut [Part], counters: &Counters, trip: &RoundTrip) {
     }
     let idle = stretch.iter().any(|part| part.state == State::RunnableOnIdle);
     // Counted over this round trip alone, and for as long as the wait or longer: there is nothing else that it could be.
-    let counted_here = counters.since_ns.is_none_or(|since_ns| since_ns >= trip.start_ns)
-        && counters.throttled_ns.is_some_and(|ns| ns >= length_ns / 2);
+    let counted_here =
+        trip.is_counted_alone(counters) && counters.throttled_ns.is_some_and(|ns| ns >= length_ns / 2);
     let state = if idle || counted_here {
         State::Throttled
     } else {

@@ -27,6 +27,12 @@ pub struct RoundTrip {
 }
 
 impl RoundTrip {
+    /// Whether counters were counted over this round trip and little else: what they gained is then this round trip's.
+    pub(crate) fn is_counted_alone(&self, counters: &Counters) -> bool {
+        let before_ns = self.start_ns.saturating_sub(counters.since_ns.unwrap_or(self.start_ns));
+        before_ns <= self.duration_ns() / 10
+    }
+
     /// Its length in nanoseconds; 0 if the clock went backwards.
     #[must_use]
     pub fn duration_ns(&self) -> u64 {
@@ -52,7 +58,7 @@ pub struct Side {
 pub struct Counters {
     /// Nanoseconds on the thread's own CPU clock, between the round trip's two ends and no longer.
     pub cpu_ns: Option<u64>,
-    /// From when on the figures below were counted; they end with or after the round trip. `None`: since its start.
+    /// From when on the figures below were counted; they end just after the round trip. `None`: since its start.
     pub since_ns: Option<u64>,
     /// Nanoseconds on a CPU (schedstat).
     pub running_ns: Option<u64>,

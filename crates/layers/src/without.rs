@@ -81,7 +81,7 @@ fn causes(parts: &[Part], trip: &RoundTrip) -> Vec<Cause> {
     for (owner, side) in sides {
         let Some(counters) = side.map(|side| &side.counters) else { continue };
         let decisive = |ns: &u64| ns * 100 >= duration_ns * DECISIVE_PERCENT && *ns <= duration_ns;
-        let here = counters.since_ns.is_none_or(|since_ns| since_ns >= trip.start_ns);
+        let here = trip.is_counted_alone(counters);
         if let Some(ns) =
             counters.throttled_ns.filter(|ns| here && *ns * 100 >= duration_ns * DECISIVE_PERCENT)
         {

@@ -1,0 +1,153 @@
+//! Disturbances from outside the server: a process that now and then uses a CPU, holds a lock, stops the server or sends
+//! packets. It ends with its group. Must not know what it disturbs.
+
+use std::fs::File;
+use std::net::UdpSocket;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rustix::fs::FlockOperation;
+use rustix::process::{Pid, Signal, kill_process};
+use serde::{Deserialize, Serialize};
+
+use super::log::Log;
+use super::{Cause, Injection};
+use crate::clock::now_ns;
+use crate::error::{Error, Result};
+use crate::sched::{self, Scheduling, gettid};
+use crate::worker::Link;
+
+/// The injector.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct InjectorJob {
+    pub(super) injection: Injection,
+    pub(super) log: Option<PathBuf>,
+    pub(super) lock: Option<PathBuf>,
+    pub(super) servers: Vec<u32>,
+    pub(super) cpus: Vec<u32>,
+}
+
+impl InjectorJob {
+    /// Whether anything is to be done outside the server.
+    pub(super) fn has_work(&self) -> bool {
+        !matches!(self.injection.cause, Cause::Work | Cause::Sleep | Cause::Fsync)
+    }
+
+    /// Disturbs until this process is killed.
+    pub(crate) fn run(self, link: &mut Link) -> Result<()> {
+        sched::set_allowed_cpus(0, &self.cpus)?;
+        let log = Log::open(self.log.as_deref())?;
+        let lock = self.lock.as_ref().map(|path| {
+            let opened = File::options().read(true).write(true).open(path);
+            opened.map_err(|source| Error::file("open", path, source))
+        });
+        let lock = lock.transpose()?;
+        let hog = (self.injection.cause == Cause::LockPreempted).then(|| self.hog_beside()).transpose()?;
+        let flood = (self.injection.cause == Cause::Flood).then(flood).transpose()?;
+        if matches!(self.injection.cause, Cause::Hog | Cause::Flood) {
+            sched::set_scheduling(0, self.injection.scheduling)?;
+        }
+        // A holder that others wait for does not itself compete with them more than needed.
+        if self.injection.cause == Cause::LockPreempted {
+            sched::set_scheduling(0, Scheduling::other(0))?;
+        }
+        link.ready()?;
+        loop {
+            std::thread::sleep(Duration::from_nanos(self.injection.every_ns - self.injection.for_ns));
+            let begin_ns = now_ns();
+            match (self.injection.cause, &lock, &hog, &flood) {
+                (Cause::Hog, ..) => spin_until(begin_ns + self.injection.for_ns),
+                (Cause::Flood, _, _, Some(socket)) => {
+                    while now_ns() < begin_ns + self.injection.for_ns {
+                        // A queue that is full is what is wanted.
+                        let _ = socket.send(&[0; 1024]);
+                    }
+                }
+                (Cause::Stop, ..) => self.stop(),
+                (Cause::Lock, Some(lock), ..) => {
+                    hold(lock, || std::thread::sleep(Duration::from_nanos(self.injection.for_ns)));
+                }
+                (Cause::LockPreempted, Some(lock), Some(hog), _) => hold(lock, || hog.once()),
+                _ => {}
+            }
+            let tid = hog.as_ref().map_or_else(gettid, |hog| hog.tid);
+            log.note(self.injection.cause, tid, begin_ns, now_ns());
+        }
+    }
+
+    /// Stops every server for a while.
+    fn stop(&self) {
+        let all = |signal| {
+            for pid in self.servers.iter().filter_map(|&pid| Pid::from_raw(pid.cast_signed())) {
+                // A server that is gone ends the run by itself.
+                let _ = kill_process(pid, signal);
+            }
+        };
+        all(Signal::STOP);
+        std::thread::sleep(Duration::from_nanos(self.injection.for_ns));
+        all(Signal::CONT);
+    }
+
+    /// A thread that takes this thread's only CPU whenever it is asked to.
+    fn hog_beside(&self) -> Result<Hog> {
+        let (cpu, for_ns, scheduling) = (self.cpus[..1].to_vec(), self.injection.for_ns, self.injection.scheduling);
+        sched::set_allowed_cpus(0, &cpu)?;
+        let wanted = Arc::new(AtomicBool::new(false));
+        let (tell, told) = std::sync::mpsc::channel();
+        let shared = Arc::clone(&wanted);
+        let thread = std::thread::spawn(move || {
+            let ready = sched::set_allowed_cpus(0, &cpu).and_then(|()| sched::set_scheduling(0, scheduling));
+            let failed = ready.is_err();
+            let _ = tell.send(ready.map(|()| gettid()));
+            while !failed {
+                while !shared.swap(false, Ordering::Acquire) {
+                    std::thread::park();
+                }
+                spin_until(now_ns() + for_ns);
+            }
+        });
+        let tid = told.recv().map_err(|_| Error::Plan("the hog of the lock's holder ended".into()))??;
+        Ok(Hog { tid, wanted, thread: thread.thread().clone() })
+    }
+}
+
+/// A thread that takes a CPU for a while.
+struct Hog {
+    tid: u32,
+    wanted: Arc<AtomicBool>,
+    thread: std::thread::Thread,
+}
+
+impl Hog {
+    /// Lets it loose; the caller, on the same CPU, goes on when it has ended.
+    fn once(&self) {
+        self.wanted.store(true, Ordering::Release);
+        self.thread.unpark();
+    }
+}
+
+fn hold(lock: &File, while_held: impl FnOnce()) {
+    if rustix::fs::flock(lock, FlockOperation::LockExclusive).is_ok() {
+        while_held();
+        let _ = rustix::fs::flock(lock, FlockOperation::Unlock);
+    }
+}
+
+fn spin_until(until_ns: u64) {
+    while now_ns() < until_ns {
+        std::hint::spin_loop();
+    }
+}
+
+/// A socket whose packets arrive on this machine, where nobody takes them.
+fn flood() -> Result<UdpSocket> {
+    let failed = |cause: std::io::Error| Error::Plan(format!("cannot send packets to this machine: {cause}"));
+    let receiver = UdpSocket::bind(("127.0.0.1", 0)).map_err(failed)?;
+    let sender = UdpSocket::bind(("127.0.0.1", 0)).map_err(failed)?;
+    sender.connect(receiver.local_addr().map_err(failed)?).map_err(failed)?;
+    // The receiver stays open as long as this process lives.
+    std::mem::forget(receiver);
+    Ok(sender)
+}
