@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 use crate::floor::FloorJob;
+use crate::inject::InjectorJob;
 use crate::ipc::latency::LatencyJob;
 use crate::ipc::throughput::ThroughputJob;
 use crate::ipc::traits::TraitsJob;
@@ -20,6 +21,8 @@ pub enum Job {
     Floor(FloorJob),
     /// A neighbour that uses a CPU.
     Hog(HogJob),
+    /// What makes some calls slow on purpose.
+    Injector(InjectorJob),
     /// The service manager of a context.
     ServiceManager(ServiceManagerJob),
     /// A server of the benchmark service.
@@ -39,6 +42,7 @@ impl Work for Job {
         match self {
             Job::Floor(job) => job.run(link),
             Job::Hog(job) => job.run(link),
+            Job::Injector(job) => job.run(link),
             Job::ServiceManager(job) => job.run(link),
             Job::Server(job) => job.run(link),
             Job::Latency(job) => job.run(link),

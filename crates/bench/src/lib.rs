@@ -8,6 +8,7 @@ pub mod counters;
 pub mod environment;
 pub mod error;
 pub mod floor;
+pub mod inject;
 pub mod ipc;
 mod job;
 pub mod load;

@@ -3,6 +3,7 @@
 
 mod args;
 mod commands;
+mod explained;
 mod format;
 mod old_names;
 mod progress;

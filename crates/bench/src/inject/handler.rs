@@ -34,7 +34,11 @@ impl Handler {
     /// [`Error::File`] when the lock, the file or the log cannot be opened.
     pub(crate) fn new(plan: HandlerPlan) -> Result<Handler> {
         let open = |path: &std::path::PathBuf| {
-            File::options().read(true).write(true).open(path).map_err(|source| Error::file("open", path, source))
+            File::options()
+                .read(true)
+                .write(true)
+                .open(path)
+                .map_err(|source| Error::file("open", path, source))
         };
         let lock = plan.lock.as_ref().map(open).transpose()?;
         let file = (plan.cause == Cause::Fsync).then(unnamed_file).transpose()?;
@@ -59,10 +63,7 @@ impl Handler {
         let next_ns = now_ns + self.plan.every_ns;
         // Of several threads one does it.
         now_ns >= due_ns
-            && self
-                .next_ns
-                .compare_exchange(due_ns, next_ns, Ordering::Relaxed, Ordering::Relaxed)
-                .is_ok()
+            && self.next_ns.compare_exchange(due_ns, next_ns, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     fn disturb(&self) {

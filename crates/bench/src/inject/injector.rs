@@ -92,7 +92,8 @@ impl InjectorJob {
 
     /// A thread that takes this thread's only CPU whenever it is asked to.
     fn hog_beside(&self) -> Result<Hog> {
-        let (cpu, for_ns, scheduling) = (self.cpus[..1].to_vec(), self.injection.for_ns, self.injection.scheduling);
+        let (cpu, for_ns, scheduling) =
+            (self.cpus[..1].to_vec(), self.injection.for_ns, self.injection.scheduling);
         sched::set_allowed_cpus(0, &cpu)?;
         let wanted = Arc::new(AtomicBool::new(false));
         let (tell, told) = std::sync::mpsc::channel();

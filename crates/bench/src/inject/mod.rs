@@ -129,7 +129,9 @@ impl FromStr for Injection {
             }
         }
         if injection.for_ns * 2 > injection.every_ns {
-            return Err(wrong("it must leave at least half of the time undisturbed: for=TIME, every=TIME".into()));
+            return Err(wrong(
+                "it must leave at least half of the time undisturbed: for=TIME, every=TIME".into(),
+            ));
         }
         Ok(injection)
     }

@@ -3,6 +3,7 @@
 use binder::echo::{Probe, Scheduling};
 use latency::{Placement, Policy};
 
+use crate::inject::Handler;
 use crate::{clock, sched};
 
 /// The probe that servers publish their service with.
@@ -33,10 +34,12 @@ impl Probe for SchedulingProbe {
 
 /// As [`SchedulingProbe`], for a service that has something to do: each look at the scheduling, which lies between the
 /// server's two stamps, uses that much CPU time.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct WorkingProbe {
     /// Nanoseconds of CPU time; what the thread waits for a CPU meanwhile comes on top.
     pub(crate) work_ns: u64,
+    /// What makes some calls slow on purpose.
+    pub(crate) handler: Option<Handler>,
 }
 
 impl Probe for WorkingProbe {
@@ -54,6 +57,9 @@ impl Probe for WorkingProbe {
             while clock::thread_cpu_ns() < until_ns {
                 std::hint::spin_loop();
             }
+        }
+        if let Some(handler) = &self.handler {
+            handler.run();
         }
         SchedulingProbe.scheduling()
     }

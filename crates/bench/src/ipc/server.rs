@@ -12,6 +12,7 @@ use super::endpoint::{Endpoint, Stack};
 use super::probe::WorkingProbe;
 use crate::counters::ThreadCounters;
 use crate::error::{Error, Result};
+use crate::inject::{Handler, HandlerPlan};
 use crate::job::Job;
 use crate::sched;
 use crate::worker::{Link, WorkerGroup, WorkerId};
@@ -54,6 +55,8 @@ pub struct ServerJob {
     pub inherit_rt: Option<bool>,
     /// CPU time that it uses for each call that asks for its scheduling, in nanoseconds; 0 for none.
     pub work_ns: u64,
+    /// What makes some of its calls slow on purpose.
+    pub disturbance: Option<HandlerPlan>,
     /// The CPUs that it may use; `None` for all.
     pub cpus: Option<Vec<u32>>,
     /// How its main thread is called in traces; `None` for the program's name.
@@ -84,7 +87,8 @@ impl ServerJob {
         let process = self.endpoint.connect()?;
         let mut options = NodeOptions::from(stack);
         options.inherit_rt = self.inherit_rt.unwrap_or(options.inherit_rt);
-        let echo = Arc::new(Echo::new(WorkingProbe { work_ns: self.work_ns }));
+        let handler = self.disturbance.clone().map(Handler::new).transpose()?;
+        let echo = Arc::new(Echo::new(WorkingProbe { work_ns: self.work_ns, handler }));
         let service = echo.publish(&process, stack, options);
         for _ in 0..self.loopers.max(1) {
             process.start_looper()?;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ::latency::Deadline;
 use bench::floor::CpuPlacement;
+use bench::inject::Injection;
 use bench::ipc::latency::{
     self, Amount, ExplainPlan, HaltTrace, Inheritance, LatencyPlan, LatencyResult, Notice, Trigger,
 };
@@ -18,6 +19,7 @@ use bench::worker::Spawner;
 use super::finish::finish;
 use super::{driver, latency_options};
 use crate::args::{Entry, Group, Kind, Usage};
+use crate::explained;
 use crate::format;
 use crate::progress::ProgressLine;
 use crate::terminal::{Exit, Terminal};
@@ -44,6 +46,7 @@ pub(crate) struct Typed {
     pub(super) loads: Vec<Load>,
     pub(super) driver: DriverPlan,
     pub(super) trace: bool,
+    pub(super) injection: Option<Injection>,
     pub(super) explain: bool,
     pub(super) explain_slowest: Option<u32>,
     pub(super) explain_limit: Option<u32>,
@@ -130,6 +133,7 @@ fn plan(typed: &Typed) -> Result<LatencyPlan, Usage> {
         keep_samples: typed.raw_samples,
         verbose: typed.verbose,
         halt_trace: typed.trace.then(HaltTrace::default),
+        injection: typed.injection.clone(),
         explain: explain(typed)?,
     };
     plan.check().map_err(|error| Usage(error.to_string()))?;
@@ -211,6 +215,9 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         };
         explain.directory = folder.join(RECORDING);
     }
+    if let (Some(injection), Some(directory)) = (&mut plan.injection, &typed.out) {
+        injection.log = Some(directory.join("injected.csv"));
+    }
     let Some(run) = measure(&plan, terminal)? else { return Ok(Exit::FAILED) };
     let Some(result) = &run.results.latency else { return Ok(Exit::FAILED) };
     let text = match typed.format.as_deref() {
@@ -223,6 +230,11 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         }
         _ => format::run::page(&run, &format::latency::tables(result, terminal.out_colour)),
     };
+    let directory = typed.out.as_deref().or(scratch.as_ref().map(|scratch| scratch.path()));
+    let text = match typed.format.as_deref() {
+        None | Some("table") => text + &explanations(&run, result, directory)?,
+        _ => text,
+    };
     let exit = finish(&run, typed.out.as_deref(), terminal, |terminal| {
         Ok(terminal.out.write_all(text.as_bytes())?)
     })?;
@@ -230,6 +242,17 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         write_samples(result, directory)?;
     }
     Ok(exit)
+}
+
+/// Why the slow calls were slow, as far as any were kept.
+fn explanations(run: &Run, result: &LatencyResult, directory: Option<&Path>) -> anyhow::Result<String> {
+    let Some(directory) = directory.filter(|_| result.explained.is_some()) else { return Ok(String::new()) };
+    let explained = explained::explain(run, result, directory, None)?;
+    Ok(if explained.is_empty() {
+        String::new()
+    } else {
+        format!("\n{}", format::explanation::text(&explained))
+    })
 }
 
 /// Writes every sample beside the run, whole or not at all.

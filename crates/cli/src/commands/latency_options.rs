@@ -189,6 +189,17 @@ pub(super) const WHERE: &[Opt<Typed>] = &[
 ];
 
 pub(super) const EXPLANATION: &[Opt<Typed>] = &[
+    Opt::value(
+        &["--inject"],
+        "CAUSE",
+        "Makes some calls slow on purpose, to see what a cause looks like: work, sleep, fsync, lock, lock-preempted, hog, \
+         stop or flood, and [,every=100ms][,for=5ms][,policy=fifo:50][,cpus=0-1+3] for hogs. With --out, injected.csv \
+         tells when.",
+        |typed: &mut Typed, text| {
+            typed.injection = Some(one(text.parse())?);
+            Ok(())
+        },
+    ),
     Opt::flag(
         &["--explain"],
         "Records the kernel's scheduler, and tells for each call that misses its deadline who had the time. Without root it \

@@ -6,6 +6,7 @@
 
 mod completions;
 mod driver;
+mod explain;
 mod finish;
 mod floor;
 pub(crate) mod help;
@@ -35,6 +36,7 @@ pub(crate) static ALL: &[&dyn Command] = &[
     &trace::STOP,
     &trace::STATUS,
     &show::COMMAND,
+    &explain::COMMAND,
     &help::COMMAND,
     &man::COMMAND,
     &completions::COMMAND,

@@ -1,6 +1,8 @@
 //! Output formats, one file each. A format turns plain data into text; it measures nothing and opens no file.
 
 pub(crate) mod environment;
+pub(crate) mod explanation;
+pub(crate) mod explanation_json;
 pub(crate) mod floor;
 pub(crate) mod ftrace_text;
 pub(crate) mod google_benchmark;

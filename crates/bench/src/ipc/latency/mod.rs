@@ -27,6 +27,7 @@ pub use result::{CallerResult, LatencyResult, PairResult, Response, Series, Verd
 use crate::clock;
 use crate::counters::ThreadCounters;
 use crate::error::{Error, Result};
+use crate::inject;
 use crate::ipc::{Host, Mode, Server, ServerJob, ServerReport, Stack};
 use crate::job::Job;
 use crate::progress::Progress;
@@ -80,8 +81,10 @@ pub fn run(
     // Before the recorder, so that no signal ends the process without it.
     Interrupts::watch()?;
     // Before the group, so that contexts and the recorder end after the workers that have them open.
+    let injection = plan.injection.as_ref().map(inject::Host::new).transpose()?;
     let mut setup = Setup {
         plan,
+        injection,
         callers: chosen.callers,
         halt,
         client_cpus,
@@ -151,6 +154,7 @@ pub fn run(
 /// The processes of a run.
 struct Setup<'a> {
     plan: &'a LatencyPlan,
+    injection: Option<inject::Host<'a>>,
     callers: Vec<Scheduling>,
     halt: Option<PathBuf>,
     client_cpus: Vec<u32>,
@@ -180,6 +184,10 @@ impl Setup<'_> {
                 self.servers.push(servers);
             }
         }
+        if let Some(injection) = &self.injection {
+            let pids: Vec<u32> = self.servers.iter().flatten().map(|server| group.pid(server.0)).collect();
+            injection.start(group, &pids, &self.server_cpus)?;
+        }
         for load in &plan.loads {
             load.start(group)?;
         }
@@ -201,6 +209,7 @@ impl Setup<'_> {
                     loopers: self.plan.server_threads,
                     inherit_rt: Some(inheritance.is_on(stack)),
                     work_ns: self.plan.work_ns,
+                    disturbance: self.injection.as_ref().map(inject::Host::handler),
                     cpus: Some(self.server_cpus.clone()),
                     name: Some(format!("server-{pair}")),
                 };

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::explain::{ExplainPlan, Trigger};
 use crate::error::{Error, Result};
 use crate::floor::CpuPlacement;
+use crate::inject::Injection;
 use crate::ipc::{DriverPlan, Mode, Stack};
 use crate::load::Load;
 use crate::sched::Scheduling;
@@ -59,6 +60,9 @@ pub struct LatencyPlan {
     pub verbose: bool,
     /// Stop the running kernel trace, and the run, at the first call that misses.
     pub halt_trace: Option<HaltTrace>,
+    /// Makes some calls slow on purpose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub injection: Option<Injection>,
     /// Keep what led to slow calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub explain: Option<ExplainPlan>,
@@ -143,6 +147,7 @@ impl Default for LatencyPlan {
             keep_samples: false,
             verbose: false,
             halt_trace: None,
+            injection: None,
             explain: None,
         }
     }
@@ -190,6 +195,9 @@ impl LatencyPlan {
         }
         if self.rate_per_s.is_some() && self.fresh_threads {
             return wrong("a rate needs callers that keep their threads: leave out fresh threads".into());
+        }
+        if self.injection.is_some() && self.mode == Mode::Passthrough {
+            return wrong("disturbances need a server: they are not for passthrough mode".into());
         }
         if self.halt_trace.is_some() && self.explain.is_some() {
             return wrong(

@@ -224,6 +224,7 @@ fn serve(
         loopers: 1,
         inherit_rt: None,
         work_ns: 0,
+        disturbance: None,
         cpus: Some(cpus.to_owned()),
         name: None,
     };

@@ -1,0 +1,144 @@
+//! From what a run has kept of its slow calls to their explanations: reads the recording, and turns what was measured into what is to
+//! be explained. Neither side knows the other; must not know how explanations are shown.
+
+use std::path::Path;
+
+use bench::ipc::latency::{CallCounters, LatencyResult, Miss, ThreadId};
+use bench::run::{RECORDING, Run};
+use bench::sched::Scheduling;
+use latency::{Placement, Policy};
+use layers::{Counters, Explanation, RoundTrip, Side, Timeline};
+use tracefs::{Recording, Trace};
+
+/// A slow call with its explanation.
+pub(crate) struct Explained<'a> {
+    /// Counted from 1, in the order of time.
+    pub(crate) number: usize,
+    pub(crate) miss: &'a Miss,
+    /// What the call was: "hwbinder, pair P0, fifo:99 caller".
+    pub(crate) what: String,
+    pub(crate) deadline_ns: u64,
+    /// The median of the calls of its kind.
+    pub(crate) usual_ns: Option<u64>,
+    pub(crate) explanation: Explanation,
+    /// Why there are no kernel events for it.
+    pub(crate) without_events: Option<String>,
+}
+
+/// Explains the slow calls of a run, or one of them (counted from 1). `directory` has the run's recording.
+///
+/// # Errors
+/// When the recording is there and cannot be read.
+pub(crate) fn explain<'a>(
+    run: &Run,
+    result: &'a LatencyResult,
+    directory: &Path,
+    only: Option<usize>,
+) -> anyhow::Result<Vec<Explained<'a>>> {
+    let Some(explained) = &result.explained else { return Ok(Vec::new()) };
+    let recording = directory.join(RECORDING);
+    let recording = recording.exists().then(|| Recording::open(&recording)).transpose()?;
+    let virtualised = run.environment.cpus.virtualised == Some(true);
+    // Calls that follow each other closely share a snapshot.
+    let mut last: Option<(u32, Trace)> = None;
+    let mut out = Vec::new();
+    for (number, miss) in (1..).zip(&explained.misses) {
+        if only.is_some_and(|only| only != number) {
+            continue;
+        }
+        let trip = round_trip(result, miss, virtualised);
+        let without_events = match (miss.snapshot, &recording) {
+            (Some(snapshot), Some(recording)) => {
+                if last.as_ref().is_none_or(|(read, _)| *read != snapshot) {
+                    last = Some((snapshot, recording.read(snapshot)?));
+                }
+                None
+            }
+            (Some(_), None) => Some(format!("its recording is not in {}", directory.display())),
+            (None, _) => {
+                let reason = explained.not_recorded.clone();
+                Some(reason.unwrap_or_else(|| "another call's recording was just being taken".into()))
+            }
+        };
+        let explanation = match &last {
+            Some((_, trace)) if without_events.is_none() => layers::explain(&Timeline::new(trace), &trip),
+            _ => layers::explain_without_events(&trip),
+        };
+        let series =
+            result.series.get(miss.series).map_or_else(String::new, |series| series.stack.to_string());
+        out.push(Explained {
+            number,
+            miss,
+            what: format!("{series}, pair P{}, {} caller", miss.pair, miss.caller),
+            deadline_ns: result.plan.deadline.ns,
+            usual_ns: trip.usual_ns,
+            explanation,
+            without_events,
+        });
+    }
+    Ok(out)
+}
+
+fn round_trip(result: &LatencyResult, miss: &Miss, virtualised: bool) -> RoundTrip {
+    let sample = &miss.sample;
+    let stamp = |ns: u64| (ns > 0).then_some(ns);
+    let pair = result.series.get(miss.series).and_then(|series| series.pairs.get(miss.pair));
+    let callers = pair.map_or(&[][..], |pair| &pair.callers);
+    let caller = callers.iter().find(|caller| caller.caller == miss.caller);
+    let priority = |placement: &Placement| {
+        let Placement { policy, priority, nice, .. } = *placement;
+        kernel_priority(Scheduling { policy, priority, nice })
+    };
+    let server_counters = miss.server_counters.as_ref().map(counters).unwrap_or_default();
+    RoundTrip {
+        start_ns: sample.start_ns,
+        received_ns: stamp(sample.received_ns),
+        replied_ns: stamp(sample.replied_ns),
+        end_ns: sample.end_ns,
+        client: side(miss.client, priority(&sample.caller), counters(&miss.client_counters)),
+        server: miss.server.map(|server| side(server, priority(&sample.server), server_counters)),
+        deadline_ns: Some(result.plan.deadline.ns),
+        usual_ns: caller.and_then(|caller| caller.latency.percentile_ns(50.0)),
+        virtualised,
+    }
+}
+
+fn side(thread: ThreadId, prio: Option<i32>, counters: Counters) -> Side {
+    Side { pid: thread.pid, tid: (thread.tid > 0).then_some(thread.tid), prio, counters }
+}
+
+/// A scheduling as `task_struct.prio` has it (`include/linux/sched/prio.h`).
+fn kernel_priority(scheduling: Scheduling) -> Option<i32> {
+    match scheduling.policy {
+        Policy::Fifo | Policy::RoundRobin => Some(99 - i32::from(scheduling.priority)),
+        Policy::Other | Policy::Batch | Policy::Idle => Some(120 + i32::from(scheduling.nice)),
+        Policy::Deadline => Some(-1),
+        Policy::Unknown(_) => None,
+    }
+}
+
+fn counters(counted: &CallCounters) -> Counters {
+    Counters {
+        cpu_ns: counted.cpu_ns,
+        since_ns: Some(counted.since_ns),
+        running_ns: counted.running_ns,
+        run_delay_ns: counted.run_delay_ns,
+        voluntary_switches: counted.voluntary_switches,
+        involuntary_switches: counted.involuntary_switches,
+        major_faults: counted.major_faults,
+        throttled: counted.throttled,
+        throttled_ns: counted.throttled_ns,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn priorities_are_the_kernels() {
+        assert_eq!(kernel_priority(Scheduling::fifo(99)), Some(0));
+        assert_eq!(kernel_priority(Scheduling::other(-20)), Some(100));
+        assert_eq!(kernel_priority(Scheduling::other(19)), Some(139));
+    }
+}
