@@ -5,6 +5,7 @@ mod dist;
 mod fuzz;
 mod guest;
 mod guests;
+mod injections;
 mod install;
 mod peers;
 mod perfetto;
@@ -28,6 +29,8 @@ Tasks:
             and Ubuntu's, which has binderfs
   guest     runs a program on a real kernel's binder driver, in QEMU; see cargo xtask guest --help
   peers     counts what a call costs on a real kernel's driver: bare, through both stacks, through rsbinder
+  injections  makes calls slow in known ways, and checks that the cause is named; needs root, and a machine that does
+            little else
   perfetto  loads written traces into Perfetto's trace processor, and compares what it says with what was written";
 
 fn main() -> ExitCode {
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
         ["peers"] => peers_only,
         ["perfetto"] => perfetto_only,
         ["guest", ..] => return guest::command(&args[1..]),
+        ["injections"] => injections_only,
         ["help" | "--help" | "-h"] => {
             say(HELP);
             return ExitCode::SUCCESS;
@@ -53,6 +57,10 @@ fn main() -> ExitCode {
 
 fn dist_only() -> bool {
     steps::run(&[("static binaries", dist::build)])
+}
+
+fn injections_only() -> bool {
+    steps::run(&[("injected causes are named", injections::check)])
 }
 
 fn guests_only() -> bool {

@@ -16,9 +16,6 @@ use crate::sched::gettid;
 /// What is written before a file is waited for, in bytes.
 const FILE_BYTES: usize = 256 << 10;
 
-/// A wait for the lock that is longer than this was a disturbance.
-const WAITED_NS: u64 = 100_000;
-
 /// What a handler does in each call.
 #[derive(Debug)]
 pub(crate) struct Handler {
@@ -50,7 +47,7 @@ impl Handler {
     /// Within a call.
     pub(crate) fn run(&self) {
         if let Some(lock) = &self.lock {
-            self.pass(lock);
+            Self::pass(lock);
         } else if self.is_due() {
             let begin_ns = now_ns();
             self.disturb();
@@ -87,16 +84,10 @@ impl Handler {
         }
     }
 
-    /// Takes the lock and gives it back; waits while another process has it.
-    fn pass(&self, lock: &File) {
-        let begin_ns = now_ns();
-        let locked = rustix::fs::flock(lock, FlockOperation::LockExclusive).is_ok();
-        let waited_ns = now_ns() - begin_ns;
-        if locked {
+    /// Takes the lock and gives it back; waits while another process has it, which notes when that was.
+    fn pass(lock: &File) {
+        if rustix::fs::flock(lock, FlockOperation::LockExclusive).is_ok() {
             let _ = rustix::fs::flock(lock, FlockOperation::Unlock);
-        }
-        if waited_ns > WAITED_NS {
-            self.log.note(self.plan.cause, gettid(), begin_ns, begin_ns + waited_ns);
         }
     }
 }

@@ -100,9 +100,13 @@ impl InjectorJob {
         let shared = Arc::clone(&wanted);
         let thread = std::thread::spawn(move || {
             let ready = sched::set_allowed_cpus(0, &cpu).and_then(|()| sched::set_scheduling(0, scheduling));
-            let failed = ready.is_err();
-            let _ = tell.send(ready.map(|()| gettid()));
-            while !failed {
+            if let Err(error) = ready {
+                // Whoever asked has gone if nobody listens.
+                let _ = tell.send(Err(error));
+                return;
+            }
+            let _ = tell.send(Ok(gettid()));
+            loop {
                 while !shared.swap(false, Ordering::Acquire) {
                     std::thread::park();
                 }

@@ -1,0 +1,291 @@
+//! Makes real round trips slow in known ways, has them explained, and compares what is named with what was done. Needs root and
+//! tracefs; knows the binary's options and its JSON, nothing of its code.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::Value;
+
+use crate::shell::{cargo, say, target_dir};
+use crate::steps::Outcome;
+
+/// The least share of slow calls whose cause must be named rightly, and the most that may be named wrongly, in percent.
+const RIGHT_PERCENT: usize = 95;
+const WRONG_PERCENT: usize = 1;
+
+/// What a cause in the JSON must be for the name to be right.
+#[derive(Clone, Copy)]
+enum Expected {
+    /// Of this kind, and the thread that the injector noted.
+    Thread(&'static str),
+    /// Of this kind.
+    Kind(&'static str),
+    /// A thread that floods, or the softirqs that it causes.
+    Flood,
+    /// The quota, or that it cannot be told.
+    Quota,
+}
+
+struct Scenario {
+    name: &'static str,
+    inject: &'static str,
+    arguments: &'static [&'static str],
+    expected: Expected,
+}
+
+/// The two on different CPUs, both ordinary threads.
+const APART: &[&str] = &["--callers", "other", "--client-cpus", "0", "--server-cpus", "1"];
+/// Both on one.
+const TOGETHER: &[&str] = &["--callers", "other", "--client-cpus", "1", "--server-cpus", "1"];
+/// A real-time client of a server that stays an ordinary thread.
+const INVERTED: &[&str] =
+    &["--callers", "fifo:99", "--inheritance", "off", "--client-cpus", "0", "--server-cpus", "1"];
+/// A file takes what it takes, which is less than the other disturbances last.
+const FILE: &[&str] =
+    &["--callers", "other", "--client-cpus", "0", "--server-cpus", "1", "--deadline", "700us"];
+
+const SCENARIOS: &[Scenario] = &[
+    scenario("FIFO hog on the server's CPU", "hog,cpus=1", APART, Expected::Thread("competitor")),
+    scenario("FIFO hog on the client's CPU", "hog,cpus=0", APART, Expected::Thread("competitor")),
+    scenario("FIFO hog on a shared CPU", "hog,cpus=1", TOGETHER, Expected::Thread("competitor")),
+    scenario("nice -20 hog", "hog,cpus=1,policy=nice:-20,for=8ms", APART, Expected::Thread("competitor")),
+    scenario(
+        "RT client, CFS server",
+        "hog,cpus=1,policy=nice:-20,for=8ms",
+        INVERTED,
+        Expected::Thread("competitor"),
+    ),
+    scenario("lock holder", "lock,cpus=0", APART, Expected::Thread("waited_for")),
+    scenario("lock holder, preempted", "lock-preempted,cpus=0", APART, Expected::Thread("competitor")),
+    scenario("sleep", "sleep", APART, Expected::Kind("sleep")),
+    scenario("extra work", "work", APART, Expected::Kind("work")),
+    scenario("SIGSTOP", "stop,cpus=0", APART, Expected::Kind("stopped")),
+    scenario("fsync", "fsync", FILE, Expected::Kind("io")),
+    scenario("softirq load", "flood,cpus=1,policy=fifo:50", APART, Expected::Flood),
+    scenario("CPU quota", "", APART, Expected::Quota),
+];
+
+const fn scenario(
+    name: &'static str,
+    inject: &'static str,
+    arguments: &'static [&'static str],
+    expected: Expected,
+) -> Scenario {
+    Scenario { name, inject, arguments, expected }
+}
+
+/// What came of one scenario.
+#[derive(Default)]
+struct Tally {
+    right: usize,
+    cannot_tell: usize,
+    wrong: usize,
+    /// Slow calls that were not disturbed by us, or only a little.
+    others: usize,
+    named: BTreeMap<String, usize>,
+}
+
+/// Runs every scenario, prints a table, and fails when names are wrong. Without root, or on fewer than two CPUs, it could not
+/// run.
+pub(crate) fn check() -> Result<Outcome> {
+    if let Some(why) = not_possible() {
+        return Ok(Outcome::NotRun(why));
+    }
+    cargo(&["build", "--package", "roundtrip"])?;
+    let program = target_dir().join("debug/roundtrip");
+    let folder = target_dir().join("injections");
+    let mut tallies = Vec::new();
+    let only = std::env::var("SCENARIO").unwrap_or_default();
+    for scenario in SCENARIOS.iter().filter(|scenario| scenario.name.contains(&only)) {
+        let tally = run(scenario, &program, &folder).with_context(|| scenario.name.to_owned())?;
+        say(&row(scenario.name, &tally));
+        tallies.push((scenario, tally));
+    }
+    say(&format!(
+        "\n{:<28} {:>6} {:>6} {:>11} {:>6}  named",
+        "scenario", "calls", "right", "cannot tell", "wrong"
+    ));
+    for (scenario, tally) in &tallies {
+        say(&row(scenario.name, tally));
+    }
+    judge(&tallies)
+}
+
+fn not_possible() -> Option<String> {
+    let root = fs::metadata("/proc/self").ok().is_some_and(|own| {
+        use std::os::unix::fs::MetadataExt;
+        own.uid() == 0
+    });
+    if !root {
+        return Some("root is needed to record the kernel's events".into());
+    }
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        return Some("two CPUs are needed".into());
+    }
+    None
+}
+
+fn row(name: &str, tally: &Tally) -> String {
+    let Tally { right, cannot_tell, wrong, others, named } = tally;
+    let calls = right + cannot_tell + wrong;
+    let mut named: Vec<_> = named.iter().collect();
+    named.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    let mut names: Vec<String> =
+        named.iter().take(4).map(|(name, count)| format!("{name} {count}")).collect();
+    if *others > 0 {
+        names.push(format!("(not ours: {others})"));
+    }
+    format!("{name:<28} {calls:>6} {right:>6} {cannot_tell:>11} {wrong:>6}  {}", names.join(", "))
+}
+
+fn judge(tallies: &[(&Scenario, Tally)]) -> Result<Outcome> {
+    let sum = |of: fn(&Tally) -> usize| tallies.iter().map(|(_, tally)| of(tally)).sum::<usize>();
+    let (right, wrong) = (sum(|tally| tally.right), sum(|tally| tally.wrong));
+    let calls = right + wrong + sum(|tally| tally.cannot_tell);
+    say(&format!("{right} of {calls} rightly named, {wrong} wrongly"));
+    for (scenario, tally) in tallies {
+        ensure!(tally.right + tally.wrong + tally.cannot_tell > 0, "'{}' made no call slow", scenario.name);
+    }
+    ensure!(right * 100 >= calls * RIGHT_PERCENT, "fewer than {RIGHT_PERCENT}% are named rightly");
+    ensure!(wrong * 100 <= calls * WRONG_PERCENT, "more than {WRONG_PERCENT}% are named wrongly");
+    Ok(Outcome::Passed)
+}
+
+/// A control group with a CPU quota, removed when this value is dropped.
+struct Quota(PathBuf);
+
+impl Quota {
+    /// 60 ms in each 100 ms.
+    fn new() -> Result<Quota> {
+        let name = format!("roundtrip-injections-{}", std::process::id());
+        let first = Path::new("/sys/fs/cgroup/cpu");
+        let (folder, limit) = if first.join("cpu.cfs_quota_us").exists() {
+            (first.join(name), ("cpu.cfs_quota_us", "60000"))
+        } else {
+            (Path::new("/sys/fs/cgroup").join(name), ("cpu.max", "60000 100000"))
+        };
+        fs::create_dir(&folder).with_context(|| format!("create {}", folder.display()))?;
+        let quota = Quota(folder);
+        let file = quota.0.join(limit.0);
+        fs::write(&file, limit.1).with_context(|| format!("write {}", file.display()))?;
+        Ok(quota)
+    }
+}
+
+impl Drop for Quota {
+    fn drop(&mut self) {
+        // Its processes have ended; a moment may pass until the kernel has noticed.
+        for _ in 0..50 {
+            if fs::remove_dir(&self.0).is_ok() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+}
+
+fn run(scenario: &Scenario, program: &Path, folder: &Path) -> Result<Tally> {
+    if folder.exists() {
+        fs::remove_dir_all(folder).with_context(|| format!("remove {}", folder.display()))?;
+    }
+    let mut arguments: Vec<&str> = "ipc latency --driver emulated --stack hwbinder --format csv --explain \
+                                    --explain-limit 300 --deadline 2ms --duration 8s"
+        .split(' ')
+        .collect();
+    arguments.extend(scenario.arguments);
+    if !scenario.inject.is_empty() {
+        arguments.extend(["--inject", scenario.inject]);
+    }
+    arguments.push("--out");
+    let quota = matches!(scenario.expected, Expected::Quota).then(Quota::new).transpose()?;
+    let mut command = match &quota {
+        None => Command::new(program),
+        Some(Quota(group)) => {
+            // The shell moves itself into the group, and becomes the program.
+            let mut shell = Command::new("sh");
+            let enter = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", group.display());
+            shell.args(["-c", &enter, "sh"]).arg(program);
+            shell
+        }
+    };
+    let output = command.args(&arguments).arg(folder).stdin(Stdio::null()).output().context("start it")?;
+    drop(quota);
+    if !output.status.success() {
+        bail!("{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let explain = Command::new(program).args(["explain", "--format", "json"]).arg(folder).output()?;
+    if !explain.status.success() {
+        bail!("{}", String::from_utf8_lossy(&explain.stderr));
+    }
+    let explained: Value = serde_json::from_slice(&explain.stdout).context("its JSON")?;
+    let injected = injected(&folder.join("injected.csv"))?;
+    let calls = explained["slow_calls"].as_array().context("no slow_calls in the JSON")?;
+    let mut tally = Tally::default();
+    for call in calls {
+        count(scenario, call, &injected, &mut tally);
+    }
+    Ok(tally)
+}
+
+/// When and by whom calls were made slow.
+struct Injected {
+    tid: u64,
+    begin_ns: u64,
+    end_ns: u64,
+}
+
+fn injected(path: &Path) -> Result<Vec<Injected>> {
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let text = fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
+    let line = |line: &str| {
+        let mut numbers = line.split(',').skip(1).map(str::parse::<u64>);
+        let mut next = || numbers.next().and_then(Result::ok).context("a line of it is damaged");
+        Ok(Injected { tid: next()?, begin_ns: next()?, end_ns: next()? })
+    };
+    text.lines().skip(1).map(line).collect()
+}
+
+fn count(scenario: &Scenario, call: &Value, injected: &[Injected], tally: &mut Tally) {
+    let explanation = &call["explanation"];
+    let (start_ns, end_ns) =
+        (explanation["start_ns"].as_u64().unwrap_or(0), explanation["end_ns"].as_u64().unwrap_or(0));
+    let overlap_ns = |one: &&Injected| one.end_ns.min(end_ns).saturating_sub(one.begin_ns.max(start_ns));
+    let truth = injected.iter().max_by_key(overlap_ns);
+    // A machine that others use makes calls slow, too. Only those count of which we made the greater part.
+    let ours = match scenario.expected {
+        Expected::Quota => end_ns - start_ns >= 15_000_000,
+        _ => truth.is_some_and(|one| overlap_ns(&one) * 2 > end_ns - start_ns),
+    };
+    if !ours {
+        tally.others += 1;
+        return;
+    }
+    let cause = &explanation["causes"][0];
+    let kind = cause["kind"].as_str().unwrap_or("nothing");
+    let tid = cause["thread"]["tid"].as_u64();
+    let is_injector = tid.is_some() && tid == truth.map(|one| one.tid);
+    let right = match scenario.expected {
+        Expected::Thread(expected) => kind == expected && is_injector,
+        Expected::Kind(expected) => kind == expected,
+        Expected::Flood => {
+            let name = cause["name"].as_str().unwrap_or_default();
+            (kind == "competitor" && is_injector) || (kind == "interrupt" && name.contains("softirq"))
+        }
+        Expected::Quota => matches!(kind, "throttled" | "cannot_tell"),
+    };
+    let comm = cause["thread"]["comm"].as_str().or(cause["name"].as_str()).unwrap_or_default();
+    *tally.named.entry(format!("{kind} {comm}").trim().to_owned()).or_default() += 1;
+    match kind {
+        _ if right => tally.right += 1,
+        "cannot_tell" => tally.cannot_tell += 1,
+        _ => {
+            tally.wrong += 1;
+            say(&format!("wrong: {}", explanation["verdict"].as_str().unwrap_or_default()));
+        }
+    }
+}
