@@ -36,28 +36,37 @@ struct Scenario {
     expected: Expected,
 }
 
-/// The two on different CPUs, both ordinary threads.
-const APART: &[&str] = &["--callers", "other", "--client-cpus", "0", "--server-cpus", "1"];
+/// The two on different CPUs, real-time threads both: what else the machine does is then in nobody's way.
+const APART: &[&str] =
+    &["--callers", "fifo:10", "--inheritance", "on", "--client-cpus", "0", "--server-cpus", "1"];
 /// Both on one.
-const TOGETHER: &[&str] = &["--callers", "other", "--client-cpus", "1", "--server-cpus", "1"];
+const TOGETHER: &[&str] =
+    &["--callers", "fifo:10", "--inheritance", "on", "--client-cpus", "1", "--server-cpus", "1"];
+/// Ordinary threads.
+const ORDINARY: &[&str] = &["--callers", "other", "--client-cpus", "0", "--server-cpus", "1"];
 /// A real-time client of a server that stays an ordinary thread.
 const INVERTED: &[&str] =
     &["--callers", "fifo:99", "--inheritance", "off", "--client-cpus", "0", "--server-cpus", "1"];
 /// A file takes what it takes, which is less than the other disturbances last.
-const FILE: &[&str] =
-    &["--callers", "other", "--client-cpus", "0", "--server-cpus", "1", "--deadline", "700us"];
+const FILE: &[&str] = &[
+    "--callers",
+    "fifo:10",
+    "--inheritance",
+    "on",
+    "--client-cpus",
+    "0",
+    "--server-cpus",
+    "1",
+    "--deadline",
+    "300us",
+];
 
 const SCENARIOS: &[Scenario] = &[
     scenario("FIFO hog on the server's CPU", "hog,cpus=1", APART, Expected::Thread("competitor")),
     scenario("FIFO hog on the client's CPU", "hog,cpus=0", APART, Expected::Thread("competitor")),
     scenario("FIFO hog on a shared CPU", "hog,cpus=1", TOGETHER, Expected::Thread("competitor")),
-    scenario("nice -20 hog", "hog,cpus=1,policy=nice:-20,for=8ms", APART, Expected::Thread("competitor")),
-    scenario(
-        "RT client, CFS server",
-        "hog,cpus=1,policy=nice:-20,for=8ms",
-        INVERTED,
-        Expected::Thread("competitor"),
-    ),
+    scenario("nice -20 hog", "hog,cpus=1,policy=nice:-20,for=8ms", ORDINARY, Expected::Thread("competitor")),
+    scenario("RT client, CFS server", "hog,cpus=1,policy=fifo:50", INVERTED, Expected::Thread("competitor")),
     scenario("lock holder", "lock,cpus=0", APART, Expected::Thread("waited_for")),
     scenario("lock holder, preempted", "lock-preempted,cpus=0", APART, Expected::Thread("competitor")),
     scenario("sleep", "sleep", APART, Expected::Kind("sleep")),
@@ -65,7 +74,7 @@ const SCENARIOS: &[Scenario] = &[
     scenario("SIGSTOP", "stop,cpus=0", APART, Expected::Kind("stopped")),
     scenario("fsync", "fsync", FILE, Expected::Kind("io")),
     scenario("softirq load", "flood,cpus=1,policy=fifo:50", APART, Expected::Flood),
-    scenario("CPU quota", "", APART, Expected::Quota),
+    scenario("CPU quota", "", ORDINARY, Expected::Quota),
 ];
 
 const fn scenario(

@@ -76,7 +76,7 @@ fn parts(explanation: &Explanation) -> String {
             boundary(explanation.reply_by)
         );
     }
-    let _ = writeln!(out, "  {:>10}  {:>10}  {:<6}  {:>3}  {}", "at us", "for us", "of", "CPU", "what");
+    let _ = writeln!(out, "  {:>10}  {:>10}  {:<6}  {:>3}  what", "at us", "for us", "of", "CPU");
     for part in &explanation.parts {
         if part.duration_ns() < short_ns {
             short.push(part);

@@ -18,6 +18,7 @@ pub(super) fn timeline(trace: &Trace) -> Timeline<'_> {
         threads: HashMap::new(),
         cpus: Vec::new(),
         last: Vec::new(),
+        firsts: firsts(trace),
         gaps: Gaps::of(trace),
     };
     for event in &trace.events {
@@ -26,6 +27,19 @@ pub(super) fn timeline(trace: &Trace) -> Timeline<'_> {
         }
     }
     builder.finish()
+}
+
+fn firsts(trace: &Trace) -> Vec<Option<(u64, u32)>> {
+    let cpus = trace.complete_from_ns.keys().filter(|&&cpu| cpu < MAX_CPUS).max().map_or(0, |cpu| cpu + 1);
+    let mut firsts: Vec<Option<(u64, u32)>> = vec![None; cpus as usize];
+    for event in trace.events.iter().filter(|event| event.cpu < MAX_CPUS) {
+        let index = event.cpu as usize;
+        if index >= firsts.len() {
+            firsts.resize(index + 1, None);
+        }
+        firsts[index].get_or_insert((event.time_ns, event.tid));
+    }
+    firsts
 }
 
 fn knows(trace: &Trace) -> Knows {
@@ -58,6 +72,8 @@ struct Builder<'t> {
     threads: HashMap<u32, ThreadLine>,
     cpus: Vec<CpuLine>,
     last: Vec<Last>,
+    /// The first event of each CPU: when, and whose.
+    firsts: Vec<Option<(u64, u32)>>,
     gaps: Gaps,
 }
 
@@ -319,25 +335,41 @@ impl<'t> Builder<'t> {
             (_, Some(true)) if !self.knows.wakings => {
                 self.prove(tid, time_ns, Doing::Blocked { state: None });
             }
+            (_, Some(true)) if !complete => self.prove(tid, time_ns, Doing::Waking { cpu: target_cpu }),
             // Every wake-up has a waking before it: this one's was lost.
             _ => self.doubt(tid, time_ns),
         }
         self.set(tid, time_ns, Doing::Runnable { cpu: Some(target_cpu), preempted: false });
     }
 
-    /// Whether a thread that is woken slept. One that is about to sleep, or has lost the CPU on the way there, is woken
-    /// without having slept. `None`: it cannot be told.
+    /// Whether a thread that is woken slept. One that is on a CPU, about to sleep, is woken without having slept. (So is one that was
+    /// preempted in that moment; but threads that simply wait for a CPU are not woken, and have no such event.) `None`: it
+    /// cannot be told.
     fn sleeping(&self, tid: u32, time_ns: u64) -> Option<bool> {
-        let Some(line) = self.threads.get(&tid).filter(|line| line.seen) else {
-            return self.gaps.within(None, 0, time_ns).is_none().then_some(true);
-        };
-        let complete = |cpu| self.gaps.within(cpu, line.confirmed_ns, time_ns).is_none();
-        match line.doing.last()?.1 {
-            Doing::Running { cpu } if complete(Some(cpu)) => Some(false),
-            Doing::Runnable { .. } if complete(None) => Some(false),
-            Doing::Blocked { .. } if complete(None) => Some(true),
-            _ => None,
+        if let Some(line) = self.threads.get(&tid).filter(|line| line.seen) {
+            let complete = |cpu| self.gaps.within(cpu, line.confirmed_ns, time_ns).is_none();
+            match line.doing.last()?.1 {
+                Doing::Running { cpu } if complete(Some(cpu)) => return Some(false),
+                Doing::Runnable { .. } if complete(None) => return Some(false),
+                Doing::Blocked { .. } if complete(None) => return Some(true),
+                _ => {}
+            }
         }
+        let elsewhere = (0..).zip(&self.firsts).all(|(cpu, first)| {
+            let (known_ns, current) = match self.last.get(cpu as usize).filter(|last| last.any) {
+                Some(last) => (last.time_ns, last.tid),
+                // What a CPU's first event finds was there before.
+                None => match first {
+                    Some((first_ns, first)) => {
+                        (self.gaps.within(Some(cpu), 0, *first_ns).map_or(0, |gap| gap.1), *first)
+                    }
+                    // Where events were recorded and none came, a thread may have run all the while.
+                    None => return !self.trace.complete_from_ns.contains_key(&cpu),
+                },
+            };
+            current != tid && known_ns <= time_ns && self.gaps.within(Some(cpu), known_ns, time_ns).is_none()
+        });
+        elsewhere.then_some(true)
     }
 
     /// A thread is woken of which it is not known whether it slept. If it did, it is runnable next; what it is seen to do then

@@ -168,7 +168,7 @@ impl Machine {
     /// A thread that is about to sleep is woken: it goes on.
     fn wake_awake(&mut self, cpu: u32) {
         let tid = 1 + self.random.below(self.states.len() as u64 - 1) as u32;
-        if let Truth::Running(target_cpu) | Truth::Runnable(target_cpu) = self.states[tid as usize] {
+        if let Truth::Running(target_cpu) = self.states[tid as usize] {
             let thread = self.thread(tid);
             self.event(cpu, Body::Waking { thread, target_cpu });
             self.event(cpu, Body::Wakeup { thread, target_cpu, new: false });
