@@ -178,6 +178,13 @@ fn collect(part: &Part, via: &[Thread], blames: &mut Vec<Blame>) {
             };
             blame(Kind::Stopped, by, part.thread.as_ref().map(|thread| thread.comm.clone()));
         }
+        // A stop by a signal looks the same when its begin is not recorded.
+        State::Blocked { letter, waker: Waker::Thread { thread }, .. } if letter == "?" && via.is_empty() => {
+            let owner = part.owner;
+            let reason =
+                format!("the {owner} waited since before the recording began, for whatever {thread} ended");
+            blame(Kind::CannotTell, None, Some(reason));
+        }
         State::Blocked { waker: Waker::Thread { thread }, .. } => {
             if part.because.is_empty() {
                 blame(Kind::WaitedFor, Some(thread), None);

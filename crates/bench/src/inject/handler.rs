@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::sched::gettid;
 
 /// What is written before a file is waited for, in bytes.
-const FILE_BYTES: usize = 16 << 10;
+const FILE_BYTES: usize = 2 << 20;
 
 /// What a handler does in each call.
 #[derive(Debug)]
