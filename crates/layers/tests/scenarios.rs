@@ -282,7 +282,7 @@ fn sleep_work_a_signal_and_a_disk_are_told_apart() {
     tape.switch(108, 1, WAITS, 0);
     tape.event(3_000, 1, Body::IrqEntry { irq: 9, name: tracefs::Name(6) });
     tape.wake(3_001, 1, SERVER, 1);
-    tape.event(3_002, 1, Body::IrqExit { irq: 9 });
+    tape.event(3_002, 1, Body::IrqExit { irq: 9, handled: true });
     tape.switch(3_003, 1, TaskState(0), SERVER);
     tape.reply(3_010);
     let explanation = tape.explain(3_016);
@@ -407,6 +407,7 @@ fn binders_own_events_mark_request_and_reply() {
     let mut tape = Tape::new();
     let transaction = |debug_id, to_proc, to_thread, reply| Body::BinderTransaction {
         debug_id,
+        target_node: 3,
         to_proc,
         to_thread,
         reply,
