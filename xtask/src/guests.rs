@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// How many random sequences of commands each kernel goes through. Those of the second and third find what is special to
 /// them; what the driver does everywhere, the first finds.
 fn sequences(arch: Arch, which: Packaged) -> u32 {
-    if (arch, which) == (Arch::X86_64, Packaged::Debian) { 400 } else { 60 }
+    if (arch, which) == (Arch::X86_64, Packaged::Debian) { 200 } else { 50 }
 }
 
 /// What each kernel must do with the device binary: the arguments, and what the output must hold.

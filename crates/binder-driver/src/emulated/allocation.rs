@@ -174,7 +174,8 @@ impl Guard<'_> {
         for _ in 0..STARTS {
             let Some(candidate) = next else { break };
             let size = self.get(candidate, buffer::SIZE);
-            if size >= total && best.is_none_or(|(least, _)| size < least) {
+            // Of equal ones that which was freed first, as in the kernel (where one of exactly this size may be another).
+            if size >= total && best.is_none_or(|(least, _)| size <= least) {
                 best = Some((size, candidate));
             }
             next = self.get(candidate, buffer::FREE_NEXT);

@@ -113,12 +113,13 @@ impl Ioctl<'_> {
             return Err(Errno::INVAL);
         }
         let held = self.guard.find_ref(self.process, handle.into(), Strength::Weak);
-        let done = match (held, manager) {
-            (Some(held), _) if up => self.guard.inc_ref(held, strength, None),
-            (Some(held), _) => self.guard.dec_ref(held, strength),
-            (None, Some(manager)) => {
+        let done = match (manager, held) {
+            // The manager of now, though the process may know an earlier one, dead, by handle 0.
+            (Some(manager), _) => {
                 self.guard.inc_ref_for_node(self.process, manager, strength, None).map(drop)
             }
+            (None, Some(held)) if up => self.guard.inc_ref(held, strength, None),
+            (None, Some(held)) => self.guard.dec_ref(held, strength),
             (None, None) => Ok(()),
         };
         if done.is_err() {
@@ -134,12 +135,14 @@ impl Ioctl<'_> {
             Strength::Strong => node::PENDING_STRONG,
             Strength::Weak => node::PENDING_WEAK,
         };
-        if self.guard.get(own, node::COOKIE) != named.cookie || !self.guard.get(own, pending) {
-            return;
-        }
-        self.guard.set(own, pending, false);
         let mark = self.guard.mark();
-        if self.guard.dec_node(own, strength, false).is_err() {
+        let due = self.guard.get(own, node::COOKIE) == named.cookie && self.guard.get(own, pending);
+        let mut done = Ok(());
+        if due {
+            self.guard.set(own, pending, false);
+            done = self.guard.dec_node(own, strength, false);
+        }
+        if done.and_then(|()| self.guard.put_node(own)).is_err() {
             self.guard.rollback_to(mark);
         }
     }
@@ -161,8 +164,8 @@ impl Ioctl<'_> {
             // Fixed before the wait, as in the kernel: work that arrives for the process while the thread waits for
             // its own is not this thread's.
             let for_process = self.may_take_process_work();
-            if for_process {
-                self.restore_own_priority();
+            if for_process && let Some(own) = self.guard.priority_to_wait_at(self.profile, self.thread) {
+                self.guard.set_priority(self.profile, self.thread, own);
             }
             while !self.has_work(for_process) {
                 if !wait {
@@ -203,14 +206,6 @@ impl Ioctl<'_> {
         self.guard.get(self.thread, thread::HAS_WORK)
             || self.guard.get(self.thread, thread::NEED_RETURN)
             || (for_process && self.guard.front(process::TODO.queue(self.process)).is_some())
-    }
-
-    /// What a oneway transaction lent ends here.
-    fn restore_own_priority(&mut self) {
-        let own = self.guard.get(self.thread, thread::OWN_PRIORITY);
-        if let Some(own) = self.guard.priority_to_restore(self.thread, own) {
-            self.guard.set_priority(self.thread, own);
-        }
     }
 
     fn drain(&mut self, for_process: bool, out: &mut Out<'_>) -> Result<(), Errno> {
@@ -422,9 +417,13 @@ impl Ioctl<'_> {
             return Err(Errno::BUSY);
         }
         let object = FlatBinderObject { kind: BINDER_TYPE_BINDER, flags, binder: 0, cookie: 0 };
-        let own = self.guard.new_node(self.process, &object)?;
-        self.guard.set(own, node::LOCAL_WEAK, 1);
-        self.guard.set(own, node::LOCAL_STRONG, 1);
+        // The process may have sent a node of that name before.
+        let own = match self.guard.find_node(self.process, 0) {
+            Some(known) => known,
+            None => self.guard.new_node(self.process, &object)?,
+        };
+        self.guard.add(own, node::LOCAL_WEAK, 1);
+        self.guard.add(own, node::LOCAL_STRONG, 1);
         self.guard.set(own, node::HAS_WEAK, true);
         self.guard.set(own, node::HAS_STRONG, true);
         self.guard.set_word(CONTEXT_MANAGER, own.index() as u64);

@@ -37,6 +37,7 @@ use crate::{Error, Profile};
 #[derive(Debug)]
 pub struct Context {
     address: String,
+    region: Arc<Region>,
     stop: UnixStream,
     thread: Option<JoinHandle<()>>,
 }
@@ -55,18 +56,27 @@ impl Context {
             .and_then(|address| UnixListener::bind_addr(&address))
             .map_err(failed("bind"))?;
         let (stop, stopped) = UnixStream::pair().map_err(failed("socketpair"))?;
-        let keeper = Keeper { region: Arc::new(region), listener, stopped, joined: Vec::new() };
+        let region = Arc::new(region);
+        let keeper = Keeper { region: Arc::clone(&region), listener, stopped, joined: Vec::new() };
         let thread = std::thread::Builder::new()
             .name("binder-keeper".into())
             .spawn(move || keeper.run())
             .map_err(failed("thread"))?;
-        Ok(Self { address: name, stop, thread: Some(thread) })
+        Ok(Self { address: name, region, stop, thread: Some(thread) })
     }
 
     /// What [`Emulated::join`](super::Emulated::join) wants to know: a name in the abstract socket namespace.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address
+    }
+
+    /// What the context holds at this moment: processes, threads, transactions, nodes, references and buffers, as text in
+    /// the form of the kernel driver's `/sys/kernel/debug/binder/state`. For tests, and for finding out why something
+    /// waits.
+    #[must_use]
+    pub fn state(&self) -> String {
+        Guard::lock(&self.region, &mut Scratch::default()).state()
     }
 }
 

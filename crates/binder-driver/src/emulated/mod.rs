@@ -6,7 +6,7 @@
 //!
 //! One file for each concept: `process`, `thread`, `node` (with references), `transaction` (with `objects`), `buffers`, `allocation`,
 //! `priority`, `freeze`, `wakeup`, and for file descriptors `descriptors` (with `inbox`) and `passing`; under them `region` (the memory), `records` (its layout), `mutex`, `lock` (with the undo journal),
-//! `queue`; above them `ioctl` (one call) and `keeper` (joining and dying).
+//! `queue`; above them `ioctl` (one call), `keeper` (joining and dying) and `state` (all of it as text).
 //!
 //! Lock order: there is one lock. It is never held across a wait, a copy of more than a page, or a call out of this crate.
 
@@ -28,6 +28,7 @@ mod queue;
 mod raw;
 mod records;
 mod region;
+mod state;
 mod thread;
 mod transaction;
 mod wakeup;
@@ -134,7 +135,7 @@ impl Emulated {
         let opened = with_guard(&region, |guard| {
             guard.open_area(slot, bytes)?;
             guard.set(slot, records::process::AREA_ADDRESS, area_address);
-            let own = sched::get(0).map_or(0, sched::Priority::to_word);
+            let own = priority::of_caller(membership.profile).map_or(0, sched::Priority::to_word);
             guard.set(slot, records::process::DEFAULT_PRIORITY, own);
             Ok::<(), Errno>(())
         });
@@ -172,6 +173,12 @@ impl Emulated {
     #[must_use]
     pub fn handle_counts(&self, handle: u32) -> Option<(u32, u32)> {
         self.enter(&[], |ioctl| Ok(ioctl.handle_counts(handle))).ok().flatten()
+    }
+
+    /// This process's number in the context, by which [`Context::state`] names it.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.process.index() as u32
     }
 
     /// Bytes of this process's area that are neither in use nor set aside.

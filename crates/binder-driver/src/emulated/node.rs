@@ -169,6 +169,14 @@ impl Guard<'_> {
         Ok(())
     }
 
+    /// Looks whether a node's owner is to be told of references that have ended, as the kernel does whenever it stops
+    /// using a node for a moment. It may find nothing new to tell then, but the entry keeps its place in the queue.
+    pub(super) fn put_node(&mut self, id: Id<Node>) -> Result<(), Errno> {
+        // Without these it may be free already.
+        let told = self.get(id, node::HAS_STRONG) || self.get(id, node::HAS_WEAK);
+        if told { self.dec_node(id, Strength::Weak, true) } else { Ok(()) }
+    }
+
     /// Queues "tell the owner of this node's references".
     fn queue_node_work(&mut self, id: Id<Node>, queue: Queue) -> Result<(), Errno> {
         let entry = self.push_new(queue, Kind::Node, id.index() as u64)?;
@@ -294,9 +302,9 @@ impl Guard<'_> {
     }
 
     fn new_ref(&mut self, owner: Id<Process>, target: Id<Node>) -> Result<Id<Ref>, Errno> {
-        // The lowest free handle; 0 is the context manager's for everybody.
+        // The lowest free handle; 0 is the context manager's for everybody, but not twice.
         let mut handle = 0;
-        if self.context_manager() != Some(target) {
+        if self.context_manager() != Some(target) || self.word(handle_word(owner, 0)) != 0 {
             handle = self.get(owner, process::HANDLE_HINT).max(1);
             while handle < HANDLES as u64 && self.word(handle_word(owner, handle)) != 0 {
                 handle += 1;
@@ -389,8 +397,7 @@ impl Guard<'_> {
         self.set(id, node::PROCESS, None);
         self.set(id, node::LOCAL_STRONG, 0);
         self.set(id, node::LOCAL_WEAK, 0);
-        self.set(id, node::HAS_STRONG, false);
-        self.set(id, node::HAS_WEAK, false);
+        // What the owner was told stays noted, as in the kernel: whoever holds a weak handle may still pass it on.
         self.release_queue(node::ASYNC_TODO.queue(id));
         let mut next = self.get(id, node::REFS);
         if next.is_none() {

@@ -365,9 +365,11 @@ pub(super) fn release(guard: &mut Guard<'_>, owner: Id<Process>, returned: Id<Bu
         };
         // Only a full table can make these fail, and then an owner is not told; the counts are right.
         let _ = match flat.kind {
-            BINDER_TYPE_BINDER | BINDER_TYPE_WEAK_BINDER => guard
-                .find_node(owner, flat.binder)
-                .map_or(Ok(()), |local| guard.dec_node(local, strength, false)),
+            BINDER_TYPE_BINDER | BINDER_TYPE_WEAK_BINDER => {
+                guard.find_node(owner, flat.binder).map_or(Ok(()), |local| {
+                    guard.dec_node(local, strength, false).and_then(|()| guard.put_node(local))
+                })
+            }
             BINDER_TYPE_HANDLE | BINDER_TYPE_WEAK_HANDLE => guard
                 .find_ref(owner, flat.binder, strength)
                 .map_or(Ok(()), |held| guard.dec_ref(held, strength)),

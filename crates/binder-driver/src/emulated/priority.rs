@@ -58,8 +58,7 @@ fn mainline(caller: Priority, flags: u32, server: Priority, oneway: bool) -> Opt
     } else {
         return None;
     };
-    // On a real-time thread a nice value has no effect now.
-    (!server.is_realtime() && level != server.level).then(|| Priority::nice(level - 120))
+    (level != server.level).then(|| Priority::nice(level - 120))
 }
 
 impl Guard<'_> {
@@ -70,6 +69,9 @@ impl Guard<'_> {
             return;
         }
         self.set(t, transaction::PRIORITY_SET, true);
+        if profile == Profile::Mainline {
+            self.learn_nice(to);
+        }
         let server = self.get(to, thread::PRIORITY);
         self.set(t, transaction::SAVED_PRIORITY, server);
         let oneway = self.get(t, transaction::FLAGS) & crate::uapi::TF_ONE_WAY != 0;
@@ -83,20 +85,52 @@ impl Guard<'_> {
             Profile::Mainline => mainline(caller, flags, server, oneway),
         };
         if let Some(wanted) = wanted {
-            self.set_priority(to, wanted);
+            self.set_priority(profile, to, wanted);
         }
     }
 
-    /// Gives the calling thread back what it had before it served `t`. A oneway transaction is over when its
-    /// receiver waits again.
-    pub(super) fn priority_to_restore(&self, by: Id<Thread>, saved: u64) -> Option<Priority> {
+    /// What the calling thread must be set to, to have `saved` again: after a reply, what it had before it served.
+    pub(super) fn priority_to_restore(
+        &mut self,
+        profile: Profile,
+        by: Id<Thread>,
+        saved: u64,
+    ) -> Option<Priority> {
+        if profile == Profile::Mainline {
+            self.learn_nice(by);
+        }
         (saved != 0 && saved != self.get(by, thread::PRIORITY)).then(|| Priority::from_word(saved)).flatten()
+    }
+
+    /// What the calling thread must be set to before it waits for work of the process: its own, which a oneway
+    /// transaction may have changed; with the mainline kernel, the nice value that whoever opened the device had then.
+    pub(super) fn priority_to_wait_at(&mut self, profile: Profile, by: Id<Thread>) -> Option<Priority> {
+        let own = match (profile, self.get(by, thread::PROCESS)) {
+            (Profile::Mainline, Some(owner)) => self.get(owner, process::DEFAULT_PRIORITY),
+            _ => self.get(by, thread::OWN_PRIORITY),
+        };
+        self.priority_to_restore(profile, by, own)
+    }
+
+    /// Mainline: the calling thread's nice value, which it may have changed since. That of a real-time thread too: it has
+    /// no effect now.
+    fn learn_nice(&mut self, own: Id<Thread>) {
+        let nice =
+            rustix::process::getpriority_process(None).map_or(0, |nice| Priority::nice(nice).to_word());
+        if self.get(own, thread::PRIORITY) != nice {
+            self.set(own, thread::PRIORITY, nice);
+        }
     }
 
     /// Sets a thread's policy and priority, under the lock: were it done after the unlock, the thread could have
     /// replied and restored its own in between.
-    pub(super) fn set_priority(&mut self, of: Id<Thread>, to: Priority) {
-        match sched::set(self.get(of, thread::TID), to) {
+    pub(super) fn set_priority(&mut self, profile: Profile, of: Id<Thread>, to: Priority) {
+        let set = match profile {
+            // The calling thread's nice value, whatever its policy.
+            Profile::Mainline => rustix::process::setpriority_process(None, to.level - 120),
+            Profile::Ack => sched::set(self.get(of, thread::TID), to),
+        };
+        match set {
             Ok(()) => self.set(of, thread::PRIORITY, to.to_word()),
             Err(_) => {
                 if let Some(owner) = self.get(of, thread::PROCESS) {
@@ -142,7 +176,6 @@ mod tests {
         assert_eq!(mainline(Priority::nice(-10), 0x100, Priority::nice(0), false), Some(Priority::nice(-10)));
         assert_eq!(mainline(Priority::nice(10), 0x100, Priority::nice(0), false), None);
         assert_eq!(mainline(Priority::nice(10), 0x17f, Priority::nice(0), false), Some(Priority::nice(10)));
-        assert_eq!(mainline(Priority::nice(10), 0x100, fifo(3), false), None);
         assert_eq!(mainline(Priority::nice(0), 0x100, Priority::nice(5), true), Some(Priority::nice(0)));
         assert_eq!(mainline(Priority::nice(0), 0x17f, Priority::nice(5), true), None);
     }

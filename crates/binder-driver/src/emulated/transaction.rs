@@ -108,11 +108,11 @@ impl<'a> Ioctl<'a> {
             self.guard.fail_caller(answered, refusal.number);
             break;
         }
-        if let Some(own) = self.guard.priority_to_restore(self.thread, saved) {
+        if let Some(own) = self.guard.priority_to_restore(self.profile, self.thread, saved) {
             // The caller wakes first; then this thread gives back what it was lent.
             self.guard.unlock();
             self.guard.relock();
-            self.guard.set_priority(self.thread, own);
+            self.guard.set_priority(self.profile, self.thread, own);
         }
     }
 

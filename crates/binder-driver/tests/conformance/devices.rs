@@ -1,7 +1,7 @@
 //! The backends as devices that cases can open.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use binder_driver::emulated::{Context, Emulated};
@@ -14,11 +14,13 @@ use crate::Device;
 struct EmulatedDevice {
     context: Context,
     opener: AtomicI32,
+    last_number: AtomicU32,
 }
 
 impl EmulatedDevice {
     fn new(profile: Profile) -> Self {
-        Self { context: Context::create(profile).expect("a context"), opener: AtomicI32::new(0) }
+        let context = Context::create(profile).expect("a context");
+        Self { context, opener: AtomicI32::new(0), last_number: AtomicU32::new(0) }
     }
 
     /// Opens it under the name of another process, as the kernel's is opened.
@@ -26,7 +28,9 @@ impl EmulatedDevice {
         let connect = || Emulated::connect(self.context.address()).expect("a connection");
         let (connection, pid) = crate::sys::in_another_process(connect);
         self.opener.store(pid, Ordering::Relaxed);
-        Emulated::join_over(connection, area_bytes).expect("an opened device")
+        let driver = Emulated::join_over(connection, area_bytes).expect("an opened device");
+        self.last_number.store(driver.number(), Ordering::Relaxed);
+        driver
     }
 }
 
@@ -51,6 +55,13 @@ macro_rules! emulated {
                 self.0.opener.load(Ordering::Relaxed)
             }
             fn settle() {}
+            fn last_number(&self) -> String {
+                self.0.last_number.load(Ordering::Relaxed).to_string()
+            }
+            fn state(&self) -> String {
+                self.0.context.state()
+            }
+            fn wait_until_released(&self, _number: &str) {}
         }
     )*};
 }
@@ -128,4 +139,43 @@ impl Device for KernelDevice {
     fn settle() {
         std::thread::sleep(Duration::from_millis(100));
     }
+    fn last_number(&self) -> String {
+        self.last_opener().to_string()
+    }
+
+    fn state(&self) -> String {
+        // The lines of the statistics that belong to a process's state come first.
+        let mut text = String::new();
+        for line in log("stats").lines() {
+            if ["proc ", "  requested threads", "  free async space"]
+                .iter()
+                .any(|start| line.starts_with(start))
+            {
+                text.push_str(line);
+                text.push('\n');
+            }
+        }
+        text + &log("state")
+    }
+
+    /// The driver takes a closed process off its list, then releases what it held, then counts it as deleted.
+    fn wait_until_released(&self, number: &str) {
+        for _ in 0..20_000 {
+            let stats = log("stats");
+            let active = stats.lines().find_map(|line| line.strip_prefix("proc: active "));
+            let active = active.and_then(|counts| counts.split(' ').next()?.parse().ok());
+            let listed: Vec<&str> = stats.lines().filter_map(|line| line.strip_prefix("proc ")).collect();
+            if active == Some(listed.len()) && !listed.contains(&number) {
+                return;
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        panic!("process {number} is not released");
+    }
+}
+
+/// One of the driver's logs.
+fn log(name: &str) -> String {
+    let path = format!("/sys/kernel/debug/binder/{name}");
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }

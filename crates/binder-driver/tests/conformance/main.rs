@@ -47,6 +47,13 @@ pub(crate) trait Device {
     }
     /// Returns when the driver has done what it does some time after a close.
     fn settle();
+    /// What [`Device::state`] calls the process that opened it last.
+    fn last_number(&self) -> String;
+    /// What the driver holds, in the form of the kernel's `binder/state` in debugfs, with the lines on requested threads
+    /// and free async space that the kernel has in `binder/stats`.
+    fn state(&self) -> String;
+    /// Returns when everything that the process with this number held is released. It has closed the device.
+    fn wait_until_released(&self, number: &str);
 }
 
 macro_rules! case {
@@ -205,11 +212,13 @@ suite! {
 #[ignore = "needs the kernel's binder driver: cargo xtask guests"]
 fn random_sequences_bring_the_same_on_the_kernels_driver_and_the_emulated_one() {
     differential::random_sequences_bring_the_same_on_both::<devices::KernelDevice, devices::EmulatedMainline>(
+        true,
     );
 }
 
 #[test]
 fn random_sequences_bring_the_same_on_both_profiles() {
     differential::random_sequences_bring_the_same_on_both::<devices::EmulatedAck, devices::EmulatedMainline>(
+        false,
     );
 }

@@ -1,0 +1,128 @@
+//! Random sequences of commands, replayed on two drivers: every step must bring the same returns and errors, leave the
+//! thread at the same nice value, and leave the same state behind: every count, reference, transaction, buffer and
+//! pending work that the kernel shows in debugfs.
+//!
+//! The kernel's driver is compared with the emulated one's mainline profile. No kernel with the rules of the ACK profile
+//! runs here: that profile is compared with the mainline one in all that the two share, which is everything but
+//! priorities, and what it does with these is checked by the cases in `priorities.rs` against what Android's sources say.
+//!
+//! Each process has two threads. No read waits, so a sequence runs in one order on both drivers. What differs by
+//! nature is left out: addresses, process and thread ids. Which of two free buffers of exactly the needed size is
+//! taken differs too (the kernel's choice hangs on the shape of a tree), so hardly any two buffers here are equally large.
+
+mod generator;
+mod payload;
+mod reached;
+mod scenes;
+mod stage;
+mod state;
+mod steps;
+mod telling;
+mod worker;
+
+use proptest::strategy::{Strategy as _, ValueTree as _};
+use proptest::test_runner::{Config, RngSeed, TestRunner};
+
+use rustix::thread::CpuSet;
+
+use crate::Device;
+use reached::Reached;
+use stage::Stage;
+use steps::Step;
+
+/// From so many sequences on, everything that they are meant to reach must have been reached.
+const ENOUGH: u32 = 150;
+/// So many are shown: some have the same cause.
+const MOST_DIFFERENCES: usize = 5;
+
+/// Replays random sequences on both, and shows the shortest that differs. `PROPTEST_CASES` says how many; the same ones each
+/// time unless `PROPTEST_RNG_SEED` is set. With `priorities`, threads change their nice values.
+pub(crate) fn random_sequences_bring_the_same_on_both<A: Device, B: Device>(priorities: bool) {
+    let setting = |name: &str, default: u32| {
+        std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
+    };
+    let cases = setting("PROPTEST_CASES", 300);
+    let rng_seed = RngSeed::Fixed(setting("PROPTEST_RNG_SEED", 1).into());
+    let mut runner = TestRunner::new(Config { rng_seed, failure_persistence: None, ..Config::default() });
+    // A step is handed from thread to thread: that is quicker on one processor.
+    let mut one = CpuSet::new();
+    one.set(0);
+    let _ = rustix::thread::sched_setaffinity(None, &one);
+    let pair = Pair { one: Stage::<A>::new(), other: Stage::<B>::new() };
+    let mut reached = Reached::default();
+    let mut differences = 0;
+    let sequences = generator::steps(priorities);
+    for case in 0..cases {
+        let steps = sequences.new_tree(&mut runner).expect("no filters").current();
+        if let Err(difference) = pair.compare(&steps, false, &mut reached) {
+            println!("sequence {case}: {}", pair.shortest(steps, difference));
+            differences += 1;
+            if differences == MOST_DIFFERENCES {
+                break;
+            }
+        }
+    }
+    println!("{reached}");
+    assert!(differences == 0, "{differences} differences, listed above");
+    let missing = reached.missing();
+    assert!(cases < ENOUGH || missing.is_empty(), "never reached: {missing:#?}");
+}
+
+struct Pair<A, B> {
+    one: Stage<A>,
+    other: Stage<B>,
+}
+
+/// Where two replays part.
+struct Difference {
+    at: usize,
+    text: String,
+}
+
+impl<A: Device, B: Device> Pair<A, B> {
+    fn compare(&self, steps: &[Step], often: bool, reached: &mut Reached) -> Result<(), Difference> {
+        let (expected, found) = (self.one.replay(steps, often), self.other.replay(steps, often));
+        let at = expected.iter().zip(&found).position(|(expected, found)| expected != found);
+        let Some(at) = at else {
+            reached.note(steps, &expected);
+            return Ok(());
+        };
+        let (expected, found) = (&expected[at], &found[at]);
+        let mut text = format!("step {at} must bring\n{}\nbrought\n{}\n", expected.brought, found.brought);
+        if expected.state != found.state {
+            text += "and left\n";
+            let missing = |line: &&str, from: &str| !from.lines().any(|other| other == *line);
+            for line in expected.state.lines() {
+                text += if missing(&line, &found.state) { "- " } else { "  " };
+                text += &format!("{line}\n");
+            }
+            for line in found.state.lines().filter(|line| missing(line, &expected.state)) {
+                text += &format!("+ {line}\n");
+            }
+        }
+        Err(Difference { at, text })
+    }
+
+    /// Leaves steps out as long as a difference remains.
+    fn shortest(&self, mut steps: Vec<Step>, mut difference: Difference) -> String {
+        steps.truncate(difference.at + 1);
+        let mut unused = Reached::default();
+        let mut length = steps.len();
+        while length > 0 {
+            let mut at = steps.len();
+            while at > 0 {
+                at = at.saturating_sub(length);
+                let mut fewer = steps.clone();
+                fewer.drain(at..(at + length).min(steps.len()));
+                if let Err(shorter) = self.compare(&fewer, true, &mut unused) {
+                    fewer.truncate(shorter.at + 1);
+                    (steps, difference) = (fewer, shorter);
+                    at = at.min(steps.len());
+                }
+            }
+            length /= 2;
+        }
+        let listed: String = steps.iter().enumerate().map(|(at, step)| format!("{at}: {step:?}\n")).collect();
+        format!("{}{listed}", difference.text)
+    }
+}

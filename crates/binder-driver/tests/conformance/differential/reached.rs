@@ -1,0 +1,188 @@
+//! How often what was reached: a test that reaches little finds little, so its run must say, and fails when it went blind.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::stage::{MARK_BYTES, Told};
+use super::steps::{Act, Object, Order, Send, Step};
+
+/// Counts by name.
+#[derive(Default)]
+pub(super) struct Reached(BTreeMap<String, u64>);
+
+impl Reached {
+    /// Counts what a sequence brought.
+    pub(super) fn note(&mut self, steps: &[Step], told: &[Told]) {
+        for (step, told) in steps.iter().zip(told) {
+            self.note_step(step, told);
+        }
+    }
+
+    fn note_step(&mut self, step: &Step, told: &Told) {
+        for word in RETURNS.iter().filter(|word| told.brought.contains(**word)) {
+            self.count(format!("return {word}"));
+        }
+        for part in STATES.iter().filter(|part| told.state.contains(**part)) {
+            self.count(format!("state {part}"));
+        }
+        if let Some((_, error)) = told.brought.split_once("Err(Os { code: ") {
+            self.count(format!("errno {}", error.split(',').next().unwrap_or_default()));
+        }
+        let nested = ["outgoing", "incoming"].map(|way| format!("{way} transaction"));
+        if told.state.lines().zip(told.state.lines().skip(1)).any(|(one, next)| {
+            nested.iter().any(|way| one.contains(way)) && nested.iter().any(|way| next.contains(way))
+        }) {
+            self.count("state nested calls".into());
+        }
+        if told.brought.contains("nice ") && !told.brought.contains("nice 0;") {
+            self.count("a lent nice value".into());
+        }
+        match &step.act {
+            Act::NodeCounts(_) if told.brought.starts_with("Ok") => self.count("node counts".into()),
+            Act::ListNodes if told.brought != "[]" => self.count("a list of nodes".into()),
+            _ => {}
+        }
+        let Act::Exchange { orders, .. } = &step.act else { return };
+        let Some(Order::Send(send)) = orders.last() else { return };
+        let left = |bytes: usize| told.brought.contains(&format!(" {bytes} bytes left"));
+        let outcome = match () {
+            () if left(0) => "taken",
+            () if left(MARK_BYTES) => "refused",
+            // An earlier refusal must be read first.
+            () => "left",
+        };
+        self.count(format!("{outcome} {}", label(send)));
+    }
+
+    fn count(&mut self, what: String) {
+        *self.0.entry(what).or_default() += 1;
+    }
+
+    /// What sequences are meant to reach, and these did not.
+    pub(super) fn missing(&self) -> Vec<&'static str> {
+        EXPECTED
+            .lines()
+            .map(str::trim)
+            .filter(|what| !what.is_empty() && !self.0.contains_key(*what))
+            .collect()
+    }
+}
+
+impl fmt::Display for Reached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|(what, count)| writeln!(f, "{count:8} {what}"))
+    }
+}
+
+/// A word for what is sent.
+fn label(send: &Send) -> String {
+    let way = match (send.reply, send.flags & 1) {
+        (true, _) => "reply",
+        (false, 1) => "oneway",
+        (false, _) => "call",
+    };
+    if let Some(flaw) = send.payload.flaw {
+        return format!("{flaw:?}");
+    }
+    let kind = match send.payload.objects.first() {
+        None => "plain",
+        Some(Object::Node { weak: false, .. }) => "node",
+        Some(Object::Node { weak: true, .. }) => "weak node",
+        Some(Object::Handle { weak: false, .. }) => "handle",
+        Some(Object::Handle { weak: true, .. }) => "weak handle",
+        Some(Object::Buffer { .. }) => "buffers",
+        Some(Object::Garbage) => "garbage",
+    };
+    format!("{way} {kind}")
+}
+
+/// What a few hundred sequences reach for certain, or the generator has gone blind.
+const EXPECTED: &str = "
+    a list of nodes
+    errno 1
+    errno 11
+    errno 16
+    errno 22
+    node counts
+    refused HugeBuffer
+    refused HugeOffset
+    refused HugeSize
+    refused LittleRoom
+    refused NoBuffer
+    refused NoData
+    refused NoOffsets
+    refused OddOffset
+    refused OddOffsets
+    refused OddRoom
+    refused OffsetOutside
+    refused call buffers
+    refused call garbage
+    refused call handle
+    refused call node
+    refused call plain
+    refused oneway plain
+    refused reply buffers
+    refused reply plain
+    return ->
+    return Acquire
+    return ClearDeathNotificationDone
+    return DeadBinder
+    return DeadReply
+    return Decrefs
+    return FailedReply
+    return Increfs
+    return Release
+    return Reply to
+    return SpawnLooper
+    return Transaction to
+    return TransactionComplete
+    return buffer at
+    state dead node
+    state has cleared death notification
+    state has dead binder
+    state has delivered dead binder
+    state incoming transaction
+    state nested calls
+    state node work
+    state outgoing transaction
+    state pending async transaction
+    taken MuchRoom
+    taken call buffers
+    taken call handle
+    taken call node
+    taken call plain
+    taken call weak node
+    taken oneway plain
+    taken reply handle
+    taken reply plain
+";
+
+const RETURNS: [&str; 14] = [
+    "Transaction to",
+    "Reply to",
+    "TransactionComplete",
+    "Increfs",
+    "Acquire",
+    "Release",
+    "Decrefs",
+    "SpawnLooper",
+    "DeadBinder",
+    "ClearDeathNotificationDone",
+    "DeadReply",
+    "FailedReply",
+    "buffer at",
+    "->",
+];
+
+const STATES: [&str; 10] = [
+    "pending async transaction",
+    "has dead binder",
+    "has cleared dead binder",
+    "has cleared death notification",
+    "has delivered dead binder",
+    "dead node",
+    "buffer free",
+    "node work",
+    "outgoing transaction",
+    "incoming transaction",
+];

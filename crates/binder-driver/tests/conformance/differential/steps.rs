@@ -1,0 +1,167 @@
+//! What a sequence is made of: one thread of one process does one thing after another. Plain data; knows no driver.
+
+/// Processes of a sequence. The first is its context manager to begin with.
+pub(super) const PROCESSES: usize = 4;
+/// Threads of each.
+pub(super) const THREADS: usize = 2;
+
+/// What one thread does.
+#[derive(Clone, Debug)]
+pub(super) struct Step {
+    pub(super) process: usize,
+    pub(super) thread: usize,
+    pub(super) act: Act,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Act {
+    /// One `BINDER_WRITE_READ`: these commands, then, if `read`, whatever there is to return.
+    Exchange { orders: Vec<Order>, read: bool },
+    /// `BINDER_THREAD_EXIT`.
+    LeaveThread,
+    /// The process closes the device, as it does when it dies. Its next step opens it anew.
+    Close,
+    /// Asks to be the context manager, with these flags on its node.
+    BecomeManager(u32),
+    /// `BINDER_SET_MAX_THREADS`.
+    MaxThreads(u32),
+    /// `BINDER_GET_NODE_INFO_FOR_REF`.
+    NodeCounts(Target),
+    /// `BINDER_GET_NODE_DEBUG_INFO`, from the first node to the last.
+    ListNodes,
+    /// The thread changes its own nice value.
+    Nice(i32),
+}
+
+/// One command.
+#[derive(Clone, Debug)]
+pub(super) enum Order {
+    Send(Send),
+    /// Gives back one of the buffers that the process has received, or, without any, one that it has not.
+    Free(usize),
+    /// Gives back the buffer that came last.
+    FreeLast,
+    Count(Counting, Target),
+    /// `BC_ACQUIRE_DONE` or `BC_INCREFS_DONE`.
+    Done {
+        strong: bool,
+        ptr: u64,
+        cookie: u64,
+    },
+    RequestDeath(Target, u64),
+    ClearDeath(Target, u64),
+    DeadBinderDone(u64),
+    EnterLooper,
+    RegisterLooper,
+    ExitLooper,
+    /// No command at all.
+    Nonsense,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Counting {
+    Increfs,
+    Acquire,
+    Release,
+    Decrefs,
+}
+
+/// A handle.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Target {
+    /// The one that the process received last, or the one before, and so on; the context manager's, if it has none.
+    Held(usize),
+    Number(u32),
+}
+
+/// A transaction or a reply.
+#[derive(Clone, Debug)]
+pub(super) struct Send {
+    pub(super) reply: bool,
+    pub(super) target: Target,
+    pub(super) flags: u32,
+    pub(super) payload: Payload,
+}
+
+/// What is sent along: objects, then plain bytes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Payload {
+    /// The first object lies at offset 8 instead of 0. The driver refuses trees of buffers whose root lies at 0.
+    pub(super) lead: bool,
+    pub(super) objects: Vec<Object>,
+    pub(super) bytes: usize,
+    pub(super) flaw: Option<Flaw>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Object {
+    Node { weak: bool, ptr: u64, cookie: u64, flags: u32 },
+    Handle { weak: bool, target: Target },
+    Buffer { bytes: usize, parent: Option<Parent> },
+    Garbage,
+}
+
+/// Where the pointer to a buffer lies.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parent {
+    /// Among the payload's objects.
+    pub(super) index: u64,
+    pub(super) offset: u64,
+}
+
+/// What is wrong with a payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flaw {
+    /// An object's offset is not a multiple of 4.
+    OddOffset,
+    /// Two offsets name the same object.
+    OverlappingOffsets,
+    /// The objects' offsets go backwards.
+    BackwardOffsets,
+    /// An offset lies behind the data.
+    OffsetOutside,
+    /// An offset overflows.
+    HugeOffset,
+    /// The offsets' length is not a multiple of 8.
+    OddOffsets,
+    /// The buffers need more room than is announced.
+    LittleRoom,
+    /// The room announced for the buffers is not a multiple of 8.
+    OddRoom,
+    /// More room is announced than the buffers need.
+    MuchRoom,
+    /// The data lies in no memory.
+    NoData,
+    /// The offsets lie in no memory.
+    NoOffsets,
+    /// A buffer lies in no memory.
+    NoBuffer,
+    /// The sizes' sum overflows.
+    HugeSize,
+    /// A buffer longer than everything else.
+    HugeBuffer,
+}
+
+impl Payload {
+    /// True when only the scatter-gather commands can carry it.
+    pub(super) fn needs_buffers(&self) -> bool {
+        let room = matches!(self.flaw, Some(Flaw::OddRoom | Flaw::MuchRoom));
+        room || self.objects.iter().any(|object| matches!(object, Object::Buffer { .. }))
+    }
+}
+
+impl Step {
+    pub(super) fn new(process: usize, thread: usize, act: Act) -> Self {
+        Self { process, thread, act }
+    }
+
+    /// Writes commands without reading.
+    pub(super) fn write(process: usize, orders: Vec<Order>) -> Self {
+        Self::new(process, 0, Act::Exchange { orders, read: false })
+    }
+
+    /// Reads without writing.
+    pub(super) fn read(process: usize) -> Self {
+        Self::new(process, 0, Act::Exchange { orders: Vec::new(), read: true })
+    }
+}

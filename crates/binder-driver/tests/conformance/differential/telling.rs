@@ -1,0 +1,77 @@
+//! What a read brought, as text without what differs by nature (addresses, the callers' process ids), and what the
+//! process learns from it.
+
+use std::fmt::Write as _;
+
+use binder_driver::uapi::*;
+use binder_driver::{Driver, Return};
+
+/// What a process has received and can use later.
+#[derive(Default)]
+pub(super) struct Holdings {
+    /// Buffers that it has not given back.
+    pub(super) buffers: Vec<u64>,
+    /// Handles, the last received at the end.
+    pub(super) handles: Vec<u32>,
+    /// The first buffer of all: where others lie is told from there.
+    base: Option<u64>,
+}
+
+/// One return. Notes what it brings.
+pub(super) fn tell(driver: &dyn Driver, item: &Return, holdings: &mut Holdings) -> String {
+    let (name, data) = match item {
+        Return::Transaction(data) => ("Transaction", data),
+        Return::Reply(data) => ("Reply", data),
+        other => return format!("{other:?}; "),
+    };
+    holdings.buffers.push(data.buffer);
+    let base = *holdings.base.get_or_insert(data.buffer);
+    let named = data.sender_pid != 0;
+    let mut text = format!("{name} to {:#x}/{:#x} flags {:#x}", data.target, data.cookie, data.flags);
+    let at = data.buffer.wrapping_sub(base).cast_signed();
+    let _ = write!(text, " named {named} by {} at {at} with {} bytes:", data.sender_euid, data.data_size);
+    let mut bytes = driver.received(data.buffer, data.data_size).expect("inside the area").to_vec();
+    let offsets = driver.received(data.offsets, data.offsets_size).expect("inside the area").to_vec();
+    let mut buffers: Vec<(BufferObject, Vec<u8>)> = Vec::new();
+    for offset in offsets.chunks_exact(8).map(u64::take) {
+        let offset = offset as usize;
+        let Some(object) = bytes.get(offset..) else { continue };
+        if let Some(object) = BufferObject::from_bytes(object).filter(|object| object.kind == BINDER_TYPE_PTR)
+        {
+            let content = driver.received(object.buffer, object.length).expect("inside the area").to_vec();
+            buffers.push((object, content));
+            bytes[offset..offset + BufferObject::SIZE].fill(0);
+        } else if let Some(object) = FlatBinderObject::from_bytes(object) {
+            if matches!(object.kind, BINDER_TYPE_HANDLE | BINDER_TYPE_WEAK_HANDLE) {
+                let handle = object.binder as u32;
+                holdings.handles.retain(|&known| known != handle);
+                holdings.handles.push(handle);
+            }
+            let _ = write!(text, " {object:x?}");
+        }
+    }
+    tell_buffers(&mut text, data.buffer, buffers);
+    let _ = write!(text, " sum {:x}; ", sum(&bytes));
+    text
+}
+
+/// Scatter-gather buffers: what they hold, with the pointers in them told apart.
+fn tell_buffers(text: &mut String, start: u64, mut buffers: Vec<(BufferObject, Vec<u8>)>) {
+    let pointers: Vec<u64> = buffers.iter().map(|(object, _)| object.buffer).collect();
+    for (object, content) in &mut buffers {
+        let _ = write!(text, " buffer at {}", object.buffer.wrapping_sub(start).cast_signed());
+        let _ = write!(text, " flags {:x} in {}/{}", object.flags, object.parent, object.parent_offset);
+        for at in (0..content.len().saturating_sub(7)).step_by(4) {
+            let word = u64::take(&content[at..]);
+            if let Some(index) = pointers.iter().position(|&pointer| pointer == word) {
+                let _ = write!(text, " {at}->{index}");
+                content[at..at + 8].fill(0);
+            }
+        }
+        let _ = write!(text, " holds {} bytes, sum {:x}", content.len(), sum(content));
+    }
+}
+
+fn sum(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0, |sum: u32, &byte| sum.wrapping_mul(31).wrapping_add(byte.into()))
+}
