@@ -144,6 +144,9 @@ impl Device for KernelDevice {
     }
 
     fn state(&self) -> String {
+        if !log_is_known() {
+            return String::new();
+        }
         // The lines of the statistics that belong to a process's state come first.
         let mut text = String::new();
         for line in log("stats").lines() {
@@ -160,6 +163,9 @@ impl Device for KernelDevice {
 
     /// The driver takes a closed process off its list, then releases what it held, then counts it as deleted.
     fn wait_until_released(&self, number: &str) {
+        if !std::path::Path::new(LOGS).join("stats").exists() {
+            return Self::settle();
+        }
         for _ in 0..20_000 {
             let stats = log("stats");
             let active = stats.lines().find_map(|line| line.strip_prefix("proc: active "));
@@ -174,8 +180,16 @@ impl Device for KernelDevice {
     }
 }
 
+const LOGS: &str = "/sys/kernel/debug/binder";
+
+/// Whether the driver's logs have the form that is read here: that of Linux 6.1. Later kernels word them otherwise.
+fn log_is_known() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    release.starts_with("6.1.") && std::path::Path::new(LOGS).join("state").exists()
+}
+
 /// One of the driver's logs.
 fn log(name: &str) -> String {
-    let path = format!("/sys/kernel/debug/binder/{name}");
+    let path = format!("{LOGS}/{name}");
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
