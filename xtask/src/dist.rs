@@ -1,5 +1,4 @@
-//! Builds the binaries that devices run, checks that they are static, small and fit for large pages, and prints their
-//! sizes.
+//! Builds the binaries that devices run, checks that they are static and fit for large pages, and prints their sizes.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +18,7 @@ pub(crate) fn build() -> Result<Outcome> {
         let built = target_dir().join(target).join("release/roundtrip");
         let bytes = fs::read(&built).with_context(|| format!("read {}", built.display()))?;
         let segments = segments(&bytes).with_context(|| format!("{} is no ELF file", built.display()))?;
-        check(&segments, bytes.len()).with_context(|| built.display().to_string())?;
+        check(&segments).with_context(|| built.display().to_string())?;
         let arch = target.split('-').next().unwrap_or(target);
         let copy = folder.join(format!("roundtrip-{arch}"));
         fs::copy(&built, &copy).with_context(|| format!("write {}", copy.display()))?;
@@ -29,16 +28,17 @@ pub(crate) fn build() -> Result<Outcome> {
 }
 
 fn report(path: &Path, bytes: usize) {
-    say(&format!("{:>8.1} kB  {}", bytes as f64 / 1000.0, path.display()));
+    let too_large = if bytes >= MOST_BYTES { "  LARGER than the 3 MB that are aimed at" } else { "" };
+    say(&format!("{:>8.1} kB  {}{too_large}", bytes as f64 / 1000.0, path.display()));
 }
 
-/// The most bytes of a binary for devices.
+/// A binary for devices is to stay below this. One that does not is said, and no failure: it still runs.
 const MOST_BYTES: usize = 3_000_000;
 /// The largest pages of Android devices, 16 KiB, which the parts of a binary must not share.
 const PAGE_BYTES: u64 = 16 << 10;
 
-/// Refuses a binary that would not start on every device, or is too large for it.
-fn check(segments: &[Segment], bytes: usize) -> Result<()> {
+/// Refuses a binary that would not start on every device.
+fn check(segments: &[Segment]) -> Result<()> {
     if segments.iter().any(|segment| segment.kind == PT_INTERP) {
         bail!("it is not static: it asks for a dynamic linker");
     }
@@ -48,9 +48,6 @@ fn check(segments: &[Segment], bytes: usize) -> Result<()> {
     }
     if let Some(segment) = loaded().find(|segment| segment.align < PAGE_BYTES) {
         bail!("a part of it is aligned to {} bytes, and pages may have {PAGE_BYTES}", segment.align);
-    }
-    if bytes >= MOST_BYTES {
-        bail!("it has {bytes} bytes; less than {MOST_BYTES} are wanted");
     }
     Ok(())
 }
@@ -98,13 +95,12 @@ mod tests {
     }
 
     #[test]
-    fn what_would_not_start_on_every_device_or_is_too_large_is_refused() {
+    fn what_would_not_start_on_every_device_is_refused() {
         let load = |align| Segment { kind: PT_LOAD, align };
-        let refused = |segments: &[Segment], bytes| check(segments, bytes).map_err(|error| error.to_string());
-        assert_eq!(refused(&[load(PAGE_BYTES), load(64 << 10)], 2_999_999), Ok(()));
-        assert!(refused(&[load(PAGE_BYTES), load(4096)], 1).unwrap_err().contains("4096 bytes"));
-        assert!(refused(&[load(PAGE_BYTES)], MOST_BYTES).unwrap_err().contains("3000000 bytes"));
-        assert!(refused(&[Segment { kind: PT_INTERP, align: 1 }], 1).unwrap_err().contains("not static"));
-        assert!(refused(&[], 1).is_err());
+        let refused = |segments: &[Segment]| check(segments).map_err(|error| error.to_string());
+        assert_eq!(refused(&[load(PAGE_BYTES), load(64 << 10)]), Ok(()));
+        assert!(refused(&[load(PAGE_BYTES), load(4096)]).unwrap_err().contains("4096 bytes"));
+        assert!(refused(&[Segment { kind: PT_INTERP, align: 1 }]).unwrap_err().contains("not static"));
+        assert!(refused(&[]).is_err());
     }
 }
