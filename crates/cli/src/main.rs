@@ -8,6 +8,7 @@ mod format;
 mod old_names;
 mod progress;
 mod terminal;
+mod trace_file;
 
 use std::ffi::OsString;
 use std::io::Write;

@@ -17,6 +17,7 @@ mod show;
 mod survey;
 mod throughput;
 mod trace;
+mod trace_convert;
 mod traits;
 pub(crate) mod version;
 mod worker;
@@ -37,6 +38,7 @@ pub(crate) static ALL: &[&dyn Command] = &[
     &trace::STATUS,
     &show::COMMAND,
     &explain::COMMAND,
+    &trace_convert::COMMAND,
     &help::COMMAND,
     &man::COMMAND,
     &completions::COMMAND,

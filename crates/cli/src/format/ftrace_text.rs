@@ -198,3 +198,66 @@ fn softirq(f: &mut fmt::Formatter<'_>, what: &str, vector: u32) -> fmt::Result {
     let action = ACTIONS.get(vector as usize).copied().unwrap_or("?");
     write!(f, "softirq_{what}: vec={vector} [action={action}]")
 }
+
+/// The recordings of several kernels that the parser of recordings is tested with.
+#[cfg(test)]
+#[path = "../../../tracefs/tests/common/fixture.rs"]
+pub(crate) mod fixtures;
+
+#[cfg(test)]
+mod tests {
+    use super::fixtures::Fixture;
+    use super::*;
+
+    /// A line without its marks for interrupts and preemption: thread, CPU, time, and what the event says.
+    fn parts(line: &str) -> Option<(&str, &str, &str, &str)> {
+        let (thread, rest) = line.split_once(" [")?;
+        let thread = thread.split_once(" (").map_or(thread, |(thread, _)| thread).trim();
+        let (cpu, rest) = rest.split_once("] ")?;
+        let (before, said) = rest.split_once(": ")?;
+        Some((thread, cpu, before.rsplit(' ').next()?, said))
+    }
+
+    /// Events of which a recording holds all that the kernel prints.
+    const WHOLE: [&str; 13] = [
+        "sched_switch",
+        "sched_waking",
+        "sched_wakeup",
+        "sched_wakeup_new",
+        "sched_migrate_task",
+        "irq_handler_entry",
+        "irq_handler_exit",
+        "softirq_raise",
+        "softirq_entry",
+        "softirq_exit",
+        "cpu_idle",
+        "tracing_mark_write",
+        "ipi_entry",
+    ];
+
+    #[test]
+    fn the_text_is_the_kernels_own() {
+        for fixture in Fixture::all() {
+            let trace = fixture.trace();
+            let mut bytes = Vec::new();
+            write(&trace, &BTreeMap::new(), &mut bytes).unwrap();
+            let ours = String::from_utf8(bytes).unwrap();
+            let ours: Vec<_> = ours.lines().filter(|line| !line.starts_with('#')).collect();
+            let kernels: Vec<_> = fixture.text.lines().filter(|line| !line.starts_with('#')).collect();
+            assert_eq!(ours.len(), kernels.len(), "{}", fixture.name);
+            let mut compared = 0;
+            for (ours, kernels) in ours.iter().zip(&kernels) {
+                let (Some(our), Some(kernel)) = (parts(ours), parts(kernels)) else {
+                    panic!("no line of an event: '{ours}' or '{kernels}'")
+                };
+                assert_eq!((our.1, our.2), (kernel.1, kernel.2), "'{ours}' is not '{kernels}'");
+                let event = kernel.3.split_once(':').map_or(kernel.3, |(event, _)| event);
+                if WHOLE.contains(&event) {
+                    assert_eq!(our.3, kernel.3, "{}", fixture.name);
+                    compared += 1;
+                }
+            }
+            assert!(compared > 100, "{}: only {compared} lines could be compared", fixture.name);
+        }
+    }
+}

@@ -10,7 +10,8 @@ use serde_json::{Value as Json, json};
 use tracefs::{Body, Event, Loss, Name, TaskState, ThreadRef, Trace};
 
 use super::schema::{ALL, Kind, NAMED};
-use super::{Annotation, Contents, Parent, Slice, Track, write};
+use super::track::{Annotation, Parent, Slice, Track, Value};
+use super::{Contents, write};
 
 /// Where the packages are, said by whoever fetched them.
 fn folder(variable: &str) -> PathBuf {
@@ -419,6 +420,28 @@ fn each_threads_running_time_is_ours_to_the_nanosecond() {
 
 #[test]
 #[ignore = "needs Perfetto's trace processor: cargo xtask perfetto"]
+fn what_kernels_have_recorded_arrives() {
+    for fixture in crate::format::ftrace_text::fixtures::Fixture::all() {
+        let mut trace = fixture.trace();
+        let (machine, version) = fixture.name.rsplit_once('-').expect("MACHINE-VERSION");
+        trace.machine = machine.to_owned();
+        let expected: Vec<Json> = running_ns(&trace).into_iter().map(|total| json!(total)).collect();
+        assert!(!expected.is_empty(), "{}: a thread runs", fixture.name);
+        let contents = Contents { trace: &trace, release: version, comms: &BTreeMap::new(), tracks: &[] };
+        let running = "select tid, sum(iif(dur < 0, trace_end() - sched.ts, dur)) from sched join thread using (utid) \
+                       where tid != 0 group by tid order by tid";
+        let calls = "select count(*) from slice where name like 'sys_%'";
+        let rows =
+            ask("fixture", &contents, &[COMPLAINTS, running, "select count(*) from ftrace_event", calls]);
+        assert_eq!(rows[0], json!([]), "{}", fixture.name);
+        assert_eq!(rows[1], json!(expected), "{}", fixture.name);
+        assert_eq!(rows[2], json!([[trace.events.len()]]), "{}", fixture.name);
+        println!("{} {} {}", fixture.name, rows[3], trace.events.len());
+    }
+}
+
+#[test]
+#[ignore = "needs Perfetto's trace processor: cargo xtask perfetto"]
 fn what_was_lost_is_said() {
     let mut made = busy(2_000);
     let (first_ns, last_ns) = (made.0.events[0].time_ns, made.0.events.last().unwrap().time_ns);
@@ -466,7 +489,7 @@ fn slices_keep_their_length_wherever_they_lie() {
         annotations: vec![
             Annotation::text("behind", "hog"),
             Annotation::uint("deadline_ns", 2_500_000u32),
-            Annotation { name: "priority", value: super::Value::Int(-3) },
+            Annotation { name: "priority", value: Value::Int(-3) },
         ],
         ..slice("round trip", 1_000, 1_700)
     };
@@ -589,7 +612,7 @@ fn the_text_form_is_read_too() {
             ]),
         ),
         (
-            "select tid, name, pid from thread left join process using (upid) where tid in (101, 201) order by tid",
+            "select tid, thread.name, pid from thread left join process using (upid) where tid in (101, 201) order by tid",
             json!([[101, "client", 100], [201, "renamed", 200]]),
         ),
     ];

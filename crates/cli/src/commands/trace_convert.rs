@@ -1,0 +1,99 @@
+//! `roundtrip trace convert`: a recording for other tools. Records nothing.
+
+use std::path::{Path, PathBuf};
+
+use bench::run::RECORDING;
+use tracefs::Recording;
+
+use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind, usage, values};
+use crate::terminal::{Exit, Terminal};
+use crate::trace_file::{self, Form};
+
+/// What was typed.
+#[derive(Default)]
+pub(crate) struct Typed {
+    recordings: Vec<PathBuf>,
+    snapshot: Option<u32>,
+    out: Option<PathBuf>,
+}
+
+/// The command.
+pub(crate) static COMMAND: Entry<Typed> = Entry {
+    path: &["trace", "convert"],
+    kind: Kind::Command,
+    summary: "writes a recording for Perfetto, or as the kernel's text",
+    description: "Writes what the kernel recorded as a file that other tools open, on this machine or another: \
+                  FILE.perfetto-trace for ui.perfetto.dev and Perfetto's trace processor, to the nanosecond, or FILE.txt in the \
+                  kernel's own text form, in microseconds. `roundtrip explain -o` adds the slow calls and what explains them.",
+    positionals: Some(Positionals {
+        usage: "RECORDING",
+        help: "A run directory with a recording in it, or the recording's own folder.",
+        count: 1..=1,
+        kind: ValueKind::Path,
+        set: |typed: &mut Typed, text| {
+            typed.recordings.push(text.into());
+            Ok(())
+        },
+    }),
+    groups: &[Group {
+        heading: "Output",
+        options: &[
+            Opt::path(
+                &["-o", "--output"],
+                "FILE",
+                "The file; its name says the form: .perfetto-trace or .txt.",
+                |typed: &mut Typed, text| {
+                    typed.out = Some(text.into());
+                    Ok(())
+                },
+            ),
+            Opt::value(
+                &["--snapshot"],
+                "N",
+                "Which snapshot, where the recording has several.",
+                |typed: &mut Typed, text| {
+                    typed.snapshot = Some(values::whole(text, 1..=u32::MAX)?);
+                    Ok(())
+                },
+            ),
+        ],
+    }],
+    examples: &[(
+        "roundtrip trace convert runs/monday -o monday.perfetto-trace",
+        "Writes what the run recorded as a trace that opens at ui.perfetto.dev.",
+    )],
+    run,
+};
+
+fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
+    let Some(path) = typed.recordings.first() else { return Err(usage!("name a recording")) };
+    let Some(out) = typed.out else { return Err(usage!("say where the trace is written: -o FILE")) };
+    let form = Form::of(&out)?;
+    let recording = open(path)?;
+    let snapshots = recording.snapshots()?;
+    let snapshot = match (typed.snapshot, &snapshots[..]) {
+        (_, []) => anyhow::bail!("{} holds no snapshot: nothing was slow", path.display()),
+        (None, [only]) => *only,
+        (None, [first, .., last]) => {
+            return Err(usage!(
+                "{} holds {} snapshots, {first} to {last}: choose one with --snapshot N",
+                path.display(),
+                snapshots.len()
+            ));
+        }
+        (Some(number), all) if all.contains(&number) => number,
+        (Some(number), all) => {
+            let all: Vec<String> = all.iter().map(u32::to_string).collect();
+            return Err(usage!("{} holds no snapshot {number}, but {}", path.display(), all.join(", ")));
+        }
+    };
+    let trace = trace_file::write(&recording, snapshot, &[], form, &out)?;
+    writeln!(terminal.out, "{}", trace_file::summary(&out, &trace))?;
+    Ok(Exit::OK)
+}
+
+/// The recording of a run directory, or the one that a folder is.
+fn open(path: &Path) -> anyhow::Result<Recording> {
+    let within = path.join(RECORDING);
+    Ok(Recording::open(if within.is_dir() { &within } else { path })?)
+}

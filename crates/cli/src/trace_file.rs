@@ -1,0 +1,130 @@
+//! A snapshot of a recording as a file that other tools open: which form, and that the file is whole or not there. Must not
+//! know the forms themselves, nor what the tracks are about.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use anyhow::Context as _;
+use tracefs::{Recording, Trace};
+
+use crate::args::Usage;
+use crate::format::ftrace_text;
+use crate::format::perfetto::{self, Contents, Track};
+
+/// What other tools read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Perfetto's own.
+    Perfetto,
+    /// The kernel's text.
+    Text,
+}
+
+impl Form {
+    /// The form that a file's name asks for.
+    ///
+    /// # Errors
+    /// For a name that asks for none.
+    pub(crate) fn of(path: &Path) -> Result<Form, Usage> {
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("perfetto-trace" | "pftrace" | "perfetto") => Ok(Form::Perfetto),
+            Some("txt" | "ftrace") => Ok(Form::Text),
+            _ => Err(Usage(format!(
+                "{}: the name says the form: .perfetto-trace, or .txt for the kernel's text",
+                path.display()
+            ))),
+        }
+    }
+}
+
+/// Writes one snapshot of a recording, with tracks of our own where the form has any, and returns what was read.
+///
+/// # Errors
+/// When the recording cannot be read, has a clock that Perfetto cannot place, or the file cannot be written. Then there is
+/// no file, or the one that was there before.
+pub(crate) fn write(
+    recording: &Recording,
+    snapshot: u32,
+    tracks: &[Track],
+    form: Form,
+    path: &Path,
+) -> anyhow::Result<Trace> {
+    let header = recording.header();
+    if form == Form::Perfetto && header.clock != "boot" {
+        anyhow::bail!(
+            "{} was recorded with the kernel's clock '{}', which Perfetto does not place beside others: write \
+             a .txt file, or record on Linux 4.10 or later",
+            recording.directory().display(),
+            header.clock
+        );
+    }
+    let trace = recording.read(snapshot)?;
+    let comms = recording.snapshot(snapshot)?.comms;
+    whole(path, |out| match form {
+        Form::Perfetto => {
+            let contents = Contents { trace: &trace, release: &header.kernel_release, comms: &comms, tracks };
+            perfetto::write(&contents, out)
+        }
+        Form::Text => ftrace_text::write(&trace, &comms, out),
+    })
+    .with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(trace)
+}
+
+/// What a reader should know about a trace: how many events it has, and that some were lost.
+pub(crate) fn summary(path: &Path, trace: &Trace) -> String {
+    let lost = trace.losses.iter().filter(|loss| loss.after_ns > 0).count();
+    let lost = match lost {
+        0 => String::new(),
+        1 => "; events were lost once, where the trace says so".to_owned(),
+        times => format!("; events were lost {times} times, where the trace says so"),
+    };
+    format!("{}: {} events{lost}", path.display(), trace.events.len())
+}
+
+/// Writes a file whole or not at all.
+fn whole(path: &Path, fill: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> std::io::Result<()> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let partial = path.with_file_name(format!(".{name}.{}", std::process::id()));
+    let write = || {
+        let mut out = BufWriter::with_capacity(1 << 18, File::create(&partial)?);
+        fill(&mut out)?;
+        // Renaming a file whose bytes are not on the disk yet could leave an empty one after a power failure.
+        out.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?;
+        std::fs::rename(&partial, path)
+    };
+    write().inspect_err(|_| {
+        // The error to tell is the first one.
+        let _ = std::fs::remove_file(&partial);
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_file_says_its_form() {
+        let form = |path: &str| Form::of(Path::new(path));
+        assert_eq!(form("a/run.perfetto-trace").unwrap(), Form::Perfetto);
+        assert_eq!(form("run.pftrace").unwrap(), Form::Perfetto);
+        assert_eq!(form("run.txt").unwrap(), Form::Text);
+        for path in ["run", "run.json", ".txt"] {
+            assert!(form(path).unwrap_err().0.contains("the name says the form"), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_there_whole_or_not_at_all() {
+        let folder = std::env::temp_dir().join(format!("roundtrip-trace-file-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("run.txt");
+        whole(&path, |out| out.write_all(b"first")).unwrap();
+        let full = |_: &mut dyn Write| Err(std::io::ErrorKind::StorageFull.into());
+        assert!(whole(&path, full).is_err());
+        assert_eq!(std::fs::read(&path).unwrap(), b"first");
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "nothing else is left");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}
