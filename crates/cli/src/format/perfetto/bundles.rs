@@ -1,5 +1,8 @@
 //! Kernel events in bundles, one CPU's events each, as Perfetto wants them. A bundle says when events were lost before it.
 //! Must not know what the events mean.
+//!
+//! Since when each CPU's events are complete is not said (`previous_bundle_end_timestamp`): Perfetto would leave out all that
+//! came before the latest of these instants.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io;
@@ -21,8 +24,6 @@ struct Pending {
     events: Message,
     /// Whether events are missing before them.
     lost: bool,
-    /// From when on the CPU's events are complete; said once, with the first bundle.
-    complete_from_ns: Option<u64>,
     /// Losses to come, the last first.
     losses: Vec<Loss>,
 }
@@ -30,9 +31,6 @@ struct Pending {
 /// Writes all events, and what was lost between them.
 pub(super) fn write(packets: &mut Packets<'_>, trace: &Trace, coding: Coding) -> io::Result<()> {
     let mut pending: BTreeMap<u32, Pending> = BTreeMap::new();
-    for (&cpu, &from_ns) in &trace.complete_from_ns {
-        pending.entry(cpu).or_default().complete_from_ns = Some(from_ns);
-    }
     // What was overwritten before a recording begins is no gap in it.
     let mut losses: Vec<&Loss> = trace.losses.iter().filter(|loss| loss.after_ns > 0).collect();
     losses.sort_by_key(|loss| std::cmp::Reverse(loss.before_ns));
@@ -74,9 +72,6 @@ fn flush(packets: &mut Packets<'_>, cpu: u32, pending: &mut Pending) -> io::Resu
             message.uint(bundle::cpu, cpu);
             if std::mem::take(&mut pending.lost) {
                 message.uint(bundle::lost_events, 1u32);
-            }
-            if let Some(from_ns) = pending.complete_from_ns.take() {
-                message.uint(bundle::previous_bundle_end_timestamp, from_ns);
             }
             message.append(&pending.events);
         });

@@ -126,7 +126,7 @@ messages! {
     annotation "DebugAnnotation" { name_iid: Uint = 1, uint_value: Uint = 3, int_value: Int = 4, string_value: Text = 6 }
 
     bundle "FtraceEventBundle" {
-        cpu: Uint = 1, event: Nested = 2, lost_events: Uint = 3, previous_bundle_end_timestamp: Uint = 10,
+        cpu: Uint = 1, event: Nested = 2, lost_events: Uint = 3
     }
     event "FtraceEvent" {
         timestamp: Uint = 1, pid: Uint = 2, print: Nested = 3, sched_switch: Nested = 4, cpu_frequency: Nested = 11,
