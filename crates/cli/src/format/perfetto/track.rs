@@ -13,6 +13,10 @@ pub(crate) struct Track {
 }
 
 /// Where a track is shown.
+#[allow(
+    dead_code,
+    reason = "a recording's own tracks stand by themselves; those with a thread or a process are tested"
+)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Parent {
     /// By itself.
@@ -55,6 +59,7 @@ pub(crate) struct Annotation {
 }
 
 /// What an annotation says.
+#[allow(dead_code, reason = "as above: what a recording's own tracks say is never negative")]
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     /// In words.
