@@ -11,6 +11,7 @@ use crate::ipc::traits::TraitsJob;
 use crate::ipc::workers::WorkerJob;
 use crate::ipc::{ServerJob, ServiceManagerJob};
 use crate::load::HogJob;
+use crate::storage::WriterJob;
 use crate::worker::{Link, Work};
 
 /// A worker's job, as it is sent to it.
@@ -35,6 +36,8 @@ pub enum Job {
     Traits(TraitsJob),
     /// One of many workers.
     Worker(WorkerJob),
+    /// An application that writes synchronously.
+    Writer(WriterJob),
 }
 
 impl Work for Job {
@@ -49,6 +52,7 @@ impl Work for Job {
             Job::Throughput(job) => job.run(link),
             Job::Traits(job) => job.run(link),
             Job::Worker(job) => job.run(link),
+            Job::Writer(job) => job.run(link),
         }
     }
 }

@@ -19,6 +19,7 @@ pub mod root;
 pub mod run;
 pub mod sched;
 pub mod scratch;
+pub mod storage;
 pub mod survey;
 mod usage;
 pub mod worker;

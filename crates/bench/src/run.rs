@@ -16,6 +16,7 @@ use crate::ipc::throughput::ThroughputResult;
 use crate::ipc::traits::TraitsResult;
 use crate::ipc::workers::WorkersResult;
 use crate::root::Root;
+use crate::storage::StorageResult;
 
 /// The name of the file in a run directory.
 pub const FILE_NAME: &str = "run.json";
@@ -57,6 +58,9 @@ pub struct Results {
     /// Binder against hwbinder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traits: Option<TraitsResult>,
+    /// Synchronous writes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub storage: Option<StorageResult>,
     /// Many workers that call each other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workers: Option<WorkersResult>,
@@ -101,6 +105,12 @@ impl From<ThroughputResult> for Results {
 impl From<TraitsResult> for Results {
     fn from(traits: TraitsResult) -> Results {
         Results { traits: Some(traits), ..Results::default() }
+    }
+}
+
+impl From<StorageResult> for Results {
+    fn from(storage: StorageResult) -> Results {
+        Results { storage: Some(storage), ..Results::default() }
     }
 }
 

@@ -14,6 +14,7 @@ pub(crate) mod latency;
 mod latency_options;
 mod man;
 mod show;
+pub(crate) mod storage_layers;
 mod survey;
 mod throughput;
 mod trace;
@@ -36,6 +37,7 @@ pub(crate) static ALL: &[&dyn Command] = &[
     &trace::START,
     &trace::STOP,
     &trace::STATUS,
+    &storage_layers::COMMAND,
     &show::COMMAND,
     &explain::COMMAND,
     &trace_convert::COMMAND,

@@ -12,6 +12,7 @@ pub(crate) mod latency_csv;
 pub(crate) mod perfetto;
 pub(crate) mod quantity;
 pub(crate) mod run;
+pub(crate) mod storage;
 pub(crate) mod summary;
 pub(crate) mod table;
 pub(crate) mod throughput;

@@ -1,0 +1,440 @@
+//! Where a file's writes go: its file system, the block device below it, the devices below that one, and their settings
+//! that bear on the time of a write (the study's table 1). Reads sysfs and procfs; must not change or judge anything.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::root::Root;
+
+/// What is between a file and the device.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoragePath {
+    /// Where the file system is mounted.
+    pub mount_point: String,
+    /// "ext4", "f2fs".
+    pub file_system: String,
+    /// "rw,relatime", and what the file system adds: "data=ordered".
+    pub mount_options: String,
+    /// The block device that is mounted; `None` for file systems without one.
+    pub device: Option<Device>,
+    /// What could not be found, and what that means.
+    pub missing: Vec<String>,
+}
+
+/// A block device (Documentation/ABI/stable/sysfs-block).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Device {
+    /// Of the whole disk: "vda", "nvme0n1", "mmcblk0", "loop3", "dm-0".
+    pub name: String,
+    /// The disk's number, as `dev_t` in the kernel's events: major << 20 | minor.
+    pub dev: u32,
+    /// The number of the partition that is mounted, where it is one.
+    pub partition_dev: Option<u32>,
+    /// How the device is reached.
+    pub bus: Bus,
+    /// Its name by its maker.
+    pub model: Option<String>,
+    /// In bytes.
+    pub size_bytes: Option<u64>,
+    /// The I/O scheduler in use: "none", "mq-deadline".
+    pub scheduler: Option<String>,
+    /// How many requests may wait in a queue (nr_requests).
+    pub nr_requests: Option<u32>,
+    /// Hardware queues; `None` where the driver shows none.
+    pub queues: Option<u32>,
+    /// "write back": a write needs a flush to be durable; "write through": none.
+    pub write_cache: Option<String>,
+    /// Whether it can make one write durable without a flush.
+    pub fua: Option<bool>,
+    /// Where completions are handled: 0 anywhere, 1 near the submitter, 2 on the submitter's CPU.
+    pub rq_affinity: Option<u32>,
+    /// Whether completions may be polled for.
+    pub io_poll: Option<bool>,
+    /// Whether it calls itself a spinning disk.
+    pub rotational: Option<bool>,
+    /// The smallest unit that it can be addressed in, in bytes.
+    pub logical_block_bytes: Option<u32>,
+    /// The smallest unit that it writes without reading first, in bytes.
+    pub physical_block_bytes: Option<u32>,
+    /// The largest request, in KiB.
+    pub max_sectors_kb: Option<u32>,
+    /// The interrupts of its controller.
+    pub interrupts: Vec<Interrupt>,
+    /// The file behind a loop device.
+    pub backing_file: Option<String>,
+    /// The devices that it is made of, each with those below it.
+    pub below: Vec<Device>,
+}
+
+/// How a device is reached: what events mark the hand-over to it, and the return.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Bus {
+    /// MMC and SD cards.
+    Mmc,
+    /// Universal Flash Storage.
+    Ufs,
+    /// NVM Express.
+    Nvme,
+    /// SCSI, and ATA through it.
+    Scsi,
+    /// A virtual machine's disk.
+    Virtio,
+    /// A file as a device.
+    Loop,
+    /// The device mapper.
+    Dm,
+    /// Any other.
+    #[default]
+    Other,
+}
+
+/// One interrupt.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interrupt {
+    /// Its number.
+    pub irq: u32,
+    /// As /proc/interrupts and `irq_handler_entry` call it.
+    pub name: String,
+    /// The CPUs that it comes to now (effective_affinity_list).
+    pub cpus: Option<String>,
+}
+
+impl StoragePath {
+    /// Looks for a file's way down: `dev` is its device as stat(2) gives it, `path` an absolute path to it.
+    #[must_use]
+    pub fn of(root: &Root, path: &Path, dev: (u32, u32)) -> StoragePath {
+        let mounts = root.read("proc/self/mountinfo").unwrap_or_default();
+        let mount = mounts
+            .lines()
+            .filter_map(Mount::parse)
+            .filter(|mount| path.starts_with(&mount.point))
+            // The later of two on the same directory hides the earlier.
+            .max_by_key(|mount| mount.point.as_os_str().len());
+        let Some(mount) = mount else {
+            let missing = vec!["file system: /proc/self/mountinfo does not name it".to_owned()];
+            return StoragePath { missing, ..StoragePath::default() };
+        };
+        // Some file systems (btrfs, overlayfs) have numbers of their own; what is mounted tells then.
+        let device = Device::read(root, dev).or_else(|| {
+            let name = mount.source.strip_prefix("/dev/")?;
+            Device::read(root, number(&root.read(format!("sys/class/block/{name}/dev"))?)?)
+        });
+        let mut missing = Vec::new();
+        if device.is_none() {
+            let text = format!("block device: {} on {} has none", mount.kind, mount.point.display());
+            missing.push(text + ", or not one that sysfs shows; its time cannot be told from the kernel's");
+        }
+        StoragePath {
+            mount_point: mount.point.display().to_string(),
+            file_system: mount.kind.to_owned(),
+            mount_options: mount.options,
+            device,
+            missing,
+        }
+    }
+
+    /// The devices that do the work in the end: those with nothing below them.
+    #[must_use]
+    pub fn leaves(&self) -> Vec<&Device> {
+        fn collect<'a>(device: &'a Device, leaves: &mut Vec<&'a Device>) {
+            if device.below.is_empty() {
+                leaves.push(device);
+            }
+            device.below.iter().for_each(|below| collect(below, leaves));
+        }
+        let mut leaves = Vec::new();
+        self.device.iter().for_each(|device| collect(device, &mut leaves));
+        leaves
+    }
+}
+
+/// A line of /proc/self/mountinfo (proc_pid_mountinfo(5)).
+struct Mount<'a> {
+    point: PathBuf,
+    kind: &'a str,
+    source: &'a str,
+    options: String,
+}
+
+impl Mount<'_> {
+    fn parse(line: &str) -> Option<Mount<'_>> {
+        let (left, right) = line.split_once(" - ")?;
+        let left: Vec<&str> = left.split(' ').collect();
+        let mut right = right.split(' ');
+        let (kind, source) = (right.next()?, right.next()?);
+        let (own, of_file_system) = (left.get(5)?, right.next().unwrap_or_default());
+        let added = of_file_system.split(',').filter(|option| !own.split(',').any(|ours| ours == *option));
+        let options: Vec<&str> = own.split(',').chain(added).filter(|option| !option.is_empty()).collect();
+        Some(Mount { point: unescape(left.get(4)?).into(), kind, source, options: options.join(",") })
+    }
+}
+
+/// Blanks and the like are written in octal.
+fn unescape(text: &str) -> String {
+    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
+        .iter()
+        .fold(text.to_owned(), |text, (code, character)| text.replace(code, character))
+}
+
+/// "254:0".
+fn number(text: &str) -> Option<(u32, u32)> {
+    let (major, minor) = text.trim().split_once(':')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// As the kernel keeps it, and as its events show it (include/linux/kdev_t.h).
+fn kernel_dev((major, minor): (u32, u32)) -> u32 {
+    major << 20 | minor
+}
+
+/// Devices upon devices end somewhere; a loop in what sysfs shows must not.
+const DEEPEST: u32 = 8;
+
+impl Device {
+    fn read(root: &Root, dev: (u32, u32)) -> Option<Device> {
+        Self::read_at(root, dev, DEEPEST)
+    }
+
+    fn read_at(root: &Root, dev: (u32, u32), deepest: u32) -> Option<Device> {
+        let own = format!("sys/dev/block/{}:{}", dev.0, dev.1);
+        if !root.has(&own) {
+            return None;
+        }
+        // A partition's directory lies in its disk's.
+        let is_partition = root.has(format!("{own}/partition"));
+        let disk = if is_partition { format!("{own}/..") } else { own };
+        let at = std::fs::canonicalize(root.path(&disk)).ok()?;
+        let name = at.file_name()?.to_str()?.to_owned();
+        let whole = number(&root.read(format!("{disk}/dev"))?)?;
+        let read = |file: &str| root.read(format!("{disk}/{file}"));
+        let value = |file: &str| root.number::<u32>(format!("{disk}/{file}"));
+        let flag = |file: &str| value(file).map(|value| value != 0);
+        // Where the driver is another directory away, /sys/block/X/device tells more of the way than the disk itself.
+        let way = std::fs::canonicalize(root.path(format!("{disk}/device"))).unwrap_or_else(|_| at.clone());
+        let bus = Bus::of(&way.to_string_lossy(), &name);
+        let backing_file = read("loop/backing_file");
+        let slaves = root.names(format!("{disk}/slaves"));
+        let mut below: Vec<Device> = slaves
+            .iter()
+            .filter_map(|slave| number(&root.read(format!("{disk}/slaves/{slave}/dev"))?))
+            .filter_map(|dev| Self::read_at(root, dev, deepest.checked_sub(1)?))
+            .collect();
+        if let Some(file) = &backing_file {
+            below.extend(
+                below_file(root, file).and_then(|dev| Self::read_at(root, dev, deepest.checked_sub(1)?)),
+            );
+        }
+        let queues = root.names(format!("{disk}/mq")).len() as u32;
+        Some(Device {
+            dev: kernel_dev(whole),
+            partition_dev: is_partition.then(|| kernel_dev(dev)),
+            bus,
+            model: read("device/model").or_else(|| read("device/name")),
+            size_bytes: root.number::<u64>(format!("{disk}/size")).map(|sectors| sectors * 512),
+            scheduler: read("queue/scheduler").map(|list| chosen(&list)),
+            nr_requests: value("queue/nr_requests"),
+            queues: (queues > 0).then_some(queues),
+            write_cache: read("queue/write_cache"),
+            fua: flag("queue/fua"),
+            rq_affinity: value("queue/rq_affinity"),
+            io_poll: flag("queue/io_poll"),
+            rotational: flag("queue/rotational"),
+            logical_block_bytes: value("queue/logical_block_size"),
+            physical_block_bytes: value("queue/physical_block_size"),
+            max_sectors_kb: value("queue/max_sectors_kb"),
+            interrupts: interrupts(root, bus, &way.to_string_lossy()),
+            backing_file,
+            below,
+            name,
+        })
+    }
+}
+
+/// The device that a loop device's file lies on.
+fn below_file(root: &Root, file: &str) -> Option<(u32, u32)> {
+    use std::os::unix::fs::MetadataExt as _;
+    let dev = std::fs::metadata(root.path(file)).ok()?.dev();
+    Some((rustix::fs::major(dev), rustix::fs::minor(dev)))
+}
+
+/// "none [mq-deadline] kyber".
+fn chosen(list: &str) -> String {
+    let marked = list.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+    marked.map_or(list, |(name, _)| name).to_owned()
+}
+
+impl Bus {
+    /// From the device's directory in sysfs, and its name.
+    fn of(way: &str, name: &str) -> Bus {
+        let has = |part: &str| way.contains(part);
+        let named = |prefix: &str| name.starts_with(prefix);
+        match () {
+            () if has("/mmc_host/") => Bus::Mmc,
+            () if has("ufs") && has("/host") => Bus::Ufs,
+            () if has("/nvme") || named("nvme") => Bus::Nvme,
+            () if has("/target") && has("/host") => Bus::Scsi,
+            () if named("loop") => Bus::Loop,
+            () if named("dm-") => Bus::Dm,
+            () if has("/virtio") => Bus::Virtio,
+            () => Bus::Other,
+        }
+    }
+
+    /// As a table says it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Bus::Mmc => "MMC/SD",
+            Bus::Ufs => "UFS",
+            Bus::Nvme => "NVMe",
+            Bus::Scsi => "SCSI",
+            Bus::Virtio => "virtio",
+            Bus::Loop => "loop",
+            Bus::Dm => "device mapper",
+            Bus::Other => "other",
+        }
+    }
+}
+
+/// The controller's interrupts, by the names that their drivers give them.
+fn interrupts(root: &Root, bus: Bus, way: &str) -> Vec<Interrupt> {
+    let part = |prefix: &str| {
+        way.split('/').find(|part| {
+            part.strip_prefix(prefix)
+                .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
+        })
+    };
+    let is_ours: Box<dyn Fn(&str) -> bool> = match (bus, part("virtio"), part("nvme"), part("mmc")) {
+        (_, Some(virtio), ..) => {
+            let prefix = format!("{virtio}-");
+            // The queue for settings has an interrupt of its own.
+            Box::new(move |name| name.starts_with(&prefix) && !name.ends_with("-config"))
+        }
+        (Bus::Nvme, _, Some(nvme), _) => {
+            let prefix = format!("{nvme}q");
+            Box::new(move |name| name.starts_with(&prefix))
+        }
+        (Bus::Mmc, .., Some(mmc)) => {
+            let host = mmc.to_owned();
+            Box::new(move |name| name == host)
+        }
+        (Bus::Ufs, ..) => Box::new(|name| name.starts_with("ufshcd")),
+        // AHCI's carry the PCI address: "ahci[0000:00:1f.2]".
+        (Bus::Scsi, ..) => {
+            let way = way.to_owned();
+            Box::new(move |name| {
+                let address = name.split_once('[').and_then(|(_, rest)| rest.strip_suffix(']'));
+                address.is_some_and(|address| way.contains(&format!("/{address}/")))
+            })
+        }
+        _ => return Vec::new(),
+    };
+    let table = root.read("proc/interrupts").unwrap_or_default();
+    let lines = table.lines().filter_map(|line| {
+        let (irq, rest) = line.trim().split_once(':')?;
+        Some((irq.parse::<u32>().ok()?, rest.split_whitespace().last()?))
+    });
+    lines
+        .filter(|(_, name)| is_ours(name))
+        .map(|(irq, name)| Interrupt {
+            irq,
+            name: name.to_owned(),
+            cpus: root.read(format!("proc/irq/{irq}/effective_affinity_list")),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::root::fixture;
+
+    const MOUNTS: &str = "\
+22 1 254:0 / / rw,relatime - ext4 /dev/root rw,data=ordered\n\
+30 22 0:40 / /mnt/with\\040blank rw,nosuid - tmpfs tmpfs rw,size=100k\n\
+31 22 179:2 / /data rw,noatime - f2fs /dev/mmcblk0p2 rw,fsync_mode=posix\n";
+
+    #[test]
+    fn a_disk_is_found_with_its_settings_and_interrupts() {
+        let root = fixture(&[
+            ("proc/self/mountinfo", MOUNTS),
+            (
+                "proc/interrupts",
+                " CPU0 CPU1\n 35: 0 1 PCI-MSIX 0-edge virtio1-config\n 36: 0 851447 PCI-MSIX 1-edge virtio1-req.0\n 37: 1 1 x virtio11-req.0\n",
+            ),
+            ("proc/irq/36/effective_affinity_list", "1\n"),
+            ("sys/devices/pci0/virtio1/block/vda/dev", "254:0\n"),
+            ("sys/devices/pci0/virtio1/block/vda/size", "528482304\n"),
+            ("sys/devices/pci0/virtio1/block/vda/mq/0/cpu_list", "0, 1\n"),
+            ("sys/devices/pci0/virtio1/block/vda/queue/scheduler", "none [mq-deadline] kyber\n"),
+            ("sys/devices/pci0/virtio1/block/vda/queue/write_cache", "write back\n"),
+            ("sys/devices/pci0/virtio1/block/vda/queue/fua", "0\n"),
+            ("sys/devices/pci0/virtio1/block/vda/queue/nr_requests", "256\n"),
+            ("sys/dev/block/x", ""),
+        ]);
+        let link = |from: &str, to: &str| std::os::unix::fs::symlink(root.path(to), root.path(from)).unwrap();
+        link("sys/dev/block/254:0", "sys/devices/pci0/virtio1/block/vda");
+        link("sys/devices/pci0/virtio1/block/vda/device", "sys/devices/pci0/virtio1");
+        let path = StoragePath::of(&root, Path::new("/work/file"), (254, 0));
+        assert_eq!((path.mount_point.as_str(), path.file_system.as_str()), ("/", "ext4"));
+        assert_eq!(path.mount_options, "rw,relatime,data=ordered");
+        let device = path.device.as_ref().expect("it has one");
+        assert_eq!((device.name.as_str(), device.bus), ("vda", Bus::Virtio));
+        assert_eq!((device.dev, device.partition_dev, device.queues), (254 << 20, None, Some(1)));
+        assert_eq!(device.scheduler.as_deref(), Some("mq-deadline"));
+        assert_eq!((device.fua, device.rotational, device.nr_requests), (Some(false), None, Some(256)));
+        let interrupt = Interrupt { irq: 36, name: "virtio1-req.0".into(), cpus: Some("1".into()) };
+        assert_eq!(device.interrupts, [interrupt]);
+        assert_eq!(path.leaves(), [device]);
+    }
+
+    #[test]
+    fn a_partition_leads_to_its_disk() {
+        let root = fixture(&[
+            ("proc/self/mountinfo", MOUNTS),
+            ("proc/interrupts", " 50: 9 GIC 12 Level mmc0\n 51: 9 GIC 13 Level mmc0-cd\n"),
+            ("sys/devices/soc/mmc_host/mmc0/mmc0:0001/block/mmcblk0/dev", "179:0\n"),
+            ("sys/devices/soc/mmc_host/mmc0/mmc0:0001/block/mmcblk0/mmcblk0p2/dev", "179:2\n"),
+            ("sys/devices/soc/mmc_host/mmc0/mmc0:0001/block/mmcblk0/mmcblk0p2/partition", "2\n"),
+            ("sys/devices/soc/mmc_host/mmc0/mmc0:0001/name", "SD64G\n"),
+            ("sys/dev/block/x", ""),
+        ]);
+        let disk = "sys/devices/soc/mmc_host/mmc0/mmc0:0001/block/mmcblk0";
+        let link = |from: &str, to: &str| std::os::unix::fs::symlink(root.path(to), root.path(from)).unwrap();
+        link("sys/dev/block/179:2", &format!("{disk}/mmcblk0p2"));
+        link(&format!("{disk}/device"), "sys/devices/soc/mmc_host/mmc0/mmc0:0001");
+        let path = StoragePath::of(&root, Path::new("/data/local/tmp/file"), (179, 2));
+        assert_eq!(path.file_system, "f2fs");
+        let device = path.device.expect("it has one");
+        assert_eq!((device.name.as_str(), device.bus), ("mmcblk0", Bus::Mmc));
+        assert_eq!((device.dev, device.partition_dev), (179 << 20, Some(179 << 20 | 2)));
+        assert_eq!(device.model.as_deref(), Some("SD64G"));
+        assert_eq!(device.interrupts.len(), 1);
+        assert_eq!(device.interrupts[0].name, "mmc0");
+    }
+
+    #[test]
+    fn a_file_system_without_a_device_says_so() {
+        let root = fixture(&[("proc/self/mountinfo", MOUNTS)]);
+        let path = StoragePath::of(&root, Path::new("/mnt/with blank/file"), (0, 40));
+        assert_eq!((path.file_system.as_str(), path.device.as_ref()), ("tmpfs", None));
+        assert!(path.missing[0].starts_with("block device: tmpfs on /mnt/with blank has none"), "{path:?}");
+    }
+
+    #[test]
+    fn buses_are_known_by_where_their_devices_are() {
+        for (way, name, bus) in [
+            ("/sys/devices/pci0/nvme/nvme0", "nvme0n1", Bus::Nvme),
+            ("/sys/devices/pci0/ata1/host0/target0:0:0/0:0:0:0", "sda", Bus::Scsi),
+            ("/sys/devices/soc/1d84000.ufshc/host0/target0:0:0/0:0:0:1", "sdb", Bus::Ufs),
+            ("/sys/devices/pci0/virtio2/host0/target0:0:0/0:0:0:0", "sda", Bus::Scsi),
+            ("/sys/devices/virtual/block/loop0", "loop0", Bus::Loop),
+            ("/sys/devices/virtual/block/dm-3", "dm-3", Bus::Dm),
+            ("/sys/devices/virtual/block/zram0", "zram0", Bus::Other),
+        ] {
+            assert_eq!(Bus::of(way, name), bus, "{way}");
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! Synchronous writes: who makes them, to which file, on which device. Must not know how their time is divided among layers.
+
+mod device;
+mod mode;
+mod target;
+mod writer;
+
+pub use device::{Bus, Device, Interrupt, StoragePath};
+pub use mode::{Api, Durability, Position};
+pub use target::Target;
+pub use writer::{Block, Call, Java, Opened, Writer, WriterJob};

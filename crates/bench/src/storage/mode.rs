@@ -1,0 +1,169 @@
+//! How a writer writes: through what, made durable how, and where in the file. Must not know files or processes.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+
+/// Through what an application writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Api {
+    /// System calls, without a runtime: the baseline.
+    Native,
+    /// Java's `RandomAccessFile` and a `byte[]`, which the runtime copies.
+    JavaFile,
+    /// Java's `FileChannel` and a buffer on the heap, which the runtime copies.
+    JavaChannel,
+    /// Java's `FileChannel` and a direct buffer, which it does not.
+    JavaChannelDirect,
+}
+
+/// How a write is made durable before the application goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Durability {
+    /// `O_SYNC`, Java's "rws": data and all of the file's metadata.
+    Sync,
+    /// `O_DSYNC`, Java's "rwd": data, and what is needed to read it again.
+    Dsync,
+    /// `write`, then `fsync`.
+    Fsync,
+    /// `write`, then `fdatasync`.
+    Fdatasync,
+}
+
+/// Where in the file writes go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Position {
+    /// One behind the other over a file that has its blocks already.
+    Overwrite,
+    /// To the end of a file that grows from nothing.
+    Append,
+}
+
+impl Api {
+    /// All of them.
+    pub const ALL: [Api; 4] = [Api::Native, Api::JavaFile, Api::JavaChannel, Api::JavaChannelDirect];
+
+    /// As options and files say it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Api::Native => "native",
+            Api::JavaFile => "java-file",
+            Api::JavaChannel => "java-channel",
+            Api::JavaChannelDirect => "java-channel-direct",
+        }
+    }
+
+    /// Whether a Java virtual machine runs it.
+    #[must_use]
+    pub fn is_java(self) -> bool {
+        self != Api::Native
+    }
+}
+
+impl Durability {
+    /// All of them.
+    pub const ALL: [Durability; 4] =
+        [Durability::Sync, Durability::Dsync, Durability::Fsync, Durability::Fdatasync];
+
+    /// As options and files say it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Durability::Sync => "sync",
+            Durability::Dsync => "dsync",
+            Durability::Fsync => "fsync",
+            Durability::Fdatasync => "fdatasync",
+        }
+    }
+}
+
+impl Position {
+    /// Both.
+    pub const ALL: [Position; 2] = [Position::Overwrite, Position::Append];
+
+    /// As options and files say it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Position::Overwrite => "overwrite",
+            Position::Append => "append",
+        }
+    }
+}
+
+/// Reads one of a few names.
+fn choose<T: Copy>(what: &str, all: &[T], name: impl Fn(T) -> &'static str, text: &str) -> Result<T, Error> {
+    all.iter().copied().find(|&one| name(one) == text).ok_or_else(|| {
+        let names: Vec<_> = all.iter().map(|&one| name(one)).collect();
+        Error::Plan(format!("unknown {what} '{text}': choose from {}", names.join(", ")))
+    })
+}
+
+impl FromStr for Api {
+    type Err = Error;
+    fn from_str(text: &str) -> Result<Api, Error> {
+        choose("way to write", &Api::ALL, Api::name, text)
+    }
+}
+
+impl FromStr for Durability {
+    type Err = Error;
+    fn from_str(text: &str) -> Result<Durability, Error> {
+        choose("durability", &Durability::ALL, Durability::name, text)
+    }
+}
+
+impl FromStr for Position {
+    type Err = Error;
+    fn from_str(text: &str) -> Result<Position, Error> {
+        choose("position", &Position::ALL, Position::name, text)
+    }
+}
+
+impl fmt::Display for Api {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl fmt::Display for Durability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_they_are_written_and_stored() {
+        for api in Api::ALL {
+            assert_eq!(api.to_string().parse::<Api>().unwrap(), api);
+            assert_eq!(serde_json::to_value(api).unwrap(), api.name());
+        }
+        for one in Durability::ALL {
+            assert_eq!(one.to_string().parse::<Durability>().unwrap(), one);
+            assert_eq!(serde_json::to_value(one).unwrap(), one.name());
+        }
+        for one in Position::ALL {
+            assert_eq!(one.to_string().parse::<Position>().unwrap(), one);
+            assert_eq!(serde_json::to_value(one).unwrap(), one.name());
+        }
+        let error = "rwd".parse::<Durability>().unwrap_err().to_string();
+        assert_eq!(error, "unknown durability 'rwd': choose from sync, dsync, fsync, fdatasync");
+    }
+}

@@ -1,0 +1,175 @@
+//! The file that a storage test writes to: made new, never an existing one, and removed however the test ends. Must not
+//! know who writes to it, nor what.
+
+use std::fs::File;
+use std::io::{ErrorKind, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+
+/// What a file is filled with, piece by piece.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// A test file. Dropping it removes it.
+#[derive(Debug)]
+pub struct Target {
+    path: PathBuf,
+    file: File,
+}
+
+impl Target {
+    /// Makes a file at `path`.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] for a path that exists, whatever it is, or whose directory does not or may not be written to.
+    pub fn create(path: &Path) -> Result<Target> {
+        let refuse = |why: String| Err(Error::Plan(format!("test file {}: {why}", path.display())));
+        let made = File::options().read(true).write(true).create_new(true).mode(0o600).open(path);
+        match made {
+            Ok(file) => Ok(Target { path: path.to_owned(), file }),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                if path.is_dir() {
+                    return refuse(format!(
+                        "that is a directory; name a new file in it, as in {}",
+                        path.join("roundtrip.test").display()
+                    ));
+                }
+                refuse("it exists, and an existing file is never written to; name a new one".into())
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                refuse("its directory does not exist; make it, or name another".into())
+            }
+            Err(error) if error.kind() == ErrorKind::ReadOnlyFilesystem => {
+                refuse("its file system is mounted read-only; name a file in another".into())
+            }
+            Err(error) => refuse(format!("cannot be made: {error}; name a file in a directory of yours")),
+        }
+    }
+
+    /// Gives the file its blocks: writes `bytes` of them and waits until they are on the device.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] when there is no room, [`Error::File`] for anything else. What was written goes with the file.
+    pub fn fill(&mut self, bytes: u64) -> Result<()> {
+        let piece: Vec<u8> = (0..PIECE_BYTES).map(|at| (at * 31 + 11) as u8).collect();
+        let mut left = bytes;
+        while left > 0 {
+            let now = left.min(PIECE_BYTES as u64) as usize;
+            self.file.write_all(&piece[..now]).map_err(|error| no_room(&self.path, bytes, error))?;
+            left -= now as u64;
+        }
+        self.file.sync_all().map_err(|error| no_room(&self.path, bytes, error))
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether the name still leads to this file, rather than to nothing or to something that another program put there.
+    fn is_in_place(&self) -> bool {
+        let ours = self.file.metadata().map(|meta| (meta.dev(), meta.ino()));
+        let there = std::fs::symlink_metadata(&self.path).map(|meta| (meta.dev(), meta.ino()));
+        matches!((ours, there), (Ok(ours), Ok(there)) if ours == there)
+    }
+
+    /// An error when the file has been removed or replaced meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] then.
+    pub fn check(&self) -> Result<()> {
+        if self.is_in_place() {
+            return Ok(());
+        }
+        Err(Error::Plan(format!(
+            "test file {}: somebody removed or replaced it while it was being written to",
+            self.path.display()
+        )))
+    }
+}
+
+/// What is said of a failed write: a full disk is the most likely, and has a cure.
+fn no_room(path: &Path, bytes: u64, error: std::io::Error) -> Error {
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Error::Plan(format!(
+            "test file {}: no room for {bytes} bytes ({error}); free some, take a smaller --file-size, or name a file \
+             elsewhere",
+            path.display()
+        )),
+        _ => Error::file("write to", path, error),
+    }
+}
+
+impl AsFd for Target {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        if self.is_in_place() {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("roundtrip-target-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_target_is_filled_and_gone_when_dropped() {
+        let folder = folder("filled");
+        let path = folder.join("new");
+        let mut target = Target::create(&path).unwrap();
+        target.fill(3 << 20).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), 3 << 20);
+        target.check().unwrap();
+        drop(target);
+        assert!(!path.exists());
+        std::fs::remove_dir(&folder).unwrap();
+    }
+
+    #[test]
+    fn what_exists_is_refused_and_left_alone() {
+        let folder = folder("existing");
+        let path = folder.join("mine");
+        std::fs::write(&path, "precious").unwrap();
+        let error = Target::create(&path).unwrap_err().to_string();
+        assert!(error.contains("never written to"), "{error}");
+        let error = Target::create(&folder).unwrap_err().to_string();
+        assert!(error.contains("is a directory") && error.contains("roundtrip.test"), "{error}");
+        // A link to nowhere is not followed to make a file there.
+        let link = folder.join("link");
+        std::os::unix::fs::symlink(folder.join("elsewhere"), &link).unwrap();
+        assert!(Target::create(&link).is_err());
+        assert!(!folder.join("elsewhere").exists());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+        let error = Target::create(&folder.join("no/file")).unwrap_err().to_string();
+        assert!(error.contains("directory does not exist"), "{error}");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn what_somebody_else_put_in_its_place_stays() {
+        let folder = folder("replaced");
+        let path = folder.join("new");
+        let target = Target::create(&path).unwrap();
+        std::fs::rename(&path, folder.join("moved")).unwrap();
+        assert!(target.check().unwrap_err().to_string().contains("removed or replaced"));
+        std::fs::write(&path, "another's").unwrap();
+        drop(target);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "another's");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

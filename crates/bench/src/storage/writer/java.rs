@@ -1,0 +1,231 @@
+//! The writer on a Java virtual machine: runs `SyncWriter.java` from its source, gives it orders, and brings its times to
+//! the clock of everything else. Must not know what the times are used for.
+
+use std::io::{BufRead as _, BufReader, ErrorKind, Read, Write as _};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
+
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+use super::{Application, Block, Call, Opened, WriterJob, failed};
+use crate::clock::now_ns;
+use crate::error::{Error, Result};
+use crate::sched;
+
+/// The program, which the virtual machine compiles.
+const SOURCE: &str = include_str!("../../../../../java/SyncWriter.java");
+
+/// How to start a Java virtual machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Java {
+    /// The program and its arguments. With a class path among them the class `SyncWriter` is run from there, as
+    /// Android's runtime needs it; else the source is handed over.
+    pub command: Vec<String>,
+}
+
+impl Default for Java {
+    /// `$JAVA_HOME/bin/java`, else `java`.
+    fn default() -> Java {
+        let home = std::env::var_os("JAVA_HOME").map(|home| PathBuf::from(home).join("bin/java"));
+        let program = home.filter(|path| path.exists()).unwrap_or_else(|| "java".into());
+        Java { command: vec![program.to_string_lossy().into_owned()] }
+    }
+}
+
+impl Java {
+    /// Whether its program is there, looked for as a shell would.
+    #[must_use]
+    pub fn exists(&self) -> bool {
+        let Some(program) = self.command.first() else { return false };
+        if program.contains('/') {
+            return Path::new(program).exists();
+        }
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path).any(|folder| folder.join(program).exists())
+    }
+
+    fn has_class_path(&self) -> bool {
+        self.command.iter().any(|word| {
+            ["-cp", "-classpath", "--class-path"].contains(&word.as_str())
+                || word.starts_with("-Djava.class.path")
+        })
+    }
+}
+
+/// A running virtual machine.
+#[derive(Debug)]
+pub(super) struct Machine {
+    child: Child,
+    orders: ChildStdin,
+    answers: BufReader<ChildStdout>,
+    complaints: BufReader<ChildStderr>,
+    opened: Opened,
+}
+
+impl Machine {
+    pub(super) fn start(job: &WriterJob, path: &str) -> Result<Machine> {
+        let java = &job.java;
+        let cannot = |error: std::io::Error| {
+            let name = java.command.first().map_or("", String::as_str);
+            match error.kind() {
+                ErrorKind::NotFound => Error::Plan(format!(
+                    "there is no Java here: '{name}' is not found; install one, or name one with --java"
+                )),
+                _ => Error::system(format!("start {name}"), error),
+            }
+        };
+        let source = rustix::fs::memfd_create("SyncWriter.java", rustix::fs::MemfdFlags::CLOEXEC)
+            .map_err(|cause| Error::system("store the Java program", cause))?;
+        let mut source = std::fs::File::from(source);
+        source
+            .write_all(SOURCE.as_bytes())
+            .map_err(|cause| Error::system("store the Java program", cause))?;
+        let [program, arguments @ ..] = &java.command[..] else {
+            return Err(Error::Plan("an empty command starts no Java".into()));
+        };
+        let mut command = Command::new(program);
+        command.args(arguments);
+        if java.has_class_path() {
+            command.arg("SyncWriter");
+        } else {
+            let source = format!("/proc/{}/fd/{}", std::process::id(), source.as_raw_fd());
+            // A name that does not end in .java needs the release that the program is written for.
+            command.args(["--source", "11", &source]);
+        }
+        command.args([path, job.api.name(), job.durability.name()]);
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(cannot)?;
+        let (Some(orders), Some(answers), Some(complaints)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            unreachable!("all three were asked for");
+        };
+        let opened = Opened { pid: child.id(), tid: 0, runtime: None };
+        let mut machine = Machine {
+            child,
+            orders,
+            answers: BufReader::new(answers),
+            complaints: BufReader::new(complaints),
+            opened,
+        };
+        let tid = machine.text()?;
+        machine.opened.tid = tid.parse().map_err(|_| Error::Plan(format!("Java's thread id is '{tid}'")))?;
+        machine.opened.runtime = Some(machine.text()?);
+        machine.check_clock()?;
+        if let Some(scheduling) = job.scheduling {
+            sched::set_scheduling(machine.opened.tid, scheduling)?;
+        }
+        Ok(machine)
+    }
+
+    /// That `System.nanoTime` is CLOCK_MONOTONIC is so on every Java for Linux that we know, but no standard says it.
+    fn check_clock(&mut self) -> Result<()> {
+        let before = monotonic_ns();
+        self.order("clock")?;
+        self.status()?.map_err(|error| Error::Plan(format!("Java cannot tell the time: {error}")))?;
+        let told = self.number()?;
+        if (before..=monotonic_ns()).contains(&told) {
+            return Ok(());
+        }
+        Err(Error::Plan(
+            "this Java's System.nanoTime is not CLOCK_MONOTONIC: its times cannot be used".into(),
+        ))
+    }
+
+    fn order(&mut self, line: &str) -> Result<()> {
+        let written = writeln!(self.orders, "{line}").and_then(|()| self.orders.flush());
+        written.map_err(|error| self.died(error))
+    }
+
+    /// The first word of an answer: all is well, or what went wrong.
+    fn status(&mut self) -> Result<std::result::Result<(), String>> {
+        match self.bytes::<4>()? {
+            [0, 0, 0, 0] => Ok(Ok(())),
+            _ => Ok(Err(self.text()?)),
+        }
+    }
+
+    fn number(&mut self) -> Result<u64> {
+        Ok(u64::from_be_bytes(self.bytes()?))
+    }
+
+    /// As `DataOutput.writeUTF` writes it; only ASCII is expected.
+    fn text(&mut self) -> Result<String> {
+        let mut text = vec![0; usize::from(u16::from_be_bytes(self.bytes()?))];
+        let read = self.answers.read_exact(&mut text);
+        read.map_err(|error| self.died(error))?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+
+    fn bytes<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let mut bytes = [0; N];
+        let read = self.answers.read_exact(&mut bytes);
+        read.map_err(|error| self.died(error))?;
+        Ok(bytes)
+    }
+
+    /// Why the machine does not talk any more: how it ended, and its first complaint.
+    fn died(&mut self, error: std::io::Error) -> Error {
+        let _ = self.child.kill();
+        let how = self.child.wait().map_or_else(|_| error.to_string(), |status| status.to_string());
+        let mut complaint = String::new();
+        let _ = self.complaints.read_line(&mut complaint);
+        Error::Plan(format!(
+            "the Java program ended ({how}): {}; a Java with a compiler (a JDK) is needed, from release 11 on, or a class \
+             path with SyncWriter in it",
+            complaint.trim()
+        ))
+    }
+}
+
+impl Application for Machine {
+    fn opened(&self) -> Opened {
+        self.opened.clone()
+    }
+
+    fn write(&mut self, block: Block, until: u64) -> Result<Vec<Call>> {
+        let before = boot_less_monotonic_ns();
+        let Block { size_bytes, calls, warm_up } = block;
+        self.order(&format!("block {size_bytes} {calls} {warm_up} 0 {until}"))?;
+        self.status()?.map_err(|error| failed(block, error))?;
+        let times: Vec<[u64; 2]> =
+            (0..calls).map(|_| Ok([self.number()?, self.number()?])).collect::<Result<_>>()?;
+        let after = boot_less_monotonic_ns();
+        if before.abs_diff(after) > CLOCKS_AGREE_NS {
+            return Err(Error::Plan("the machine slept during a block: its times cannot be used".into()));
+        }
+        let boot = |monotonic_ns: u64| monotonic_ns.saturating_add_signed(before.midpoint(after));
+        Ok(times.into_iter().map(|[start, end]| Call { start_ns: boot(start), end_ns: boot(end) }).collect())
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// How far two readings of the clocks' difference may lie apart, in nanoseconds: they differ by suspends only.
+const CLOCKS_AGREE_NS: u64 = 2_000;
+
+fn monotonic_ns() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// What CLOCK_BOOTTIME is ahead of CLOCK_MONOTONIC, in nanoseconds: the time asleep since boot. The narrowest of several
+/// tries, good to its half width.
+fn boot_less_monotonic_ns() -> i64 {
+    let tries = (0..20).map(|_| {
+        let (first, monotonic, last) = (monotonic_ns(), now_ns(), monotonic_ns());
+        (last - first, monotonic.cast_signed() - first.midpoint(last).cast_signed())
+    });
+    tries.min().map_or(0, |(_, difference)| difference)
+}
