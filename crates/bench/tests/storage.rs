@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bench::clock::now_ns;
-use bench::storage::{Api, Block, Durability, Java, Position, Target, Writer, WriterJob};
+use bench::storage::{self, Api, Block, Durability, Java, Position, StoragePlan, Target, Writer, WriterJob};
 use bench::worker::{Spawner, WorkerGroup};
 
 fn group() -> WorkerGroup {
@@ -116,4 +116,41 @@ fn a_write_that_fails_is_said_with_its_cure() {
     let error =
         writer.write(&mut group, Block { size_bytes: 4096, calls: 10, warm_up: 0 }).unwrap_err().to_string();
     assert!(error.contains("cannot write 4096 bytes") && error.contains("free some room"), "{error}");
+}
+
+#[test]
+fn a_measurement_has_every_call_and_leaves_no_file() {
+    let file = path("measured");
+    let plan = StoragePlan {
+        file: file.clone(),
+        file_bytes: 1 << 20,
+        sizes_bytes: vec![4096, 65_536],
+        apis: vec![Api::Native, Api::JavaFile],
+        durabilities: vec![Durability::Dsync, Durability::Fdatasync],
+        calls: 7,
+        rounds: 2,
+        warm_up: 1,
+        java: Java { command: vec!["/no/such/java".into()] },
+        ..StoragePlan::default()
+    };
+    let spawner = Spawner::with_exe(env!("CARGO_BIN_EXE_bench-test-worker"));
+    let mut steps = 0;
+    let result = storage::run(&plan, &spawner, &mut |_| steps += 1).unwrap();
+    assert_eq!((steps, result.writers.len(), result.series.len()), (9, 2, 4));
+    for series in &result.series {
+        let calls: Vec<usize> = series.blocks.iter().map(Vec::len).collect();
+        assert_eq!((calls, series.latency.count()), (vec![4, 3], 7));
+    }
+    assert_eq!(result.not_possible.len(), 1);
+    assert!(
+        result.not_possible[0].starts_with("java-file: there is no Java here"),
+        "{:?}",
+        result.not_possible
+    );
+    assert!(!result.path.file_system.is_empty());
+    assert!(!file.exists());
+    // Only Java was asked for, and there is none.
+    let plan = StoragePlan { apis: vec![Api::JavaFile], ..plan };
+    let error = storage::run(&plan, &spawner, &mut |_| ()).unwrap_err().to_string();
+    assert!(error.contains("there is no Java here") && !file.exists(), "{error}");
 }

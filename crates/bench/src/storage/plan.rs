@@ -1,0 +1,127 @@
+//! What a storage measurement is to do, and whether that can be done. Must not do any of it.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::mode::{Api, Durability, Position};
+use super::writer::Java;
+use crate::error::{Error, Result};
+use crate::sched::Scheduling;
+
+/// The largest write, in bytes.
+pub const MAX_SIZE_BYTES: u64 = 64 << 20;
+
+/// The most calls of one size and writer.
+pub const MAX_CALLS: u32 = 1_000_000;
+
+/// A storage measurement.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoragePlan {
+    /// The file to write to: made new, and removed.
+    pub file: PathBuf,
+    /// How long the file is when writes overwrite it, in bytes.
+    pub file_bytes: u64,
+    /// How much each call writes, in bytes: one series each.
+    pub sizes_bytes: Vec<u64>,
+    /// Through what: one writer for each of these and each durability.
+    pub apis: Vec<Api>,
+    /// How writes are made durable.
+    pub durabilities: Vec<Durability>,
+    /// Where in the file.
+    pub position: Position,
+    /// Timed calls of each writer and size, over all rounds.
+    pub calls: u32,
+    /// How often every writer and size has its turn: in shuffled order, so that a drift of the machine hits all alike.
+    pub rounds: u32,
+    /// Untimed calls before each block. A Java virtual machine compiles what runs often.
+    pub warm_up: u32,
+    /// How the writing thread is scheduled; `None` as this process is.
+    pub scheduling: Option<Scheduling>,
+    /// The CPUs that writers may use; `None` for all.
+    pub cpus: Option<Vec<u32>>,
+    /// The Java to run.
+    pub java: Java,
+}
+
+impl Default for StoragePlan {
+    fn default() -> StoragePlan {
+        StoragePlan {
+            file: format!("roundtrip-{}.test", std::process::id()).into(),
+            file_bytes: 16 << 20,
+            sizes_bytes: vec![4 << 10, 16 << 10, 64 << 10, 256 << 10],
+            apis: vec![Api::Native, Api::JavaFile],
+            durabilities: vec![Durability::Dsync],
+            position: Position::Overwrite,
+            calls: 100,
+            rounds: 5,
+            warm_up: 20,
+            scheduling: None,
+            cpus: None,
+            java: Java::default(),
+        }
+    }
+}
+
+impl StoragePlan {
+    /// Whether it can be carried out on some machine.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] with what is wrong.
+    pub fn check(&self) -> Result<()> {
+        let wrong = |text: String| Err(Error::Plan(text));
+        if self.sizes_bytes.is_empty() || self.apis.is_empty() || self.durabilities.is_empty() {
+            return wrong("there is nothing to measure: no size, writer or durability is given".into());
+        }
+        for &size in &self.sizes_bytes {
+            if !(1..=MAX_SIZE_BYTES).contains(&size) {
+                return wrong(format!("a write of {size} bytes is not possible: 1 to {MAX_SIZE_BYTES}"));
+            }
+            if self.position == Position::Overwrite && size > self.file_bytes {
+                return wrong(format!(
+                    "a write of {size} bytes does not fit into a file of {}: take a larger --file-size",
+                    self.file_bytes
+                ));
+            }
+        }
+        if self.rounds == 0 || !(self.rounds..=MAX_CALLS).contains(&self.calls) {
+            return wrong(format!(
+                "{} calls cannot be divided among {} rounds: take 1 to {MAX_CALLS} calls and no more rounds than calls",
+                self.calls, self.rounds
+            ));
+        }
+        Ok(())
+    }
+
+    /// Timed calls in a round, counted from 0: the calls are divided as evenly as they can be.
+    pub(super) fn calls_in(&self, round: u32) -> u32 {
+        self.calls / self.rounds + u32::from(round < self.calls % self.rounds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn impossible_plans_are_refused_with_the_reason() {
+        let plan = StoragePlan::default;
+        assert!(plan().check().is_ok());
+        for (plan, reason) in [
+            (StoragePlan { sizes_bytes: vec![], ..plan() }, "nothing to measure"),
+            (StoragePlan { sizes_bytes: vec![0], ..plan() }, "0 bytes is not possible"),
+            (StoragePlan { sizes_bytes: vec![32 << 20], ..plan() }, "--file-size"),
+            (StoragePlan { calls: 3, ..plan() }, "divided among 5 rounds"),
+            (StoragePlan { rounds: 0, ..plan() }, "divided among 0 rounds"),
+        ] {
+            let error = plan.check().unwrap_err().to_string();
+            assert!(error.contains(reason), "{error}");
+        }
+    }
+
+    #[test]
+    fn calls_are_divided_without_losing_one() {
+        let plan = StoragePlan { calls: 13, rounds: 5, ..StoragePlan::default() };
+        assert_eq!((0..5).map(|round| plan.calls_in(round)).collect::<Vec<_>>(), [3, 3, 3, 2, 2]);
+    }
+}

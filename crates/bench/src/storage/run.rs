@@ -1,0 +1,157 @@
+//! A storage measurement: writers and sizes in blocks of shuffled order. Must not know who asked, how the result is shown,
+//! nor how a call's time is divided.
+
+use std::os::fd::AsFd as _;
+use std::time::Duration;
+
+use latency::Histogram;
+use serde::{Deserialize, Serialize};
+
+use super::device::StoragePath;
+use super::mode::{Api, Durability, Position};
+use super::plan::StoragePlan;
+use super::target::Target;
+use super::writer::{Block, Call, Opened, Writer, WriterJob};
+use crate::clock;
+use crate::error::{Error, Result};
+use crate::floor::Shuffle;
+use crate::progress::Progress;
+use crate::root::Root;
+use crate::worker::{Spawner, WorkerGroup};
+
+/// How long writers may take to end.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What was measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StorageResult {
+    /// What was asked for.
+    pub plan: StoragePlan,
+    /// Where the writes went.
+    pub path: StoragePath,
+    /// What a reading of the clock costs, in nanoseconds; each call contains about one.
+    pub clock_read_cost_ns: f64,
+    /// Who wrote, in the order of the plan.
+    pub writers: Vec<WriterResult>,
+    /// One for each writer and size.
+    pub series: Vec<StorageSeries>,
+    /// What this machine could not do.
+    pub not_possible: Vec<String>,
+}
+
+/// A writer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WriterResult {
+    /// Through what it wrote.
+    pub api: Api,
+    /// How it made writes durable.
+    pub durability: Durability,
+    /// Its threads and its virtual machine.
+    pub opened: Opened,
+}
+
+/// A writer's calls of one size.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StorageSeries {
+    /// The writer, by its place in [`StorageResult::writers`].
+    pub writer: usize,
+    /// How much each call wrote, in bytes.
+    pub size_bytes: u64,
+    /// How long the application waited for each call.
+    pub latency: Histogram,
+    /// The calls, round by round.
+    pub blocks: Vec<Vec<Call>>,
+}
+
+/// Measures.
+///
+/// # Errors
+/// [`Error::Plan`] for a plan that cannot be carried out, a file that cannot be made, or when no writer is left; and
+/// everything that ends a [`WorkerGroup`]. The file is removed in any case.
+pub fn run(
+    plan: &StoragePlan,
+    spawner: &Spawner,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<StorageResult> {
+    plan.check()?;
+    let clock_read_cost_ns = clock::read_cost_ns();
+    // Before the file is made, so that a signal finds somebody who removes it.
+    let mut group = WorkerGroup::new(spawner.clone())?;
+    let mut not_possible = Vec::new();
+    let apis = possible(plan, &mut not_possible)?;
+    let mut target = Target::create(&plan.file)?;
+    let path = way_down(&target)?;
+    let file_bytes = if plan.position == Position::Overwrite { plan.file_bytes } else { 0 };
+    target.fill(file_bytes)?;
+
+    let mut writers = Vec::new();
+    let mut results = Vec::new();
+    for &api in &apis {
+        for &durability in &plan.durabilities {
+            let job = WriterJob {
+                api,
+                durability,
+                position: plan.position,
+                scheduling: plan.scheduling,
+                cpus: plan.cpus.clone(),
+                java: plan.java.clone(),
+            };
+            let writer = Writer::start(&mut group, &job, target.as_fd(), file_bytes)?;
+            results.push(WriterResult { api, durability, opened: writer.opened.clone() });
+            writers.push(writer);
+        }
+    }
+    let mut series: Vec<StorageSeries> = (0..writers.len())
+        .flat_map(|writer| plan.sizes_bytes.iter().map(move |&size_bytes| (writer, size_bytes)))
+        .map(|(writer, size_bytes)| StorageSeries {
+            writer,
+            size_bytes,
+            latency: Histogram::new(),
+            blocks: Vec::new(),
+        })
+        .collect();
+    let total = u64::from(plan.rounds) * series.len() as u64;
+    let mut shuffle = Shuffle::new();
+    for round in 0..plan.rounds {
+        for (turn, index) in shuffle.order(series.len()).into_iter().enumerate() {
+            let done = u64::from(round) * series.len() as u64 + turn as u64;
+            progress(Progress { what: "storage", done, total });
+            let one = &mut series[index];
+            let block =
+                Block { size_bytes: one.size_bytes, calls: plan.calls_in(round), warm_up: plan.warm_up };
+            let calls = writers[one.writer].write(&mut group, block)?;
+            target.check()?;
+            calls.iter().for_each(|call| one.latency.record(call.latency_ns()));
+            one.blocks.push(calls);
+        }
+    }
+    progress(Progress { what: "storage", done: total, total });
+    group.finish(PATIENCE)?;
+    Ok(StorageResult { plan: plan.clone(), path, clock_read_cost_ns, writers: results, series, not_possible })
+}
+
+/// The writers that this machine can have; why not the others.
+fn possible(plan: &StoragePlan, not_possible: &mut Vec<String>) -> Result<Vec<Api>> {
+    let java = plan.java.exists();
+    let (apis, without): (Vec<Api>, Vec<Api>) = plan.apis.iter().partition(|api| java || !api.is_java());
+    if !without.is_empty() {
+        let names: Vec<_> = without.iter().map(|api| api.name()).collect();
+        let program = plan.java.command.first().map_or("", String::as_str);
+        not_possible.push(format!(
+            "{}: there is no Java here ('{program}' is not found); install one, or name one with --java",
+            names.join(", ")
+        ));
+    }
+    match apis.is_empty() {
+        true => Err(Error::Plan(not_possible.remove(0))),
+        false => Ok(apis),
+    }
+}
+
+fn way_down(target: &Target) -> Result<StoragePath> {
+    let cannot = |cause: rustix::io::Errno| Error::file("look at", target.path(), cause);
+    let dev = rustix::fs::fstat(target).map_err(cannot)?.st_dev;
+    let path =
+        std::fs::canonicalize(target.path()).map_err(|cause| Error::file("look at", target.path(), cause))?;
+    Ok(StoragePath::of(&Root::real(), &path, (rustix::fs::major(dev), rustix::fs::minor(dev))))
+}
