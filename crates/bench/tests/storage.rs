@@ -138,7 +138,7 @@ fn a_measurement_has_every_call_and_leaves_no_file() {
     let result = storage::run(&plan, &spawner, &mut |_| steps += 1).unwrap();
     assert_eq!((steps, result.writers.len(), result.series.len()), (9, 2, 4));
     for series in &result.series {
-        let calls: Vec<usize> = series.blocks.iter().map(Vec::len).collect();
+        let calls: Vec<usize> = series.blocks.iter().map(|block| block.calls.len()).collect();
         assert_eq!((calls, series.latency.count()), (vec![4, 3], 7));
     }
     assert_eq!(result.not_possible.len(), 1);

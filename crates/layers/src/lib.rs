@@ -8,6 +8,7 @@ mod explain;
 mod explanation;
 mod partition;
 mod round_trip;
+pub mod storage;
 mod system_calls;
 mod timeline;
 mod verdict;

@@ -82,6 +82,56 @@ const WANTED: &[(Lack, &[&str])] = &[
 /// which a short round trip feels: not without being asked for.
 const SYSTEM_CALLS: [&str; 2] = ["raw_syscalls/sys_enter", "raw_syscalls/sys_exit"];
 
+/// Without these a write cannot be divided among layers at all.
+const NECESSARY_FOR_WRITES: [&str; 6] = [
+    "raw_syscalls/sys_enter",
+    "raw_syscalls/sys_exit",
+    "sched/sched_switch",
+    "sched/sched_waking",
+    "block/block_rq_issue",
+    "block/block_rq_complete",
+];
+
+/// These tell a write's layers apart: whose request it was, when the controller had it, what ended a wait.
+const WANTED_FOR_WRITES: &[(Lack, &[&str])] = &[
+    (
+        Lack::IsSaid,
+        &[
+            "block/block_bio_queue",
+            "irq/irq_handler_entry",
+            "irq/irq_handler_exit",
+            "irq/softirq_entry",
+            "irq/softirq_exit",
+        ],
+    ),
+    (
+        Lack::IsNormal,
+        &[
+            // Without these, what an interrupt does would be taken for the work of the thread beneath it.
+            // x86.
+            "irq_vectors/local_timer_entry",
+            "irq_vectors/local_timer_exit",
+            "irq_vectors/reschedule_entry",
+            "irq_vectors/reschedule_exit",
+            "irq_vectors/call_function_entry",
+            "irq_vectors/call_function_exit",
+            "irq_vectors/call_function_single_entry",
+            "irq_vectors/call_function_single_exit",
+            "irq_vectors/irq_work_entry",
+            "irq_vectors/irq_work_exit",
+            // arm, arm64.
+            "ipi/ipi_raise",
+            "ipi/ipi_entry",
+            "ipi/ipi_exit",
+            "mmc/mmc_request_start",
+            "mmc/mmc_request_done",
+            "scsi/scsi_dispatch_cmd_start",
+            "scsi/scsi_dispatch_cmd_done",
+            "ufs/ufshcd_command",
+        ],
+    ),
+];
+
 /// What `atrace`'s categories sched, idle, freq, workq, binder_driver and sync switch on (Android's `atrace.cpp`), and irq
 /// (`irq/*`, `ipi/*`), which the documented line leaves out. A whole system is `system/*`.
 pub(crate) const ATRACE: &[(&str, &[&str])] = &[
@@ -148,14 +198,31 @@ impl Selection {
     /// # Errors
     /// [`Error::MissingEvent`] without one of the scheduler's.
     pub fn flight_recorder(has: impl Fn(&str) -> bool) -> Result<Selection> {
+        Selection::of(&NECESSARY, WANTED, has)
+    }
+
+    /// The events that divide synchronous writes among layers. System calls are recorded of these threads only.
+    ///
+    /// # Errors
+    /// [`Error::MissingEvent`] without one of those that this needs.
+    pub fn writes(tids: &[u32], has: impl Fn(&str) -> bool) -> Result<Selection> {
+        let mut selection = Selection::of(&NECESSARY_FOR_WRITES, WANTED_FOR_WRITES, has)?;
+        let filter: Vec<_> = tids.iter().map(|tid| format!("common_pid == {tid}")).collect();
+        for event in SYSTEM_CALLS {
+            selection.filters.push((event.to_owned(), filter.join(" || ")));
+        }
+        Ok(selection)
+    }
+
+    fn of(necessary: &[&str], wanted: &[(Lack, &[&str])], has: impl Fn(&str) -> bool) -> Result<Selection> {
         let mut selection = Selection::default();
-        for event in NECESSARY {
+        for &event in necessary {
             if !has(event) {
                 return Err(Error::MissingEvent { event: event.to_owned() });
             }
             selection.events.push(event.to_owned());
         }
-        for &(lack, events) in WANTED {
+        for &(lack, events) in wanted {
             for &event in events {
                 match (has(event), lack) {
                     (true, _) => selection.events.push(event.to_owned()),
@@ -198,6 +265,19 @@ mod tests {
         assert_eq!(small.events.len(), 5);
         assert!(small.missing.contains(&"power/cpu_idle".to_owned()));
         assert!(!small.missing.iter().any(|event| event.starts_with("binder")), "{:?}", small.missing);
+    }
+
+    #[test]
+    fn writes_are_recorded_with_the_writers_system_calls_only() {
+        let all = Selection::writes(&[7, 8], |_| true).unwrap();
+        assert_eq!(
+            all.filters[0],
+            ("raw_syscalls/sys_enter".into(), "common_pid == 7 || common_pid == 8".into())
+        );
+        let few = Selection::writes(&[7], |event| NECESSARY_FOR_WRITES.contains(&event)).unwrap();
+        assert_eq!(few.events, NECESSARY_FOR_WRITES);
+        assert!(few.missing.contains(&"block/block_bio_queue".to_owned()));
+        assert!(Selection::writes(&[7], |event| !event.starts_with("block/")).is_err());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod device;
 mod mode;
 mod plan;
+mod recorder;
 mod run;
 mod target;
 mod writer;
@@ -10,6 +11,6 @@ mod writer;
 pub use device::{Bus, Device, Interrupt, StoragePath};
 pub use mode::{Api, Durability, Position};
 pub use plan::{MAX_CALLS, MAX_SIZE_BYTES, StoragePlan};
-pub use run::{StorageResult, StorageSeries, WriterResult, run};
+pub use run::{BlockResult, StorageResult, StorageSeries, WriterResult, run};
 pub use target::Target;
 pub use writer::{Block, Call, Java, Opened, Writer, WriterJob};

@@ -42,6 +42,10 @@ pub struct StoragePlan {
     pub cpus: Option<Vec<u32>>,
     /// The Java to run.
     pub java: Java,
+    /// Where the kernel's events are recorded, in a folder that is made; `None` to time calls only.
+    pub record: Option<PathBuf>,
+    /// The size of each CPU's trace buffer, in kilobytes: a block must fit.
+    pub buffer_kilobytes: u64,
 }
 
 impl Default for StoragePlan {
@@ -59,6 +63,8 @@ impl Default for StoragePlan {
             scheduling: None,
             cpus: None,
             java: Java::default(),
+            record: None,
+            buffer_kilobytes: 8192,
         }
     }
 }

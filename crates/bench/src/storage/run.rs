@@ -10,12 +10,14 @@ use serde::{Deserialize, Serialize};
 use super::device::StoragePath;
 use super::mode::{Api, Durability, Position};
 use super::plan::StoragePlan;
+use super::recorder::BlockRecorder;
 use super::target::Target;
 use super::writer::{Block, Call, Opened, Writer, WriterJob};
 use crate::clock;
 use crate::error::{Error, Result};
 use crate::floor::Shuffle;
 use crate::progress::Progress;
+use crate::recorder::RecorderInfo;
 use crate::root::Root;
 use crate::worker::{Spawner, WorkerGroup};
 
@@ -35,6 +37,8 @@ pub struct StorageResult {
     pub writers: Vec<WriterResult>,
     /// One for each writer and size.
     pub series: Vec<StorageSeries>,
+    /// What the kernel's events were recorded with; `None` where they were not.
+    pub recorder: Option<RecorderInfo>,
     /// What this machine could not do.
     pub not_possible: Vec<String>,
 }
@@ -60,7 +64,16 @@ pub struct StorageSeries {
     /// How long the application waited for each call.
     pub latency: Histogram,
     /// The calls, round by round.
-    pub blocks: Vec<Vec<Call>>,
+    pub blocks: Vec<BlockResult>,
+}
+
+/// What came of one block.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlockResult {
+    /// Its calls, in their order.
+    pub calls: Vec<Call>,
+    /// The snapshot of the recording that holds what the kernel did meanwhile.
+    pub snapshot: Option<u32>,
 }
 
 /// Measures.
@@ -101,6 +114,7 @@ pub fn run(
             writers.push(writer);
         }
     }
+    let recorder = recorder(plan, &results, &mut not_possible)?;
     let mut series: Vec<StorageSeries> = (0..writers.len())
         .flat_map(|writer| plan.sizes_bytes.iter().map(move |&size_bytes| (writer, size_bytes)))
         .map(|(writer, size_bytes)| StorageSeries {
@@ -119,15 +133,39 @@ pub fn run(
             let one = &mut series[index];
             let block =
                 Block { size_bytes: one.size_bytes, calls: plan.calls_in(round), warm_up: plan.warm_up };
-            let calls = writers[one.writer].write(&mut group, block)?;
+            let mut write = || writers[one.writer].write(&mut group, block);
+            let (calls, snapshot) = match &recorder {
+                Some(recorder) => recorder.record(write)?,
+                None => (write()?, None),
+            };
             target.check()?;
             calls.iter().for_each(|call| one.latency.record(call.latency_ns()));
-            one.blocks.push(calls);
+            one.blocks.push(BlockResult { calls, snapshot });
         }
     }
     progress(Progress { what: "storage", done: total, total });
     group.finish(PATIENCE)?;
-    Ok(StorageResult { plan: plan.clone(), path, clock_read_cost_ns, writers: results, series, not_possible })
+    let recorder = recorder.map(|recorder| recorder.info());
+    let plan = plan.clone();
+    Ok(StorageResult { plan, path, clock_read_cost_ns, writers: results, series, recorder, not_possible })
+}
+
+/// The recorder that the plan asks for; why there is none.
+fn recorder(
+    plan: &StoragePlan,
+    writers: &[WriterResult],
+    not_possible: &mut Vec<String>,
+) -> Result<Option<BlockRecorder>> {
+    let Some(directory) = &plan.record else { return Ok(None) };
+    let tids: Vec<u32> = writers.iter().map(|writer| writer.opened.tid).collect();
+    match BlockRecorder::open(directory, &tids, plan.buffer_kilobytes) {
+        Ok(recorder) => Ok(Some(recorder)),
+        Err(Error::Trace(error)) if !matches!(error, tracefs::Error::File { .. }) => {
+            not_possible.push(format!("layers below the application: {error}"));
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// The writers that this machine can have; why not the others.

@@ -135,6 +135,11 @@ impl<'t> Timeline<'t> {
         self.threads.get(&tid)
     }
 
+    /// CPUs are numbered below this.
+    pub(crate) fn cpu_count(&self) -> u32 {
+        self.cpus.len() as u32
+    }
+
     pub(crate) fn cpu(&self, cpu: u32) -> Option<&CpuLine> {
         self.cpus.get(cpu as usize)
     }

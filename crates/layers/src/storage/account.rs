@@ -1,0 +1,62 @@
+//! The interrupts during a call: how many came, to which CPU, and how long they took. Must not know whose time they took.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Write, Writes};
+use crate::timeline::Source;
+
+/// Interrupts of one kind on one CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InterruptUse {
+    /// How many.
+    pub count: u32,
+    /// How long they were handled, in nanoseconds.
+    pub handled_ns: u64,
+}
+
+/// The interrupts of a call, by CPU.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Interruptions {
+    /// Of the controllers of its devices.
+    pub controller: BTreeMap<u32, InterruptUse>,
+    /// That other CPUs raised (function calls and rescheduling).
+    pub from_cpus: BTreeMap<u32, InterruptUse>,
+    /// The block layer's soft interrupt.
+    pub block_softirq: BTreeMap<u32, InterruptUse>,
+}
+
+/// `BLOCK_SOFTIRQ` (include/linux/interrupt.h).
+const BLOCK_SOFTIRQ: u32 = 4;
+
+pub(super) fn count(writes: &Writes<'_>, write: Write) -> Interruptions {
+    let mut out = Interruptions::default();
+    let names = &writes.timeline.trace.names;
+    for cpu in 0..writes.timeline.cpu_count() {
+        let Some(line) = writes.timeline.cpu(cpu) else { continue };
+        for stretch in line.interrupts.within(write.start_ns, write.end_ns) {
+            let by_cpu = match stretch.source {
+                Source::Device { name, .. }
+                    if writes.devices.interrupts.iter().any(|ours| ours == names.text(name)) =>
+                {
+                    &mut out.controller
+                }
+                Source::Softirq(BLOCK_SOFTIRQ) => &mut out.block_softirq,
+                Source::Vector(kind) if is_from_cpus(names.text(kind)) => &mut out.from_cpus,
+                _ => continue,
+            };
+            let own = by_cpu.entry(cpu).or_default();
+            own.count += 1;
+            own.handled_ns += stretch.end_ns - stretch.begin_ns;
+        }
+    }
+    out
+}
+
+/// x86's vectors, and the reasons that arm64's `ipi_entry` gives.
+fn is_from_cpus(kind: &str) -> bool {
+    ["call_function", "reschedule", "Function call interrupts", "Rescheduling interrupts"]
+        .iter()
+        .any(|prefix| kind.starts_with(prefix))
+}

@@ -1,0 +1,182 @@
+//! Many calls together: what each layer took of them, the slowest ones whole, and how far the figures can be trusted. Must
+//! not know how it is shown.
+
+use std::collections::BTreeMap;
+
+use latency::Histogram;
+use serde::Serialize;
+
+use super::{InterruptUse, Layer, Layers, Piece, Request, Write};
+
+/// From this share of a call on, what nobody claims is worth counting the call: parts in a hundred.
+const UNEXPLAINED_PERCENT: u64 = 1;
+
+/// A layer's part of many calls.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct LayerTimes {
+    /// In all calls together, in nanoseconds.
+    pub sum_ns: u64,
+    /// In each call that had any.
+    pub calls: Histogram,
+}
+
+/// One of the slowest calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlowCall {
+    /// The call.
+    pub write: Write,
+    /// Where its time went.
+    pub layers: Layers,
+}
+
+/// What came of many calls of one kind.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Breakdown {
+    /// How many.
+    pub calls: u64,
+    /// How long they took together, in nanoseconds.
+    pub sum_ns: u64,
+    /// By layer; those that had nothing are missing.
+    pub layers: BTreeMap<Layer, LayerTimes>,
+    /// Requests to devices with nothing below them, flushes not counted.
+    pub requests: u64,
+    /// Flushes of such devices.
+    pub flushes: u64,
+    /// Interrupts of their controllers.
+    pub controller_interrupts: InterruptUse,
+    /// Interrupts that CPUs sent each other.
+    pub cpu_interrupts: InterruptUse,
+    /// By the CPU that the controller's interrupt came to: how many requests it ended.
+    pub interrupt_cpus: BTreeMap<u32, u64>,
+    /// Requests that were completed on another CPU than the interrupt's.
+    pub completed_elsewhere: u64,
+    /// Calls of which events were lost: they are counted, and nothing of them is certain.
+    pub lost_calls: u64,
+    /// Calls of which more than a hundredth is unexplained.
+    pub unexplained_calls: u64,
+    /// Calls in which others had the application's or a helper's CPU.
+    pub disturbed_calls: u64,
+    /// The slowest calls, slowest first.
+    pub slowest: Vec<SlowCall>,
+    /// How many of them are kept.
+    keep: usize,
+}
+
+impl Breakdown {
+    /// Nothing yet; the `keep` slowest calls will be kept whole.
+    #[must_use]
+    pub fn keeping(keep: usize) -> Breakdown {
+        Breakdown { keep, ..Breakdown::default() }
+    }
+
+    /// Adds a call.
+    pub fn add(&mut self, write: Write, layers: Layers) {
+        let duration_ns = write.end_ns - write.start_ns;
+        self.calls += 1;
+        self.sum_ns += duration_ns;
+        let mut totals: BTreeMap<Layer, u64> = BTreeMap::new();
+        for &Piece { begin_ns, end_ns, layer } in &layers.pieces {
+            *totals.entry(layer).or_default() += end_ns - begin_ns;
+        }
+        let had = |layer: Layer| totals.get(&layer).copied().unwrap_or(0);
+        self.lost_calls += u64::from(layers.lost);
+        self.unexplained_calls +=
+            u64::from(had(Layer::Unexplained) * 100 > duration_ns * UNEXPLAINED_PERCENT);
+        self.disturbed_calls += u64::from(had(Layer::Preempted) > 0 || had(Layer::Stolen) > 0);
+        for (&layer, &ns) in &totals {
+            let times = self.layers.entry(layer).or_default();
+            times.sum_ns += ns;
+            times.calls.record(ns);
+        }
+        self.count(&layers);
+        let place =
+            self.slowest.partition_point(|slow| slow.write.end_ns - slow.write.start_ns >= duration_ns);
+        if place < self.keep {
+            self.slowest.insert(place, SlowCall { write, layers });
+            self.slowest.truncate(self.keep);
+        }
+    }
+
+    fn count(&mut self, layers: &Layers) {
+        let leaves = layers.requests.iter().filter(|request| request.leaf);
+        for Request { flush, interrupt_cpu, completed_cpu, .. } in leaves {
+            *(if *flush { &mut self.flushes } else { &mut self.requests }) += 1;
+            if let Some(cpu) = interrupt_cpu {
+                *self.interrupt_cpus.entry(*cpu).or_default() += 1;
+                self.completed_elsewhere += u64::from(cpu != completed_cpu);
+            }
+        }
+        let sum = |total: &mut InterruptUse, by_cpu: &BTreeMap<u32, InterruptUse>| {
+            for one in by_cpu.values() {
+                total.count += one.count;
+                total.handled_ns += one.handled_ns;
+            }
+        };
+        sum(&mut self.controller_interrupts, &layers.interruptions.controller);
+        sum(&mut self.cpu_interrupts, &layers.interruptions.from_cpus);
+    }
+
+    /// The mean time of a call in a layer, in nanoseconds; 0 without calls.
+    #[must_use]
+    pub fn mean_ns(&self, layer: Layer) -> f64 {
+        let sum_ns = self.layers.get(&layer).map_or(0, |times| times.sum_ns);
+        if self.calls == 0 { 0.0 } else { sum_ns as f64 / self.calls as f64 }
+    }
+
+    /// A layer's share of all the time, 0 to 1.
+    #[must_use]
+    pub fn share(&self, layer: Layer) -> f64 {
+        let sum_ns = self.layers.get(&layer).map_or(0, |times| times.sum_ns);
+        if self.sum_ns == 0 { 0.0 } else { sum_ns as f64 / self.sum_ns as f64 }
+    }
+
+    /// The host's share, 0 to 1: everything but the device.
+    #[must_use]
+    pub fn host_share(&self) -> f64 {
+        1.0 - self.share(Layer::Device)
+    }
+
+    /// A percentile of the time that calls spent in a layer, in nanoseconds; calls that spent none there count as 0.
+    #[must_use]
+    pub fn percentile_ns(&self, layer: Layer, percent: f64) -> u64 {
+        let Some(times) = self.layers.get(&layer) else { return 0 };
+        let without = (self.calls - times.calls.count()) as f64;
+        // The place among the calls that spent some, if the others come first.
+        let place = percent / 100.0 * self.calls as f64 - without;
+        if place <= 0.0 {
+            return 0;
+        }
+        times.calls.percentile_ns(place / times.calls.count() as f64 * 100.0).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::Interruptions;
+
+    fn layers(pieces: &[(u64, u64, Layer)], requests: Vec<Request>) -> Layers {
+        let pieces = pieces.iter().map(|&(begin_ns, end_ns, layer)| Piece { begin_ns, end_ns, layer });
+        Layers { pieces: pieces.collect(), requests, interruptions: Interruptions::default(), lost: false }
+    }
+
+    #[test]
+    fn shares_means_and_percentiles_are_over_all_calls() {
+        let mut breakdown = Breakdown::keeping(1);
+        for _ in 0..3 {
+            let write = Write { start_ns: 0, end_ns: 100, tid: 1 };
+            breakdown.add(write, layers(&[(0, 40, Layer::Fs), (40, 100, Layer::Device)], Vec::new()));
+        }
+        let request = Request { leaf: true, completed_cpu: 1, interrupt_cpu: Some(0), ..Request::default() };
+        let slow = Write { start_ns: 0, end_ns: 500, tid: 1 };
+        breakdown
+            .add(slow, layers(&[(0, 490, Layer::Device), (490, 500, Layer::Unexplained)], vec![request]));
+        assert_eq!((breakdown.calls, breakdown.sum_ns), (4, 800));
+        assert_eq!((breakdown.mean_ns(Layer::Fs), breakdown.share(Layer::Device)), (30.0, 670.0 / 800.0));
+        assert_eq!(breakdown.percentile_ns(Layer::Fs, 25.0), 0);
+        assert_eq!(breakdown.percentile_ns(Layer::Fs, 100.0), 40);
+        assert_eq!((breakdown.requests, breakdown.flushes, breakdown.completed_elsewhere), (1, 0, 1));
+        assert_eq!((breakdown.unexplained_calls, breakdown.disturbed_calls), (1, 0));
+        assert_eq!(breakdown.slowest.iter().map(|slow| slow.write).collect::<Vec<_>>(), [slow]);
+    }
+}

@@ -1,0 +1,91 @@
+//! Claims on stretches of a call, made into pieces that have one owner each. Must not know why anything is claimed.
+
+use super::{Layer, Piece, Write};
+
+/// Contiguous pieces from the call's start to its end: at each instant the first layer that claims it, in the layers' order;
+/// where none does, one of the fallback's.
+pub(super) fn pieces(write: Write, claims: &[Piece], fallback: &[Piece]) -> Vec<Piece> {
+    let (claims, fallback) = (clipped(write, claims), clipped(write, fallback));
+    let mut instants: Vec<u64> =
+        claims.iter().chain(&fallback).flat_map(|claim| [claim.begin_ns, claim.end_ns]).collect();
+    instants.extend([write.start_ns, write.end_ns]);
+    instants.sort_unstable();
+    instants.dedup();
+    let mut out: Vec<Piece> = Vec::new();
+    for stretch in instants.windows(2) {
+        let &[begin_ns, end_ns] = stretch else { continue };
+        let holds = |claim: &&Piece| claim.begin_ns <= begin_ns && end_ns <= claim.end_ns;
+        let first = |claims: &[Piece]| claims.iter().filter(holds).map(|claim| claim.layer).min();
+        let layer = first(&claims).or_else(|| first(&fallback)).unwrap_or(Layer::Unexplained);
+        match out.last_mut() {
+            Some(last) if last.layer == layer => last.end_ns = end_ns,
+            _ => out.push(Piece { begin_ns, end_ns, layer }),
+        }
+    }
+    out
+}
+
+/// What of the claims lies within the call.
+fn clipped(write: Write, claims: &[Piece]) -> Vec<Piece> {
+    let within = |claim: &Piece| Piece {
+        begin_ns: claim.begin_ns.max(write.start_ns),
+        end_ns: claim.end_ns.min(write.end_ns),
+        ..*claim
+    };
+    claims.iter().map(within).filter(|claim| claim.begin_ns < claim.end_ns).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const WRITE: Write = Write { start_ns: 100, end_ns: 200, tid: 1 };
+
+    fn piece(begin_ns: u64, end_ns: u64, layer: Layer) -> Piece {
+        Piece { begin_ns, end_ns, layer }
+    }
+
+    #[test]
+    fn the_first_layer_that_holds_has_the_time_and_what_nobody_claims_is_shown() {
+        let claims = [
+            piece(90, 150, Layer::Fs),
+            piece(120, 140, Layer::Device),
+            piece(110, 130, Layer::Block),
+            piece(170, 300, Layer::Platform),
+        ];
+        assert_eq!(
+            pieces(WRITE, &claims, &[piece(0, 115, Layer::Held), piece(155, 160, Layer::Block)]),
+            [
+                piece(100, 110, Layer::Fs),
+                piece(110, 120, Layer::Block),
+                piece(120, 140, Layer::Device),
+                piece(140, 150, Layer::Fs),
+                piece(150, 155, Layer::Unexplained),
+                piece(155, 160, Layer::Block),
+                piece(160, 170, Layer::Unexplained),
+                piece(170, 200, Layer::Platform),
+            ]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_claims_make_contiguous_pieces(
+            claims in proptest::collection::vec((0..300_u64, 0..300_u64, 0..Layer::ALL.len()), 0..30),
+        ) {
+            let claims: Vec<Piece> =
+                claims.into_iter().map(|(begin, end, layer)| piece(begin, end, Layer::ALL[layer])).collect();
+            let (claims, fallback) = claims.split_at(claims.len() / 2);
+            let pieces = pieces(WRITE, claims, fallback);
+            prop_assert_eq!(pieces.first().map(|piece| piece.begin_ns), Some(100));
+            prop_assert_eq!(pieces.last().map(|piece| piece.end_ns), Some(200));
+            for pair in pieces.windows(2) {
+                prop_assert_eq!(pair[0].end_ns, pair[1].begin_ns);
+                prop_assert_ne!(pair[0].layer, pair[1].layer);
+            }
+            prop_assert!(pieces.iter().all(|piece| piece.begin_ns < piece.end_ns));
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Who worked for a call, and on what it waited: from the application's thread to the threads that woke it, and to the
+//! requests behind each wait. Makes claims on the call's time; must not know which claim wins.
+
+use super::{Layer, Piece, Request, Write, Writes};
+use crate::timeline::{Doing, Source, Waking, WakingBy};
+
+/// Soft interrupts (include/linux/interrupt.h).
+const TIMER_SOFTIRQ: u32 = 1;
+const HRTIMER_SOFTIRQ: u32 = 8;
+
+/// How many threads a wait is followed through: application, journal, and the workers of each device on the way down.
+const DEEPEST: u32 = 8;
+
+/// What a call's time is claimed by.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) claims: Vec<Piece>,
+    /// What holds where nothing of it does: a device that is made of others has a request, and what those do is not known.
+    pub(super) fallback: Vec<Piece>,
+    /// By their place in the completed requests, ascending.
+    pub(super) requests: Vec<usize>,
+}
+
+struct Walk<'a, 't> {
+    writes: &'a Writes<'t>,
+    write: Write,
+    found: Found,
+    /// Stretches in which a thread worked for the call.
+    workers: Vec<(u32, u64, u64)>,
+}
+
+pub(super) fn walk(writes: &Writes<'_>, write: Write) -> Found {
+    let mut walk = Walk { writes, write, found: Found::default(), workers: Vec::new() };
+    walk.system_calls();
+    walk.thread(write.tid, write.start_ns, write.end_ns, 0);
+    walk.requests();
+    walk.claim_requests();
+    walk.found
+}
+
+impl<'a> Walk<'a, '_> {
+    fn claim(&mut self, begin_ns: u64, end_ns: u64, layer: Layer) {
+        self.found.claims.push(Piece { begin_ns, end_ns, layer });
+    }
+
+    /// Everything outside system calls is the platform's, whoever has the CPU.
+    fn system_calls(&mut self) {
+        let Write { start_ns, end_ns, tid } = self.write;
+        if !self.writes.timeline.knows.system_calls {
+            return;
+        }
+        let calls = self.writes.timeline.thread(tid).map(|line| line.calls_within(start_ns, end_ns));
+        let mut from_ns = start_ns;
+        for call in calls.unwrap_or_default() {
+            self.claim(from_ns, call.begin_ns, Layer::Platform);
+            from_ns = call.end_ns;
+        }
+        self.claim(from_ns, end_ns, Layer::Platform);
+    }
+
+    /// Whether the application is in a system call all this time.
+    fn in_system_call(&self, begin_ns: u64, end_ns: u64) -> bool {
+        let line = self.writes.timeline.thread(self.write.tid);
+        let calls = line.map(|line| line.calls_within(begin_ns, end_ns)).unwrap_or_default();
+        calls.iter().any(|call| call.begin_ns <= begin_ns && end_ns <= call.end_ns)
+    }
+
+    /// What a thread did for the call within a stretch.
+    fn thread(&mut self, tid: u32, from_ns: u64, to_ns: u64, depth: u32) {
+        let timeline = &self.writes.timeline;
+        self.workers.push((tid, from_ns, to_ns));
+        let (working, waiting) =
+            if depth == 0 { (Layer::Fs, Layer::Preempted) } else { (Layer::Helper, Layer::Stolen) };
+        for during in timeline.doing(tid, from_ns, to_ns) {
+            let (begin_ns, end_ns) = (during.begin_ns, during.end_ns);
+            match during.what {
+                Doing::Running { cpu } => {
+                    for (begin_ns, end_ns) in self.system_call_parts(begin_ns, end_ns, depth) {
+                        self.claim(begin_ns, end_ns, working);
+                    }
+                    if depth > 0 {
+                        self.stolen(cpu, begin_ns, end_ns);
+                    }
+                }
+                Doing::Runnable { preempted: true, .. } => {
+                    for (begin_ns, end_ns) in self.system_call_parts(begin_ns, end_ns, depth) {
+                        self.claim(begin_ns, end_ns, waiting);
+                    }
+                }
+                Doing::Runnable { .. } | Doing::Waking { .. } => {
+                    if depth > 0 || self.in_system_call(begin_ns, end_ns) {
+                        self.claim(begin_ns, end_ns, Layer::Wake);
+                    }
+                }
+                Doing::Blocked { .. } => self.blocked(tid, begin_ns, end_ns, depth),
+                Doing::Unknown | Doing::Gone => {}
+            }
+        }
+    }
+
+    /// The parts of a stretch that lie in the application's system calls; all of it for a helper, or without such events.
+    fn system_call_parts(&self, begin_ns: u64, end_ns: u64, depth: u32) -> Vec<(u64, u64)> {
+        if depth > 0 || !self.writes.timeline.knows.system_calls {
+            return vec![(begin_ns, end_ns)];
+        }
+        let line = self.writes.timeline.thread(self.write.tid);
+        let calls = line.map(|line| line.calls_within(begin_ns, end_ns)).unwrap_or_default();
+        calls.iter().map(|call| (call.begin_ns.max(begin_ns), call.end_ns.min(end_ns))).collect()
+    }
+
+    /// Interrupts take a helper's time.
+    fn stolen(&mut self, cpu: u32, begin_ns: u64, end_ns: u64) {
+        let Some(line) = self.writes.timeline.cpu(cpu) else { return };
+        let taken: Vec<(u64, u64)> = line
+            .interrupts
+            .within(begin_ns, end_ns)
+            .iter()
+            .map(|stretch| (stretch.begin_ns.max(begin_ns), stretch.end_ns.min(end_ns)))
+            .collect();
+        for (begin_ns, end_ns) in taken {
+            // The helper has no claim to what an interrupt had.
+            cut(&mut self.found.claims, begin_ns, end_ns);
+            self.claim(begin_ns, end_ns, Layer::Stolen);
+        }
+    }
+
+    /// A wait: on a request, if an interrupt ended it; on a thread, if one did.
+    fn blocked(&mut self, tid: u32, begin_ns: u64, end_ns: u64, depth: u32) {
+        let timeline = &self.writes.timeline;
+        let Some(waking) = timeline.waking_of(tid, begin_ns, end_ns) else { return };
+        let request = self.completed_before(waking.cpu, begin_ns, waking.time_ns);
+        if let Some(index) = request {
+            self.found.requests.push(index);
+            let request = &self.writes.requests.done[index];
+            self.claim(request.completed_ns, waking.time_ns, Layer::Irq);
+            if let Some((by, queued_ns)) = self.queued_by_another(request, begin_ns) {
+                self.queuer(by, begin_ns, queued_ns, depth);
+            }
+        }
+        if let WakingBy::Thread(waker) = waking.by
+            && depth < DEEPEST
+            && waker != 0
+            && waker != tid
+        {
+            self.thread(waker, begin_ns, waking.time_ns, depth + 1);
+        }
+    }
+
+    /// The last request that was completed on a CPU within a wait and just before its end: what the wait was for, if the
+    /// thread or interrupt that completed it did the waking.
+    fn completed_before(&self, cpu: u32, begin_ns: u64, end_ns: u64) -> Option<usize> {
+        /// From a completion to the waking that it causes: the file system's and the page cache's end of a write.
+        const WITHIN_NS: u64 = 1_000_000;
+        let done = &self.writes.requests.done;
+        let after = done.partition_point(|request| request.completed_ns <= end_ns);
+        let recent = done[..after].iter().enumerate().rev();
+        recent
+            .take_while(|(_, request)| request.completed_ns >= begin_ns.max(end_ns.saturating_sub(WITHIN_NS)))
+            .find(|(_, request)| request.completed_cpu == cpu)
+            .map(|(index, _)| index)
+    }
+
+    /// Who queued a request within the wait for it, if that was none of those who are known to work for the call; and when.
+    fn queued_by_another(&self, request: &'a Request, begin_ns: u64) -> Option<(u32, u64)> {
+        let within = request.queued.iter().filter(|queued| queued.0 > begin_ns);
+        let &(queued_ns, by) = within.min()?;
+        let ours = self.workers.iter().any(|&(tid, from, to)| tid == by && (from..=to).contains(&queued_ns));
+        (!ours && by != 0).then_some((by, queued_ns))
+    }
+
+    /// Another thread queued what is waited for. If a timer had it do so, the write had been held until then; else that thread
+    /// has worked for it all the time.
+    fn queuer(&mut self, tid: u32, begin_ns: u64, queued_ns: u64, depth: u32) {
+        let waking = self.writes.timeline.waking_of(tid, begin_ns, queued_ns);
+        let from_ns = match waking {
+            Some(Waking { time_ns, by: WakingBy::Interrupt(Some(source)), .. }) if self.is_timer(source) => {
+                self.claim(begin_ns, time_ns, Layer::Held);
+                time_ns
+            }
+            _ => begin_ns,
+        };
+        if depth < DEEPEST {
+            self.thread(tid, from_ns, queued_ns, depth + 1);
+        }
+    }
+
+    fn is_timer(&self, source: Source) -> bool {
+        match source {
+            Source::Softirq(vector) => [TIMER_SOFTIRQ, HRTIMER_SOFTIRQ].contains(&vector),
+            Source::Vector(kind) => self.writes.timeline.trace.names.text(kind).contains("timer"),
+            Source::Device { name, .. } => self.writes.timeline.trace.names.text(name).contains("timer"),
+        }
+    }
+
+    /// The requests of the call: from each device to those below it, by the threads that do its work.
+    fn requests(&mut self) {
+        let mut followed = Vec::new();
+        loop {
+            self.own_requests();
+            self.found.requests.sort_unstable();
+            self.found.requests.dedup();
+            let all = &self.found.requests;
+            let new: Vec<usize> = all.iter().copied().filter(|index| !followed.contains(index)).collect();
+            if new.is_empty() {
+                return;
+            }
+            for &index in &new {
+                let request = &self.writes.requests.done[index];
+                if !request.leaf && request.completed_by != 0 {
+                    self.thread(request.completed_by, request.issued_ns, request.completed_ns, 1);
+                }
+            }
+            followed.extend(new);
+        }
+    }
+
+    /// The requests that were queued by those who worked for the call.
+    fn own_requests(&mut self) {
+        let Write { start_ns, end_ns, .. } = self.write;
+        let done = &self.writes.requests.done;
+        let first = done.partition_point(|request| request.completed_ns < start_ns);
+        for (index, request) in done.iter().enumerate().skip(first) {
+            // Nothing that began after the call is its own, and completions are in order.
+            if request.issued_ns > end_ns {
+                continue;
+            }
+            let ours = request.queued.iter().any(|&(time_ns, by)| {
+                let worked = |&(tid, from, to): &(u32, u64, u64)| tid == by && (from..=to).contains(&time_ns);
+                (start_ns..=end_ns).contains(&time_ns) && self.workers.iter().any(worked)
+            });
+            if ours {
+                self.found.requests.push(index);
+            }
+            if request.completed_ns > end_ns + LONGEST_NS {
+                break;
+            }
+        }
+    }
+
+    fn claim_requests(&mut self) {
+        let requests: Vec<&Request> =
+            self.found.requests.iter().map(|&index| &self.writes.requests.done[index]).collect();
+        let (mut claims, mut fallback) = (Vec::new(), Vec::new());
+        for request in requests {
+            let mut claim = |begin_ns, end_ns, layer| claims.push(Piece { begin_ns, end_ns, layer });
+            // From its first part that was queued for this call: a flush serves others, too.
+            let queued = request.queued.iter().map(|queued| queued.0);
+            let first = queued.filter(|&time| time >= self.write.start_ns).min().unwrap_or(request.issued_ns);
+            if request.leaf {
+                claim(first, request.started_ns, Layer::Block);
+                claim(request.started_ns, request.ended_ns, Layer::Device);
+                claim(request.ended_ns, request.completed_ns, Layer::Irq);
+            } else {
+                fallback.push(Piece { begin_ns: first, end_ns: request.completed_ns, layer: Layer::Block });
+            }
+        }
+        self.found.fallback = fallback;
+        self.found.claims.extend(claims);
+    }
+}
+
+/// Beyond this a request that is still open does not belong to a call any more.
+const LONGEST_NS: u64 = 60_000_000_000;
+
+/// Takes a stretch out of the helpers' claims.
+fn cut(claims: &mut Vec<Piece>, begin_ns: u64, end_ns: u64) {
+    let mut rests = Vec::new();
+    claims.retain_mut(|claim| {
+        if claim.layer != Layer::Helper || claim.end_ns <= begin_ns || end_ns <= claim.begin_ns {
+            return true;
+        }
+        if claim.end_ns > end_ns {
+            rests.push(Piece { begin_ns: end_ns, ..*claim });
+        }
+        claim.end_ns = begin_ns.max(claim.begin_ns);
+        claim.begin_ns < claim.end_ns
+    });
+    claims.extend(rests);
+}
