@@ -69,8 +69,6 @@ struct Phased {
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     pub(crate) done: Vec<Request>,
-    /// Handed over, and not answered when the recording ended.
-    pub(crate) open: Vec<Request>,
 }
 
 /// The fields of a block event that are used.
@@ -111,7 +109,7 @@ impl Requests {
         for event in &trace.events {
             builder.observe(event);
         }
-        Requests { done: builder.done, open: builder.running }
+        Requests { done: builder.done }
     }
 }
 

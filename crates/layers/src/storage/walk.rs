@@ -87,7 +87,7 @@ impl<'a> Walk<'a, '_> {
                         self.claim(begin_ns, end_ns, waiting);
                     }
                 }
-                Doing::Runnable { .. } | Doing::Waking { .. } => {
+                Doing::Runnable { .. } | Doing::Waking { .. } | Doing::Moved { .. } => {
                     if depth > 0 || self.in_system_call(begin_ns, end_ns) {
                         self.claim(begin_ns, end_ns, Layer::Wake);
                     }
@@ -127,7 +127,7 @@ impl<'a> Walk<'a, '_> {
     /// A wait: on a request, if an interrupt ended it; on a thread, if one did.
     fn blocked(&mut self, tid: u32, begin_ns: u64, end_ns: u64, depth: u32) {
         let timeline = &self.writes.timeline;
-        let Some(waking) = timeline.waking_of(tid, begin_ns, end_ns) else { return };
+        let Some(waking) = timeline.wakings_of(tid, begin_ns, end_ns).last().copied() else { return };
         let request = self.completed_before(waking.cpu, begin_ns, waking.time_ns);
         if let Some(index) = request {
             self.found.requests.push(index);
@@ -171,7 +171,7 @@ impl<'a> Walk<'a, '_> {
     /// Another thread queued what is waited for. If a timer had it do so, the write had been held until then; else that thread
     /// has worked for it all the time.
     fn queuer(&mut self, tid: u32, begin_ns: u64, queued_ns: u64, depth: u32) {
-        let waking = self.writes.timeline.waking_of(tid, begin_ns, queued_ns);
+        let waking = self.writes.timeline.wakings_of(tid, begin_ns, queued_ns).last().copied();
         let from_ns = match waking {
             Some(Waking { time_ns, by: WakingBy::Interrupt(Some(source)), .. }) if self.is_timer(source) => {
                 self.claim(begin_ns, time_ns, Layer::Held);
