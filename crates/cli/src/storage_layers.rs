@@ -1,0 +1,63 @@
+//! From a storage measurement and its recording to what each layer took: where the recorder's world and the explainer's meet.
+//! Reads run directories; must not know how anything is shown.
+
+use std::path::Path;
+
+use bench::storage::{StorageResult, StorageSeries};
+use layers::storage::{Breakdown, Devices, Write, Writes};
+use tracefs::Recording;
+
+/// The recording's folder within a run directory.
+pub(crate) const RECORDING: &str = "recording";
+
+/// A writer's calls of one size, divided.
+#[derive(Debug)]
+pub(crate) struct SeriesLayers<'a> {
+    /// What was measured.
+    pub(crate) series: &'a StorageSeries,
+    /// Where the time went.
+    pub(crate) breakdown: Breakdown,
+}
+
+/// Divides every call that was recorded; nothing for a series without recorded calls. The `keep` slowest of each series are
+/// kept whole.
+pub(crate) fn divide<'a>(
+    result: &'a StorageResult,
+    recording: &Path,
+    keep: usize,
+) -> anyhow::Result<Vec<SeriesLayers<'a>>> {
+    if result.recorder.is_none() {
+        return Ok(Vec::new());
+    }
+    let recording = Recording::open(recording)?;
+    let devices = devices(result);
+    let mut out = Vec::new();
+    for series in &result.series {
+        let tid = result.writers.get(series.writer).map_or(0, |writer| writer.opened.tid);
+        let mut breakdown = Breakdown::keeping(keep);
+        for block in &series.blocks {
+            let Some(snapshot) = block.snapshot else { continue };
+            let trace = recording.read(snapshot)?;
+            let writes = Writes::new(&trace, devices.clone());
+            for call in &block.calls {
+                let write = Write { start_ns: call.start_ns, end_ns: call.end_ns, tid };
+                breakdown.add(write, writes.layers(write));
+            }
+        }
+        if breakdown.calls > 0 {
+            out.push(SeriesLayers { series, breakdown });
+        }
+    }
+    Ok(out)
+}
+
+fn devices(result: &StorageResult) -> Devices {
+    let leaves = result.path.leaves();
+    Devices {
+        leaves: leaves.iter().map(|device| device.dev).collect(),
+        interrupts: leaves
+            .iter()
+            .flat_map(|device| device.interrupts.iter().map(|interrupt| interrupt.name.clone()))
+            .collect(),
+    }
+}
