@@ -40,12 +40,23 @@ impl Recorder {
     /// [`Error::Trace`] where this process may not, or the kernel refuses; [`Error::Plan`] where calls cannot be placed in
     /// its recordings.
     pub(crate) fn open(kilobytes: u64, system_calls: bool) -> Result<Recorder> {
+        Recorder::of(kilobytes, |tracefs| {
+            let has = |event: &str| tracefs.has_event(event);
+            let selection = Selection::flight_recorder(has)?;
+            Ok(if system_calls { selection.with_system_calls(&COMMS, has) } else { selection })
+        })
+    }
+
+    /// Makes one for a selection of one's own.
+    ///
+    /// # Errors
+    /// As [`Recorder::open`].
+    pub(crate) fn of(
+        kilobytes: u64,
+        select: impl FnOnce(&Tracefs) -> tracefs::Result<Selection>,
+    ) -> Result<Recorder> {
         let tracefs = Tracefs::open()?;
-        let has = |event: &str| tracefs.has_event(event);
-        let mut selection = Selection::flight_recorder(has)?;
-        if system_calls {
-            selection = selection.with_system_calls(&COMMS, has);
-        }
+        let selection = select(&tracefs)?;
         let instance = Instance::create(&tracefs, &selection, kilobytes)?;
         if instance.clock() != "boot" {
             return Err(Error::Plan(format!(

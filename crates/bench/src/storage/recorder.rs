@@ -17,7 +17,8 @@ pub(super) struct BlockRecorder {
 impl BlockRecorder {
     /// Makes one for these writing threads, and the recording's folder.
     pub(super) fn open(directory: &Path, tids: &[u32], kilobytes: u64) -> Result<BlockRecorder> {
-        let recorder = Recorder::with(kilobytes, |has| Selection::writes(tids, has))?;
+        let recorder =
+            Recorder::of(kilobytes, |tracefs| Selection::writes(tids, |event| tracefs.has_event(event)))?;
         let header = recorder.instance.header();
         let recording = Recording::create(directory, header, recorder.tracefs.root())?;
         Ok(BlockRecorder { recorder, recording })

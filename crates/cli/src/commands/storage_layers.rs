@@ -270,7 +270,9 @@ pub(crate) fn plan(typed: &Typed, record: Option<PathBuf>) -> Result<StoragePlan
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let place = match &typed.out {
         Some(directory) => Place::Kept(directory.clone()),
-        None => Place::Temporary(std::env::temp_dir().join(format!("roundtrip-storage-{}", std::process::id()))),
+        None => {
+            Place::Temporary(std::env::temp_dir().join(format!("roundtrip-storage-{}", std::process::id())))
+        }
     };
     let record = (!typed.no_recorder).then(|| place.directory().join(RECORDING));
     if let Some(recording) = record.as_ref().filter(|path| path.exists()) {

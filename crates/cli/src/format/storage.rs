@@ -258,7 +258,10 @@ fn trust(out: &mut String, ours: &[&SeriesLayers<'_>]) {
                 let _ = writeln!(out, "{size}: {count} of {} calls {what}", breakdown.calls);
             }
         };
-        line(breakdown.lost_calls, "lie where events were lost: take fewer calls a round, or a larger --buffer");
+        line(
+            breakdown.lost_calls,
+            "lie where events were lost: take fewer calls a round, or a larger --buffer",
+        );
         line(breakdown.unexplained_calls, "have more than 1% that no event explains");
         line(breakdown.disturbed_calls, "were disturbed by others on the CPU");
     }
