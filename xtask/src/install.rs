@@ -8,12 +8,13 @@ use anyhow::{Context as _, Result};
 use crate::shell::{output, run};
 use crate::steps::Outcome;
 
-/// Debian's packages that tests run: Google Benchmark's own reader of our JSON, with the Python libraries it uses, and what
-/// boots guests.
-const PACKAGES: [&str; 6] = [
+/// Debian's packages that tests run: Google Benchmark's own reader of our JSON, with the Python libraries it uses, the Java of
+/// the storage measurement, and what boots guests.
+const PACKAGES: [&str; 7] = [
     "libbenchmark-tools",
     "python3-scipy",
     "python3-pandas",
+    "default-jdk-headless",
     "qemu-system-x86",
     "qemu-system-arm",
     "xz-utils",

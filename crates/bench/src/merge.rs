@@ -47,6 +47,9 @@ impl Results {
         both(&mut self.throughput, &other.throughput, merge_throughput)?;
         both(&mut self.latency, &other.latency, merge_latency)?;
         both(&mut self.workers, &other.workers, merge_workers)?;
+        both(&mut self.storage, &other.storage, |_, _| {
+            Err(Error::Plan("recordings of writes cannot be merged: show the runs one by one".into()))
+        })?;
         both(&mut self.traits, &other.traits, |_, _| {
             Err(Error::Plan(
                 "what was found out about the stacks cannot be merged: show the runs one by one".into(),

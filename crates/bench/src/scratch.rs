@@ -1,4 +1,5 @@
-//! A temporary folder of a run's own, which ends with it. Must not know what is put there.
+//! Folders of a run's own: a temporary one, which ends with it, and one that is nobody's until it is complete. Must not know
+//! what is put there.
 
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -41,7 +42,7 @@ impl Drop for Scratch {
 }
 
 /// Removes folders of this user's that processes left behind when they were killed.
-pub(crate) fn remove_abandoned(folder: &Path, prefix: &str) {
+fn remove_abandoned(folder: &Path, prefix: &str) {
     let own = rustix::process::geteuid().as_raw();
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let abandoned = entry.file_name().to_str().is_some_and(|name| is_abandoned(prefix, name));
@@ -50,6 +51,41 @@ pub(crate) fn remove_abandoned(folder: &Path, prefix: &str) {
         if abandoned && ours {
             let _ = std::fs::remove_dir_all(entry.path());
         }
+    }
+}
+
+/// A folder that stays, while it is filled: beside its place, under another name. It is removed unless it is kept.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    pub(crate) partial: PathBuf,
+    place: PathBuf,
+}
+
+impl Folder {
+    /// Makes no folder yet: the one that fills it does.
+    pub(crate) fn beside(place: &Path) -> Folder {
+        let prefix = format!(".{}.", place.file_name().unwrap_or_default().to_string_lossy());
+        if let Some(above) = place.parent() {
+            remove_abandoned(above, &prefix);
+        }
+        let partial = place.with_file_name(own_name(&prefix));
+        Folder { partial, place: place.to_owned() }
+    }
+
+    /// Puts it in its place, instead of one that was there.
+    pub(crate) fn keep(&self) -> Result<()> {
+        let failed = |operation, path: &PathBuf, cause| Error::file(operation, path, cause);
+        if self.place.exists() {
+            std::fs::remove_dir_all(&self.place).map_err(|cause| failed("remove", &self.place, cause))?;
+        }
+        std::fs::rename(&self.partial, &self.place).map_err(|cause| failed("create", &self.place, cause))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // There is none any more when it has its place.
+        let _ = std::fs::remove_dir_all(&self.partial);
     }
 }
 

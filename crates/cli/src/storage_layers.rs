@@ -19,17 +19,17 @@ pub(crate) struct SeriesLayers<'a> {
     pub(crate) breakdown: Breakdown,
 }
 
-/// Divides every call that was recorded; nothing for a series without recorded calls. The `keep` slowest of each series are
+/// Divides every call of a run directory that was recorded; nothing for a series without recorded calls. The `keep` slowest of each series are
 /// kept whole.
 pub(crate) fn divide<'a>(
     result: &'a StorageResult,
-    recording: &Path,
+    directory: &Path,
     keep: usize,
 ) -> anyhow::Result<Vec<SeriesLayers<'a>>> {
     if result.recorder.is_none() {
         return Ok(Vec::new());
     }
-    let recording = Recording::open(recording)?;
+    let recording = Recording::open(&directory.join(RECORDING))?;
     let devices = devices(result);
     let mut out = Vec::new();
     for series in &result.series {

@@ -98,6 +98,8 @@ const WANTED_FOR_WRITES: &[(Lack, &[&str])] = &[
         Lack::IsSaid,
         &[
             "block/block_bio_queue",
+            "sched/sched_wakeup",
+            "sched/sched_migrate_task",
             "irq/irq_handler_entry",
             "irq/irq_handler_exit",
             "irq/softirq_entry",

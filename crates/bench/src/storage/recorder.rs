@@ -6,22 +6,25 @@ use tracefs::{Recording, Selection};
 
 use crate::error::Result;
 use crate::recorder::{Recorder, RecorderInfo};
+use crate::scratch::Folder;
 
 /// A recorder that is on while a block is written, and a recording that it fills.
 #[derive(Debug)]
 pub(super) struct BlockRecorder {
     recorder: Recorder,
     recording: Recording,
+    folder: Folder,
 }
 
 impl BlockRecorder {
-    /// Makes one for these writing threads, and the recording's folder.
+    /// Makes one for these writing threads. The recording has its place when it is [kept](BlockRecorder::keep).
     pub(super) fn open(directory: &Path, tids: &[u32], kilobytes: u64) -> Result<BlockRecorder> {
         let recorder =
             Recorder::of(kilobytes, |tracefs| Selection::writes(tids, |event| tracefs.has_event(event)))?;
         let header = recorder.instance.header();
-        let recording = Recording::create(directory, header, recorder.tracefs.root())?;
-        Ok(BlockRecorder { recorder, recording })
+        let folder = Folder::beside(directory);
+        let recording = Recording::create(&folder.partial, header, recorder.tracefs.root())?;
+        Ok(BlockRecorder { recorder, recording, folder })
     }
 
     /// Records what happens during `write`.
@@ -36,7 +39,9 @@ impl BlockRecorder {
         Ok((written, Some(number)))
     }
 
-    pub(super) fn info(&self) -> RecorderInfo {
-        self.recorder.info()
+    /// Ends recording, puts the recording in its place, and tells what it was made with.
+    pub(super) fn keep(self) -> Result<RecorderInfo> {
+        self.folder.keep()?;
+        Ok(self.recorder.info())
     }
 }

@@ -145,7 +145,7 @@ pub fn run(
     }
     progress(Progress { what: "storage", done: total, total });
     group.finish(PATIENCE)?;
-    let recorder = recorder.map(|recorder| recorder.info());
+    let recorder = recorder.map(BlockRecorder::keep).transpose()?;
     let plan = plan.clone();
     Ok(StorageResult { plan, path, clock_read_cost_ns, writers: results, series, recorder, not_possible })
 }

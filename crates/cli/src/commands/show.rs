@@ -6,6 +6,7 @@ use bench::run::Run;
 
 use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind};
 use crate::format;
+use crate::storage_layers::divide;
 use crate::terminal::{Exit, Terminal};
 
 /// What was typed.
@@ -73,11 +74,14 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             rest.try_for_each(|run| first.merge(&run))?;
         }
     }
-    for (index, run) in runs.iter().enumerate() {
+    for (index, (run, path)) in runs.iter().zip(&typed.runs).enumerate() {
+        let directory = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
+        let storage = run.results.storage.as_ref();
+        let layers = storage.map_or(Ok(Vec::new()), |result| divide(result, directory, 1))?;
         let text = match typed.format.as_deref() {
             Some("json") => run.to_json()?,
             _ if typed.short => format::run::first_page(run),
-            _ => format::run::text(run, terminal.out_colour),
+            _ => format::run::text(run, &layers, terminal.out_colour),
         };
         if index > 0 && typed.format.as_deref() != Some("json") {
             writeln!(terminal.out)?;

@@ -1,9 +1,10 @@
 //! `roundtrip storage layers`: where synchronous writes spend their time.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use bench::run::{Results, Run};
 use bench::sched::Scheduling;
+use bench::scratch::Scratch;
 use bench::storage::{self, Api, Durability, Java, MAX_CALLS, Position, StoragePlan};
 use bench::worker::Spawner;
 
@@ -268,17 +269,13 @@ pub(crate) fn plan(typed: &Typed, record: Option<PathBuf>) -> Result<StoragePlan
 }
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
-    let place = match &typed.out {
-        Some(directory) => Place::Kept(directory.clone()),
-        None => {
-            Place::Temporary(std::env::temp_dir().join(format!("roundtrip-storage-{}", std::process::id())))
-        }
+    // Without a run directory the recording lasts as long as this command.
+    let mut scratch = None;
+    let directory = match &typed.out {
+        Some(directory) => directory.clone(),
+        None => scratch.insert(Scratch::new()?).path().to_owned(),
     };
-    let record = (!typed.no_recorder).then(|| place.directory().join(RECORDING));
-    if let Some(recording) = record.as_ref().filter(|path| path.exists()) {
-        anyhow::bail!("{} exists already: name another directory with --out", recording.display());
-    }
-    let plan = plan(&typed, record)?;
+    let plan = plan(&typed, (!typed.no_recorder).then(|| directory.join(RECORDING)))?;
     let run = {
         let mut line = ProgressLine::new(terminal.err);
         Run::record(|_| {
@@ -289,7 +286,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     finish(&run, typed.out.as_deref(), terminal, |terminal| {
         let Some(result) = &run.results.storage else { return Ok(()) };
         let keep = typed.slowest.unwrap_or(1);
-        let layers = divide(result, &place.directory().join(RECORDING), keep)?;
+        let layers = divide(result, &directory, keep)?;
         let text = match typed.format.as_deref() {
             Some("json") => run.to_json()?,
             Some("csv") => format::storage::csv(result, &layers),
@@ -297,29 +294,6 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         };
         Ok(terminal.out.write_all(text.as_bytes())?)
     })
-}
-
-/// Where the recording lies.
-enum Place {
-    Kept(PathBuf),
-    /// Removed at the end.
-    Temporary(PathBuf),
-}
-
-impl Place {
-    fn directory(&self) -> &Path {
-        match self {
-            Place::Kept(path) | Place::Temporary(path) => path,
-        }
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        if let Place::Temporary(path) = self {
-            let _ = std::fs::remove_dir_all(path);
-        }
-    }
 }
 
 #[cfg(test)]

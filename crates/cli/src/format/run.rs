@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use bench::run::Run;
 
-use super::{environment, floor, latency, summary, throughput, traits, workers};
+use super::{environment, floor, latency, storage, summary, throughput, traits, workers};
+use crate::storage_layers::SeriesLayers;
 
 /// One test's report below the header.
 pub(crate) fn page(run: &Run, report: &str) -> String {
@@ -21,8 +22,8 @@ pub(crate) fn first_page(run: &Run) -> String {
     out
 }
 
-/// Everything.
-pub(crate) fn text(run: &Run, colour: bool) -> String {
+/// Everything; `layers` divides the writes, where they were recorded.
+pub(crate) fn text(run: &Run, layers: &[SeriesLayers<'_>], colour: bool) -> String {
     let mut out = first_page(run);
     let results = &run.results;
     let mut part = |title: &str, text: Option<String>| {
@@ -35,6 +36,7 @@ pub(crate) fn text(run: &Run, colour: bool) -> String {
     part("latency", results.latency.as_ref().map(|result| latency::tables(result, colour)));
     part("workers", results.workers.as_ref().map(|result| workers::table(result, colour)));
     part("traits", results.traits.as_ref().map(|result| traits::table(result, colour)));
+    part("storage", results.storage.as_ref().map(|result| storage::page(result, layers, colour)));
     let warnings = environment::warnings(run);
     if !warnings.is_empty() {
         let _ = write!(out, "\n{warnings}");

@@ -1,16 +1,14 @@
 //! The parent's side of slow calls: the recorder of a run, what is taken out of it for each slow call, and when it has to
 //! begin anew. Must not know how calls are made, nor what the recordings say.
 
-use std::path::PathBuf;
-
-use tracefs::{Recording, own_name};
+use tracefs::Recording;
 
 use super::explain::{ExplainPlan, Explained, Miss, Trigger};
 use super::plan::{Amount, LatencyPlan};
 use super::watch::{From, WatchJob};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::recorder::{Recorder, RecorderInfo};
-use crate::scratch::remove_abandoned;
+use crate::scratch::Folder;
 
 /// How far a snapshot reaches back before its call, in nanoseconds: who was there, and on what.
 const HISTORY_NS: u64 = 50_000_000;
@@ -43,39 +41,6 @@ struct Tape {
     ended: bool,
     /// The last snapshot: its number, and from when to when it is complete.
     last: Option<(u32, u64, u64)>,
-}
-
-/// The folder while it is filled: beside its place, under another name. It is removed unless it is given its own.
-struct Folder {
-    partial: PathBuf,
-    place: PathBuf,
-}
-
-impl Folder {
-    fn beside(place: &std::path::Path) -> Folder {
-        let prefix = format!(".{}.", place.file_name().unwrap_or_default().to_string_lossy());
-        if let Some(above) = place.parent() {
-            remove_abandoned(above, &prefix);
-        }
-        let partial = place.with_file_name(own_name(&prefix));
-        Folder { partial, place: place.to_owned() }
-    }
-
-    /// Puts it in its place, instead of one that was there.
-    fn keep(&self) -> Result<()> {
-        let failed = |operation, path: &PathBuf, cause| Error::file(operation, path, cause);
-        if self.place.exists() {
-            std::fs::remove_dir_all(&self.place).map_err(|cause| failed("remove", &self.place, cause))?;
-        }
-        std::fs::rename(&self.partial, &self.place).map_err(|cause| failed("create", &self.place, cause))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // There is none any more when it has its place.
-        let _ = std::fs::remove_dir_all(&self.partial);
-    }
 }
 
 impl Flight {
