@@ -84,8 +84,8 @@ struct Journalled {
 
 impl Journalled {
     /// Needs root and a loop device; tells which is missing.
-    fn mount() -> Result<Journalled, String> {
-        let directory = folder("journalled");
+    fn mount(name: &str) -> Result<Journalled, String> {
+        let directory = folder(name);
         let this = Journalled { directory };
         let run = |program: &str, arguments: &[&str]| {
             let output = Command::new(program).args(arguments).current_dir(&this.directory).output();
@@ -110,7 +110,7 @@ impl Drop for Journalled {
 
 #[test]
 fn writes_through_a_journal_and_a_loop_device_are_followed_to_the_device_and_add_up() {
-    let file_system = match Journalled::mount() {
+    let file_system = match Journalled::mount("journalled") {
         Ok(file_system) => file_system,
         Err(reason) if rustix::process::geteuid().is_root() => panic!("{reason}"),
         // Mounting is root's.
@@ -151,7 +151,7 @@ fn writes_through_a_journal_and_a_loop_device_are_followed_to_the_device_and_add
 
 #[test]
 fn a_full_disk_is_said_and_leaves_nothing() {
-    let Ok(file_system) = Journalled::mount() else { return };
+    let Ok(file_system) = Journalled::mount("full") else { return };
     let mount = file_system.directory.join("mnt");
     let output = layers(&mount).args(["--file-size", "200M", "--writers", "native"]).output().unwrap();
     let stderr = text(&output.stderr);
