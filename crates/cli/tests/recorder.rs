@@ -67,7 +67,8 @@ impl Run {
         let run = Run { child, folder };
         wait_until("it records", || {
             let on = |path: &PathBuf| std::fs::read(path.join("tracing_on")).is_ok_and(|text| text == b"1\n");
-            instances(tracefs, run.child.id()).iter().any(on)
+            // An instance is on for a moment when it is made, before there are workers.
+            workers(run.child.id()).len() >= 3 && instances(tracefs, run.child.id()).iter().any(on)
         });
         run
     }
