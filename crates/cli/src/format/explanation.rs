@@ -208,3 +208,45 @@ fn woken_by(waker: &Waker) -> String {
         Waker::Unknown => "woken by something that is not recorded".into(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use layers::{Owner, RoundTrip, explain_without_events};
+
+    use super::*;
+
+    fn part(begin_ns: u64, end_ns: u64, state: State) -> Part {
+        Part {
+            begin_ns,
+            end_ns,
+            owner: Owner::Server,
+            thread: None,
+            cpu: Some(1),
+            state,
+            because: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn short_parts_are_told_together_and_long_ones_with_their_time_and_cpu() {
+        let trip = RoundTrip {
+            start_ns: 1_000,
+            received_ns: Some(2_000),
+            replied_ns: Some(3_000),
+            end_ns: 1_001_000,
+            ..RoundTrip::default()
+        };
+        let mut explanation = explain_without_events(&trip);
+        explanation.parts = vec![
+            part(1_000, 2_000, State::Running),
+            part(2_000, 3_000, State::WakeUpPending),
+            part(3_000, 901_000, State::RunnableOnIdle),
+            part(901_000, 1_001_000, State::User),
+        ];
+        let expected = "       at us      for us  of      CPU  what\n\
+                        \u{20}        0.0         2.0  server       2 short parts: running, woken, the CPU not told yet\n\
+                        \u{20}        2.0       898.0  server    1  runnable although its CPU idled\n\
+                        \u{20}      900.0       100.0  server    1  running in user code\n";
+        assert_eq!(parts(&explanation), expected);
+    }
+}
