@@ -6,7 +6,8 @@ use super::lock::Guard;
 use super::mutex::own_tid;
 use super::queue::Kind;
 use super::records::{
-    Id, Process, Queue, THREADS, Thread, Transaction, Work, buffer, process, thread, transaction, work,
+    Id, Node, Process, Queue, THREADS, Thread, Transaction, Work, buffer, node, process, thread, transaction,
+    work,
 };
 use super::wakeup;
 use crate::sched;
@@ -128,8 +129,15 @@ impl Guard<'_> {
                     }
                     self.free(entry);
                 }
-                // Nodes and death notifications still own their entries.
-                Some(Kind::Node | Kind::DeadBinder) => {}
+                // What is next to be told of the node gets an entry of its own.
+                Some(Kind::Node) => {
+                    if let Some(id) = Id::<Node>::new(self.get(entry, work::PAYLOAD)) {
+                        self.set(id, node::WORK, None);
+                    }
+                    self.free(entry);
+                }
+                // Death notifications still own their entries.
+                Some(Kind::DeadBinder) => {}
                 _ => self.free(entry),
             }
         }
