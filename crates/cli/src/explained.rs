@@ -15,6 +15,8 @@ pub(crate) struct Explained<'a> {
     /// Counted from 1, in the order of time.
     pub(crate) number: usize,
     pub(crate) miss: &'a Miss,
+    /// Whose call it was: "hwbinder, pair P0".
+    pub(crate) pair: String,
     /// What the call was: "hwbinder, pair P0, fifo:99 caller".
     pub(crate) what: String,
     pub(crate) deadline_ns: u64,
@@ -25,7 +27,8 @@ pub(crate) struct Explained<'a> {
     pub(crate) without_events: Option<String>,
 }
 
-/// Explains the slow calls of a run, or one of them (counted from 1). `directory` has the run's recording.
+/// Explains those slow calls of a run that are wanted, by number (counted from 1) and call. `directory` has the run's
+/// recording.
 ///
 /// # Errors
 /// When the recording is there and cannot be read.
@@ -33,7 +36,7 @@ pub(crate) fn explain<'a>(
     run: &Run,
     result: &'a LatencyResult,
     directory: &Path,
-    only: Option<usize>,
+    wanted: impl Fn(usize, &Miss) -> bool,
 ) -> anyhow::Result<Vec<Explained<'a>>> {
     let Some(explained) = &result.explained else { return Ok(Vec::new()) };
     let recording = directory.join(RECORDING);
@@ -43,7 +46,7 @@ pub(crate) fn explain<'a>(
     let mut last: Option<(u32, Trace)> = None;
     let mut out = Vec::new();
     for (number, miss) in (1..).zip(&explained.misses) {
-        if only.is_some_and(|only| only != number) {
+        if !wanted(number, miss) {
             continue;
         }
         let trip = round_trip(result, miss, virtualised);
@@ -66,10 +69,12 @@ pub(crate) fn explain<'a>(
         };
         let series =
             result.series.get(miss.series).map_or_else(String::new, |series| series.stack.to_string());
+        let pair = format!("{series}, pair P{}", miss.pair);
         out.push(Explained {
             number,
             miss,
-            what: format!("{series}, pair P{}, {} caller", miss.pair, miss.caller),
+            what: format!("{pair}, {} caller", miss.caller),
+            pair,
             deadline_ns: result.plan.deadline.ns,
             usual_ns: trip.usual_ns,
             explanation,

@@ -2,12 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use bench::run::Run;
+use bench::ipc::latency::LatencyResult;
+use bench::run::{RECORDING, Run};
+use tracefs::Recording;
 
 use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind, usage, values};
 use crate::explained::{self, Explained};
 use crate::format;
 use crate::terminal::{Exit, Terminal};
+use crate::trace_file::{self, Form};
 
 /// What was typed.
 #[derive(Default)]
@@ -15,6 +18,7 @@ pub(crate) struct Typed {
     runs: Vec<PathBuf>,
     number: Option<usize>,
     format: Option<String>,
+    out: Option<PathBuf>,
 }
 
 /// The command.
@@ -60,11 +64,25 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 },
             )
             .default("text"),
+            Opt::path(
+                &["-o", "--output"],
+                "FILE",
+                "Writes FILE.perfetto-trace instead, for ui.perfetto.dev: what the kernel recorded of one slow call, \
+                 the slowest unless --miss says which, with all that was kept of it.",
+                |typed: &mut Typed, text| {
+                    typed.out = Some(text.into());
+                    Ok(())
+                },
+            ),
         ],
     }],
     examples: &[
         ("roundtrip explain runs/monday", "Explains every slow call that the run has kept."),
         ("roundtrip explain --miss 3 --format json runs/monday", "Prints all parts of the third as JSON."),
+        (
+            "roundtrip explain -o slow.perfetto-trace runs/monday",
+            "Writes the slowest one's trace for ui.perfetto.dev.",
+        ),
     ],
     run,
 };
@@ -85,8 +103,62 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     if let Some(number) = typed.number.filter(|&number| number > count) {
         return Err(usage!("there is no slow call {number}: {} keeps {count}", path.display()));
     }
-    let explained = explained::explain(&run, result, directory, typed.number)?;
+    if let Some(out) = &typed.out {
+        if typed.format.is_some() {
+            return Err(usage!("--format and -o exclude each other"));
+        }
+        return trace(&run, result, directory, typed.number, out, terminal);
+    }
+    let wanted = |number, _: &_| typed.number.is_none_or(|only| only == number);
+    let explained = explained::explain(&run, result, directory, wanted)?;
     print(&explained, typed.format.as_deref() == Some("json"), terminal)?;
+    Ok(Exit::OK)
+}
+
+/// Writes the snapshot of one slow call, with every slow call that it holds.
+fn trace(
+    run: &Run,
+    result: &LatencyResult,
+    directory: &Path,
+    number: Option<usize>,
+    out: &Path,
+    terminal: &mut Terminal<'_>,
+) -> anyhow::Result<Exit> {
+    if Form::of(out)? != Form::Perfetto {
+        return Err(usage!(
+            "{}: slow calls are shown in a .perfetto-trace file; `roundtrip trace convert` writes the kernel's text",
+            out.display()
+        ));
+    }
+    let kept = result.explained.as_ref();
+    let misses = kept.map_or(&[][..], |explained| &explained.misses);
+    let recorded =
+        (1..).zip(misses).filter_map(|(at, miss)| miss.snapshot.map(|snapshot| (at, snapshot, miss)));
+    let chosen = match number {
+        Some(number) => recorded.clone().find(|(at, ..)| *at == number),
+        None => {
+            recorded.clone().max_by_key(|(.., miss)| miss.sample.end_ns.saturating_sub(miss.sample.start_ns))
+        }
+    };
+    let Some((at, snapshot, _)) = chosen else {
+        let which = number.map_or_else(|| "any slow call".into(), |number| format!("slow call {number}"));
+        let why = kept.and_then(|explained| explained.not_recorded.as_deref());
+        let why = why.map_or_else(String::new, |why| format!(": {why}"));
+        anyhow::bail!("{} holds no kernel events of {which}{why}", directory.display())
+    };
+    let recording = Recording::open(&directory.join(RECORDING))?;
+    let explained = explained::explain(run, result, directory, |_, miss| miss.snapshot == Some(snapshot))?;
+    let tracks = format::explanation_tracks::tracks(&explained);
+    let trace = trace_file::write(&recording, snapshot, &tracks, Form::Perfetto, out)?;
+    writeln!(terminal.out, "{}", trace_file::summary(out, &trace))?;
+    let numbers: Vec<String> = explained.iter().map(|one| one.number.to_string()).collect();
+    let slowest = if number.is_none() {
+        format!("; call {at} is the slowest that was recorded")
+    } else {
+        String::new()
+    };
+    let others = if recorded.count() > numbers.len() { "; --miss N chooses another" } else { "" };
+    writeln!(terminal.out, "it shows slow call {} of {}{slowest}{others}", numbers.join(", "), misses.len())?;
     Ok(Exit::OK)
 }
 

@@ -247,7 +247,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
 /// Why the slow calls were slow, as far as any were kept.
 fn explanations(run: &Run, result: &LatencyResult, directory: Option<&Path>) -> anyhow::Result<String> {
     let Some(directory) = directory.filter(|_| result.explained.is_some()) else { return Ok(String::new()) };
-    let explained = explained::explain(run, result, directory, None)?;
+    let explained = explained::explain(run, result, directory, |_, _| true)?;
     Ok(if explained.is_empty() {
         String::new()
     } else {

@@ -41,7 +41,8 @@ fn time(ns: u64) -> String {
     duration(ns as f64)
 }
 
-fn flag_text(flag: &Flag) -> String {
+/// What to know besides, in words.
+pub(super) fn flag_text(flag: &Flag) -> String {
     match flag {
         Flag::PriorityInversion { thread } => {
             format!("Priority inversion: the client is a real-time thread, and its call waited for {thread}")
@@ -171,7 +172,8 @@ fn comm(thread: &Thread) -> String {
     if thread.comm.is_empty() { format!("thread {}", thread.tid) } else { thread.comm.clone() }
 }
 
-fn state_text(state: &State) -> String {
+/// What a part of the time was, in words.
+pub(super) fn state_text(state: &State) -> String {
     match state {
         State::User => "running in user code".into(),
         State::Running => "running".into(),

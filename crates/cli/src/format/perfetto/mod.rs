@@ -24,7 +24,7 @@ use std::io::{self, Write};
 use tracefs::Trace;
 
 pub(crate) use processes::names as thread_names;
-pub(crate) use track::Track;
+pub(crate) use track::{Annotation, Parent, Slice, Track};
 
 use packets::Packets;
 

@@ -374,10 +374,10 @@ fn running_ns(trace: &Trace) -> BTreeMap<u32, u64> {
     let mut total: BTreeMap<u32, u64> = BTreeMap::new();
     let mut on: BTreeMap<u32, (u32, u64)> = BTreeMap::new();
     for event in &trace.events {
-        if let Body::Switch { next, .. } = event.body {
-            if let Some((tid, since_ns)) = on.insert(event.cpu, (next.tid, event.time_ns)) {
-                *total.entry(tid).or_default() += event.time_ns - since_ns;
-            }
+        if let Body::Switch { next, .. } = event.body
+            && let Some((tid, since_ns)) = on.insert(event.cpu, (next.tid, event.time_ns))
+        {
+            *total.entry(tid).or_default() += event.time_ns - since_ns;
         }
     }
     let end_ns = trace.events.last().map_or(0, |event| event.time_ns);
@@ -572,6 +572,46 @@ fn slices_keep_their_length_wherever_they_lie() {
     assert_eq!(rows[6], json!([["out", "in"]]));
     assert_eq!(rows[7], json!([["client", 100, null], ["server", 200, "the server"]]));
     assert_eq!(rows[8], json!([["calls", 101], ["calls", 101], ["calls", 101]]));
+}
+
+#[test]
+#[ignore = "needs Perfetto's trace processor: cargo xtask perfetto"]
+fn an_explained_call_arrives_with_its_legs_and_parts() {
+    use crate::format::explanation_tracks::{tests, tracks};
+    let made = one_of_each();
+    let miss = tests::miss(1_300, 1_500);
+    let explained = tests::explained(&miss, &made.0);
+    let parts = &explained.explanation.parts;
+    assert!(parts.len() > 1, "{parts:?}");
+    let parts: Vec<Json> = parts.iter().map(|part| json!([part.begin_ns, part.duration_ns()])).collect();
+    let expected = [
+        (COMPLAINTS, json!([])),
+        (
+            "select slice.name, slice.ts, slice.dur from slice join track t on t.id = track_id \
+             where t.name = 'hwbinder, pair P0' order by slice.ts, slice.dur desc",
+            json!([
+                ["slow call 3", 1000, 700],
+                ["request", 1000, 300],
+                ["handling", 1300, 200],
+                ["reply", 1500, 200]
+            ]),
+        ),
+        (
+            "select slice.ts, slice.dur from slice join track t on t.id = track_id \
+             where t.name = 'explanation' and depth = 0 order by slice.ts",
+            json!(parts),
+        ),
+        (
+            "select tid, slice.ts, slice.dur from slice join thread_track t on t.id = track_id \
+             join thread using (utid) where t.name = 'slow calls' order by slice.ts",
+            json!([[101, 1000, 700], [201, 1300, 200]]),
+        ),
+    ];
+    let queries: Vec<&str> = expected.iter().map(|(query, _)| *query).collect();
+    let rows = ask_modern("explained", &made, &tracks(&[explained]), &queries);
+    for ((query, expected), rows) in expected.iter().zip(&rows) {
+        assert_eq!(rows, expected, "{query}");
+    }
 }
 
 #[test]

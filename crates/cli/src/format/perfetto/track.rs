@@ -13,10 +13,6 @@ pub(crate) struct Track {
 }
 
 /// Where a track is shown.
-#[allow(
-    dead_code,
-    reason = "a recording's own tracks stand by themselves; those with a thread or a process are tested"
-)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Parent {
     /// By itself.
@@ -59,7 +55,6 @@ pub(crate) struct Annotation {
 }
 
 /// What an annotation says.
-#[allow(dead_code, reason = "as above: what a recording's own tracks say is never negative")]
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     /// In words.
@@ -79,5 +74,10 @@ impl Annotation {
     /// A fact in numbers.
     pub(crate) fn uint(name: &'static str, number: impl Into<u64>) -> Self {
         Self { name, value: Value::Uint(number.into()) }
+    }
+
+    /// A fact in a number that may be negative.
+    pub(crate) fn int(name: &'static str, number: impl Into<i64>) -> Self {
+        Self { name, value: Value::Int(number.into()) }
     }
 }
