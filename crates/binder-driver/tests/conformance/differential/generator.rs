@@ -121,6 +121,7 @@ fn flat() -> impl Strategy<Value = Object> {
         5 => (weak(), ptr, cookie, flags)
             .prop_map(|(weak, ptr, cookie, flags)| Object::Node { weak, ptr, cookie, flags }),
         4 => (weak(), target()).prop_map(|(weak, target)| Object::Handle { weak, target }),
+        2 => prop::bool::weighted(0.7).prop_map(|open| Object::Fd { open }),
         1 => Just(Object::Garbage),
     ]
 }

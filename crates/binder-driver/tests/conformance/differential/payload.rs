@@ -1,5 +1,8 @@
 //! A payload as the bytes that a sender has in its memory, flaws included.
 
+use std::io::PipeReader;
+use std::os::fd::AsRawFd as _;
+
 use binder_driver::uapi::*;
 
 use super::steps::{Flaw, Object, Payload};
@@ -13,6 +16,8 @@ pub(super) struct Built {
     offsets: Vec<u8>,
     /// The scatter-gather buffers.
     lent: Vec<Vec<u8>>,
+    /// What the file descriptors stand for.
+    _files: Vec<PipeReader>,
     sizes: [u64; 3],
     addresses: [u64; 2],
 }
@@ -28,6 +33,7 @@ impl Built {
         let flaw = |which| payload.flaw == Some(which);
         let mut data = if payload.lead { vec![0x4c; 8] } else { Vec::new() };
         let (mut offsets, mut lent, mut room) = (Vec::<u64>::new(), Vec::new(), 0);
+        let mut files = Vec::new();
         for object in &payload.objects {
             offsets.push(data.len() as u64);
             match *object {
@@ -58,6 +64,16 @@ impl Built {
                     }
                     data.extend(object.to_bytes());
                     lent.push(bytes);
+                }
+                Object::Fd { open } => {
+                    let mut object =
+                        FdObject { kind: BINDER_TYPE_FD, fd: u32::MAX, pad: 9, ..Default::default() };
+                    if open {
+                        let (file, _) = std::io::pipe().expect("a pipe");
+                        object.fd = file.as_raw_fd().cast_unsigned();
+                        files.push(file);
+                    }
+                    data.extend(object.to_bytes());
                 }
                 Object::Garbage => data.extend([0x5a; 24]),
             }
@@ -94,7 +110,7 @@ impl Built {
         };
         let address = |bytes: &[u8], nowhere| if flaw(nowhere) { NOWHERE } else { bytes.as_ptr() as u64 };
         let addresses = [address(&data, Flaw::NoData), address(&offsets, Flaw::NoOffsets)];
-        Self { data, offsets, lent, sizes, addresses }
+        Self { data, offsets, lent, _files: files, sizes, addresses }
     }
 
     /// The command's description. It holds as long as this value.

@@ -91,6 +91,8 @@ fn label(send: &Send) -> String {
         Some(Object::Handle { weak: false, .. }) => "handle",
         Some(Object::Handle { weak: true, .. }) => "weak handle",
         Some(Object::Buffer { .. }) => "buffers",
+        Some(Object::Fd { open: true }) => "file descriptor",
+        Some(Object::Fd { open: false }) => "closed file descriptor",
         Some(Object::Garbage) => "garbage",
     };
     format!("{way} {kind}")
@@ -116,6 +118,8 @@ const EXPECTED: &str = "
     refused OddRoom
     refused OffsetOutside
     refused call buffers
+    refused call closed file descriptor
+    refused call file descriptor
     refused call garbage
     refused call handle
     refused call node
@@ -148,6 +152,7 @@ const EXPECTED: &str = "
     state pending async transaction
     taken MuchRoom
     taken call buffers
+    taken call file descriptor
     taken call handle
     taken call node
     taken call plain

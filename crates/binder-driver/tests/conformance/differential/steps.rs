@@ -95,9 +95,24 @@ pub(super) struct Payload {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Object {
-    Node { weak: bool, ptr: u64, cookie: u64, flags: u32 },
-    Handle { weak: bool, target: Target },
-    Buffer { bytes: usize, parent: Option<Parent> },
+    Node {
+        weak: bool,
+        ptr: u64,
+        cookie: u64,
+        flags: u32,
+    },
+    Handle {
+        weak: bool,
+        target: Target,
+    },
+    Buffer {
+        bytes: usize,
+        parent: Option<Parent>,
+    },
+    /// A file descriptor: of an open file, or of none.
+    Fd {
+        open: bool,
+    },
     Garbage,
 }
 

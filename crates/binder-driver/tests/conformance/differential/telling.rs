@@ -41,6 +41,14 @@ pub(super) fn tell(driver: &dyn Driver, item: &Return, holdings: &mut Holdings) 
             let content = driver.received(object.buffer, object.length).expect("inside the area").to_vec();
             buffers.push((object, content));
             bytes[offset..offset + BufferObject::SIZE].fill(0);
+        } else if let Some(mut object) =
+            FdObject::from_bytes(object).filter(|object| object.kind == BINDER_TYPE_FD)
+        {
+            let file = crate::sys::owned(object.fd.cast_signed());
+            rustix::io::fcntl_getfd(&file).expect("an open file");
+            object.fd = 0;
+            bytes[offset + 8..offset + 12].fill(0);
+            let _ = write!(text, " {object:x?}");
         } else if let Some(object) = FlatBinderObject::from_bytes(object) {
             if matches!(object.kind, BINDER_TYPE_HANDLE | BINDER_TYPE_WEAK_HANDLE) {
                 let handle = object.binder as u32;
