@@ -100,16 +100,22 @@ pub enum State {
     /// Runnable behind the peer that had woken it and was about to leave the CPU.
     HandOver {
         /// The peer.
+        // The part that this is flattened into has a thread of its own.
+        #[serde(rename = "other")]
         thread: Thread,
     },
     /// Woken and runnable, but another thread had the CPU.
     Behind {
         /// Which.
+        // The part that this is flattened into has a thread of its own.
+        #[serde(rename = "other")]
         thread: Thread,
     },
     /// Put off the CPU by another thread.
     Preempted {
         /// Which had the CPU.
+        // The part that this is flattened into has a thread of its own.
+        #[serde(rename = "other")]
         thread: Thread,
     },
     /// Waiting for something; `because` of the part says what that something did meanwhile.
@@ -308,5 +314,32 @@ impl Explanation {
     #[must_use]
     pub fn duration_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_behind_another_thread_survives_its_stored_form() {
+        let thread = |tid| Thread { tid, pid: Some(1), comm: format!("thread-{tid}"), prio: Some(120) };
+        for state in [
+            State::HandOver { thread: thread(7) },
+            State::Behind { thread: thread(7) },
+            State::Preempted { thread: thread(7) },
+        ] {
+            let part = Part {
+                begin_ns: 1,
+                end_ns: 2,
+                owner: Owner::Server,
+                thread: Some(thread(3)),
+                cpu: Some(0),
+                state,
+                because: Vec::new(),
+            };
+            let stored = serde_json::to_string(&part).expect("it can be stored");
+            assert_eq!(serde_json::from_str::<Part>(&stored).expect("and read"), part, "{stored}");
+        }
     }
 }
