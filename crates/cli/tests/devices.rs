@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use binder_driver::Driver as _;
@@ -33,6 +34,9 @@ fn measure(args: &str) -> Command {
 
 /// The one line of a command that must fail.
 fn refusal(mut command: Command) -> String {
+    // One at a time: another test's program would look like one that this one left.
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock();
     let output = command.output().expect("a program that starts");
     let said = String::from_utf8(output.stderr).expect("UTF-8");
     assert_eq!(output.status.code(), Some(1), "{said}");

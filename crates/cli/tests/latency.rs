@@ -335,7 +335,6 @@ fn a_missed_deadline_halts_the_trace_and_says_where_its_log_is() {
 fn without_a_running_trace_it_says_how_to_start_one() {
     let Some((output, tracing_on)) = with_tracefs("off", "0\n", "--trace --iterations 10") else { return };
     assert_eq!((output.status.code(), tracing_on.as_str()), (Some(1), "0"));
-    let expected =
-        "roundtrip: no kernel trace is running: start one with `echo 1 > /sys/kernel/tracing/tracing_on`\n";
+    let expected = "roundtrip: no kernel trace is running: start one with `roundtrip trace start` (or `echo 1 > /sys/kernel/tracing/tracing_on`)\n";
     assert_eq!(stderr(&output), expected);
 }

@@ -58,6 +58,8 @@ pub struct WorkerGroup {
     spawner: Spawner,
     workers: Vec<Worker>,
     events: VecDeque<Event>,
+    /// What a worker failed with, until all that was said before is heard.
+    failure: Option<Error>,
     interrupts: &'static Interrupts,
 }
 
@@ -69,7 +71,7 @@ impl WorkerGroup {
     pub fn new(spawner: Spawner) -> Result<WorkerGroup> {
         let interrupts = Interrupts::watch()?;
         interrupts.check()?;
-        Ok(WorkerGroup { spawner, workers: Vec::new(), events: VecDeque::new(), interrupts })
+        Ok(WorkerGroup { spawner, workers: Vec::new(), events: VecDeque::new(), failure: None, interrupts })
     }
 
     /// Starts a worker. The role names it in errors: "server of pair 2".
@@ -180,6 +182,9 @@ impl WorkerGroup {
             if let Some(event) = self.events.pop_front() {
                 return Ok(Some(event));
             }
+            if let Some(failure) = self.failure.take() {
+                return Err(failure);
+            }
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             let readable = self.poll(left, None)?;
             self.interrupts.check()?;
@@ -235,6 +240,9 @@ impl WorkerGroup {
         loop {
             last.extend(self.events.drain(..));
             self.interrupts.check()?;
+            if let Some(failure) = self.failure.take() {
+                return Err(failure);
+            }
             let running = |worker: &&Worker| !worker.background && worker.progress != Progress::Ended;
             let Some(running) = self.workers.iter().find(running) else { return Ok(last) };
             let left = until.saturating_duration_since(Instant::now());
@@ -302,11 +310,14 @@ impl WorkerGroup {
                         Ok(What::Done)
                     }
                     Ok(FromWorker::Failed(message)) => {
-                        return Err(Error::WorkerFailed {
-                            role: worker.role.clone(),
-                            pid: worker.pid,
-                            message,
-                        });
+                        let (role, pid) = (worker.role.clone(), worker.pid);
+                        let failure = Error::WorkerFailed { role, pid, message };
+                        // Its last message may tell more than its failure does.
+                        if self.events.is_empty() {
+                            return Err(failure);
+                        }
+                        self.failure.get_or_insert(failure);
+                        return Ok(());
                     }
                     Err(error) => Err(error.to_string()),
                 },
@@ -368,6 +379,9 @@ impl WorkerGroup {
     fn last_words(&mut self, id: WorkerId) -> Result<Error> {
         let until = Instant::now() + GRACE;
         while self.workers[id.0].progress != Progress::Ended {
+            if let Some(failure) = self.failure.take() {
+                return Ok(failure);
+            }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Ok(self.workers[id.0].died("stopped listening".into()));
