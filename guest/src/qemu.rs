@@ -23,7 +23,7 @@ pub(crate) fn command(kernel: &Kernel, folder: &Path, accelerator: Accelerator, 
     let mut command = Command::new(arch.emulator().0);
     // Names of files are given without their folder: QEMU splits its options at commas.
     command.current_dir(folder).stdin(Stdio::null());
-    command.args(["-nodefaults", "-no-reboot", "-display", "none", "-m", "512"]);
+    command.args(["-nodefaults", "-no-reboot", "-display", "none", "-m", "1024"]);
     match (clock, accelerator) {
         (Clock::Instructions, _) => {
             // What reproduces best: one processor, and no instruction that does a varying amount of work.
