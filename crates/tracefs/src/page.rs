@@ -116,8 +116,10 @@ impl<'a> Records<'a> {
                 Ok(Step::Record(record)) => return Some(Ok(record)),
                 Ok(Step::Time) => {}
                 Ok(Step::End) => {
+                    // Padding says that nothing follows; a page that is cut all the same is not as it was written.
+                    let cut = std::mem::take(&mut self.cut);
                     self.end();
-                    return None;
+                    return cut.then_some(Err(Damaged));
                 }
                 Err(Damaged) => {
                     self.end();

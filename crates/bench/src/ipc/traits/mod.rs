@@ -5,7 +5,7 @@ mod job;
 mod result;
 mod watched;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use latency::Histogram;
 use serde::Serialize;
@@ -25,6 +25,10 @@ use result::holds;
 
 /// How long a worker may take for a trial: no measurement, only the end of all patience.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long a server may take to give back what it was lent, once its caller has the reply. One that is put off the CPU then takes
+/// as long as others keep it.
+const GIVEN_BACK_WITHIN: Duration = Duration::from_millis(500);
 
 /// The real-time priority that is tried, where it is allowed.
 const FIFO_PRIORITY: u8 = 50;
@@ -214,13 +218,17 @@ impl Side {
         let trial = Trial::CallAs { instance: instance.to_owned(), caller };
         Ok(match self.ask::<std::result::Result<Vec<Scheduling>, String>>(group, &trial)? {
             Err(reason) => Served::NotTried(reason),
-            Ok(serving) => Served::Tried {
-                caller,
-                least: self.least_fifo.filter(|_| instance == "least").map(Scheduling::fifo),
-                at_rest,
-                serving,
-                afterwards: Self::facts(group, server)?,
-            },
+            Ok(serving) => {
+                // What was lent is given back before the looper waits again: a moment after the caller has its reply.
+                let mut afterwards = Self::facts(group, server)?;
+                let until = Instant::now() + GIVEN_BACK_WITHIN;
+                while afterwards.looper != at_rest && Instant::now() < until {
+                    std::thread::sleep(Duration::from_millis(1));
+                    afterwards = Self::facts(group, server)?;
+                }
+                let least = self.least_fifo.filter(|_| instance == "least").map(Scheduling::fifo);
+                Served::Tried { caller, least, at_rest, serving, afterwards }
+            }
         })
     }
 }
