@@ -3,12 +3,10 @@
 
 use std::path::Path;
 
+use bench::run::RECORDING;
 use bench::storage::{StorageResult, StorageSeries};
 use layers::storage::{Breakdown, Devices, Write, Writes};
 use tracefs::Recording;
-
-/// The recording's folder within a run directory.
-pub(crate) const RECORDING: &str = "recording";
 
 /// A writer's calls of one size, divided.
 #[derive(Debug)]

@@ -16,6 +16,26 @@ enum Lack {
     IsNormal,
 }
 
+/// Interrupts that no device raises. Without them, what such an interrupt does would be taken for the work of the thread beneath
+/// it.
+const CPU_INTERRUPTS: &[&str] = &[
+    // x86.
+    "irq_vectors/local_timer_entry",
+    "irq_vectors/local_timer_exit",
+    "irq_vectors/reschedule_entry",
+    "irq_vectors/reschedule_exit",
+    "irq_vectors/call_function_entry",
+    "irq_vectors/call_function_exit",
+    "irq_vectors/call_function_single_entry",
+    "irq_vectors/call_function_single_exit",
+    "irq_vectors/irq_work_entry",
+    "irq_vectors/irq_work_exit",
+    // arm, arm64.
+    "ipi/ipi_raise",
+    "ipi/ipi_entry",
+    "ipi/ipi_exit",
+];
+
 /// These make explanations finer. They are rare beside the scheduler's, or cost nothing unless what they tell of happens.
 const WANTED: &[(Lack, &[&str])] = &[
     (
@@ -40,6 +60,7 @@ const WANTED: &[(Lack, &[&str])] = &[
             "lock/contention_end",
         ],
     ),
+    (Lack::IsNormal, CPU_INTERRUPTS),
     (
         Lack::IsNormal,
         &[
@@ -47,21 +68,6 @@ const WANTED: &[(Lack, &[&str])] = &[
             "block/block_rq_complete",
             // Android's kernels.
             "sched/sched_blocked_reason",
-            // x86.
-            "irq_vectors/local_timer_entry",
-            "irq_vectors/local_timer_exit",
-            "irq_vectors/reschedule_entry",
-            "irq_vectors/reschedule_exit",
-            "irq_vectors/call_function_entry",
-            "irq_vectors/call_function_exit",
-            "irq_vectors/call_function_single_entry",
-            "irq_vectors/call_function_single_exit",
-            "irq_vectors/irq_work_entry",
-            "irq_vectors/irq_work_exit",
-            // arm, arm64.
-            "ipi/ipi_raise",
-            "ipi/ipi_entry",
-            "ipi/ipi_exit",
             // Linux 6.4.
             "ipi/ipi_send_cpu",
             "ipi/ipi_send_cpumask",
@@ -106,25 +112,10 @@ const WANTED_FOR_WRITES: &[(Lack, &[&str])] = &[
             "irq/softirq_exit",
         ],
     ),
+    (Lack::IsNormal, CPU_INTERRUPTS),
     (
         Lack::IsNormal,
         &[
-            // Without these, what an interrupt does would be taken for the work of the thread beneath it.
-            // x86.
-            "irq_vectors/local_timer_entry",
-            "irq_vectors/local_timer_exit",
-            "irq_vectors/reschedule_entry",
-            "irq_vectors/reschedule_exit",
-            "irq_vectors/call_function_entry",
-            "irq_vectors/call_function_exit",
-            "irq_vectors/call_function_single_entry",
-            "irq_vectors/call_function_single_exit",
-            "irq_vectors/irq_work_entry",
-            "irq_vectors/irq_work_exit",
-            // arm, arm64.
-            "ipi/ipi_raise",
-            "ipi/ipi_entry",
-            "ipi/ipi_exit",
             "mmc/mmc_request_start",
             "mmc/mmc_request_done",
             "scsi/scsi_dispatch_cmd_start",

@@ -2,26 +2,18 @@
 //! test says that it was not run.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // How a test says so, and how a victim tells its instance.
 
+#[allow(dead_code)]
+mod common;
+
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use tracefs::{Body, Error, Instance, Recording, Selection, Tracefs, remove_abandoned};
+use common::tracefs;
+use tracefs::{Body, Instance, Recording, Selection, Tracefs, remove_abandoned};
 
 /// Set for the process that is killed.
 const VICTIM: &str = "ROUNDTRIP_TEST_VICTIM";
-
-/// The kernel's trace; `None`, and a word about it, where this process may not use it.
-fn tracefs() -> Option<Tracefs> {
-    match Tracefs::open() {
-        Ok(tracefs) => Some(tracefs),
-        Err(error @ Error::NotAvailable { .. }) => {
-            eprintln!("not tested: {error}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
-}
 
 fn recorder(tracefs: &Tracefs) -> Instance {
     let selection = Selection::flight_recorder(|event| tracefs.has_event(event)).unwrap();

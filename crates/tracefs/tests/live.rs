@@ -10,19 +10,8 @@ use std::time::Duration;
 
 use common::capture::{EVENTS, Instance, drain, work};
 use common::text::compare;
-use tracefs::{CpuPages, Error, Formats, Period, Trace, Tracefs};
-
-/// The kernel's trace; `None`, and a word about it, where this process may not use it.
-fn tracefs() -> Option<Tracefs> {
-    match Tracefs::open() {
-        Ok(tracefs) => Some(tracefs),
-        Err(error @ Error::NotAvailable { .. }) => {
-            eprintln!("not tested: {error}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
-}
+use common::tracefs;
+use tracefs::{CpuPages, Formats, Period, Trace};
 
 fn formats(instance: &Instance) -> Formats {
     let files = instance.formats().unwrap();

@@ -377,7 +377,7 @@ mod tests {
         let link = |from: &str, to: &str| std::os::unix::fs::symlink(root.path(to), root.path(from)).unwrap();
         link("sys/dev/block/254:0", "sys/devices/pci0/virtio1/block/vda");
         link("sys/devices/pci0/virtio1/block/vda/device", "sys/devices/pci0/virtio1");
-        let path = StoragePath::of(&root, Path::new("/work/file"), (254, 0));
+        let path = StoragePath::of(&root, Path::new("/srv/file"), (254, 0));
         assert_eq!((path.mount_point.as_str(), path.file_system.as_str()), ("/", "ext4"));
         assert_eq!(path.mount_options, "rw,relatime,data=ordered");
         let device = path.device.as_ref().expect("it has one");

@@ -174,11 +174,7 @@ fn possible(plan: &StoragePlan, not_possible: &mut Vec<String>) -> Result<Vec<Ap
     let (apis, without): (Vec<Api>, Vec<Api>) = plan.apis.iter().partition(|api| java || !api.is_java());
     if !without.is_empty() {
         let names: Vec<_> = without.iter().map(|api| api.name()).collect();
-        let program = plan.java.command.first().map_or("", String::as_str);
-        not_possible.push(format!(
-            "{}: there is no Java here ('{program}' is not found); install one, or name one with --java",
-            names.join(", ")
-        ));
+        not_possible.push(format!("{}: {}", names.join(", "), plan.java.missing()));
     }
     match apis.is_empty() {
         true => Err(Error::Plan(not_possible.remove(0))),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use bench::run::{Results, Run};
+use bench::run::{RECORDING, Results, Run};
 use bench::sched::Scheduling;
 use bench::scratch::Scratch;
 use bench::storage::{self, Api, Durability, Java, MAX_CALLS, Position, StoragePlan};
@@ -12,7 +12,7 @@ use super::finish::finish;
 use crate::args::{Entry, Group, Kind, Opt, Usage, values};
 use crate::format;
 use crate::progress::ProgressLine;
-use crate::storage_layers::{RECORDING, divide};
+use crate::storage_layers::divide;
 use crate::terminal::{Exit, Terminal};
 
 /// What was typed.

@@ -164,8 +164,12 @@ impl<'a> Walk<'a, '_> {
     fn queued_by_another(&self, request: &'a Request, begin_ns: u64) -> Option<(u32, u64)> {
         let within = request.queued.iter().filter(|queued| queued.0 > begin_ns);
         let &(queued_ns, by) = within.min()?;
-        let ours = self.workers.iter().any(|&(tid, from, to)| tid == by && (from..=to).contains(&queued_ns));
-        (!ours && by != 0).then_some((by, queued_ns))
+        (!self.worked(by, queued_ns) && by != 0).then_some((by, queued_ns))
+    }
+
+    /// Whether a thread is known to have worked for the call at an instant.
+    fn worked(&self, thread: u32, time_ns: u64) -> bool {
+        self.workers.iter().any(|&(tid, from, to)| tid == thread && (from..=to).contains(&time_ns))
     }
 
     /// Another thread queued what is waited for. If a timer had it do so, the write had been held until then; else that thread
@@ -224,10 +228,10 @@ impl<'a> Walk<'a, '_> {
             if request.issued_ns > end_ns {
                 continue;
             }
-            let ours = request.queued.iter().any(|&(time_ns, by)| {
-                let worked = |&(tid, from, to): &(u32, u64, u64)| tid == by && (from..=to).contains(&time_ns);
-                (start_ns..=end_ns).contains(&time_ns) && self.workers.iter().any(worked)
-            });
+            let ours = request
+                .queued
+                .iter()
+                .any(|&(time_ns, by)| (start_ns..=end_ns).contains(&time_ns) && self.worked(by, time_ns));
             if ours {
                 self.found.requests.push(index);
             }

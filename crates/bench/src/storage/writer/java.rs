@@ -38,12 +38,25 @@ impl Java {
     /// Whether its program is there, looked for as a shell would.
     #[must_use]
     pub fn exists(&self) -> bool {
-        let Some(program) = self.command.first() else { return false };
+        let program = self.program();
+        if program.is_empty() {
+            return false;
+        }
         if program.contains('/') {
             return Path::new(program).exists();
         }
         let path = std::env::var_os("PATH").unwrap_or_default();
         std::env::split_paths(&path).any(|folder| folder.join(program).exists())
+    }
+
+    fn program(&self) -> &str {
+        self.command.first().map_or("", String::as_str)
+    }
+
+    /// What is said where it is not there.
+    pub(in crate::storage) fn missing(&self) -> String {
+        let program = self.program();
+        format!("there is no Java here: '{program}' is not found; install one, or name one with --java")
     }
 
     fn has_class_path(&self) -> bool {
@@ -67,14 +80,9 @@ pub(super) struct Machine {
 impl Machine {
     pub(super) fn start(job: &WriterJob, path: &str) -> Result<Machine> {
         let java = &job.java;
-        let cannot = |error: std::io::Error| {
-            let name = java.command.first().map_or("", String::as_str);
-            match error.kind() {
-                ErrorKind::NotFound => Error::Plan(format!(
-                    "there is no Java here: '{name}' is not found; install one, or name one with --java"
-                )),
-                _ => Error::system(format!("start {name}"), error),
-            }
+        let cannot = |error: std::io::Error| match error.kind() {
+            ErrorKind::NotFound => Error::Plan(java.missing()),
+            _ => Error::system(format!("start {}", java.program()), error),
         };
         let source = rustix::fs::memfd_create("SyncWriter.java", rustix::fs::MemfdFlags::CLOEXEC)
             .map_err(|cause| Error::system("store the Java program", cause))?;
