@@ -139,6 +139,19 @@ fn a_workers_own_error_is_the_runs_error() {
 }
 
 #[test]
+fn a_death_is_the_reason_for_the_failure_that_another_reports_first() {
+    let mut group = group();
+    let client = group.spawn("client", &json!({ "fail": "the service is gone" })).unwrap();
+    let server = group.spawn("server", &"sleep").unwrap();
+    group.start(PATIENCE).unwrap();
+    wait_until_zombie(group.pid(client));
+    let pid = group.pid(server);
+    let victim = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
+    rustix::process::kill_process(victim, rustix::process::Signal::KILL).unwrap();
+    assert_eq!(error_of(&mut group).to_string(), format!("server (pid {pid}) was killed by SIGKILL"));
+}
+
+#[test]
 fn a_message_to_a_dead_worker_tells_how_it_died() {
     let mut group = group();
     let quitter = group.spawn("quitter", &json!({ "exit": 3 })).unwrap();

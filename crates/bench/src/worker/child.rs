@@ -62,6 +62,8 @@ pub(super) enum Progress {
     Going,
     /// It said so; its end is still to come.
     Done,
+    /// It said why it could not be done; there is no more to hear from it.
+    Failed,
     /// Reaped.
     Ended,
 }

@@ -24,6 +24,10 @@ use crate::error::{Error, Result};
 /// How long a worker that has said its last word may take to end.
 const GRACE: Duration = Duration::from_millis(500);
 
+/// How long a worker's failure waits for the death of another that may have caused it: both hear of it from the kernel
+/// in no certain order.
+const CAUSE: Duration = Duration::from_millis(250);
+
 /// A worker of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WorkerId(usize);
@@ -58,7 +62,7 @@ pub struct WorkerGroup {
     spawner: Spawner,
     workers: Vec<Worker>,
     events: VecDeque<Event>,
-    /// What a worker failed with, until all that was said before is heard.
+    /// What the first worker to fail did so with, until all that was said before is heard.
     failure: Option<Error>,
     interrupts: &'static Interrupts,
 }
@@ -126,6 +130,7 @@ impl WorkerGroup {
                 None => return Err(silent),
             }
         }
+        self.check_failure()?;
         kept.append(&mut self.events);
         kept.retain(|event| !matches!(event.what, What::Ready));
         self.events = kept;
@@ -182,9 +187,7 @@ impl WorkerGroup {
             if let Some(event) = self.events.pop_front() {
                 return Ok(Some(event));
             }
-            if let Some(failure) = self.failure.take() {
-                return Err(failure);
-            }
+            self.check_failure()?;
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             let readable = self.poll(left, None)?;
             self.interrupts.check()?;
@@ -240,9 +243,7 @@ impl WorkerGroup {
         loop {
             last.extend(self.events.drain(..));
             self.interrupts.check()?;
-            if let Some(failure) = self.failure.take() {
-                return Err(failure);
-            }
+            self.check_failure()?;
             let running = |worker: &&Worker| !worker.background && worker.progress != Progress::Ended;
             let Some(running) = self.workers.iter().find(running) else { return Ok(last) };
             let left = until.saturating_duration_since(Instant::now());
@@ -265,7 +266,7 @@ impl WorkerGroup {
         let mut indexes = Vec::new();
         let mut fds = vec![PollFd::new(self.interrupts, PollFlags::IN)];
         for (index, worker) in self.workers.iter().enumerate() {
-            if worker.progress != Progress::Ended {
+            if !matches!(worker.progress, Progress::Failed | Progress::Ended) {
                 indexes.push(index);
                 fds.push(PollFd::from_borrowed_fd(worker.output_fd(), PollFlags::IN));
             }
@@ -310,13 +311,9 @@ impl WorkerGroup {
                         Ok(What::Done)
                     }
                     Ok(FromWorker::Failed(message)) => {
+                        worker.progress = Progress::Failed;
                         let (role, pid) = (worker.role.clone(), worker.pid);
-                        let failure = Error::WorkerFailed { role, pid, message };
-                        // Its last message may tell more than its failure does.
-                        if self.events.is_empty() {
-                            return Err(failure);
-                        }
-                        self.failure.get_or_insert(failure);
+                        self.failure.get_or_insert(Error::WorkerFailed { role, pid, message });
                         return Ok(());
                     }
                     Err(error) => Err(error.to_string()),
@@ -326,6 +323,23 @@ impl WorkerGroup {
             match said {
                 Ok(what) => self.events.push_back(Event { worker: id, what }),
                 Err(reason) => return Err(self.garbled(id, reason)),
+            }
+        }
+    }
+
+    /// Fails if a worker has failed, with the reason: the death of another worker, if there was one, else its own.
+    fn check_failure(&mut self) -> Result<()> {
+        let Some(failure) = self.failure.take() else { return Ok(()) };
+        let until = Instant::now() + CAUSE;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let readable = self.poll(Some(left), None)?;
+            self.interrupts.check()?;
+            for index in readable {
+                self.listen(index)?;
+            }
+            if left.is_zero() {
+                return Err(failure);
             }
         }
     }
@@ -361,6 +375,7 @@ impl WorkerGroup {
                 }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => {
+                    self.check_failure()?;
                     for index in self.poll(None, Some(id))? {
                         self.listen(index)?;
                     }
@@ -379,9 +394,7 @@ impl WorkerGroup {
     fn last_words(&mut self, id: WorkerId) -> Result<Error> {
         let until = Instant::now() + GRACE;
         while self.workers[id.0].progress != Progress::Ended {
-            if let Some(failure) = self.failure.take() {
-                return Ok(failure);
-            }
+            self.check_failure()?;
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Ok(self.workers[id.0].died("stopped listening".into()));
