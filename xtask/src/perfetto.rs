@@ -37,7 +37,7 @@ pub(crate) fn check() -> Result<Outcome> {
     let engine = engine(&packages)?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let tests = Command::new(cargo)
-        .args(["test", "--quiet", "--package", "roundtrip", "--bin", "roundtrip"])
+        .args(["test", "--quiet", "--package", "cli", "--lib"])
         .args(["processor_tests", "--", "--include-ignored"])
         .env("ROUNDTRIP_PERFETTO_SCHEMA", schema)
         .env("ROUNDTRIP_TRACE_PROCESSOR", engine)

@@ -1,4 +1,4 @@
-//! The binary `roundtrip`: finds out which command is meant, runs it, and turns how it ended into one line on
+//! The command line of `roundtrip`: finds out which command is meant, runs it, and turns how it ended into one line on
 //! standard error and an exit code. What commands do is in `commands` and `old_names`; this file knows none of them.
 
 mod args;
@@ -22,7 +22,8 @@ use terminal::{Exit, Stdout, Terminal};
 /// The version that `--version` and every recorded run give.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-fn main() -> ExitCode {
+/// Runs the command line that the process was started with, and tells its exit code.
+pub fn main() -> ExitCode {
     let mut args = std::env::args_os();
     let executable = args.next().unwrap_or_default().to_string_lossy().into_owned();
     let out_colour = terminal::colour();
@@ -136,5 +137,5 @@ fn not_a_command(args: &[OsString], words: &[&str], shared: usize) -> anyhow::Er
 }
 
 #[cfg(test)]
-#[path = "main_tests.rs"]
+#[path = "command_line_tests.rs"]
 mod tests;
