@@ -105,6 +105,7 @@ fn test() -> bool {
         GUESTS[1],
         GUESTS[2],
         GUESTS[3],
+        PEERS,
         ("fuzz targets", fuzz::short_runs),
     ])
 }

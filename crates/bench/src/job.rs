@@ -16,7 +16,7 @@ use crate::worker::{Link, Work};
 
 /// A worker's job, as it is sent to it.
 #[derive(Debug, Serialize, Deserialize)]
-#[serde(tag = "job", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum Job {
     /// One side of a transport of the floor.
     Floor(FloorJob),

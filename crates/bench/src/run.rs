@@ -210,8 +210,7 @@ impl Run {
             }
             _ => return Err(not_a_run(format!("unknown version {}", value["version"]))),
         }
-        // From the bytes, for an error then tells line and column.
-        serde_json::from_slice(&bytes).map_err(|error| not_a_run(format!("damaged: {error}")))
+        serde_json::from_value(value).map_err(|error| not_a_run(format!("damaged: {error}")))
     }
 }
 
