@@ -61,18 +61,18 @@ fn body(out: &mut String, doc: &Doc, commands: &[Doc]) {
     let flags: Vec<&str> = doc.options().flat_map(|option| option.names).copied().chain(["--help"]).collect();
     let flags = flags.join(" ");
     out.push_str("    esac\n");
-    match doc.positionals {
-        Some((.., ValueKind::Path)) => {
+    match doc.positionals.as_ref().map(|rule| rule.kind) {
+        Some(ValueKind::Path) => {
             let _ = writeln!(
                 out,
                 "    case ${{COMP_WORDS[COMP_CWORD]}} in -*) _roundtrip_words '{flags}' ;; *) _roundtrip_files ;; esac"
             );
         }
-        Some((.., ValueKind::OneOf(words))) => {
+        Some(ValueKind::OneOf(words)) => {
             let _ = writeln!(out, "    _roundtrip_words '{} {flags}'", words.join(" "));
         }
         // Commands that take free words are those about commands.
-        Some((.., ValueKind::Text)) => {
+        Some(ValueKind::Text) => {
             let words: BTreeSet<&str> = commands.iter().flat_map(|doc| doc.path).copied().collect();
             let words: Vec<&str> = words.into_iter().collect();
             let _ = writeln!(out, "    _roundtrip_words '{} {flags}'", words.join(" "));

@@ -1,5 +1,6 @@
 //! The text of `--help`, from the table. Writes plain text of at most [`WIDTH`] columns.
 
+use super::table::PositionalsDoc;
 use super::{Command, Doc, Kind};
 
 /// Columns that help fits into.
@@ -13,7 +14,7 @@ pub(crate) fn command(doc: &Doc) -> String {
     if doc.options().next().is_some() {
         out.push_str(" [OPTION]...");
     }
-    if let Some((usage, ..)) = doc.positionals {
+    if let Some(PositionalsDoc { usage, .. }) = &doc.positionals {
         out.push_str(&format!(" {usage}"));
     }
     out.push_str("\n\n");
@@ -21,7 +22,7 @@ pub(crate) fn command(doc: &Doc) -> String {
         out.push_str(&wrap(&paragraph, 0, WIDTH));
         out.push('\n');
     }
-    if let Some((usage, help, _)) = doc.positionals {
+    if let Some(PositionalsDoc { usage, help, .. }) = &doc.positionals {
         out.push_str("Arguments:\n");
         entry(&mut out, usage, help);
         out.push('\n');

@@ -1,6 +1,7 @@
 //! Manual pages in `man(7)` macros, from the table.
 
 use super::help::paragraphs;
+use super::table::PositionalsDoc;
 use super::{Command, Doc, Kind};
 
 /// The page of one command.
@@ -10,7 +11,7 @@ pub(crate) fn command(doc: &Doc, version: &str) -> String {
     line(&mut out, &format!("{} - {}", doc.invocation().replace(' ', "-"), doc.summary));
     section(&mut out, "SYNOPSIS");
     let options = if doc.options().next().is_some() { " [OPTION]..." } else { "" };
-    let positionals = doc.positionals.map(|(usage, ..)| format!(" {usage}")).unwrap_or_default();
+    let positionals = doc.positionals.as_ref().map(|rule| format!(" {}", rule.usage)).unwrap_or_default();
     out.push_str(&format!(".B {}\n", escape(&doc.invocation())));
     line(&mut out, format!("{options}{positionals}").trim_start());
     section(&mut out, "DESCRIPTION");
@@ -18,7 +19,7 @@ pub(crate) fn command(doc: &Doc, version: &str) -> String {
         out.push_str(".PP\n");
         line(&mut out, &paragraph);
     }
-    if let Some((usage, help, _)) = doc.positionals {
+    if let Some(PositionalsDoc { usage, help, .. }) = &doc.positionals {
         term(&mut out, usage, help);
     }
     for (heading, options) in &doc.groups {

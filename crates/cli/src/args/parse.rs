@@ -4,31 +4,31 @@ use std::ffi::{OsStr, OsString};
 
 use lexopt::{Arg, Parser};
 
-use super::table::Action;
-use super::{Command as _, Entry, Opt, Usage, ValueKind, nearest};
+use super::table::{Doc, OptDoc, PositionalsDoc, Sink};
+use super::{Kind, Usage, ValueKind, nearest};
 
 /// What a command line asks for.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Parsed<A> {
-    /// To run the command with these arguments.
-    Run(A),
+pub(crate) enum Parsed {
+    /// To run the command with the arguments that were stored.
+    Run,
     /// To be told about it.
     Help,
 }
 
-/// Reads `args` (without the command's own words) by the command's table. `environment` looks a variable up.
-pub(crate) fn parse<A: Default>(
-    entry: &Entry<A>,
+/// Reads `args` (without the command's own words) by the command's table, into `typed`. `environment` looks a variable up.
+pub(super) fn parse(
+    doc: &Doc,
+    typed: &mut dyn Sink,
     args: Vec<OsString>,
     environment: &dyn Fn(&str) -> Option<String>,
-) -> Result<Parsed<A>, Usage> {
-    let mut typed = A::default();
-    from_environment(entry, &mut typed, environment)?;
+) -> Result<Parsed, Usage> {
+    from_environment(doc, typed, environment)?;
     let mut parser = Parser::from_args(args);
     let mut positionals = 0;
     loop {
         let raw = parser.try_raw_args().and_then(|raw| raw.peek().map(OsStr::to_owned));
-        let name = if let Some(old) = old_style_name(entry, &mut parser) {
+        let name = if let Some(old) = old_style_name(doc, &mut parser) {
             old
         } else {
             match parser.next().map_err(|error| Usage(unexpected_value(error)))? {
@@ -36,97 +36,94 @@ pub(crate) fn parse<A: Default>(
                 Some(Arg::Short(letter)) => format!("-{letter}"),
                 Some(Arg::Long(name)) => format!("--{name}"),
                 Some(Arg::Value(value)) => {
-                    positional(entry, &mut typed, positionals, &text("argument", value)?)?;
+                    positional(doc.positionals.as_ref(), typed, positionals, &text("argument", value)?)?;
                     positionals += 1;
                     continue;
                 }
             }
         };
-        match find(entry, &name) {
-            Some(option) => apply(option, &name, &mut typed, &mut parser)
-                .map_err(|refusal| misspelt(entry, &name, raw.as_deref()).unwrap_or(refusal))?,
+        match find(doc, &name) {
+            Some((index, option)) => {
+                apply(option, &name, &mut parser, &mut |value| typed.option(index, value))
+                    .map_err(|refusal| misspelt(doc, &name, raw.as_deref()).unwrap_or(refusal))?
+            }
             None if name == "--help" || name == "-h" => return Ok(Parsed::Help),
-            None => return Err(unknown(entry, &name, raw.as_deref())),
+            None => return Err(unknown(doc, &name, raw.as_deref())),
         }
     }
-    match &entry.positionals {
+    match &doc.positionals {
         Some(rule) if positionals < *rule.count.start() => Err(Usage(format!("{} is missing", rule.usage))),
-        _ => Ok(Parsed::Run(typed)),
+        _ => Ok(Parsed::Run),
     }
 }
 
-fn options<A>(entry: &Entry<A>) -> impl Iterator<Item = &Opt<A>> {
-    entry.groups.iter().flat_map(|group| group.options)
-}
-
-fn find<'e, A>(entry: &'e Entry<A>, name: &str) -> Option<&'e Opt<A>> {
-    options(entry).find(|option| option.names.contains(&name))
+/// An option by one of its names, with its index among all.
+fn find<'d>(doc: &'d Doc, name: &str) -> Option<(usize, &'d OptDoc)> {
+    doc.options().enumerate().find(|(_, option)| option.names.contains(&name))
 }
 
 /// Takes the next argument off if it is a long name with one dash, which lexopt would read as a row of letters.
-fn old_style_name<A>(entry: &Entry<A>, parser: &mut Parser) -> Option<String> {
+fn old_style_name(doc: &Doc, parser: &mut Parser) -> Option<String> {
     let is_one = |arg: &OsStr| {
         arg.to_str().is_some_and(|name| {
-            name.len() > 2
-                && name.as_bytes()[1] != b'-'
-                && name.starts_with('-')
-                && find(entry, name).is_some()
+            name.len() > 2 && name.as_bytes()[1] != b'-' && name.starts_with('-') && find(doc, name).is_some()
         })
     };
     parser.try_raw_args()?.next_if(is_one)?.into_string().ok()
 }
 
-fn apply<A>(option: &Opt<A>, name: &str, typed: &mut A, parser: &mut Parser) -> Result<(), Usage> {
-    match option.action {
-        Action::Flag(set) => {
-            set(typed);
-            Ok(())
-        }
-        Action::Value { name: value_name, kind, set } => {
+fn apply(
+    option: &OptDoc,
+    name: &str,
+    parser: &mut Parser,
+    store: &mut dyn FnMut(Option<&str>) -> Result<(), String>,
+) -> Result<(), Usage> {
+    match option.value {
+        None => store(None).map_err(|reason| Usage(format!("{name}: {reason}"))),
+        Some((value_name, true)) => {
             let value = parser
                 .value()
                 .map_err(|_| Usage(format!("{name} needs a value: {name} {value_name}")))
                 .and_then(|value| text(name, value))?;
-            check(kind, name, &value)?;
-            set(typed, &value).map_err(|reason| Usage(format!("{name} {value}: {reason}")))
+            check(option.kind, name, &value)?;
+            store(Some(&value)).map_err(|reason| Usage(format!("{name} {value}: {reason}")))
         }
-        Action::Optional { set, .. } => {
+        Some((_, false)) => {
             let value = parser.optional_value().map(|value| text(name, value)).transpose()?;
-            set(typed, value.as_deref())
+            store(value.as_deref())
                 .map_err(|reason| Usage(format!("{name}={}: {reason}", value.unwrap_or_default())))
         }
     }
 }
 
-fn from_environment<A>(
-    entry: &Entry<A>,
-    typed: &mut A,
+fn from_environment(
+    doc: &Doc,
+    typed: &mut dyn Sink,
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> Result<(), Usage> {
-    for option in options(entry).filter(|option| option.environment) {
+    for (index, option) in doc.options().enumerate().filter(|(_, option)| option.environment) {
         let variable = option.names[0].trim_start_matches('-').to_uppercase();
         let Some(value) = environment(&variable) else { continue };
-        let done = match option.action {
-            Action::Flag(set) => {
-                set(typed);
-                Ok(())
-            }
-            Action::Value { kind, set, .. } => {
-                check(kind, &variable, &value)?;
-                set(typed, &value)
-            }
-            Action::Optional { set, .. } => set(typed, Some(&value)),
-        };
-        done.map_err(|reason| Usage(format!("environment variable {variable}={value}: {reason}")))?;
+        if let Some((_, true)) = option.value {
+            check(option.kind, &variable, &value)?;
+        }
+        typed
+            .option(index, Some(&value))
+            .map_err(|reason| Usage(format!("environment variable {variable}={value}: {reason}")))?;
     }
     Ok(())
 }
 
-fn positional<A>(entry: &Entry<A>, typed: &mut A, before: usize, value: &str) -> Result<(), Usage> {
-    match &entry.positionals {
+fn positional(
+    rule: Option<&PositionalsDoc>,
+    typed: &mut dyn Sink,
+    before: usize,
+    value: &str,
+) -> Result<(), Usage> {
+    match rule {
         Some(rule) if before < *rule.count.end() => {
             check(rule.kind, rule.usage, value)?;
-            (rule.set)(typed, value).map_err(|reason| Usage(format!("{value}: {reason}")))
+            typed.positional(value).map_err(|reason| Usage(format!("{value}: {reason}")))
         }
         _ => Err(Usage(format!("unexpected argument '{value}'"))),
     }
@@ -148,18 +145,17 @@ fn text(name: &str, value: OsString) -> Result<String, Usage> {
 }
 
 /// `-pairs 4`, where `-p` and `-pair` exist, reads as `-p airs`: if that fails, the whole word was meant.
-fn misspelt<A: Default>(entry: &Entry<A>, name: &str, raw: Option<&OsStr>) -> Option<Usage> {
+fn misspelt(doc: &Doc, name: &str, raw: Option<&OsStr>) -> Option<Usage> {
     let raw = raw?.to_str()?;
-    let near = nearest(raw, options(entry).flat_map(|option| option.names).copied());
-    (name.len() == 2 && raw != name && near.is_some()).then(|| unknown(entry, name, Some(OsStr::new(raw))))
+    let near = nearest(raw, doc.options().flat_map(|option| option.names).copied());
+    (name.len() == 2 && raw != name && near.is_some()).then(|| unknown(doc, name, Some(OsStr::new(raw))))
 }
 
-fn unknown<A: Default>(entry: &Entry<A>, name: &str, raw: Option<&OsStr>) -> Usage {
+fn unknown(doc: &Doc, name: &str, raw: Option<&OsStr>) -> Usage {
     // A row of letters of which one is unknown was meant as one word.
     let raw = raw.unwrap_or_default().to_string_lossy();
     let typed = if name.starts_with("--") || raw.len() < 3 { name } else { &raw };
-    let doc = entry.doc();
-    let of = if doc.kind == super::Kind::OldName { String::new() } else { format!(" for '{}'", doc.words()) };
+    let of = if doc.kind == Kind::OldName { String::new() } else { format!(" for '{}'", doc.words()) };
     let hint = nearest(typed, doc.options().flat_map(|option| option.names).copied())
         .map(|near| format!(" (did you mean {near}?)"))
         .unwrap_or_default();

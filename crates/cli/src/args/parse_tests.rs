@@ -1,7 +1,7 @@
 //! The parser against a table that has one of everything.
 
 use super::*;
-use crate::args::{Group, Kind, Positionals, ValueKind};
+use crate::args::{Command as _, Entry, Group, Opt, Positionals};
 use crate::terminal::Exit;
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -51,14 +51,24 @@ static ENTRY: Entry<Typed> = Entry {
     run: |_, _| Ok(Exit::OK),
 };
 
-fn parsed(line: &str) -> Result<Parsed<Typed>, String> {
+/// What was typed; `None` for a wish for help.
+fn parse_with(
+    args: Vec<OsString>,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Result<Option<Typed>, Usage> {
+    let mut typed = ENTRY.nothing_typed();
+    let parsed = parse(&ENTRY.doc(), &mut typed, args, environment)?;
+    Ok((parsed == Parsed::Run).then_some(typed.values))
+}
+
+fn parsed(line: &str) -> Result<Option<Typed>, String> {
     let args = line.split_whitespace().map(OsString::from).collect();
-    parse(&ENTRY, args, &|_| None).map_err(|usage| usage.0)
+    parse_with(args, &|_| None).map_err(|usage| usage.0)
 }
 
 fn run(line: &str) -> Typed {
     match parsed(line) {
-        Ok(Parsed::Run(typed)) => typed,
+        Ok(Some(typed)) => typed,
         other => panic!("{line}: {other:?}"),
     }
 }
@@ -92,10 +102,10 @@ fn the_environment_gives_a_default_that_the_command_line_overrides() {
     let with = |args: &[&str], value: &str| {
         let value = value.to_owned();
         let args = args.iter().map(OsString::from).collect();
-        parse(&ENTRY, args, &move |name| (name == "DRY_RUN").then(|| value.clone()))
+        parse_with(args, &move |name| (name == "DRY_RUN").then(|| value.clone()))
     };
-    let dry = |parsed: Result<Parsed<Typed>, Usage>| match parsed {
-        Ok(Parsed::Run(typed)) => typed.dry,
+    let dry = |parsed: Result<Option<Typed>, Usage>| match parsed {
+        Ok(Some(typed)) => typed.dry,
         other => panic!("{other:?}"),
     };
     assert_eq!(dry(with(&["w"], "true")), Some(true));
@@ -134,14 +144,14 @@ fn positional_arguments_are_counted() {
 
 #[test]
 fn help_is_known_to_every_command() {
-    assert_eq!(parsed("--help"), Ok(Parsed::Help));
-    assert_eq!(parsed("-h"), Ok(Parsed::Help));
+    assert_eq!(parsed("--help"), Ok(None));
+    assert_eq!(parsed("-h"), Ok(None));
 }
 
 #[test]
 fn an_argument_that_is_not_utf8_is_refused() {
     use std::os::unix::ffi::OsStringExt as _;
     let args = vec![OsString::from_vec(vec![b'a', 0xff])];
-    let refusal = parse(&ENTRY, args, &|_| None).expect_err("not UTF-8");
+    let refusal = parse_with(args, &|_| None).expect_err("not UTF-8");
     assert!(refusal.0.ends_with("is not valid UTF-8"), "{refusal}");
 }

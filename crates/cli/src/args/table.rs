@@ -105,7 +105,20 @@ impl<A> Opt<A> {
             Action::Value { name, kind, .. } => (Some((name, true)), kind),
             Action::Optional { name, kind, .. } => (Some((name, false)), kind),
         };
-        OptDoc { names: self.names, value, kind, default: self.default, help: self.help }
+        let Self { names, default, help, environment, .. } = *self;
+        OptDoc { names, value, kind, default, help, environment }
+    }
+
+    /// Stores what was typed: a value is there where the option must have one.
+    fn store(&self, typed: &mut A, value: Option<&str>) -> Result<(), String> {
+        match self.action {
+            Action::Flag(set) => {
+                set(typed);
+                Ok(())
+            }
+            Action::Value { set, .. } => set(typed, value.unwrap_or_default()),
+            Action::Optional { set, .. } => set(typed, value),
+        }
     }
 }
 
@@ -169,7 +182,12 @@ impl<A: Default> Command for Entry<A> {
             kind: self.kind,
             summary: self.summary,
             description: self.description,
-            positionals: self.positionals.as_ref().map(|p| (p.usage, p.help, p.kind)),
+            positionals: self.positionals.as_ref().map(|rule| PositionalsDoc {
+                usage: rule.usage,
+                help: rule.help,
+                count: rule.count.clone(),
+                kind: rule.kind,
+            }),
             groups: self
                 .groups
                 .iter()
@@ -180,13 +198,48 @@ impl<A: Default> Command for Entry<A> {
     }
 
     fn run(&self, args: Vec<OsString>, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
-        match parse(self, args, &|name| std::env::var(name).ok())? {
-            Parsed::Run(typed) => (self.run)(typed, terminal),
+        let doc = self.doc();
+        let mut typed = self.nothing_typed();
+        match parse(&doc, &mut typed, args, &|name| std::env::var(name).ok())? {
+            Parsed::Run => (self.run)(typed.values, terminal),
             Parsed::Help => {
-                terminal.out.write_all(super::command_help(&self.doc()).as_bytes())?;
+                terminal.out.write_all(super::command_help(&doc).as_bytes())?;
                 Ok(Exit::OK)
             }
         }
+    }
+}
+
+impl<A: Default> Entry<A> {
+    pub(super) fn nothing_typed(&self) -> Typed<'_, A> {
+        Typed { entry: self, values: A::default() }
+    }
+}
+
+/// What was typed so far, and where the rest of it goes.
+pub(super) struct Typed<'e, A: 'static> {
+    entry: &'e Entry<A>,
+    pub(super) values: A,
+}
+
+/// Where values go. The reading of command lines knows no command's arguments, so that it is in the binary once, and not once
+/// for each command.
+pub(super) trait Sink {
+    /// Stores the value of the option with this index among all of the table.
+    fn option(&mut self, index: usize, value: Option<&str>) -> Result<(), String>;
+
+    /// Stores an argument without a dash.
+    fn positional(&mut self, value: &str) -> Result<(), String>;
+}
+
+impl<A> Sink for Typed<'_, A> {
+    fn option(&mut self, index: usize, value: Option<&str>) -> Result<(), String> {
+        let option = self.entry.groups.iter().flat_map(|group| group.options).nth(index);
+        option.map_or(Ok(()), |option| option.store(&mut self.values, value))
+    }
+
+    fn positional(&mut self, value: &str) -> Result<(), String> {
+        self.entry.positionals.as_ref().map_or(Ok(()), |rule| (rule.set)(&mut self.values, value))
     }
 }
 
@@ -196,7 +249,7 @@ pub(crate) struct Doc {
     pub(crate) kind: Kind,
     pub(crate) summary: &'static str,
     pub(crate) description: &'static str,
-    pub(crate) positionals: Option<(&'static str, &'static str, ValueKind)>,
+    pub(crate) positionals: Option<PositionalsDoc>,
     pub(crate) groups: Vec<(&'static str, Vec<OptDoc>)>,
     pub(crate) examples: &'static [(&'static str, &'static str)],
 }
@@ -221,6 +274,14 @@ impl Doc {
     }
 }
 
+/// What documentation needs of arguments without a dash.
+pub(crate) struct PositionalsDoc {
+    pub(crate) usage: &'static str,
+    pub(crate) help: &'static str,
+    pub(crate) count: std::ops::RangeInclusive<usize>,
+    pub(crate) kind: ValueKind,
+}
+
 /// What documentation needs of an option.
 pub(crate) struct OptDoc {
     pub(crate) names: &'static [&'static str],
@@ -229,6 +290,7 @@ pub(crate) struct OptDoc {
     pub(crate) kind: ValueKind,
     pub(crate) default: &'static str,
     pub(crate) help: &'static str,
+    pub(crate) environment: bool,
 }
 
 impl OptDoc {
