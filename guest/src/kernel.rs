@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use anyhow::{Context as _, Result, bail};
 
 use crate::arch::Arch;
+use crate::disk::Disk;
 use crate::packaged::{self, Packaged};
 
 /// Where a kernel comes from.
@@ -35,6 +36,10 @@ pub struct Kernel {
     pub name: String,
     pub(crate) image: PathBuf,
     pub(crate) modules: Vec<PathBuf>,
+    /// Whose it is, and the folder that it lies in.
+    pub(crate) packaged: Option<(Packaged, PathBuf)>,
+    /// The scratch disk that its guests have.
+    pub(crate) disk: Option<Disk>,
     /// What was unpacked for this value alone.
     pub(crate) _unpacked: Option<Arc<Unpacked>>,
 }
@@ -67,9 +72,24 @@ impl Kernel {
                 let unpacked = arch == Arch::X86_64 && unpack(&bytes, &own.0)?;
                 let image = if unpacked { own.0.clone() } else { image.clone() };
                 let _unpacked = unpacked.then(|| Arc::new(own));
-                Ok(Kernel { arch, name, image, modules: modules.clone(), _unpacked })
+                let modules = modules.clone();
+                Ok(Kernel { arch, name, image, modules, packaged: None, disk: None, _unpacked })
             }
         }
+    }
+
+    /// The same kernel for guests that have this scratch disk, mounted at `/disk`: with the modules that reach it, which are
+    /// downloaded unless they are there already. A kernel of the user's must have been given its own.
+    ///
+    /// # Errors
+    /// When modules cannot be had.
+    pub fn with_disk(mut self, disk: Disk) -> Result<Kernel> {
+        if let Some((which, folder)) = &self.packaged {
+            let modules = packaged::disk_modules(self.arch, *which, folder)?;
+            self.modules.extend(modules.in_order(disk.modules())?);
+        }
+        self.disk = Some(disk);
+        Ok(self)
     }
 }
 

@@ -10,6 +10,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::arch::Arch;
 use crate::archive::{self, Kind, Writer};
+use crate::disk::{Disk, IMAGE};
 use crate::job::{End, Job};
 use crate::kernel::{Kernel, require};
 use crate::qemu::{Accelerator, INITRD, LOGS, command};
@@ -112,6 +113,9 @@ fn attempt(
     for log in LOGS {
         File::create(file(log)).with_context(|| format!("create {}", file(log).display()))?;
     }
+    if kernel.disk.is_some() {
+        Disk::image(&file(IMAGE))?;
+    }
     let complaints = File::create(file("qemu")).context("create QEMU's log")?;
     let (program, package) = kernel.arch.emulator();
     let mut emulator = command(kernel, &folder.0, accelerator, clock);
@@ -177,6 +181,10 @@ fn initial_disk(kernel: &Kernel, init: &Path, job: &Job) -> Result<Vec<u8>> {
         job.environment.iter().map(|(name, value)| format!("{name}={value}")).collect();
     disk.add(wire::ENVIRONMENT, Kind::File, &wire::zero_ended(&environment));
     disk.add(wire::PORTS, Kind::File, kernel.arch.ports()[1..].join("\n").as_bytes());
+    if let Some(scratch) = kernel.disk {
+        let mapped = if scratch == Disk::Mapped { " mapped" } else { "" };
+        disk.add(wire::DISK, Kind::File, format!("{}{mapped}", scratch.partition()).as_bytes());
+    }
     for (number, module) in kernel.modules.iter().enumerate() {
         let name = format!("{}/{number:02}-{}", wire::MODULES, name_of(module)?);
         disk.add(&name, Kind::File, &read(module)?);

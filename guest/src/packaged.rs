@@ -5,11 +5,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 
 use crate::apt::{Apt, finish};
 use crate::arch::Arch;
+use crate::disk::Disk;
 use crate::kernel::{Kernel, unpack};
+use crate::modules::Modules;
 
 /// Which kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -101,7 +103,69 @@ pub(crate) fn kernel(arch: Arch, which: Packaged, cache: &Path) -> Result<Kernel
     let unpacked = folder.join("vmlinux");
     let image = if unpacked.is_file() { unpacked } else { folder.join("vmlinuz") };
     let name = format!("{} {} {}", which.distribution(), release.trim(), arch.name());
-    Ok(Kernel { arch, name, image, modules: vec![folder.join("binder_linux.ko")], _unpacked: None })
+    let modules = vec![folder.join("binder_linux.ko")];
+    let packaged = Some((which, folder));
+    Ok(Kernel { arch, name, image, modules, packaged, disk: None, _unpacked: None })
+}
+
+/// The folder with the modules that reach disks, beside a kernel that is in the cache: from the same package. Few guests have a
+/// disk, so that they are fetched when one does.
+pub(crate) fn disk_modules(arch: Arch, which: Packaged, folder: &Path) -> Result<Modules> {
+    let kept = folder.join("disk");
+    if !kept.is_dir() {
+        let half = folder.join(format!("disk.half-{}", std::process::id()));
+        let made = fetch_disk_modules(arch, which, folder, &half).with_context(|| {
+            format!("get the modules for disks; delete {} to get a newer kernel", folder.display())
+        });
+        let moved = made.and_then(|()| {
+            fs::rename(half.join("disk"), &kept)
+                .or_else(|error| if kept.is_dir() { Ok(()) } else { Err(error) })?;
+            Ok(())
+        });
+        let _ = fs::remove_dir_all(&half);
+        moved?;
+    }
+    Modules::read(&kept)
+}
+
+/// Where in a package the modules lie that disks may need.
+const DISK_MODULES: [&str; 10] = [
+    "*/kernel/crypto/*.ko*",
+    "*/kernel/drivers/block/virtio_blk.ko*",
+    "*/kernel/drivers/md/dm-mod.ko*",
+    "*/kernel/drivers/mmc/*.ko*",
+    "*/kernel/drivers/nvme/*.ko*",
+    "*/kernel/drivers/scsi/*.ko*",
+    "*/kernel/drivers/virtio/*.ko*",
+    "*/kernel/fs/ext4/*.ko*",
+    "*/kernel/fs/*b*.ko*",
+    "*/kernel/lib/*.ko*",
+];
+
+fn fetch_disk_modules(arch: Arch, which: Packaged, cached: &Path, folder: &Path) -> Result<()> {
+    let release = fs::read_to_string(cached.join("release")).context("read the kernel's release")?;
+    let apt = which.apt(arch, folder)?;
+    apt.run("apt-get", &["-qq", "update"])?;
+    let found = download(&apt, release.trim(), folder)?;
+    let content = folder.join("content");
+    for path in extract_all(&found, &content, &DISK_MODULES)? {
+        if path.extension().is_some_and(|extension| extension != "ko") {
+            unpack_module(&path, &path.with_extension(""))?;
+            fs::remove_file(&path).with_context(|| format!("remove {}", path.display()))?;
+        }
+    }
+    let all = Modules::read(&content)?;
+    let kept = folder.join("disk");
+    fs::create_dir_all(&kept).with_context(|| format!("create {}", kept.display()))?;
+    for disk in Disk::ALL {
+        for path in all.in_order(disk.modules())? {
+            let name = path.file_name().context("a module's name")?;
+            if !kept.join(name).exists() {
+                fs::copy(&path, kept.join(name)).with_context(|| format!("keep {}", path.display()))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Downloads a kernel and its driver into `folder`.
@@ -114,17 +178,7 @@ fn fetch(arch: Arch, which: Packaged, folder: &Path) -> Result<()> {
         .iter()
         .find_map(|package| Some(package.strip_prefix("linux-image-")?.to_owned()))
         .with_context(|| format!("apt-cache names no kernel that {wanted} depends on"))?;
-    // The image and the modules are one package, or several.
-    let image = format!("linux-image-{release}");
-    let mut needed = apt.depends(&image)?;
-    needed.retain(|package| {
-        ["linux-modules-", "linux-binary-"].iter().any(|kind| package.strip_prefix(kind) == Some(&release))
-    });
-    needed.push(image);
-    for package in &needed {
-        apt.run("apt-get", &["-qq", "download", package])?;
-    }
-    let found = packages(folder)?;
+    let found = download(&apt, &release, folder)?;
     let content = folder.join("content");
     let image = extract(&found, &content, &format!("boot/vmlinuz-{release}"))?;
     let driver = extract(&found, &content, "*/drivers/android/binder_linux.ko*")?;
@@ -144,6 +198,20 @@ fn fetch(arch: Arch, which: Packaged, folder: &Path) -> Result<()> {
         .try_for_each(|used| fs::remove_file(used).with_context(|| format!("remove {}", used.display())))
 }
 
+/// Downloads a kernel into `folder`: the image and the modules are one package, or several.
+fn download(apt: &Apt, release: &str, folder: &Path) -> Result<Vec<PathBuf>> {
+    let image = format!("linux-image-{release}");
+    let mut needed = apt.depends(&image)?;
+    needed.retain(|package| {
+        ["linux-modules-", "linux-binary-"].iter().any(|kind| package.strip_prefix(kind) == Some(release))
+    });
+    needed.push(image);
+    for package in &needed {
+        apt.run("apt-get", &["-qq", "download", package])?;
+    }
+    packages(folder)
+}
+
 /// The packages in a folder.
 fn packages(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))?;
@@ -155,6 +223,12 @@ fn packages(folder: &Path) -> Result<Vec<PathBuf>> {
 
 /// Takes the one file of this name, which may have asterisks, out of whichever package has it, into `to`.
 fn extract(packages: &[PathBuf], to: &Path, name: &str) -> Result<PathBuf> {
+    let found = extract_all(packages, to, &[name])?;
+    found.into_iter().next().with_context(|| format!("none of the kernel's packages has {name}"))
+}
+
+/// Takes all files of these names out of the first package that has any.
+fn extract_all(packages: &[PathBuf], to: &Path, names: &[&str]) -> Result<Vec<PathBuf>> {
     fs::create_dir_all(to).with_context(|| format!("create {}", to.display()))?;
     for package in packages {
         let mut archive = Command::new("dpkg-deb")
@@ -167,20 +241,22 @@ fn extract(packages: &[PathBuf], to: &Path, name: &str) -> Result<PathBuf> {
             .context("start dpkg-deb; on Debian and its kin, dpkg has it")?;
         let content = archive.stdout.take().context("a pipe from dpkg-deb")?;
         // tar fails where there is no such file, and writes the names of those that there are.
-        let names = Command::new("tar")
+        let written = Command::new("tar")
             .args(["-xv", "--wildcards", "-C"])
             .arg(to)
-            .arg(format!("./{name}"))
+            .args(names.iter().map(|name| format!("./{name}")))
             .stdin(content)
             .stderr(Stdio::null())
             .output()
             .context("start tar")?;
         archive.wait().context("wait for dpkg-deb")?;
-        if let Some(found) = String::from_utf8_lossy(&names.stdout).lines().next() {
-            return Ok(to.join(found));
+        let found: Vec<PathBuf> =
+            String::from_utf8_lossy(&written.stdout).lines().map(|name| to.join(name)).collect();
+        if !found.is_empty() {
+            return Ok(found);
         }
     }
-    bail!("none of the kernel's packages has {name}")
+    Ok(Vec::new())
 }
 
 fn keep(from: &Path, to: &Path) -> Result<()> {

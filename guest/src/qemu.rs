@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::arch::Arch;
+use crate::disk::Disk;
 use crate::kernel::Kernel;
 use crate::machine::Clock;
 use crate::wire::DEVICES;
@@ -54,6 +55,7 @@ pub(crate) fn command(kernel: &Kernel, folder: &Path, accelerator: Accelerator, 
             command.arg(format!("pci-serial-4x,chardev1={out},chardev2={err},chardev3={report}"));
         }
     }
+    command.args(kernel.disk.map(Disk::options).unwrap_or_default());
     command.arg("-kernel").arg(&kernel.image).args(["-initrd", INITRD]);
     command.args(["-append", &kernel_line(arch, clock)]);
     command

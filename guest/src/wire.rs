@@ -8,6 +8,11 @@ pub const ARGUMENTS: &str = "job/arguments";
 pub const ENVIRONMENT: &str = "job/environment";
 /// The serial ports for standard output, standard error and the report, a line each.
 pub const PORTS: &str = "job/ports";
+/// Where there is a scratch disk: the partition, as the kernel calls it, and whether a device is mapped on it ("vda1
+/// mapped").
+pub const DISK: &str = "job/disk";
+/// Its file system is mounted here.
+pub const MOUNTED: &str = "disk";
 /// Modules to load, in the order of their names.
 pub const MODULES: &str = "job/modules";
 /// Files for the program lie here, where it also starts.

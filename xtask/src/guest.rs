@@ -1,4 +1,4 @@
-//! `cargo xtask guest`: one program on a real kernel's binder driver, in QEMU. Knows arguments; booting is the guest
+//! `cargo xtask guest`: one program on a real kernel, its binder driver and its disks, in QEMU. Knows arguments; booting is the guest
 //! crate's business.
 
 use std::path::{Path, PathBuf};
@@ -6,14 +6,14 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use guest::{Arch, Clock, End, Job, Kernel, Packaged, Source};
+use guest::{Arch, Clock, Disk, End, Job, Kernel, Packaged, Source};
 
 use crate::shell::{run, say, target_dir};
 
 pub(crate) const HELP: &str = "\
 Usage: cargo xtask guest [OPTIONS] [--] PROGRAM [ARGUMENTS]
 
-Boots a kernel in QEMU, runs a static PROGRAM on its binder driver, and ends as it ended. Needs neither root nor KVM.
+Boots a kernel in QEMU, runs a static PROGRAM on its binder driver or a disk, and ends as it ended. Needs neither root nor KVM.
 Under emulation, times mean nothing: use --count to compare.
 
 Options:
@@ -22,6 +22,8 @@ Options:
   --rt            boots Debian's kernel with PREEMPT_RT
   --ubuntu        boots Ubuntu's kernel, which is newer and has binderfs
   --arch ARCH     x86_64 or aarch64; not needed, since PROGRAM says it
+  --disk KIND     gives it a scratch disk with ext4, mounted at /disk: virtio, nvme, sd, scsi, or dm (the device mapper on
+                  virtio)
   --count         makes time count instructions: 1 ns for each, on one processor
   --env NAME=VALUE  sets a variable of PROGRAM's environment; may be repeated
   --file FILE     puts a file beside PROGRAM; may be repeated
@@ -33,6 +35,7 @@ struct Asked {
     source: Source,
     clock: Clock,
     arch: Option<Arch>,
+    disk: Option<Disk>,
     job: Job,
 }
 
@@ -69,7 +72,10 @@ fn carry_out(asked: &Asked) -> Result<End> {
     if asked.arch.is_some_and(|wanted| wanted != arch) {
         bail!("{} is for {}", program.display(), arch.name());
     }
-    let kernel = Kernel::prepare(arch, &asked.source, &target_dir().join("guest"))?;
+    let mut kernel = Kernel::prepare(arch, &asked.source, &target_dir().join("guest"))?;
+    if let Some(disk) = asked.disk {
+        kernel = kernel.with_disk(disk)?;
+    }
     let init = first_process(arch)?;
     guest::run(&kernel, &init, &asked.job, asked.clock, &mut std::io::stdout(), &mut std::io::stderr())
 }
@@ -86,7 +92,7 @@ pub(crate) fn first_process(arch: Arch) -> Result<PathBuf> {
 fn parse(arguments: &[String]) -> Result<Asked> {
     let mut left = arguments.iter();
     let (mut image, mut modules, mut packaged) = (None, Vec::new(), None);
-    let (mut clock, mut arch) = (Clock::Wall, None);
+    let (mut clock, mut arch, mut disk) = (Clock::Wall, None, None);
     let (mut environment, mut files, mut out, mut limit_s) = (Vec::new(), Vec::new(), None, 300);
     let program = loop {
         let Some(word) = left.next() else { bail!("no PROGRAM is given") };
@@ -97,6 +103,7 @@ fn parse(arguments: &[String]) -> Result<Asked> {
             "--rt" => packaged = Some((word, Packaged::DebianRealtime)),
             "--ubuntu" => packaged = Some((word, Packaged::Ubuntu)),
             "--arch" => arch = Some(value()?.parse()?),
+            "--disk" => disk = Some(value()?.parse()?),
             "--count" => clock = Clock::Instructions,
             "--env" => {
                 let (name, text) = value()?.split_once('=').context("--env needs NAME=VALUE")?;
@@ -129,7 +136,7 @@ fn parse(arguments: &[String]) -> Result<Asked> {
         out,
         limit,
     };
-    Ok(Asked { source, clock, arch, job })
+    Ok(Asked { source, clock, arch, disk, job })
 }
 
 #[cfg(test)]
@@ -158,6 +165,7 @@ mod tests {
             "--rt --kernel k ./a",
             "--ubuntu --kernel k ./a",
             "--module m ./a",
+            "--disk floppy ./a",
             "--",
         ] {
             assert!(parse(&words(line)).is_err(), "{line}");

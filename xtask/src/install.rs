@@ -9,8 +9,8 @@ use crate::shell::{output, run};
 use crate::steps::Outcome;
 
 /// Debian's packages that tests run: Google Benchmark's own reader of our JSON, with the Python libraries it uses, the Java of
-/// the storage measurement, and what boots guests.
-const PACKAGES: [&str; 7] = [
+/// the storage measurement, and what boots guests and makes their disks.
+const PACKAGES: [&str; 8] = [
     "libbenchmark-tools",
     "python3-scipy",
     "python3-pandas",
@@ -18,6 +18,7 @@ const PACKAGES: [&str; 7] = [
     "qemu-system-x86",
     "qemu-system-arm",
     "xz-utils",
+    "e2fsprogs",
 ];
 
 /// Rust targets of the static binaries.

@@ -1,4 +1,4 @@
-//! The first process of a guest: mounts what programs expect, loads the binder driver, runs one program, reports, and
+//! The first process of a guest: mounts what programs expect, loads the binder driver and those of a scratch disk, runs one program, reports, and
 //! restarts the machine, which ends QEMU. Panics on failure: the kernel's panic that follows ends the guest, and the
 //! console shows why.
 
@@ -8,6 +8,7 @@ use std::os::unix::fs::symlink;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
 
 use guest::archive::{Kind, Writer};
 use guest::wire;
@@ -24,6 +25,7 @@ fn main() {
     let (out, err, mut report) = (next(), next(), next());
     load_modules();
     make_devices();
+    mount_disk();
     report.write_all(wire::STARTED.as_bytes()).expect("the report's port");
     let ended = start(&out, &err).map_or_else(|error| format!("error {error}"), wait);
     let mut archive = Writer::default();
@@ -104,6 +106,24 @@ fn make_devices() {
     for name in wire::DEVICES {
         let _ = symlink(format!("{at}/{name}"), format!("/dev/{name}"));
     }
+}
+
+/// Mounts the scratch disk, where there is one, as soon as its driver has found it.
+fn mount_disk() {
+    const PATIENCE: Duration = Duration::from_secs(60);
+    let Ok(asked) = fs::read_to_string(Path::new("/").join(wire::DISK)) else { return };
+    let (partition, mapped) = asked.split_once(' ').map_or((asked.as_str(), false), |(name, _)| (name, true));
+    let partition = Path::new("/dev").join(partition);
+    let begin = Instant::now();
+    while !partition.exists() {
+        assert!(begin.elapsed() < PATIENCE, "no driver has found {}", partition.display());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let device = if mapped { guest::mapped::map(&partition).expect("a mapped device") } else { partition };
+    let at = Path::new("/").join(wire::MOUNTED);
+    fs::create_dir_all(&at).expect("a mount point");
+    let mounted = rustix::mount::mount(&device, &at, "ext4", MountFlags::empty(), None);
+    assert!(mounted.is_ok(), "cannot mount {}: {mounted:?}", device.display());
 }
 
 fn start(out: &File, err: &File) -> std::io::Result<Child> {

@@ -1,0 +1,166 @@
+//! A scratch disk for a guest: how QEMU attaches it, what the guest's kernel needs to reach it, and its image with an ext4 file
+//! system. Boots nothing, and downloads nothing.
+
+use std::fs::{self, File};
+use std::io::{Seek as _, SeekFrom, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, bail};
+
+/// How a scratch disk is attached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Disk {
+    /// `virtio-blk` on PCI.
+    Virtio,
+    /// An NVMe controller.
+    Nvme,
+    /// An SD card in an SDHCI controller.
+    Sd,
+    /// A SCSI disk on `virtio-scsi`.
+    Scsi,
+    /// `dm-linear` on a `virtio-blk` disk.
+    Mapped,
+}
+
+/// The image's length: a power of two, as SD cards have it. The file is sparse.
+const IMAGE_BYTES: u64 = 128 << 20;
+/// Where the one partition begins.
+const PARTITION_BYTES: u64 = 1 << 20;
+const SECTOR_BYTES: u64 = 512;
+/// The image, in the guest's folder.
+pub(crate) const IMAGE: &str = "disk";
+
+impl Disk {
+    /// All of them.
+    pub const ALL: [Disk; 5] = [Disk::Virtio, Disk::Nvme, Disk::Sd, Disk::Scsi, Disk::Mapped];
+
+    /// As options say it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Disk::Virtio => "virtio",
+            Disk::Nvme => "nvme",
+            Disk::Sd => "sd",
+            Disk::Scsi => "scsi",
+            Disk::Mapped => "dm",
+        }
+    }
+
+    /// The partition with the file system, as the guest's kernel calls it.
+    pub(crate) fn partition(self) -> &'static str {
+        match self {
+            Disk::Virtio | Disk::Mapped => "vda1",
+            Disk::Nvme => "nvme0n1p1",
+            Disk::Sd => "mmcblk0p1",
+            Disk::Scsi => "sda1",
+        }
+    }
+
+    /// The modules that reach it and its file system; each needs others, and on some kernels some are built in.
+    pub(crate) fn modules(self) -> &'static [&'static str] {
+        // jbd2 and ext4 ask for a checksum by its name, which no module's dependencies tell.
+        match self {
+            Disk::Virtio => &["virtio_pci", "virtio_blk", "crc32c_generic", "ext4"],
+            Disk::Nvme => &["nvme", "crc32c_generic", "ext4"],
+            Disk::Sd => &["sdhci_pci", "mmc_block", "crc32c_generic", "ext4"],
+            Disk::Scsi => &["virtio_pci", "virtio_scsi", "sd_mod", "crc32c_generic", "ext4"],
+            Disk::Mapped => &["virtio_pci", "virtio_blk", "dm_mod", "crc32c_generic", "ext4"],
+        }
+    }
+
+    /// QEMU's options.
+    pub(crate) fn options(self) -> Vec<String> {
+        // Nothing on the image outlives the guest: a flush need not reach the host's disk.
+        let drive = format!("if=none,id=disk,file={IMAGE},format=raw,cache=unsafe");
+        let devices: &[&str] = match self {
+            Disk::Virtio | Disk::Mapped => &["virtio-blk-pci,drive=disk"],
+            Disk::Nvme => &["nvme,serial=scratch,drive=disk"],
+            Disk::Sd => &["sdhci-pci", "sd-card,drive=disk"],
+            Disk::Scsi => &["virtio-scsi-pci", "scsi-hd,drive=disk"],
+        };
+        let devices = devices.iter().flat_map(|device| ["-device".to_owned(), (*device).to_owned()]);
+        ["-drive".to_owned(), drive].into_iter().chain(devices).collect()
+    }
+
+    /// Makes an image: one partition, and in it ext4 with a journal.
+    pub(crate) fn image(path: &Path) -> Result<()> {
+        let cannot = || format!("write {}", path.display());
+        let mut file = File::create(path).with_context(cannot)?;
+        file.set_len(IMAGE_BYTES).with_context(cannot)?;
+        file.seek(SeekFrom::Start(0)).with_context(cannot)?;
+        file.write_all(&partition_table()).with_context(cannot)?;
+        let kilobytes = (IMAGE_BYTES - PARTITION_BYTES) / 1024;
+        let make = |program: &str| {
+            Command::new(program)
+                // Nothing is left for the guest's kernel to do later.
+                .args(["-q", "-F", "-J", "size=4", "-E"])
+                .arg(format!("offset={PARTITION_BYTES},lazy_itable_init=0,lazy_journal_init=0,nodiscard"))
+                .arg(path)
+                .arg(format!("{kilobytes}k"))
+                .stdin(Stdio::null())
+                .output()
+        };
+        // Users who are not root often do not have it on their path.
+        let made = make("mkfs.ext4").or_else(|_| make("/usr/sbin/mkfs.ext4"));
+        let made = made.context("cannot start mkfs.ext4; Debian's package e2fsprogs has it")?;
+        if !made.status.success() {
+            let complaint = String::from_utf8_lossy(&made.stderr).trim().to_owned();
+            let _ = fs::remove_file(path);
+            bail!("mkfs.ext4 made no file system in {}: {complaint}", path.display());
+        }
+        Ok(())
+    }
+}
+
+/// A master boot record with one partition of Linux's kind, to the end of the image.
+fn partition_table() -> [u8; SECTOR_BYTES as usize] {
+    const LINUX: u8 = 0x83;
+    let first = (PARTITION_BYTES / SECTOR_BYTES) as u32;
+    let count = (IMAGE_BYTES / SECTOR_BYTES) as u32 - first;
+    let mut record = [0; SECTOR_BYTES as usize];
+    let entry = &mut record[446..462];
+    entry[4] = LINUX;
+    entry[8..12].copy_from_slice(&first.to_le_bytes());
+    entry[12..16].copy_from_slice(&count.to_le_bytes());
+    record[510..].copy_from_slice(&[0x55, 0xaa]);
+    record
+}
+
+impl std::str::FromStr for Disk {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Disk> {
+        let names = Disk::ALL.map(Disk::name).join(", ");
+        let known = Disk::ALL.into_iter().find(|disk| disk.name() == text);
+        known.with_context(|| format!("unknown disk '{text}': choose from {names}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_has_one_partition_with_a_file_system_that_has_a_journal() {
+        let path = std::env::temp_dir().join(format!("roundtrip-guest-image-{}", std::process::id()));
+        Disk::image(&path).expect("an image");
+        let image = fs::read(&path).expect("readable");
+        fs::remove_file(&path).expect("removable");
+        assert_eq!(image.len() as u64, IMAGE_BYTES);
+        assert_eq!(image[510..512], [0x55, 0xaa]);
+        // struct ext4_super_block: s_magic at 0x38, s_feature_compat at 0x5c, whose bit 2 is a journal's.
+        let superblock = &image[PARTITION_BYTES as usize + 1024..];
+        assert_eq!(superblock[0x38..0x3a], [0x53, 0xef]);
+        assert_eq!(superblock[0x5c] & 4, 4);
+    }
+
+    #[test]
+    fn a_disk_that_no_option_names_is_refused_with_those_that_are() {
+        let error = "floppy".parse::<Disk>().expect_err("no such disk").to_string();
+        assert!(error.contains("virtio, nvme, sd, scsi, dm"), "{error}");
+        for disk in Disk::ALL {
+            assert_eq!(disk.name().parse::<Disk>().expect("its own name"), disk);
+        }
+    }
+}

@@ -1,0 +1,58 @@
+#![allow(unsafe_code)]
+//! A linear mapping on a whole block device, made as dmsetup(8) would. Knows nothing of what is stored on it.
+//!
+//! Unsafe: the device mapper is spoken to by ioctl (include/uapi/linux/dm-ioctl.h).
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
+
+/// `struct dm_ioctl`, as bytes.
+const HEADER: usize = 312;
+/// The header, `struct dm_target_spec`, and the target's parameters.
+const MESSAGE: usize = HEADER + 40 + 64;
+const NAME: &[u8] = b"scratch";
+
+const CREATE: Opcode = opcode::read_write::<[u8; HEADER]>(0xfd, 3);
+const RESUME: Opcode = opcode::read_write::<[u8; HEADER]>(0xfd, 6);
+const LOAD: Opcode = opcode::read_write::<[u8; HEADER]>(0xfd, 9);
+
+/// Maps all of a block device linearly; the mapped device's path.
+///
+/// # Errors
+/// When the kernel has no device mapper, or refuses.
+pub fn map(device: &Path) -> io::Result<PathBuf> {
+    let name = device.file_name().unwrap_or_default();
+    let size = fs::read_to_string(Path::new("/sys/class/block").join(name).join("size"))?;
+    let sectors: u64 = size.trim().parse().map_err(io::Error::other)?;
+    let control = File::options().read(true).write(true).open("/dev/mapper/control")?;
+    call::<CREATE>(&control, &mut message(0))?;
+    let mut load = message(1);
+    let target = &mut load[HEADER..];
+    target[8..16].copy_from_slice(&sectors.to_le_bytes());
+    target[24..30].copy_from_slice(b"linear");
+    let parameters = format!("{} 0", device.display());
+    target[40..40 + parameters.len()].copy_from_slice(parameters.as_bytes());
+    call::<LOAD>(&control, &mut load)?;
+    call::<RESUME>(&control, &mut message(0))?;
+    Ok("/dev/dm-0".into())
+}
+
+/// A request for the device of our name, with this many targets.
+fn message(targets: u32) -> [u8; MESSAGE] {
+    let mut message = [0; MESSAGE];
+    // The interface's version, the message's length, where the targets begin, and how many they are.
+    for (at, value) in [(0, 4), (12, MESSAGE as u32), (16, HEADER as u32), (20, targets)] {
+        message[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    }
+    message[48..48 + NAME.len()].copy_from_slice(NAME);
+    message
+}
+
+fn call<const OPCODE: Opcode>(control: &File, message: &mut [u8; MESSAGE]) -> io::Result<()> {
+    // SAFETY: the kernel reads and writes as many bytes as the message says that it has, all of them ours.
+    unsafe { ioctl(control, Updater::<OPCODE, _>::new(message)) }?;
+    Ok(())
+}
