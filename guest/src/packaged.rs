@@ -129,7 +129,8 @@ pub(crate) fn disk_modules(arch: Arch, which: Packaged, folder: &Path) -> Result
 }
 
 /// Where in a package the modules lie that disks may need.
-const DISK_MODULES: [&str; 10] = [
+const DISK_MODULES: [&str; 11] = [
+    "*/kernel/block/*.ko*",
     "*/kernel/crypto/*.ko*",
     "*/kernel/drivers/block/virtio_blk.ko*",
     "*/kernel/drivers/md/dm-mod.ko*",
