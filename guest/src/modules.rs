@@ -52,7 +52,9 @@ impl Modules {
     fn add(&self, name: &str, order: &mut Vec<PathBuf>, depth: u32) -> Result<()> {
         /// No real module's needs go as deep.
         const DEEPEST: u32 = 32;
-        let Some((path, needs)) = self.by_name.get(name) else { bail!("the module {name} is needed and missing") };
+        let Some((path, needs)) = self.by_name.get(name) else {
+            bail!("the module {name} is needed and missing")
+        };
         if order.contains(path) {
             return Ok(());
         }
