@@ -152,6 +152,18 @@ pub enum Error {
         /// How long was waited.
         waited: Duration,
     },
+    /// A received file descriptor could not be duplicated.
+    #[error("cannot keep a received file descriptor: {source}")]
+    Descriptor {
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// A pipe for a service's text could not be made or read.
+    #[error("cannot take what the service dumps: {source}")]
+    Dump {
+        /// The system's answer.
+        source: std::io::Error,
+    },
     /// A looper thread could not be started.
     #[error("cannot start a looper thread: {source}")]
     Spawn {

@@ -50,6 +50,7 @@
 //! This crate has no clock and prints nothing. Which driver it runs over is its user's choice.
 
 mod background;
+mod descriptors;
 pub mod echo;
 mod error;
 mod hwbinder;
@@ -67,7 +68,7 @@ mod thread;
 use std::fmt;
 
 pub use error::{Error, Status, exception, status};
-pub use hwbinder::{BufferIndex, HwParcel, HwReader};
+pub use hwbinder::{BufferIndex, HwParcel, HwReader, NativeHandle};
 pub use node::{Call, HwStub, LeastPolicy, Local, NodeOptions, Service, Stub};
 pub use parcel::{InterfaceToken, Parcel, ParcelReader};
 pub use process::Process;

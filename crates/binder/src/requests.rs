@@ -1,5 +1,7 @@
 //! Requests that every object answers, whatever its interface: is it there, what is it, how is it.
 
+use std::io::Read as _;
+
 use crate::{Error, Proxy, Stack};
 
 const fn code(letters: &[u8; 4]) -> u32 {
@@ -10,8 +12,7 @@ const fn code(letters: &[u8; 4]) -> u32 {
 pub(crate) const PING: u32 = code(b"_PNG");
 /// `INTERFACE_TRANSACTION`: the interface's name.
 pub(crate) const DESCRIPTOR: u32 = code(b"_NTF");
-/// `DUMP_TRANSACTION`. Android sends a file descriptor for the text; here it comes back in the reply, since not every
-/// driver carries descriptors.
+/// `DUMP_TRANSACTION`: a file descriptor to write the text to, and arguments.
 pub(crate) const DUMP: u32 = code(b"_DMP");
 /// HIDL's `IBase::ping`.
 pub(crate) const HIDL_PING: u32 = code(b"\x0fPNG");
@@ -46,11 +47,26 @@ impl Proxy {
         }
     }
 
-    /// Asks an object of the binder stack to describe its state.
+    /// Asks an object of the binder stack to describe its state, as `dumpsys` does. What it writes is text, as a rule.
     ///
     /// # Errors
-    /// As [`Proxy::interface_descriptor`].
-    pub fn dump(&self, arguments: &[&str]) -> Result<String, Error> {
-        self.call(DUMP, |parcel| parcel.write_string16_vec(arguments))?.reader()?.read_string16()
+    /// As [`Proxy::transact`]; [`Error::Dump`] when there can be no pipe or no thread that reads it.
+    pub fn dump(&self, arguments: &[&str]) -> Result<Vec<u8>, Error> {
+        let failed = |source| Error::Dump { source };
+        let (mut from, to) = std::io::pipe().map_err(failed)?;
+        // A pipe holds 64 KiB, and the service may write more before it answers.
+        let reader = std::thread::Builder::new()
+            .name("dump-reader".into())
+            .spawn(move || {
+                let mut text = Vec::new();
+                from.read_to_end(&mut text).map(|_| text)
+            })
+            .map_err(failed)?;
+        let called = self.call(DUMP, |parcel| {
+            parcel.write_fd(to.into());
+            parcel.write_string16_vec(arguments)
+        });
+        let text = reader.join().unwrap_or_else(|_| Ok(Vec::new())).map_err(failed);
+        called.and(text)
     }
 }

@@ -1,12 +1,14 @@
 //! Serving one incoming call: find the object, run it, answer, give the buffer back, and wait for what comes next,
 //! all but the first two in one exchange.
 
+use std::io::Write as _;
 use std::sync::Arc;
 
 use binder_driver::Command;
 use binder_driver::uapi::{TF_ONE_WAY, TransactionData};
 
 use crate::background::Background;
+use crate::descriptors::close_received;
 use crate::hwbinder::{HwParcel, HwReader};
 use crate::node::{Call, HwStub, Service, Stub};
 use crate::parcel::{Parcel, ParcelReader};
@@ -105,7 +107,7 @@ impl ThreadState {
         self.answer(process, call, data, &Outgoing::plain(&memory).status(), wait)
     }
 
-    /// Answers, gives the request's buffer back (afterwards: the answer may be copied from it), and, if `wait`, waits
+    /// Answers, closes the request's descriptors, gives its buffer back (afterwards: the answer may be copied from it), and, if `wait`, waits
     /// for what comes next.
     fn answer(
         &self,
@@ -115,6 +117,7 @@ impl ThreadState {
         outgoing: &Outgoing<'_>,
         wait: bool,
     ) -> Result<(), Error> {
+        close_received(&**process.driver(), data);
         if call.oneway {
             self.push(Command::FreeBuffer(data.buffer)); // goes along when this thread waits again, which it does next
             return Ok(());
@@ -135,7 +138,13 @@ fn dispatch(
     match call.code {
         PING => Ok(()),
         DESCRIPTOR => Ok(reply.write_string16(stub.descriptor())?),
-        DUMP => Ok(reply.write_string16(&stub.dump(&data.read_string16_vec()?))?),
+        DUMP => {
+            let to = data.read_fd()?;
+            let text = stub.dump(&data.read_string16_vec()?);
+            // Whoever stops reading has read enough.
+            let _ = std::fs::File::from(to).write_all(text.as_bytes());
+            Ok(())
+        }
         _ => stub.on_transact(call, data, reply),
     }
 }

@@ -14,6 +14,7 @@ use binder_driver::uapi::{
 };
 use binder_driver::{Command, Commands, Errno, Return, Returns};
 
+use crate::descriptors::close_received;
 use crate::hwbinder::{HwReader, HwStore};
 use crate::parcel::{Parcel, ParcelReader};
 use crate::{Binder, Error, Process};
@@ -418,6 +419,7 @@ impl Reply<'_> {
 
 impl Drop for Reply<'_> {
     fn drop(&mut self) {
+        close_received(&**self.process.driver(), &self.data);
         self.thread.push(Command::FreeBuffer(self.data.buffer));
     }
 }

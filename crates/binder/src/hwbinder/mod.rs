@@ -3,9 +3,11 @@
 //! The driver copies each named buffer from where it lies into the receiver's area, and writes its new address into the
 //! object and, for an embedded buffer, into its parent. The layouts of vectors and strings are libhidl's.
 
+mod handle;
 mod parcel;
 mod reader;
 
+pub use handle::NativeHandle;
 pub(crate) use parcel::HwStore;
 pub use parcel::{BufferIndex, HwParcel};
 pub use reader::HwReader;

@@ -195,7 +195,11 @@ impl<'a> HwParcel<'a> {
     }
 
     /// Puts bytes into the parcel's own memory and names them there.
-    fn put_own(&mut self, bytes: &[u8], parent: Option<(BufferIndex, u64)>) -> Result<BufferIndex, Error> {
+    pub(super) fn put_own(
+        &mut self,
+        bytes: &[u8],
+        parent: Option<(BufferIndex, u64)>,
+    ) -> Result<BufferIndex, Error> {
         let start = self.store.own.len();
         self.store.own.extend_from_slice(bytes);
         self.name_own(start, parent)

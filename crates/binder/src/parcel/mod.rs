@@ -4,6 +4,7 @@
 //! `Parcel.cpp` of Android 11 and later; binders as of Android 10 and earlier (see [`Parcel::write_binder`]).
 //! It knows nothing of threads or drivers: it is bytes, offsets, and the objects that those bytes name.
 
+mod descriptor;
 mod header;
 mod object;
 mod reader;
@@ -11,6 +12,7 @@ mod text;
 mod token;
 
 use std::cell::{Cell, RefCell};
+use std::os::fd::OwnedFd;
 
 pub use reader::ParcelReader;
 pub use token::InterfaceToken;
@@ -28,6 +30,8 @@ pub struct Parcel {
     offsets: Vec<u8>,
     /// What the objects name. Kept until the driver has taken its own references.
     objects: Vec<Binder>,
+    /// Descriptors of this process that the bytes name.
+    descriptors: Vec<OwnedFd>,
     copied: Cell<u64>,
 }
 
@@ -60,6 +64,7 @@ impl Parcel {
         self.data.clear();
         self.offsets.clear();
         self.objects.clear();
+        self.descriptors.clear();
         self.copied.set(0);
     }
 
@@ -93,7 +98,7 @@ impl Parcel {
         }
     }
 
-    /// A reader over what was written; it can read all but binders back.
+    /// A reader over what was written; it can read all but binders and descriptors back.
     #[must_use]
     pub fn reader(&self) -> ParcelReader<'_> {
         ParcelReader::new(&self.data, &self.offsets)

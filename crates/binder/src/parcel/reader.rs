@@ -22,7 +22,7 @@ pub struct ParcelReader<'a> {
 
 impl<'a> ParcelReader<'a> {
     /// A reader over bytes from anywhere: `offsets` says where in `data` objects lie (native 64-bit words).
-    /// It has no process, so it reads all but binders.
+    /// It has no process, so it reads all but binders and descriptors.
     #[must_use]
     pub fn new(data: &'a [u8], offsets: &'a [u8]) -> Self {
         Self { data, offsets, at: 0, next_offset: 0, process: None, copies: None }

@@ -1,0 +1,50 @@
+//! File descriptors that the driver has put into this process with a transaction. Single ones are this process's to close, and
+//! are closed when the transaction's buffer is given back; a reader duplicates those that somebody keeps. So a peer that sends
+//! descriptors that nobody asked for fills no table.
+#![allow(unsafe_code, reason = "the driver names descriptors by number")]
+
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use binder_driver::Driver;
+use binder_driver::uapi::{BINDER_TYPE_FD, FdObject, Field, TransactionData};
+
+use crate::Error;
+
+/// A descriptor of its own for the file behind one that came with a transaction whose buffer is still held (close-on-exec).
+pub(crate) fn duplicate(number: u32) -> Result<OwnedFd, Error> {
+    let failed = |source| Error::Descriptor { source };
+    let raw = RawFd::try_from(number).map_err(|_| failed(rustix::io::Errno::BADF.into()))?;
+    // SAFETY: `raw` is not -1. It is open as long as the buffer is held, which the reader that calls this borrows from; were
+    // it closed by somebody else's mistake, duplicating it would fail and nothing more.
+    unsafe { BorrowedFd::borrow_raw(raw) }.try_clone_to_owned().map_err(failed)
+}
+
+/// Closes the descriptors that came with a transaction whose buffer is about to be given back.
+#[inline]
+pub(crate) fn close_received(driver: &dyn Driver, data: &TransactionData) {
+    if data.offsets_size != 0 {
+        let _ = close_listed(driver, data);
+    }
+}
+
+/// `None` at the first object that is not where it should be: the driver has checked them, so there is none.
+fn close_listed(driver: &dyn Driver, data: &TransactionData) -> Option<()> {
+    let offsets = driver.received(data.offsets, data.offsets_size)?;
+    let bytes = driver.received(data.buffer, data.data_size)?;
+    for offset in offsets.chunks_exact(8).map(u64::take) {
+        let object = bytes.get(usize::try_from(offset).ok()?..)?;
+        // The driver itself closes those of an array, with the buffer that they lie in.
+        if object.get(..4).map(u32::take)? == BINDER_TYPE_FD {
+            close(FdObject::from_bytes(object)?.fd);
+        }
+    }
+    Some(())
+}
+
+fn close(number: u32) {
+    if let Ok(raw) = RawFd::try_from(number) {
+        // SAFETY: `raw` is not -1, and the driver opened it for this transaction alone: nobody else owns it (`binder.c`,
+        // `binder_apply_fd_fixups`), and each buffer is given back once.
+        drop(unsafe { OwnedFd::from_raw_fd(raw) });
+    }
+}

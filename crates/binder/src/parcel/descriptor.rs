@@ -1,0 +1,51 @@
+//! File descriptors in parcels: `binder_fd_object`, listed in the offsets so that the driver opens the file for the receiver.
+
+use std::os::fd::{AsRawFd as _, OwnedFd};
+
+use binder_driver::uapi::{BINDER_TYPE_FD, FLAT_BINDER_FLAG_ACCEPTS_FDS, FdObject};
+
+use super::{Parcel, ParcelReader};
+use crate::{Error, descriptors};
+
+impl Parcel {
+    /// Writes a file descriptor (`Parcel::writeFileDescriptor`). The receiver gets one of its own for the same file, if its
+    /// node takes them ([`NodeOptions::accept_fds`](crate::NodeOptions::accept_fds)). This one is closed when the parcel is
+    /// cleared.
+    pub fn write_fd(&mut self, descriptor: OwnedFd) {
+        let fd = descriptor.as_raw_fd().unsigned_abs();
+        // The flags and the cookie ("the sender owns it") are Android's; the driver carries them along.
+        let flags = 0x7f | FLAT_BINDER_FLAG_ACCEPTS_FDS;
+        let object = FdObject { kind: BINDER_TYPE_FD, flags, fd, pad: 0, cookie: 1 };
+        self.put_object(&object.to_bytes());
+        self.keep_descriptor(descriptor);
+    }
+
+    /// Keeps a descriptor open until the parcel is cleared.
+    pub(crate) fn keep_descriptor(&mut self, descriptor: OwnedFd) {
+        self.descriptors.push(descriptor);
+    }
+}
+
+impl ParcelReader<'_> {
+    /// Reads a file descriptor: a duplicate, for the caller to keep (close-on-exec).
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] when no offset says that one lies here, for another type of object, and for a reader without a
+    /// process; [`Error::Descriptor`] when this process may not open more.
+    pub fn read_fd(&mut self) -> Result<OwnedFd, Error> {
+        const WHAT: &str = "a file descriptor";
+        let object = FdObject::from_bytes(self.peek_object(WHAT, FdObject::SIZE)?);
+        let object = object.filter(|object| object.kind == BINDER_TYPE_FD);
+        let object = object.ok_or_else(|| self.malformed(WHAT, "another type of object lies here"))?;
+        if self.process.is_none() {
+            return Err(self.malformed(WHAT, "the bytes belong to no process"));
+        }
+        self.take(WHAT, FdObject::SIZE)?;
+        descriptors::duplicate(object.fd)
+    }
+
+    /// Whether the bytes came from a driver, which alone writes numbers of this process's descriptors.
+    pub(crate) fn is_received(&self) -> bool {
+        self.process.is_some()
+    }
+}
