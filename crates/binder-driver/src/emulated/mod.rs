@@ -163,10 +163,10 @@ impl Emulated {
         })
     }
 
-    /// From now on [`Driver::write_read`] fails with EAGAIN where there is nothing to return, instead of waiting, as on a
-    /// device with `O_NONBLOCK`.
-    pub fn set_nonblocking(&self) {
-        self.nonblocking.store(true, Ordering::Relaxed);
+    /// Whether [`Driver::write_read`] fails from now on with EAGAIN where there is nothing to return, instead of waiting, as on
+    /// a device with `O_NONBLOCK`.
+    pub fn set_nonblocking(&self, on: bool) {
+        self.nonblocking.store(on, Ordering::Relaxed);
     }
 
     /// This process's strong and weak counts on a handle ([`Driver::node_counts`] are those of all processes). `None` when there is no such handle.

@@ -14,6 +14,8 @@ use super::records::{
     Buffer, Id, Node, PROCESSES, Process, Queue, Record, Ref, STARTS, Thread, Transaction, Work, buffer,
     node, process, reference, thread, transaction, work,
 };
+use super::thread::LOOPER_WAITING;
+use super::wakeup;
 use crate::sched::Priority;
 use crate::uapi::align8;
 
@@ -73,11 +75,12 @@ impl Guard<'_> {
     }
 
     fn write_thread(&self, out: &mut String, of: Id<Process>, id: Id<Thread>) -> fmt::Result {
+        let waiting = if wakeup::is_asleep(self.region(), id) { LOOPER_WAITING } else { 0 };
         writeln!(
             out,
             "  thread {}: l {:02x} need_return {} tr 0",
             self.get(id, thread::TID),
-            self.get(id, thread::LOOPER),
+            self.get(id, thread::LOOPER) | waiting,
             u8::from(self.get(id, thread::NEED_RETURN)),
         )?;
         let mut next = self.get(id, thread::STACK);

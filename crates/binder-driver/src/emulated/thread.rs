@@ -18,6 +18,8 @@ pub(super) const LOOPER_REGISTERED: u32 = 0x01;
 pub(super) const LOOPER_ENTERED: u32 = 0x02;
 pub(super) const LOOPER_EXITED: u32 = 0x04;
 pub(super) const LOOPER_INVALID: u32 = 0x08;
+/// Not kept: a thread's futex says it.
+pub(super) const LOOPER_WAITING: u32 = 0x10;
 
 impl Guard<'_> {
     /// Makes the calling thread known. Its first ioctl never waits, as with the kernel's driver.

@@ -18,14 +18,18 @@ pub(super) fn will_sleep(region: &Region, thread: Id<Thread>) {
     region.futex(thread.index()).store(ASLEEP, Relaxed);
 }
 
+/// Under the lock: whether `thread` sleeps, or is about to.
+pub(super) fn is_asleep(region: &Region, thread: Id<Thread>) -> bool {
+    region.futex(thread.index()).load(Relaxed) == ASLEEP
+}
+
 /// Under the lock: claims the wake-up of `thread`. True when it sleeps (or is about to) and must be woken.
 pub(super) fn must_wake(region: &Region, thread: Id<Thread>) -> bool {
-    let word = region.futex(thread.index());
-    if word.load(Relaxed) != ASLEEP {
-        return false;
+    let asleep = is_asleep(region, thread);
+    if asleep {
+        region.futex(thread.index()).store(AWAKE, Relaxed);
     }
-    word.store(AWAKE, Relaxed);
-    true
+    asleep
 }
 
 /// After the unlock: sleeps until someone claims the wake-up.

@@ -50,14 +50,15 @@ impl Kernel {
         Ok(Self { area, device, path: path.into() })
     }
 
-    /// From now on [`Driver::write_read`] fails with EAGAIN where there is nothing to return, instead of waiting.
+    /// Whether [`Driver::write_read`] fails from now on with EAGAIN where there is nothing to return, instead of waiting.
     ///
     /// # Errors
     /// [`Error::Device`] when the system refuses.
-    pub fn set_nonblocking(&self) -> Result<(), Error> {
+    pub fn set_nonblocking(&self, on: bool) -> Result<(), Error> {
         let set = || {
-            let flags = rustix::fs::fcntl_getfl(&self.device)?;
-            rustix::fs::fcntl_setfl(&self.device, flags | OFlags::NONBLOCK)
+            let mut flags = rustix::fs::fcntl_getfl(&self.device)?;
+            flags.set(OFlags::NONBLOCK, on);
+            rustix::fs::fcntl_setfl(&self.device, flags)
         };
         set().map_err(|errno| Error::device(&self.path, "set the flags of", errno))
     }

@@ -8,7 +8,19 @@ use binder_driver::emulated::{Context, Emulated};
 use binder_driver::kernel::{Kernel, PrivateBinderfs};
 use binder_driver::{Driver, Profile};
 
-use crate::Device;
+use crate::{Device, LaterFeatures, Sequential};
+
+impl Sequential for Kernel {
+    fn set_waiting(&self, waits: bool) {
+        self.set_nonblocking(!waits).expect("a flag of the descriptor");
+    }
+}
+
+impl Sequential for Emulated {
+    fn set_waiting(&self, waits: bool) {
+        self.set_nonblocking(!waits);
+    }
+}
 
 /// The emulated driver.
 struct EmulatedDevice {
@@ -46,10 +58,11 @@ macro_rules! emulated {
             fn open_with_area(&self, area_bytes: u64) -> Arc<dyn Driver> {
                 Arc::new(self.0.open_as_another_process(area_bytes))
             }
-            fn open_without_waiting(&self, area_bytes: u64) -> Arc<dyn Driver> {
-                let driver = self.0.open_as_another_process(area_bytes);
-                driver.set_nonblocking();
-                Arc::new(driver)
+            fn open_for_sequences(&self, area_bytes: u64) -> Arc<dyn Sequential> {
+                Arc::new(self.0.open_as_another_process(area_bytes))
+            }
+            fn later_features(&self) -> LaterFeatures {
+                LaterFeatures { freeze: true, oneway_spam_detection: true, extended_error: true }
             }
             fn last_opener(&self) -> i32 {
                 self.0.opener.load(Ordering::Relaxed)
@@ -118,10 +131,17 @@ impl Device for KernelDevice {
         Arc::new(self.open_as_another_process(area_bytes))
     }
 
-    fn open_without_waiting(&self, area_bytes: u64) -> Arc<dyn Driver> {
-        let driver = self.open_as_another_process(area_bytes);
-        driver.set_nonblocking().expect("a flag of the descriptor");
-        Arc::new(driver)
+    fn open_for_sequences(&self, area_bytes: u64) -> Arc<dyn Sequential> {
+        Arc::new(self.open_as_another_process(area_bytes))
+    }
+
+    fn later_features(&self) -> LaterFeatures {
+        let said = Kernel::open(&self.path, 1 << 12).expect("an opened device").features();
+        LaterFeatures {
+            freeze: said.freeze,
+            oneway_spam_detection: said.oneway_spam_detection,
+            extended_error: said.extended_error,
+        }
     }
 
     fn last_opener(&self) -> i32 {

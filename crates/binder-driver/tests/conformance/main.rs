@@ -37,8 +37,10 @@ pub(crate) trait Device {
     fn open(&self) -> Arc<dyn Driver> {
         self.open_with_area(128 << 10)
     }
-    /// Opens it for reads that fail with EAGAIN instead of waiting.
-    fn open_without_waiting(&self, area_bytes: u64) -> Arc<dyn Driver>;
+    /// Opens it so that it can be said of each read whether it waits.
+    fn open_for_sequences(&self, area_bytes: u64) -> Arc<dyn Sequential>;
+    /// Which of the later features it has, as the driver itself says.
+    fn later_features(&self) -> LaterFeatures;
     /// The process id that whoever opened it last has for the driver.
     fn last_opener(&self) -> i32;
     /// Whether senders are told that a oneway call waits for a frozen process.
@@ -54,6 +56,20 @@ pub(crate) trait Device {
     fn state(&self) -> String;
     /// Returns when everything that the process with this number held is released. It has closed the device.
     fn wait_until_released(&self, number: &str);
+}
+
+/// A driver whose reads either wait or fail with EAGAIN where there is nothing to return.
+pub(crate) trait Sequential: Driver {
+    /// Says which of the two, for reads that begin from now on.
+    fn set_waiting(&self, waits: bool);
+}
+
+/// What not every driver has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LaterFeatures {
+    pub(crate) freeze: bool,
+    pub(crate) oneway_spam_detection: bool,
+    pub(crate) extended_error: bool,
 }
 
 macro_rules! case {

@@ -4,37 +4,95 @@ use proptest::prelude::*;
 
 use super::scenes;
 use super::steps::*;
+use crate::LaterFeatures;
 
 /// A sequence.
-pub(super) fn steps(priorities: bool) -> impl Strategy<Value = Vec<Step>> {
+pub(super) fn steps(priorities: bool, features: LaterFeatures) -> impl Strategy<Value = Vec<Step>> {
     let part = prop_oneof![
-        5 => scenes::scene(priorities),
-        6 => single(priorities).prop_map(|step| vec![step]),
+        5 => scenes::scene(priorities, features),
+        6 => single(priorities, features).prop_map(|step| vec![step]),
     ];
-    prop::collection::vec(part, 1..14).prop_map(|parts| parts.concat())
+    // In most sequences no read waits; in some, half of them.
+    let dice = (prop::bool::weighted(0.3), any::<u64>());
+    (prop::collection::vec(part, 1..14), dice)
+        .prop_map(move |(parts, (waits, seed))| spiced(parts.concat(), waits, seed, features))
 }
 
-fn single(priorities: bool) -> impl Strategy<Value = Step> {
+/// Some reads wait, if `waits`; some threads ask what went wrong after what they sent.
+fn spiced(steps: Vec<Step>, waits: bool, seed: u64, features: LaterFeatures) -> Vec<Step> {
+    let mut dice = seed;
+    let mut roll = |sides: u64| {
+        // As Knuth's MMIX; the high bits are the random ones.
+        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (dice >> 33).is_multiple_of(sides)
+    };
+    let mut spiced = Vec::new();
+    for mut step in steps {
+        let mut sends = false;
+        if let Act::Exchange { orders, read } = &mut step.act {
+            sends = matches!(orders.last(), Some(Order::Send(_)));
+            if waits && (*read == Reading::AtOnce || sends) && roll(2) {
+                *read = Reading::Waiting;
+            }
+        }
+        let (process, thread) = (step.process, step.thread);
+        spiced.push(step);
+        if features.extended_error && sends && roll(4) {
+            spiced.push(Step::new(process, thread, Act::ExtendedError));
+        }
+    }
+    spiced
+}
+
+fn single(priorities: bool, features: LaterFeatures) -> impl Strategy<Value = Step> {
     let thread = prop_oneof![4 => Just(0), 1 => 1..THREADS];
-    (0..PROCESSES, thread, act(priorities)).prop_map(|(process, thread, act)| Step { process, thread, act })
+    (0..PROCESSES, thread, act(priorities, features)).prop_map(|(process, thread, act)| Step {
+        process,
+        thread,
+        act,
+    })
 }
 
-fn act(priorities: bool) -> impl Strategy<Value = Act> {
+fn act(priorities: bool, features: LaterFeatures) -> impl Strategy<Value = Act> {
     let orders = prop_oneof![
         8 => prop::collection::vec(order(), 1),
         1 => prop::collection::vec(order(), 2..4),
     ];
-    let nice = prop_oneof![Just(0), -20..20];
     prop_oneof![
-        24 => (orders, prop::bool::weighted(0.2)).prop_map(|(orders, read)| Act::Exchange { orders, read }),
-        14 => Just(Act::Exchange { orders: Vec::new(), read: true }),
+        24 => (orders, prop::bool::weighted(0.2)).prop_map(|(orders, reads)| {
+            Act::Exchange { orders, read: if reads { Reading::AtOnce } else { Reading::Nothing } }
+        }),
+        14 => Just(Act::Exchange { orders: Vec::new(), read: Reading::AtOnce }),
         1 => Just(Act::LeaveThread),
         1 => Just(Act::Close),
         1 => node_flags(priorities).prop_map(Act::BecomeManager),
         1 => (0..3_u32).prop_map(Act::MaxThreads),
         2 => target().prop_map(Act::NodeCounts),
+        8 => later_act(priorities, features),
+    ]
+}
+
+pub(super) fn policy() -> impl Strategy<Value = Policy> {
+    prop_oneof![
+        2 => (1..100_u32).prop_map(Policy::Fifo),
+        2 => (1..100_u32).prop_map(Policy::RoundRobin),
+        1 => Just(Policy::Batch),
+        1 => Just(Policy::Other),
+    ]
+}
+
+/// What depends on rights and features.
+fn later_act(priorities: bool, features: LaterFeatures) -> impl Strategy<Value = Act> {
+    let nice = prop_oneof![Just(0), -20..20];
+    prop_oneof![
         1 => Just(Act::ListNodes),
         if priorities { 1 } else { 0 } => nice.prop_map(Act::Nice),
+        if priorities { 1 } else { 0 } => policy().prop_map(Act::Policy),
+        if features.freeze { 1 } else { 0 } => (0..PROCESSES, prop::bool::weighted(0.3))
+            .prop_map(|(process, frozen)| Act::Freeze { process, frozen }),
+        if features.freeze { 1 } else { 0 } => (0..PROCESSES).prop_map(Act::FrozenInfo),
+        if features.oneway_spam_detection { 1 } else { 0 } => any::<bool>().prop_map(Act::DetectSpam),
+        if features.extended_error { 2 } else { 0 } => Just(Act::ExtendedError),
     ]
 }
 
@@ -93,7 +151,15 @@ fn send() -> impl Strategy<Value = Send> {
 }
 
 pub(super) fn flags() -> impl Strategy<Value = u32> {
-    prop_oneof![5 => Just(0), 3 => Just(1), 1 => Just(0x10), 1 => Just(0x20), 1 => Just(0x8), 1 => Just(0x21)]
+    prop_oneof![
+        5 => Just(0),
+        3 => Just(1),
+        2 => Just(0x10),
+        1 => Just(0x20),
+        1 => Just(0x8),
+        1 => Just(0x21),
+        1 => Just(0x41),
+    ]
 }
 
 /// What is sent along, in most cases right.
@@ -102,8 +168,13 @@ pub(super) fn payload() -> impl Strategy<Value = Payload> {
         3 => bytes().prop_map(|bytes| Payload { bytes, ..Payload::default() }),
         4 => (prop::collection::vec(flat(), 1..4), bytes(), flaw())
             .prop_map(|(objects, bytes, flaw)| Payload { lead: false, objects, bytes, flaw }),
+        1 => bytes().prop_map(|bytes| {
+            let objects = vec![Object::Handle { weak: false, target: Target::Held(0) }];
+            Payload { objects, bytes, ..Payload::default() }
+        }),
         2 => right_tree(),
         3 => tree(),
+        3 => descriptors(),
     ]
 }
 
@@ -121,7 +192,7 @@ fn flat() -> impl Strategy<Value = Object> {
         5 => (weak(), ptr, cookie, flags)
             .prop_map(|(weak, ptr, cookie, flags)| Object::Node { weak, ptr, cookie, flags }),
         4 => (weak(), target()).prop_map(|(weak, target)| Object::Handle { weak, target }),
-        2 => prop::bool::weighted(0.7).prop_map(|open| Object::Fd { open }),
+        4 => prop::bool::weighted(0.8).prop_map(|open| Object::Fd { open }),
         1 => Just(Object::Garbage),
     ]
 }
@@ -142,6 +213,34 @@ fn right_tree() -> impl Strategy<Value = Payload> {
                 }
             }
             Payload { lead: true, objects, bytes, flaw }
+        },
+    )
+}
+
+/// Arrays of descriptors in buffers of their own or in one, and single descriptors.
+pub(super) fn descriptors() -> impl Strategy<Value = Payload> {
+    let open = || prop::bool::weighted(0.97);
+    let array =
+        (0..4_usize, prop::collection::vec(open(), 0..6), any::<bool>(), slip(), prop::bool::weighted(0.05));
+    let lead = prop::bool::weighted(0.95);
+    let single = prop::option::weighted(0.4, open().prop_map(|open| Object::Fd { open }));
+    let flaw = prop::option::weighted(0.1, flaw().prop_filter_map("a flaw", |flaw| flaw));
+    (lead, single, prop::collection::vec(array, 0..4), bytes(), flaw).prop_map(
+        |(lead, single, arrays, bytes, flaw)| {
+            let mut objects: Vec<Object> = single.into_iter().collect();
+            for (words, open, splits, slip, more) in arrays {
+                let parent =
+                    |offset: usize| Parent { index: objects.len() as u64, offset: 4 * offset as u64 };
+                let count = open.len() as u64;
+                let first = if splits { count / 2 } else { count };
+                let arrays = [
+                    Object::FdArray { count: first + u64::from(more), parent: slip.apply(parent(words)) },
+                    Object::FdArray { count: count - first, parent: parent(words + first as usize) },
+                ];
+                objects.push(Object::Numbers { words, open });
+                objects.extend(arrays.into_iter().take(1 + usize::from(splits)));
+            }
+            Payload { lead, objects, bytes, flaw }
         },
     )
 }

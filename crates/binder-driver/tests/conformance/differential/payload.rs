@@ -34,6 +34,15 @@ impl Built {
         let mut data = if payload.lead { vec![0x4c; 8] } else { Vec::new() };
         let (mut offsets, mut lent, mut room) = (Vec::<u64>::new(), Vec::new(), 0);
         let mut files = Vec::new();
+        let mut number_of_file = |open: bool| {
+            if !open {
+                return u32::MAX;
+            }
+            let (file, _) = std::io::pipe().expect("a pipe");
+            let number = file.as_raw_fd().cast_unsigned();
+            files.push(file);
+            number
+        };
         for object in &payload.objects {
             offsets.push(data.len() as u64);
             match *object {
@@ -46,8 +55,19 @@ impl Built {
                     let binder = handle(target).into();
                     data.extend(FlatBinderObject { kind, flags: 0, binder, cookie: 0 }.to_bytes());
                 }
-                Object::Buffer { bytes, parent } => {
-                    let bytes: Vec<u8> = (0..bytes).map(|at| (at * 7 + offsets.len()) as u8).collect();
+                Object::Buffer { .. } | Object::Numbers { .. } => {
+                    let (bytes, parent) = match object {
+                        Object::Numbers { words, open } => {
+                            let words = std::iter::repeat_n(0x77, *words);
+                            let numbers = open.iter().map(|open| number_of_file(*open));
+                            (words.chain(numbers).flat_map(u32::to_ne_bytes).collect(), None)
+                        }
+                        Object::Buffer { bytes, parent } => {
+                            let byte = |at| (at * 7 + offsets.len()) as u8;
+                            ((0..*bytes).map(byte).collect::<Vec<u8>>(), *parent)
+                        }
+                        _ => unreachable!("one of the two"),
+                    };
                     let mut object = BufferObject {
                         kind: BINDER_TYPE_PTR,
                         flags: if parent.is_some() { BINDER_BUFFER_FLAG_HAS_PARENT } else { 0 },
@@ -66,14 +86,15 @@ impl Built {
                     lent.push(bytes);
                 }
                 Object::Fd { open } => {
-                    let mut object =
-                        FdObject { kind: BINDER_TYPE_FD, fd: u32::MAX, pad: 9, ..Default::default() };
-                    if open {
-                        let (file, _) = std::io::pipe().expect("a pipe");
-                        object.fd = file.as_raw_fd().cast_unsigned();
-                        files.push(file);
-                    }
-                    data.extend(object.to_bytes());
+                    let fd = number_of_file(open);
+                    data.extend(
+                        FdObject { kind: BINDER_TYPE_FD, fd, pad: 9, ..Default::default() }.to_bytes(),
+                    );
+                }
+                Object::FdArray { count, parent } => {
+                    let (parent, parent_offset) = (parent.index, parent.offset);
+                    let array = FdArrayObject { kind: BINDER_TYPE_FDA, pad: 3, count, parent, parent_offset };
+                    data.extend(array.to_bytes());
                 }
                 Object::Garbage => data.extend([0x5a; 24]),
             }

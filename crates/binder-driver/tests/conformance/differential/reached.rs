@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::stage::{MARK_BYTES, Told};
+use super::orders::MARK_BYTES;
+use super::stage::{ASLEEP, Told};
 use super::steps::{Act, Object, Order, Send, Step};
+use crate::LaterFeatures;
 
 /// Counts by name.
 #[derive(Default)]
@@ -28,6 +30,9 @@ impl Reached {
         if let Some((_, error)) = told.brought.split_once("Err(Os { code: ") {
             self.count(format!("errno {}", error.split(',').next().unwrap_or_default()));
         }
+        if told.brought.contains("; 0 of ") && !told.brought.contains("0 of 0 descriptors") {
+            self.count("descriptors of an array closed".into());
+        }
         let nested = ["outgoing", "incoming"].map(|way| format!("{way} transaction"));
         if told.state.lines().zip(told.state.lines().skip(1)).any(|(one, next)| {
             nested.iter().any(|way| one.contains(way)) && nested.iter().any(|way| next.contains(way))
@@ -42,11 +47,30 @@ impl Reached {
             Act::ListNodes if told.brought != "[]" => self.count("a list of nodes".into()),
             _ => {}
         }
+        let (own, others) = told.brought.split_once(" | ").unwrap_or((&told.brought, ""));
+        for what in ["woke", "interrupted"].iter().filter(|what| others.contains(**what)) {
+            self.count(format!("a thread that slept {what}"));
+        }
+        if told.undetermined {
+            self.count("undetermined: two threads of a process woke at once".into());
+        }
+        match &step.act {
+            Act::Freeze { frozen: true, .. } => self.count(format!("freeze {own}")),
+            Act::ExtendedError if !own.contains("BR_OK") => self.count("an extended error".into()),
+            Act::FrozenInfo(_) if own.contains("recv: 1") || own.contains("recv: 3") => {
+                self.count("something came for a frozen process".into());
+            }
+            _ => {}
+        }
+        if own.contains(" policy ") {
+            self.count("a thread under another policy".into());
+        }
         let Act::Exchange { orders, .. } = &step.act else { return };
         let Some(Order::Send(send)) = orders.last() else { return };
-        let left = |bytes: usize| told.brought.contains(&format!(" {bytes} bytes left"));
+        let left = |bytes: usize| own.contains(&format!(" {bytes} bytes left"));
         let outcome = match () {
-            () if left(0) => "taken",
+            // Whom a call was refused, that does not sleep.
+            () if left(0) || own.ends_with(ASLEEP) => "taken",
             () if left(MARK_BYTES) => "refused",
             // An earlier refusal must be read first.
             () => "left",
@@ -58,10 +82,17 @@ impl Reached {
         *self.0.entry(what).or_default() += 1;
     }
 
-    /// What sequences are meant to reach, and these did not.
-    pub(super) fn missing(&self) -> Vec<&'static str> {
-        EXPECTED
-            .lines()
+    /// What sequences are meant to reach with these features, and these did not.
+    pub(super) fn missing(&self, features: LaterFeatures) -> Vec<&'static str> {
+        let later = [
+            (features.freeze, WITH_FREEZE),
+            (features.oneway_spam_detection, WITH_SPAM_DETECTION),
+            (features.extended_error, "an extended error"),
+        ];
+        let later = later.into_iter().filter_map(|(there, expected)| there.then_some(expected));
+        std::iter::once(EXPECTED)
+            .chain(later)
+            .flat_map(str::lines)
             .map(str::trim)
             .filter(|what| !what.is_empty() && !self.0.contains_key(*what))
             .collect()
@@ -93,14 +124,29 @@ fn label(send: &Send) -> String {
         Some(Object::Buffer { .. }) => "buffers",
         Some(Object::Fd { open: true }) => "file descriptor",
         Some(Object::Fd { open: false }) => "closed file descriptor",
+        Some(Object::Numbers { .. } | Object::FdArray { .. }) => "array of file descriptors",
         Some(Object::Garbage) => "garbage",
     };
     format!("{way} {kind}")
 }
 
+const WITH_FREEZE: &str = "
+    freeze Err(Os { code: 11, kind: WouldBlock, message: \"Resource temporarily unavailable\" })
+    freeze Ok(())
+    return FrozenReply
+    something came for a frozen process
+";
+
+const WITH_SPAM_DETECTION: &str = "
+    return OnewaySpamSuspect
+";
+
 /// What a few hundred sequences reach for certain, or the generator has gone blind.
 const EXPECTED: &str = "
     a list of nodes
+    a thread that slept interrupted
+    a thread that slept woke
+    descriptors of an array closed
     errno 1
     errno 11
     errno 16
@@ -151,18 +197,21 @@ const EXPECTED: &str = "
     state outgoing transaction
     state pending async transaction
     taken MuchRoom
+    taken call array of file descriptors
     taken call buffers
     taken call file descriptor
     taken call handle
     taken call node
     taken call plain
     taken call weak node
+    taken oneway array of file descriptors
     taken oneway plain
+    taken reply array of file descriptors
     taken reply handle
     taken reply plain
 ";
 
-const RETURNS: [&str; 14] = [
+const RETURNS: [&str; 17] = [
     "Transaction to",
     "Reply to",
     "TransactionComplete",
@@ -175,6 +224,9 @@ const RETURNS: [&str; 14] = [
     "ClearDeathNotificationDone",
     "DeadReply",
     "FailedReply",
+    "FrozenReply",
+    "OnewaySpamSuspect",
+    "TransactionPendingFrozen",
     "buffer at",
     "->",
 ];

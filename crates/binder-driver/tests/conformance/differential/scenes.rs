@@ -4,13 +4,15 @@
 use proptest::prelude::*;
 
 use super::generator::{flags, node_flags, payload};
+use super::more_scenes;
 use super::steps::*;
+use crate::LaterFeatures;
 
 /// Process 0 is the manager unless a scene changed that.
-const MANAGER: usize = 0;
+pub(super) const MANAGER: usize = 0;
 
 /// Any of them.
-pub(super) fn scene(priorities: bool) -> BoxedStrategy<Vec<Step>> {
+pub(super) fn scene(priorities: bool, features: LaterFeatures) -> BoxedStrategy<Vec<Step>> {
     prop_oneof![
         6 => exchange(),
         5 => acquaintance(priorities),
@@ -21,32 +23,33 @@ pub(super) fn scene(priorities: bool) -> BoxedStrategy<Vec<Step>> {
         2 => full_area(),
         2 => loopers(),
         if priorities { 3 } else { 0 } => lent_priority(),
+        10 => more_scenes::scene(priorities, features),
     ]
     .boxed()
 }
 
-fn peer() -> impl Strategy<Value = usize> {
+pub(super) fn peer() -> impl Strategy<Value = usize> {
     1..PROCESSES
 }
 
 /// Two peers that differ.
-fn peers() -> impl Strategy<Value = (usize, usize)> {
+pub(super) fn peers() -> impl Strategy<Value = (usize, usize)> {
     (1..PROCESSES, 1..PROCESSES - 1).prop_map(|(one, step)| (one, 1 + (one - 1 + step) % (PROCESSES - 1)))
 }
 
-fn send(reply: bool, target: Target, flags: u32, payload: Payload) -> Order {
+pub(super) fn send(reply: bool, target: Target, flags: u32, payload: Payload) -> Order {
     Order::Send(Send { reply, target, flags, payload })
 }
 
-fn call(target: Target, payload: Payload) -> Order {
+pub(super) fn call(target: Target, payload: Payload) -> Order {
     send(false, target, 0, payload)
 }
 
-fn reply(payload: Payload) -> Order {
+pub(super) fn reply(payload: Payload) -> Order {
     send(true, Target::Number(0), 0, payload)
 }
 
-fn bytes(bytes: usize) -> Payload {
+pub(super) fn bytes(bytes: usize) -> Payload {
     Payload { bytes, ..Payload::default() }
 }
 
@@ -55,13 +58,13 @@ fn with(object: Object) -> Payload {
 }
 
 /// The threads begin anew: one that waits for a reply cannot do much else.
-fn anew(processes: &[usize]) -> Vec<Step> {
+pub(super) fn anew(processes: &[usize]) -> Vec<Step> {
     processes.iter().map(|&process| Step::new(process, 0, Act::LeaveThread)).collect()
 }
 
-const MANAGERS: Target = Target::Number(0);
-const LATEST: Target = Target::Held(0);
-const LAST: Order = Order::FreeLast;
+pub(super) const MANAGERS: Target = Target::Number(0);
+pub(super) const LATEST: Target = Target::Held(0);
+pub(super) const LAST: Order = Order::FreeLast;
 
 /// A call or a oneway call, its answer, and what the two do with them.
 fn exchange() -> impl Strategy<Value = Vec<Step>> {
@@ -94,7 +97,7 @@ fn exchange() -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// `owner` shows the manager a node, and the manager shows it to `other`, who keeps it.
-fn introduce(owner: usize, other: usize, ptr: u64, flags: u32) -> Vec<Step> {
+pub(super) fn introduce(owner: usize, other: usize, ptr: u64, flags: u32) -> Vec<Step> {
     let node = Object::Node { weak: false, ptr, cookie: 7, flags };
     let handle = Object::Handle { weak: false, target: LATEST };
     let acquire = || Order::Count(Counting::Acquire, LATEST);
@@ -154,7 +157,7 @@ fn nested() -> impl Strategy<Value = Vec<Step>> {
                 steps.push(Step::new(
                     peer,
                     1,
-                    Act::Exchange { orders: vec![Order::EnterLooper], read: true },
+                    Act::Exchange { orders: vec![Order::EnterLooper], read: Reading::AtOnce },
                 ));
             }
             steps.extend([Step::read(peer), Step::read(peer)]);
@@ -165,7 +168,11 @@ fn nested() -> impl Strategy<Value = Vec<Step>> {
                 steps.push(Step::read(peer));
             }
             if other_waits {
-                steps.push(Step::new(MANAGER, 1, Act::Exchange { orders: Vec::new(), read: true }));
+                steps.push(Step::new(
+                    MANAGER,
+                    1,
+                    Act::Exchange { orders: Vec::new(), read: Reading::AtOnce },
+                ));
             }
             if ends {
                 steps.extend([
@@ -320,7 +327,7 @@ fn full_area() -> impl Strategy<Value = Vec<Step>> {
 fn loopers() -> impl Strategy<Value = Vec<Step>> {
     (0..3_u32, peers(), any::<[bool; 4]>()).prop_map(|(most, (one, other), choices)| {
         let [registers, enters_too, exits, unasked] = choices;
-        let second = |orders| Step::new(MANAGER, 1, Act::Exchange { orders, read: true });
+        let second = |orders| Step::new(MANAGER, 1, Act::Exchange { orders, read: Reading::AtOnce });
         let mut steps = anew(&[MANAGER, one, other]);
         steps.push(Step::new(MANAGER, 1, Act::LeaveThread));
         steps.push(Step::new(MANAGER, 0, Act::MaxThreads(most)));
@@ -328,7 +335,11 @@ fn loopers() -> impl Strategy<Value = Vec<Step>> {
             steps.push(second(vec![Order::RegisterLooper]));
         }
         steps.extend([one, other].map(|caller| Step::write(caller, vec![call(MANAGERS, bytes(104))])));
-        steps.push(Step::new(MANAGER, 0, Act::Exchange { orders: vec![Order::EnterLooper], read: true }));
+        steps.push(Step::new(
+            MANAGER,
+            0,
+            Act::Exchange { orders: vec![Order::EnterLooper], read: Reading::AtOnce },
+        ));
         steps.push(second(if registers { vec![Order::RegisterLooper] } else { vec![Order::EnterLooper] }));
         if enters_too {
             steps.push(second(vec![Order::EnterLooper]));

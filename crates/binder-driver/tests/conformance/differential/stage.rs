@@ -1,16 +1,23 @@
 //! The stage: replays sequences on one device, and tells what each step brought and left behind.
+//!
+//! What wakes a sleeping thread may come in pieces (a dying process releases one thing after another), and how many of them its
+//! read finds is the scheduler's choice: the rest is read at once. For the same reason commands are carried out one by one
+//! while threads sleep.
 
 use std::sync::Arc;
 
-use binder_driver::uapi::{HandleCookie, PtrCookie, TransactionData, TransactionDataSg};
-use binder_driver::{Command, Commands, Driver, Errno, Error, Return};
+use binder_driver::sched_attr::{self, SchedAttr};
+use binder_driver::uapi::{BR_OK, FrozenStatusInfo};
+use binder_driver::{Commands, Errno, Error, Return, Returns};
 
+use super::orders::{MARK, number_of, queue};
 use super::payload::Built;
+use super::sleepers::{Place, Sleepers};
 use super::state::{self, Names};
-use super::steps::{Act, Counting, Order, PROCESSES, Send, Step, THREADS, Target};
-use super::telling::{self, Holdings};
+use super::steps::{Act, Order, PROCESSES, Policy, Reading, Step, THREADS};
+use super::telling::{self, Array, Holdings};
 use super::worker::Worker;
-use crate::Device;
+use crate::{Device, Sequential};
 
 /// Small, so that areas run full.
 const AREA_BYTES: u64 = 16 << 10;
@@ -18,14 +25,29 @@ const AREA_BYTES: u64 = 16 << 10;
 /// What a step brought.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Told {
-    /// Results, returns, and the nice value that the thread has now.
+    /// Results, returns, the policy and nice value that the thread has now; and what threads that slept have read.
     pub(super) brought: String,
     /// What the driver holds afterwards, if that was looked at.
     pub(super) state: String,
+    /// The scheduler decides what comes of this step: see [`sleepers`](super::sleepers).
+    pub(super) undetermined: bool,
+}
+
+/// What is told of an exchange that has not ended.
+pub(super) const ASLEEP: &str = "asleep";
+
+/// How an exchange ended.
+pub(super) struct Outcome {
+    result: Result<(), Errno>,
+    /// Bytes of commands that were not taken.
+    left: usize,
+    returns: Vec<Return>,
+    /// The policy, unless it is the usual one, and the nice value.
+    scheduled: String,
 }
 
 pub(super) struct Stage<D> {
-    device: D,
+    pub(super) device: D,
     workers: Vec<Vec<Worker>>,
 }
 
@@ -34,10 +56,12 @@ pub(super) struct Stage<D> {
 struct Process {
     opened: Option<Opened>,
     holdings: Holdings,
+    /// What the driver knows it by, also when it has closed.
+    pid: u32,
 }
 
 struct Opened {
-    driver: Arc<dyn Driver>,
+    driver: Arc<dyn Sequential>,
     number: String,
 }
 
@@ -50,7 +74,13 @@ impl<D: Device> Stage<D> {
     /// Replays a sequence from the beginning: all processes opened, the first one the context manager. Looks at the state
     /// after every third step and each death, or, with `often`, after every step; the other texts are empty.
     pub(super) fn replay(&self, steps: &[Step], often: bool) -> Vec<Told> {
-        let mut run = Run { stage: self, processes: Vec::new(), names: Names::default() };
+        let mut run = Run {
+            stage: self,
+            processes: Vec::new(),
+            names: Names::default(),
+            sleepers: Sleepers::default(),
+            undetermined: false,
+        };
         for (index, threads) in self.workers.iter().enumerate() {
             let tids = threads.iter().map(|worker| worker.tid.to_string());
             run.names.threads.extend(tids.zip(index * THREADS..));
@@ -59,17 +89,21 @@ impl<D: Device> Stage<D> {
         }
         let manager = Step { process: 0, thread: 0, act: Act::BecomeManager(0x100) };
         run.carry_out(&manager, 0);
-        let told = steps.iter().enumerate().map(|(at, step)| {
-            let brought = run.carry_out(step, at);
+        let mut told = Vec::new();
+        for (at, step) in steps.iter().enumerate() {
+            let mut brought = run.step(step, at);
             let looks = often || at % 3 == 2 || at + 1 == steps.len() || matches!(step.act, Act::Close);
-            let look = || state::of_sequence(&self.device.state(), &run.names);
-            Told { brought, state: if looks { look() } else { String::new() } }
-        });
-        let told = told.collect();
-        (0..PROCESSES).for_each(|index| run.close(index));
-        if steps.iter().any(|step| matches!(step.act, Act::Nice(_))) {
+            let state = if looks { run.look(&mut brought) } else { String::new() };
+            let undetermined = run.undetermined;
+            told.push(Told { brought, state, undetermined });
+            if undetermined {
+                break;
+            }
+        }
+        (0..PROCESSES).for_each(|index| drop(run.close(index)));
+        if steps.iter().any(|step| matches!(step.act, Act::Nice(_) | Act::Policy(_))) {
             for worker in self.workers.iter().flatten() {
-                worker.run(|_| rustix::process::setpriority_process(None, 0)).expect("the right to");
+                worker.run(|_| schedule(&SchedAttr::default())).expect("the right to");
             }
         }
         told
@@ -80,57 +114,149 @@ struct Run<'s, D> {
     stage: &'s Stage<D>,
     processes: Vec<Process>,
     names: Names,
+    sleepers: Sleepers,
+    /// What comes of this step is the scheduler's.
+    undetermined: bool,
 }
 
 impl<D: Device> Run<'_, D> {
     fn open(&mut self, index: usize) {
-        let driver = self.stage.device.open_without_waiting(AREA_BYTES);
+        let driver = self.stage.device.open_for_sequences(AREA_BYTES);
+        driver.set_waiting(false);
         let number = self.stage.device.last_number();
         self.names.processes.insert(number.clone(), index);
+        let pid = self.stage.device.last_opener().cast_unsigned();
         self.processes[index] =
-            Process { opened: Some(Opened { driver, number }), holdings: Holdings::default() };
+            Process { opened: Some(Opened { driver, number }), holdings: Holdings::default(), pid };
     }
 
-    fn close(&mut self, index: usize) {
+    /// Closes a process's device; tells what its sleeping threads have read.
+    fn close(&mut self, index: usize) -> String {
+        let text = self.interrupt(index);
         if let Some(Opened { driver, number }) = self.processes[index].opened.take() {
             assert_eq!(Arc::strong_count(&driver), 1, "a worker still holds the driver");
             drop(driver);
             self.stage.device.wait_until_released(&number);
             self.names.processes.remove(&number);
         }
+        self.processes[index].holdings.arrays.drain(..).for_each(|array| array.close());
+        text
+    }
+
+    /// Sends a process's sleeping threads home, as a signal would; tells what they have read.
+    fn interrupt(&mut self, index: usize) -> String {
+        if !self.sleepers.any_of(index) {
+            return String::new();
+        }
+        self.driver(index).interrupt();
+        let ended = self.sleepers.end_all_of(index);
+        // Of several, the one that the scheduler runs last finds that nobody waits any more.
+        let asked = |ended: &(Place, Outcome)| ended.1.returns.contains(&Return::SpawnLooper);
+        self.undetermined |= ended.len() > 1 && ended.iter().any(asked);
+        ended.into_iter().map(|ended| self.tell_of_sleeper(ended, "interrupted")).collect()
+    }
+
+    fn tell_of_sleeper(&mut self, (place, outcome): (Place, Outcome), how: &str) -> String {
+        format!(" | t{} {how}: {}", place.0 * THREADS + place.1, self.tell(place.0, &outcome))
+    }
+
+    /// The state. To look at it may make work for threads that sleep (see `Guard::state` in the emulated driver); `brought` is
+    /// told if that ends their sleep.
+    fn look(&mut self, brought: &mut String) -> String {
+        let sleep: Vec<usize> = (0..PROCESSES).filter(|&index| self.sleepers.any_of(index)).collect();
+        let state = state::of_sequence(&self.stage.device.state(), &self.names, &sleep);
+        *brought += &self.tell_of_woken();
+        state
+    }
+
+    /// One step, told with what it woke.
+    fn step(&mut self, step: &Step, at: usize) -> String {
+        let place = (step.process, step.thread);
+        let mut others = String::new();
+        if self.sleepers.has(place) && !matches!(step.act, Act::Close) {
+            others = self.interrupt(step.process);
+        }
+        let before = self.sleepers.counts();
+        let own = match &step.act {
+            Act::Exchange { orders, read } if self.must_part(orders, *read, place) => {
+                let single = orders.iter().map(std::slice::from_ref);
+                let writes = single.map(|order| (order, Reading::Nothing));
+                let reads = (*read != Reading::Nothing).then_some((&[][..], *read));
+                let mut own = String::new();
+                for (orders, read) in writes.chain(reads) {
+                    own += &self.exchange(place, orders, read, 8 * at);
+                    others += &self.tell_of_woken();
+                }
+                own
+            }
+            _ => self.carry_out(step, at),
+        };
+        others += &self.tell_of_woken();
+        self.undetermined |= self.sleepers.both_woke(&before);
+        own + &others
+    }
+
+    /// Whether another thread may take what an exchange brings to its own process, or find it in pieces.
+    fn must_part(&self, orders: &[Order], read: Reading, place: Place) -> bool {
+        let parts = orders.len() + usize::from(read != Reading::Nothing);
+        let reads_too = !orders.is_empty() && read != Reading::Nothing;
+        parts > 1
+            && ((orders.len() > 1 && !self.sleepers.is_empty())
+                || (reads_too && self.sleepers.any_of(place.0)))
+    }
+
+    /// What the threads have read that were woken by now, and what came after that.
+    fn tell_of_woken(&mut self) -> String {
+        let mut text = String::new();
+        for ended in self.sleepers.ended() {
+            let place = ended.0;
+            text += &self.tell_of_sleeper(ended, "woke");
+            // No work makes more of itself: this ends.
+            loop {
+                let (driver, worker) = (self.driver(place.0), self.worker(place));
+                let outcome = worker
+                    .run(move |returns| exchange_now(&*driver, Commands::default(), &[], Some(returns)));
+                if outcome.result.is_err() {
+                    break;
+                }
+                text += &self.tell(place.0, &outcome);
+            }
+        }
+        text
+    }
+
+    fn driver(&self, process: usize) -> Arc<dyn Sequential> {
+        Arc::clone(&self.processes[process].opened.as_ref().expect("an opened device").driver)
+    }
+
+    fn worker(&self, place: Place) -> &Worker {
+        &self.stage.workers[place.0][place.1]
     }
 
     fn carry_out(&mut self, step: &Step, at: usize) -> String {
         if matches!(step.act, Act::Close) {
-            self.close(step.process);
-            return "closed".into();
+            return "closed".to_owned() + &self.close(step.process);
         }
         if self.processes[step.process].opened.is_none() {
             self.open(step.process);
         }
-        let process = &mut self.processes[step.process];
-        let driver = Arc::clone(&process.opened.as_ref().expect("opened just now").driver);
-        let worker = &self.stage.workers[step.process][step.thread];
-        match &step.act {
-            Act::Exchange { orders, read } => {
-                exchange(worker, driver, &mut process.holdings, orders, *read, 8 * at)
-            }
+        let place = (step.process, step.thread);
+        let (driver, worker) = (self.driver(step.process), self.worker(place));
+        let holdings = &self.processes[step.process].holdings;
+        match step.act {
+            Act::Exchange { ref orders, read } => self.exchange(place, orders, read, 8 * at),
             Act::LeaveThread => {
                 worker.run(move |_| driver.exit_thread());
                 String::new()
             }
             Act::BecomeManager(flags) => {
-                let flags = *flags;
-                let result = worker.run(move |_| driver.become_context_manager(flags).map_err(errno));
-                format!("{result:?}")
+                format!("{:?}", worker.run(move |_| driver.become_context_manager(flags).map_err(errno)))
             }
             Act::MaxThreads(most) => {
-                let most = *most;
-                let result = worker.run(move |_| driver.set_max_threads(most).map_err(errno));
-                format!("{result:?}")
+                format!("{:?}", worker.run(move |_| driver.set_max_threads(most).map_err(errno)))
             }
             Act::NodeCounts(target) => {
-                let handle = number_of(*target, &process.holdings);
+                let handle = number_of(target, holdings);
                 format!("{:?}", worker.run(move |_| driver.node_counts(handle).map_err(errno)))
             }
             Act::ListNodes => {
@@ -146,122 +272,115 @@ impl<D: Device> Run<'_, D> {
                 format!("{all:?}")
             }
             Act::Nice(nice) => {
-                let nice = *nice;
                 worker.run(move |_| rustix::process::setpriority_process(None, nice)).expect("the right to");
                 String::new()
+            }
+            Act::Policy(policy) => format!("{:?}", worker.run(move |_| schedule(&attr_of(policy)))),
+            Act::Freeze { process, frozen } => {
+                let pid = self.processes[process].pid;
+                format!("{:?}", worker.run(move |_| driver.set_frozen(pid, frozen, 0).map_err(errno)))
+            }
+            Act::FrozenInfo(process) => {
+                let pid = self.processes[process].pid;
+                let info = worker.run(move |_| driver.frozen_info(pid).map_err(errno));
+                format!("{:?}", info.map(|info| FrozenStatusInfo { pid: 0, ..info }))
+            }
+            Act::DetectSpam(on) => {
+                format!("{:?}", worker.run(move |_| driver.set_oneway_spam_detection(on).map_err(errno)))
+            }
+            Act::ExtendedError => {
+                let error = worker.run(move |_| driver.extended_error().map_err(errno));
+                let fine = error.is_ok_and(|error| error.command == BR_OK);
+                // Numbers are each driver's own.
+                let error = error.map(|error| (error.id != 0, format!("{:#x}", error.command), error.param));
+                format!("{error:?}{}", if fine { " BR_OK" } else { "" })
             }
             Act::Close => unreachable!("done above"),
         }
     }
+
+    /// One `BINDER_WRITE_READ`. What is sent gets `padding` bytes more.
+    fn exchange(&mut self, place: Place, orders: &[Order], read: Reading, padding: usize) -> String {
+        if self.processes[place.0].opened.is_none() {
+            self.open(place.0);
+        }
+        let (driver, holdings) = (self.driver(place.0), &mut self.processes[place.0].holdings);
+        let mut commands = Commands::default();
+        let mut sent = Vec::new();
+        let mut given_back: Vec<Array> = Vec::new();
+        for order in orders {
+            if let Some(freed) = queue(order, holdings, &mut commands, &mut sent, padding) {
+                let brought = |array: &&Array| array.buffer == freed;
+                given_back.extend(holdings.arrays.iter().filter(brought).cloned());
+                holdings.arrays.retain(|array| !brought(&array));
+            }
+        }
+        if let Some(Order::Send(_)) = orders.last() {
+            commands.push(MARK);
+        }
+        driver.set_waiting(read == Reading::Waiting);
+        let used = Arc::clone(&driver);
+        let begun = self.worker(place).begin(move |returns| {
+            let memory: Vec<&[u8]> = sent.iter().flat_map(Built::memory).collect();
+            exchange_now(&*used, commands, &memory, (read != Reading::Nothing).then_some(returns))
+        });
+        let outcome = if read == Reading::Waiting { begun.end_or_sleep() } else { Some(begun.wait()) };
+        driver.set_waiting(false);
+        let Some(outcome) = outcome else {
+            self.sleepers.add(place, begun);
+            return ASLEEP.into();
+        };
+        let mut text = self.tell(place.0, &outcome);
+        text.extend(given_back.iter().map(Array::tell));
+        text
+    }
+
+    /// An exchange that has ended.
+    fn tell(&mut self, process: usize, outcome: &Outcome) -> String {
+        let driver = self.driver(process);
+        let Outcome { result, left, returns, scheduled } = outcome;
+        let mut text = format!("{result:?}, {left} bytes left,{scheduled}; ");
+        for item in returns.iter().filter(|item| **item != Return::Noop) {
+            text += &telling::tell(&*driver, item, &mut self.processes[process].holdings);
+        }
+        text
+    }
+}
+
+/// On the thread that does it.
+fn exchange_now(
+    driver: &dyn Sequential,
+    mut commands: Commands,
+    memory: &[&[u8]],
+    returns: Option<&mut Returns>,
+) -> Outcome {
+    let mut returns = returns;
+    let result = driver.write_read(&mut commands, memory, returns.as_deref_mut()).map_err(errno);
+    let returns = returns.filter(|_| result.is_ok()).map(Iterator::collect).unwrap_or_default();
+    let nice = rustix::process::getpriority_process(None).expect("one's own");
+    let attr = sched_attr::get(0).expect("one's own");
+    let usual = attr.policy == libc::SCHED_OTHER.cast_unsigned();
+    let policy = if usual { String::new() } else { format!(" policy {}/{}", attr.policy, attr.priority) };
+    Outcome { result, left: commands.pending().len(), returns, scheduled: format!("{policy} nice {nice}") }
+}
+
+/// A policy with the thread's nice value as it is.
+fn attr_of(policy: Policy) -> SchedAttr {
+    let (policy, priority) = match policy {
+        Policy::Other => (libc::SCHED_OTHER, 0),
+        Policy::Batch => (libc::SCHED_BATCH, 0),
+        Policy::Fifo(priority) => (libc::SCHED_FIFO, priority),
+        Policy::RoundRobin(priority) => (libc::SCHED_RR, priority),
+    };
+    let nice = rustix::process::getpriority_process(None).expect("one's own");
+    SchedAttr { policy: policy.cast_unsigned(), priority, nice, ..SchedAttr::default() }
+}
+
+/// Sets how the calling thread is scheduled.
+fn schedule(attr: &SchedAttr) -> Result<(), Option<i32>> {
+    sched_attr::set(0, *attr).map_err(|error| error.raw_os_error())
 }
 
 fn errno(error: Error) -> Errno {
     error.errno().expect("an errno")
-}
-
-/// Comes after a transaction and does nothing, but after a refused one it is not taken. Bytes: [`MARK_BYTES`].
-const MARK: Command = Command::IncrefsDone(PtrCookie { ptr: 0xdead_0000, cookie: 0 });
-pub(super) const MARK_BYTES: usize = 4 + PtrCookie::SIZE;
-
-/// One `BINDER_WRITE_READ`.
-fn exchange(
-    worker: &Worker,
-    driver: Arc<dyn Driver>,
-    holdings: &mut Holdings,
-    orders: &[Order],
-    read: bool,
-    padding: usize,
-) -> String {
-    let mut commands = Commands::default();
-    let mut sent = Vec::new();
-    for order in orders {
-        queue(order, holdings, &mut commands, &mut sent, padding);
-    }
-    if let Some(Order::Send(_)) = orders.last() {
-        commands.push(MARK);
-    }
-    let reader = Arc::clone(&driver);
-    let (result, left, returns, nice) = worker.run(move |returns| {
-        let memory: Vec<&[u8]> = sent.iter().flat_map(Built::memory).collect();
-        let result = driver.write_read(&mut commands, &memory, read.then_some(&mut *returns)).map_err(errno);
-        let items: Vec<Return> = match (result, read) {
-            (Ok(()), true) => returns.collect(),
-            _ => Vec::new(),
-        };
-        let nice = rustix::process::getpriority_process(None).expect("one's own");
-        (result, commands.pending().len(), items, nice)
-    });
-    let mut text = format!("{result:?}, {left} bytes left, nice {nice}; ");
-    for item in returns.iter().filter(|item| **item != Return::Noop) {
-        text.push_str(&telling::tell(&*reader, item, holdings));
-    }
-    text
-}
-
-fn number_of(target: Target, holdings: &Holdings) -> u32 {
-    match target {
-        Target::Number(handle) => handle,
-        Target::Held(back) => holdings.handles.iter().rev().nth(back).copied().unwrap_or(0),
-    }
-}
-
-/// Turns an order into a command, with what its process holds at this moment. What is sent gets so many bytes more.
-fn queue(
-    order: &Order,
-    holdings: &mut Holdings,
-    commands: &mut Commands,
-    sent: &mut Vec<Built>,
-    padding: usize,
-) {
-    let handle = |target| number_of(target, holdings);
-    let command = match order {
-        Order::Send(send) => {
-            let built = Built::new(&send.payload, padding, handle);
-            let command = command_of(send, built.description(handle(send.target), send.flags));
-            sent.push(built);
-            command
-        }
-        Order::FreeLast => Command::FreeBuffer(holdings.buffers.pop().unwrap_or(0x1000)),
-        Order::Free(which) => Command::FreeBuffer(match holdings.buffers.len() {
-            0 => 0x1000,
-            some => holdings.buffers.swap_remove(which % some),
-        }),
-        Order::Count(Counting::Increfs, target) => Command::Increfs(handle(*target)),
-        Order::Count(Counting::Acquire, target) => Command::Acquire(handle(*target)),
-        Order::Count(Counting::Release, target) => Command::Release(handle(*target)),
-        Order::Count(Counting::Decrefs, target) => Command::Decrefs(handle(*target)),
-        Order::Done { strong, ptr, cookie } => {
-            let named = PtrCookie { ptr: *ptr, cookie: *cookie };
-            if *strong { Command::AcquireDone(named) } else { Command::IncrefsDone(named) }
-        }
-        Order::RequestDeath(target, cookie) => {
-            Command::RequestDeathNotification(HandleCookie { handle: handle(*target), cookie: *cookie })
-        }
-        Order::ClearDeath(target, cookie) => {
-            Command::ClearDeathNotification(HandleCookie { handle: handle(*target), cookie: *cookie })
-        }
-        Order::DeadBinderDone(cookie) => Command::DeadBinderDone(*cookie),
-        Order::EnterLooper => Command::EnterLooper,
-        Order::RegisterLooper => Command::RegisterLooper,
-        Order::ExitLooper => Command::ExitLooper,
-        Order::Nonsense => return commands.raw(&0x1234_5678_u32.to_ne_bytes()),
-    };
-    commands.push(command);
-}
-
-fn command_of(send: &Send, data: TransactionDataSg) -> Command {
-    if send.payload.needs_buffers() {
-        return if send.reply { Command::ReplySg(data) } else { Command::TransactionSg(data) };
-    }
-    let plain = TransactionData {
-        target: data.target,
-        code: data.code,
-        flags: data.flags,
-        data_size: data.data_size,
-        offsets_size: data.offsets_size,
-        buffer: data.buffer,
-        offsets: data.offsets,
-        ..Default::default()
-    };
-    if send.reply { Command::Reply(plain) } else { Command::Transaction(plain) }
 }

@@ -34,7 +34,10 @@ impl Names {
 }
 
 /// The part of the state that is the sequence's, told in its names.
-pub(super) fn of_sequence(text: &str, names: &Names) -> String {
+///
+/// Whoever looks at a node that only a buffer holds makes work for its owner, which then has nothing to tell. A thread of the
+/// owner that sleeps may take it before it is looked at in its turn: not told for processes that `sleep`.
+pub(super) fn of_sequence(text: &str, names: &Names, sleep: &[usize]) -> String {
     let mut parts: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
     let mut current = None;
     for line in text.lines() {
@@ -44,6 +47,9 @@ pub(super) fn of_sequence(text: &str, names: &Names) -> String {
             // Dead nodes: no process's.
             current = None;
         } else if let Some(current) = current.filter(|_| line.starts_with(' ')) {
+            if line.starts_with("  node work ") && sleep.contains(&current) {
+                continue;
+            }
             parts.entry(current).or_default().push(line);
         }
     }

@@ -15,8 +15,8 @@ pub(super) struct Step {
 
 #[derive(Clone, Debug)]
 pub(super) enum Act {
-    /// One `BINDER_WRITE_READ`: these commands, then, if `read`, whatever there is to return.
-    Exchange { orders: Vec<Order>, read: bool },
+    /// One `BINDER_WRITE_READ`: these commands, then a read.
+    Exchange { orders: Vec<Order>, read: Reading },
     /// `BINDER_THREAD_EXIT`.
     LeaveThread,
     /// The process closes the device, as it does when it dies. Its next step opens it anew.
@@ -31,6 +31,35 @@ pub(super) enum Act {
     ListNodes,
     /// The thread changes its own nice value.
     Nice(i32),
+    /// The thread changes its own policy.
+    Policy(Policy),
+    /// `BINDER_FREEZE`, without waiting, of this process.
+    Freeze { process: usize, frozen: bool },
+    /// `BINDER_GET_FROZEN_INFO` on this process.
+    FrozenInfo(usize),
+    /// `BINDER_ENABLE_ONEWAY_SPAM_DETECTION`.
+    DetectSpam(bool),
+    /// `BINDER_GET_EXTENDED_ERROR`.
+    ExtendedError,
+}
+
+/// The read of an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reading {
+    Nothing,
+    /// What there is, or EAGAIN.
+    AtOnce,
+    /// The thread sleeps until there is something. When it is to do something else before that, its process is interrupted.
+    Waiting,
+}
+
+/// How a thread is scheduled.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Policy {
+    Other,
+    Batch,
+    Fifo(u32),
+    RoundRobin(u32),
 }
 
 /// One command.
@@ -93,7 +122,7 @@ pub(super) struct Payload {
     pub(super) flaw: Option<Flaw>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Object {
     Node {
         weak: bool,
@@ -112,6 +141,16 @@ pub(super) enum Object {
     /// A file descriptor: of an open file, or of none.
     Fd {
         open: bool,
+    },
+    /// A buffer that holds the numbers of descriptors, of open files or of none, behind so many other words.
+    Numbers {
+        words: usize,
+        open: Vec<bool>,
+    },
+    /// So many descriptors at a place in a buffer.
+    FdArray {
+        count: u64,
+        parent: Parent,
     },
     Garbage,
 }
@@ -161,7 +200,8 @@ impl Payload {
     /// True when only the scatter-gather commands can carry it.
     pub(super) fn needs_buffers(&self) -> bool {
         let room = matches!(self.flaw, Some(Flaw::OddRoom | Flaw::MuchRoom));
-        room || self.objects.iter().any(|object| matches!(object, Object::Buffer { .. }))
+        let is_buffer = |object: &Object| matches!(object, Object::Buffer { .. } | Object::Numbers { .. });
+        room || self.objects.iter().any(is_buffer)
     }
 }
 
@@ -172,11 +212,16 @@ impl Step {
 
     /// Writes commands without reading.
     pub(super) fn write(process: usize, orders: Vec<Order>) -> Self {
-        Self::new(process, 0, Act::Exchange { orders, read: false })
+        Self::new(process, 0, Act::Exchange { orders, read: Reading::Nothing })
+    }
+
+    /// Writes commands and reads in one exchange, waiting.
+    pub(super) fn wait(process: usize, orders: Vec<Order>) -> Self {
+        Self::new(process, 0, Act::Exchange { orders, read: Reading::Waiting })
     }
 
     /// Reads without writing.
     pub(super) fn read(process: usize) -> Self {
-        Self::new(process, 0, Act::Exchange { orders: Vec::new(), read: true })
+        Self::new(process, 0, Act::Exchange { orders: Vec::new(), read: Reading::AtOnce })
     }
 }

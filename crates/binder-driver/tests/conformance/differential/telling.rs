@@ -13,8 +13,41 @@ pub(super) struct Holdings {
     pub(super) buffers: Vec<u64>,
     /// Handles, the last received at the end.
     pub(super) handles: Vec<u32>,
+    /// The descriptors that came in arrays, which the driver closes when their buffer is given back.
+    pub(super) arrays: Vec<Array>,
     /// The first buffer of all: where others lie is told from there.
     base: Option<u64>,
+}
+
+/// Descriptors that came in an array.
+#[derive(Clone)]
+pub(super) struct Array {
+    pub(super) buffer: u64,
+    files: Vec<(u32, u64)>,
+}
+
+impl Array {
+    /// How many are still open: their numbers and what they name.
+    fn open(&self) -> impl Iterator<Item = u32> {
+        let open = self.files.iter().filter(|&&(number, file)| file_at(number) == Some(file));
+        open.map(|&(number, _)| number)
+    }
+
+    /// After its buffer was given back: what became of it.
+    pub(super) fn tell(&self) -> String {
+        format!("{} of {} descriptors left open; ", self.open().count(), self.files.len())
+    }
+
+    /// Closes what the driver did not.
+    pub(super) fn close(&self) {
+        self.open().for_each(|number| drop(crate::sys::owned(number.cast_signed())));
+    }
+}
+
+/// The inode that a descriptor names.
+fn file_at(number: u32) -> Option<u64> {
+    let status = std::fs::metadata(format!("/proc/self/fd/{number}")).ok()?;
+    Some(std::os::unix::fs::MetadataExt::ino(&status))
 }
 
 /// One return. Notes what it brings.
@@ -33,12 +66,17 @@ pub(super) fn tell(driver: &dyn Driver, item: &Return, holdings: &mut Holdings) 
     let mut bytes = driver.received(data.buffer, data.data_size).expect("inside the area").to_vec();
     let offsets = driver.received(data.offsets, data.offsets_size).expect("inside the area").to_vec();
     let mut buffers: Vec<(BufferObject, Vec<u8>)> = Vec::new();
+    // Which of them each object is, if one.
+    let mut buffer_of_object = Vec::new();
+    let mut arrays = Vec::new();
     for offset in offsets.chunks_exact(8).map(u64::take) {
         let offset = offset as usize;
+        buffer_of_object.push(None);
         let Some(object) = bytes.get(offset..) else { continue };
         if let Some(object) = BufferObject::from_bytes(object).filter(|object| object.kind == BINDER_TYPE_PTR)
         {
             let content = driver.received(object.buffer, object.length).expect("inside the area").to_vec();
+            *buffer_of_object.last_mut().expect("pushed above") = Some(buffers.len());
             buffers.push((object, content));
             bytes[offset..offset + BufferObject::SIZE].fill(0);
         } else if let Some(mut object) =
@@ -49,6 +87,11 @@ pub(super) fn tell(driver: &dyn Driver, item: &Return, holdings: &mut Holdings) 
             object.fd = 0;
             bytes[offset + 8..offset + 12].fill(0);
             let _ = write!(text, " {object:x?}");
+        } else if let Some(object) =
+            FdArrayObject::from_bytes(object).filter(|object| object.kind == BINDER_TYPE_FDA)
+        {
+            let _ = write!(text, " {object:x?}");
+            arrays.push(object);
         } else if let Some(object) = FlatBinderObject::from_bytes(object) {
             if matches!(object.kind, BINDER_TYPE_HANDLE | BINDER_TYPE_WEAK_HANDLE) {
                 let handle = object.binder as u32;
@@ -57,6 +100,16 @@ pub(super) fn tell(driver: &dyn Driver, item: &Return, holdings: &mut Holdings) 
             }
             let _ = write!(text, " {object:x?}");
         }
+    }
+    // Of one that holds none, a driver does not ask where they lie.
+    for array in arrays.into_iter().filter(|array| array.count != 0) {
+        let parent = buffer_of_object.get(array.parent as usize).copied().flatten().expect("a buffer");
+        let start = array.parent_offset as usize;
+        let content = &mut buffers[parent].1[start..start + 4 * array.count as usize];
+        let numbers = content.chunks_exact(4).map(u32::take);
+        let files = numbers.map(|number| (number, file_at(number).expect("an open file"))).collect();
+        content.fill(0);
+        holdings.arrays.push(Array { buffer: data.buffer, files });
     }
     tell_buffers(&mut text, data.buffer, buffers);
     let _ = write!(text, " sum {:x}; ", sum(&bytes));

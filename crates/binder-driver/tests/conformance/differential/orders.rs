@@ -1,0 +1,85 @@
+//! Orders as commands, with what their process holds at that moment. Carries out nothing.
+
+use binder_driver::uapi::{HandleCookie, PtrCookie, TransactionData, TransactionDataSg};
+use binder_driver::{Command, Commands};
+
+use super::payload::Built;
+use super::steps::{Counting, Order, Send, Target};
+use super::telling::Holdings;
+
+/// Comes after a transaction and does nothing, but after a refused one it is not taken. Bytes: [`MARK_BYTES`].
+pub(super) const MARK: Command = Command::IncrefsDone(PtrCookie { ptr: 0xdead_0000, cookie: 0 });
+pub(super) const MARK_BYTES: usize = 4 + PtrCookie::SIZE;
+
+pub(super) fn number_of(target: Target, holdings: &Holdings) -> u32 {
+    match target {
+        Target::Number(handle) => handle,
+        Target::Held(back) => holdings.handles.iter().rev().nth(back).copied().unwrap_or(0),
+    }
+}
+
+/// Turns an order into a command, with what its process holds at this moment. What is sent gets so many bytes more. Tells
+/// which buffer it gives back, if one.
+pub(super) fn queue(
+    order: &Order,
+    holdings: &mut Holdings,
+    commands: &mut Commands,
+    sent: &mut Vec<Built>,
+    padding: usize,
+) -> Option<u64> {
+    let handle = |target| number_of(target, holdings);
+    let command = match order {
+        Order::Send(send) => {
+            let built = Built::new(&send.payload, padding, handle);
+            let command = command_of(send, built.description(handle(send.target), send.flags));
+            sent.push(built);
+            command
+        }
+        Order::FreeLast => Command::FreeBuffer(holdings.buffers.pop().unwrap_or(0x1000)),
+        Order::Free(which) => Command::FreeBuffer(match holdings.buffers.len() {
+            0 => 0x1000,
+            some => holdings.buffers.swap_remove(which % some),
+        }),
+        Order::Count(Counting::Increfs, target) => Command::Increfs(handle(*target)),
+        Order::Count(Counting::Acquire, target) => Command::Acquire(handle(*target)),
+        Order::Count(Counting::Release, target) => Command::Release(handle(*target)),
+        Order::Count(Counting::Decrefs, target) => Command::Decrefs(handle(*target)),
+        Order::Done { strong, ptr, cookie } => {
+            let named = PtrCookie { ptr: *ptr, cookie: *cookie };
+            if *strong { Command::AcquireDone(named) } else { Command::IncrefsDone(named) }
+        }
+        Order::RequestDeath(target, cookie) => {
+            Command::RequestDeathNotification(HandleCookie { handle: handle(*target), cookie: *cookie })
+        }
+        Order::ClearDeath(target, cookie) => {
+            Command::ClearDeathNotification(HandleCookie { handle: handle(*target), cookie: *cookie })
+        }
+        Order::DeadBinderDone(cookie) => Command::DeadBinderDone(*cookie),
+        Order::EnterLooper => Command::EnterLooper,
+        Order::RegisterLooper => Command::RegisterLooper,
+        Order::ExitLooper => Command::ExitLooper,
+        Order::Nonsense => {
+            commands.raw(&0x1234_5678_u32.to_ne_bytes());
+            return None;
+        }
+    };
+    commands.push(command);
+    if let Command::FreeBuffer(freed) = command { Some(freed) } else { None }
+}
+
+fn command_of(send: &Send, data: TransactionDataSg) -> Command {
+    if send.payload.needs_buffers() {
+        return if send.reply { Command::ReplySg(data) } else { Command::TransactionSg(data) };
+    }
+    let plain = TransactionData {
+        target: data.target,
+        code: data.code,
+        flags: data.flags,
+        data_size: data.data_size,
+        offsets_size: data.offsets_size,
+        buffer: data.buffer,
+        offsets: data.offsets,
+        ..Default::default()
+    };
+    if send.reply { Command::Reply(plain) } else { Command::Transaction(plain) }
+}

@@ -1,0 +1,85 @@
+//! Threads that sleep in a read, and those that a step wakes: nothing goes on before each has ended its exchange or sleeps
+//! again. Knows no commands.
+//!
+//! Two threads of one process that one step wakes are where the order of things is the scheduler's: which of them finds
+//! which work, no driver determines. Whoever compares must stop there; [`Sleepers::both_woke`] tells.
+
+use std::collections::BTreeMap;
+
+use super::stage::Outcome;
+use super::worker::Begun;
+
+/// A process and one of its threads.
+pub(super) type Place = (usize, usize);
+
+/// The threads that sleep.
+#[derive(Default)]
+pub(super) struct Sleepers(BTreeMap<Place, Begun<Outcome>>);
+
+/// How often the threads of those processes had slept, where both sleep.
+pub(super) type Counts = BTreeMap<Place, u64>;
+
+impl Sleepers {
+    pub(super) fn add(&mut self, place: Place, begun: Begun<Outcome>) {
+        self.0.insert(place, begun);
+    }
+
+    pub(super) fn has(&self, place: Place) -> bool {
+        self.0.contains_key(&place)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether threads of this process sleep.
+    pub(super) fn any_of(&self, process: usize) -> bool {
+        self.0.keys().any(|place| place.0 == process)
+    }
+
+    /// After an interruption: waits for all threads of a process.
+    pub(super) fn end_all_of(&mut self, process: usize) -> Vec<(Place, Outcome)> {
+        let places: Vec<Place> = self.0.keys().filter(|place| place.0 == process).copied().collect();
+        let begun = places.into_iter().filter_map(|place| self.0.remove_entry(&place));
+        begun.map(|(place, begun)| (place, begun.wait())).collect()
+    }
+
+    /// Waits until each has ended or sleeps, and takes out those that have ended.
+    pub(super) fn ended(&mut self) -> Vec<(Place, Outcome)> {
+        let mut ended = Vec::new();
+        loop {
+            let before = ended.len();
+            self.0.retain(|&place, begun| match begun.end_or_sleep() {
+                Some(outcome) => {
+                    ended.push((place, outcome));
+                    false
+                }
+                None => true,
+            });
+            // One that ended may have woken another.
+            if ended.len() == before {
+                ended.sort_by_key(|(place, _)| *place);
+                return ended;
+            }
+        }
+    }
+
+    /// Before a step.
+    pub(super) fn counts(&self) -> Counts {
+        let pairs = self
+            .0
+            .iter()
+            .filter(|((process, _), _)| self.0.keys().filter(|place| place.0 == *process).count() > 1);
+        pairs.map(|(&place, begun)| (place, begun.times_slept())).collect()
+    }
+
+    /// After it: whether it woke two threads of one process, or may have.
+    pub(super) fn both_woke(&self, before: &Counts) -> bool {
+        let mut woken = before.iter().filter_map(|(place, count)| {
+            let sleeps_on = self.0.get(place).is_some_and(|begun| begun.times_slept() == *count);
+            (!sleeps_on).then_some(place.0)
+        });
+        let mut last = None;
+        woken.any(|process| last.replace(process) == Some(process))
+    }
+}
