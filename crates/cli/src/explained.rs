@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
-use bench::ipc::latency::{CallCounters, LatencyResult, Miss, ThreadId};
+use bench::ipc::latency::{CallCounters, LatencyResult, Miss, RecordedCalls, ThreadId};
 use bench::run::{RECORDING, Run};
 use bench::sched::Scheduling;
-use latency::{Placement, Policy};
+use latency::{Placement, Policy, Sample};
 use layers::{Counters, Explanation, RoundTrip, Side, Timeline};
 use tracefs::{Recording, Trace};
 
@@ -67,9 +67,7 @@ pub(crate) fn explain<'a>(
             Some((_, trace)) if without_events.is_none() => layers::explain(&Timeline::new(trace), &trip),
             _ => layers::explain_without_events(&trip),
         };
-        let series =
-            result.series.get(miss.series).map_or_else(String::new, |series| series.stack.to_string());
-        let pair = format!("{series}, pair P{}", miss.pair);
+        let pair = pair_name(result, miss.series, miss.pair);
         out.push(Explained {
             number,
             miss,
@@ -82,6 +80,53 @@ pub(crate) fn explain<'a>(
         });
     }
     Ok(out)
+}
+
+/// The calls of one caller that lie in a snapshot, slow or not.
+pub(crate) struct Calls {
+    /// In which series, counted from 0.
+    pub(crate) series: usize,
+    /// Of which pair, counted from 0.
+    pub(crate) pair: usize,
+    /// Whose they are: "hwbinder, pair P0".
+    pub(crate) pair_name: String,
+    /// "fifo:99".
+    pub(crate) caller: String,
+    /// In the order of time.
+    pub(crate) samples: Vec<Sample>,
+    /// Whether these are all.
+    pub(crate) complete: bool,
+}
+
+/// All calls that lie in a snapshot; `None` for a run in which only the slow ones were kept.
+///
+/// # Errors
+/// When they are there and cannot be read.
+pub(crate) fn recorded_calls(
+    result: &LatencyResult,
+    recording: &Recording,
+    snapshot: u32,
+) -> anyhow::Result<Option<Vec<Calls>>> {
+    let Some(explained) = &result.explained else { return Ok(None) };
+    let calls = bench::ipc::latency::recorded_calls(explained, recording, snapshot)?;
+    let named = |(of, samples): (RecordedCalls, Vec<Sample>)| Calls {
+        series: of.series,
+        pair: of.pair,
+        pair_name: pair_name(result, of.series, of.pair),
+        caller: of.caller.to_string(),
+        samples,
+        complete: of.complete,
+    };
+    Ok(calls.map(|calls| calls.into_iter().map(named).collect()))
+}
+
+/// Under which name a pair is shown: "hwbinder, pair P0"; a stack that is measured under both inheritance settings is told
+/// with its setting.
+fn pair_name(result: &LatencyResult, series: usize, pair: usize) -> String {
+    let Some(of) = result.series.get(series) else { return format!("pair P{pair}") };
+    let twice = result.series.iter().filter(|other| other.stack == of.stack).count() > 1;
+    let setting = if twice { format!(", inheritance {}", of.inheritance.name()) } else { String::new() };
+    format!("{}{setting}, pair P{pair}", of.stack)
 }
 
 fn round_trip(result: &LatencyResult, miss: &Miss, virtualised: bool) -> RoundTrip {

@@ -7,6 +7,7 @@
 //! formats/SYSTEM/EVENT             the event's format
 //! snapshots/0001/snapshot.json     SnapshotHeader
 //! snapshots/0001/cpuN.pages        sub-buffers, oldest first
+//! snapshots/0001/...               what the recorder's user stores beside them
 //! ```
 
 use std::collections::BTreeMap;
@@ -203,6 +204,33 @@ impl Recording {
             };
             write_json(&partial.join("snapshot.json"), &header)
         })
+    }
+
+    /// Stores a file of the caller's own beside a snapshot, with which it is removed.
+    ///
+    /// # Errors
+    /// [`Error::File`] when it cannot be written, also for want of space; then nothing of it is left.
+    pub fn put_beside(&self, number: u32, name: &str, bytes: &[u8]) -> Result<()> {
+        let path = self.place(number).join(name);
+        let partial = path.with_file_name(format!(".{name}.{}", std::process::id()));
+        let written = std::fs::write(&partial, bytes).and_then(|()| std::fs::rename(&partial, &path));
+        written.map_err(|cause| {
+            let _ = std::fs::remove_file(&partial);
+            Error::file("write", &path, cause)
+        })
+    }
+
+    /// What [`Recording::put_beside`] has stored; `None` when it has not.
+    ///
+    /// # Errors
+    /// [`Error::File`] when it is there and cannot be read.
+    pub fn beside(&self, number: u32, name: &str) -> Result<Option<Vec<u8>>> {
+        let path = self.place(number).join(name);
+        match std::fs::read(&path) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(cause) => Err(Error::file("read", &path, cause)),
+        }
     }
 
     /// Removes a snapshot.

@@ -148,9 +148,19 @@ fn trace(
     };
     let recording = Recording::open(&directory.join(RECORDING))?;
     let explained = explained::explain(run, result, directory, |_, miss| miss.snapshot == Some(snapshot))?;
-    let tracks = format::explanation_tracks::tracks(&explained);
+    let calls = explained::recorded_calls(result, &recording, snapshot)?;
+    let tracks = format::explanation_tracks::tracks(&explained, calls.as_deref().unwrap_or_default());
     let trace = trace_file::write(&recording, snapshot, &tracks, Form::Perfetto, out)?;
     writeln!(terminal.out, "{}", trace_file::summary(out, &trace))?;
+    match &calls {
+        Some(calls) => {
+            let count: usize = calls.iter().map(|of| of.samples.len()).sum();
+            let complete = calls.iter().all(|of| of.complete);
+            let some = if complete { "" } else { "; others were made meanwhile and are not kept" };
+            writeln!(terminal.out, "it shows the {count} round trips that lie in it{some}")?;
+        }
+        None => writeln!(terminal.out, "it shows only slow calls: the run has not kept the others")?,
+    }
     let numbers: Vec<String> = explained.iter().map(|one| one.number.to_string()).collect();
     let slowest = if number.is_none() {
         format!("; call {at} is the slowest that was recorded")
@@ -158,7 +168,12 @@ fn trace(
         String::new()
     };
     let others = if recorded.count() > numbers.len() { "; --miss N chooses another" } else { "" };
-    writeln!(terminal.out, "it shows slow call {} of {}{slowest}{others}", numbers.join(", "), misses.len())?;
+    writeln!(
+        terminal.out,
+        "it explains slow call {} of {}{slowest}{others}",
+        numbers.join(", "),
+        misses.len()
+    )?;
     Ok(Exit::OK)
 }
 

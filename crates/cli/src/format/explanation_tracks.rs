@@ -1,29 +1,45 @@
-//! Explained slow calls as rows of slices, for a viewer of traces. Pure: explanations in, tracks out. Must not know the format
-//! that they are written in.
+//! Calls, and explanations of the slow ones, as rows of slices for a viewer of traces. Pure: calls and explanations in, tracks
+//! out. Must not know the format that they are written in.
 
 use std::collections::BTreeMap;
 
+use latency::Sample;
 use layers::{Explanation, Part, Thread};
 
 use super::explanation::{flag_text, state_text};
 use super::perfetto::{Annotation, Parent, Slice, Track};
-use crate::explained::Explained;
+use crate::explained::{Calls, Explained};
 
-/// The tracks: for each pair its calls with their legs, and under it what explains them; then the calls beside the threads that
-/// made and served them, joined by arrows.
-pub(crate) fn tracks(explained: &[Explained<'_>]) -> Vec<Track> {
-    let mut pairs: BTreeMap<(usize, usize), Vec<&Explained<'_>>> = BTreeMap::new();
+/// The tracks: for each pair all its calls with their legs, those in `calls` and the slow ones, and under it what explains
+/// these; then the slow calls beside the threads that made and served them, joined by arrows.
+pub(crate) fn tracks(explained: &[Explained<'_>], calls: &[Calls]) -> Vec<Track> {
+    let mut pairs: BTreeMap<(usize, usize), Pair<'_>> = BTreeMap::new();
     for one in explained {
-        pairs.entry((one.miss.series, one.miss.pair)).or_default().push(one);
+        let pair = pairs.entry((one.miss.series, one.miss.pair)).or_default();
+        pair.name = &one.pair;
+        pair.slow.push(one);
+    }
+    for one in calls {
+        let pair = pairs.entry((one.series, one.pair)).or_default();
+        pair.name = &one.pair_name;
+        pair.calls.push(one);
     }
     let mut tracks = Vec::new();
-    for calls in pairs.values() {
-        let pair = calls.first().map_or_else(String::new, |call| call.pair.clone());
-        let whole = calls.iter().flat_map(|call| with_legs(call)).collect();
-        tracks.push(Track { name: pair, parent: Parent::Top, slices: whole });
+    for pair in pairs.values() {
+        let mut whole: Vec<Slice> = pair.slow.iter().flat_map(|call| with_legs(call)).collect();
+        for of in &pair.calls {
+            // A slow call is there already, with what explains it.
+            let shown = |sample: &&Sample| pair.slow.iter().any(|slow| slow.miss.sample == **sample);
+            let others = of.samples.iter().filter(|sample| !shown(sample));
+            others.for_each(|sample| plain(sample, of, &mut whole));
+        }
+        tracks.push(Track { name: pair.name.to_owned(), parent: Parent::Top, slices: whole });
+        if pair.slow.is_empty() {
+            continue;
+        }
         let under = Parent::Track(tracks.len() - 1);
         let mut why = Vec::new();
-        for part in calls.iter().flat_map(|call| &call.explanation.parts) {
+        for part in pair.slow.iter().flat_map(|call| &call.explanation.parts) {
             explaining(part, 0, &mut why);
         }
         tracks.push(Track { name: "explanation".into(), parent: under, slices: why });
@@ -51,7 +67,39 @@ fn name(call: &Explained<'_>) -> String {
     format!("slow call {}", call.number)
 }
 
-/// A call, and within it the legs by the two programs' stamps, where both are there and in order.
+/// The calls of one pair.
+#[derive(Default)]
+struct Pair<'a> {
+    name: &'a str,
+    slow: Vec<&'a Explained<'a>>,
+    calls: Vec<&'a Calls>,
+}
+
+/// A call that was not slow, and within it its legs.
+fn plain(sample: &Sample, of: &Calls, slices: &mut Vec<Slice>) {
+    let Sample { start_ns, end_ns, .. } = *sample;
+    let caller = vec![Annotation::text("caller", &of.caller)];
+    let name = "round trip".to_owned();
+    slices.push(Slice { name, begin_ns: start_ns, end_ns, annotations: caller, ..Slice::default() });
+    slices.extend(legs(sample));
+}
+
+/// The legs by the two programs' stamps, where both are there and in order.
+fn legs(sample: &Sample) -> Vec<Slice> {
+    let Sample { start_ns, received_ns, replied_ns, end_ns, .. } = *sample;
+    if sample.legs().is_none() {
+        return Vec::new();
+    }
+    let leg =
+        |name: &str, begin_ns, end_ns| Slice { name: name.into(), begin_ns, end_ns, ..Slice::default() };
+    vec![
+        leg("request", start_ns, received_ns),
+        leg("handling", received_ns, replied_ns),
+        leg("reply", replied_ns, end_ns),
+    ]
+}
+
+/// A slow call with its answer, and within it its legs.
 fn with_legs(call: &Explained<'_>) -> Vec<Slice> {
     let Explanation { start_ns, end_ns, .. } = call.explanation;
     let mut facts = vec![
@@ -64,20 +112,8 @@ fn with_legs(call: &Explained<'_>) -> Vec<Slice> {
     let whole =
         Slice { name: name(call), begin_ns: start_ns, end_ns, annotations: facts, ..Slice::default() };
     let mut slices = vec![whole];
-    if let Some((received_ns, replied_ns)) = stamps(call) {
-        let leg =
-            |name: &str, begin_ns, end_ns| Slice { name: name.into(), begin_ns, end_ns, ..Slice::default() };
-        slices.push(leg("request", start_ns, received_ns));
-        slices.push(leg("handling", received_ns, replied_ns));
-        slices.push(leg("reply", replied_ns, end_ns));
-    }
+    slices.extend(legs(&call.miss.sample));
     slices
-}
-
-fn stamps(call: &Explained<'_>) -> Option<(u64, u64)> {
-    let (received_ns, replied_ns) = (call.miss.sample.received_ns, call.miss.sample.replied_ns);
-    let Explanation { start_ns, end_ns, .. } = call.explanation;
-    [start_ns, received_ns, replied_ns, end_ns].is_sorted().then_some((received_ns, replied_ns))
 }
 
 /// A part, and within it what those did that it waited for.
@@ -105,8 +141,9 @@ fn beside_threads<'a>(call: &'a Explained<'_>) -> Vec<(&'a Thread, Slice)> {
     let Explanation { start_ns, end_ns, client, server, .. } = &call.explanation;
     let slice = |begin_ns, end_ns| Slice { name: name(call), begin_ns, end_ns, ..Slice::default() };
     let mut beside = vec![(client, slice(*start_ns, *end_ns))];
-    if let (Some(server), Some((received_ns, replied_ns))) = (server, stamps(call)) {
-        beside.push((server, slice(received_ns, replied_ns)));
+    let sample = &call.miss.sample;
+    if let (Some(server), Some(_)) = (server, sample.legs()) {
+        beside.push((server, slice(sample.received_ns, sample.replied_ns)));
         for (_, slice) in &mut beside {
             slice.flows.push(call.number as u64);
         }
@@ -118,7 +155,6 @@ fn beside_threads<'a>(call: &'a Explained<'_>) -> Vec<(&'a Thread, Slice)> {
 pub(crate) mod tests {
     use bench::ipc::latency::Miss;
     use bench::sched::Scheduling;
-    use latency::Sample;
     use layers::{RoundTrip, Side, Timeline};
     use tracefs::Trace;
 
@@ -167,7 +203,7 @@ pub(crate) mod tests {
     #[test]
     fn legs_and_parts_add_up_to_the_call() {
         let miss = miss(1_300, 1_500);
-        let tracks = tracks(&[explained(&miss, &Trace::default())]);
+        let tracks = tracks(&[explained(&miss, &Trace::default())], &[]);
         let lengths = |track: &Track, from| -> u64 {
             track.slices[from..].iter().map(|slice| slice.end_ns - slice.begin_ns).sum()
         };
@@ -178,11 +214,50 @@ pub(crate) mod tests {
         assert_eq!(tracks[2].slices[0].flows, tracks[3].slices[0].flows);
     }
 
+    /// All calls of its pair that were recorded, itself among them.
+    pub(crate) fn calls(miss: &Miss) -> Calls {
+        let later = |sample: &Sample| Sample {
+            start_ns: sample.end_ns,
+            received_ns: sample.end_ns + 20,
+            replied_ns: sample.end_ns + 50,
+            end_ns: sample.end_ns + 100,
+            ..*sample
+        };
+        Calls {
+            series: 0,
+            pair: 0,
+            pair_name: "hwbinder, pair P0".into(),
+            caller: "fifo:99".into(),
+            samples: vec![miss.sample, later(&miss.sample)],
+            complete: true,
+        }
+    }
+
+    #[test]
+    fn every_call_is_there_once() {
+        let miss = miss(1_300, 1_500);
+        let slow = [explained(&miss, &Trace::default())];
+        let of = calls(&miss);
+        let tracks = tracks(&slow, std::slice::from_ref(&of));
+        let names: Vec<&str> = tracks[0].slices.iter().map(|slice| slice.name.as_str()).collect();
+        let legs = ["request", "handling", "reply"];
+        let expected = [&["slow call 3"][..], &legs, &["round trip"], &legs].concat();
+        assert_eq!(names, expected);
+        let other = Calls { pair: 1, pair_name: "hwbinder, pair P1".into(), ..of };
+        let tracks = super::tracks(&slow, &[other]);
+        let names: Vec<&str> = tracks.iter().map(|track| track.name.as_str()).collect();
+        assert_eq!(
+            names,
+            ["hwbinder, pair P0", "explanation", "hwbinder, pair P1", "slow calls", "slow calls"],
+            "a pair without slow calls has nothing to explain"
+        );
+    }
+
     #[test]
     fn stamps_that_are_missing_or_out_of_order_make_no_legs() {
         for (received_ns, replied_ns) in [(0, 0), (1_500, 1_300), (1_300, 1_800)] {
             let miss = miss(received_ns, replied_ns);
-            let tracks = tracks(&[explained(&miss, &Trace::default())]);
+            let tracks = tracks(&[explained(&miss, &Trace::default())], &[]);
             assert_eq!(tracks[0].slices.len(), 1, "{received_ns} {replied_ns}");
             assert_eq!(tracks.len(), 3, "nothing beside the server");
         }

@@ -12,6 +12,7 @@ use super::explain::ThreadId;
 use super::halt::Switch;
 use super::result::CallerResult;
 use super::watch::Watch;
+use super::window::History;
 use crate::clock::{now_ns, thread_cpu_ns};
 use crate::error::{Error, Result};
 use crate::ipc::Mode;
@@ -69,17 +70,19 @@ pub(super) struct Caller<'a> {
     pub(super) result: CallerResult,
     buffer: Vec<Sample>,
     accounts: Accounts,
+    /// The latest calls, where some are recorded.
+    pub(super) history: History,
     /// How long it has waited in all, in nanoseconds, while what was recorded of a slow call was taken in.
     pub(super) paused_ns: u64,
 }
 
 impl<'a> Caller<'a> {
-    pub(super) fn new(shared: &'a Shared<'a>, wanted: Scheduling) -> Caller<'a> {
+    pub(super) fn new(shared: &'a Shared<'a>, wanted: Scheduling, history: History) -> Caller<'a> {
         let result = CallerResult::new(wanted, shared.deadline, shared.open_loop);
         let mut buffer = vec![Sample { start_ns: 1, ..Sample::default() }; BUFFER];
         // Written once, so that its pages are there when calls are timed.
         buffer.clear();
-        Caller { shared, wanted, result, buffer, accounts: Accounts::default(), paused_ns: 0 }
+        Caller { shared, wanted, result, buffer, accounts: Accounts::default(), history, paused_ns: 0 }
     }
 
     /// Has the calling thread scheduled as this caller is to be, and reads back what came of it.
@@ -106,7 +109,7 @@ impl<'a> Caller<'a> {
     pub(super) fn call(&mut self, own: Scheduling, intended_ns: Option<u64>) -> Result<()> {
         let shared = self.shared;
         if self.buffer.len() == BUFFER {
-            self.count();
+            self.count()?;
         }
         let Scheduling { policy, priority, nice } = own;
         let mut caller = Placement { cpu: sched::current_cpu(), policy, priority, nice };
@@ -190,12 +193,16 @@ impl<'a> Caller<'a> {
     }
 
     /// Counts what is in the buffer.
-    pub(super) fn count(&mut self) {
+    pub(super) fn count(&mut self) -> Result<()> {
         self.result.record(&self.buffer);
+        if let Some(windows) = self.shared.watch.and_then(Watch::windows) {
+            self.history.add(&self.buffer, windows)?;
+        }
         if self.shared.keep_samples {
             self.result.samples.extend_from_slice(&self.buffer);
         }
         self.buffer.clear();
+        Ok(())
     }
 
     fn report_caller(&self, caller: Placement) -> Result<()> {

@@ -1,6 +1,7 @@
 //! The client of a pair, in its worker process: finds its services, then makes the calls of each turn that the parent
-//! asks for. Must not know of other pairs.
+//! asks for, and tells which of them were recorded. Must not know of other pairs.
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use binder::echo::{Benchmark, Echo};
@@ -14,6 +15,7 @@ use super::plan::Amount;
 use super::result::CallerResult;
 use super::turns;
 use super::watch::{Watch, WatchJob};
+use super::window::History;
 use crate::error::Result;
 use crate::ipc::endpoint::find;
 use crate::ipc::{Endpoint, Mode, SchedulingProbe, Stack};
@@ -41,6 +43,14 @@ pub struct LatencyJob {
     pub(super) watch: Option<WatchJob>,
 }
 
+/// What a client is asked for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) enum Ask {
+    Turn(Turn),
+    /// The calls that lie in what was recorded since it was asked last.
+    Recorded,
+}
+
 /// Some iterations of one series.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Turn {
@@ -65,7 +75,9 @@ pub(super) enum Said {
     Slowest(Vec<u64>),
     /// One caller's calls of a turn, in the order of the plan's callers; its samples came before, if they are kept.
     Caller(Box<CallerResult>),
-    /// The turn is over.
+    /// One caller's calls that were recorded; their samples came before.
+    Recorded { series: usize, caller: usize, complete: bool },
+    /// The turn is over, or all calls that were recorded are told.
     Done,
 }
 
@@ -99,7 +111,16 @@ impl LatencyJob {
         let services: Vec<_> = self.services.iter().map(service).collect::<Result<_>>()?;
         let payload: Vec<u8> = (0..self.payload_bytes).map(|i| i as u8).collect();
         link.ready()?;
-        while let Some(turn) = link.receive::<Turn>()? {
+        // By series and caller, beyond turns: what is recorded reaches back behind the begin of one.
+        let mut histories: BTreeMap<(usize, usize), History> = BTreeMap::new();
+        while let Some(ask) = link.receive::<Ask>()? {
+            let turn = match ask {
+                Ask::Turn(turn) => turn,
+                Ask::Recorded => {
+                    tell_recorded(watch.as_ref(), &mut histories, link)?;
+                    continue;
+                }
+            };
             let (stack, remote) = &self.services[turn.series];
             let shared = Shared {
                 service: &*services[turn.series],
@@ -114,16 +135,20 @@ impl LatencyJob {
                 watch: watch.as_ref(),
                 link: Mutex::new(link),
             };
+            let take = |caller| histories.remove(&(turn.series, caller)).unwrap_or_default();
+            let own: Vec<History> = (0..self.callers.len()).map(take).collect();
+            let callers = self.callers.iter().zip(own);
             let mut callers: Vec<_> =
-                self.callers.iter().map(|&caller| Caller::new(&shared, caller)).collect();
+                callers.map(|(&caller, history)| Caller::new(&shared, caller, history)).collect();
             if self.fresh_threads {
                 turns::on_fresh_threads(&turn, &mut callers)?;
             } else {
                 turns::on_kept_threads(&turn, &mut callers)?;
             }
             let mut results = Vec::new();
-            for mut caller in callers {
-                caller.count();
+            for (index, mut caller) in callers.into_iter().enumerate() {
+                caller.count()?;
+                histories.insert((turn.series, index), caller.history);
                 results.push(caller.result);
             }
             for result in results {
@@ -137,6 +162,23 @@ impl LatencyJob {
         }
         Ok(())
     }
+}
+
+/// Tells the parent of all calls that were recorded since it asked last.
+fn tell_recorded(
+    watch: Option<&Watch>,
+    histories: &mut BTreeMap<(usize, usize), History>,
+    link: &mut Link,
+) -> Result<()> {
+    if let Some(windows) = watch.and_then(Watch::windows) {
+        for (&(series, caller), history) in histories {
+            let (samples, complete) = history.recorded(windows)?;
+            link.send_samples(&samples)?;
+            link.send(&Said::Recorded { series, caller, complete })?;
+        }
+        windows.answered();
+    }
+    link.send(&Said::Done)
 }
 
 fn service((stack, remote): &(Stack, Option<(Endpoint, String)>)) -> Result<Box<dyn Benchmark>> {

@@ -1,13 +1,18 @@
-//! Slow calls, and what is kept to explain them: what a plan asks for, and what came of it. Pure data; must not know how
-//! anything is recorded, nor what the recordings say.
+//! Slow calls, and what is kept to explain them: what a plan asks for, and what came of it. Must not know how anything is
+//! recorded, nor what the recordings say.
 
 use std::path::PathBuf;
 
 use latency::Sample;
 use serde::{Deserialize, Serialize};
+use tracefs::Recording;
 
+use crate::error::{Error, Result};
 use crate::recorder::{DEFAULT_KILOBYTES, RecorderInfo};
 use crate::sched::Scheduling;
+
+/// The name of the file beside a snapshot that holds the calls that lie in it, as [`Sample::encode_all`] writes them.
+pub(super) const CALLS: &str = "calls";
 
 /// Which calls are to be explained, and where what was recorded is put.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,8 +78,58 @@ pub struct Explained {
     pub over_limit: u64,
     /// Slow calls that are kept without a recording, because that of another one was just being taken.
     pub while_busy: u64,
+    /// Whose calls are stored beside each snapshot, in that order; see [`recorded_calls`].
+    #[serde(default)]
+    pub recorded: Vec<RecordedCalls>,
     /// Calls that are among the slowest and were made before there was anything to compare them with. They are not kept.
     pub before_comparison: u64,
+}
+
+/// How many calls of one caller lie in one snapshot, in whole or in part. Their samples are stored beside it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedCalls {
+    /// Which snapshot of the recording.
+    pub snapshot: u32,
+    /// In which series, counted from 0.
+    pub series: usize,
+    /// Of which pair, counted from 0.
+    pub pair: usize,
+    /// How the caller was scheduled.
+    pub caller: Scheduling,
+    /// How many.
+    pub calls: u64,
+    /// Whether these are all. They are not when a client forgot some before it knew that they were recorded.
+    pub complete: bool,
+}
+
+/// The calls that lie in a snapshot, slow or not, each with whose it was; in the order of time for each caller. `None` for
+/// a recording in which they are not stored.
+///
+/// # Errors
+/// [`Error::Trace`] when they cannot be read, [`Error::NotARun`] when they are not those that the run tells of.
+pub fn recorded_calls(
+    explained: &Explained,
+    recording: &Recording,
+    snapshot: u32,
+) -> Result<Option<Vec<(RecordedCalls, Vec<Sample>)>>> {
+    let Some(bytes) = recording.beside(snapshot, CALLS)? else { return Ok(None) };
+    let damaged = |reason: String| {
+        let path = recording.directory().join(format!("snapshot {snapshot}, {CALLS}"));
+        Error::NotARun { path, reason }
+    };
+    let samples = Sample::decode_all(&bytes).map_err(|error| damaged(error.to_string()))?;
+    let mut samples = samples.into_iter();
+    let of = explained.recorded.iter().filter(|of| of.snapshot == snapshot);
+    let calls = of.map(|&of| {
+        let calls: Vec<Sample> = samples.by_ref().take(of.calls.try_into().unwrap_or(usize::MAX)).collect();
+        (of, calls)
+    });
+    let calls: Vec<_> = calls.collect();
+    let whole = calls.iter().all(|(of, calls)| of.calls == calls.len() as u64);
+    if !whole || samples.next().is_some() {
+        return Err(damaged("it does not hold the calls that the run tells of".into()));
+    }
+    Ok(Some(calls))
 }
 
 /// One slow call.

@@ -1,17 +1,26 @@
 //! The parent's side of slow calls: the recorder of a run, what is taken out of it for each slow call, and when it has to
 //! begin anew. Must not know how calls are made, nor what the recordings say.
 
+use std::fs::File;
+use std::path::PathBuf;
+
+use latency::Sample;
 use tracefs::Recording;
 
-use super::explain::{ExplainPlan, Explained, Miss, Trigger};
+use super::explain::{CALLS, ExplainPlan, Explained, Miss, RecordedCalls, Trigger};
 use super::plan::{Amount, LatencyPlan};
 use super::watch::{From, WatchJob};
-use crate::error::Result;
+use super::window::Window;
+use crate::error::{Error, Result};
 use crate::recorder::{Recorder, RecorderInfo};
+use crate::sched::Scheduling;
 use crate::scratch::Folder;
 
 /// How far a snapshot reaches back before its call, in nanoseconds: who was there, and on what.
 const HISTORY_NS: u64 = 50_000_000;
+
+/// The file in the unfinished recording in which clients find what is recorded.
+const WINDOWS: &str = ".windows";
 
 /// The most calls of a client that the slowest are compared with before they count.
 const COMPARED_WITH: u64 = 100;
@@ -27,6 +36,8 @@ pub(super) struct Flight {
     /// The slow calls that are kept.
     misses: Vec<Miss>,
     while_busy: u64,
+    /// Whose calls are stored beside the snapshots.
+    recorded: Vec<RecordedCalls>,
 }
 
 /// A recorder that runs, and the folder that it fills.
@@ -39,8 +50,10 @@ struct Tape {
     next: u32,
     /// Whether it has been given up.
     ended: bool,
-    /// The last snapshot: its number, and from when to when it is complete.
-    last: Option<(u32, u64, u64)>,
+    /// The last snapshot: its number, and when it is complete.
+    last: Option<(u32, Window)>,
+    /// Snapshots whose calls are not stored yet, with what there is of them so far.
+    open: Vec<(u32, Window, Vec<(RecordedCalls, Vec<Sample>)>)>,
 }
 
 impl Flight {
@@ -63,6 +76,7 @@ impl Flight {
             not_recorded: None,
             misses: Vec::new(),
             while_busy: 0,
+            recorded: Vec::new(),
         };
         match Recorder::open(plan.kilobytes, plan.system_calls) {
             Ok(recorder) => {
@@ -70,6 +84,8 @@ impl Flight {
                 let folder = Folder::beside(&plan.directory);
                 let header = recorder.instance.header();
                 let recording = Recording::create(&folder.partial, header, recorder.tracefs.root())?;
+                let windows = folder.partial.join(WINDOWS);
+                File::create(&windows).map_err(|cause| Error::file("create", windows, cause))?;
                 flight.tape = Some(Tape {
                     recorder,
                     recording,
@@ -78,6 +94,7 @@ impl Flight {
                     next: 1,
                     ended: false,
                     last: None,
+                    open: Vec::new(),
                 });
             }
             Err(error) => flight.not_recorded = Some(error.to_string()),
@@ -92,7 +109,8 @@ impl Flight {
             Trigger::Deadline => From::Longer(self.deadline_ns),
             Trigger::Slowest(count) => From::Slowest { count: count as usize, after: self.compared_with },
         };
-        WatchJob { switch: self.tape.as_ref().map(|tape| tape.recorder.instance.switch_path()), from }
+        let switch = self.tape.as_ref().map(|tape| tape.recorder.instance.switch_path());
+        WatchJob { switch, windows: self.tape.as_ref().map(Tape::windows), from }
     }
 
     /// Begins to record.
@@ -116,10 +134,11 @@ impl Flight {
             (Some(_), Err(cause)) => self.give_up(format!("the recorder could not be stopped: {cause}")),
             (Some(tape), Ok(stopped_ns)) => {
                 let (start_ns, end_ns) = (miss.sample.start_ns, miss.sample.end_ns);
-                let whole = |&&(_, from_ns, to_ns): &&(u32, u64, u64)| from_ns <= start_ns && end_ns <= to_ns;
-                if let Some((number, ..)) = tape.last.as_ref().filter(whole) {
+                let whole =
+                    |(_, window): &(u32, Window)| window.from_ns <= start_ns && end_ns <= window.to_ns;
+                if let Some((number, _)) = tape.last.filter(whole) {
                     // Another client's slow call stopped the recorder just before.
-                    miss.snapshot = Some(*number);
+                    miss.snapshot = Some(number);
                     tape.begin_anew()?;
                 } else if start_ns < tape.armed_ns {
                     self.while_busy += u64::from(kept);
@@ -178,8 +197,47 @@ impl Flight {
         if let (Some(tape), Some(number), false) = (&mut self.tape, dropped.snapshot, shared) {
             tape.recording.remove(number)?;
             tape.last = tape.last.filter(|last| last.0 != number);
+            tape.open.retain(|(open, ..)| *open != number);
+            self.recorded.retain(|of| of.snapshot != number);
         }
         Ok(())
+    }
+
+    /// Whether there are snapshots whose calls are not stored yet.
+    pub(super) fn wants_calls(&self) -> bool {
+        self.tape.as_ref().is_some_and(|tape| !tape.open.is_empty())
+    }
+
+    /// Takes in one caller's calls that lie in such snapshots; `complete` if they are all.
+    pub(super) fn recorded(
+        &mut self,
+        series: usize,
+        pair: usize,
+        caller: Scheduling,
+        complete: bool,
+        samples: &[Sample],
+    ) {
+        for (snapshot, window, calls) in self.tape.iter_mut().flat_map(|tape| &mut tape.open) {
+            let within: Vec<Sample> = samples.iter().copied().filter(|sample| window.holds(sample)).collect();
+            if !within.is_empty() || !complete {
+                let (snapshot, count) = (*snapshot, within.len() as u64);
+                calls
+                    .push((RecordedCalls { snapshot, series, pair, caller, calls: count, complete }, within));
+            }
+        }
+    }
+
+    /// Stores the calls that were taken in. Without room for them recording ends.
+    pub(super) fn store_calls(&mut self) {
+        let Some(tape) = &mut self.tape else { return };
+        for (snapshot, _, calls) in std::mem::take(&mut tape.open) {
+            let bytes: Vec<u8> = calls.iter().flat_map(|(_, calls)| Sample::encode_all(calls)).collect();
+            if let Err(error) = tape.recording.put_beside(snapshot, CALLS, &bytes) {
+                self.give_up(format!("recording ended: {error}"));
+                return;
+            }
+            self.recorded.extend(calls.into_iter().map(|(of, _)| of));
+        }
     }
 
     /// Goes on without the recorder. What was recorded stays.
@@ -203,9 +261,12 @@ impl Flight {
     /// # Errors
     /// [`Error::File`] when the recording cannot be put in its place.
     pub(super) fn finish(self, missed: u64, slowest_ns: Vec<Vec<u64>>) -> Result<Explained> {
-        let Flight { plan, tape, info, not_recorded, mut misses, while_busy, .. } = self;
-        if let Some(Tape { recorder, folder, .. }) = tape {
+        let Flight { plan, tape, info, not_recorded, mut misses, while_busy, recorded, .. } = self;
+        if let Some(tape) = tape {
+            let windows = tape.windows();
+            let Tape { recorder, folder, .. } = tape;
             drop(recorder);
+            std::fs::remove_file(&windows).map_err(|cause| Error::file("remove", windows, cause))?;
             // An empty recording tells nothing.
             if misses.iter().any(|miss| miss.snapshot.is_some()) {
                 folder.keep()?;
@@ -217,7 +278,15 @@ impl Flight {
             Trigger::Deadline => (missed.saturating_sub(kept), 0),
             Trigger::Slowest(count) => (0, unkept(slowest_ns, count as usize, &misses)),
         };
-        Ok(Explained { recorder: info, not_recorded, misses, over_limit, while_busy, before_comparison })
+        Ok(Explained {
+            recorder: info,
+            not_recorded,
+            misses,
+            over_limit,
+            while_busy,
+            recorded,
+            before_comparison,
+        })
     }
 }
 
@@ -238,15 +307,23 @@ fn unkept(slowest_ns: Vec<Vec<u64>>, count: usize, misses: &[Miss]) -> u64 {
 }
 
 impl Tape {
+    /// Where clients read what is recorded.
+    fn windows(&self) -> PathBuf {
+        self.folder.partial.join(WINDOWS)
+    }
+
     /// Takes out what led to a call, and goes on.
-    fn take(&mut self, start_ns: u64, stopped_ns: u64) -> tracefs::Result<u32> {
+    fn take(&mut self, start_ns: u64, stopped_ns: u64) -> Result<u32> {
         let instance = &self.recorder.instance;
         let mut snapshot = instance.snapshot(self.armed_ns, stopped_ns)?;
         snapshot.keep_from(start_ns.saturating_sub(HISTORY_NS), instance.page_bytes());
         let (number, from_ns) = (self.next, snapshot.started_ns.unwrap_or(stopped_ns));
         self.recording.put(number, &snapshot)?;
         self.next += 1;
-        self.last = Some((number, from_ns, stopped_ns));
+        let window = Window { from_ns, to_ns: stopped_ns };
+        window.note(&self.windows())?;
+        self.last = Some((number, window));
+        self.open.push((number, window, Vec::new()));
         // Taking everything out has left the buffers empty.
         self.armed_ns = instance.on()?;
         Ok(number)

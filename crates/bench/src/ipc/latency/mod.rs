@@ -12,13 +12,16 @@ mod plan;
 mod result;
 mod turns;
 mod watch;
+mod window;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 pub use call::ThreadReport;
 pub use client::LatencyJob;
-pub use explain::{CallCounters, ExplainPlan, Explained, Miss, ThreadId, Trigger};
+pub use explain::{
+    CallCounters, ExplainPlan, Explained, Miss, RecordedCalls, ThreadId, Trigger, recorded_calls,
+};
 pub use plan::{
     Amount, HaltTrace, Inheritance, LatencyPlan, MAX_PAIRS, MAX_PAYLOAD_BYTES, MAX_SERVER_THREADS,
 };
@@ -34,7 +37,7 @@ use crate::progress::Progress;
 use crate::root::Root;
 use crate::sched::{self, Scheduling};
 use crate::worker::{Event, Interrupts, Spawner, What, WorkerGroup, WorkerId};
-use client::{Resume, Said, SlowCall, Turn};
+use client::{Ask, Resume, Said, SlowCall, Turn};
 use flight::Flight;
 
 /// How long workers may take to start and to end: no measurement, only the end of all patience.
@@ -296,9 +299,10 @@ impl Setup<'_> {
             callers: self.callers.len(),
         };
         for &client in &self.clients {
-            group.send(client, &turn)?;
+            group.send(client, &Ask::Turn(turn.clone()))?;
         }
         let mut pairs = self.collect(index, group, notice)?;
+        self.recorded(index, group, notice)?;
         let after = self.server_reports(index, group)?;
         for (pair, (before, after)) in pairs.iter_mut().zip(before.iter().zip(&after)) {
             pair.server = Some(served_between(before, after));
@@ -349,6 +353,13 @@ impl Setup<'_> {
                     result.samples = std::mem::take(&mut samples[pair]);
                     pairs[pair].callers.push(*result);
                 }
+                Said::Recorded { series, caller, complete } => {
+                    let calls = std::mem::take(&mut samples[pair]);
+                    let caller = self.callers[caller];
+                    if let Some(flight) = &mut self.flight {
+                        flight.recorded(series, pair, caller, complete, &calls);
+                    }
+                }
                 Said::Done => busy -= 1,
                 Said::Slowest(latencies_ns) => self.slowest_ns[pair] = latencies_ns,
                 Said::Slow(call) => {
@@ -361,6 +372,24 @@ impl Setup<'_> {
             }
         }
         Ok(pairs)
+    }
+
+    /// Has the clients tell of all calls that lie in what was recorded meanwhile, and stores them.
+    fn recorded(
+        &mut self,
+        series: usize,
+        group: &mut WorkerGroup,
+        notice: &mut dyn FnMut(Notice<'_>),
+    ) -> Result<()> {
+        if !self.flight.as_ref().is_some_and(Flight::wants_calls) {
+            return Ok(());
+        }
+        for &client in &self.clients {
+            group.send(client, &Ask::Recorded)?;
+        }
+        self.collect(series, group, notice)?;
+        self.flight.iter_mut().for_each(Flight::store_calls);
+        Ok(())
     }
 
     /// Keeps what was recorded of a slow call, whose client waits meanwhile. Tells from when on its calls are slow.

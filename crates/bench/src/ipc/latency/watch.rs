@@ -11,6 +11,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use super::window::Windows;
 use crate::error::{Error, Result};
 
 /// What a client is told of it.
@@ -18,6 +19,8 @@ use crate::error::{Error, Result};
 pub(super) struct WatchJob {
     /// The recorder's `tracing_on`; `None` without a recorder.
     pub(super) switch: Option<PathBuf>,
+    /// Where the parent notes what is recorded; `None` without a recorder.
+    pub(super) windows: Option<PathBuf>,
     pub(super) from: From,
 }
 
@@ -34,6 +37,7 @@ pub(super) enum From {
 #[derive(Debug)]
 pub(super) struct Watch {
     switch: Option<File>,
+    windows: Option<Windows>,
     /// Calls that take longer are slow, in nanoseconds.
     threshold_ns: AtomicU64,
     slowest: Option<Mutex<Slowest>>,
@@ -45,15 +49,21 @@ impl Watch {
             File::options().write(true).open(path).map_err(|cause| Error::file("open", path, cause))
         };
         let switch = job.switch.as_ref().map(open).transpose()?;
+        let windows = job.windows.as_deref().map(Windows::open).transpose()?;
         Ok(match job.from {
-            From::Longer(ns) => Watch { switch, threshold_ns: AtomicU64::new(ns), slowest: None },
+            From::Longer(ns) => Watch { switch, windows, threshold_ns: AtomicU64::new(ns), slowest: None },
             From::Slowest { count, after } => {
                 let slowest =
                     Slowest { count, after, seen: 0, latencies_ns: BinaryHeap::new(), at_least_ns: 0 };
                 let threshold_ns = AtomicU64::new(slowest.threshold_ns());
-                Watch { switch, threshold_ns, slowest: Some(Mutex::new(slowest)) }
+                Watch { switch, windows, threshold_ns, slowest: Some(Mutex::new(slowest)) }
             }
         })
+    }
+
+    /// What was recorded, where there is a recorder.
+    pub(super) fn windows(&self) -> Option<&Windows> {
+        self.windows.as_ref()
     }
 
     /// Whether a call was slow.
@@ -130,7 +140,7 @@ mod tests {
     use super::*;
 
     fn watch(from: From) -> Watch {
-        Watch::open(&WatchJob { switch: None, from }).unwrap()
+        Watch::open(&WatchJob { switch: None, windows: None, from }).unwrap()
     }
 
     #[test]

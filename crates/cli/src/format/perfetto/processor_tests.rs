@@ -593,7 +593,11 @@ fn an_explained_call_arrives_with_its_legs_and_parts() {
                 ["slow call 3", 1000, 700],
                 ["request", 1000, 300],
                 ["handling", 1300, 200],
-                ["reply", 1500, 200]
+                ["reply", 1500, 200],
+                ["round trip", 1700, 100],
+                ["request", 1700, 20],
+                ["handling", 1720, 30],
+                ["reply", 1750, 50]
             ]),
         ),
         (
@@ -608,7 +612,7 @@ fn an_explained_call_arrives_with_its_legs_and_parts() {
         ),
     ];
     let queries: Vec<&str> = expected.iter().map(|(query, _)| *query).collect();
-    let rows = ask_modern("explained", &made, &tracks(&[explained]), &queries);
+    let rows = ask_modern("explained", &made, &tracks(&[explained], &[tests::calls(&miss)]), &queries);
     for ((query, expected), rows) in expected.iter().zip(&rows) {
         assert_eq!(rows, expected, "{query}");
     }

@@ -1,0 +1,173 @@
+//! Which calls lie in what was recorded: the parent notes each recorded window in a file, and each client keeps its latest
+//! calls until it has looked there. Costs nothing within a call. Must not know what is recorded, nor how calls are made.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use latency::Sample;
+
+use crate::error::{Error, Result};
+
+/// How long a client keeps calls that lie in no window yet, in nanoseconds: a window reaches back 50 ms, and is noted as soon
+/// as its pages are stored.
+const KEEP_NS: u64 = 500_000_000;
+
+/// A time in which everything was recorded, in nanoseconds of CLOCK_BOOTTIME.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Window {
+    pub(super) from_ns: u64,
+    pub(super) to_ns: u64,
+}
+
+impl Window {
+    const BYTES: usize = 16;
+
+    /// Whether some of a call was recorded.
+    pub(super) fn holds(&self, sample: &Sample) -> bool {
+        sample.start_ns <= self.to_ns && sample.end_ns >= self.from_ns
+    }
+
+    /// Notes it for the clients.
+    pub(super) fn note(&self, path: &Path) -> Result<()> {
+        let bytes = [self.from_ns.to_le_bytes(), self.to_ns.to_le_bytes()].concat();
+        let noted =
+            File::options().create(true).append(true).open(path).and_then(|mut file| file.write_all(&bytes));
+        noted.map_err(|cause| Error::file("write", path, cause))
+    }
+}
+
+/// The windows as a client knows them. All of its callers share them.
+#[derive(Debug)]
+pub(super) struct Windows {
+    file: File,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    windows: Vec<Window>,
+    /// How many of them the parent has had all calls of.
+    answered: usize,
+}
+
+impl Windows {
+    pub(super) fn open(path: &Path) -> Result<Windows> {
+        let file = File::open(path).map_err(|cause| Error::file("open", path, cause))?;
+        Ok(Windows { file, known: Mutex::default() })
+    }
+
+    /// Those that the parent has still to be told the calls of, as of now, and how many came before them.
+    fn unanswered(&self) -> Result<(Vec<Window>, usize)> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bytes = [0; Window::BYTES];
+        let failed = |cause| Error::system("read which calls were recorded", cause);
+        // One that is half written is there the next time.
+        while {
+            let at = known.windows.len() * Window::BYTES;
+            self.file.read_at(&mut bytes, at as u64).map_err(failed)? == bytes.len()
+        } {
+            let (from_ns, to_ns) = bytes.split_at(8);
+            let number = |half: &[u8]| u64::from_le_bytes(half.try_into().unwrap_or_default());
+            known.windows.push(Window { from_ns: number(from_ns), to_ns: number(to_ns) });
+        }
+        Ok((known.windows[known.answered..].to_vec(), known.answered))
+    }
+
+    /// The parent has had all calls of the windows so far.
+    pub(super) fn answered(&self) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.answered = known.windows.len();
+    }
+}
+
+/// The latest calls of one caller, and those of earlier ones that lie in a window.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    recent: Vec<Sample>,
+    recorded: Vec<Sample>,
+    /// The end of the last call that was thrown away, in nanoseconds.
+    forgotten_ns: u64,
+    /// How many windows were known when calls were looked for last.
+    seen: usize,
+    incomplete: bool,
+}
+
+impl History {
+    /// Adds calls that followed the earlier ones, and throws away what is too old to be in a window.
+    pub(super) fn add(&mut self, samples: &[Sample], windows: &Windows) -> Result<()> {
+        self.recent.extend_from_slice(samples);
+        let Some(newest) = self.recent.last() else { return Ok(()) };
+        let until_ns = newest.end_ns.saturating_sub(KEEP_NS);
+        let old = self.recent.partition_point(|sample| sample.end_ns < until_ns);
+        if old > 0 {
+            let windows = self.look(windows)?;
+            self.forgotten_ns = self.recent[old - 1].end_ns;
+            let old = self.recent.drain(..old);
+            self.recorded.extend(old.filter(|sample| within(sample, &windows)));
+        }
+        Ok(())
+    }
+
+    /// The calls that lie in windows that the parent has not been told of, and whether these are all.
+    pub(super) fn recorded(&mut self, windows: &Windows) -> Result<(Vec<Sample>, bool)> {
+        let windows = self.look(windows)?;
+        let mut recorded = std::mem::take(&mut self.recorded);
+        recorded.extend(self.recent.iter().filter(|sample| within(sample, &windows)));
+        Ok((recorded, !std::mem::take(&mut self.incomplete)))
+    }
+
+    fn look(&mut self, windows: &Windows) -> Result<Vec<Window>> {
+        let (unanswered, before) = windows.unanswered()?;
+        // Calls that were thrown away were looked for in the windows of that time only.
+        let mut new = unanswered.iter().skip(self.seen.saturating_sub(before));
+        self.incomplete |= new.any(|window| window.from_ns <= self.forgotten_ns);
+        self.seen = before + unanswered.len();
+        Ok(unanswered)
+    }
+}
+
+fn within(sample: &Sample, windows: &[Window]) -> bool {
+    windows.iter().any(|window| window.holds(sample))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND_NS: u64 = 1_000_000_000;
+
+    fn call(start_ns: u64) -> Sample {
+        Sample { start_ns, end_ns: start_ns + 10, ..Sample::default() }
+    }
+
+    fn note(path: &Path, from_ns: u64, to_ns: u64) {
+        Window { from_ns, to_ns }.note(path).unwrap();
+    }
+
+    #[test]
+    fn calls_in_a_window_are_told_once_however_old_they_are_by_then() {
+        let path = std::env::temp_dir().join(format!("roundtrip-windows-{}", std::process::id()));
+        File::create(&path).unwrap();
+        let windows = Windows::open(&path).unwrap();
+        let mut history = History::default();
+        history.add(&[100, 200, 300].map(call), &windows).unwrap();
+        // From the end of the first to the begin of the third.
+        note(&path, 110, 300);
+        history.add(&[5 * SECOND_NS, 6 * SECOND_NS].map(call), &windows).unwrap();
+        let (calls, complete) = history.recorded(&windows).unwrap();
+        assert_eq!((calls, complete), ([100, 200, 300].map(call).to_vec(), true));
+        windows.answered();
+        // What is kept still is found in a later window; what was thrown away is said to be missing.
+        note(&path, 6 * SECOND_NS, 7 * SECOND_NS);
+        assert_eq!(history.recorded(&windows).unwrap(), (vec![call(6 * SECOND_NS)], true));
+        windows.answered();
+        note(&path, 5 * SECOND_NS, 5 * SECOND_NS + 1);
+        assert_eq!(history.recorded(&windows).unwrap(), (Vec::new(), false));
+        windows.answered();
+        assert_eq!(history.recorded(&windows).unwrap(), (Vec::new(), true));
+        std::fs::remove_file(&path).unwrap();
+    }
+}
