@@ -35,24 +35,28 @@ pub(crate) fn check() -> Result<Outcome> {
         (Err(error), _) | (_, Err(error)) => return Ok(Outcome::NotRun(format!("{error:#}"))),
     };
     let engine = engine(&packages)?;
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let tests = Command::new(cargo)
-        .args(["test", "--quiet", "--package", "cli", "--lib"])
-        .args(["processor_tests", "--", "--include-ignored"])
-        .env("ROUNDTRIP_PERFETTO_SCHEMA", schema)
-        .env("ROUNDTRIP_TRACE_PROCESSOR", engine)
-        .current_dir(root())
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .output()
-        .context("start cargo")?;
-    let said = String::from_utf8_lossy(&tests.stdout);
-    say(said.trim());
-    if !tests.status.success() {
-        bail!("the tests with Perfetto failed");
-    }
-    if !said.contains("test result: ok.") || said.contains("ok. 0 passed") {
-        bail!("the tests with Perfetto tested nothing");
+    // The formats by themselves, then what the program makes of a recording of this machine's kernel.
+    for tests in [["cli", "--lib", "processor_tests"], ["roundtrip", "--test=explain", "perfetto_shows"]] {
+        let [package, target, name] = tests;
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let tests = Command::new(cargo)
+            .args(["test", "--quiet", "--package", package, target])
+            .args([name, "--", "--include-ignored", "--nocapture"])
+            .env("ROUNDTRIP_PERFETTO_SCHEMA", &schema)
+            .env("ROUNDTRIP_TRACE_PROCESSOR", &engine)
+            .current_dir(root())
+            .stdin(Stdio::null())
+            .stderr(Stdio::inherit())
+            .output()
+            .context("start cargo")?;
+        let said = String::from_utf8_lossy(&tests.stdout);
+        say(said.trim());
+        if !tests.status.success() {
+            bail!("the tests with Perfetto failed");
+        }
+        if !said.contains("test result: ok.") || said.contains("ok. 0 passed") {
+            bail!("the tests with Perfetto tested nothing");
+        }
     }
     Ok(Outcome::Passed)
 }

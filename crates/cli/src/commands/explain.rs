@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bench::ipc::latency::LatencyResult;
+use bench::ipc::latency::{self, LatencyResult};
 use bench::run::{RECORDING, Run};
 use tracefs::Recording;
 
@@ -111,7 +111,11 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     }
     let wanted = |number, _: &_| typed.number.is_none_or(|only| only == number);
     let explained = explained::explain(&run, result, directory, wanted)?;
-    print(&explained, typed.format.as_deref() == Some("json"), terminal)?;
+    print(&explained, result, typed.format.as_deref() == Some("json"), terminal)?;
+    terminal.out.flush()?;
+    for warning in result.explained.iter().flat_map(latency::Explained::warnings) {
+        writeln!(terminal.err, "roundtrip: warning: {warning}")?;
+    }
     Ok(Exit::OK)
 }
 
@@ -177,14 +181,18 @@ fn trace(
     Ok(Exit::OK)
 }
 
-fn print(explained: &[Explained<'_>], json: bool, terminal: &mut Terminal<'_>) -> anyhow::Result<()> {
+fn print(
+    explained: &[Explained<'_>],
+    result: &LatencyResult,
+    json: bool,
+    terminal: &mut Terminal<'_>,
+) -> anyhow::Result<()> {
     let text = if json {
-        format::explanation_json::json(explained)?
-    } else if explained.is_empty() {
-        "No call was slow.\n".to_owned()
+        format::explanation_json::json(explained, result)?
     } else {
-        format::explanation::text(explained)
+        format::explanation::text(explained, result)
     };
+    let text = if text.is_empty() { "No call was slow.\n" } else { &text };
     terminal.out.write_all(text.as_bytes())?;
     Ok(())
 }

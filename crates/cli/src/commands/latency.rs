@@ -248,11 +248,8 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
 fn explanations(run: &Run, result: &LatencyResult, directory: Option<&Path>) -> anyhow::Result<String> {
     let Some(directory) = directory.filter(|_| result.explained.is_some()) else { return Ok(String::new()) };
     let explained = explained::explain(run, result, directory, |_, _| true)?;
-    Ok(if explained.is_empty() {
-        String::new()
-    } else {
-        format!("\n{}", format::explanation::text(&explained))
-    })
+    let text = format::explanation::text(&explained, result);
+    Ok(if text.is_empty() { text } else { format!("\n{text}") })
 }
 
 /// Writes every sample beside the run, whole or not at all.

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use bench::ipc::latency::LatencyResult;
 use layers::{Boundary, Explanation, Flag, Interrupt, Part, State, Thread, Waker};
 
 use super::quantity::duration;
@@ -11,8 +12,8 @@ use crate::explained::Explained;
 /// Parts that are shorter than this share of the call are told together.
 const SHORT_PERCENT: u64 = 1;
 
-/// All that is known of some slow calls.
-pub(crate) fn text(explained: &[Explained<'_>]) -> String {
+/// All that is known of some slow calls, and how many more there were in the run that they are from.
+pub(crate) fn text(explained: &[Explained<'_>], of: &LatencyResult) -> String {
     let mut out = String::new();
     for one in explained {
         if !out.is_empty() {
@@ -34,7 +35,18 @@ pub(crate) fn text(explained: &[Explained<'_>]) -> String {
         }
         out.push_str(&parts(explanation));
     }
+    if let Some(line) = over_limit(of) {
+        let _ = writeln!(out, "{}{line}", if out.is_empty() { "" } else { "\n" });
+    }
     out
+}
+
+/// That there were more slow calls than are kept.
+fn over_limit(of: &LatencyResult) -> Option<String> {
+    let kept = of.explained.as_ref().filter(|kept| kept.over_limit > 0)?;
+    let limit = of.plan.explain.as_ref().map_or(kept.misses.len(), |plan| plan.limit as usize);
+    let calls = if kept.over_limit == 1 { "call" } else { "calls" };
+    Some(format!("Not explained: {} more slow {calls}, beyond --explain-limit {limit}.", kept.over_limit))
 }
 
 fn time(ns: u64) -> String {
@@ -213,9 +225,10 @@ fn woken_by(waker: &Waker) -> String {
 
 #[cfg(test)]
 mod tests {
+    use bench::ipc::latency::{ExplainPlan, Explained};
     use layers::{Owner, RoundTrip, explain_without_events};
 
-    use super::*;
+    use super::{Part, State, parts, text};
 
     fn part(begin_ns: u64, end_ns: u64, state: State) -> Part {
         Part {
@@ -227,6 +240,27 @@ mod tests {
             state,
             because: Vec::new(),
         }
+    }
+
+    #[test]
+    fn slow_calls_that_are_not_kept_are_counted() {
+        let mut result = super::super::latency::fixture::result();
+        assert_eq!(text(&[], &result), "", "nothing was to be explained");
+        let mut kept = Explained {
+            recorder: None,
+            not_recorded: None,
+            misses: Vec::new(),
+            over_limit: 0,
+            while_busy: 0,
+            recorded: Vec::new(),
+            before_comparison: 0,
+        };
+        result.plan.explain = Some(ExplainPlan { limit: 3, ..ExplainPlan::new("") });
+        result.explained = Some(kept.clone());
+        assert_eq!(text(&[], &result), "");
+        kept.over_limit = 2;
+        result.explained = Some(kept);
+        assert_eq!(text(&[], &result), "Not explained: 2 more slow calls, beyond --explain-limit 3.\n");
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! Explanations as JSON: one object, versioned, with every part of every slow call. Pure: explanations in, text out.
+//! Explanations as JSON: one object, versioned, with every part of every slow call, and how many are not kept. Pure: explanations in, text out.
 
+use bench::ipc::latency::LatencyResult;
 use layers::Explanation;
 use serde::Serialize;
 
@@ -9,6 +10,10 @@ use crate::explained::Explained;
 struct Document<'a> {
     schema: &'static str,
     version: u32,
+    /// Slow calls that are not among these: there were more than the limit.
+    over_limit: u64,
+    /// The same: they were made before there were others to compare them with.
+    before_comparison: u64,
     slow_calls: Vec<SlowCall<'a>>,
 }
 
@@ -28,7 +33,7 @@ struct SlowCall<'a> {
 ///
 /// # Errors
 /// When it cannot be written as JSON.
-pub(crate) fn json(explained: &[Explained<'_>]) -> anyhow::Result<String> {
+pub(crate) fn json(explained: &[Explained<'_>], of: &LatencyResult) -> anyhow::Result<String> {
     let slow_calls = explained.iter().map(|one| SlowCall {
         number: one.number,
         what: &one.what,
@@ -39,6 +44,13 @@ pub(crate) fn json(explained: &[Explained<'_>]) -> anyhow::Result<String> {
         without_events: one.without_events.as_deref(),
         explanation: &one.explanation,
     });
-    let document = Document { schema: "roundtrip.explanation", version: 1, slow_calls: slow_calls.collect() };
+    let kept = of.explained.as_ref();
+    let document = Document {
+        schema: "roundtrip.explanation",
+        version: 1,
+        over_limit: kept.map_or(0, |kept| kept.over_limit),
+        before_comparison: kept.map_or(0, |kept| kept.before_comparison),
+        slow_calls: slow_calls.collect(),
+    };
     Ok(serde_json::to_string(&document)? + "\n")
 }

@@ -85,6 +85,35 @@ pub struct Explained {
     pub before_comparison: u64,
 }
 
+impl Explained {
+    /// What a reader must know of what was not kept.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if let Some(why) = &self.not_recorded {
+            warnings.push(format!("slow calls were not recorded: {why}"));
+        }
+        if self.while_busy > 0 {
+            warnings.push(format!(
+                "{} slow calls are kept without a recording: that of another one was just being taken",
+                self.while_busy
+            ));
+        }
+        if self.before_comparison > 0 {
+            warnings.push(format!(
+                "{} of the slowest calls are not kept: they were made before there were others to compare them with",
+                self.before_comparison
+            ));
+        }
+        if let Some(recorder) = self.recorder.as_ref().filter(|recorder| !recorder.missing.is_empty()) {
+            warnings.push(format!(
+                "explanations are coarser, for this kernel has no events {}",
+                recorder.missing.join(", ")
+            ));
+        }
+        warnings
+    }
+}
+
 /// How many calls of one caller lie in one snapshot, in whole or in part. Their samples are stored beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedCalls {

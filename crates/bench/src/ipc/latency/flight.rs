@@ -230,7 +230,9 @@ impl Flight {
     /// Stores the calls that were taken in. Without room for them recording ends.
     pub(super) fn store_calls(&mut self) {
         let Some(tape) = &mut self.tape else { return };
-        for (snapshot, _, calls) in std::mem::take(&mut tape.open) {
+        for (snapshot, _, mut calls) in std::mem::take(&mut tape.open) {
+            // Clients answer in any order.
+            calls.sort_by_key(|(of, _)| (of.series, of.pair));
             let bytes: Vec<u8> = calls.iter().flat_map(|(_, calls)| Sample::encode_all(calls)).collect();
             if let Err(error) = tape.recording.put_beside(snapshot, CALLS, &bytes) {
                 self.give_up(format!("recording ended: {error}"));

@@ -3,7 +3,6 @@
 
 use binder_driver::{Backend, Profile};
 
-use super::explain::Explained;
 use super::plan::LatencyPlan;
 use super::result::{Series, Verdict};
 use crate::error::{Error, Result};
@@ -92,33 +91,6 @@ pub(super) fn machine_warnings(
         warnings.push(format!(
             "{realtime} real-time threads on {usable_cpus} CPUs: the kernel keeps {paused_ms} ms of every \
              {period_us} us for ordinary threads (sched_rt_runtime_us), so a real-time caller may wait that long"
-        ));
-    }
-    warnings
-}
-
-/// What a reader of explanations must know that a run could not do for them.
-pub(super) fn explanation_warnings(explained: &Explained) -> Vec<String> {
-    let mut warnings = Vec::new();
-    if let Some(why) = &explained.not_recorded {
-        warnings.push(format!("slow calls were not recorded: {why}"));
-    }
-    if explained.while_busy > 0 {
-        warnings.push(format!(
-            "{} slow calls are kept without a recording: that of another one was just being taken",
-            explained.while_busy
-        ));
-    }
-    if explained.before_comparison > 0 {
-        warnings.push(format!(
-            "{} of the slowest calls are not kept: they were made before there were others to compare them with",
-            explained.before_comparison
-        ));
-    }
-    if let Some(recorder) = explained.recorder.as_ref().filter(|recorder| !recorder.missing.is_empty()) {
-        warnings.push(format!(
-            "explanations are coarser, for this kernel has no events {}",
-            recorder.missing.join(", ")
         ));
     }
     warnings

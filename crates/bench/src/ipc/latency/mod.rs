@@ -140,7 +140,7 @@ pub fn run(
     group.finish(PATIENCE)?;
     let slowest_ns = std::mem::take(&mut setup.slowest_ns);
     let explained = setup.flight.take().map(|flight| flight.finish(missed, slowest_ns)).transpose()?;
-    warnings.extend(explained.iter().flat_map(judge::explanation_warnings));
+    warnings.extend(explained.iter().flat_map(Explained::warnings));
     warnings.dedup();
     Ok(LatencyResult {
         plan: plan.clone(),

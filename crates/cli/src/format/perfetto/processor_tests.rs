@@ -423,7 +423,7 @@ fn each_threads_running_time_is_ours_to_the_nanosecond() {
 fn what_kernels_have_recorded_arrives() {
     for fixture in crate::format::ftrace_text::fixtures::Fixture::all() {
         let mut trace = fixture.trace();
-        let (machine, version) = fixture.name.rsplit_once('-').expect("MACHINE-VERSION");
+        let (machine, version) = fixture.name.split_once('-').expect("MACHINE-VERSION");
         trace.machine = machine.to_owned();
         let expected: Vec<Json> = running_ns(&trace).into_iter().map(|total| json!(total)).collect();
         assert!(!expected.is_empty(), "{}: a thread runs", fixture.name);
