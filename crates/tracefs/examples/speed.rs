@@ -23,11 +23,7 @@ const REPETITIONS: usize = 15;
 
 fn main() -> Result<(), Box<dyn Error>> {
     for fixture in Fixture::all() {
-        let size = fixture.formats.page().size;
-        let once = fixture.trace();
-        let span_ns = once.events[once.events.len() - 1].time_ns - once.events[0].time_ns + 1_000;
-        let cpus: Vec<(u32, Vec<u8>)> =
-            fixture.pages.iter().map(|(cpu, pages)| (*cpu, repeat(pages, size, span_ns))).collect();
+        let cpus = fixture.repeated(BYTES);
         let pages: Vec<_> =
             cpus.iter().map(|(cpu, bytes)| CpuPages { cpu: *cpu, bytes, dropped: 0 }).collect();
         let bytes: usize = pages.iter().map(|pages| pages.bytes.len()).sum();
@@ -52,23 +48,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         )?;
     }
     Ok(())
-}
-
-/// The pages again and again, without their marks of lost events, up to [`BYTES`].
-fn repeat(pages: &[u8], size: usize, span_ns: u64) -> Vec<u8> {
-    let mut all = Vec::with_capacity(BYTES);
-    for turn in 0.. {
-        for page in pages.chunks(size) {
-            if all.len() + size > BYTES || pages.is_empty() {
-                return all;
-            }
-            let word = |at: usize| u64::from_le_bytes(page[at..at + 8].try_into().expect("eight bytes"));
-            all.extend((word(0) + turn * span_ns).to_le_bytes());
-            all.extend((word(8) & 0xf_ffff).to_le_bytes());
-            all.extend(&page[16..]);
-        }
-    }
-    all
 }
 
 fn cpu_time_ns() -> i64 {

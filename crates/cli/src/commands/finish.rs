@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bench::run::Run;
+use bench::run::{RECORDING, Run};
 
 use crate::terminal::{Exit, Terminal};
 
@@ -14,7 +14,14 @@ pub(crate) fn finish(
     terminal: &mut Terminal<'_>,
     print: impl FnOnce(&mut Terminal<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<Exit> {
-    let stored = directory.map_or(Ok(()), |directory| run.write(directory).map(drop));
+    let stored = directory.map_or(Ok(()), |directory| {
+        run.write(directory).map(drop).inspect_err(|_| {
+            // A recording without its run says nothing, and beside an earlier run it would say something wrong.
+            if run.results.latency.as_ref().is_some_and(|result| result.explained.is_some()) {
+                let _ = std::fs::remove_dir_all(directory.join(RECORDING));
+            }
+        })
+    });
     print(terminal)?;
     terminal.out.flush()?;
     for warning in &run.warnings {

@@ -241,7 +241,9 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     if let Some(directory) = typed.out.as_deref().filter(|_| typed.raw_samples) {
         write_samples(result, directory)?;
     }
-    Ok(exit)
+    // A recorder that there was and that could not go on, for want of space say: not all that was asked for is there.
+    let cut_short = |kept: &latency::Explained| kept.recorder.is_some() && kept.not_recorded.is_some();
+    Ok(if result.explained.as_ref().is_some_and(cut_short) { Exit::FAILED } else { exit })
 }
 
 /// Why the slow calls were slow, as far as any were kept.

@@ -154,13 +154,28 @@ fn stop(typed: Stop, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     };
     trace.halt()?;
     let status = trace.status()?;
+    let held = held_by(&status);
     if let Some(path) = out {
-        store(&trace, path).with_context(|| {
-            format!("the trace is stopped and kept, to be written elsewhere: cannot write {}", path.display())
-        })?;
+        let mut kept = None;
+        if let Err(error) = store(&trace, path, &mut kept) {
+            let failed = format!("cannot write {}", path.display());
+            if held == 0 || held_by(&trace.status()?) > 0 {
+                return Err(error
+                    .context(format!("the trace is stopped and kept, to be written elsewhere: {failed}")));
+            }
+            // Nothing is left in the buffers that would have to be kept.
+            trace.restore()?;
+            let fate = match kept {
+                Some(folder) => format!(
+                    "what was recorded is kept, `roundtrip trace convert {} -o FILE` writes it elsewhere",
+                    folder.display()
+                ),
+                None => "the events were taken out of the buffers and are lost".to_owned(),
+            };
+            return Err(error.context(format!("{fate}: {failed}")));
+        }
     }
     trace.restore()?;
-    let held: u64 = status.cpus.iter().map(|(_, stats)| stats.entries).sum();
     match out {
         Some(path) => writeln!(terminal.out, "{}: {held} events", path.display())?,
         None => writeln!(terminal.out, "{held} events were thrown away")?,
@@ -168,6 +183,11 @@ fn stop(typed: Stop, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     lost(&status, terminal)?;
     interrupts.check()?;
     Ok(Exit::OK)
+}
+
+/// How many events are in the buffers.
+fn held_by(status: &Status) -> u64 {
+    status.cpus.iter().map(|(_, stats)| stats.entries).sum()
 }
 
 /// Says what of the trace is not in the file.
@@ -186,24 +206,31 @@ fn lost(status: &Status, terminal: &mut Terminal<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes the trace to a file, whole or not at all.
-fn store(trace: &GlobalTrace, path: &Path) -> anyhow::Result<()> {
+/// Writes the trace to a file, whole or not at all. `kept` is where it is when it was taken out of the buffers and the file
+/// could not be written.
+fn store(trace: &GlobalTrace, path: &Path, kept: &mut Option<PathBuf>) -> anyhow::Result<()> {
     let name = path.file_name().context("it is no file's name")?.to_string_lossy().into_owned();
     let partial = path.with_file_name(format!(".{name}.{}", std::process::id()));
-    let write = || -> anyhow::Result<()> {
+    let put = |file: BufWriter<File>| -> anyhow::Result<()> {
+        file.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?;
+        Ok(std::fs::rename(&partial, path)?)
+    };
+    let write = |kept: &mut Option<PathBuf>| -> anyhow::Result<()> {
+        // Before events are taken out: a folder that is not there, for example, costs none.
         let mut file = BufWriter::new(File::create(&partial)?);
         if name.ends_with(PERFETTO) {
             let scratch = Scratch::new()?;
             let recording = trace.record(&scratch.path().join("recording"))?;
-            perfetto(&recording, &mut file)
-                .context("the events were taken out of the buffers and are lost")?;
+            perfetto(&recording, &mut file).and_then(|()| put(file)).inspect_err(|_| {
+                let folder = std::env::temp_dir().join(format!("roundtrip-trace-{}", std::process::id()));
+                *kept = std::fs::rename(recording.directory(), &folder).is_ok().then_some(folder);
+            })
         } else {
             trace.write_text(&mut file)?;
+            put(file)
         }
-        file.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?;
-        Ok(std::fs::rename(&partial, path)?)
     };
-    write().inspect_err(|_| {
+    write(kept).inspect_err(|_| {
         let _ = std::fs::remove_file(&partial);
     })
 }

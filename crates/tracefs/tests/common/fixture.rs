@@ -60,6 +60,32 @@ impl Fixture {
         Self { name, formats, pages, text: read("trace") }
     }
 
+    /// Each CPU's pages again and again, without their marks of lost events, up to so many bytes; each repetition later than the
+    /// one before it.
+    pub(crate) fn repeated(&self, bytes: usize) -> Vec<(u32, Vec<u8>)> {
+        let size = self.formats.page().size;
+        let events = self.trace().events;
+        let (first, last) = events.first().zip(events.last()).expect("a recording with events");
+        let span_ns = last.time_ns - first.time_ns + 1_000;
+        let repeat = |pages: &[u8]| {
+            let mut all = Vec::with_capacity(bytes);
+            for turn in 0.. {
+                for page in pages.chunks(size) {
+                    if all.len() + size > bytes || pages.is_empty() {
+                        return all;
+                    }
+                    let word =
+                        |at: usize| u64::from_le_bytes(page[at..at + 8].try_into().expect("eight bytes"));
+                    all.extend((word(0) + turn * span_ns).to_le_bytes());
+                    all.extend((word(8) & 0xf_ffff).to_le_bytes());
+                    all.extend(&page[16..]);
+                }
+            }
+            all
+        };
+        self.pages.iter().map(|(cpu, pages)| (*cpu, repeat(pages))).collect()
+    }
+
     pub(crate) fn trace(&self) -> Trace {
         let pages: Vec<CpuPages<'_>> =
             self.pages.iter().map(|(cpu, bytes)| CpuPages { cpu: *cpu, bytes, dropped: 0 }).collect();

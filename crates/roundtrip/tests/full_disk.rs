@@ -1,0 +1,150 @@
+//! What becomes of recordings when the disk is full: a clear line, exit code 1, nothing half-written and nothing left in the
+//! kernel. The disk is a small tmpfs in a mount namespace of the test's own. Where this process may not make one, or may not
+//! use the kernel's trace, a test says so.
+#![allow(clippy::print_stderr)] // How a test says what it could not try.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use tracefs::Tracefs;
+
+/// Runs the program, which takes `$1` for the folder of a tmpfs of a megabyte, of which it may use `$2` kilobytes; then tells
+/// the program's pid and status, and what is left there.
+const SCRIPT: &str = r#"
+mount -t tmpfs -o size=1m none "$1" || exit 77
+cd "$1" && head -c $((1048576 - $2 * 1024)) /dev/zero > filler && shift 2
+"$@" & pid=$!
+wait $pid; status=$?
+echo "pid $pid"
+find . -mindepth 1 ! -name filler | sort
+exit $status"#;
+
+/// A folder of the test's own.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("roundtrip-full-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn tracefs() -> Option<Tracefs> {
+    Tracefs::open().inspect_err(|error| eprintln!("not tested: {error}")).ok()
+}
+
+/// What came of the program in a folder with this much space; `None`, and a word about it, where there can be none.
+fn on_full_disk(name: &str, kilobytes: u32, program: &mut Command) -> Option<Output> {
+    let folder = Folder::new(name);
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", SCRIPT, "sh"]).arg(&folder.0).arg(kilobytes.to_string());
+    command.arg(program.get_program()).args(program.get_args()).stdin(Stdio::null());
+    let output = command.output();
+    match output {
+        Ok(output) if output.status.code() != Some(77) => Some(output),
+        Ok(output) => {
+            eprintln!("not tested: no tmpfs can be mounted: {}", stderr(&output));
+            None
+        }
+        Err(error) => {
+            eprintln!("not tested: no unshare here: {error}");
+            None
+        }
+    }
+}
+
+fn roundtrip(args: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
+    command.args(args.split_whitespace());
+    command
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The lines behind the program's pid, and the pid.
+fn left(output: &Output) -> (String, Vec<String>) {
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let (_, behind) = text.rsplit_once("pid ").unwrap_or_else(|| panic!("{text}{}", stderr(output)));
+    let mut lines = behind.lines().map(str::to_owned);
+    (lines.next().unwrap(), lines.collect())
+}
+
+#[test]
+fn a_recording_that_does_not_fit_ends_and_what_is_there_is_whole() {
+    let Some(tracefs) = tracefs() else { return };
+    // Enough for the formats and some snapshots; then also for those of all calls, but not for the first one.
+    for (kilobytes, name) in [(1000, "some"), (60, "none")] {
+        let mut program = roundtrip(
+            "ipc latency --driver emulated --stack hwbinder --callers other --iterations 300 --deadline 1ns --explain \
+             --explain-limit 300 --format json --out run",
+        );
+        let Some(output) = on_full_disk(name, kilobytes, &mut program) else { return };
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        let lines: Vec<&str> = said.lines().filter(|line| line.contains("No space left")).collect();
+        assert!(!lines.is_empty() && lines.iter().all(|line| line.contains("cannot ")), "{said}");
+        let (pid, left) = left(&output);
+        let halves: Vec<&String> = left.iter().filter(|path| path.contains("/.")).collect();
+        assert_eq!(halves, [] as [&String; 0], "nothing half-written is left");
+        let is_there = |path: &str| left.iter().any(|one| one == path);
+        assert_eq!(is_there("./run/recording"), is_there("./run/run.json") && name == "some", "{left:?}");
+        let prefix = format!("roundtrip-{pid}-");
+        let instances = std::fs::read_dir(tracefs.root().join("instances")).unwrap().flatten();
+        let ours = instances.filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix));
+        assert_eq!(ours.count(), 0, "no instance is left");
+    }
+}
+
+#[test]
+fn a_trace_that_does_not_fit_is_not_there_at_all() {
+    let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs/x86_64-6.1-binder");
+    let run = run.canonicalize().unwrap();
+    let mut program = roundtrip("explain -o slow.perfetto-trace");
+    let Some(output) = on_full_disk("explain", 4, program.arg(run)) else { return };
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("cannot write slow.perfetto-trace") && said.contains("No space left"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert_eq!(left(&output).1, [] as [String; 0]);
+}
+
+#[test]
+fn the_global_trace_is_kept_when_its_file_does_not_fit() {
+    let Some(_) = tracefs() else { return };
+    let started = roundtrip("trace start -b 256").output().unwrap();
+    if !started.status.success() {
+        // Somebody uses it: that is not ours to change.
+        eprintln!("not tested: {}", stderr(&started));
+        return;
+    }
+    let mut stop = roundtrip("trace stop -o trace.txt");
+    let text = on_full_disk("text", 4, &mut stop);
+    let mut stop = roundtrip("trace stop -o trace.perfetto-trace");
+    let perfetto = text.as_ref().and_then(|_| on_full_disk("perfetto", 4, &mut stop));
+    // Whatever came of it, nothing of the test's stays.
+    let discarded = roundtrip("trace stop --discard").output().unwrap();
+    let (Some(text), Some(perfetto)) = (text, perfetto) else { return };
+    for (output, kept) in [(&text, "stopped and kept"), (&perfetto, "what was recorded is kept")] {
+        let said = stderr(output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains(kept) && said.contains("No space left") && said.lines().count() == 1, "{said}");
+        assert_eq!(left(output).1, [] as [String; 0]);
+    }
+    assert_eq!(discarded.status.code(), Some(1), "the events were taken out, and every setting was put back");
+    let said = stderr(&perfetto);
+    let (_, behind) = said.split_once("trace convert ").unwrap();
+    let folder = Folder(behind.split(' ').next().unwrap().into());
+    let file = folder.0.join("again.txt");
+    let again = roundtrip("trace convert").arg(&folder.0).arg("-o").arg(&file).output().unwrap();
+    assert!(again.status.success(), "{}", stderr(&again));
+    assert!(std::fs::read_to_string(&file).unwrap().contains("sched_switch"));
+}
