@@ -5,7 +5,7 @@ use std::path::Path;
 
 use bench::run::RECORDING;
 use bench::storage::{StorageResult, StorageSeries};
-use layers::storage::{Breakdown, Devices, Write, Writes};
+use layers::storage::{Breakdown, Controller, Devices, Write, Writes};
 use tracefs::Recording;
 
 /// A writer's calls of one size, divided.
@@ -57,5 +57,15 @@ fn devices(result: &StorageResult) -> Devices {
             .iter()
             .flat_map(|device| device.interrupts.iter().map(|interrupt| interrupt.name.clone()))
             .collect(),
+        controllers: leaves
+            .iter()
+            .map(|device| Controller {
+                dev: device.dev,
+                names: device.controllers.clone(),
+                interrupts: device.interrupts.iter().map(|interrupt| interrupt.name.clone()).collect(),
+                block_bytes: device.logical_block_bytes.unwrap_or(512),
+            })
+            .collect(),
+        partitions: result.path.partitions(),
     }
 }

@@ -118,6 +118,8 @@ const WANTED_FOR_WRITES: &[(Lack, &[&str])] = &[
         &[
             "mmc/mmc_request_start",
             "mmc/mmc_request_done",
+            "nvme/nvme_setup_cmd",
+            "nvme/nvme_complete_rq",
             "scsi/scsi_dispatch_cmd_start",
             "scsi/scsi_dispatch_cmd_done",
             "ufs/ufshcd_command",

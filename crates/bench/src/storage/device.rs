@@ -59,6 +59,9 @@ pub struct Device {
     pub physical_block_bytes: Option<u32>,
     /// The largest request, in KiB.
     pub max_sectors_kb: Option<u32>,
+    /// How the kernel's events call its controller: "mmc0", "nvme0", "0:0:0:0" (SCSI), "1d84000.ufshc" (UFS).
+    #[serde(default)]
+    pub controllers: Vec<String>,
     /// The interrupts of its controller.
     pub interrupts: Vec<Interrupt>,
     /// The file behind a loop device.
@@ -147,6 +150,18 @@ impl StoragePath {
         let mut leaves = Vec::new();
         self.device.iter().for_each(|device| collect(device, &mut leaves));
         leaves
+    }
+
+    /// The partitions on the way down, each with its disk, as `dev_t`.
+    #[must_use]
+    pub fn partitions(&self) -> Vec<(u32, u32)> {
+        let mut partitions = Vec::new();
+        let mut left: Vec<&Device> = self.device.iter().collect();
+        while let Some(device) = left.pop() {
+            partitions.extend(device.partition_dev.map(|partition| (partition, device.dev)));
+            left.extend(&device.below);
+        }
+        partitions
     }
 }
 
@@ -244,6 +259,7 @@ impl Device {
             logical_block_bytes: value("queue/logical_block_size"),
             physical_block_bytes: value("queue/physical_block_size"),
             max_sectors_kb: value("queue/max_sectors_kb"),
+            controllers: controllers(bus, &way.to_string_lossy()),
             interrupts: interrupts(root, bus, &way.to_string_lossy()),
             backing_file,
             below,
@@ -298,39 +314,59 @@ impl Bus {
     }
 }
 
+/// The part of a device's directory in sysfs that is this text and a number.
+fn numbered<'a>(way: &'a str, prefix: &str) -> Option<&'a str> {
+    way.split('/').find(|part| {
+        part.strip_prefix(prefix)
+            .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
+    })
+}
+
+/// What the events of a bus call the controller.
+fn controllers(bus: Bus, way: &str) -> Vec<String> {
+    let name = match bus {
+        Bus::Mmc => numbered(way, "mmc"),
+        Bus::Nvme => numbered(way, "nvme"),
+        // Host, channel, target and unit, by SCSI's events; the host's device, by UFS's.
+        Bus::Scsi | Bus::Ufs => {
+            let unit = way.rsplit('/').next();
+            let host = numbered(way, "host").and_then(|host| way.split_once(&format!("/{host}/")));
+            let device = host.and_then(|(device, _)| device.rsplit('/').next());
+            return [device, unit].into_iter().flatten().map(str::to_owned).collect();
+        }
+        Bus::Virtio | Bus::Loop | Bus::Dm | Bus::Other => None,
+    };
+    name.map(str::to_owned).into_iter().collect()
+}
+
 /// The controller's interrupts, by the names that their drivers give them.
 fn interrupts(root: &Root, bus: Bus, way: &str) -> Vec<Interrupt> {
-    let part = |prefix: &str| {
-        way.split('/').find(|part| {
-            part.strip_prefix(prefix)
-                .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
-        })
-    };
-    let is_ours: Box<dyn Fn(&str) -> bool> = match (bus, part("virtio"), part("nvme"), part("mmc")) {
-        (_, Some(virtio), ..) => {
-            let prefix = format!("{virtio}-");
-            // The queue for settings has an interrupt of its own.
-            Box::new(move |name| name.starts_with(&prefix) && !name.ends_with("-config"))
-        }
-        (Bus::Nvme, _, Some(nvme), _) => {
-            let prefix = format!("{nvme}q");
-            Box::new(move |name| name.starts_with(&prefix))
-        }
-        (Bus::Mmc, .., Some(mmc)) => {
-            let host = mmc.to_owned();
-            Box::new(move |name| name == host)
-        }
-        (Bus::Ufs, ..) => Box::new(|name| name.starts_with("ufshcd")),
-        // AHCI's carry the PCI address: "ahci[0000:00:1f.2]".
-        (Bus::Scsi, ..) => {
-            let way = way.to_owned();
-            Box::new(move |name| {
-                let address = name.split_once('[').and_then(|(_, rest)| rest.strip_suffix(']'));
-                address.is_some_and(|address| way.contains(&format!("/{address}/")))
-            })
-        }
-        _ => return Vec::new(),
-    };
+    let is_ours: Box<dyn Fn(&str) -> bool> =
+        match (bus, numbered(way, "virtio"), numbered(way, "nvme"), numbered(way, "mmc")) {
+            (_, Some(virtio), ..) => {
+                let prefix = format!("{virtio}-");
+                // The queue for settings has an interrupt of its own.
+                Box::new(move |name| name.starts_with(&prefix) && !name.ends_with("-config"))
+            }
+            (Bus::Nvme, _, Some(nvme), _) => {
+                let prefix = format!("{nvme}q");
+                Box::new(move |name| name.starts_with(&prefix))
+            }
+            (Bus::Mmc, .., Some(mmc)) => {
+                let host = mmc.to_owned();
+                Box::new(move |name| name == host)
+            }
+            (Bus::Ufs, ..) => Box::new(|name| name.starts_with("ufshcd")),
+            // AHCI's carry the PCI address: "ahci[0000:00:1f.2]".
+            (Bus::Scsi, ..) => {
+                let way = way.to_owned();
+                Box::new(move |name| {
+                    let address = name.split_once('[').and_then(|(_, rest)| rest.strip_suffix(']'));
+                    address.is_some_and(|address| way.contains(&format!("/{address}/")))
+                })
+            }
+            _ => return Vec::new(),
+        };
     let table = root.read("proc/interrupts").unwrap_or_default();
     let lines = table.lines().filter_map(|line| {
         let (irq, rest) = line.trim().split_once(':')?;
@@ -411,6 +447,7 @@ mod tests {
         assert_eq!((device.name.as_str(), device.bus), ("mmcblk0", Bus::Mmc));
         assert_eq!((device.dev, device.partition_dev), (179 << 20, Some(179 << 20 | 2)));
         assert_eq!(device.model.as_deref(), Some("SD64G"));
+        assert_eq!(device.controllers, ["mmc0"]);
         assert_eq!(device.interrupts.len(), 1);
         assert_eq!(device.interrupts[0].name, "mmc0");
     }
@@ -421,6 +458,22 @@ mod tests {
         let path = StoragePath::of(&root, Path::new("/mnt/with blank/file"), (0, 40));
         assert_eq!((path.file_system.as_str(), path.device.as_ref()), ("tmpfs", None));
         assert!(path.missing[0].starts_with("block device: tmpfs on /mnt/with blank has none"), "{path:?}");
+    }
+
+    #[test]
+    fn controllers_are_called_as_the_events_of_their_bus_call_them() {
+        for (way, bus, names) in [
+            ("/sys/devices/pci0/nvme/nvme0", Bus::Nvme, &["nvme0"][..]),
+            ("/sys/devices/pci0/ata1/host0/target0:0:0/0:0:0:0", Bus::Scsi, &["ata1", "0:0:0:0"]),
+            (
+                "/sys/devices/soc/1d84000.ufshc/host0/target0:0:0/0:0:0:1",
+                Bus::Ufs,
+                &["1d84000.ufshc", "0:0:0:1"],
+            ),
+            ("/sys/devices/pci0/virtio2", Bus::Virtio, &[]),
+        ] {
+            assert_eq!(controllers(bus, way), names, "{way}");
+        }
     }
 
     #[test]

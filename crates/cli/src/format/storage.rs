@@ -1,6 +1,7 @@
 //! A storage measurement as text and CSV: the way down to the device, response times, and each layer's part of them as
 //! tables and bars. Pure: results in, text out.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use bench::storage::{Device, StoragePath, StorageResult, StorageSeries};
@@ -53,6 +54,7 @@ pub(crate) fn page(result: &StorageResult, layers: &[SeriesLayers<'_>], colour: 
         bars(&mut out, &ours);
         out.push('\n');
         interrupts(&mut out, &ours);
+        boundaries(&mut out, &ours);
         study(&mut out, &ours);
         slowest(&mut out, &ours);
         trust(&mut out, &ours);
@@ -207,6 +209,20 @@ fn interrupts(out: &mut String, ours: &[&SeriesLayers<'_>]) {
             breakdown.completed_elsewhere,
             breakdown.requests + breakdown.flushes,
         );
+    }
+}
+
+/// Which events the time of the device is measured between.
+fn boundaries(out: &mut String, ours: &[&SeriesLayers<'_>]) {
+    let mut all = BTreeMap::<_, u64>::new();
+    for one in ours {
+        for (&boundary, &count) in &one.breakdown.boundaries {
+            *all.entry(boundary).or_default() += count;
+        }
+    }
+    for ((begin, end), count) in all {
+        let _ =
+            writeln!(out, "{:>8}  device: from {} to {} ({count} requests)", "", begin.name(), end.name());
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use latency::Histogram;
 use serde::Serialize;
 
-use super::{InterruptUse, Layer, Layers, Piece, Request, Write};
+use super::{Begin, End, InterruptUse, Layer, Layers, Piece, Request, Write};
 
 /// From this share of a call on, what nobody claims is worth counting the call: parts in a hundred.
 const UNEXPLAINED_PERCENT: u64 = 1;
@@ -42,6 +42,8 @@ pub struct Breakdown {
     pub requests: u64,
     /// Flushes of such devices.
     pub flushes: u64,
+    /// Which events their time at the controller is from and to: how many requests.
+    pub boundaries: BTreeMap<(Begin, End), u64>,
     /// Interrupts of their controllers.
     pub controller_interrupts: InterruptUse,
     /// Interrupts that CPUs sent each other.
@@ -99,7 +101,8 @@ impl Breakdown {
 
     fn count(&mut self, layers: &Layers) {
         let leaves = layers.requests.iter().filter(|request| request.leaf);
-        for Request { flush, interrupt_cpu, completed_cpu, .. } in leaves {
+        for Request { flush, interrupt_cpu, completed_cpu, begin, end, .. } in leaves {
+            *self.boundaries.entry((*begin, *end)).or_default() += 1;
             *(if *flush { &mut self.flushes } else { &mut self.requests }) += 1;
             if let Some(cpu) = interrupt_cpu {
                 *self.interrupt_cpus.entry(*cpu).or_default() += 1;

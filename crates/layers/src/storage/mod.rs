@@ -4,6 +4,8 @@
 
 mod account;
 mod breakdown;
+mod commands;
+mod interrupts;
 mod partition;
 mod requests;
 mod walk;
@@ -15,6 +17,8 @@ use crate::timeline::Timeline;
 
 pub use account::{InterruptUse, Interruptions};
 pub use breakdown::{Breakdown, LayerTimes, SlowCall};
+pub use commands::{Begin, End};
+use commands::{Label, Purpose};
 pub use requests::Request;
 use requests::Requests;
 
@@ -99,11 +103,67 @@ pub struct Devices {
     pub leaves: Vec<u32>,
     /// The names of their controllers' interrupts.
     pub interrupts: Vec<String>,
+    /// How the events of each device's bus call its controller.
+    pub controllers: Vec<Controller>,
+    /// Partitions, and the disk that each is a part of: a part of a request is queued for the one, and the request made for the
+    /// other.
+    pub partitions: Vec<(u32, u32)>,
+}
+
+/// What leads from a bus's events to a device.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Controller {
+    /// The device, as `dev_t`.
+    pub dev: u32,
+    /// What events call its controller: "mmc0", "nvme0", "0:0:0:0" (SCSI), "1d84000.ufshc" (UFS).
+    pub names: Vec<String>,
+    /// The names of its interrupts.
+    pub interrupts: Vec<String>,
+    /// The unit that it counts its blocks in, in bytes.
+    pub block_bytes: u32,
 }
 
 impl Devices {
     fn is_leaf(&self, dev: u32) -> bool {
         self.leaves.is_empty() || self.leaves.contains(&dev)
+    }
+
+    /// The disk that a device number stands for.
+    fn disk(&self, dev: u32) -> u32 {
+        self.partitions.iter().find(|(partition, _)| *partition == dev).map_or(dev, |(_, disk)| *disk)
+    }
+
+    fn controller(&self, dev: u32) -> Option<&Controller> {
+        self.controllers.iter().find(|controller| controller.dev == dev)
+    }
+
+    /// Whether a command is for a request: `Some` where that is certain, `None` where the controller is the right one and what
+    /// the command is for is not told.
+    fn is_for(&self, request: &Request, label: &Label, purpose: Purpose) -> Option<bool> {
+        let Some(controller) = self.controller(request.dev) else { return Some(false) };
+        // Some kernels do not tell the controller.
+        if !label.controller.is_empty() && !controller.names.contains(&label.controller) {
+            return Some(false);
+        }
+        let sectors = u64::from(controller.block_bytes / 512).max(1);
+        Some(match purpose {
+            Purpose::Flush => request.flush,
+            Purpose::Sector(sector) => request.covers(sector),
+            Purpose::Blocks(block) => request.covers(block.saturating_mul(sectors)),
+            Purpose::Either(place) => request.covers(place) || request.covers(place.saturating_mul(sectors)),
+            // A memory card does one thing after the other.
+            Purpose::Unknown if label.bus == Begin::Mmc => return None,
+            Purpose::Unknown => false,
+        })
+    }
+
+    /// Whether an interrupt tells of a device's answers; on NVMe, each queue has one of its own.
+    fn raises(&self, dev: u32, queue: Option<u64>, interrupt: &str) -> bool {
+        let Some(controller) = self.controller(dev) else {
+            return self.interrupts.iter().any(|ours| ours == interrupt);
+        };
+        let of_queue = queue.is_none_or(|queue| interrupt.ends_with(&format!("q{queue}")));
+        of_queue && controller.interrupts.iter().any(|ours| ours == interrupt)
     }
 }
 

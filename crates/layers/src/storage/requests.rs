@@ -6,6 +6,8 @@ use std::collections::HashMap;
 use tracefs::{Body, Event, Name, Trace};
 
 use super::Devices;
+use super::commands::{self, Begin, End, Label, Purpose, Step};
+use super::interrupts::Interrupts;
 
 /// A flush is issued at sector 0 and completed at this one.
 const NO_SECTOR: u64 = u64::MAX;
@@ -29,10 +31,17 @@ pub struct Request {
     pub queued: Vec<(u64, u32)>,
     /// When it was handed to the driver, in nanoseconds (`block_rq_issue`); 0 when that was not seen.
     pub issued_ns: u64,
-    /// When the driver handed it to the controller, in nanoseconds: later than [`Request::issued_ns`] on buses that tell.
+    /// When the controller got it, in nanoseconds: its first command, on buses that tell; else [`Request::issued_ns`].
     pub started_ns: u64,
-    /// When the controller's interrupt came, in nanoseconds; the completion where no interrupt was seen.
+    /// When the controller was done with it, in nanoseconds: the last command's interrupt; without one, what [`Request::end`]
+    /// says.
     pub ended_ns: u64,
+    /// When the controller had it, from and to in nanoseconds: once for each command, since a request may take several.
+    pub device: Vec<(u64, u64)>,
+    /// Which event [`Request::started_ns`] is of.
+    pub begin: Begin,
+    /// Which event [`Request::ended_ns`] is of.
+    pub end: End,
     /// When it was completed, in nanoseconds (`block_rq_complete`).
     pub completed_ns: u64,
     /// Where.
@@ -44,7 +53,7 @@ pub struct Request {
 }
 
 impl Request {
-    fn covers(&self, sector: u64) -> bool {
+    pub(super) fn covers(&self, sector: u64) -> bool {
         !self.flush && (self.sector..self.sector + self.sectors.max(1)).contains(&sector)
     }
 }
@@ -82,16 +91,34 @@ struct Fields {
     write: bool,
 }
 
+/// A command that a controller has, or had, for a request.
+#[derive(Clone, Debug)]
+struct Command {
+    label: Label,
+    start_ns: u64,
+    /// When it was answered, by what, and whether it left the device at work.
+    end: Option<(u64, End, bool)>,
+    interrupt_cpu: Option<u32>,
+}
+
+/// A request that the driver has, and what its controller was told of it.
+#[derive(Debug, Default)]
+struct Running {
+    request: Request,
+    commands: Vec<Command>,
+}
+
 struct Builder<'a> {
     trace: &'a Trace,
     devices: &'a Devices,
     waiting: HashMap<u32, Vec<Queued>>,
     flushes: HashMap<u32, Vec<Queued>>,
     phased: HashMap<u32, Vec<Phased>>,
-    running: Vec<Request>,
+    running: Vec<Running>,
+    /// Commands that are made ready before their request is said to be issued, as NVMe's are.
+    ready: Vec<(Command, Purpose)>,
     done: Vec<Request>,
-    /// The last interrupt of a controller of ours on each CPU.
-    interrupts: HashMap<u32, u64>,
+    interrupts: Interrupts,
 }
 
 impl Requests {
@@ -103,8 +130,9 @@ impl Requests {
             flushes: HashMap::new(),
             phased: HashMap::new(),
             running: Vec::new(),
+            ready: Vec::new(),
             done: Vec::new(),
-            interrupts: HashMap::new(),
+            interrupts: Interrupts::default(),
         };
         for event in &trace.events {
             builder.observe(event);
@@ -116,21 +144,19 @@ impl Requests {
 impl Builder<'_> {
     fn observe(&mut self, event: &Event) {
         match event.body {
-            Body::IrqEntry { name, .. } if self.is_controllers(name) => {
-                self.interrupts.insert(event.cpu, event.time_ns);
+            Body::IrqEntry { irq, name } if self.is_controllers(name) => {
+                self.interrupts.enter(event.cpu, irq, name, event.time_ns);
             }
+            Body::IrqExit { irq, handled } => self.interrupts.leave(event.cpu, irq, handled),
             Body::Other { event: kind, .. } => match self.trace.names.text(kind) {
                 "block/block_bio_queue" => self.queue(event),
                 "block/block_rq_issue" => self.issue(event),
                 "block/block_rq_complete" => self.complete(event),
-                "mmc/mmc_request_start" | "scsi/scsi_dispatch_cmd_start" => self.start(event),
-                "mmc/mmc_request_done" | "scsi/scsi_dispatch_cmd_done" => self.end(event),
-                "ufs/ufshcd_command" => match self.trace.field(event, "str_t").and_then(|it| it.number()) {
-                    Some(0) => self.start(event),
-                    Some(1) => self.end(event),
-                    _ => {}
+                kind => match commands::step(self.trace, event, kind) {
+                    Some(Step::Sent { label, purpose }) => self.sent(event, label, purpose),
+                    Some(Step::Answered { label, busy }) => self.answered(event, &label, busy),
+                    None => {}
                 },
-                _ => {}
             },
             _ => {}
         }
@@ -147,7 +173,7 @@ impl Builder<'_> {
         let kind = kind.as_ref().and_then(|value| value.text()).unwrap_or_default();
         let sectors = number("nr_sector")?;
         Some(Fields {
-            dev: u32::try_from(number("dev")?).ok()?,
+            dev: self.devices.disk(u32::try_from(number("dev")?).ok()?),
             sector: number("sector")?,
             sectors,
             // An F in front of the W asks for a flush before the data, one behind it for the data to be durable.
@@ -193,44 +219,77 @@ impl Builder<'_> {
             let phased = self.phased.get(&dev).map_or(&[][..], |phased| phased);
             request.queued.extend(phased.iter().map(|phased| (phased.queued.time_ns, phased.queued.tid)));
         }
-        self.running.push(request);
+        let same = |one: &Running| {
+            let one = &one.request;
+            (one.dev, one.sector, one.sectors, one.flush) == (dev, sector, sectors, flush)
+        };
+        // The driver had to give it back, and gets it again.
+        if let Some(at) = self.running.iter().position(same) {
+            request.queued.append(&mut self.running.remove(at).request.queued);
+        }
+        let mut running = Running { request, commands: Vec::new() };
+        let ready = self.ready.iter().position(|(command, purpose)| {
+            self.devices.is_for(&running.request, &command.label, *purpose) == Some(true)
+        });
+        running.commands.extend(ready.map(|at| self.ready.remove(at).0));
+        self.running.push(running);
     }
 
-    /// The controller gets the oldest of our requests that it has not got yet.
-    fn start(&mut self, event: &Event) {
-        let waiting = self.running.iter_mut().find(|request| request.started_ns == request.issued_ns);
-        if let Some(request) = waiting {
-            request.started_ns = event.time_ns;
+    /// A controller gets a command: for the request that it names, else for the oldest one that the controller has.
+    fn sent(&mut self, event: &Event, label: Label, purpose: Purpose) {
+        let is_for = |one: &Running| self.devices.is_for(&one.request, &label, purpose);
+        let exactly = self.running.iter().position(|one| is_for(one) == Some(true));
+        let at = exactly.or_else(|| self.running.iter().position(|one| is_for(one).is_none()));
+        // What was under this number before has been forgotten.
+        self.ready.retain(|(command, _)| command.label != label);
+        let command = Command { label, start_ns: event.time_ns, end: None, interrupt_cpu: None };
+        match at {
+            Some(at) => self.running[at].commands.push(command),
+            None if command.label.bus == Begin::Nvme => self.ready.push((command, purpose)),
+            // Its request was issued before the recording began, or is another device's.
+            None => {}
         }
     }
 
-    /// The driver says that the controller is done, which its interrupt may have said before.
-    fn end(&mut self, event: &Event) {
-        let started = self
-            .running
-            .iter_mut()
-            .find(|request| request.started_ns > request.issued_ns && request.ended_ns == 0);
-        if let Some(request) = started {
-            request.ended_ns = event.time_ns;
-        }
+    /// A command has been answered, which an interrupt has told just before.
+    fn answered(&mut self, event: &Event, label: &Label, busy: bool) {
+        self.ready.retain(|(command, _)| command.label != *label);
+        let Builder { trace, devices, running, interrupts, .. } = self;
+        let open = running.iter_mut().find_map(|one| {
+            let dev = one.request.dev;
+            let command = one.commands.iter_mut().find(|one| one.end.is_none() && one.label == *label)?;
+            Some((dev, command))
+        });
+        let Some((dev, command)) = open else { return };
+        let ours = |name: Name| devices.raises(dev, label.queue, trace.names.text(name));
+        let (end_ns, end) = match interrupts.that_told(event.cpu, command.start_ns, ours) {
+            Some((cpu, time_ns)) => {
+                command.interrupt_cpu = Some(cpu);
+                (time_ns, End::Interrupt)
+            }
+            None => (event.time_ns, label.bus.answer()),
+        };
+        command.end = Some((end_ns, end, busy));
     }
 
     fn complete(&mut self, event: &Event) {
         let Some(Fields { dev, sector, sectors, flush, .. }) = self.fields(event) else { return };
         let flush = flush || sector == NO_SECTOR;
-        let at = self.running.iter().position(|request| {
+        let at = self.running.iter().position(|one| {
+            let request = &one.request;
             request.dev == dev && request.flush == flush && (flush || request.sector == sector)
         });
         // Issued before the recording began.
         let Some(at) = at else { return };
         // A driver may complete a request in pieces.
-        let left = self.running[at].sectors.saturating_sub(sectors);
+        let request = &mut self.running[at].request;
+        let left = request.sectors.saturating_sub(sectors);
         if !flush && sectors > 0 && left > 0 {
-            self.running[at].sector += sectors;
-            self.running[at].sectors = left;
+            request.sector += sectors;
+            request.sectors = left;
             return;
         }
-        let mut request = self.running.remove(at);
+        let Running { mut request, commands } = self.running.remove(at);
         if let Some(phased) = self.phased.get_mut(&dev) {
             // The flush behind the data ends it; the data themselves do where no such flush follows.
             phased.retain_mut(|one| {
@@ -242,20 +301,41 @@ impl Builder<'_> {
         request.completed_ns = event.time_ns;
         request.completed_cpu = event.cpu;
         request.completed_by = event.tid;
-        // The last interrupt since the controller got it: on whichever CPU, since completions may be sent to another.
-        let interrupt = self
-            .interrupts
-            .iter()
-            .filter(|(_, time_ns)| **time_ns > request.started_ns)
-            .max_by_key(|(_, time_ns)| **time_ns);
-        match interrupt {
-            Some((&cpu, &time_ns)) if request.leaf => {
-                request.ended_ns = time_ns;
-                request.interrupt_cpu = Some(cpu);
-            }
-            _ if request.ended_ns == 0 => request.ended_ns = event.time_ns,
-            _ => {}
+        if commands.is_empty() {
+            self.bound_by_block(&mut request);
+        } else {
+            bound_by_commands(&mut request, commands);
         }
         self.done.push(request);
+    }
+
+    /// The bus tells nothing: the controller has a request from its issue to the interrupt before its completion, on whichever
+    /// CPU, since completions may be sent to another.
+    fn bound_by_block(&self, request: &mut Request) {
+        let ours = |name: Name| self.devices.raises(request.dev, None, self.trace.names.text(name));
+        let told = self.interrupts.that_told(request.completed_cpu, request.started_ns, ours);
+        (request.ended_ns, request.end) = (request.completed_ns, End::Complete);
+        if let Some((cpu, time_ns)) = told.filter(|_| request.leaf) {
+            (request.ended_ns, request.end, request.interrupt_cpu) = (time_ns, End::Interrupt, Some(cpu));
+        }
+        request.device = vec![(request.started_ns, request.ended_ns)];
+    }
+}
+
+/// The controller has a request while it has one of its commands, and while a card that has been asked for its status is busy.
+fn bound_by_commands(request: &mut Request, mut commands: Vec<Command>) {
+    // UFS is spoken to through SCSI, whose events are further from the controller.
+    if commands.iter().any(|command| command.label.bus == Begin::Ufs) {
+        commands.retain(|command| command.label.bus == Begin::Ufs);
+    }
+    for (at, command) in commands.iter().enumerate() {
+        let next = commands.get(at + 1).map_or(request.completed_ns, |next| next.start_ns);
+        let (end_ns, end, busy) = command.end.unwrap_or((next, End::Complete, false));
+        let end_ns = if busy { next } else { end_ns };
+        if at == 0 {
+            (request.started_ns, request.begin) = (command.start_ns, command.label.bus);
+        }
+        request.device.push((command.start_ns, end_ns));
+        (request.ended_ns, request.end, request.interrupt_cpu) = (end_ns, end, command.interrupt_cpu);
     }
 }

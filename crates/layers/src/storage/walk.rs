@@ -252,8 +252,11 @@ impl<'a> Walk<'a, '_> {
             let first = queued.filter(|&time| time >= self.write.start_ns).min().unwrap_or(request.issued_ns);
             if request.leaf {
                 claim(first, request.started_ns, Layer::Block);
-                claim(request.started_ns, request.ended_ns, Layer::Device);
-                claim(request.ended_ns, request.completed_ns, Layer::Irq);
+                // Between two commands, the driver is told of the one and makes ready the next.
+                claim(request.started_ns, request.completed_ns, Layer::Irq);
+                for &(begin_ns, end_ns) in &request.device {
+                    claim(begin_ns, end_ns, Layer::Device);
+                }
             } else {
                 fallback.push(Piece { begin_ns: first, end_ns: request.completed_ns, layer: Layer::Block });
             }

@@ -1,0 +1,79 @@
+//! The last interrupts of controllers, as a recording is read from its beginning: which of them told of an answer. Must not know
+//! requests.
+
+use tracefs::Name;
+
+/// The last interrupt of a name on a CPU.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    name: Name,
+    irq: u32,
+    cpu: u32,
+    /// The last one, in nanoseconds, and the one before it.
+    time_ns: u64,
+    before_ns: u64,
+    handling: bool,
+}
+
+/// The controllers' last interrupts.
+#[derive(Debug, Default)]
+pub(super) struct Interrupts {
+    seen: Vec<Seen>,
+}
+
+impl Interrupts {
+    pub(super) fn enter(&mut self, cpu: u32, irq: u32, name: Name, time_ns: u64) {
+        let known = self.seen.iter_mut().find(|seen| (seen.name, seen.irq, seen.cpu) == (name, irq, cpu));
+        match known {
+            Some(seen) => (seen.before_ns, seen.time_ns, seen.handling) = (seen.time_ns, time_ns, true),
+            None => self.seen.push(Seen { name, irq, cpu, time_ns, before_ns: 0, handling: true }),
+        }
+    }
+
+    pub(super) fn leave(&mut self, cpu: u32, irq: u32, handled: bool) {
+        for seen in self.seen.iter_mut().filter(|seen| seen.handling && (seen.cpu, seen.irq) == (cpu, irq)) {
+            seen.handling = false;
+            // On a line that devices share, it was another's.
+            if !handled {
+                seen.time_ns = seen.before_ns;
+            }
+        }
+    }
+
+    /// The CPU and the time of the interrupt that told of an answer which is seen now on a CPU: the one that is being handled
+    /// there, else the last one; in any case after `since_ns`, and of one of the names that `ours` accepts.
+    pub(super) fn that_told(
+        &self,
+        cpu: u32,
+        since_ns: u64,
+        ours: impl Fn(Name) -> bool,
+    ) -> Option<(u32, u64)> {
+        let all = self.seen.iter().filter(|seen| seen.time_ns > since_ns && ours(seen.name));
+        all.max_by_key(|seen| (seen.handling && seen.cpu == cpu, seen.time_ns))
+            .map(|seen| (seen.cpu, seen.time_ns))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interrupt_that_is_being_handled_here_told_of_it_else_the_last_one() {
+        let mut names = tracefs::Names::default();
+        let (first, second) = (names.intern("req.0"), names.intern("req.1"));
+        let mut interrupts = Interrupts::default();
+        interrupts.enter(0, 25, first, 100);
+        interrupts.enter(1, 26, second, 110);
+        assert_eq!(interrupts.that_told(0, 50, |_| true), Some((0, 100)));
+        assert_eq!(interrupts.that_told(1, 50, |_| true), Some((1, 110)));
+        interrupts.leave(0, 25, true);
+        assert_eq!(interrupts.that_told(0, 50, |_| true), Some((1, 110)));
+        assert_eq!(interrupts.that_told(0, 50, |name| name == first), Some((0, 100)));
+        assert_eq!(interrupts.that_told(0, 110, |_| true), None);
+        // The line is shared, and the next one is not ours.
+        interrupts.enter(0, 25, first, 200);
+        interrupts.leave(0, 25, false);
+        assert_eq!(interrupts.that_told(0, 50, |name| name == first), Some((0, 100)));
+    }
+}
