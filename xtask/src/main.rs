@@ -1,6 +1,7 @@
 //! Developer tasks: `cargo xtask test` installs what the tests need and passes all of them, `cargo xtask dist`
 //! builds the static binaries. Knows the project's commands, nothing of what its code does.
 
+mod disks;
 mod dist;
 mod fuzz;
 mod guest;
@@ -26,8 +27,8 @@ Tasks:
             builds, real kernels in guests, traces in Perfetto, and a short run of every fuzz target
   dist      builds the static binaries into target/dist and prints their sizes
   guests    tests the binaries on real kernels in QEMU: Debian's standard and PREEMPT_RT ones, x86-64 and arm64,
-            and Ubuntu's, which has binderfs
-  guest     runs a program on a real kernel's binder driver, in QEMU; see cargo xtask guest --help
+            and Ubuntu's, which has binderfs; and writes to disks on every bus that QEMU has
+  guest     runs a program on a real kernel's binder driver or a disk, in QEMU; see cargo xtask guest --help
   peers     counts what a call costs on a real kernel's driver: bare, through both stacks, through rsbinder
   injections  makes calls slow in known ways, and checks that the cause is named; needs root, and a machine that does
             little else
@@ -79,11 +80,12 @@ fn perfetto_only() -> bool {
 
 const PERFETTO: Step = ("traces in Perfetto", perfetto::check);
 
-const GUESTS: [Step; 4] = [
+const GUESTS: [Step; 5] = [
     ("guest: Linux on x86-64", || guests::check(Arch::X86_64, Packaged::Debian)),
     ("guest: PREEMPT_RT on x86-64", || guests::check(Arch::X86_64, Packaged::DebianRealtime)),
     ("guest: binderfs on x86-64", || guests::check(Arch::X86_64, Packaged::Ubuntu)),
     ("guest: Linux on arm64", || guests::check(Arch::Aarch64, Packaged::Debian)),
+    ("guest: storage on SD, NVMe, virtio, SCSI and the device mapper", disks::check),
 ];
 
 fn test() -> bool {
@@ -105,6 +107,7 @@ fn test() -> bool {
         GUESTS[1],
         GUESTS[2],
         GUESTS[3],
+        GUESTS[4],
         PEERS,
         ("fuzz targets", fuzz::short_runs),
     ])

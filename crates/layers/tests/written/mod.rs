@@ -1,0 +1,166 @@
+//! Recordings written by hand: events with few fields, in pages as the kernel has them, and read back from there.
+
+use std::collections::BTreeMap;
+
+use tracefs::{CpuPages, Formats, Period, Trace};
+
+/// A field's value, and so its type.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Is {
+    Int(u32),
+    Long(u64),
+    Text(&'static str),
+    Bytes(&'static [u8]),
+}
+
+use Is::{Bytes, Int, Long, Text};
+
+/// How long texts and arrays are.
+const ROOM: usize = 32;
+const PAGE: usize = 4096;
+
+impl Is {
+    fn format(self) -> (&'static str, &'static str, usize) {
+        match self {
+            Int(_) => ("unsigned int", "", 4),
+            Long(_) => ("u64", "", 8),
+            Text(_) => ("char", "[32]", ROOM),
+            Bytes(_) => ("u8", "[32]", ROOM),
+        }
+    }
+
+    fn write(self, into: &mut Vec<u8>) {
+        let padded = |bytes: &[u8]| {
+            let mut room = [0; ROOM];
+            room[..bytes.len()].copy_from_slice(bytes);
+            room
+        };
+        match self {
+            Int(value) => into.extend(value.to_le_bytes()),
+            Long(value) => into.extend(value.to_le_bytes()),
+            Text(text) => into.extend(padded(text.as_bytes())),
+            Bytes(bytes) => into.extend(padded(bytes)),
+        }
+    }
+}
+
+/// A recording in the making. Of one event, all have the same fields.
+#[derive(Default)]
+pub(crate) struct Written {
+    formats: BTreeMap<&'static str, (u16, String)>,
+    /// By CPU: when, and the record.
+    records: BTreeMap<u32, Vec<(u64, Vec<u8>)>>,
+}
+
+impl Written {
+    /// Appends an event.
+    pub(crate) fn event(
+        &mut self,
+        time_ns: u64,
+        cpu: u32,
+        tid: u32,
+        name: &'static str,
+        fields: &[(&str, Is)],
+    ) -> &mut Written {
+        let next = self.formats.len() as u16 + 1;
+        let (id, _) = self.formats.entry(name).or_insert_with(|| (next, format_file(next, fields)));
+        let mut record = id.to_le_bytes().to_vec();
+        record.extend([0, 0]);
+        record.extend(tid.to_le_bytes());
+        fields.iter().for_each(|(_, value)| value.write(&mut record));
+        self.records.entry(cpu).or_default().push((time_ns, record));
+        self
+    }
+
+    /// A bio that a thread queues, and a request's issue or completion: `kind` is the event.
+    pub(crate) fn block(
+        &mut self,
+        time_ns: u64,
+        cpu: u32,
+        tid: u32,
+        kind: &'static str,
+        dev: u32,
+        (sector, sectors, rwbs): (u64, u32, &'static str),
+    ) -> &mut Written {
+        let fields =
+            [("dev", Int(dev)), ("sector", Long(sector)), ("nr_sector", Int(sectors)), ("rwbs", Text(rwbs))];
+        self.event(time_ns, cpu, tid, kind, &fields)
+    }
+
+    /// An interrupt that is being handled from one instant to another.
+    pub(crate) fn interrupt(
+        &mut self,
+        (from_ns, to_ns): (u64, u64),
+        cpu: u32,
+        name: &'static str,
+    ) -> &mut Written {
+        self.event(from_ns, cpu, 0, "irq/irq_handler_entry", &[("irq", Int(9)), ("name", Text(name))]);
+        self.event(to_ns, cpu, 0, "irq/irq_handler_exit", &[("irq", Int(9)), ("ret", Int(1))])
+    }
+
+    /// The recording, as it is read.
+    pub(crate) fn read(&mut self) -> Trace {
+        let field = |kind: &str, name: &str, offset: u32, size: usize| {
+            format!("\tfield: {kind} {name};\toffset:{offset};\tsize:{size};\tsigned:0;\n")
+        };
+        let header = field("u64", "timestamp", 0, 8)
+            + &field("local_t", "commit", 8, 8)
+            + &field("char", "data", 16, PAGE - 16);
+        let header_event = "type_len : 5 bits\ntime_delta : 27 bits\narray : 32 bits\n\npadding : type == 29\n\
+                            time_extend : type == 30\ntime_stamp : type == 31\ndata max type_len == 28\n";
+        let formats = self.formats.iter().map(|(name, (_, text))| {
+            let (system, name) = name.split_once('/').expect("a system and an event");
+            (system, name, text.as_str())
+        });
+        let formats = Formats::parse(&header, header_event, formats, "").expect("formats");
+        let pages: Vec<(u32, Vec<u8>)> = self
+            .records
+            .iter_mut()
+            .map(|(cpu, records)| {
+                records.sort_by_key(|record| record.0);
+                (*cpu, page(records))
+            })
+            .collect();
+        let cpus: Vec<CpuPages<'_>> =
+            pages.iter().map(|(cpu, bytes)| CpuPages { cpu: *cpu, bytes, dropped: 0 }).collect();
+        let trace = tracefs::read(&formats, &cpus, Period::default()).expect("a recording");
+        assert!(trace.losses.is_empty(), "{:?}", trace.losses);
+        trace
+    }
+}
+
+fn format_file(id: u16, fields: &[(&str, Is)]) -> String {
+    let mut text = format!("ID: {id}\nformat:\n");
+    let mut line = |kind: &str, name: &str, offset: usize, size: usize| {
+        text += &format!("\tfield:{kind} {name};\toffset:{offset};\tsize:{size};\tsigned:0;\n");
+    };
+    line("unsigned short", "common_type", 0, 2);
+    line("int", "common_pid", 4, 4);
+    let mut offset = 8;
+    for (name, value) in fields {
+        let (kind, array, size) = value.format();
+        line(kind, &format!("{name}{array}"), offset, size);
+        offset += size;
+    }
+    text
+}
+
+/// One page with all records: the time of the first, and each one's distance from the one before.
+fn page(records: &[(u64, Vec<u8>)]) -> Vec<u8> {
+    let first_ns = records.first().map_or(0, |record| record.0);
+    let mut data = Vec::new();
+    let mut last_ns = first_ns;
+    for (time_ns, record) in records {
+        // The length is in a word of its own, which it counts, too.
+        data.extend((((time_ns - last_ns) as u32) << 5).to_le_bytes());
+        data.extend((record.len() as u32 + 4).to_le_bytes());
+        data.extend(record);
+        last_ns = *time_ns;
+    }
+    let mut page = first_ns.to_le_bytes().to_vec();
+    page.extend((data.len() as u64).to_le_bytes());
+    page.extend(data);
+    assert!(page.len() <= PAGE, "a recording of one page");
+    page.resize(PAGE, 0);
+    page
+}

@@ -1,0 +1,190 @@
+//! `storage layers` in guests whose disks have real controllers, though emulated ones: which events bound the device's time
+//! on each bus, and that all of the time is explained. Knows what must come out; booting is the guest crate's business.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use guest::{Arch, Clock, Disk, End, Job, Kernel, Packaged, Source};
+
+use crate::guest::first_process;
+use crate::shell::{output, say, target_dir};
+use crate::steps::Outcome;
+
+/// How long one measurement may take, on a machine that does much else. It takes a few seconds.
+const LIMIT: Duration = Duration::from_secs(120);
+
+const ARGUMENTS: &str = "storage layers --file /disk/written --writers native --durability dsync,fsync --position append \
+                         --sizes 4k,64k --calls 40 --rounds 2 --warm-up 3 --slowest 0 --format csv --out /out/run";
+
+/// How much of each writer's and size's time may be without an explanation, as a share.
+const MOST_UNEXPLAINED: f64 = 0.01;
+
+/// What the report must say of each disk: its way down as the environment has it, and the events that bound its time.
+const DISKS: [(Disk, &[&str]); 5] = [
+    (
+        Disk::Sd,
+        &[
+            "mmcblk0 (MMC/SD): QEMU!",
+            " mmc0 on CPU ",
+            "device: from mmc_request_start to the controller's interrupt",
+        ],
+    ),
+    (
+        Disk::Nvme,
+        &[
+            "nvme0n1 (NVMe): QEMU NVMe Ctrl",
+            " nvme0q1 on CPU ",
+            "device: from nvme_setup_cmd to the controller's interrupt",
+        ],
+    ),
+    (
+        Disk::Virtio,
+        &[
+            "vda (virtio): ",
+            " virtio0-req.0 on CPU ",
+            "device: from block_rq_issue to the controller's interrupt",
+        ],
+    ),
+    (
+        Disk::Scsi,
+        &[
+            "sda (SCSI): QEMU HARDDISK",
+            " virtio0-request on CPU ",
+            "device: from scsi_dispatch_cmd_start to the controller's interrupt",
+        ],
+    ),
+    (
+        Disk::Mapped,
+        &[
+            "dm-0 (device mapper): ",
+            "    vda (virtio): ",
+            "device: from block_rq_issue to the controller's interrupt",
+        ],
+    ),
+];
+
+/// Runs the measurement on every disk.
+pub(crate) fn check() -> Result<Outcome> {
+    let arch = Arch::X86_64;
+    let (emulator, package) = arch.emulator();
+    if output(emulator, &["--version"]).is_none() {
+        return Ok(Outcome::NotRun(format!("no {emulator} here; install what Debian calls {package}")));
+    }
+    let kernel = match Kernel::prepare(arch, &Source::Packaged(Packaged::Debian), &target_dir().join("guest"))
+    {
+        Ok(kernel) => kernel,
+        Err(error) => return Ok(Outcome::NotRun(format!("{error:#}"))),
+    };
+    for (disk, expected) in DISKS {
+        let kernel = match kernel.clone().with_disk(disk) {
+            Ok(kernel) => kernel,
+            Err(error) => return Ok(Outcome::NotRun(format!("{error:#}"))),
+        };
+        measure(&kernel, expected).with_context(|| format!("{} on {}", disk.name(), kernel.name))?;
+    }
+    Ok(Outcome::Passed)
+}
+
+fn measure(kernel: &Kernel, expected: &[&str]) -> Result<()> {
+    let binary = |arch: &str| target_dir().join("dist").join(format!("roundtrip-{arch}"));
+    let run = target_dir().join("guest").join(format!("run-{}", std::process::id()));
+    let job = Job {
+        program: binary(Arch::X86_64.name()),
+        arguments: ARGUMENTS.split_whitespace().map(str::to_owned).collect(),
+        environment: Vec::new(),
+        files: Vec::new(),
+        out: Some(run.clone()),
+        limit: LIMIT,
+    };
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let end = guest::run(kernel, &first_process(Arch::X86_64)?, &job, Clock::Wall, &mut out, &mut err);
+    let [csv, err] = [out, err].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    // The recording is divided again here, as on any other machine than the one that wrote.
+    let shown = Command::new(binary(std::env::consts::ARCH)).arg("show").arg(run.join("run")).output();
+    let _ = std::fs::remove_dir_all(&run);
+    match end? {
+        End::Exit(0) => {}
+        end => bail!("the measurement {end}:\n{csv}{err}"),
+    }
+    let shown = shown.context("start the program that shows the run")?;
+    let page = String::from_utf8_lossy(&[shown.stdout, shown.stderr].concat()).into_owned();
+    let worst = worst_unexplained(&csv).with_context(|| csv.clone())?;
+    if worst > MOST_UNEXPLAINED {
+        bail!("{:.2}% of the time is unexplained:\n{page}", worst * 100.0);
+    }
+    if let Some(part) = expected.iter().find(|part| !page.contains(**part)) {
+        bail!("the run does not say '{part}':\n{page}");
+    }
+    // A request whose end was found by less than these events would be told in a line of its own.
+    let boundaries: Vec<_> =
+        page.lines().map(str::trim).filter(|line| line.starts_with("device: ")).collect();
+    if let Some(other) = boundaries.iter().find(|line| !expected.iter().any(|part| line.contains(part))) {
+        bail!("some requests are bounded otherwise ({other}):\n{page}");
+    }
+    say(&format!("  {}, at most {:.3}% unexplained", boundaries.first().unwrap_or(&""), worst * 100.0));
+    Ok(())
+}
+
+/// The largest share of a writer's and size's time that is unexplained. An error where layers do not add up to the whole, where
+/// none of it is the device's, or where nothing was divided.
+fn worst_unexplained(csv: &str) -> Result<f64> {
+    /// Shares are written with all their digits.
+    const ROUNDING: f64 = 1e-9;
+    let rows: Vec<Vec<&str>> = csv.lines().skip(1).map(|line| line.split(',').collect()).collect();
+    let (mut worst, mut divided) = (0.0_f64, 0);
+    for of_one in rows.chunk_by(|one, next| next.get(4) != Some(&"response") && one.len() == next.len()) {
+        let mut shares = Vec::new();
+        for row in of_one {
+            let share = row.last().and_then(|share| share.parse::<f64>().ok());
+            shares.push((row.get(4).copied().unwrap_or_default(), share.context("a row without a share")?));
+        }
+        let sum: f64 = shares.iter().skip(1).map(|(_, share)| share).sum();
+        if (sum - 1.0).abs() > ROUNDING {
+            bail!("the layers add up to {sum} of the whole");
+        }
+        let of =
+            |name: &str| shares.iter().find(|(layer, _)| *layer == name).map_or(0.0, |(_, share)| *share);
+        if of("device") <= 0.0 {
+            bail!("none of the time is the device's");
+        }
+        worst = worst.max(of("unexplained"));
+        divided += 1;
+    }
+    if divided == 0 {
+        bail!("nothing was divided");
+    }
+    Ok(worst)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "writer,durability,position,size_bytes,layer,share";
+
+    fn rows(shares: &[(&str, f64)]) -> String {
+        shares.iter().map(|(layer, share)| format!("\nnative,dsync,append,4096,{layer},{share}")).collect()
+    }
+
+    #[test]
+    fn the_worst_of_all_writers_and_sizes_counts() {
+        let first = rows(&[("response", 1.0), ("device", 0.6), ("fs", 0.395), ("unexplained", 0.005)]);
+        let second = rows(&[("response", 1.0), ("device", 0.9), ("fs", 0.09), ("unexplained", 0.01)]);
+        let worst = worst_unexplained(&format!("{HEAD}{first}{second}\n")).expect("good rows");
+        assert!((worst - 0.01).abs() < 1e-12, "{worst}");
+    }
+
+    #[test]
+    fn layers_that_do_not_add_up_and_measurements_without_any_are_errors() {
+        for (shares, said) in [
+            (&[("response", 1.0), ("device", 0.6), ("fs", 0.3)][..], "add up"),
+            (&[("response", 1.0), ("fs", 1.0)], "none of the time"),
+            (&[("response", 1.0)], "add up"),
+            (&[], "nothing was divided"),
+        ] {
+            let error = worst_unexplained(&format!("{HEAD}{}", rows(shares))).expect_err(said).to_string();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+}
