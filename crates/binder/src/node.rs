@@ -65,6 +65,11 @@ pub trait HwStub: Send + Sync {
         data: &mut HwReader<'a>,
         reply: &mut HwParcel<'a>,
     ) -> Result<(), Status>;
+
+    /// What it says of its state, for a person.
+    fn dump(&self, _arguments: &[String]) -> String {
+        String::new()
+    }
 }
 
 /// An object of either stack.

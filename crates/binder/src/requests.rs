@@ -2,7 +2,7 @@
 
 use std::io::Read as _;
 
-use crate::{Error, Proxy, Stack};
+use crate::{Error, NativeHandle, Proxy, Stack};
 
 const fn code(letters: &[u8; 4]) -> u32 {
     u32::from_be_bytes(*letters)
@@ -18,6 +18,10 @@ pub(crate) const DUMP: u32 = code(b"_DMP");
 pub(crate) const HIDL_PING: u32 = code(b"\x0fPNG");
 /// HIDL's `IBase::interfaceDescriptor`.
 pub(crate) const HIDL_DESCRIPTOR: u32 = code(b"\x0fDSC");
+/// HIDL's `IBase::debug`: a handle with a file descriptor to write the text to, and arguments.
+pub(crate) const HIDL_DEBUG: u32 = code(b"\x0fDBG");
+/// The interface that those three are methods of.
+pub(crate) const HIDL_BASE: &str = "android.hidl.base@1.0::IBase";
 
 impl Proxy {
     /// Asks the object, which is of this stack, for a sign of life.
@@ -27,7 +31,10 @@ impl Proxy {
     pub fn ping(&self, stack: Stack) -> Result<(), Error> {
         match stack {
             Stack::Binder => self.call(PING, |_| Ok(())).map(drop),
-            Stack::Hwbinder => self.call_hw(HIDL_PING, |_| Ok(()))?.reader()?.read_exception(),
+            Stack::Hwbinder => self
+                .call_hw(HIDL_PING, |parcel| parcel.write_interface_token(HIDL_BASE))?
+                .reader()?
+                .read_exception(),
         }
     }
 
@@ -39,7 +46,8 @@ impl Proxy {
         match stack {
             Stack::Binder => self.call(DESCRIPTOR, |_| Ok(()))?.reader()?.read_string16(),
             Stack::Hwbinder => {
-                let reply = self.call_hw(HIDL_DESCRIPTOR, |_| Ok(()))?;
+                let reply =
+                    self.call_hw(HIDL_DESCRIPTOR, |parcel| parcel.write_interface_token(HIDL_BASE))?;
                 let mut reader = reply.hw_reader()?;
                 reader.plain().read_exception()?;
                 reader.read_string().map(str::to_owned)
@@ -47,11 +55,12 @@ impl Proxy {
         }
     }
 
-    /// Asks an object of the binder stack to describe its state, as `dumpsys` does. What it writes is text, as a rule.
+    /// Asks the object, which is of this stack, to describe its state, as `dumpsys` and `lshal debug` do. What it writes is
+    /// text, as a rule.
     ///
     /// # Errors
     /// As [`Proxy::transact`]; [`Error::Dump`] when there can be no pipe or no thread that reads it.
-    pub fn dump(&self, arguments: &[&str]) -> Result<Vec<u8>, Error> {
+    pub fn dump(&self, stack: Stack, arguments: &[&str]) -> Result<Vec<u8>, Error> {
         let failed = |source| Error::Dump { source };
         let (mut from, to) = std::io::pipe().map_err(failed)?;
         // A pipe holds 64 KiB, and the service may write more before it answers.
@@ -62,10 +71,20 @@ impl Proxy {
                 from.read_to_end(&mut text).map(|_| text)
             })
             .map_err(failed)?;
-        let called = self.call(DUMP, |parcel| {
-            parcel.write_fd(to.into());
-            parcel.write_string16_vec(arguments)
-        });
+        let called = match stack {
+            Stack::Binder => self.call(DUMP, |parcel| {
+                parcel.write_fd(to.into());
+                parcel.write_string16_vec(arguments)
+            }),
+            Stack::Hwbinder => self.call_hw(HIDL_DEBUG, |parcel| {
+                parcel.write_interface_token(HIDL_BASE)?;
+                let handle = NativeHandle { descriptors: vec![to.into()], integers: Vec::new() };
+                parcel.write_native_handle(Some(handle))?;
+                parcel.write_string_vec(arguments)
+            }),
+        };
+        // The service's copy is closed with the request's buffer, and a descriptor that came back with the reply's.
+        let called = called.map(drop);
         let text = reader.join().unwrap_or_else(|_| Ok(Vec::new())).map_err(failed);
         called.and(text)
     }

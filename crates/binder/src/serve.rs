@@ -2,6 +2,7 @@
 //! all but the first two in one exchange.
 
 use std::io::Write as _;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use binder_driver::Command;
@@ -12,7 +13,7 @@ use crate::descriptors::close_received;
 use crate::hwbinder::{HwParcel, HwReader};
 use crate::node::{Call, HwStub, Service, Stub};
 use crate::parcel::{Parcel, ParcelReader};
-use crate::requests::{DESCRIPTOR, DUMP, HIDL_DESCRIPTOR, HIDL_PING, PING};
+use crate::requests::{DESCRIPTOR, DUMP, HIDL_BASE, HIDL_DEBUG, HIDL_DESCRIPTOR, HIDL_PING, PING};
 use crate::thread::{Outgoing, ThreadState, received};
 use crate::{Error, Process, Status, status};
 
@@ -141,8 +142,7 @@ fn dispatch(
         DUMP => {
             let to = data.read_fd()?;
             let text = stub.dump(&data.read_string16_vec()?);
-            // Whoever stops reading has read enough.
-            let _ = std::fs::File::from(to).write_all(text.as_bytes());
+            write_dump(to, &text);
             Ok(())
         }
         _ => stub.on_transact(call, data, reply),
@@ -165,8 +165,21 @@ fn dispatch_hw<'a>(
             reply.write_no_exception();
             Ok(reply.write_string(stub.descriptor())?)
         }
+        HIDL_DEBUG => {
+            data.check_interface(HIDL_BASE)?;
+            let handle = data.read_native_handle()?.unwrap_or_default();
+            let arguments: Vec<String> = data.read_string_vec()?.into_iter().map(str::to_owned).collect();
+            handle.descriptors.into_iter().take(1).for_each(|to| write_dump(to, &stub.dump(&arguments)));
+            reply.write_no_exception();
+            Ok(())
+        }
         _ => stub.on_transact(call, data, reply),
     }
+}
+
+/// Writes what an object says of itself. Whoever stops reading has read enough.
+fn write_dump(to: OwnedFd, text: &str) {
+    let _ = std::fs::File::from(to).write_all(text.as_bytes());
 }
 
 /// Puts an exception into the reply; a status code goes without one.

@@ -25,6 +25,20 @@ const PATHS: [&str; 6] = [
     "/dev/binderfs/vndbinder",
 ];
 
+/// The devices that are there, each under the first of its names.
+pub(super) fn usual_paths() -> Vec<String> {
+    let mut known = Vec::new();
+    PATHS
+        .into_iter()
+        .filter(|path| {
+            let device = Path::new(path).canonicalize().ok().filter(|device| !known.contains(device));
+            known.extend(device.clone());
+            device.is_some()
+        })
+        .map(str::to_owned)
+        .collect()
+}
+
 /// How long a context manager may take to be gone after its process: the driver clears up after a while.
 const CLEARED_WITHIN: Duration = Duration::from_millis(300);
 

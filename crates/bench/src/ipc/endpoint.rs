@@ -121,6 +121,20 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
+    /// A context as people name it: a binder device's path, or the address of an emulated one.
+    pub fn named(name: &str) -> Endpoint {
+        let kind = if name.starts_with('/') { Endpoint::Kernel } else { Endpoint::Emulated };
+        kind(name.to_owned())
+    }
+
+    /// Every context that could be looked at: the emulated ones that run here, and the binder devices at Android's usual
+    /// places, whether anybody serves on them or not.
+    pub fn all() -> Vec<Endpoint> {
+        let emulated = binder_driver::emulated::running().unwrap_or_default();
+        let devices = super::device::usual_paths().into_iter();
+        emulated.into_iter().map(Endpoint::Emulated).chain(devices.map(Endpoint::Kernel)).collect()
+    }
+
     /// Opens the driver for this process.
     ///
     /// # Errors

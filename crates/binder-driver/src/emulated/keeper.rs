@@ -106,12 +106,35 @@ pub(super) fn profile_of(region: &Region) -> Option<Profile> {
         .find(|&profile| profile as u64 == words[PROFILE].load(Ordering::Relaxed))
 }
 
+/// What every context's name begins with.
+const NAME: &str = "roundtrip-";
+
+/// The addresses of all contexts that run in this network namespace, whoever's they are, in the order of their names: those of listening sockets in
+/// /proc/net/unix (proc_net_unix in the kernel's `net/unix/af_unix.c`).
+///
+/// # Errors
+/// When that file cannot be read.
+pub fn running() -> io::Result<Vec<String>> {
+    /// `SO_ACCEPTCON`, in the column "Flags".
+    const LISTENS: &str = "00010000";
+    let sockets = std::fs::read_to_string("/proc/net/unix")?;
+    let name = |line: &str| {
+        let mut fields = line.split_ascii_whitespace();
+        let listens = fields.nth(3)? == LISTENS;
+        let name = fields.nth(3)?.strip_prefix('@')?;
+        (listens && name.starts_with(NAME)).then(|| name.to_owned())
+    };
+    let mut names: Vec<String> = sockets.lines().filter_map(name).collect();
+    names.sort_unstable();
+    Ok(names)
+}
+
 /// Unique on the machine: the process id, the boot clock and a counter. It need not be secret.
 fn unique_name() -> String {
     static CREATED: AtomicU64 = AtomicU64::new(0);
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let count = CREATED.fetch_add(1, Ordering::Relaxed);
-    format!("roundtrip-{}-{}{:09}-{count}", std::process::id(), now.tv_sec, now.tv_nsec)
+    format!("{NAME}{}-{}{:09}-{count}", std::process::id(), now.tv_sec, now.tv_nsec)
 }
 
 struct Joined {

@@ -43,7 +43,7 @@ use std::thread::JoinHandle;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
-pub use keeper::Context;
+pub use keeper::{Context, running};
 
 use crate::uapi::{ExtendedError, FrozenStatusInfo};
 use crate::{Backend, Commands, Driver, Error, NodeInfo, Profile, Returns, sched};
@@ -185,6 +185,12 @@ impl Emulated {
     #[must_use]
     pub fn free_area_bytes(&self) -> u64 {
         with_guard(&self.region, |guard| guard.free_bytes(self.process))
+    }
+
+    /// What the whole context holds, as [`Context::state`].
+    #[must_use]
+    pub fn state(&self) -> String {
+        with_guard(&self.region, |guard| guard.state())
     }
 
     /// Runs one call of the calling thread under the lock.

@@ -59,6 +59,10 @@ impl HwStub for Manager {
         }
         Ok(())
     }
+
+    fn dump(&self, _: &[String]) -> String {
+        self.0.names().join("\n")
+    }
 }
 
 pub(super) fn add(manager: &Proxy, name: &str, binder: &Binder) -> Result<(), Error> {

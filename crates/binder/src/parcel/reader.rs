@@ -37,6 +37,12 @@ impl<'a> ParcelReader<'a> {
         Self { data, offsets, at: 0, next_offset: 0, process: Some(process), copies: Some(copies) }
     }
 
+    /// All bytes, from the first.
+    #[must_use]
+    pub fn data(&self) -> &'a [u8] {
+        self.data
+    }
+
     /// Where the next read begins, in bytes from the start.
     #[must_use]
     pub fn position(&self) -> usize {

@@ -116,6 +116,10 @@ impl HwStub for HwEcho {
         reply.write_no_exception();
         Ok(reply.write_vec(data.read_vec()?)?)
     }
+
+    fn dump(&self, arguments: &[String]) -> String {
+        format!("called with {}", arguments.join(" "))
+    }
 }
 
 /// The proxy in a binder that came from another process.

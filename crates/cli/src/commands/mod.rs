@@ -13,6 +13,7 @@ pub(crate) mod help;
 pub(crate) mod latency;
 mod latency_options;
 mod man;
+mod service;
 mod show;
 pub(crate) mod storage_layers;
 mod survey;
@@ -34,6 +35,9 @@ pub(crate) static ALL: &[&dyn Command] = &[
     &floor::COMMAND,
     &workers::COMMAND,
     &traits::COMMAND,
+    &service::LIST,
+    &service::CALL,
+    &service::DUMP,
     &trace::START,
     &trace::STOP,
     &trace::STATUS,

@@ -1,0 +1,115 @@
+//! `roundtrip service list`: which services are registered, in each context that runs.
+
+use anyhow::bail;
+use bench::ipc::Endpoint;
+use binder::manager::ServiceManager;
+use serde_json::json;
+
+use super::context::{Found, NONE};
+use super::group;
+use crate::args::{Entry, Group, Kind, Opt};
+use crate::format::table::{Column, Table};
+use crate::terminal::{Exit, Terminal};
+
+/// What was typed.
+#[derive(Default)]
+pub(crate) struct Typed {
+    context: Option<String>,
+    json: bool,
+}
+
+impl AsMut<Option<String>> for Typed {
+    fn as_mut(&mut self) -> &mut Option<String> {
+        &mut self.context
+    }
+}
+
+/// The command.
+pub(crate) static COMMAND: Entry<Typed> = Entry {
+    path: &["service", "list"],
+    kind: Kind::Command,
+    summary: "lists the services of running contexts",
+    description: "Asks the service manager of each context that runs for its services, and each service for its interface. \
+                  Contexts are those of the emulated driver that this user may join, and the kernel's binder devices at \
+                  their usual places.",
+    positionals: None,
+    groups: &[
+        group(),
+        Group {
+            heading: "Output",
+            options: &[Opt::one_of(
+                &["--format"],
+                "FORMAT",
+                &["table", "json"],
+                "How the list is printed.",
+                |typed: &mut Typed, text| {
+                    typed.json = text == "json";
+                    Ok(())
+                },
+            )
+            .default("table")],
+        },
+    ],
+    examples: &[("roundtrip service list", "Shows what a running measurement has registered.")],
+    run,
+};
+
+fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
+    let contexts = match typed.context {
+        Some(name) => vec![Found::join(&Endpoint::named(&name))?],
+        None => Endpoint::all().iter().filter_map(|endpoint| Found::join(endpoint).ok()).collect(),
+    };
+    if contexts.is_empty() {
+        bail!("{NONE}");
+    }
+    let mut all = Vec::new();
+    for context in &contexts {
+        let services = services(context)?;
+        if typed.json {
+            let services: Vec<_> = services
+                .iter()
+                .map(|(name, interface)| match interface {
+                    Ok(interface) => json!({ "name": name, "interface": interface }),
+                    Err(why) => json!({ "name": name, "error": why }),
+                })
+                .collect();
+            all.push(json!({
+                "context": context.name,
+                "driver": context.backend,
+                "stack": context.stack.to_string(),
+                "services": services,
+            }));
+            continue;
+        }
+        let plural = if services.len() == 1 { "" } else { "s" };
+        let (name, backend, stack) = (&context.name, &context.backend, context.stack);
+        writeln!(terminal.out, "{name}: {backend}, {} {stack} service{plural}", services.len())?;
+        if !services.is_empty() {
+            let mut table = Table::new([Column::text("  service"), Column::text("interface")]);
+            for (name, interface) in services {
+                let interface = interface.unwrap_or_else(|why| format!("({why})"));
+                table.row([format!("  {name}"), interface]);
+            }
+            write!(terminal.out, "{}", table.render(terminal.out_colour))?;
+        }
+    }
+    if typed.json {
+        serde_json::to_writer_pretty(&mut *terminal.out, &all)?;
+        writeln!(terminal.out)?;
+    }
+    Ok(Exit::OK)
+}
+
+/// The services of a context, each with its interface, or why that cannot be told.
+fn services(context: &Found) -> anyhow::Result<Vec<(String, Result<String, String>)>> {
+    let names = ServiceManager::new(&context.process, context.stack).list()?;
+    let interface = |name: &str| {
+        let descriptor = |proxy: binder::Proxy| Ok(proxy.interface_descriptor(context.stack)?);
+        context.service(name).and_then(descriptor).map_err(|error: anyhow::Error| format!("{error:#}"))
+    };
+    Ok(names
+        .into_iter()
+        .map(|name| (interface(&name), name))
+        .map(|(interface, name)| (name, interface))
+        .collect())
+}

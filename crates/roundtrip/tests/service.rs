@@ -1,0 +1,140 @@
+//! `roundtrip service` on a context that another command runs.
+
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+fn roundtrip(line: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
+    command.args(line.split_whitespace()).stdin(Stdio::null()).output().unwrap()
+}
+
+fn stdout(line: &str) -> String {
+    let output = roundtrip(line);
+    assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn refusal(line: &str) -> (Option<i32>, String) {
+    let output = roundtrip(line);
+    assert!(output.stdout.is_empty(), "{line}");
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+/// A measurement that lasts until this is dropped.
+struct Running(Child);
+
+impl Running {
+    fn start() -> Running {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
+        command.args("ipc latency --driver emulated --callers other --duration 10m".split(' '));
+        Running(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    }
+
+    /// The names of the two contexts that it runs, when both have their service.
+    fn contexts(&self) -> Vec<(String, String)> {
+        let until = Instant::now() + Duration::from_secs(30);
+        let own = format!("roundtrip-{}-", self.0.id());
+        loop {
+            let list: serde_json::Value =
+                serde_json::from_slice(&roundtrip("service list --format json").stdout).unwrap_or_default();
+            let ours: Vec<(String, String)> = list
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter(|context| context["services"].as_array().is_some_and(|services| !services.is_empty()))
+                .map(|context| (text(&context["context"]), text(&context["services"][0]["name"])))
+                .filter(|(context, _)| context.starts_with(&own))
+                .collect();
+            if ours.len() == 2 {
+                return ours;
+            }
+            assert!(Instant::now() < until, "{list}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn text(value: &serde_json::Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn services_of_a_running_measurement_are_listed_called_and_dumped() {
+    let run = Running::start();
+    let contexts = run.contexts();
+    let (binder, service) = &contexts[0];
+    let (hwbinder, hw_service) = &contexts[1];
+
+    let list = stdout(&format!("service list --context {binder}"));
+    assert!(
+        list.starts_with(&format!("{binder}: emulated driver (ack profile), 1 binder service\n")),
+        "{list}"
+    );
+    assert!(list.contains("roundtrip.IBenchmark/pair1-0  roundtrip.IBenchmark\n"), "{list}");
+    let list = stdout(&format!("service list --context {hwbinder}"));
+    assert!(list.contains(", 1 hwbinder service\n") && list.contains(hw_service), "{list}");
+
+    // INTERFACE_TRANSACTION: a length of 20, and the name in 16-bit letters.
+    let reply = stdout(&format!("service call --context {binder} {service} 1598968902"));
+    assert!(
+        reply.starts_with(
+            "Result: Parcel(\n  0x00000000: 00000014 006f0072 006e0075 00740064 '....r.o.u.n.d.t.'\n"
+        ),
+        "{reply}"
+    );
+    // HIDL's ping, 0x0f504e47: a status of 0.
+    let reply = stdout(&format!("service call --context {hwbinder} {hw_service} 256921159"));
+    assert_eq!(reply, "Result: Parcel(00000000 '....')\n");
+
+    let state = stdout(&format!("service dump --context {binder}"));
+    assert!(state.contains("\nproc 2\n") && state.contains("  node 1: "), "{state}");
+    for (context, service) in &contexts {
+        assert_eq!(stdout(&format!("service dump --context {context} {service}")), "");
+    }
+}
+
+#[test]
+fn what_cannot_be_looked_at_is_one_line() {
+    let run = Running::start();
+    let contexts = run.contexts();
+    let context = &contexts[0].0;
+    for (line, code, expected) in [
+        (format!("service call --context {context} nothing 1"), 1, "no service is registered as 'nothing'"),
+        (format!("service dump --context {context} nothing"), 1, "no service is registered as 'nothing'"),
+        (
+            format!("service call --context {context} {} x", contexts[0].1),
+            2,
+            "code x: expected a whole number",
+        ),
+        (format!("service call --context {context} {} 1 i32", contexts[0].1), 2, "i32 needs a value"),
+        (format!("service call --context {context} {} 1 i32 a", contexts[0].1), 2, "i32 a: not a number"),
+        (
+            format!("service call --context {context} {} 1 u8 1", contexts[0].1),
+            2,
+            "argument type u8: expected",
+        ),
+        (
+            format!("service call --context {context} {} 1 fd /no/such", contexts[0].1),
+            1,
+            "cannot open /no/such",
+        ),
+        ("service list --context roundtrip-0-0-0".into(), 1, "roundtrip-0-0-0"),
+        ("service list --context /dev/null".into(), 1, "/dev/null"),
+        ("service call".into(), 2, "SERVICE CODE [TYPE VALUE]... is missing"),
+    ] {
+        let (status, stderr) = refusal(&line);
+        assert_eq!((status, stderr.lines().count()), (Some(code), 1), "{line}: {stderr}");
+        assert!(stderr.starts_with("roundtrip: ") && stderr.contains(expected), "{line}: {stderr}");
+    }
+    // Two contexts run, at least.
+    let (status, stderr) = refusal("service call any 1");
+    assert_eq!(status, Some(1));
+    assert!(stderr.starts_with("roundtrip: several contexts run: choose one with --context: "), "{stderr}");
+}
