@@ -55,8 +55,8 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
 };
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
-    let contexts = match typed.context {
-        Some(name) => vec![Found::join(&Endpoint::named(&name))?],
+    let contexts = match &typed.context {
+        Some(name) => vec![Found::join(&Endpoint::named(name))?],
         None => Endpoint::all().iter().filter_map(|endpoint| Found::join(endpoint).ok()).collect(),
     };
     if contexts.is_empty() {
@@ -64,7 +64,12 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     }
     let mut all = Vec::new();
     for context in &contexts {
-        let services = services(context)?;
+        let services = match services(context) {
+            Ok(services) => services,
+            // It has ended meanwhile.
+            Err(_) if typed.context.is_none() => continue,
+            Err(error) => return Err(error),
+        };
         if typed.json {
             let services: Vec<_> = services
                 .iter()
