@@ -10,6 +10,7 @@ mod injections;
 mod install;
 mod peers;
 mod perfetto;
+mod sequences;
 mod shell;
 mod steps;
 
@@ -29,6 +30,8 @@ Tasks:
   guests    tests the binaries on real kernels in QEMU: Debian's standard and PREEMPT_RT ones, x86-64 and arm64,
             and Ubuntu's, which has binderfs; and writes to disks on every bus that QEMU has
   guest     runs a program on a real kernel's binder driver or a disk, in QEMU; see cargo xtask guest --help
+  sequences  replays thousands of random sequences of commands on a real kernel's driver and on the emulated one; see
+            cargo xtask sequences --help
   peers     counts what a call costs on a real kernel's driver: bare, through both stacks, through rsbinder
   injections  makes calls slow in known ways, and checks that the cause is named; needs root, and a machine that does
             little else
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
         ["peers"] => peers_only,
         ["perfetto"] => perfetto_only,
         ["guest", ..] => return guest::command(&args[1..]),
+        ["sequences", ..] => return sequences::command(&args[1..]),
         ["injections"] => injections_only,
         ["help" | "--help" | "-h"] => {
             say(HELP);

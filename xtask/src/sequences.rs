@@ -1,0 +1,156 @@
+//! `cargo xtask sequences`: thousands of random sequences of commands on a real kernel's binder driver and on the emulated
+//! one, in guests. Knows how many go into one boot; what they are and what must come out is the conformance suite's.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use guest::{Arch, Clock, End, Job, Kernel, Packaged, Source};
+
+use crate::guest::first_process;
+use crate::guests::build;
+use crate::shell::{say, target_dir};
+
+const HELP: &str = "\
+Usage: cargo xtask sequences [OPTIONS]
+
+Replays random sequences of commands on a real kernel's binder driver and on the emulated one, in QEMU, and fails where
+they bring something else. What the tests do with few sequences and always the same ones.
+
+Options:
+  --count N   how many (2000)
+  --seed N    where they begin (2); one boot takes up to 500 of them, and the next boot the next seed
+  --rt        on Debian's kernel with PREEMPT_RT
+  --ubuntu    on Ubuntu's kernel, which is newer
+  --arm64     on Debian's kernel for arm64";
+
+/// The test in the conformance suite.
+const TEST: &str = "random_sequences_bring_the_same_on_the_kernels_driver_and_the_emulated_one";
+/// What one boot takes: few enough that a difference is seen within minutes.
+const BATCH: u32 = 500;
+/// More than any emulated machine needs for a batch.
+const LIMIT: Duration = Duration::from_secs(3600);
+
+/// What was asked for.
+#[derive(Debug, PartialEq, Eq)]
+struct Asked {
+    count: u32,
+    seed: u32,
+    arch: Arch,
+    which: Packaged,
+}
+
+/// Carries out the command with these arguments.
+pub(crate) fn command(arguments: &[String]) -> ExitCode {
+    if matches!(arguments.first().map(String::as_str), Some("--help" | "-h")) {
+        say(HELP);
+        return ExitCode::SUCCESS;
+    }
+    let asked = match parse(arguments) {
+        Ok(asked) => asked,
+        Err(error) => {
+            say(&format!("cargo xtask sequences: {error:#}; see cargo xtask sequences --help"));
+            return ExitCode::from(2);
+        }
+    };
+    match carry_out(&asked) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&format!("sequences: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn carry_out(asked: &Asked) -> Result<()> {
+    let kernel = Kernel::prepare(asked.arch, &Source::Packaged(asked.which), &target_dir().join("guest"))?;
+    let (init, program) = (first_process(asked.arch)?, build("binder-driver", "conformance", asked.arch)?);
+    for (seed, count) in batches(asked.seed, asked.count) {
+        let job = Job {
+            program: program.clone(),
+            arguments: ["--ignored", "--exact", TEST, "--nocapture"].map(str::to_owned).into(),
+            environment: vec![
+                ("PROPTEST_CASES".into(), count.to_string()),
+                ("PROPTEST_RNG_SEED".into(), seed.to_string()),
+            ],
+            files: Vec::new(),
+            out: None,
+            limit: LIMIT,
+        };
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let start = Instant::now();
+        let end = guest::run(&kernel, &init, &job, Clock::Wall, &mut out, &mut err);
+        let said = String::from_utf8_lossy(&[out, err].concat()).into_owned();
+        match end.with_context(|| format!("boot for seed {seed}:\n{said}"))? {
+            End::Exit(0) if said.contains("test result: ok. 1 passed") => {}
+            end => bail!("seed {seed}, {count} sequences: the test {end} on {}:\n{said}", kernel.name),
+        }
+        say(&format!(
+            "{}: {count} sequences from seed {seed} bring the same on both ({:.0} s)",
+            kernel.name,
+            start.elapsed().as_secs_f64()
+        ));
+    }
+    Ok(())
+}
+
+/// Seeds, and how many sequences of each.
+fn batches(seed: u32, count: u32) -> impl Iterator<Item = (u32, u32)> {
+    (0..count.div_ceil(BATCH)).map(move |at| (seed.wrapping_add(at), (count - at * BATCH).min(BATCH)))
+}
+
+fn parse(arguments: &[String]) -> Result<Asked> {
+    let mut asked = Asked { count: 2000, seed: 2, arch: Arch::X86_64, which: Packaged::Debian };
+    let mut kernels = Vec::new();
+    let mut left = arguments.iter();
+    while let Some(word) = left.next() {
+        let mut number = || {
+            let value = left.next().with_context(|| format!("{word} needs a number"))?;
+            value.parse::<u32>().with_context(|| format!("{word} needs a number, not '{value}'"))
+        };
+        match word.as_str() {
+            "--count" => asked.count = number()?,
+            "--seed" => asked.seed = number()?,
+            "--rt" => asked.which = Packaged::DebianRealtime,
+            "--ubuntu" => asked.which = Packaged::Ubuntu,
+            "--arm64" => asked.arch = Arch::Aarch64,
+            other => bail!("unknown option {other}"),
+        }
+        kernels.extend(["--rt", "--ubuntu", "--arm64"].contains(&word.as_str()).then_some(word));
+    }
+    match kernels[..] {
+        [one, other, ..] => bail!("{one} and {other} each name a kernel; choose one"),
+        _ if asked.count == 0 => bail!("--count needs at least 1"),
+        _ => Ok(asked),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<String> {
+        line.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn all_sequences_are_spread_over_boots_with_seeds_of_their_own() {
+        assert_eq!(batches(7, 1200).collect::<Vec<_>>(), [(7, 500), (8, 500), (9, 200)]);
+        assert_eq!(batches(u32::MAX, 501).collect::<Vec<_>>(), [(u32::MAX, 500), (0, 1)]);
+    }
+
+    #[test]
+    fn a_kernel_a_count_and_a_seed_can_be_chosen() {
+        let asked = parse(&words("--count 10 --rt --seed 3")).expect("a good command");
+        let expected = Asked { count: 10, seed: 3, arch: Arch::X86_64, which: Packaged::DebianRealtime };
+        assert_eq!(asked, expected);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for line in ["--count", "--count x", "--count 0", "--count -1", "--rt --arm64", "--ubuntu --rt", "x"]
+        {
+            assert!(parse(&words(line)).is_err(), "{line}");
+        }
+    }
+}
