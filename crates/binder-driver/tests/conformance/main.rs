@@ -51,8 +51,12 @@ pub(crate) trait Device {
     fn settle();
     /// What [`Device::state`] calls the process that opened it last.
     fn last_number(&self) -> String;
+    /// Whether [`Device::state`] can be had.
+    fn tells_state() -> bool {
+        true
+    }
     /// What the driver holds, in the form of the kernel's `binder/state` in debugfs, with the lines on requested threads
-    /// and free async space that the kernel has in `binder/stats`. Empty where that form is not known.
+    /// and free async space that the kernel has in `binder/stats`.
     fn state(&self) -> String;
     /// Returns when everything that the process with this number held is released. It has closed the device.
     fn wait_until_released(&self, number: &str);

@@ -168,10 +168,8 @@ pub(super) fn payload() -> impl Strategy<Value = Payload> {
         3 => bytes().prop_map(|bytes| Payload { bytes, ..Payload::default() }),
         4 => (prop::collection::vec(flat(), 1..4), bytes(), flaw())
             .prop_map(|(objects, bytes, flaw)| Payload { lead: false, objects, bytes, flaw }),
-        1 => bytes().prop_map(|bytes| {
-            let objects = vec![Object::Handle { weak: false, target: Target::Held(0) }];
-            Payload { objects, bytes, ..Payload::default() }
-        }),
+        2 => (bytes(), right_object())
+            .prop_map(|(bytes, object)| Payload { objects: vec![object], bytes, ..Payload::default() }),
         2 => right_tree(),
         3 => tree(),
         3 => descriptors(),
@@ -181,6 +179,14 @@ pub(super) fn payload() -> impl Strategy<Value = Payload> {
 /// Sizes that differ, so that free buffers do.
 fn bytes() -> impl Strategy<Value = usize> {
     prop_oneof![6 => 0..600_usize, 1 => 0..7000_usize]
+}
+
+/// One that is taken by whoever can take any: what random ones reach too seldom.
+fn right_object() -> impl Strategy<Value = Object> {
+    prop_oneof![
+        Just(Object::Handle { weak: false, target: Target::Held(0) }),
+        (1..4_u64).prop_map(|ptr| Object::Node { weak: true, ptr, cookie: 7, flags: 0x100 }),
+    ]
 }
 
 fn flat() -> impl Strategy<Value = Object> {

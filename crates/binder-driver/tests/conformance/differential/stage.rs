@@ -33,6 +33,15 @@ pub(super) struct Told {
     pub(super) undetermined: bool,
 }
 
+/// After which steps the state is looked at, and told: that is not without effects, so it must be the same for both.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Looking {
+    Never,
+    /// After every third one, each death and the last.
+    Sometimes,
+    Always,
+}
+
 /// What is told of an exchange that has not ended.
 pub(super) const ASLEEP: &str = "asleep";
 
@@ -71,9 +80,8 @@ impl<D: Device> Stage<D> {
         Self { device: D::new(), workers }
     }
 
-    /// Replays a sequence from the beginning: all processes opened, the first one the context manager. Looks at the state
-    /// after every third step and each death, or, with `often`, after every step; the other texts are empty.
-    pub(super) fn replay(&self, steps: &[Step], often: bool) -> Vec<Told> {
+    /// Replays a sequence from the beginning: all processes opened, the first one the context manager.
+    pub(super) fn replay(&self, steps: &[Step], looking: Looking) -> Vec<Told> {
         let mut run = Run {
             stage: self,
             processes: Vec::new(),
@@ -92,7 +100,11 @@ impl<D: Device> Stage<D> {
         let mut told = Vec::new();
         for (at, step) in steps.iter().enumerate() {
             let mut brought = run.step(step, at);
-            let looks = often || at % 3 == 2 || at + 1 == steps.len() || matches!(step.act, Act::Close);
+            let looks = match looking {
+                Looking::Never => false,
+                Looking::Sometimes => at % 3 == 2 || at + 1 == steps.len() || matches!(step.act, Act::Close),
+                Looking::Always => true,
+            };
             let state = if looks { run.look(&mut brought) } else { String::new() };
             let undetermined = run.undetermined;
             told.push(Told { brought, state, undetermined });
