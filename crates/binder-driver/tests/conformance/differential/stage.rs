@@ -220,19 +220,21 @@ impl<D: Device> Run<'_, D> {
     /// What the threads have read that were woken by now, and what came after that.
     fn tell_of_woken(&mut self) -> String {
         let mut text = String::new();
-        for ended in self.sleepers.ended() {
-            let place = ended.0;
-            text += &self.tell_of_sleeper(ended, "woke");
+        for (place, mut outcome) in self.sleepers.ended() {
             // No work makes more of itself: this ends.
             loop {
                 let (driver, worker) = (self.driver(place.0), self.worker(place));
-                let outcome = worker
-                    .run(move |returns| exchange_now(&*driver, Commands::default(), &[], Some(returns)));
-                if outcome.result.is_err() {
+                let read = move |returns: &mut Returns| {
+                    exchange_now(&*driver, Commands::default(), &[], Some(returns))
+                };
+                let more = worker.run(read);
+                outcome.scheduled = more.scheduled;
+                outcome.returns.extend(more.returns);
+                if more.result.is_err() {
                     break;
                 }
-                text += &self.tell(place.0, &outcome);
             }
+            text += &self.tell_of_sleeper((place, outcome), "woke");
         }
         text
     }
