@@ -267,3 +267,60 @@ fn a_request_that_the_driver_gave_back_and_got_again_is_one() {
     assert_eq!(found(&layers), [(80, vec![(1_900, 2_500)], Begin::Issue, End::Complete)]);
     assert_eq!(layers.total_ns(Layer::Block), 800);
 }
+
+fn switch(written: &mut Written, time_ns: u64, cpu: u32, (prev, state): (u32, u64), next: u32) {
+    let fields = [
+        ("prev_comm", Text("a")),
+        ("prev_pid", Int(prev)),
+        ("prev_prio", Int(120)),
+        ("prev_state", Long(state)),
+        ("next_comm", Text("b")),
+        ("next_pid", Int(next)),
+        ("next_prio", Int(120)),
+    ];
+    written.event(time_ns, cpu, prev, "sched/sched_switch", &fields);
+}
+
+fn wake(written: &mut Written, time_ns: u64, cpu: u32, by: u32, woken: u32) {
+    let fields = [("comm", Text("c")), ("pid", Int(woken)), ("prio", Int(120)), ("target_cpu", Int(0))];
+    written.event(time_ns, cpu, by, "sched/sched_waking", &fields);
+}
+
+#[test]
+fn what_a_journal_was_set_to_before_the_application_waits_for_it_is_the_calls() {
+    const JOURNAL: u32 = 90;
+    const OTHER: u32 = 91;
+    const SLEEPING: u64 = 1;
+    let mut written = Written::default();
+    switch(&mut written, 900, 0, (0, 0), WRITER);
+    // Only where soft interrupts are recorded, too, can a thread be known to be the one that wakes another.
+    for (time_ns, kind) in [(910, "irq/softirq_entry"), (920, "irq/softirq_exit")] {
+        written.event(time_ns, 0, WRITER, kind, &[("vec", Int(7))]);
+    }
+    // Somebody else's has the journal at work already; then the application's.
+    wake(&mut written, 1_020, 1, OTHER, JOURNAL);
+    switch(&mut written, 1_040, 1, (OTHER, SLEEPING), JOURNAL);
+    written.block(1_060, 1, JOURNAL, QUEUE, PARTITION, (400, 8, "WS"));
+    written.block(1_080, 1, JOURNAL, ISSUE, DISK, (400, 8, "WS"));
+    switch(&mut written, 1_090, 1, (JOURNAL, SLEEPING), 0);
+    wake(&mut written, 1_100, 0, WRITER, JOURNAL);
+    switch(&mut written, 1_150, 1, (0, 0), JOURNAL);
+    written.block(1_200, 1, JOURNAL, QUEUE, PARTITION, (80, 8, "WS"));
+    written.block(1_250, 1, JOURNAL, ISSUE, DISK, (80, 8, "WS"));
+    for (time_ns, kind) in [(2_000, "irq/irq_handler_entry"), (2_100, "irq/irq_handler_exit")] {
+        let fields = [("irq", Int(9)), ("name", Text("virtio0-req.0")), ("ret", Int(1))];
+        written.event(time_ns, 1, JOURNAL, kind, &fields);
+    }
+    written.block(2_050, 1, JOURNAL, COMPLETE, DISK, (80, 8, "WS"));
+    written.block(2_060, 1, JOURNAL, COMPLETE, DISK, (400, 8, "WS"));
+    switch(&mut written, 3_000, 0, (WRITER, SLEEPING), 0);
+    wake(&mut written, 4_000, 1, JOURNAL, WRITER);
+    switch(&mut written, 4_100, 0, (0, 0), WRITER);
+    switch(&mut written, 9_500, 0, (WRITER, SLEEPING), 0);
+    let layers = layers(&mut written, devices(&[], &["virtio0-req.0"], 512));
+    assert_eq!(found(&layers), [(80, vec![(1_250, 2_000)], Begin::Issue, End::Interrupt)]);
+    // The journal's own time is the call's only from when the application waits for it.
+    let of = |layer| layers.total_ns(layer);
+    assert_eq!((of(Layer::Device), of(Layer::Block), of(Layer::Irq)), (750, 50, 50));
+    assert_eq!(of(Layer::Helper), 1_000);
+}

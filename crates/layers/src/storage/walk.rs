@@ -142,8 +142,21 @@ impl<'a> Walk<'a, '_> {
             && waker != 0
             && waker != tid
         {
+            self.begun_before(waker, begin_ns);
             self.thread(waker, begin_ns, waking.time_ns, depth + 1);
         }
+    }
+
+    /// Whom a wait is for may have been set to work before it: by someone who works for the call, and went on for a while. What
+    /// that thread asks of devices meanwhile is the call's; its own time is not, since the one who waits later is not waiting yet.
+    fn begun_before(&mut self, waker: u32, begin_ns: u64) {
+        let earlier = self.writes.timeline.wakings_of(waker, self.write.start_ns, begin_ns);
+        let by_us = |waking: &&Waking| match waking.by {
+            WakingBy::Thread(by) => self.worked(by, waking.time_ns),
+            WakingBy::Interrupt(_) | WakingBy::Unknown => false,
+        };
+        let first = earlier.iter().find(by_us).map(|waking| waking.time_ns);
+        self.workers.extend(first.map(|time_ns| (waker, time_ns, begin_ns)));
     }
 
     /// The last request that was completed on a CPU within a wait and just before its end: what the wait was for, if the

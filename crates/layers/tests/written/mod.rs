@@ -142,6 +142,11 @@ fn format_file(id: u16, fields: &[(&str, Is)]) -> String {
         line(kind, &format!("{name}{array}"), offset, size);
         offset += size;
     }
+    // Which bits of a state mean what is told by how the kernel prints it.
+    if fields.iter().any(|(name, _)| *name == "prev_state") {
+        text += "\nprint fmt: \"%s%s\", (REC->prev_state & 0xff) ? __print_flags(REC->prev_state & 0xff, \"|\", \
+                 { 0x00000001, \"S\" }, { 0x00000002, \"D\" }) : \"R\", REC->prev_state & 0x100 ? \"+\" : \"\"\n";
+    }
     text
 }
 
