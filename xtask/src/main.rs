@@ -29,6 +29,7 @@ Tasks:
   dist      builds the static binaries into target/dist and prints their sizes
   guests    tests the binaries on real kernels in QEMU: Debian's standard and PREEMPT_RT ones, x86-64 and arm64,
             and Ubuntu's, which has binderfs; and writes to disks on every bus that QEMU has
+  disks     of those, only the writes to disks
   guest     runs a program on a real kernel's binder driver or a disk, in QEMU; see cargo xtask guest --help
   sequences  replays thousands of random sequences of commands on a real kernel's driver and on the emulated one; see
             cargo xtask sequences --help
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         ["test"] => test,
         ["dist"] => dist_only,
         ["guests"] => guests_only,
+        ["disks"] => disks_only,
         ["peers"] => peers_only,
         ["perfetto"] => perfetto_only,
         ["guest", ..] => return guest::command(&args[1..]),
@@ -70,6 +72,10 @@ fn injections_only() -> bool {
 
 fn guests_only() -> bool {
     steps::run(&[&[("static binaries", dist::build as _)], &GUESTS[..]].concat())
+}
+
+fn disks_only() -> bool {
+    steps::run(&[("static binaries", dist::build), GUESTS[4]])
 }
 
 fn peers_only() -> bool {

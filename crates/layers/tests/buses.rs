@@ -36,8 +36,10 @@ fn layers(written: &mut Written, devices: Devices) -> Layers {
     layers
 }
 
-/// Each request's first sector, its time at the device, and what that is bounded by.
-fn found(layers: &Layers) -> Vec<(u64, Vec<(u64, u64)>, Begin, End)> {
+/// A request's first sector, its times at the device, and what those are bounded by.
+type Found = (u64, Vec<(u64, u64)>, Begin, End);
+
+fn found(layers: &Layers) -> Vec<Found> {
     let requests = layers.requests.iter();
     requests.map(|request| (request.sector, request.device.clone(), request.begin, request.end)).collect()
 }
