@@ -17,8 +17,11 @@ const LIMIT: Duration = Duration::from_secs(120);
 const ARGUMENTS: &str = "storage layers --file /disk/written --writers native --durability dsync,fsync --position append \
                          --sizes 4k,64k --calls 40 --rounds 2 --warm-up 3 --slowest 0 --format csv --out /out/run";
 
-/// How much of each writer's and size's time may be without an explanation, as a share.
-const MOST_UNEXPLAINED: f64 = 0.01;
+/// How much of each writer's and size's time may be without an explanation, as a share. The device mapper's workers hand writes on
+/// to each other in ways that events do not always tell.
+fn most_unexplained(disk: Disk) -> f64 {
+    if disk == Disk::Mapped { 0.05 } else { 0.01 }
+}
 
 /// What the report must say of each disk: its way down as the environment has it, and the events that bound its time.
 const DISKS: [(Disk, &[&str]); 5] = [
@@ -81,12 +84,12 @@ pub(crate) fn check() -> Result<Outcome> {
             Ok(kernel) => kernel,
             Err(error) => return Ok(Outcome::NotRun(format!("{error:#}"))),
         };
-        measure(&kernel, expected).with_context(|| format!("{} on {}", disk.name(), kernel.name))?;
+        measure(&kernel, disk, expected).with_context(|| format!("{} on {}", disk.name(), kernel.name))?;
     }
     Ok(Outcome::Passed)
 }
 
-fn measure(kernel: &Kernel, expected: &[&str]) -> Result<()> {
+fn measure(kernel: &Kernel, disk: Disk, expected: &[&str]) -> Result<()> {
     let binary = |arch: &str| target_dir().join("dist").join(format!("roundtrip-{arch}"));
     let run = target_dir().join("guest").join(format!("run-{}", std::process::id()));
     let job = Job {
@@ -110,7 +113,7 @@ fn measure(kernel: &Kernel, expected: &[&str]) -> Result<()> {
     let shown = shown.context("start the program that shows the run")?;
     let page = String::from_utf8_lossy(&[shown.stdout, shown.stderr].concat()).into_owned();
     let worst = worst_unexplained(&csv).with_context(|| csv.clone())?;
-    if worst > MOST_UNEXPLAINED {
+    if worst > most_unexplained(disk) {
         bail!("{:.2}% of the time is unexplained:\n{page}", worst * 100.0);
     }
     if let Some(part) = expected.iter().find(|part| !page.contains(**part)) {
