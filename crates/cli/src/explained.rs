@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use bench::ipc::latency::{CallCounters, LatencyResult, Miss, RecordedCalls, ThreadId};
+use bench::ipc::latency::{CallCounters, CallsOf, LatencyResult, Miss, ThreadId};
 use bench::run::{RECORDING, Run};
 use bench::sched::Scheduling;
 use latency::{Placement, Policy, Sample};
@@ -109,7 +109,7 @@ pub(crate) fn recorded_calls(
 ) -> anyhow::Result<Option<Vec<Calls>>> {
     let Some(explained) = &result.explained else { return Ok(None) };
     let calls = bench::ipc::latency::recorded_calls(explained, recording, snapshot)?;
-    let named = |(of, samples): (RecordedCalls, Vec<Sample>)| Calls {
+    let named = |(of, samples): CallsOf| Calls {
         series: of.series,
         pair: of.pair,
         pair_name: pair_name(result, of.series, of.pair),

@@ -225,6 +225,33 @@ fn a_run_over_the_kernels_driver_is_explained_by_binders_own_events_on_any_machi
 }
 
 #[test]
+fn calls_that_are_not_those_of_the_run_are_refused_and_a_run_without_them_says_so() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs/x86_64-6.1-binder");
+    let copy = Run(std::env::temp_dir().join(format!("roundtrip-explained-{}-damaged", std::process::id())));
+    let copied = Command::new("cp").arg("-r").arg(&folder).arg(&copy.0).status().unwrap();
+    assert!(copied.success());
+    let calls = copy.0.join("recording/snapshots/0001/calls");
+    let whole = std::fs::read(&calls).unwrap();
+    let file = copy.0.join("slow.perfetto-trace");
+    let explain = || roundtrip("explain").arg(&copy.0).arg("-o").arg(&file).output().unwrap();
+    let said = String::from_utf8(explain().stdout).unwrap();
+    let count = whole.len() / latency::Sample::ENCODED_LEN;
+    assert!(said.contains(&format!("it shows the {count} round trips")), "{said}");
+    for damaged in [&whole[..whole.len() - 1], &whole[..60], &[&whole[..], &whole[..60]].concat()] {
+        std::fs::write(&calls, damaged).unwrap();
+        std::fs::remove_file(&file).unwrap_or_default();
+        let refused = explain();
+        let said = stderr(&refused);
+        assert_eq!((refused.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+        assert!(said.contains("0001/calls") && !file.exists(), "{said}");
+    }
+    std::fs::remove_file(&calls).unwrap();
+    let without = explain();
+    assert!(without.status.success(), "{}", stderr(&without));
+    assert!(String::from_utf8(without.stdout).unwrap().contains("only slow calls"));
+}
+
+#[test]
 #[ignore = "needs Perfetto's trace processor: cargo xtask perfetto"]
 fn perfetto_shows_every_round_trip_of_a_real_recording_and_counts_time_as_we_do() {
     let engine = std::env::var_os("ROUNDTRIP_TRACE_PROCESSOR");

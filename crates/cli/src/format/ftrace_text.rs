@@ -202,6 +202,7 @@ fn softirq(f: &mut fmt::Formatter<'_>, what: &str, vector: u32) -> fmt::Result {
 /// The recordings of several kernels that the parser of recordings is tested with.
 #[cfg(test)]
 #[path = "../../../tracefs/tests/common/fixture.rs"]
+#[allow(dead_code)] // What other users of it need.
 pub(crate) mod fixtures;
 
 #[cfg(test)]

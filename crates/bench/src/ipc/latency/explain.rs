@@ -131,8 +131,10 @@ pub struct RecordedCalls {
     pub complete: bool,
 }
 
-/// The calls that lie in a snapshot, slow or not, each with whose it was; in the order of time for each caller. `None` for
-/// a recording in which they are not stored.
+/// Calls of one caller in the order of time, and whose they are.
+pub type CallsOf = (RecordedCalls, Vec<Sample>);
+
+/// The calls that lie in a snapshot, slow or not, by caller. `None` for a recording in which they are not stored.
 ///
 /// # Errors
 /// [`Error::Trace`] when they cannot be read, [`Error::NotARun`] when they are not those that the run tells of.
@@ -140,10 +142,10 @@ pub fn recorded_calls(
     explained: &Explained,
     recording: &Recording,
     snapshot: u32,
-) -> Result<Option<Vec<(RecordedCalls, Vec<Sample>)>>> {
+) -> Result<Option<Vec<CallsOf>>> {
     let Some(bytes) = recording.beside(snapshot, CALLS)? else { return Ok(None) };
     let damaged = |reason: String| {
-        let path = recording.directory().join(format!("snapshot {snapshot}, {CALLS}"));
+        let path = recording.directory().join(format!("snapshots/{snapshot:04}/{CALLS}"));
         Error::NotARun { path, reason }
     };
     let samples = Sample::decode_all(&bytes).map_err(|error| damaged(error.to_string()))?;

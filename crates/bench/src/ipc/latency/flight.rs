@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use latency::Sample;
 use tracefs::Recording;
 
-use super::explain::{CALLS, ExplainPlan, Explained, Miss, RecordedCalls, Trigger};
+use super::explain::{CALLS, CallsOf, ExplainPlan, Explained, Miss, RecordedCalls, Trigger};
 use super::plan::{Amount, LatencyPlan};
 use super::watch::{From, WatchJob};
 use super::window::Window;
@@ -52,8 +52,15 @@ struct Tape {
     ended: bool,
     /// The last snapshot: its number, and when it is complete.
     last: Option<(u32, Window)>,
-    /// Snapshots whose calls are not stored yet, with what there is of them so far.
-    open: Vec<(u32, Window, Vec<(RecordedCalls, Vec<Sample>)>)>,
+    /// Snapshots whose calls are not stored yet.
+    open: Vec<Open>,
+}
+
+/// A snapshot, and what there is so far of the calls that lie in it.
+struct Open {
+    number: u32,
+    window: Window,
+    calls: Vec<CallsOf>,
 }
 
 impl Flight {
@@ -197,7 +204,7 @@ impl Flight {
         if let (Some(tape), Some(number), false) = (&mut self.tape, dropped.snapshot, shared) {
             tape.recording.remove(number)?;
             tape.last = tape.last.filter(|last| last.0 != number);
-            tape.open.retain(|(open, ..)| *open != number);
+            tape.open.retain(|open| open.number != number);
             self.recorded.retain(|of| of.snapshot != number);
         }
         Ok(())
@@ -217,10 +224,10 @@ impl Flight {
         complete: bool,
         samples: &[Sample],
     ) {
-        for (snapshot, window, calls) in self.tape.iter_mut().flat_map(|tape| &mut tape.open) {
+        for Open { number, window, calls } in self.tape.iter_mut().flat_map(|tape| &mut tape.open) {
             let within: Vec<Sample> = samples.iter().copied().filter(|sample| window.holds(sample)).collect();
             if !within.is_empty() || !complete {
-                let (snapshot, count) = (*snapshot, within.len() as u64);
+                let (snapshot, count) = (*number, within.len() as u64);
                 calls
                     .push((RecordedCalls { snapshot, series, pair, caller, calls: count, complete }, within));
             }
@@ -230,11 +237,11 @@ impl Flight {
     /// Stores the calls that were taken in. Without room for them recording ends.
     pub(super) fn store_calls(&mut self) {
         let Some(tape) = &mut self.tape else { return };
-        for (snapshot, _, mut calls) in std::mem::take(&mut tape.open) {
+        for Open { number, mut calls, .. } in std::mem::take(&mut tape.open) {
             // Clients answer in any order.
             calls.sort_by_key(|(of, _)| (of.series, of.pair));
             let bytes: Vec<u8> = calls.iter().flat_map(|(_, calls)| Sample::encode_all(calls)).collect();
-            if let Err(error) = tape.recording.put_beside(snapshot, CALLS, &bytes) {
+            if let Err(error) = tape.recording.put_beside(number, CALLS, &bytes) {
                 self.give_up(format!("recording ended: {error}"));
                 return;
             }
@@ -325,7 +332,7 @@ impl Tape {
         let window = Window { from_ns, to_ns: stopped_ns };
         window.note(&self.windows())?;
         self.last = Some((number, window));
-        self.open.push((number, window, Vec::new()));
+        self.open.push(Open { number, window, calls: Vec::new() });
         // Taking everything out has left the buffers empty.
         self.armed_ns = instance.on()?;
         Ok(number)

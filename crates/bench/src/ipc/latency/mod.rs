@@ -20,7 +20,7 @@ use std::time::Duration;
 pub use call::ThreadReport;
 pub use client::LatencyJob;
 pub use explain::{
-    CallCounters, ExplainPlan, Explained, Miss, RecordedCalls, ThreadId, Trigger, recorded_calls,
+    CallCounters, CallsOf, ExplainPlan, Explained, Miss, RecordedCalls, ThreadId, Trigger, recorded_calls,
 };
 pub use plan::{
     Amount, HaltTrace, Inheritance, LatencyPlan, MAX_PAIRS, MAX_PAYLOAD_BYTES, MAX_SERVER_THREADS,
