@@ -80,6 +80,55 @@ pub(crate) fn throttled(stat: &str) -> (u64, u64) {
     (number("nr_throttled").unwrap_or(0), ns.unwrap_or(0))
 }
 
+/// Where control groups limit I/O. Paths are below the root that they were read from.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct IoGroups {
+    /// Whether they are of version 2.
+    pub(crate) unified: bool,
+    /// The topmost group that is shown.
+    pub(crate) mount: PathBuf,
+    /// This process's own.
+    pub(crate) home: PathBuf,
+}
+
+/// The hierarchy whose groups can limit I/O, if there is one.
+pub(crate) fn io_groups(root: &Root) -> Option<IoGroups> {
+    let groups = root.read("proc/self/cgroup")?;
+    let mounts = root.read("proc/self/mountinfo")?;
+    let found = |controller: &str| Directory::find(&groups, &mounts, controller);
+    let has_io = |directory: &Directory| {
+        let controllers = root.read(directory.mount.join("cgroup.controllers")).unwrap_or_default();
+        controllers.split(' ').any(|name| name == "io")
+    };
+    let of = |unified: bool, directory: Directory| {
+        let home = directory.path();
+        IoGroups { unified, mount: directory.mount, home }
+    };
+    let unified = found("").filter(has_io).map(|directory| of(true, directory));
+    unified.or_else(|| found("blkio").map(|directory| of(false, directory)))
+}
+
+/// How much memory this process and its children could still take before others must give some up, in bytes: what the machine
+/// has available, or less where a control group on the way up has a limit. `None` where the kernel does not tell.
+pub(crate) fn memory_left_bytes(root: &Root) -> Option<u64> {
+    let info = root.read("proc/meminfo")?;
+    let available = info.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let machine = available.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()? << 10;
+    let groups = root.read("proc/self/cgroup").unwrap_or_default();
+    let mounts = root.read("proc/self/mountinfo").unwrap_or_default();
+    let left = |controller: &str, limit: &str, used: &str| {
+        let directory = Directory::find(&groups, &mounts, controller);
+        let left = directory.iter().flat_map(Directory::upwards).filter_map(|dir| {
+            // No limit is "max", or more than any machine has.
+            let limit: u64 = root.number(dir.join(limit))?;
+            Some(limit.saturating_sub(root.number(dir.join(used))?))
+        });
+        left.min().unwrap_or(u64::MAX)
+    };
+    let v1 = left("memory", "memory.limit_in_bytes", "memory.usage_in_bytes");
+    Some(machine.min(v1).min(left("", "memory.max", "memory.current")))
+}
+
 /// Where the group of one hierarchy is mounted.
 struct Directory {
     mount: PathBuf,
@@ -178,6 +227,46 @@ mod tests {
         assert_eq!(throttled("usage_usec 5\nnr_throttled 3\nthrottled_usec 7\n"), (3, 7000));
         assert_eq!(throttled("nr_periods 9\nnr_throttled 2\nthrottled_time 800\n"), (2, 800));
         assert_eq!(throttled(""), (0, 0));
+    }
+
+    #[test]
+    fn memory_that_is_left_is_the_least_that_machine_and_groups_allow() {
+        let files = [
+            ("proc/self/cgroup", "4:memory:/app\n0::/app\n"),
+            (
+                "proc/self/mountinfo",
+                "32 31 0:29 / /cg/memory rw - cgroup cgroup rw,memory\n33 31 0:30 / /cg/two rw - cgroup2 none rw\n",
+            ),
+            ("proc/meminfo", "MemTotal: 9000 kB\nMemAvailable:    5000 kB\n"),
+            ("cg/memory/memory.limit_in_bytes", "9223372036854771712\n"),
+            ("cg/memory/memory.usage_in_bytes", "1000\n"),
+        ];
+        assert_eq!(memory_left_bytes(&fixture(&files)), Some(5000 << 10));
+        let limit = [
+            ("cg/memory/app/memory.limit_in_bytes", "700000\n"),
+            ("cg/memory/app/memory.usage_in_bytes", "600000\n"),
+        ];
+        assert_eq!(memory_left_bytes(&fixture(&[&files[..], &limit].concat())), Some(100_000));
+        assert_eq!(memory_left_bytes(&fixture(&[])), None);
+    }
+
+    #[test]
+    fn groups_that_limit_io_are_of_version_2_where_that_has_the_controller() {
+        let files = [
+            ("proc/self/cgroup", "7:blkio:/app\n0::/x\n"),
+            (
+                "proc/self/mountinfo",
+                "32 31 0:29 / /cg/blkio rw - cgroup cgroup rw,blkio\n33 31 0:30 / /cg/two rw - cgroup2 none rw\n",
+            ),
+        ];
+        let of = |unified, mount: &str, home: &str| {
+            Some(IoGroups { unified, mount: mount.into(), home: home.into() })
+        };
+        assert_eq!(io_groups(&fixture(&files)), of(false, "/cg/blkio", "/cg/blkio/app"));
+        let controllers = [("cg/two/cgroup.controllers", "cpu io memory\n")];
+        let both = fixture(&[&files[..], &controllers].concat());
+        assert_eq!(io_groups(&both), of(true, "/cg/two", "/cg/two/x"));
+        assert_eq!(io_groups(&fixture(&[])), None);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::ipc::traits::TraitsJob;
 use crate::ipc::workers::WorkerJob;
 use crate::ipc::{ServerJob, ServiceManagerJob};
 use crate::load::HogJob;
-use crate::storage::WriterJob;
+use crate::storage::{NeighbourJob, WriterJob};
 use crate::worker::{Link, Work};
 
 /// A worker's job, as it is sent to it.
@@ -24,6 +24,8 @@ pub enum Job {
     Hog(HogJob),
     /// What makes some calls slow on purpose.
     Injector(InjectorJob),
+    /// A neighbour that raises interrupts, uses the file system or fills memory.
+    Neighbour(NeighbourJob),
     /// The service manager of a context.
     ServiceManager(ServiceManagerJob),
     /// A server of the benchmark service.
@@ -46,6 +48,7 @@ impl Work for Job {
             Job::Floor(job) => job.run(link),
             Job::Hog(job) => job.run(link),
             Job::Injector(job) => job.run(link),
+            Job::Neighbour(job) => job.run(link),
             Job::ServiceManager(job) => job.run(link),
             Job::Server(job) => job.run(link),
             Job::Latency(job) => job.run(link),

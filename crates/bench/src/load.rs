@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::root::{Root, cpu_list};
 use crate::sched::{self, Scheduling};
-use crate::worker::{Link, WorkerGroup};
+use crate::worker::{Link, WorkerGroup, WorkerId};
 
 /// Processes that spin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,12 +60,12 @@ impl FromStr for Load {
 }
 
 impl Load {
-    /// Starts the hogs in the background of a group. They begin to spin when the group is told to go.
+    /// Starts the hogs in the background of a group, and tells which they are. They begin to spin when the group is told to go.
     ///
     /// # Errors
     /// [`Error::Plan`] for real-time hogs on every CPU without real-time throttling, which nobody could end any more;
     /// else as [`WorkerGroup::spawn`]. A hog that may not have its policy says so when the group starts.
-    pub fn start(&self, group: &mut WorkerGroup) -> Result<()> {
+    pub fn start(&self, group: &mut WorkerGroup) -> Result<Vec<WorkerId>> {
         let usable = sched::allowed_cpus(0)?.len();
         let unthrottled = Root::real().number("proc/sys/kernel/sched_rt_runtime_us") == Some(-1_i64);
         if self.scheduling.policy.is_realtime() && unthrottled && self.hogs as usize >= usable {
@@ -76,11 +76,8 @@ impl Load {
             );
             return Err(Error::Plan(text));
         }
-        for hog in 1..=self.hogs {
-            let job = Job::Hog(HogJob { scheduling: self.scheduling, cpus: self.cpus.clone() });
-            group.spawn_background(format!("hog {hog}"), &job)?;
-        }
-        Ok(())
+        let job = Job::Hog(HogJob { scheduling: self.scheduling, cpus: self.cpus.clone() });
+        (1..=self.hogs).map(|hog| group.spawn_background(format!("hog {hog}"), &job)).collect()
     }
 }
 

@@ -50,6 +50,9 @@ impl Results {
         both(&mut self.storage, &other.storage, |_, _| {
             Err(Error::Plan("recordings of writes cannot be merged: show the runs one by one".into()))
         })?;
+        both(&mut self.interference, &other.interference, |_, _| {
+            Err(Error::Plan("comparisons of writes cannot be merged: show the runs one by one".into()))
+        })?;
         both(&mut self.traits, &other.traits, |_, _| {
             Err(Error::Plan(
                 "what was found out about the stacks cannot be merged: show the runs one by one".into(),

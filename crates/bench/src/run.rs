@@ -17,6 +17,7 @@ use crate::ipc::traits::TraitsResult;
 use crate::ipc::workers::WorkersResult;
 use crate::root::Root;
 use crate::storage::StorageResult;
+use crate::storage::interference::InterferenceResult;
 
 /// The name of the file in a run directory.
 pub const FILE_NAME: &str = "run.json";
@@ -61,6 +62,9 @@ pub struct Results {
     /// Synchronous writes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub storage: Option<StorageResult>,
+    /// Synchronous writes beside neighbours.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interference: Option<InterferenceResult>,
     /// Many workers that call each other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workers: Option<WorkersResult>,
@@ -111,6 +115,12 @@ impl From<TraitsResult> for Results {
 impl From<StorageResult> for Results {
     fn from(storage: StorageResult) -> Results {
         Results { storage: Some(storage), ..Results::default() }
+    }
+}
+
+impl From<InterferenceResult> for Results {
+    fn from(interference: InterferenceResult) -> Results {
+        Results { interference: Some(interference), ..Results::default() }
     }
 }
 

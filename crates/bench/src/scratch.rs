@@ -21,8 +21,15 @@ impl Scratch {
     /// # Errors
     /// [`Error::File`] when it cannot be made.
     pub fn new() -> Result<Scratch> {
-        let folder = std::env::temp_dir();
-        remove_abandoned(&folder, PREFIX);
+        Scratch::within(&std::env::temp_dir())
+    }
+
+    /// Makes it in a folder, open to this user only.
+    ///
+    /// # Errors
+    /// [`Error::File`] when it cannot be made.
+    pub(crate) fn within(folder: &Path) -> Result<Scratch> {
+        remove_abandoned(folder, PREFIX);
         let path = folder.join(own_name(PREFIX));
         let made = std::fs::DirBuilder::new().mode(0o700).create(&path);
         made.map_err(|cause| Error::file("create", &path, cause))?;

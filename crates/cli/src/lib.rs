@@ -7,6 +7,7 @@ mod explained;
 mod format;
 mod old_names;
 mod progress;
+mod storage_interference;
 mod storage_layers;
 mod terminal;
 mod trace_file;

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use bench::run::RECORDING;
-use bench::storage::{StorageResult, StorageSeries};
+use bench::storage::{StoragePath, StorageResult, StorageSeries};
 use layers::storage::{Breakdown, Controller, Devices, Write, Writes};
 use tracefs::Recording;
 
@@ -28,7 +28,7 @@ pub(crate) fn divide<'a>(
         return Ok(Vec::new());
     }
     let recording = Recording::open(&directory.join(RECORDING))?;
-    let devices = devices(result);
+    let devices = devices(&result.path);
     let mut out = Vec::new();
     for series in &result.series {
         let tid = result.writers.get(series.writer).map_or(0, |writer| writer.opened.tid);
@@ -49,8 +49,9 @@ pub(crate) fn divide<'a>(
     Ok(out)
 }
 
-fn devices(result: &StorageResult) -> Devices {
-    let leaves = result.path.leaves();
+/// The devices at the end of a file's way, as the events name them.
+pub(crate) fn devices(path: &StoragePath) -> Devices {
+    let leaves = path.leaves();
     Devices {
         leaves: leaves.iter().map(|device| device.dev).collect(),
         interrupts: leaves
@@ -66,6 +67,6 @@ fn devices(result: &StorageResult) -> Devices {
                 block_bytes: device.logical_block_bytes.unwrap_or(512),
             })
             .collect(),
-        partitions: result.path.partitions(),
+        partitions: path.partitions(),
     }
 }

@@ -116,6 +116,7 @@ const WANTED_FOR_WRITES: &[(Lack, &[&str])] = &[
     (
         Lack::IsNormal,
         &[
+            "power/cpu_frequency",
             "mmc/mmc_request_start",
             "mmc/mmc_request_done",
             "nvme/nvme_setup_cmd",

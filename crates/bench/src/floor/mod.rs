@@ -35,8 +35,7 @@ use crate::progress::Progress;
 use crate::recorder::{self, Recorder};
 use crate::worker::{Spawner, WorkerGroup, WorkerId};
 use crate::{clock, sched};
-use schedule::Budget;
-pub(crate) use schedule::Shuffle;
+pub(crate) use schedule::{Budget, Shuffle};
 use side::{Block, Opened};
 use transport::{Prepared, Side, TRANSPORTS, Transport};
 

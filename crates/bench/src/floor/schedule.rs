@@ -10,13 +10,13 @@ const MIN_CALLS: u64 = 9;
 
 /// The time that a run may take, shared out among its blocks. What has been lost to starting blocks, or to a busy
 /// machine, is taken from the calls of those to come.
-pub(super) struct Budget {
+pub(crate) struct Budget {
     start_ns: u64,
     total_ns: u64,
     /// Blocks in all, the trial round included, for it lasts about as long as others.
-    pub(super) blocks: u64,
+    pub(crate) blocks: u64,
     /// Blocks that have run.
-    pub(super) done: u64,
+    pub(crate) done: u64,
     /// Spent in timed calls.
     calls_ns: u64,
 }
@@ -24,23 +24,32 @@ pub(super) struct Budget {
 impl Budget {
     pub(super) fn new(plan: &FloorPlan, cells: usize) -> Budget {
         let halves = if plan.recorder { 2 } else { 1 };
-        let blocks = halves * cells as u64 * (u64::from(plan.rounds) + 1);
-        Budget { start_ns: now_ns(), total_ns: plan.budget_ns, blocks, done: 0, calls_ns: 0 }
+        Budget::of(plan.budget_ns, halves * cells as u64 * (u64::from(plan.rounds) + 1))
+    }
+
+    /// For so many blocks, trial blocks included.
+    pub(crate) fn of(total_ns: u64, blocks: u64) -> Budget {
+        Budget { start_ns: now_ns(), total_ns, blocks, done: 0, calls_ns: 0 }
     }
 
     /// Counts a block in which the timed calls took this long.
-    pub(super) fn spend(&mut self, calls_ns: u64) {
+    pub(crate) fn spend(&mut self, calls_ns: u64) {
         self.done += 1;
         self.calls_ns += calls_ns;
     }
 
     /// How many calls the next block can make if one takes `call_ns`.
     pub(super) fn calls(&self, call_ns: u64) -> u64 {
+        (self.block_ns() / call_ns.max(1)).clamp(MIN_CALLS, MAX_CALLS)
+    }
+
+    /// How long the calls of the next block may take, in nanoseconds.
+    pub(crate) fn block_ns(&self) -> u64 {
         let elapsed_ns = now_ns() - self.start_ns;
         let left_ns = self.total_ns.saturating_sub(elapsed_ns);
         let block_ns = left_ns / (self.blocks - self.done).max(1);
         let overhead_ns = elapsed_ns.saturating_sub(self.calls_ns) / self.done.max(1);
-        (block_ns.saturating_sub(overhead_ns) / call_ns.max(1)).clamp(MIN_CALLS, MAX_CALLS)
+        block_ns.saturating_sub(overhead_ns)
     }
 }
 

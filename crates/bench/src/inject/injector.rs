@@ -62,7 +62,7 @@ impl InjectorJob {
                 (Cause::Flood, _, _, Some(socket)) => {
                     while now_ns() < begin_ns + self.injection.for_ns {
                         // A queue that is full is what is wanted.
-                        let _ = socket.send(&[0; 1024]);
+                        let _ = socket.send(&[0; PACKET_BYTES]);
                     }
                 }
                 (Cause::Stop, ..) => self.stop(),
@@ -146,8 +146,11 @@ fn spin_until(until_ns: u64) {
     }
 }
 
+/// How long a packet is.
+pub(crate) const PACKET_BYTES: usize = 1024;
+
 /// A socket whose packets arrive on this machine, where nobody takes them.
-fn flood() -> Result<UdpSocket> {
+pub(crate) fn flood() -> Result<UdpSocket> {
     let failed = |cause: std::io::Error| Error::Plan(format!("cannot send packets to this machine: {cause}"));
     let receiver = UdpSocket::bind(("127.0.0.1", 0)).map_err(failed)?;
     let sender = UdpSocket::bind(("127.0.0.1", 0)).map_err(failed)?;

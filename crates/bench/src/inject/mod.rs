@@ -18,6 +18,7 @@ use crate::sched::Scheduling;
 use crate::worker::WorkerGroup;
 pub(crate) use handler::Handler;
 pub use injector::InjectorJob;
+pub(crate) use injector::{PACKET_BYTES, flood};
 
 /// What is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

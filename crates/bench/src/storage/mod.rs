@@ -1,6 +1,7 @@
 //! Synchronous writes: who makes them, to which file, on which device. Must not know how their time is divided among layers.
 
 mod device;
+pub mod interference;
 mod mode;
 mod plan;
 mod recorder;
@@ -9,6 +10,7 @@ mod target;
 mod writer;
 
 pub use device::{Bus, Device, Interrupt, StoragePath};
+pub use interference::NeighbourJob;
 pub use mode::{Api, Durability, Position};
 pub use plan::{MAX_CALLS, MAX_SIZE_BYTES, StoragePlan};
 pub use run::{BlockResult, StorageResult, StorageSeries, WriterResult, run};

@@ -19,6 +19,10 @@ pub enum Api {
     JavaChannel,
     /// Java's `FileChannel` and a direct buffer, which it does not.
     JavaChannelDirect,
+    /// io_uring, past the page cache (`O_DIRECT`); the completion comes by interrupt.
+    Uring,
+    /// The same, and the writer polls the device for the completion (`IORING_SETUP_IOPOLL`).
+    UringPolled,
 }
 
 /// How a write is made durable before the application goes on.
@@ -47,7 +51,8 @@ pub enum Position {
 
 impl Api {
     /// All of them.
-    pub const ALL: [Api; 4] = [Api::Native, Api::JavaFile, Api::JavaChannel, Api::JavaChannelDirect];
+    pub const ALL: [Api; 6] =
+        [Api::Native, Api::JavaFile, Api::JavaChannel, Api::JavaChannelDirect, Api::Uring, Api::UringPolled];
 
     /// As options and files say it.
     #[must_use]
@@ -57,13 +62,15 @@ impl Api {
             Api::JavaFile => "java-file",
             Api::JavaChannel => "java-channel",
             Api::JavaChannelDirect => "java-channel-direct",
+            Api::Uring => "uring",
+            Api::UringPolled => "uring-polled",
         }
     }
 
     /// Whether a Java virtual machine runs it.
     #[must_use]
     pub fn is_java(self) -> bool {
-        self != Api::Native
+        matches!(self, Api::JavaFile | Api::JavaChannel | Api::JavaChannelDirect)
     }
 }
 

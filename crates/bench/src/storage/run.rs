@@ -22,7 +22,7 @@ use crate::root::Root;
 use crate::worker::{Spawner, WorkerGroup};
 
 /// How long writers may take to end.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What was measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -97,23 +97,7 @@ pub fn run(
     let file_bytes = if plan.position == Position::Overwrite { plan.file_bytes } else { 0 };
     target.fill(file_bytes)?;
 
-    let mut writers = Vec::new();
-    let mut results = Vec::new();
-    for &api in &apis {
-        for &durability in &plan.durabilities {
-            let job = WriterJob {
-                api,
-                durability,
-                position: plan.position,
-                scheduling: plan.scheduling,
-                cpus: plan.cpus.clone(),
-                java: plan.java.clone(),
-            };
-            let writer = Writer::start(&mut group, &job, target.as_fd(), file_bytes)?;
-            results.push(WriterResult { api, durability, opened: writer.opened.clone() });
-            writers.push(writer);
-        }
-    }
+    let (writers, results) = start_writers(plan, &apis, &mut group, &target, file_bytes)?;
     let recorder = recorder(plan, &results, &mut not_possible)?;
     let mut series: Vec<StorageSeries> = (0..writers.len())
         .flat_map(|writer| plan.sizes_bytes.iter().map(move |&size_bytes| (writer, size_bytes)))
@@ -150,8 +134,36 @@ pub fn run(
     Ok(StorageResult { plan, path, clock_read_cost_ns, writers: results, series, recorder, not_possible })
 }
 
+/// Starts a writer for each of these ways and each durability.
+pub(super) fn start_writers(
+    plan: &StoragePlan,
+    apis: &[Api],
+    group: &mut WorkerGroup,
+    target: &Target,
+    file_bytes: u64,
+) -> Result<(Vec<Writer>, Vec<WriterResult>)> {
+    let mut writers = Vec::new();
+    let mut results = Vec::new();
+    for &api in apis {
+        for &durability in &plan.durabilities {
+            let job = WriterJob {
+                api,
+                durability,
+                position: plan.position,
+                scheduling: plan.scheduling,
+                cpus: plan.cpus.clone(),
+                java: plan.java.clone(),
+            };
+            let writer = Writer::start(group, &job, target.as_fd(), file_bytes)?;
+            results.push(WriterResult { api, durability, opened: writer.opened.clone() });
+            writers.push(writer);
+        }
+    }
+    Ok((writers, results))
+}
+
 /// The recorder that the plan asks for; why there is none.
-fn recorder(
+pub(super) fn recorder(
     plan: &StoragePlan,
     writers: &[WriterResult],
     not_possible: &mut Vec<String>,
@@ -169,7 +181,7 @@ fn recorder(
 }
 
 /// The writers that this machine can have; why not the others.
-fn possible(plan: &StoragePlan, not_possible: &mut Vec<String>) -> Result<Vec<Api>> {
+pub(super) fn possible(plan: &StoragePlan, not_possible: &mut Vec<String>) -> Result<Vec<Api>> {
     let java = plan.java.exists();
     let (apis, without): (Vec<Api>, Vec<Api>) = plan.apis.iter().partition(|api| java || !api.is_java());
     if !without.is_empty() {
@@ -182,7 +194,7 @@ fn possible(plan: &StoragePlan, not_possible: &mut Vec<String>) -> Result<Vec<Ap
     }
 }
 
-fn way_down(target: &Target) -> Result<StoragePath> {
+pub(super) fn way_down(target: &Target) -> Result<StoragePath> {
     let cannot = |cause: rustix::io::Errno| Error::file("look at", target.path(), cause);
     let dev = rustix::fs::fstat(target).map_err(cannot)?.st_dev;
     let path =

@@ -15,7 +15,9 @@ mod latency_options;
 mod man;
 mod service;
 mod show;
+mod storage_interference;
 pub(crate) mod storage_layers;
+mod storage_options;
 mod survey;
 mod throughput;
 mod trace;
@@ -42,6 +44,7 @@ pub(crate) static ALL: &[&dyn Command] = &[
     &trace::STOP,
     &trace::STATUS,
     &storage_layers::COMMAND,
+    &storage_interference::COMMAND,
     &show::COMMAND,
     &explain::COMMAND,
     &trace_convert::COMMAND,

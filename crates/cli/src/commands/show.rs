@@ -6,6 +6,7 @@ use bench::run::Run;
 
 use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind};
 use crate::format;
+use crate::storage_interference::explain;
 use crate::storage_layers::divide;
 use crate::terminal::{Exit, Terminal};
 
@@ -78,10 +79,12 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         let directory = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
         let storage = run.results.storage.as_ref();
         let layers = storage.map_or(Ok(Vec::new()), |result| divide(result, directory, 1))?;
+        let interference = run.results.interference.as_ref();
+        let beside = interference.map_or(Ok(Vec::new()), |result| explain(result, directory))?;
         let text = match typed.format.as_deref() {
             Some("json") => run.to_json()?,
             _ if typed.short => format::run::first_page(run),
-            _ => format::run::text(run, &layers, terminal.out_colour),
+            _ => format::run::text(run, &layers, &beside, terminal.out_colour),
         };
         if index > 0 && typed.format.as_deref() != Some("json") {
             writeln!(terminal.out)?;

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use bench::run::{RECORDING, Results, Run};
-use bench::sched::Scheduling;
 use bench::scratch::Scratch;
-use bench::storage::{self, Api, Durability, Java, MAX_CALLS, Position, StoragePlan};
+use bench::storage::{self, MAX_CALLS, StoragePlan};
 use bench::worker::Spawner;
 
 use super::finish::finish;
+use super::storage_options::{self, HasStorage, StorageOptions};
 use crate::args::{Entry, Group, Kind, Opt, Usage, values};
 use crate::format;
 use crate::progress::ProgressLine;
@@ -18,23 +18,18 @@ use crate::terminal::{Exit, Terminal};
 /// What was typed.
 #[derive(Default)]
 pub(crate) struct Typed {
-    pub(crate) file: Option<PathBuf>,
-    pub(crate) file_bytes: Option<u64>,
-    pub(crate) sizes_bytes: Option<Vec<u64>>,
-    pub(crate) apis: Option<Vec<Api>>,
-    pub(crate) durabilities: Option<Vec<Durability>>,
-    pub(crate) position: Option<Position>,
+    pub(crate) storage: StorageOptions,
     pub(crate) calls: Option<u32>,
     pub(crate) rounds: Option<u32>,
-    pub(crate) warm_up: Option<u32>,
-    pub(crate) scheduling: Option<Scheduling>,
-    pub(crate) cpus: Option<Vec<u32>>,
-    pub(crate) java: Option<Java>,
-    pub(crate) no_recorder: bool,
-    pub(crate) buffer_kilobytes: Option<u64>,
     pub(crate) slowest: Option<usize>,
     pub(crate) format: Option<String>,
     pub(crate) out: Option<PathBuf>,
+}
+
+impl HasStorage for Typed {
+    fn storage(&mut self) -> &mut StorageOptions {
+        &mut self.storage
+    }
 }
 
 /// The command.
@@ -53,70 +48,12 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         Group {
             heading: "What to write",
             options: &[
-                Opt::path(
-                    &["--file"],
-                    "FILE",
-                    "The file to write to. It must not exist: it is made, and removed at the end.",
-                    |typed: &mut Typed, text| {
-                        typed.file = Some(text.into());
-                        Ok(())
-                    },
-                )
-                .default("roundtrip-PID.test in this directory"),
-                Opt::value(
-                    &["--sizes"],
-                    "SIZES",
-                    "Bytes of a write, separated by commas; 4k-4M stands for each doubling.",
-                    |typed: &mut Typed, text| {
-                        let sizes = values::sizes_bytes(text)?;
-                        typed.sizes_bytes = Some(sizes.into_iter().map(|size| size as u64).collect());
-                        Ok(())
-                    },
-                )
-                .default("4k,16k,64k,256k"),
-                Opt::value(
-                    &["--writers"],
-                    "LIST",
-                    "Through what: native (system calls), java-file (RandomAccessFile), java-channel (FileChannel), \
-                     java-channel-direct (with a direct buffer).",
-                    |typed: &mut Typed, text| {
-                        typed.apis = Some(list(text)?);
-                        Ok(())
-                    },
-                )
-                .default("native,java-file"),
-                Opt::value(
-                    &["--durability"],
-                    "LIST",
-                    "How each write is made durable: sync (O_SYNC, Java's rws), dsync (O_DSYNC, Java's rwd), fsync, \
-                     fdatasync (a call behind the write).",
-                    |typed: &mut Typed, text| {
-                        typed.durabilities = Some(list(text)?);
-                        Ok(())
-                    },
-                )
-                .default("dsync"),
-                Opt::one_of(
-                    &["--position"],
-                    "WHERE",
-                    &["overwrite", "append"],
-                    "Over a file that has its blocks already, or to the end of one that grows from nothing.",
-                    |typed: &mut Typed, text| {
-                        typed.position = Some(text.parse().map_err(|error: bench::Error| error.to_string())?);
-                        Ok(())
-                    },
-                )
-                .default("overwrite"),
-                Opt::value(
-                    &["--file-size"],
-                    "SIZE",
-                    "How long the file is that is written over.",
-                    |typed: &mut Typed, text| {
-                        typed.file_bytes = Some(values::size_bytes(text)? as u64);
-                        Ok(())
-                    },
-                )
-                .default("16M"),
+                storage_options::file(),
+                storage_options::sizes("4k,16k,64k,256k"),
+                storage_options::writers("native,java-file"),
+                storage_options::durability(),
+                storage_options::position(),
+                storage_options::file_size(),
                 Opt::value(
                     &["--calls"],
                     "N",
@@ -137,62 +74,17 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     },
                 )
                 .default("5"),
-                Opt::value(
-                    &["--warm-up"],
-                    "N",
-                    "Untimed writes before each block.",
-                    |typed: &mut Typed, text| {
-                        typed.warm_up = Some(values::whole(text, 0..=MAX_CALLS)?);
-                        Ok(())
-                    },
-                )
-                .default("20"),
+                storage_options::warm_up("20"),
             ],
         },
         Group {
             heading: "How",
             options: &[
-                Opt::value(
-                    &["--policy"],
-                    "POLICY",
-                    "How the writing thread is scheduled: other, nice:N, fifo:N, rr:N.",
-                    |typed: &mut Typed, text| {
-                        typed.scheduling = Some(text.parse().map_err(|error: bench::Error| error.to_string())?);
-                        Ok(())
-                    },
-                )
-                .default("as this process is"),
-                Opt::value(&["--cpus"], "LIST", "The CPUs that writers may use.", |typed: &mut Typed, text| {
-                    typed.cpus = Some(values::cpu_list(text)?);
-                    Ok(())
-                })
-                .default("all"),
-                Opt::value(
-                    &["--java"],
-                    "COMMAND",
-                    "The Java to run, with its arguments. With a class path the class SyncWriter is run from there, as \
-                     Android's runtime needs it.",
-                    |typed: &mut Typed, text| {
-                        typed.java = Some(Java { command: text.split_whitespace().map(str::to_owned).collect() });
-                        Ok(())
-                    },
-                )
-                .default("$JAVA_HOME/bin/java, else java"),
-                Opt::flag(
-                    &["--no-recorder"],
-                    "Times the calls only, without the kernel's events.",
-                    |typed: &mut Typed| typed.no_recorder = true,
-                ),
-                Opt::value(
-                    &["--buffer"],
-                    "SIZE",
-                    "The trace buffer of each CPU; the events of a block must fit.",
-                    |typed: &mut Typed, text| {
-                        typed.buffer_kilobytes = Some((values::size_bytes(text)? as u64).div_ceil(1024).max(64));
-                        Ok(())
-                    },
-                )
-                .default("8M"),
+                storage_options::policy(),
+                storage_options::cpus("all"),
+                storage_options::java(),
+                storage_options::no_recorder(),
+                storage_options::buffer(),
             ],
         },
         Group {
@@ -241,29 +133,15 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     run,
 };
 
-fn list<T: std::str::FromStr<Err = bench::Error>>(text: &str) -> Result<Vec<T>, String> {
-    text.split(',').map(|name| name.parse().map_err(|error: bench::Error| error.to_string())).collect()
-}
-
 /// What the options mean. `record` is where the kernel's events go.
 pub(crate) fn plan(typed: &Typed, record: Option<PathBuf>) -> Result<StoragePlan, Usage> {
     let default = StoragePlan::default();
-    let plan = StoragePlan {
-        file: typed.file.clone().unwrap_or(default.file),
-        file_bytes: typed.file_bytes.unwrap_or(default.file_bytes),
-        sizes_bytes: typed.sizes_bytes.clone().unwrap_or(default.sizes_bytes),
-        apis: typed.apis.clone().unwrap_or(default.apis),
-        durabilities: typed.durabilities.clone().unwrap_or(default.durabilities),
-        position: typed.position.unwrap_or(default.position),
+    let default = StoragePlan {
         calls: typed.calls.unwrap_or(default.calls),
         rounds: typed.rounds.unwrap_or(default.rounds),
-        warm_up: typed.warm_up.unwrap_or(default.warm_up),
-        scheduling: typed.scheduling,
-        cpus: typed.cpus.clone(),
-        java: typed.java.clone().unwrap_or(default.java),
-        record,
-        buffer_kilobytes: typed.buffer_kilobytes.unwrap_or(default.buffer_kilobytes),
+        ..default
     };
+    let plan = typed.storage.plan(default, record);
     plan.check().map_err(|error| Usage(error.to_string()))?;
     Ok(plan)
 }
@@ -275,7 +153,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         Some(directory) => directory.clone(),
         None => scratch.insert(Scratch::new()?).path().to_owned(),
     };
-    let plan = plan(&typed, (!typed.no_recorder).then(|| directory.join(RECORDING)))?;
+    let plan = plan(&typed, (!typed.storage.no_recorder).then(|| directory.join(RECORDING)))?;
     let run = {
         let mut line = ProgressLine::new(terminal.err);
         Run::record(|_| {
@@ -313,6 +191,10 @@ mod tests {
     fn what_makes_no_sense_is_a_usage_error() {
         let typed = Typed { calls: Some(2), ..Typed::default() };
         assert!(plan(&typed, None).unwrap_err().to_string().contains("divided among 5 rounds"));
-        assert!(list::<Api>("native,go").unwrap_err().contains("unknown way to write 'go'"));
+        assert!(
+            storage_options::list::<bench::storage::Api>("native,go")
+                .unwrap_err()
+                .contains("unknown way to write 'go'")
+        );
     }
 }

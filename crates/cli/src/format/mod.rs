@@ -7,6 +7,7 @@ pub(crate) mod explanation_tracks;
 pub(crate) mod floor;
 pub(crate) mod ftrace_text;
 pub(crate) mod google_benchmark;
+pub(crate) mod interference;
 pub(crate) mod latency;
 pub(crate) mod latency_android;
 pub(crate) mod latency_csv;

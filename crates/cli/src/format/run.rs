@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use bench::run::Run;
 
-use super::{environment, floor, latency, storage, summary, throughput, traits, workers};
+use super::{environment, floor, interference, latency, storage, summary, throughput, traits, workers};
+use crate::storage_interference::Explained;
 use crate::storage_layers::SeriesLayers;
 
 /// One test's report below the header.
@@ -22,8 +23,8 @@ pub(crate) fn first_page(run: &Run) -> String {
     out
 }
 
-/// Everything; `layers` divides the writes, where they were recorded.
-pub(crate) fn text(run: &Run, layers: &[SeriesLayers<'_>], colour: bool) -> String {
+/// Everything; `layers` divides the writes, and `beside` explains comparisons, where they were recorded.
+pub(crate) fn text(run: &Run, layers: &[SeriesLayers<'_>], beside: &[Explained<'_>], colour: bool) -> String {
     let mut out = first_page(run);
     let results = &run.results;
     let mut part = |title: &str, text: Option<String>| {
@@ -37,6 +38,8 @@ pub(crate) fn text(run: &Run, layers: &[SeriesLayers<'_>], colour: bool) -> Stri
     part("workers", results.workers.as_ref().map(|result| workers::table(result, colour)));
     part("traits", results.traits.as_ref().map(|result| traits::table(result, colour)));
     part("storage", results.storage.as_ref().map(|result| storage::page(result, layers, colour)));
+    let beside = results.interference.as_ref().map(|result| interference::page(result, beside, colour));
+    part("interference", beside);
     let warnings = environment::warnings(run);
     if !warnings.is_empty() {
         let _ = write!(out, "\n{warnings}");

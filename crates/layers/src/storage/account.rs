@@ -55,7 +55,7 @@ pub(super) fn count(writes: &Writes<'_>, write: Write) -> Interruptions {
 }
 
 /// x86's vectors, and the reasons that arm64's `ipi_entry` gives.
-fn is_from_cpus(kind: &str) -> bool {
+pub(super) fn is_from_cpus(kind: &str) -> bool {
     ["call_function", "reschedule", "Function call interrupts", "Rescheduling interrupts"]
         .iter()
         .any(|prefix| kind.starts_with(prefix))

@@ -5,6 +5,7 @@
 mod account;
 mod breakdown;
 mod commands;
+mod completion;
 mod interrupts;
 mod partition;
 mod requests;
@@ -19,6 +20,7 @@ pub use account::{InterruptUse, Interruptions};
 pub use breakdown::{Breakdown, LayerTimes, SlowCall};
 pub use commands::{Begin, End};
 use commands::{Label, Purpose};
+pub use completion::{Completion, Context};
 pub use requests::Request;
 use requests::Requests;
 

@@ -3,6 +3,7 @@
 
 mod java;
 mod native;
+mod uring;
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
@@ -159,6 +160,11 @@ impl WriterJob {
         }
         Ok(())
     }
+}
+
+/// Why this machine cannot write through an io_uring; `None` where it can.
+pub(super) fn no_uring(polled: bool) -> Option<String> {
+    uring::Ring::new(polled).err().map(|error| format!("io_uring cannot be used: {error}"))
 }
 
 /// What is said of a failed write.

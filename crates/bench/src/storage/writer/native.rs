@@ -1,12 +1,13 @@
-//! The writer without a runtime: `write` and what makes it durable, as system calls. Must not know what they are measured
-//! for.
+//! The writer without a runtime: `write`, or io_uring, and what makes it durable, as system calls. Must not know what they are
+//! measured for.
 
 use std::fs::File;
 use std::io::{Seek as _, SeekFrom, Write as _};
 
 use rustix::fs::{Mode, OFlags};
 
-use super::{Application, Block, Call, Durability, Opened, WriterJob, failed};
+use super::uring::Ring;
+use super::{Api, Application, Block, Call, Durability, Opened, WriterJob, failed};
 use crate::clock::now_ns;
 use crate::error::{Error, Result};
 use crate::sched;
@@ -16,7 +17,12 @@ use crate::sched;
 pub(super) struct Native {
     file: File,
     durability: Durability,
+    /// What it writes through; `None` for plain system calls.
+    ring: Option<Ring>,
 }
+
+/// Memory that is written past the page cache lies at a multiple of this: no block device asks for more than a page.
+const ALIGNMENT: usize = 4096;
 
 impl Native {
     pub(super) fn open(job: &WriterJob, path: &str) -> Result<Native> {
@@ -25,12 +31,20 @@ impl Native {
             Durability::Dsync => OFlags::DSYNC,
             Durability::Fsync | Durability::Fdatasync => OFlags::empty(),
         };
-        let file = rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC | flag, Mode::empty())
+        let ring = match job.api {
+            Api::Uring | Api::UringPolled => {
+                let ring = Ring::new(job.api == Api::UringPolled);
+                Some(ring.map_err(|cause| Error::system("set up an io_uring", cause))?)
+            }
+            _ => None,
+        };
+        let direct = if ring.is_some() { OFlags::DIRECT } else { OFlags::empty() };
+        let file = rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC | flag | direct, Mode::empty())
             .map_err(|cause| Error::file("open", path, cause))?;
         if let Some(scheduling) = job.scheduling {
             sched::set_scheduling(0, scheduling)?;
         }
-        Ok(Native { file: file.into(), durability: job.durability })
+        Ok(Native { file: file.into(), durability: job.durability, ring })
     }
 }
 
@@ -40,7 +54,10 @@ impl Application for Native {
     }
 
     fn write(&mut self, block: Block, until: u64) -> Result<Vec<Call>> {
-        let data: Vec<u8> = (0..block.size_bytes).map(|at| (at * 31 + 7) as u8).collect();
+        let mut memory = vec![0; block.size_bytes as usize + ALIGNMENT];
+        let aligned = memory.as_ptr().align_offset(ALIGNMENT);
+        let data = &mut memory[aligned..aligned + block.size_bytes as usize];
+        (0..).zip(&mut *data).for_each(|(at, byte): (u64, _)| *byte = (at * 31 + 7) as u8);
         // Touched before: no page of it is missing in a timed section.
         let mut calls = vec![Call { start_ns: 1, end_ns: 1 }; block.calls as usize];
         let mut position = 0;
@@ -50,15 +67,19 @@ impl Application for Native {
                 position = 0;
             }
             self.file.seek(SeekFrom::Start(position)).map_err(|error| failed(block, error))?;
-            position += block.size_bytes;
             let start_ns = now_ns();
-            let result = self.file.write_all(&data).and_then(|()| match self.durability {
+            let written = match &mut self.ring {
+                None => self.file.write_all(data),
+                Some(ring) => ring.write(&self.file, data, position),
+            };
+            let result = written.and_then(|()| match self.durability {
                 Durability::Fsync => self.file.sync_all(),
                 Durability::Fdatasync => self.file.sync_data(),
                 Durability::Sync | Durability::Dsync => Ok(()),
             });
             let end_ns = now_ns();
             result.map_err(|error| failed(block, error))?;
+            position += block.size_bytes;
             if let Some(call) = at.checked_sub(warm_up).and_then(|at| calls.get_mut(at)) {
                 *call = Call { start_ns, end_ns };
             }

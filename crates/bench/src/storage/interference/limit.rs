@@ -1,0 +1,92 @@
+//! A control group that may write only so much to a device in a second: made for a run, entered by the writer for a block,
+//! and gone at the end. Both versions of control groups. Must not know why.
+
+use std::path::PathBuf;
+
+use tracefs::{is_abandoned, own_name};
+
+use super::setting::Setting;
+use crate::cgroup::{self, IoGroups};
+use crate::error::{Error, Result};
+use crate::root::Root;
+
+const PREFIX: &str = "roundtrip-io-";
+
+/// The group. It ends with this value; what a killed process left, the next one removes.
+#[derive(Debug)]
+pub(super) struct Limit {
+    directory: PathBuf,
+    home: PathBuf,
+    /// The controller that had to be switched on for it.
+    _switched_on: Option<Setting>,
+}
+
+impl Limit {
+    /// Makes one for a whole device, given as `dev_t`.
+    ///
+    /// # Errors
+    /// Why there can be none here.
+    pub(super) fn make(root: &Root, dev: u32, bytes_per_s: u64) -> std::result::Result<Limit, String> {
+        let Some(IoGroups { unified, mount, home }) = cgroup::io_groups(root) else {
+            return Err("no control group of this process's has an I/O controller".into());
+        };
+        for name in root.names(&mount).iter().filter(|name| is_abandoned(PREFIX, name)) {
+            // One that is still in use cannot be removed.
+            let _ = std::fs::remove_dir(root.path(mount.join(name)));
+        }
+        let controllers = mount.join("cgroup.subtree_control");
+        let on = root.read(&controllers).unwrap_or_default().split(' ').any(|name| name == "io");
+        let text = |error: Error| error.to_string();
+        let switched_on = (unified && !on)
+            .then(|| Setting::change(root, &controllers, "+io", "-io".into()).map_err(text))
+            .transpose()?;
+        let directory = root.path(mount.join(own_name(PREFIX)));
+        std::fs::create_dir(&directory).map_err(|cause| text(Error::file("create", &directory, cause)))?;
+        let limit = Limit { directory, home: root.path(home), _switched_on: switched_on };
+        let device = format!("{}:{}", dev >> 20, dev & 0xf_ffff);
+        let (file, line) = match unified {
+            true => ("io.max", format!("{device} wbps={bytes_per_s}")),
+            false => ("blkio.throttle.write_bps_device", format!("{device} {bytes_per_s}")),
+        };
+        let path = limit.directory.join(file);
+        std::fs::write(&path, line).map_err(|cause| text(Error::file("write to", &path, cause)))?;
+        Ok(limit)
+    }
+
+    /// Puts a process into the group for as long as the result lives.
+    ///
+    /// # Errors
+    /// [`Error::File`] when the kernel refuses.
+    pub(super) fn hold(&self, pid: u32) -> Result<Held> {
+        let held = Held { home: self.home.join("cgroup.procs"), pid };
+        let path = self.directory.join("cgroup.procs");
+        std::fs::write(&path, pid.to_string()).map_err(|cause| Error::file("write to", &path, cause))?;
+        Ok(held)
+    }
+}
+
+impl Drop for Limit {
+    fn drop(&mut self) {
+        // A writer that has just been killed leaves its group a moment later.
+        for _ in 0..100 {
+            if std::fs::remove_dir(&self.directory).is_ok() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    }
+}
+
+/// A process in the group.
+#[derive(Debug)]
+pub(super) struct Held {
+    home: PathBuf,
+    pid: u32,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // Fails when it has ended, and then it is in no group.
+        let _ = std::fs::write(&self.home, self.pid.to_string());
+    }
+}

@@ -1,0 +1,187 @@
+//! Neighbours other than those that only compute: processes that raise interrupts, use the file system or fill memory, until
+//! they are killed. Each notes how much it has done, so that it can be seen that it was there. Must not know what it
+//! disturbs.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+use rustix::time::{
+    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime,
+    timerfd_create, timerfd_settime,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::cgroup;
+use crate::error::{Error, Result};
+use crate::inject::{PACKET_BYTES, flood};
+use crate::root::Root;
+use crate::sched;
+use crate::worker::Link;
+
+/// How many timers are set at a time, and how far they lie apart: a hundred thousand a second while they run out.
+const TIMERS: usize = 64;
+const TIMER_EVERY_NS: i64 = 10_000;
+
+/// Between setting the first timer and its running out: setting all takes about this long.
+const TIMER_LEAD_NS: i64 = 50_000;
+
+/// Packets between two notes.
+const PACKETS: u64 = 64;
+
+/// The neighbour's own file, which it writes over and over.
+const FSYNC_FILE_BYTES: u64 = 4 << 20;
+const FSYNC_WRITE_BYTES: usize = 4096;
+
+/// A piece of memory.
+const PIECE_BYTES: u64 = 16 << 20;
+
+/// A neighbour.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct NeighbourJob {
+    /// What it does.
+    pub(super) work: Work,
+    /// The CPUs that it may use; none for all.
+    pub(super) cpus: Vec<u32>,
+    /// A file that it notes in how much it has done, as a little-endian u64.
+    pub(super) note: PathBuf,
+}
+
+/// What a neighbour does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Work {
+    Timers,
+    Network,
+    /// In this folder.
+    Files(PathBuf),
+    /// In this folder.
+    Fsync(PathBuf),
+    /// Holds this many bytes, and leaves this many free.
+    Memory(u64, u64),
+}
+
+impl NeighbourJob {
+    /// Disturbs until this process is killed.
+    pub(crate) fn run(self, link: &mut Link) -> Result<()> {
+        if !self.cpus.is_empty() {
+            sched::set_allowed_cpus(0, &self.cpus)?;
+        }
+        let note = File::options().write(true).open(&self.note);
+        let note = note.map_err(|cause| Error::file("open", &self.note, cause))?;
+        let mut step = self.work.prepare()?;
+        link.ready()?;
+        let mut done = 0_u64;
+        loop {
+            done += step()?;
+            // It is memory: nothing can be wrong with it.
+            let _ = note.write_all_at(&done.to_le_bytes(), 0);
+        }
+    }
+}
+
+/// Does a little, and tells how much.
+type Step = Box<dyn FnMut() -> Result<u64>>;
+
+impl Work {
+    fn prepare(self) -> Result<Step> {
+        match self {
+            Work::Timers => timers(),
+            Work::Network => {
+                let socket = flood()?;
+                Ok(Box::new(move || {
+                    for _ in 0..PACKETS {
+                        // A queue that is full is what is wanted.
+                        let _ = socket.send(&[0; PACKET_BYTES]);
+                    }
+                    Ok(PACKETS)
+                }))
+            }
+            Work::Files(folder) => Ok(files(folder)),
+            Work::Fsync(folder) => fsyncs(folder),
+            Work::Memory(bytes, leave_bytes) => memory(bytes, leave_bytes),
+        }
+    }
+}
+
+/// Many timers that run out one after the other: each is an interrupt of its own where the CPU has nothing else to do. They
+/// run out on the CPU that sets them, for that is not idle then.
+fn timers() -> Result<Step> {
+    let failed = |cause: rustix::io::Errno| Error::system("set timers", cause);
+    let timers: Vec<OwnedFd> = (0..TIMERS)
+        .map(|_| timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC))
+        .collect::<std::result::Result<_, _>>()
+        .map_err(failed)?;
+    Ok(Box::new(move || {
+        let now = clock_gettime(ClockId::Monotonic);
+        for (index, timer) in timers.iter().enumerate() {
+            let ns = now.tv_nsec + TIMER_LEAD_NS + index as i64 * TIMER_EVERY_NS;
+            let it_value = Timespec { tv_sec: now.tv_sec + ns / 1_000_000_000, tv_nsec: ns % 1_000_000_000 };
+            let once = Itimerspec { it_interval: Timespec::default(), it_value };
+            timerfd_settime(timer, TimerfdTimerFlags::ABSTIME, &once).map_err(failed)?;
+        }
+        // The last one ends the wait.
+        if let Some(last) = timers.last() {
+            rustix::io::read(last, &mut [0; 8]).map_err(failed)?;
+        }
+        Ok(TIMERS as u64)
+    }))
+}
+
+/// Makes a small file, renames it and removes it.
+fn files(folder: PathBuf) -> Step {
+    let (first, second) = (folder.join("first"), folder.join("second"));
+    Box::new(move || {
+        let failed = |cause| Error::file("use", &folder, cause);
+        std::fs::write(&first, [7; 512]).map_err(failed)?;
+        std::fs::rename(&first, &second).map_err(failed)?;
+        std::fs::remove_file(&second).map_err(failed)?;
+        Ok(3)
+    })
+}
+
+/// Writes a little and makes it durable.
+fn fsyncs(folder: PathBuf) -> Result<Step> {
+    let path = folder.join("synced");
+    let file = File::create(&path).map_err(|cause| Error::file("create", &path, cause))?;
+    let mut at = 0;
+    Ok(Box::new(move || {
+        let written = file.write_all_at(&[7; FSYNC_WRITE_BYTES], at).and_then(|()| file.sync_all());
+        written.map_err(|cause| Error::file("write to", &path, cause))?;
+        at = (at + FSYNC_WRITE_BYTES as u64) % FSYNC_FILE_BYTES;
+        Ok(1)
+    }))
+}
+
+/// Holds memory, and gives back and takes a piece of it all the while. Less where others take so much meanwhile that too
+/// little is left.
+fn memory(bytes: u64, leave_bytes: u64) -> Result<Step> {
+    // Should memory end all the same, this process is the one to go.
+    let score = "/proc/self/oom_score_adj";
+    std::fs::write(score, "1000").map_err(|cause| Error::file("write to", score, cause))?;
+    let root = Root::real();
+    let mut pieces = std::collections::VecDeque::new();
+    let pieces_wanted = (bytes / PIECE_BYTES).max(1) as usize;
+    let mut step = move || {
+        let enough = cgroup::memory_left_bytes(&root).is_some_and(|left| left > leave_bytes + PIECE_BYTES);
+        if !enough || pieces.len() >= pieces_wanted {
+            pieces.pop_front();
+        }
+        if !enough {
+            // Others need it; do not compete for the little that is left.
+            pieces.pop_front();
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            return Ok((true, 0));
+        }
+        let mut piece = Vec::<u8>::new();
+        if piece.try_reserve_exact(PIECE_BYTES as usize).is_ok() {
+            piece.resize(PIECE_BYTES as usize, 1);
+            pieces.push_back(std::hint::black_box(piece));
+        }
+        Ok((pieces.len() >= pieces_wanted, PIECE_BYTES >> 20))
+    };
+    // Full before anything is measured.
+    while !step()?.0 {}
+    Ok(Box::new(move || step().map(|(_, filled)| filled)))
+}

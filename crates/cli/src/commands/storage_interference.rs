@@ -1,0 +1,230 @@
+//! `roundtrip storage interference`: what neighbours and settings do to synchronous writes, and to the device below.
+
+use std::path::PathBuf;
+
+use bench::run::{RECORDING, Results, Run};
+use bench::scratch::Scratch;
+use bench::storage::interference::{self, Condition, InterferencePlan};
+use bench::worker::Spawner;
+
+use super::finish::finish;
+use super::storage_options::{self, HasStorage, StorageOptions};
+use crate::args::{Entry, Group, Kind, Opt, Usage, values};
+use crate::format;
+use crate::progress::ProgressLine;
+use crate::storage_interference::explain;
+use crate::terminal::{Exit, Terminal};
+
+/// What was typed.
+#[derive(Default)]
+pub(crate) struct Typed {
+    storage: StorageOptions,
+    conditions: Option<Vec<Condition>>,
+    rounds: Option<u32>,
+    duration_ns: Option<u64>,
+    memory_percent: Option<u32>,
+    io_limit: Option<u64>,
+    format: Option<String>,
+    out: Option<PathBuf>,
+}
+
+impl HasStorage for Typed {
+    fn storage(&mut self) -> &mut StorageOptions {
+        &mut self.storage
+    }
+}
+
+/// The command.
+pub(crate) static COMMAND: Entry<Typed> = Entry {
+    path: &["storage", "interference"],
+    kind: Kind::Command,
+    summary: "compares synchronous writes alone with those beside neighbours",
+    description: "Times the same writer alone and beside each neighbour, in short blocks in turn and in shuffled order, so that \
+                  a drift of the machine hits all alike. Two figures stand side by side: what the application waits for, and \
+                  what the device takes; and what explains a difference between them: the CPU's frequency, the interrupt's \
+                  CPU, interrupts and interrupts between CPUs, the way of the completion, CPU time that others had. The same \
+                  is done with settings: where completions are handled, frequency governors, polling. Alone against alone \
+                  shows how much is chance.\n\n\
+                  Settings are put back in any case; after kill -9 the next run does so. The kernel's events, settings \
+                  and limits need root; without it the rest is measured, and that is said.",
+    positionals: None,
+    groups: &[
+        Group {
+            heading: "Beside what",
+            options: &[
+                Opt::value(
+                    &["--neighbours"],
+                    "LIST",
+                    "hog-same, hog-other, hog-all (processes that compute: on the writer's CPU, another, every one), timers, \
+                     network (both on the CPU of the device's interrupt), files, fsync (in the same file system), memory, \
+                     io-limit (of the control group), rq-affinity-0, -1, -2 (where completions are handled), performance, \
+                     powersave, schedutil, ondemand (frequency governors), polled; alone for the control only.",
+                    |typed: &mut Typed, text| {
+                        typed.conditions = Some(storage_options::list(text)?);
+                        Ok(())
+                    },
+                )
+                .default("all that this machine can do"),
+                Opt::value(
+                    &["--memory-share"],
+                    "PERCENT",
+                    "How much of the free memory the neighbour memory fills. It never takes the last 128 MiB.",
+                    |typed: &mut Typed, text| {
+                        typed.memory_percent = Some(values::whole(text.trim_end_matches('%'), 1..=90)?);
+                        Ok(())
+                    },
+                )
+                .default("20"),
+                Opt::value(
+                    &["--io-limit"],
+                    "SIZE",
+                    "Bytes that the writer may write in a second under io-limit.",
+                    |typed: &mut Typed, text| {
+                        typed.io_limit = Some(values::size_bytes(text)? as u64);
+                        Ok(())
+                    },
+                )
+                .default("4M"),
+                Opt::value(
+                    &["--rounds"],
+                    "N",
+                    "How often each pair of blocks is measured; from 6 on a ratio has a confidence interval.",
+                    |typed: &mut Typed, text| {
+                        typed.rounds = Some(values::whole(text, 1..=1000)?);
+                        Ok(())
+                    },
+                )
+                .default("9"),
+                Opt::value(
+                    &["--duration"],
+                    "TIME",
+                    "About how long all may take; a block has 9 calls at least.",
+                    |typed: &mut Typed, text| {
+                        typed.duration_ns = Some(values::duration_ns(text)?);
+                        Ok(())
+                    },
+                )
+                .default("1m"),
+            ],
+        },
+        Group {
+            heading: "What to write",
+            options: &[
+                storage_options::file(),
+                storage_options::sizes("16k"),
+                storage_options::writers("native"),
+                storage_options::durability(),
+                storage_options::position(),
+                storage_options::file_size(),
+                storage_options::warm_up("5"),
+            ],
+        },
+        Group {
+            heading: "How",
+            options: &[
+                storage_options::policy(),
+                storage_options::cpus("the first that this process may use"),
+                storage_options::java(),
+                storage_options::no_recorder(),
+                storage_options::buffer(),
+            ],
+        },
+        Group {
+            heading: "Output",
+            options: &[
+                Opt::one_of(
+                    &["--format"],
+                    "FORMAT",
+                    &["table", "json", "csv"],
+                    "How the result is printed; json is what a run directory holds, csv has a line for each round and side.",
+                    |typed: &mut Typed, text| {
+                        typed.format = Some(text.to_owned());
+                        Ok(())
+                    },
+                )
+                .default("table"),
+                Opt::path(
+                    &["--out"],
+                    "DIR",
+                    "Also writes the run, with what was recorded, into this directory.",
+                    |typed: &mut Typed, text| {
+                        typed.out = Some(text.into());
+                        Ok(())
+                    },
+                ),
+            ],
+        },
+    ],
+    examples: &[
+        ("roundtrip storage interference", "Compares with all that this machine can do, in about a minute."),
+        (
+            "roundtrip storage interference --neighbours hog-same,hog-other --policy fifo:50 --rounds 20 --out beside",
+            "Compares a real-time writer with and without neighbours that compute.",
+        ),
+    ],
+    run,
+};
+
+/// What the options mean. `record` is where the kernel's events go.
+fn plan(typed: &Typed, record: Option<PathBuf>) -> Result<InterferencePlan, Usage> {
+    let default = InterferencePlan::default();
+    let plan = InterferencePlan {
+        write: typed.storage.plan(default.write, record),
+        conditions: typed.conditions.clone().unwrap_or(default.conditions),
+        rounds: typed.rounds.unwrap_or(default.rounds),
+        duration_ns: typed.duration_ns.unwrap_or(default.duration_ns),
+        memory_percent: typed.memory_percent.unwrap_or(default.memory_percent),
+        io_limit_bytes_per_s: typed.io_limit.unwrap_or(default.io_limit_bytes_per_s),
+    };
+    plan.check().map_err(|error| Usage(error.to_string()))?;
+    Ok(plan)
+}
+
+fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
+    // Without a run directory the recording lasts as long as this command.
+    let mut scratch = None;
+    let directory = match &typed.out {
+        Some(directory) => directory.clone(),
+        None => scratch.insert(Scratch::new()?).path().to_owned(),
+    };
+    let plan = plan(&typed, (!typed.storage.no_recorder).then(|| directory.join(RECORDING)))?;
+    let run = {
+        let mut line = ProgressLine::new(terminal.err);
+        Run::record(|_| {
+            let result = interference::run(&plan, &Spawner::default(), &mut |progress| line.show(progress))?;
+            Ok::<_, bench::Error>(Results::from(result))
+        })?
+    };
+    finish(&run, typed.out.as_deref(), terminal, |terminal| {
+        let Some(result) = &run.results.interference else { return Ok(()) };
+        let explained = explain(result, &directory)?;
+        let text = match typed.format.as_deref() {
+            Some("json") => run.to_json()?,
+            Some("csv") => format::interference::csv(result, &explained),
+            _ => {
+                format::run::page(&run, &format::interference::page(result, &explained, terminal.out_colour))
+            }
+        };
+        Ok(terminal.out.write_all(text.as_bytes())?)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_typed_is_the_default_and_the_help_says_the_same() {
+        let plan = plan(&Typed::default(), None).unwrap();
+        assert_eq!(plan, InterferencePlan::default());
+        assert_eq!((plan.write.sizes_bytes, plan.write.warm_up), (vec![16 << 10], 5));
+        assert_eq!((plan.rounds, plan.duration_ns, plan.memory_percent), (9, 60_000_000_000, 20));
+        assert_eq!(plan.io_limit_bytes_per_s, 4 << 20);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_a_usage_error() {
+        let typed = Typed { io_limit: Some(7), ..Typed::default() };
+        assert!(plan(&typed, None).unwrap_err().to_string().contains("4096 bytes a second"));
+    }
+}

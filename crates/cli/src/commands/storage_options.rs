@@ -1,0 +1,208 @@
+//! The options of every command that writes synchronously: what to write, where, and how. Only the table; what they mean
+//! together, the plan says.
+
+use std::path::PathBuf;
+
+use bench::sched::Scheduling;
+use bench::storage::{Api, Durability, Java, MAX_CALLS, Position, StoragePlan};
+
+use crate::args::{Opt, values};
+
+/// What was typed of them.
+#[derive(Default)]
+pub(crate) struct StorageOptions {
+    pub(crate) file: Option<PathBuf>,
+    pub(crate) file_bytes: Option<u64>,
+    pub(crate) sizes_bytes: Option<Vec<u64>>,
+    pub(crate) apis: Option<Vec<Api>>,
+    pub(crate) durabilities: Option<Vec<Durability>>,
+    pub(crate) position: Option<Position>,
+    pub(crate) warm_up: Option<u32>,
+    pub(crate) scheduling: Option<Scheduling>,
+    pub(crate) cpus: Option<Vec<u32>>,
+    pub(crate) java: Option<Java>,
+    pub(crate) no_recorder: bool,
+    pub(crate) buffer_kilobytes: Option<u64>,
+}
+
+/// A command's typed arguments with these among them.
+pub(crate) trait HasStorage {
+    fn storage(&mut self) -> &mut StorageOptions;
+}
+
+impl StorageOptions {
+    /// What was typed, and the defaults of the plan for the rest.
+    pub(crate) fn plan(&self, default: StoragePlan, record: Option<PathBuf>) -> StoragePlan {
+        StoragePlan {
+            file: self.file.clone().unwrap_or(default.file),
+            file_bytes: self.file_bytes.unwrap_or(default.file_bytes),
+            sizes_bytes: self.sizes_bytes.clone().unwrap_or(default.sizes_bytes),
+            apis: self.apis.clone().unwrap_or(default.apis),
+            durabilities: self.durabilities.clone().unwrap_or(default.durabilities),
+            position: self.position.unwrap_or(default.position),
+            warm_up: self.warm_up.unwrap_or(default.warm_up),
+            scheduling: self.scheduling,
+            cpus: self.cpus.clone(),
+            java: self.java.clone().unwrap_or(default.java),
+            record,
+            buffer_kilobytes: self.buffer_kilobytes.unwrap_or(default.buffer_kilobytes),
+            ..default
+        }
+    }
+}
+
+/// Reads a list of names.
+pub(crate) fn list<T: std::str::FromStr<Err = bench::Error>>(text: &str) -> Result<Vec<T>, String> {
+    text.split(',').map(one).collect()
+}
+
+fn one<T: std::str::FromStr<Err = bench::Error>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|error: bench::Error| error.to_string())
+}
+
+pub(crate) const fn file<A: HasStorage>() -> Opt<A> {
+    Opt::path(
+        &["--file"],
+        "FILE",
+        "The file to write to. It must not exist: it is made, and removed at the end.",
+        |typed: &mut A, text| {
+            typed.storage().file = Some(text.into());
+            Ok(())
+        },
+    )
+    .default("roundtrip-PID.test in this directory")
+}
+
+pub(crate) const fn sizes<A: HasStorage>(default: &'static str) -> Opt<A> {
+    Opt::value(
+        &["--sizes"],
+        "SIZES",
+        "Bytes of a write, separated by commas; 4k-4M stands for each doubling.",
+        |typed: &mut A, text| {
+            let sizes = values::sizes_bytes(text)?;
+            typed.storage().sizes_bytes = Some(sizes.into_iter().map(|size| size as u64).collect());
+            Ok(())
+        },
+    )
+    .default(default)
+}
+
+pub(crate) const fn writers<A: HasStorage>(default: &'static str) -> Opt<A> {
+    Opt::value(
+        &["--writers"],
+        "LIST",
+        "Through what: native (system calls), java-file (RandomAccessFile), java-channel (FileChannel), \
+         java-channel-direct (with a direct buffer), uring (io_uring, past the page cache), uring-polled (the same, polling \
+         for the completion).",
+        |typed: &mut A, text| {
+            typed.storage().apis = Some(list(text)?);
+            Ok(())
+        },
+    )
+    .default(default)
+}
+
+pub(crate) const fn durability<A: HasStorage>() -> Opt<A> {
+    Opt::value(
+        &["--durability"],
+        "LIST",
+        "How each write is made durable: sync (O_SYNC, Java's rws), dsync (O_DSYNC, Java's rwd), fsync, fdatasync (a call \
+         behind the write).",
+        |typed: &mut A, text| {
+            typed.storage().durabilities = Some(list(text)?);
+            Ok(())
+        },
+    )
+    .default("dsync")
+}
+
+pub(crate) const fn position<A: HasStorage>() -> Opt<A> {
+    Opt::one_of(
+        &["--position"],
+        "WHERE",
+        &["overwrite", "append"],
+        "Over a file that has its blocks already, or to the end of one that grows from nothing.",
+        |typed: &mut A, text| {
+            typed.storage().position = Some(one(text)?);
+            Ok(())
+        },
+    )
+    .default("overwrite")
+}
+
+pub(crate) const fn file_size<A: HasStorage>() -> Opt<A> {
+    Opt::value(
+        &["--file-size"],
+        "SIZE",
+        "How long the file is that is written over.",
+        |typed: &mut A, text| {
+            typed.storage().file_bytes = Some(values::size_bytes(text)? as u64);
+            Ok(())
+        },
+    )
+    .default("16M")
+}
+
+pub(crate) const fn warm_up<A: HasStorage>(default: &'static str) -> Opt<A> {
+    Opt::value(&["--warm-up"], "N", "Untimed writes before each block.", |typed: &mut A, text| {
+        typed.storage().warm_up = Some(values::whole(text, 0..=MAX_CALLS)?);
+        Ok(())
+    })
+    .default(default)
+}
+
+pub(crate) const fn policy<A: HasStorage>() -> Opt<A> {
+    Opt::value(
+        &["--policy"],
+        "POLICY",
+        "How the writing thread is scheduled: other, nice:N, fifo:N, rr:N.",
+        |typed: &mut A, text| {
+            typed.storage().scheduling = Some(one(text)?);
+            Ok(())
+        },
+    )
+    .default("as this process is")
+}
+
+pub(crate) const fn cpus<A: HasStorage>(default: &'static str) -> Opt<A> {
+    Opt::value(&["--cpus"], "LIST", "The CPUs that writers may use.", |typed: &mut A, text| {
+        typed.storage().cpus = Some(values::cpu_list(text)?);
+        Ok(())
+    })
+    .default(default)
+}
+
+pub(crate) const fn java<A: HasStorage>() -> Opt<A> {
+    Opt::value(
+        &["--java"],
+        "COMMAND",
+        "The Java to run, with its arguments. With a class path the class SyncWriter is run from there, as Android's runtime \
+         needs it.",
+        |typed: &mut A, text| {
+            let command = text.split_whitespace().map(str::to_owned).collect();
+            typed.storage().java = Some(Java { command });
+            Ok(())
+        },
+    )
+    .default("$JAVA_HOME/bin/java, else java")
+}
+
+pub(crate) const fn no_recorder<A: HasStorage>() -> Opt<A> {
+    Opt::flag(&["--no-recorder"], "Times the calls only, without the kernel's events.", |typed: &mut A| {
+        typed.storage().no_recorder = true
+    })
+}
+
+pub(crate) const fn buffer<A: HasStorage>() -> Opt<A> {
+    Opt::value(
+        &["--buffer"],
+        "SIZE",
+        "The trace buffer of each CPU; the events of a block must fit.",
+        |typed: &mut A, text| {
+            let kilobytes = (values::size_bytes(text)? as u64).div_ceil(1024).max(64);
+            typed.storage().buffer_kilobytes = Some(kilobytes);
+            Ok(())
+        },
+    )
+    .default("8M")
+}

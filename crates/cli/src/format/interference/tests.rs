@@ -1,0 +1,139 @@
+//! The page and the CSV of a made-up comparison, to the byte.
+
+use bench::storage::interference::InterferencePlan;
+use bench::storage::{Api, Call, Durability, Opened, StoragePath, WriterResult};
+use layers::storage::{Breakdown, Completion, Context, InterruptUse, Layers, Piece, Write};
+
+use super::*;
+
+fn block(latency_ns: u64, hog: bool) -> Measured {
+    let call = |at: u64| Call { start_ns: at * 1_000_000, end_ns: at * 1_000_000 + latency_ns };
+    Measured {
+        calls: (0..3).map(call).collect(),
+        snapshot: None,
+        elapsed_ns: 10_000_000,
+        all_calls: 4,
+        run_delay_ns: Some(if hog { 80_000 } else { 4_000 }),
+        lost_cpu: 0,
+        frequency_khz: Some(if hog { 1_000_000 } else { 400_000 }),
+        requests: Some(4),
+        requests_ns: Some(4 * latency_ns / 2),
+        neighbour_count: None,
+        neighbour_cpu_ns: hog.then_some(9_900_000),
+    }
+}
+
+/// Beside something, a call takes this much of what it takes alone.
+fn beside(condition: Condition, percent: u64) -> Beside {
+    let pair = |round: u64| Pair {
+        alone: block(300_000 + round * 1000, false),
+        beside: block((300_000 + round * 1000) * percent / 100, condition != Condition::Alone),
+        alone_first: round.is_multiple_of(2),
+    };
+    let mut pairs: Vec<Pair> = (0..6).map(pair).collect();
+    if condition == Condition::Timers {
+        pairs.iter_mut().for_each(|pair| pair.beside.neighbour_count = Some(900));
+    }
+    let what = format!("made up, {percent}%");
+    Beside { condition, what, writer: 0, writer_beside: 0, size_bytes: 16 << 10, pairs }
+}
+
+fn result() -> InterferenceResult {
+    InterferenceResult {
+        plan: InterferencePlan { rounds: 6, ..InterferencePlan::default() },
+        path: StoragePath {
+            mount_point: "/data".into(),
+            file_system: "f2fs".into(),
+            mount_options: "rw".into(),
+            ..StoragePath::default()
+        },
+        clock_read_cost_ns: 21.5,
+        writers: vec![WriterResult {
+            api: Api::Native,
+            durability: Durability::Dsync,
+            opened: Opened { pid: 7, tid: 7, runtime: None },
+        }],
+        writer_cpus: vec![0],
+        interrupt_cpu: Some(1),
+        comparisons: vec![
+            beside(Condition::Alone, 100),
+            beside(Condition::HogOther, 80),
+            beside(Condition::Timers, 130),
+        ],
+        recorder: None,
+        not_possible: vec!["performance: there is no frequency governor here".into()],
+        notes: vec!["a note".into()],
+    }
+}
+
+/// What the events of a side could tell.
+fn side(device_ns: f64, elsewhere: bool) -> Side {
+    let mut breakdown = Breakdown::keeping(0);
+    let write = Write { start_ns: 0, end_ns: 300_000, tid: 7 };
+    let piece = |begin_ns, end_ns, layer| Piece { begin_ns, end_ns, layer };
+    let pieces = vec![
+        piece(0, 20_000, Layer::Fs),
+        piece(20_000, 280_000, Layer::Device),
+        piece(280_000, 290_000, Layer::Irq),
+        piece(290_000, 300_000, Layer::Wake),
+    ];
+    let request = layers::storage::Request {
+        leaf: true,
+        interrupt_cpu: Some(1),
+        completed_cpu: if elsewhere { 0 } else { 1 },
+        ..Default::default()
+    };
+    breakdown.add(
+        write,
+        Layers { pieces, requests: vec![request], interruptions: Default::default(), lost: false },
+    );
+    let completion = Completion {
+        interrupt: true,
+        completed_in: if elsewhere { Context::Ipi } else { Context::Interrupt },
+        elsewhere,
+        woken_in: Some(Context::Interrupt),
+    };
+    Side {
+        device_ns: vec![device_ns; 6],
+        breakdown,
+        interrupts: InterruptUse { count: 3, handled_ns: 5000 },
+        completions: [(completion, 1)].into(),
+        frequency_khz: None,
+    }
+}
+
+#[test]
+fn both_figures_stand_side_by_side_with_what_explains_them_and_the_study() {
+    let result = result();
+    let devices = [(260_000.0, false), (280_000.0, true), (260_000.0, false)];
+    let recorded: Vec<_> = result
+        .comparisons
+        .iter()
+        .zip(devices)
+        .map(|(beside, (device_ns, elsewhere))| Explained {
+            beside,
+            sides: Some([side(260_000.0, false), side(device_ns, elsewhere)]),
+        })
+        .collect();
+    insta::assert_snapshot!(page(&result, &recorded, false));
+}
+
+#[test]
+fn without_events_the_devices_own_count_is_told_and_what_is_not_known_is_said() {
+    let mut result = result();
+    for pair in result.comparisons.iter_mut().flat_map(|one| &mut one.pairs) {
+        pair.alone.frequency_khz = None;
+        pair.beside.frequency_khz = None;
+    }
+    let plain: Vec<_> = result.comparisons.iter().map(|beside| Explained { beside, sides: None }).collect();
+    insta::assert_snapshot!(page(&result, &plain, false));
+}
+
+#[test]
+fn csv_has_a_line_for_each_round_and_side() {
+    let mut result = result();
+    result.comparisons.truncate(2);
+    result.comparisons.iter_mut().for_each(|one| one.pairs.truncate(1));
+    let plain: Vec<_> = result.comparisons.iter().map(|beside| Explained { beside, sides: None }).collect();
+    insta::assert_snapshot!(csv(&result, &plain));
+}

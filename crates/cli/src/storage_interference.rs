@@ -1,0 +1,115 @@
+//! From a comparison beside neighbours and its recording to what explains it: where the recorder's world and the explainer's
+//! meet. Reads run directories; must not know how anything is shown.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use bench::run::RECORDING;
+use bench::storage::interference::{Beside, InterferenceResult, Measured, Pair};
+use latency::{Comparison, quantile};
+use layers::storage::{Breakdown, Completion, InterruptUse, Layer, Write, Writes};
+use tracefs::{Body, Recording};
+
+use crate::storage_layers::devices;
+
+/// What the kernel's events tell of one side of a comparison.
+#[derive(Debug, Default)]
+pub(crate) struct Side {
+    /// The median time that a call's requests were with the device, in nanoseconds, of each round.
+    pub(crate) device_ns: Vec<f64>,
+    /// Where the time of all rounds' calls went.
+    pub(crate) breakdown: Breakdown,
+    /// The interrupts of all CPUs during the calls.
+    pub(crate) interrupts: InterruptUse,
+    /// The ways of the last completions, and of how many calls.
+    pub(crate) completions: BTreeMap<Completion, u64>,
+    /// The last frequency of the writer's first CPU that an event told, in kHz.
+    pub(crate) frequency_khz: Option<u32>,
+}
+
+/// A comparison, explained.
+#[derive(Debug)]
+pub(crate) struct Explained<'a> {
+    /// What was measured.
+    pub(crate) beside: &'a Beside,
+    /// What the events tell, alone and beside; `None` where nothing was recorded.
+    pub(crate) sides: Option<[Side; 2]>,
+}
+
+impl Explained<'_> {
+    /// The device's response: by the events, else as the devices counted it.
+    pub(crate) fn device(&self) -> Option<Comparison> {
+        match &self.sides {
+            Some([alone, beside]) => Comparison::of_rounds(&beside.device_ns, &alone.device_ns).ok(),
+            None => self.beside.compare(Measured::request_ns),
+        }
+    }
+}
+
+/// Explains every comparison, as far as a recording is there.
+pub(crate) fn explain<'a>(
+    result: &'a InterferenceResult,
+    directory: &Path,
+) -> anyhow::Result<Vec<Explained<'a>>> {
+    let recording = match result.recorder {
+        Some(_) => Some(Recording::open(&directory.join(RECORDING))?),
+        None => None,
+    };
+    let mut out = Vec::new();
+    for beside in &result.comparisons {
+        let sides = match &recording {
+            Some(recording) => {
+                let side = |writer, of: fn(&Pair) -> &Measured| {
+                    side(result, recording, writer, beside.pairs.iter().map(of))
+                };
+                Some([
+                    side(beside.writer, |pair| &pair.alone)?,
+                    side(beside.writer_beside, |pair| &pair.beside)?,
+                ])
+            }
+            None => None,
+        };
+        out.push(Explained { beside, sides });
+    }
+    Ok(out)
+}
+
+fn side<'a>(
+    result: &InterferenceResult,
+    recording: &Recording,
+    writer: usize,
+    blocks: impl Iterator<Item = &'a Measured>,
+) -> anyhow::Result<Side> {
+    let devices = devices(&result.path);
+    let tid = result.writers.get(writer).map_or(0, |writer| writer.opened.tid);
+    let first = result.writer_cpus.first().copied();
+    let mut side = Side { breakdown: Breakdown::keeping(0), ..Side::default() };
+    for block in blocks {
+        let Some(snapshot) = block.snapshot else { continue };
+        let trace = recording.read(snapshot)?;
+        for event in &trace.events {
+            if let Body::Frequency { cpu, khz } = event.body
+                && Some(cpu) == first
+            {
+                side.frequency_khz = Some(khz);
+            }
+        }
+        let writes = Writes::new(&trace, devices.clone());
+        let mut device_ns = Vec::with_capacity(block.calls.len());
+        for call in &block.calls {
+            let write = Write { start_ns: call.start_ns, end_ns: call.end_ns, tid };
+            let layers = writes.layers(write);
+            device_ns.push(layers.total_ns(Layer::Device) as f64);
+            let interrupts = writes.interrupts(write);
+            side.interrupts.count += interrupts.count;
+            side.interrupts.handled_ns += interrupts.handled_ns;
+            if let Some(completion) = writes.completion(write, &layers) {
+                *side.completions.entry(completion).or_default() += 1;
+            }
+            side.breakdown.add(write, layers);
+        }
+        device_ns.sort_by(f64::total_cmp);
+        side.device_ns.extend(quantile(&device_ns, 0.5));
+    }
+    Ok(side)
+}

@@ -1,0 +1,141 @@
+//! The way of a completion: from the controller's interrupt to whoever completes the request, to whoever wakes the
+//! application; and how many interrupts all CPUs had meanwhile. Must not know what that means for the call.
+
+use std::fmt;
+
+use super::account::is_from_cpus;
+use super::{InterruptUse, Layers, Write, Writes};
+use crate::timeline::{Source, WakingBy};
+
+/// In what code runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Context {
+    /// A device's interrupt, or a timer's.
+    Interrupt,
+    /// A soft interrupt.
+    Softirq,
+    /// An interrupt that another CPU sent.
+    Ipi,
+    /// A thread.
+    Thread,
+    /// No event tells.
+    Unknown,
+}
+
+/// The way of a call's last completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Completion {
+    /// Whether its controller's interrupt was seen.
+    pub interrupt: bool,
+    /// In what the request was completed.
+    pub completed_in: Context,
+    /// Whether on another CPU than the interrupt's.
+    pub elsewhere: bool,
+    /// In what the application was woken; `None` when it was not, for it did not sleep.
+    pub woken_in: Option<Context>,
+}
+
+impl fmt::Display for Completion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |context| match context {
+            Context::Interrupt => "irq",
+            Context::Softirq => "softirq",
+            Context::Ipi => "IPI",
+            Context::Thread => "thread",
+            Context::Unknown => "?",
+        };
+        let mut last = self.interrupt.then_some(Context::Interrupt);
+        if self.interrupt {
+            f.write_str("irq > ")?;
+        }
+        if last != Some(self.completed_in) || self.elsewhere {
+            let place = if self.elsewhere { " on another CPU" } else { "" };
+            write!(f, "{}{place} > ", name(self.completed_in))?;
+            last = Some(self.completed_in);
+        }
+        match self.woken_in {
+            Some(woken_in) if last != Some(woken_in) => write!(f, "{} > writer", name(woken_in)),
+            Some(_) => f.write_str("writer"),
+            None => f.write_str("writer, awake"),
+        }
+    }
+}
+
+impl Writes<'_> {
+    /// The way of the last completion of a call that has been divided; `None` without a request.
+    #[must_use]
+    pub fn completion(&self, write: Write, layers: &Layers) -> Option<Completion> {
+        let request = layers.requests.iter().rfind(|request| request.leaf)?;
+        let waking = self.timeline.last_waking(write.tid, write.end_ns);
+        let waking = waking.filter(|waking| waking.time_ns >= request.started_ns);
+        Some(Completion {
+            interrupt: request.interrupt_cpu.is_some(),
+            completed_in: self.context(request.completed_cpu, request.completed_ns),
+            elsewhere: request.interrupt_cpu.is_some_and(|cpu| cpu != request.completed_cpu),
+            woken_in: waking.map(|waking| match waking.by {
+                WakingBy::Thread(_) => Context::Thread,
+                WakingBy::Interrupt(Some(source)) => self.context_of(source),
+                WakingBy::Interrupt(None) => Context::Interrupt,
+                WakingBy::Unknown => Context::Unknown,
+            }),
+        })
+    }
+
+    /// The interrupts of all CPUs during a call, timers too, soft interrupts not.
+    #[must_use]
+    pub fn interrupts(&self, write: Write) -> InterruptUse {
+        let mut all = InterruptUse::default();
+        for line in (0..self.timeline.cpu_count()).filter_map(|cpu| self.timeline.cpu(cpu)) {
+            for stretch in line.interrupts.within(write.start_ns, write.end_ns) {
+                if !matches!(stretch.source, Source::Softirq(_)) {
+                    all.count += 1;
+                    all.handled_ns += stretch.end_ns - stretch.begin_ns;
+                }
+            }
+        }
+        all
+    }
+
+    fn context(&self, cpu: u32, time_ns: u64) -> Context {
+        let line = self.timeline.cpu(cpu).filter(|_| self.timeline.knows.interrupts);
+        let stretch = line.map(|line| line.interrupts.within(time_ns, time_ns + 1).first());
+        match stretch {
+            None => Context::Unknown,
+            Some(None) => Context::Thread,
+            Some(Some(stretch)) => self.context_of(stretch.source),
+        }
+    }
+
+    fn context_of(&self, source: Source) -> Context {
+        match source {
+            Source::Device { .. } => Context::Interrupt,
+            Source::Softirq(_) => Context::Softirq,
+            Source::Vector(kind) if is_from_cpus(self.timeline.trace.names.text(kind)) => Context::Ipi,
+            Source::Vector(_) => Context::Interrupt,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_station_is_named_once() {
+        let direct = Completion {
+            interrupt: true,
+            completed_in: Context::Interrupt,
+            elsewhere: false,
+            woken_in: Some(Context::Interrupt),
+        };
+        assert_eq!(direct.to_string(), "irq > writer");
+        let sent = Completion { completed_in: Context::Ipi, elsewhere: true, ..direct };
+        assert_eq!(sent.to_string(), "irq > IPI on another CPU > irq > writer");
+        let journal =
+            Completion { completed_in: Context::Softirq, woken_in: Some(Context::Thread), ..direct };
+        assert_eq!(journal.to_string(), "irq > softirq > thread > writer");
+        let polled =
+            Completion { interrupt: false, completed_in: Context::Thread, elsewhere: false, woken_in: None };
+        assert_eq!(polled.to_string(), "thread > writer, awake");
+    }
+}
