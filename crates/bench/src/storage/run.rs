@@ -91,9 +91,10 @@ pub fn run(
     // Before the file is made, so that a signal finds somebody who removes it.
     let mut group = WorkerGroup::new(spawner.clone())?;
     let mut not_possible = Vec::new();
-    let apis = possible(plan, &mut not_possible)?;
+    let mut apis = possible(plan, &mut not_possible)?;
     let mut target = Target::create(&plan.file)?;
     let path = way_down(&target)?;
+    without_polling(&mut apis, &path, &mut not_possible)?;
     let file_bytes = if plan.position == Position::Overwrite { plan.file_bytes } else { 0 };
     target.fill(file_bytes)?;
 
@@ -192,6 +193,37 @@ pub(super) fn possible(plan: &StoragePlan, not_possible: &mut Vec<String>) -> Re
         true => Err(Error::Plan(not_possible.remove(0))),
         false => Ok(apis),
     }
+}
+
+/// Takes out the writer that polls where the device cannot be polled: some kernels would let it wait for interrupts, and not
+/// say so.
+pub(super) fn without_polling(
+    apis: &mut Vec<Api>,
+    path: &StoragePath,
+    not_possible: &mut Vec<String>,
+) -> Result<()> {
+    let Some(reason) = cannot_poll(path).filter(|_| apis.contains(&Api::UringPolled)) else { return Ok(()) };
+    apis.retain(|&api| api != Api::UringPolled);
+    let reason = format!("{}: {reason}", Api::UringPolled);
+    if apis.is_empty() {
+        return Err(Error::Plan(reason));
+    }
+    not_possible.push(reason);
+    Ok(())
+}
+
+/// Why completions of this file's writes cannot be polled for; `None` where they can.
+pub(super) fn cannot_poll(path: &StoragePath) -> Option<String> {
+    let leaves = path.leaves();
+    if leaves.is_empty() {
+        return Some("no block device is known".into());
+    }
+    let without = leaves.iter().find(|device| device.io_poll != Some(true))?;
+    Some(format!(
+        "{} has no queue to poll: queue/io_poll is not 1; its driver needs poll_queues (nvme, virtio_blk), where it can at \
+         all",
+        without.name
+    ))
 }
 
 pub(super) fn way_down(target: &Target) -> Result<StoragePath> {

@@ -21,6 +21,7 @@ use crate::load::Load;
 use crate::root::{Root, cpu_list};
 use crate::sched::Scheduling;
 use crate::scratch::Scratch;
+use crate::storage::run::cannot_poll;
 use crate::storage::writer::no_uring;
 use crate::storage::{Device, StoragePath};
 use crate::worker::{Spawner, WorkerGroup, WorkerId};
@@ -191,14 +192,10 @@ impl Machine<'_> {
                 Ok((means, "the governor of all CPUs".into()))
             }
             Condition::Polled => {
+                if let Some(reason) = cannot_poll(self.path) {
+                    return Err(reason);
+                }
                 for device in self.leaves()? {
-                    if device.io_poll != Some(true) {
-                        return Err(format!(
-                            "{} has no queue to poll: queue/io_poll is not 1; its driver needs poll_queues (nvme, \
-                             virtio_blk), where it can at all",
-                            device.name
-                        ));
-                    }
                     let block = u64::from(device.logical_block_bytes.unwrap_or(512));
                     if let Some(size) = self.plan.write.sizes_bytes.iter().find(|&&size| size % block != 0) {
                         return Err(format!(

@@ -15,7 +15,7 @@ use crate::progress::Progress;
 use crate::root::Root;
 use crate::sched;
 use crate::storage::recorder::BlockRecorder;
-use crate::storage::run::{PATIENCE, possible, recorder, start_writers, way_down};
+use crate::storage::run::{PATIENCE, possible, recorder, start_writers, way_down, without_polling};
 use crate::storage::target::Target;
 use crate::storage::writer::{Block, Writer};
 use crate::storage::{Api, Position, StoragePath};
@@ -57,6 +57,7 @@ pub fn run(
     let mut target = Target::create(&write.file)?;
     let path = way_down(&target)?;
     let file_bytes = if write.position == Position::Overwrite { write.file_bytes } else { 0 };
+    without_polling(&mut apis, &path, &mut not_possible)?;
     target.fill(file_bytes)?;
 
     let machine = Machine { root, plan, path: &path, writer_cpus, cpus, spawner: spawner.clone() };
@@ -270,7 +271,7 @@ mod tests {
             ("sys/dev/block/7:1/stat", "9 0 9 9 100 0 800 50 0 9 9 0 0 0 0 20 30\n"),
             ("sys/dev/block/7:2/stat", "9 0 9 9 1 0 8 2 0 9 9\n"),
         ]);
-        let device = |minor| Device { dev: 7 << 20 | minor, ..Device::default() };
+        let device = |minor: u32| Device { dev: 7 << 20 | minor, ..Device::default() };
         let top = Device { below: vec![device(1), device(2)], ..Device::default() };
         let path = StoragePath { device: Some(top), ..StoragePath::default() };
         assert_eq!(disk(&root, &path), Some((121, 82_000_000)));

@@ -124,9 +124,9 @@ mod tests {
         let root = fixture(&[(FILE, "2"), ("run/x", ""), ("proc/sys/kernel/random/boot_id", "now\n")]);
         for (name, boot, before) in notes {
             let text = format!("{boot}\n{FILE}\n{before}\n");
-            let mut file = File::options().write(true).create_new(true).mode(0o600);
-            file = file.clone();
-            file.open(root.path("run").join(name)).unwrap().write_all(text.as_bytes()).unwrap();
+            let note = root.path("run").join(name);
+            let made = File::options().write(true).create_new(true).mode(0o600).open(note);
+            made.unwrap().write_all(text.as_bytes()).unwrap();
         }
         assert_eq!(restore_abandoned(&root), [format!("/{FILE}")]);
         assert_eq!(root.read(FILE).as_deref(), Some("0"));

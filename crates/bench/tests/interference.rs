@@ -1,0 +1,110 @@
+//! Writes beside neighbours from the outside: each comes, works, and goes, and leaves nothing behind.
+
+use std::path::PathBuf;
+
+use bench::sched;
+use bench::storage::interference::{self, Condition, InterferencePlan, Measured};
+use bench::storage::{Api, StoragePlan};
+use bench::worker::Spawner;
+
+/// A new folder under the build's own directory, which is on a disk where /tmp may not be.
+fn folder(name: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&path).unwrap();
+    path
+}
+
+fn plan(folder: &std::path::Path, conditions: &[Condition]) -> InterferencePlan {
+    let default = InterferencePlan::default();
+    InterferencePlan {
+        write: StoragePlan {
+            file: folder.join("written"),
+            file_bytes: 1 << 20,
+            sizes_bytes: vec![4096],
+            warm_up: 1,
+            ..default.write
+        },
+        conditions: conditions.to_vec(),
+        rounds: 2,
+        // As few calls as there can be.
+        duration_ns: 1,
+        memory_percent: 1,
+        ..default
+    }
+}
+
+fn spawner() -> Spawner {
+    Spawner::with_exe(env!("CARGO_BIN_EXE_bench-test-worker"))
+}
+
+/// The processes that the thread of the test that asks has started.
+fn children() -> String {
+    std::fs::read_to_string(format!("/proc/self/task/{}/children", sched::gettid())).unwrap()
+}
+
+#[test]
+fn every_neighbour_is_there_beside_and_leaves_nothing() {
+    let folder = folder("neighbours");
+    let conditions = [
+        Condition::HogSame,
+        Condition::HogOther,
+        Condition::HogAll,
+        Condition::Timers,
+        Condition::Network,
+        Condition::Files,
+        Condition::Fsync,
+        Condition::Memory,
+    ];
+    let plan = plan(&folder, &conditions);
+    let result = interference::run(&plan, &spawner(), &mut |_| ()).unwrap();
+    // Some machines have one CPU only, or little memory; they say so.
+    assert_eq!(result.comparisons.len() + result.not_possible.len(), 1 + conditions.len());
+    assert_eq!(result.comparisons[0].condition, Condition::Alone);
+    for beside in &result.comparisons {
+        assert_eq!(beside.pairs.len(), 2, "{}", beside.condition);
+        for pair in &beside.pairs {
+            assert!(pair.alone.calls.len() >= 9 && pair.beside.calls.len() >= 9);
+            assert_eq!((pair.alone.neighbour_count, pair.alone.neighbour_cpu_ns), (None, None));
+            let counted = pair.beside.neighbour_count.is_some();
+            assert_eq!(counted, beside.condition.counts().is_some(), "{}", beside.condition);
+        }
+        assert!(beside.response().is_some() && beside.compare(Measured::median_ns).is_some());
+    }
+    assert_eq!(children(), "");
+    assert_eq!(
+        std::fs::read_dir(&folder).unwrap().count(),
+        0,
+        "the file and the neighbours' folders are gone"
+    );
+    std::fs::remove_dir(&folder).unwrap();
+}
+
+#[test]
+fn what_this_machine_cannot_do_is_an_error_only_when_nothing_is_left() {
+    let folder = folder("impossible");
+    // The writer may use every CPU: there is no other one.
+    let mut plan = plan(&folder, &[Condition::HogOther]);
+    plan.write.cpus = Some(sched::allowed_cpus(0).unwrap());
+    let error = interference::run(&plan, &spawner(), &mut |_| ()).unwrap_err().to_string();
+    assert!(error.starts_with("hog-other: the writer may use every CPU") && !error.contains('\n'), "{error}");
+    plan.conditions.push(Condition::HogSame);
+    let result = interference::run(&plan, &spawner(), &mut |_| ()).unwrap();
+    assert_eq!((result.comparisons.len(), result.not_possible.len()), (2, 1));
+    std::fs::remove_dir(&folder).unwrap();
+}
+
+#[test]
+fn an_io_uring_writes_what_the_system_call_writes() {
+    let folder = folder("uring");
+    let mut plan = plan(&folder, &[Condition::Alone]);
+    plan.write.apis = vec![Api::Uring];
+    match interference::run(&plan, &spawner(), &mut |_| ()) {
+        Ok(result) => assert_eq!(result.comparisons[0].pairs[1].beside.calls.len(), 9),
+        // Kernels and containers without it, and file systems without direct I/O, say so.
+        Err(error) => {
+            let error = error.to_string();
+            assert!(error.contains("set up an io_uring") || error.contains("cannot open"), "{error}");
+        }
+    }
+    std::fs::remove_dir(&folder).unwrap();
+}

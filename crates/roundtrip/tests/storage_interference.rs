@@ -1,0 +1,89 @@
+//! `roundtrip storage interference` as a process: what it changes of the kernel's is put back, however it ends.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+fn folder(name: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&path).unwrap();
+    path
+}
+
+fn interference(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
+    command.args(["storage", "interference", "--no-recorder", "--file-size", "1M"]).args(arguments);
+    command.current_dir(directory).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+}
+
+/// Where every queue's completions are handled.
+fn affinities() -> BTreeMap<PathBuf, String> {
+    let queues = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let files = queues.map(|entry| entry.path().join("queue/rq_affinity"));
+    files.filter_map(|file| Some((file.clone(), std::fs::read_to_string(file).ok()?))).collect()
+}
+
+/// Starts a comparison of settings, and waits until one is changed; `None` where this machine cannot.
+fn with_a_changed_setting(directory: &Path, before: &BTreeMap<PathBuf, String>) -> Option<Child> {
+    let arguments = ["--neighbours", "rq-affinity-0,rq-affinity-1,rq-affinity-2", "--duration", "1h"];
+    let mut child = interference(directory, &arguments).spawn().unwrap();
+    let until = Instant::now() + Duration::from_secs(120);
+    while Instant::now() < until {
+        if affinities() != *before {
+            return Some(child);
+        }
+        if child.try_wait().unwrap().is_some() {
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    panic!("no setting was changed in two minutes");
+}
+
+#[test]
+fn a_changed_setting_is_put_back_on_ctrl_c_and_after_a_kill_by_the_next_run() {
+    let directory = folder("settings");
+    let before = affinities();
+    // Settings are root's, and some file systems have no device.
+    let Some(mut child) = with_a_changed_setting(&directory, &before) else { return };
+    let pid = Pid::from_child(&child);
+    kill_process(pid, Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(affinities(), before);
+    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
+
+    let mut child = with_a_changed_setting(&directory, &before).expect("it could a moment ago");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let arguments = ["--neighbours", "alone", "--duration", "1ms", "--rounds", "1"];
+    let output = interference(&directory, &arguments).stdout(Stdio::piped()).output().unwrap();
+    assert!(output.status.success());
+    assert_eq!(affinities(), before);
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+#[test]
+fn wrong_input_is_one_line() {
+    let directory = folder("wrong-neighbours");
+    for (arguments, said) in [
+        (vec!["--neighbours", "rain"], "unknown neighbour 'rain': choose from hog-same"),
+        (vec!["--neighbours", ""], "unknown neighbour ''"),
+        (vec!["--memory-share", "95"], "from 1 to 90"),
+        (vec!["--io-limit", "1"], "4096 bytes a second"),
+        (vec!["--sizes", "2M"], "--file-size"),
+        (vec!["--rounds", "0"], "from 1 to 1000"),
+    ] {
+        let output = interference(&directory, &arguments).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {stderr}");
+        assert!(stderr.contains(said) && stderr.lines().count() == 1, "{arguments:?}: {stderr}");
+    }
+    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
+    std::fs::remove_dir(&directory).unwrap();
+}
