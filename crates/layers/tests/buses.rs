@@ -326,3 +326,37 @@ fn what_a_journal_was_set_to_before_the_application_waits_for_it_is_the_calls() 
     assert_eq!((of(Layer::Device), of(Layer::Block), of(Layer::Irq)), (750, 50, 50));
     assert_eq!(of(Layer::Helper), 1_000);
 }
+
+#[test]
+fn both_flushes_of_a_write_without_data_are_the_calls_and_no_later_one() {
+    let mut written = Written::default();
+    // As the device mapper asks of what is below it: a flush, and one behind the data that there are none of.
+    written.block(1_100, 0, WRITER, QUEUE, PARTITION, (640, 0, "FWFS"));
+    for (from_ns, to_ns) in [(1_200, 2_000), (2_500, 3_000), (5_000, 6_000)] {
+        if from_ns == 5_000 {
+            written.block(4_900, 0, WRITER + 1, QUEUE, PARTITION, (0, 0, "FWS"));
+        }
+        written.block(from_ns, 0, WRITER, ISSUE, DISK, (0, 0, "FF"));
+        written.block(to_ns, 0, 0, COMPLETE, DISK, (u64::MAX, 0, "FF"));
+        if to_ns == 3_000 {
+            written.block(3_001, 0, 0, COMPLETE, DISK, (640, 0, "WS"));
+        }
+    }
+    let layers = layers(&mut written, devices(&[], &[], 512));
+    let flush = |from_ns, to_ns| (0, vec![(from_ns, to_ns)], Begin::Issue, End::Complete);
+    assert_eq!(found(&layers), [flush(1_200, 2_000), flush(2_500, 3_000)]);
+    assert_eq!((layers.total_ns(Layer::Device), layers.total_ns(Layer::Block)), (800 + 500, 100 + 500));
+}
+
+#[test]
+fn a_write_that_the_device_makes_durable_itself_has_no_part_in_the_next_flush() {
+    let mut written = Written::default();
+    written.block(1_100, 0, WRITER, QUEUE, PARTITION, (640, 8, "WFS"));
+    written.block(1_200, 0, WRITER, ISSUE, DISK, (640, 8, "WFS"));
+    written.block(2_000, 0, 0, COMPLETE, DISK, (640, 8, "WFS"));
+    written.block(4_900, 0, WRITER + 1, QUEUE, PARTITION, (0, 0, "FWS"));
+    written.block(5_000, 0, WRITER + 1, ISSUE, DISK, (0, 0, "FF"));
+    written.block(6_000, 0, 0, COMPLETE, DISK, (u64::MAX, 0, "FF"));
+    let layers = layers(&mut written, devices(&[], &[], 512));
+    assert_eq!(found(&layers), [(640, vec![(1_200, 2_000)], Begin::Issue, End::Complete)]);
+}

@@ -71,6 +71,8 @@ struct Queued {
 #[derive(Clone, Copy, Debug)]
 struct Phased {
     queued: Queued,
+    /// It has no data: then one flush follows the other, as the device mapper asks of what is below it.
+    empty: bool,
     written: bool,
 }
 
@@ -88,6 +90,8 @@ struct Fields {
     flush: bool,
     /// Whether flushes before or behind the data are asked for.
     phased: bool,
+    /// Whether the data are to be durable without a flush behind them.
+    fua: bool,
     write: bool,
 }
 
@@ -105,6 +109,8 @@ struct Command {
 #[derive(Debug, Default)]
 struct Running {
     request: Request,
+    /// The device makes it durable itself: no flush follows.
+    fua: bool,
     commands: Vec<Command>,
 }
 
@@ -178,23 +184,24 @@ impl Builder<'_> {
             sectors,
             // An F in front of the W asks for a flush before the data, one behind it for the data to be durable.
             flush: sectors == 0 && kind.starts_with('F'),
-            phased: sectors > 0 && kind.contains('F'),
+            phased: if sectors > 0 { kind.contains('F') } else { kind.starts_with("FWF") },
+            fua: sectors > 0 && kind.contains("WF"),
             write: kind.contains('W') || kind.starts_with('F'),
         })
     }
 
     fn queue(&mut self, event: &Event) {
-        let Some(Fields { dev, sector, flush, phased, .. }) = self.fields(event) else { return };
+        let Some(Fields { dev, sector, sectors, flush, phased, .. }) = self.fields(event) else { return };
         let queued = Queued { time_ns: event.time_ns, tid: event.tid, sector };
         let list = if flush { &mut self.flushes } else { &mut self.waiting };
         list.entry(dev).or_default().push(queued);
         if phased {
-            self.phased.entry(dev).or_default().push(Phased { queued, written: false });
+            self.phased.entry(dev).or_default().push(Phased { queued, empty: sectors == 0, written: false });
         }
     }
 
     fn issue(&mut self, event: &Event) {
-        let Some(Fields { dev, sector, sectors, flush, write, .. }) = self.fields(event) else { return };
+        let Some(Fields { dev, sector, sectors, flush, write, fua, .. }) = self.fields(event) else { return };
         let mut request = Request {
             dev,
             sector,
@@ -227,7 +234,7 @@ impl Builder<'_> {
         if let Some(at) = self.running.iter().position(same) {
             request.queued.append(&mut self.running.remove(at).request.queued);
         }
-        let mut running = Running { request, commands: Vec::new() };
+        let mut running = Running { request, fua, commands: Vec::new() };
         let ready = self.ready.iter().position(|(command, purpose)| {
             self.devices.is_for(&running.request, &command.label, *purpose) == Some(true)
         });
@@ -275,6 +282,13 @@ impl Builder<'_> {
     fn complete(&mut self, event: &Event) {
         let Some(Fields { dev, sector, sectors, flush, .. }) = self.fields(event) else { return };
         let flush = flush || sector == NO_SECTOR;
+        // The end of all phases together, which is told of the write as it was queued.
+        if !flush && sectors == 0 {
+            if let Some(phased) = self.phased.get_mut(&dev) {
+                phased.retain(|one| one.queued.sector != sector);
+            }
+            return;
+        }
         let at = self.running.iter().position(|one| {
             let request = &one.request;
             request.dev == dev && request.flush == flush && (flush || request.sector == sector)
@@ -289,13 +303,15 @@ impl Builder<'_> {
             request.sectors = left;
             return;
         }
-        let Running { mut request, commands } = self.running.remove(at);
+        let Running { mut request, fua, commands } = self.running.remove(at);
         if let Some(phased) = self.phased.get_mut(&dev) {
             // The flush behind the data ends it; the data themselves do where no such flush follows.
             phased.retain_mut(|one| {
-                let behind = flush && one.written && one.queued.time_ns < request.issued_ns;
-                one.written |= request.covers(one.queued.sector);
-                !behind
+                let later = one.queued.time_ns < request.issued_ns;
+                let covered = request.covers(one.queued.sector);
+                let over = (flush && later && one.written) || (fua && covered);
+                one.written |= covered || (one.empty && flush && later);
+                !over
             });
         }
         request.completed_ns = event.time_ns;
