@@ -131,9 +131,9 @@ fn start(out: &File, err: &File) -> std::io::Result<Child> {
     let arguments = read(wire::ARGUMENTS)?;
     let environment = read(wire::ENVIRONMENT)?;
     let set = environment.iter().filter_map(|line| line.split_once('='));
-    // Under its own name: a program may answer to several.
+    // Under its own name: a program may answer to several. Moved, since a large one does not fit in twice.
     let program = Path::new("/").join(wire::WORK).join(&arguments[0]);
-    fs::copy(Path::new("/").join(wire::PROGRAM), &program)?;
+    fs::rename(Path::new("/").join(wire::PROGRAM), &program)?;
     Command::new(&program)
         .arg0(&arguments[0])
         .args(&arguments[1..])
