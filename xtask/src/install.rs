@@ -10,11 +10,14 @@ use crate::steps::Outcome;
 
 /// Debian's packages that tests run: Google Benchmark's own reader of our JSON, with the Python libraries it uses, the Java of
 /// the storage measurement, and what boots guests and makes their disks.
-const PACKAGES: [&str; 8] = [
+const PACKAGES: [&str; 11] = [
     "libbenchmark-tools",
     "python3-scipy",
     "python3-pandas",
     "default-jdk-headless",
+    "strace",
+    "fio",
+    "blktrace",
     "qemu-system-x86",
     "qemu-system-arm",
     "xz-utils",

@@ -13,6 +13,7 @@ mod perfetto;
 mod sequences;
 mod shell;
 mod steps;
+mod storage;
 
 use std::process::ExitCode;
 
@@ -36,6 +37,8 @@ Tasks:
   peers     counts what a call costs on a real kernel's driver: bare, through both stacks, through rsbinder
   injections  makes calls slow in known ways, and checks that the cause is named; needs root, and a machine that does
             little else
+  storage   measures what recording writes costs, and holds its figures against fio's; needs root, and a machine that
+            does little else
   perfetto  loads written traces into Perfetto's trace processor, and compares what it says with what was written";
 
 fn main() -> ExitCode {
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         ["guest", ..] => return guest::command(&args[1..]),
         ["sequences", ..] => return sequences::command(&args[1..]),
         ["injections"] => injections_only,
+        ["storage"] => storage_only,
         ["help" | "--help" | "-h"] => {
             say(HELP);
             return ExitCode::SUCCESS;
@@ -68,6 +72,10 @@ fn dist_only() -> bool {
 
 fn injections_only() -> bool {
     steps::run(&[("injected causes are named", injections::check)])
+}
+
+fn storage_only() -> bool {
+    steps::run(&[("accuracy of what is said of writes", storage::check)])
 }
 
 fn guests_only() -> bool {

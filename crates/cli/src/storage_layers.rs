@@ -37,6 +37,7 @@ pub(crate) fn divide<'a>(
             let Some(snapshot) = block.snapshot else { continue };
             let trace = recording.read(snapshot)?;
             let writes = Writes::new(&trace, devices.clone());
+            breakdown.doubts.extend(writes.doubts());
             for call in &block.calls {
                 let write = Write { start_ns: call.start_ns, end_ns: call.end_ns, tid };
                 breakdown.add(write, writes.layers(write));

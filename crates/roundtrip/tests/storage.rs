@@ -1,13 +1,12 @@
 //! `roundtrip storage layers` as a process: real writes, on a journalled file system of its own where this may be mounted.
 
-use std::path::{Path, PathBuf};
+#[path = "support/storage.rs"]
+mod support;
+
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-fn folder(name: &str) -> PathBuf {
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
-    std::fs::create_dir_all(&path).unwrap();
-    path
-}
+use support::{Journalled, folder};
 
 fn layers(directory: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
@@ -77,46 +76,10 @@ fn wrong_targets_are_one_line_each_and_nothing_is_touched() {
     std::fs::remove_dir_all(&directory).unwrap();
 }
 
-/// An ext4 file system with a journal in a file, mounted for as long as this value lives.
-struct Journalled {
-    directory: PathBuf,
-}
-
-impl Journalled {
-    /// Needs root and a loop device; tells which is missing.
-    fn mount(name: &str) -> Result<Journalled, String> {
-        let directory = folder(name);
-        let this = Journalled { directory };
-        let run = |program: &str, arguments: &[&str]| {
-            let output = Command::new(program).args(arguments).current_dir(&this.directory).output();
-            let output = output.map_err(|error| format!("{program}: {error}"))?;
-            if output.status.success() { Ok(()) } else { Err(format!("{program}: {}", text(&output.stderr))) }
-        };
-        std::fs::create_dir(this.directory.join("mnt")).unwrap();
-        let image = std::fs::File::create(this.directory.join("image")).unwrap();
-        image.set_len(64 << 20).unwrap();
-        run("mkfs.ext4", &["-q", "-J", "size=4", "image"])?;
-        run("mount", &["-o", "loop", "image", "mnt"])?;
-        Ok(this)
-    }
-}
-
-impl Drop for Journalled {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.directory.join("mnt")).stderr(Stdio::null()).status();
-        let _ = std::fs::remove_dir_all(&self.directory);
-    }
-}
-
 #[test]
 fn writes_through_a_journal_and_a_loop_device_are_followed_to_the_device_and_add_up() {
-    let file_system = match Journalled::mount("journalled") {
-        Ok(file_system) => file_system,
-        Err(reason) if rustix::process::geteuid().is_root() => panic!("{reason}"),
-        // Mounting is root's.
-        Err(_) => return,
-    };
-    let mount = file_system.directory.join("mnt");
+    let Some(file_system) = Journalled::mount_as_root("journalled") else { return };
+    let mount = file_system.mount.clone();
     let run = file_system.directory.join("run");
     let mut command = layers(&mount);
     command.args([
@@ -130,11 +93,11 @@ fn writes_through_a_journal_and_a_loop_device_are_followed_to_the_device_and_add
     let output = succeed(command.args(["--format", "csv", "--out"]).arg(&run));
     let csv = text(&output.stdout);
     let rows: Vec<Vec<&str>> = csv.lines().skip(1).map(|line| line.split(',').collect()).collect();
-    // A row for the whole and one for each of eleven layers, of two writers and two sizes.
-    assert_eq!(rows.len(), 2 * 2 * 12, "{csv}");
-    for of_one in rows.chunks(12) {
+    // Rows for the whole and the host and one for each of eleven layers; and again of the slowest call, without the host.
+    assert_eq!(rows.len(), 2 * 2 * (13 + 12), "{csv}");
+    for of_one in rows.chunks(13 + 12).map(|rows| &rows[..13]) {
         let shares: Vec<f64> = of_one.iter().map(|row| row[11].parse().unwrap()).collect();
-        let sum: f64 = shares[1..].iter().sum();
+        let sum: f64 = shares[2..].iter().sum();
         assert!((sum - 1.0).abs() < 1e-9, "{of_one:?}");
         let share =
             |layer: &str| of_one.iter().position(|row| row[4] == layer).map(|index| shares[index]).unwrap();
@@ -151,11 +114,59 @@ fn writes_through_a_journal_and_a_loop_device_are_followed_to_the_device_and_add
 
 #[test]
 fn a_full_disk_is_said_and_leaves_nothing() {
-    let Ok(file_system) = Journalled::mount("full") else { return };
-    let mount = file_system.directory.join("mnt");
+    let Some(file_system) = Journalled::mount_as_root("full") else { return };
+    let mount = file_system.mount.clone();
     let output = layers(&mount).args(["--file-size", "200M", "--writers", "native"]).output().unwrap();
     let stderr = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains("no room for 209715200 bytes") && stderr.contains("--file-size"), "{stderr}");
     assert_eq!(names(&mount), ["lost+found"]);
+}
+
+#[test]
+fn the_studys_own_method_is_set_beside_the_kernels_events() {
+    if Command::new("strace").arg("-V").output().is_err() {
+        eprintln!("NOT TESTED: no strace here");
+        return;
+    }
+    let directory = folder("strace");
+    let method = ["--method", "strace", "--writers", "native", "--format", "json"];
+    let output = layers(&directory).args(method).output().unwrap();
+    if !output.status.success() {
+        // A container may forbid it; then one line says so.
+        let stderr = text(&output.stderr);
+        assert!(stderr.contains("strace cannot watch the writer") && stderr.lines().count() == 1, "{stderr}");
+        assert!(!rustix::process::geteuid().is_root(), "{stderr}");
+        eprintln!("NOT TESTED: {stderr}");
+        return;
+    }
+    let all: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    for series in all["results"]["storage"]["layers"].as_array().unwrap() {
+        let mean = |part: &str| series["parts"][part]["mean_ns"].as_f64().unwrap();
+        assert_eq!(series["parts"]["strace_response"]["calls"], 12);
+        assert_eq!(
+            series["parts"]["strace_platform"]["calls"], 12,
+            "every call has its write in strace's eyes"
+        );
+        // What is outside of the write as strace sees it is strace itself.
+        assert!(mean("strace_system") < mean("strace_response"));
+        assert!(mean("strace_platform") > 0.0);
+        if series["parts"]["platform"].is_object() {
+            assert!(mean("strace_platform") > mean("platform"), "{series}");
+        }
+    }
+    assert_eq!(names(&directory), Vec::<String>::new());
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+#[test]
+fn without_a_strace_one_line_says_how_to_get_it() {
+    let directory = folder("no-strace");
+    let output =
+        layers(&directory).args(["--method", "strace"]).env("PATH", "/nonexistent").output().unwrap();
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("apt-get install strace") && stderr.lines().count() == 1, "{stderr}");
+    assert_eq!(names(&directory), Vec::<String>::new());
+    std::fs::remove_dir_all(&directory).unwrap();
 }

@@ -38,4 +38,4 @@ pub use name::{Name, Names};
 pub use owner::{is_abandoned, own_name};
 pub use recording::{ByteOrder, Header, Recording, SnapshotHeader};
 pub use trace::{Loss, Trace};
-pub use wanted::Selection;
+pub use wanted::{Selection, WriteEvents};

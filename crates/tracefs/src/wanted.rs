@@ -1,6 +1,8 @@
 //! Which events a flight recorder takes, chosen by what the kernel has. Pure but for the question whether an event is
 //! there; must not know how events are switched on.
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Error, Result};
 
 /// Without these nothing can be explained.
@@ -113,20 +115,62 @@ const WANTED_FOR_WRITES: &[(Lack, &[&str])] = &[
         ],
     ),
     (Lack::IsNormal, CPU_INTERRUPTS),
-    (
-        Lack::IsNormal,
-        &[
-            "power/cpu_frequency",
-            "mmc/mmc_request_start",
-            "mmc/mmc_request_done",
-            "nvme/nvme_setup_cmd",
-            "nvme/nvme_complete_rq",
-            "scsi/scsi_dispatch_cmd_start",
-            "scsi/scsi_dispatch_cmd_done",
-            "ufs/ufshcd_command",
-        ],
-    ),
+    (Lack::IsNormal, &["power/cpu_frequency"]),
+    (Lack::IsNormal, COMMANDS),
 ];
+
+/// What buses say of their controllers' commands.
+const COMMANDS: &[&str] = &[
+    "mmc/mmc_request_start",
+    "mmc/mmc_request_done",
+    "nvme/nvme_setup_cmd",
+    "nvme/nvme_complete_rq",
+    "scsi/scsi_dispatch_cmd_start",
+    "scsi/scsi_dispatch_cmd_done",
+    "ufs/ufshcd_command",
+];
+
+/// The least that divides writes; what a waking was for is then told by the request that was completed before it only.
+const LEAST_FOR_WRITES: &[(Lack, &[&str])] =
+    &[(Lack::IsSaid, &["block/block_bio_queue", "irq/irq_handler_entry"]), (Lack::IsNormal, COMMANDS)];
+
+/// For a look at a recording in a viewer: no layer needs them.
+const DIAGNOSIS_OF_WRITES: &[(Lack, &[&str])] = &[(
+    Lack::IsNormal,
+    &[
+        "block/block_rq_insert",
+        "block/block_split",
+        "block/block_bio_backmerge",
+        "block/block_bio_frontmerge",
+        "block/block_rq_merge",
+        "workqueue/workqueue_execute_start",
+        "workqueue/workqueue_execute_end",
+        "jbd2/jbd2_start_commit",
+        "jbd2/jbd2_commit_flushing",
+        "jbd2/jbd2_commit_logging",
+        "jbd2/jbd2_end_commit",
+        "ext4/ext4_sync_file_enter",
+        "ext4/ext4_sync_file_exit",
+        "f2fs/f2fs_sync_file_enter",
+        "f2fs/f2fs_sync_file_exit",
+        "vmscan/mm_vmscan_direct_reclaim_begin",
+        "vmscan/mm_vmscan_direct_reclaim_end",
+        "power/cpu_idle",
+    ],
+)];
+
+/// How much of writes is recorded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WriteEvents {
+    /// System calls, requests, who runs and who is woken, and devices' interrupts.
+    Least,
+    /// All that tells layers apart.
+    #[default]
+    Usual,
+    /// Also what a person wants to see who looks for a reason.
+    Diagnosis,
+}
 
 /// What `atrace`'s categories sched, idle, freq, workq, binder_driver and sync switch on (Android's `atrace.cpp`), and irq
 /// (`irq/*`, `ipi/*`), which the documented line leaves out. A whole system is `system/*`.
@@ -201,8 +245,14 @@ impl Selection {
     ///
     /// # Errors
     /// [`Error::MissingEvent`] without one of those that this needs.
-    pub fn writes(tids: &[u32], has: impl Fn(&str) -> bool) -> Result<Selection> {
-        let mut selection = Selection::of(&NECESSARY_FOR_WRITES, WANTED_FOR_WRITES, has)?;
+    pub fn writes(tids: &[u32], how_much: WriteEvents, has: impl Fn(&str) -> bool) -> Result<Selection> {
+        let all = [WANTED_FOR_WRITES, DIAGNOSIS_OF_WRITES].concat();
+        let wanted = match how_much {
+            WriteEvents::Least => LEAST_FOR_WRITES,
+            WriteEvents::Usual => WANTED_FOR_WRITES,
+            WriteEvents::Diagnosis => &all,
+        };
+        let mut selection = Selection::of(&NECESSARY_FOR_WRITES, wanted, has)?;
         let filter: Vec<_> = tids.iter().map(|tid| format!("common_pid == {tid}")).collect();
         for event in SYSTEM_CALLS {
             selection.filters.push((event.to_owned(), filter.join(" || ")));
@@ -265,15 +315,21 @@ mod tests {
 
     #[test]
     fn writes_are_recorded_with_the_writers_system_calls_only() {
-        let all = Selection::writes(&[7, 8], |_| true).unwrap();
+        let all = Selection::writes(&[7, 8], WriteEvents::Usual, |_| true).unwrap();
         assert_eq!(
             all.filters[0],
             ("raw_syscalls/sys_enter".into(), "common_pid == 7 || common_pid == 8".into())
         );
-        let few = Selection::writes(&[7], |event| NECESSARY_FOR_WRITES.contains(&event)).unwrap();
+        let few = Selection::writes(&[7], WriteEvents::Usual, |event| NECESSARY_FOR_WRITES.contains(&event))
+            .unwrap();
         assert_eq!(few.events, NECESSARY_FOR_WRITES);
         assert!(few.missing.contains(&"block/block_bio_queue".to_owned()));
-        assert!(Selection::writes(&[7], |event| !event.starts_with("block/")).is_err());
+        let least = Selection::writes(&[7], WriteEvents::Least, |_| true).unwrap();
+        let diagnosis = Selection::writes(&[7], WriteEvents::Diagnosis, |_| true).unwrap();
+        assert_eq!(least.events.len(), NECESSARY_FOR_WRITES.len() + 2 + COMMANDS.len());
+        assert!(all.events.iter().all(|event| diagnosis.events.contains(event)));
+        assert!(diagnosis.events.len() > all.events.len() && all.events.len() > least.events.len());
+        assert!(Selection::writes(&[7], WriteEvents::Usual, |event| !event.starts_with("block/")).is_err());
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod mode;
 mod plan;
 mod recorder;
 mod run;
+mod strace;
 mod target;
 mod writer;
 
@@ -13,6 +14,7 @@ pub use device::{Bus, Device, Interrupt, StoragePath};
 pub use interference::NeighbourJob;
 pub use mode::{Api, Durability, Position};
 pub use plan::{MAX_CALLS, MAX_SIZE_BYTES, StoragePlan};
-pub use run::{BlockResult, StorageResult, StorageSeries, WriterResult, run};
+pub use run::{BlockResult, StorageResult, StorageSeries, StraceBlock, WriterResult, run};
+pub use strace::{Strace, SystemCall};
 pub use target::Target;
 pub use writer::{Block, Call, Java, Opened, Writer, WriterJob};

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use tracefs::WriteEvents;
 
 use super::mode::{Api, Durability, Position};
 use super::writer::Java;
@@ -46,6 +47,12 @@ pub struct StoragePlan {
     pub record: Option<PathBuf>,
     /// The size of each CPU's trace buffer, in kilobytes: a block must fit.
     pub buffer_kilobytes: u64,
+    /// Which of the kernel's events are recorded.
+    #[serde(default)]
+    pub events: WriteEvents,
+    /// Whether the same calls are also made under `strace`, in blocks of their own.
+    #[serde(default)]
+    pub strace: bool,
 }
 
 impl Default for StoragePlan {
@@ -65,6 +72,8 @@ impl Default for StoragePlan {
             java: Java::default(),
             record: None,
             buffer_kilobytes: 8192,
+            events: WriteEvents::Usual,
+            strace: false,
         }
     }
 }

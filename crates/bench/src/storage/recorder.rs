@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tracefs::{Recording, Selection};
+use tracefs::{Recording, Selection, WriteEvents};
 
 use crate::error::Result;
 use crate::recorder::{Recorder, RecorderInfo};
@@ -18,9 +18,15 @@ pub(super) struct BlockRecorder {
 
 impl BlockRecorder {
     /// Makes one for these writing threads. The recording has its place when it is [kept](BlockRecorder::keep).
-    pub(super) fn open(directory: &Path, tids: &[u32], kilobytes: u64) -> Result<BlockRecorder> {
-        let recorder =
-            Recorder::of(kilobytes, |tracefs| Selection::writes(tids, |event| tracefs.has_event(event)))?;
+    pub(super) fn open(
+        directory: &Path,
+        tids: &[u32],
+        events: WriteEvents,
+        kilobytes: u64,
+    ) -> Result<BlockRecorder> {
+        let recorder = Recorder::of(kilobytes, |tracefs| {
+            Selection::writes(tids, events, |event| tracefs.has_event(event))
+        })?;
         let header = recorder.instance.header();
         let folder = Folder::beside(directory);
         let recording = Recording::create(&folder.partial, header, recorder.tracefs.root())?;

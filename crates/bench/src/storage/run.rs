@@ -11,6 +11,7 @@ use super::device::StoragePath;
 use super::mode::{Api, Durability, Position};
 use super::plan::StoragePlan;
 use super::recorder::BlockRecorder;
+use super::strace::{Strace, within};
 use super::target::Target;
 use super::writer::{Block, Call, Opened, Writer, WriterJob};
 use crate::clock;
@@ -65,6 +66,18 @@ pub struct StorageSeries {
     pub latency: Histogram,
     /// The calls, round by round.
     pub blocks: Vec<BlockResult>,
+    /// As many calls under `strace`, round by round, if the plan asks for them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub strace: Vec<StraceBlock>,
+}
+
+/// What came of one block under `strace`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StraceBlock {
+    /// Its calls, in their order.
+    pub calls: Vec<Call>,
+    /// How long the system calls of each took by what `strace -T` says, in nanoseconds; `None` where it shows none.
+    pub system_ns: Vec<Option<u64>>,
 }
 
 /// What came of one block.
@@ -92,6 +105,9 @@ pub fn run(
     let mut group = WorkerGroup::new(spawner.clone())?;
     let mut not_possible = Vec::new();
     let mut apis = possible(plan, &mut not_possible)?;
+    if plan.strace {
+        Strace::check()?;
+    }
     let mut target = Target::create(&plan.file)?;
     let path = way_down(&target)?;
     without_polling(&mut apis, &path, &mut not_possible)?;
@@ -107,18 +123,32 @@ pub fn run(
             size_bytes,
             latency: Histogram::new(),
             blocks: Vec::new(),
+            strace: Vec::new(),
         })
         .collect();
-    let total = u64::from(plan.rounds) * series.len() as u64;
+    // In a round, every series has a turn, and another under strace.
+    let turns = series.len() * if plan.strace { 2 } else { 1 };
+    let total = u64::from(plan.rounds) * turns as u64;
     let mut shuffle = Shuffle::new();
     for round in 0..plan.rounds {
-        for (turn, index) in shuffle.order(series.len()).into_iter().enumerate() {
-            let done = u64::from(round) * series.len() as u64 + turn as u64;
+        for (turn, index) in shuffle.order(turns).into_iter().enumerate() {
+            let done = u64::from(round) * turns as u64 + turn as u64;
             progress(Progress { what: "storage", done, total });
+            let under_strace = index >= series.len();
+            let index = index % series.len();
             let one = &mut series[index];
             let block =
                 Block { size_bytes: one.size_bytes, calls: plan.calls_in(round), warm_up: plan.warm_up };
             let mut write = || writers[one.writer].write(&mut group, block);
+            if under_strace {
+                let Opened { pid, tid, .. } = results[one.writer].opened;
+                let strace = Strace::attach(pid)?;
+                let calls = write()?;
+                let system_ns = within(&calls, &strace.detach(tid)?);
+                target.check()?;
+                one.strace.push(StraceBlock { calls, system_ns });
+                continue;
+            }
             let (calls, snapshot) = match &recorder {
                 Some(recorder) => recorder.record(write)?,
                 None => (write()?, None),
@@ -171,7 +201,7 @@ pub(super) fn recorder(
 ) -> Result<Option<BlockRecorder>> {
     let Some(directory) = &plan.record else { return Ok(None) };
     let tids: Vec<u32> = writers.iter().map(|writer| writer.opened.tid).collect();
-    match BlockRecorder::open(directory, &tids, plan.buffer_kilobytes) {
+    match BlockRecorder::open(directory, &tids, plan.events, plan.buffer_kilobytes) {
         Ok(recorder) => Ok(Some(recorder)),
         Err(Error::Trace(error)) if !matches!(error, tracefs::Error::File { .. }) => {
             not_possible.push(format!("layers below the application: {error}"));

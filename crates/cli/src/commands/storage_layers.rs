@@ -6,6 +6,7 @@ use bench::run::{RECORDING, Results, Run};
 use bench::scratch::Scratch;
 use bench::storage::{self, MAX_CALLS, StoragePlan};
 use bench::worker::Spawner;
+use tracefs::WriteEvents;
 
 use super::finish::finish;
 use super::storage_options::{self, HasStorage, StorageOptions};
@@ -21,6 +22,8 @@ pub(crate) struct Typed {
     pub(crate) storage: StorageOptions,
     pub(crate) calls: Option<u32>,
     pub(crate) rounds: Option<u32>,
+    pub(crate) method: Option<String>,
+    pub(crate) events: Option<WriteEvents>,
     pub(crate) slowest: Option<usize>,
     pub(crate) format: Option<String>,
     pub(crate) out: Option<PathBuf>,
@@ -83,6 +86,34 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 storage_options::policy(),
                 storage_options::cpus("all"),
                 storage_options::java(),
+                Opt::one_of(
+                    &["--method"],
+                    "METHOD",
+                    &["events", "strace"],
+                    "By the kernel's events; or by the study's own method beside it: the same calls once more with \
+                     strace on the writer, and what that costs and misses.",
+                    |typed: &mut Typed, text| {
+                        typed.method = Some(text.to_owned());
+                        Ok(())
+                    },
+                )
+                .default("events"),
+                Opt::one_of(
+                    &["--events"],
+                    "HOW-MUCH",
+                    &["least", "usual", "diagnosis"],
+                    "What is recorded: the least that divides a write; all that tells layers apart; also what explains \
+                     in a viewer (queues, journal, workers, reclaim, frequency, idling).",
+                    |typed: &mut Typed, text| {
+                        typed.events = Some(match text {
+                            "least" => WriteEvents::Least,
+                            "diagnosis" => WriteEvents::Diagnosis,
+                            _ => WriteEvents::Usual,
+                        });
+                        Ok(())
+                    },
+                )
+                .default("usual"),
                 storage_options::no_recorder(),
                 storage_options::buffer(),
             ],
@@ -104,7 +135,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     &["--format"],
                     "FORMAT",
                     &["table", "json", "csv"],
-                    "How the result is printed; json is what a run directory holds.",
+                    "How the result is printed; json is what a run directory holds, with the layers.",
                     |typed: &mut Typed, text| {
                         typed.format = Some(text.to_owned());
                         Ok(())
@@ -139,6 +170,8 @@ pub(crate) fn plan(typed: &Typed, record: Option<PathBuf>) -> Result<StoragePlan
     let default = StoragePlan {
         calls: typed.calls.unwrap_or(default.calls),
         rounds: typed.rounds.unwrap_or(default.rounds),
+        events: typed.events.unwrap_or(default.events),
+        strace: typed.method.as_deref() == Some("strace"),
         ..default
     };
     let plan = typed.storage.plan(default, record);
@@ -166,8 +199,8 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         let keep = typed.slowest.unwrap_or(1);
         let layers = divide(result, &directory, keep)?;
         let text = match typed.format.as_deref() {
-            Some("json") => run.to_json()?,
-            Some("csv") => format::storage::csv(result, &layers),
+            Some("json") => format::storage_files::json(&run, result, &layers)?,
+            Some("csv") => format::storage_files::csv(result, &layers),
             _ => format::run::page(&run, &format::storage::page(result, &layers, terminal.out_colour)),
         };
         Ok(terminal.out.write_all(text.as_bytes())?)

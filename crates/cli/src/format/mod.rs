@@ -15,6 +15,11 @@ pub(crate) mod perfetto;
 pub(crate) mod quantity;
 pub(crate) mod run;
 pub(crate) mod storage;
+pub(crate) mod storage_files;
+#[cfg(test)]
+mod storage_fixture;
+mod storage_rows;
+mod storage_strace;
 pub(crate) mod summary;
 pub(crate) mod table;
 pub(crate) mod throughput;

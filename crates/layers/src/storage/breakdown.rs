@@ -1,7 +1,7 @@
 //! Many calls together: what each layer took of them, the slowest ones whole, and how far the figures can be trusted. Must
 //! not know how it is shown.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use latency::Histogram;
 use serde::Serialize;
@@ -58,6 +58,10 @@ pub struct Breakdown {
     pub unexplained_calls: u64,
     /// Calls in which others had the application's or a helper's CPU.
     pub disturbed_calls: u64,
+    /// How long each call took but for its device.
+    pub host: LayerTimes,
+    /// Why the figures are not certain: what its recordings lack, a sentence each.
+    pub doubts: BTreeSet<String>,
     /// The slowest calls, slowest first.
     pub slowest: Vec<SlowCall>,
     /// How many of them are kept.
@@ -90,6 +94,8 @@ impl Breakdown {
             times.sum_ns += ns;
             times.calls.record(ns);
         }
+        self.host.sum_ns += duration_ns - had(Layer::Device);
+        self.host.calls.record(duration_ns - had(Layer::Device));
         self.count(&layers);
         let place =
             self.slowest.partition_point(|slow| slow.write.end_ns - slow.write.start_ns >= duration_ns);
@@ -180,6 +186,7 @@ mod tests {
         assert_eq!(breakdown.percentile_ns(Layer::Fs, 100.0), 40);
         assert_eq!((breakdown.requests, breakdown.flushes, breakdown.completed_elsewhere), (1, 0, 1));
         assert_eq!((breakdown.unexplained_calls, breakdown.disturbed_calls), (1, 0));
+        assert_eq!((breakdown.host.sum_ns, breakdown.host.calls.max_ns()), (130, Some(40)));
         assert_eq!(breakdown.slowest.iter().map(|slow| slow.write).collect::<Vec<_>>(), [slow]);
     }
 }

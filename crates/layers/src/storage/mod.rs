@@ -6,6 +6,7 @@ mod account;
 mod breakdown;
 mod commands;
 mod completion;
+mod doubts;
 mod interrupts;
 mod partition;
 mod requests;
@@ -216,6 +217,19 @@ impl<'t> Writes<'t> {
     pub fn new(trace: &'t Trace, devices: Devices) -> Writes<'t> {
         let requests = Requests::of(trace, &devices);
         Writes { timeline: Timeline::new(trace), devices, requests }
+    }
+
+    /// Every request that was completed, in the order of completion, whoever it was for.
+    #[must_use]
+    pub fn requests(&self) -> &[Request] {
+        &self.requests.done
+    }
+
+    /// Why the figures of this recording are not certain, a sentence each: it lacks what no recording of writes can be
+    /// without. Empty as a rule.
+    #[must_use]
+    pub fn doubts(&self) -> Vec<String> {
+        doubts::doubts(self.timeline.trace, &self.devices, self.timeline.knows)
     }
 
     /// Divides one call among the layers.

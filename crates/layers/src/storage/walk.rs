@@ -43,19 +43,30 @@ impl<'a> Walk<'a, '_> {
         self.found.claims.push(Piece { begin_ns, end_ns, layer });
     }
 
-    /// Everything outside system calls is the platform's, whoever has the CPU.
+    /// Everything outside system calls is the platform's, whoever has the CPU. A write without any system call is none: then
+    /// they have been lost, and nobody knows what was outside.
     fn system_calls(&mut self) {
         let Write { start_ns, end_ns, tid } = self.write;
         if !self.writes.timeline.knows.system_calls {
             return;
         }
         let calls = self.writes.timeline.thread(tid).map(|line| line.calls_within(start_ns, end_ns));
+        let Some(calls) = calls.filter(|calls| !calls.is_empty()) else { return };
         let mut from_ns = start_ns;
-        for call in calls.unwrap_or_default() {
-            self.claim(from_ns, call.begin_ns, Layer::Platform);
+        for call in calls {
+            self.platform(from_ns, call.begin_ns);
             from_ns = call.end_ns;
         }
-        self.claim(from_ns, end_ns, Layer::Platform);
+        self.platform(from_ns, end_ns);
+    }
+
+    /// Outside system calls, as far as it is known what the application did at all.
+    fn platform(&mut self, begin_ns: u64, end_ns: u64) {
+        for during in self.writes.timeline.doing(self.write.tid, begin_ns, end_ns) {
+            if during.what != Doing::Unknown {
+                self.claim(during.begin_ns, during.end_ns, Layer::Platform);
+            }
+        }
     }
 
     /// Whether the application is in a system call all this time.

@@ -1,0 +1,221 @@
+//! `strace` on a writer, as the study of 2012 measured: attaches it, and reads how long each system call took by what it says.
+//! Must not know what the times are compared with.
+
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _};
+use std::process::{Child, ChildStderr, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::time::{ClockId, clock_gettime};
+
+use super::writer::Call;
+use crate::clock::now_ns;
+use crate::error::{Error, Result};
+use crate::scratch::Scratch;
+
+/// One system call, as strace tells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SystemCall {
+    /// When strace heard of it, in nanoseconds of CLOCK_BOOTTIME, to the microsecond.
+    pub start_ns: u64,
+    /// How long it took by `strace -T`, in nanoseconds, to the microsecond.
+    pub duration_ns: u64,
+}
+
+/// A running strace. Dropping it ends it; the writer goes on.
+#[derive(Debug)]
+pub struct Strace {
+    child: Child,
+    said: BufReader<ChildStderr>,
+    scratch: Scratch,
+}
+
+const MISSING: &str =
+    "there is no strace here: install it (on Debian: apt-get install strace), or leave out --method strace";
+
+impl Strace {
+    /// Whether there is one.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] with the cure.
+    pub fn check() -> Result<()> {
+        let asked = Command::new("strace").arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        match asked {
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Err(Error::Plan(MISSING.into())),
+            Err(error) => Err(Error::system("start strace", error)),
+        }
+    }
+
+    /// Attaches one to every thread of a process, and returns when it has.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] where there is none or it may not; [`Error::System`] when it cannot be started.
+    pub fn attach(pid: u32) -> Result<Strace> {
+        let scratch = Scratch::new()?;
+        let mut child = Command::new("strace")
+            .args(["-f", "-T", "-ttt", "-s", "0", "-e", "signal=none", "-o"])
+            .arg(scratch.path().join("strace"))
+            .args(["-p", &pid.to_string()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| match error.kind() {
+                ErrorKind::NotFound => Error::Plan(MISSING.into()),
+                _ => Error::system("start strace", error),
+            })?;
+        let Some(said) = child.stderr.take() else { unreachable!("it was asked for") };
+        let mut strace = Strace { child, said: BufReader::new(said), scratch };
+        let mut line = String::new();
+        let read = strace.said.read_line(&mut line);
+        read.map_err(|error| Error::system("hear strace", error))?;
+        if line.contains(" attached") {
+            return Ok(strace);
+        }
+        Err(Error::Plan(format!("strace cannot watch the writer: {}; run as root", line.trim())))
+    }
+
+    /// Ends it, and returns the system calls of one thread, in their order.
+    ///
+    /// # Errors
+    /// [`Error::File`] when what it wrote cannot be read, [`Error::Plan`] when that is nothing of the thread's.
+    pub fn detach(mut self, tid: u32) -> Result<Vec<SystemCall>> {
+        self.end();
+        let path = self.scratch.path().join("strace");
+        let text = std::fs::read(&path).map_err(|cause| Error::file("read", &path, cause))?;
+        let calls = SystemCall::parse(&String::from_utf8_lossy(&text), tid, boot_less_real_ns());
+        if calls.is_empty() {
+            let mut said = String::new();
+            let _ = self.said.read_to_string(&mut said);
+            let why = said.lines().last().unwrap_or("nothing").trim();
+            return Err(Error::Plan(format!("strace shows no system call of the writer's; it said: {why}")));
+        }
+        Ok(calls)
+    }
+
+    /// Asks it to detach, which it does at its next stop of the writer at the latest.
+    fn end(&mut self) {
+        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::INT);
+        }
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Strace {
+    fn drop(&mut self) {
+        if !matches!(self.child.try_wait(), Ok(Some(_))) {
+            self.end();
+        }
+    }
+}
+
+/// What CLOCK_BOOTTIME is ahead of CLOCK_REALTIME, in nanoseconds, good to about a microsecond.
+fn boot_less_real_ns() -> i64 {
+    let time = clock_gettime(ClockId::Realtime);
+    let real_ns = time.tv_sec * 1_000_000_000 + time.tv_nsec;
+    now_ns().cast_signed() - real_ns
+}
+
+impl SystemCall {
+    /// The system calls of a thread in what `strace -f -T -ttt -o FILE` writes (strace(1)):
+    /// `123 1700000000.123456 write(3, ""..., 16384) = 16384 <0.000234>`, in two lines where another thread's comes between.
+    /// `boot_less_real_ns` brings its times from CLOCK_REALTIME to CLOCK_BOOTTIME. Other lines are passed over.
+    #[must_use]
+    pub fn parse(text: &str, tid: u32, boot_less_real_ns: i64) -> Vec<SystemCall> {
+        let mut open = None;
+        let mut out = Vec::new();
+        for line in text.lines() {
+            let mut words = line.split_whitespace();
+            let (Some(Ok(thread)), Some(time)) = (words.next().map(str::parse::<u32>), words.next()) else {
+                continue;
+            };
+            if thread != tid {
+                continue;
+            }
+            let Some(time_ns) = seconds(time) else { continue };
+            if line.ends_with("<unfinished ...>") {
+                open = Some(time_ns);
+                continue;
+            }
+            let resumed = words.next() == Some("<...");
+            let start_ns = if resumed { open.take() } else { Some(time_ns) };
+            let took = line.rsplit_once('<').and_then(|(_, rest)| seconds(rest.strip_suffix('>')?));
+            if let (Some(start_ns), Some(duration_ns)) = (start_ns, took) {
+                out.push(SystemCall {
+                    start_ns: start_ns.saturating_add_signed(boot_less_real_ns),
+                    duration_ns,
+                });
+            }
+        }
+        out
+    }
+}
+
+/// "1700000000.123456" as nanoseconds.
+fn seconds(text: &str) -> Option<u64> {
+    let (whole, part) = text.split_once('.')?;
+    if part.is_empty() || part.len() > 9 || !part.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let part: u64 = format!("{part:0<9}").parse().ok()?;
+    whole.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(part)
+}
+
+/// How long the system calls within each call took together, in nanoseconds; `None` where there is none.
+pub(super) fn within(calls: &[Call], system_calls: &[SystemCall]) -> Vec<Option<u64>> {
+    /// Microseconds are cut off, and two clocks are compared.
+    const AGREE_NS: u64 = 3_000;
+    let sum = |call: &Call| {
+        let first = system_calls.partition_point(|one| one.start_ns < call.start_ns.saturating_sub(AGREE_NS));
+        let ours = system_calls.iter().skip(first).take_while(|one| one.start_ns < call.end_ns);
+        let durations: Vec<u64> = ours
+            .filter(|one| {
+                one.start_ns.saturating_add(one.duration_ns) <= call.end_ns.saturating_add(AGREE_NS)
+            })
+            .map(|one| one.duration_ns)
+            .collect();
+        (!durations.is_empty()).then(|| durations.iter().sum())
+    };
+    calls.iter().map(sum).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "\
+7 100.000001 lseek(3, 0, SEEK_SET) = 0 <0.000002>
+7 100.000010 write(3, \"\"..., 16384) = 16384 <0.000234>
+8 100.000011 futex(0x1, FUTEX_WAIT <unfinished ...>
+7 100.000300 fsync(3 <unfinished ...>
+8 100.000310 <... futex resumed>) = 0 <0.000300>
+7 100.000900 <... fsync resumed>)      = 0 <0.000590>
+7 100.001000 exit_group(0)      = ?
+nonsense
+7 99 write(1) = 1 <x>
+";
+
+    #[test]
+    fn system_calls_of_a_thread_are_read_also_in_two_lines() {
+        let call = |start_ns, duration_ns| SystemCall { start_ns, duration_ns };
+        let calls = SystemCall::parse(TEXT, 7, -99_000_000_000);
+        assert_eq!(
+            calls,
+            [call(1_000_001_000, 2_000), call(1_000_010_000, 234_000), call(1_000_300_000, 590_000)]
+        );
+        let call = |start_ns, end_ns| Call { start_ns, end_ns };
+        // The second call has what follows the first one's seek; a third has nothing.
+        let sums = within(&[call(1_000_009_500, 1_000_900_400), call(1_000_950_000, 1_000_951_000)], &calls);
+        assert_eq!(sums, [Some(824_000), None]);
+        assert!(SystemCall::parse("", 7, 0).is_empty());
+    }
+
+    #[test]
+    fn seconds_are_exact_and_anything_else_is_refused() {
+        assert_eq!(seconds("1700000000.123456"), Some(1_700_000_000_123_456_000));
+        for text in ["", "1", "1.", "1.x", "-1.0", "1.0123456789", "99999999999999999999.0"] {
+            assert_eq!(seconds(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! What needs a calm machine: the cost of recording, fio's view of the same writes, and causes that move time by microseconds.
+//! `cargo xtask storage` runs these; each prints its figures and judges them. Blocks of what is compared take turns, and two
+//! kinds of block are the same, so that a machine that is not calm enough shows.
+#![allow(clippy::print_stdout, clippy::print_stderr)] // Figures are what these are for.
+
+#[path = "support/storage.rs"]
+mod support;
+#[path = "support/writes.rs"]
+mod writes_support;
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bench::sched::{self, Scheduling};
+use bench::storage::{StoragePath, Strace};
+use layers::storage::{Layer, Write, Writes};
+use support::{Finally, Journalled, folder, read};
+use tracefs::{Body, Selection, Tracefs, WriteEvents};
+use writes_support::{Recorder, Writing, devices, median, path_of, writes};
+
+/// What two kinds of block that are the same may differ by for anything to be judged.
+const CALM: f64 = 0.03;
+
+fn is_root() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        println!("NOT MEASURED: this needs root");
+    }
+    root
+}
+
+/// The median over rounds, and an interval that holds the true one in 95 of 100 cases (order statistics of the binomial
+/// distribution, by its normal approximation).
+fn with_interval(mut ratios: Vec<f64>) -> [f64; 3] {
+    ratios.sort_by(f64::total_cmp);
+    let n = ratios.len() as f64;
+    let away = 0.98 * n.sqrt();
+    let low = (n / 2.0 - away).floor().max(0.0) as usize;
+    let high = ((n / 2.0 + away).ceil() as usize).min(ratios.len() - 1);
+    [ratios[low], ratios[ratios.len() / 2], ratios[high]]
+}
+
+/// Runs each kind of block once a round, in an order that turns; what comes of each, round by round.
+fn rounds<K: Copy + Ord>(
+    kinds: &[K],
+    count: usize,
+    mut block: impl FnMut(K) -> f64,
+) -> BTreeMap<K, Vec<f64>> {
+    let mut out: BTreeMap<K, Vec<f64>> = BTreeMap::new();
+    let mut state = 0x9e37_79b9_u64;
+    for _ in 0..count {
+        let mut order = kinds.to_vec();
+        for at in (1..order.len()).rev() {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            order.swap(at, (state >> 33) as usize % (at + 1));
+        }
+        for kind in order {
+            out.entry(kind).or_default().push(block(kind));
+        }
+    }
+    out
+}
+
+fn ratios(of: &[f64], to: &[f64]) -> [f64; 3] {
+    with_interval(of.iter().zip(to).map(|(of, to)| of / to).collect())
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Probe {
+    Bare,
+    BareAgain,
+    Least,
+    Usual,
+    Diagnosis,
+    Strace,
+}
+
+#[test]
+#[ignore = "needs a calm machine: cargo xtask storage"]
+fn recording_costs_at_most_8_percent_and_12_for_diagnosis() {
+    const ALL: [Probe; 6] =
+        [Probe::Bare, Probe::BareAgain, Probe::Least, Probe::Usual, Probe::Diagnosis, Probe::Strace];
+    if !is_root() {
+        return;
+    }
+    let folder = folder("cost");
+    let mut writing = Writing::start(&folder.join("file"), Some(Scheduling::fifo(50)), None);
+    let (pid, tid) = (writing.writer.opened.pid, writing.tid());
+    let strace = Strace::check().is_ok();
+    let kinds: Vec<Probe> = ALL.into_iter().filter(|&kind| strace || kind != Probe::Strace).collect();
+    let times = rounds(&kinds, 25, |kind| {
+        let events = match kind {
+            Probe::Bare | Probe::BareAgain | Probe::Strace => None,
+            Probe::Least => Some(WriteEvents::Least),
+            Probe::Usual => Some(WriteEvents::Usual),
+            Probe::Diagnosis => Some(WriteEvents::Diagnosis),
+        };
+        let recorder = events.map(|events| Recorder::start(&[tid], events));
+        let strace = (kind == Probe::Strace).then(|| Strace::attach(pid).unwrap());
+        let calls = writing.write(60);
+        drop((recorder, strace));
+        median(calls.iter().map(|call| call.latency_ns() as f64).collect())
+    });
+    let bare = &times[&Probe::Bare];
+    println!("16 KiB, O_DSYNC, real-time writer: {:.1} us a write unwatched", median(bare.clone()) / 1000.0);
+    let [low, again, high] = ratios(&times[&Probe::BareAgain], bare);
+    println!("unwatched / unwatched: {again:.3} ({low:.3} to {high:.3})");
+    let mut broken = Vec::new();
+    for (kind, most) in [
+        (Probe::Least, Some(1.08)),
+        (Probe::Usual, Some(1.12)),
+        (Probe::Diagnosis, Some(1.12)),
+        (Probe::Strace, None),
+    ] {
+        let Some(times) = times.get(&kind) else {
+            println!("strace: not here");
+            continue;
+        };
+        let [low, ratio, high] = ratios(times, bare);
+        let said = most.map(|most| format!(", at most {most}")).unwrap_or_default();
+        println!("{kind:?}: {ratio:.3} ({low:.3} to {high:.3}{said})");
+        if most.is_some_and(|most| ratio > most) {
+            broken.push(format!("{kind:?} costs {ratio:.3}"));
+        }
+    }
+    let _ = std::fs::remove_dir_all(&folder);
+    if (again - 1.0).abs() > CALM || high - low > 2.0 * CALM {
+        println!("NOT JUDGED: two kinds of block that are the same differ; this machine is not calm enough");
+        return;
+    }
+    assert!(broken.is_empty(), "{broken:?}");
+}
+
+#[test]
+#[ignore = "needs a calm machine: cargo xtask storage"]
+fn fio_sees_the_same_writes_take_as_long() {
+    const CALLS: usize = 500;
+    if !is_root() {
+        return;
+    }
+    if Command::new("fio").arg("--version").output().is_err() {
+        println!("NOT MEASURED: no fio here; it is in Debian's package fio");
+        return;
+    }
+    let Some(file_system) = Journalled::mount_as_root("fio") else { return };
+    let file = file_system.mount.join("file");
+    let tracefs = Tracefs::open().unwrap();
+    let mut selection = Selection::writes(&[], WriteEvents::Usual, |event| tracefs.has_event(event)).unwrap();
+    // Whichever of its processes writes.
+    selection.filters.iter_mut().for_each(|filter| filter.1 = "COMM ~ \"fio*\"".into());
+    let recorder = Recorder::of(tracefs, &selection);
+    let output = Command::new("fio")
+        .args([
+            "--name=roundtrip",
+            "--ioengine=sync",
+            "--rw=write",
+            "--bs=16k",
+            "--sync=dsync",
+            "--overwrite=1",
+        ])
+        .args(["--size=8M", "--output-format=json", &format!("--number_ios={CALLS}")])
+        .arg(format!("--filename={}", file.display()))
+        .output()
+        .unwrap();
+    let trace = recorder.stop();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let written = &told["jobs"][0]["write"];
+    assert_eq!(written["total_ios"], CALLS);
+    let theirs_ns = written["clat_ns"]["mean"].as_f64().unwrap();
+    // Another thread of its has laid the file out before.
+    let mut by_thread: BTreeMap<u32, Vec<Write>> = BTreeMap::new();
+    let mut open: BTreeMap<u32, u64> = BTreeMap::new();
+    for event in &trace.events {
+        match event.body {
+            Body::SysEnter { .. } => {
+                open.insert(event.tid, event.time_ns);
+            }
+            Body::SysExit { result, .. } if result == 16 << 10 => {
+                if let Some(start_ns) = open.remove(&event.tid) {
+                    let write = Write { start_ns, end_ns: event.time_ns, tid: event.tid };
+                    by_thread.entry(event.tid).or_default().push(write);
+                }
+            }
+            _ => {}
+        }
+    }
+    let calls = by_thread.into_values().max_by_key(|calls| calls.last().map(|call| call.end_ns)).unwrap();
+    let calls = &calls[calls.len() - CALLS..];
+    let ours_ns = calls.iter().map(|call| call.end_ns - call.start_ns).sum::<u64>() as f64 / CALLS as f64;
+    let path = path_of(&file);
+    let recorded = Writes::new(&trace, devices(&path));
+    let unexplained: Vec<f64> = calls
+        .iter()
+        .map(|&call| {
+            recorded.layers(call).total_ns(Layer::Unexplained) as f64 / (call.end_ns - call.start_ns) as f64
+        })
+        .collect();
+    let many = unexplained.iter().filter(|&&share| share > 0.01).count();
+    println!(
+        "fio: {:.1} us a write, system calls as recorded: {:.1} us, ratio {:.4}; {many} of {CALLS} have more than 1% \
+         unexplained",
+        theirs_ns / 1000.0,
+        ours_ns / 1000.0,
+        theirs_ns / ours_ns
+    );
+    assert!((theirs_ns / ours_ns - 1.0).abs() <= 0.02, "fio {theirs_ns} ns, ours {ours_ns} ns");
+    assert!(many * 100 <= CALLS, "{many} calls");
+}
+
+/// The disk that the build's folder is on, if it has an interrupt.
+fn disk(path: &StoragePath) -> Option<(String, u32)> {
+    let leaf = path.leaves().into_iter().next()?;
+    let cpus = leaf.interrupts.first()?.cpus.clone()?;
+    Some((leaf.name.clone(), cpus.split([',', '-']).next()?.parse().ok()?))
+}
+
+/// The mean time of a write in a layer and in all, in nanoseconds.
+fn layer_ns(writing: &mut Writing, path: &StoragePath, layer: Layer) -> f64 {
+    let tid = writing.tid();
+    let recorder = Recorder::start(&[tid], WriteEvents::Usual);
+    let calls = writing.write(60);
+    let trace = recorder.stop();
+    let recorded = Writes::new(&trace, devices(path));
+    median(writes(&calls, tid).iter().map(|&write| recorded.layers(write).total_ns(layer) as f64).collect())
+}
+
+#[test]
+#[ignore = "needs a calm machine: cargo xtask storage"]
+fn completion_on_the_submitters_cpu_makes_waking_shorter() {
+    if !is_root() {
+        return;
+    }
+    let folder = folder("affinity");
+    let path = path_of(&folder);
+    let other = disk(&path).and_then(|(name, cpu)| {
+        let cpus = sched::allowed_cpus(0).ok()?;
+        Some((name, cpu, cpus.into_iter().find(|&one| one != cpu)?))
+    });
+    let Some((name, cpu, other)) = other else {
+        println!("NOT MEASURED: no disk with an interrupt that comes to another CPU than a writer's");
+        return;
+    };
+    let setting = format!("/sys/block/{name}/queue/rq_affinity");
+    let before = read(&setting);
+    let _finally = Finally::run(&format!("echo {before} > {setting}"));
+    let mut writing = Writing::start(&folder.join("file"), Some(Scheduling::fifo(50)), Some(vec![other]));
+    let times = rounds(&[1, 2, 3], 15, |kind| {
+        // 3 is 1 again.
+        std::fs::write(&setting, if kind == 2 { "2" } else { "1" }).unwrap();
+        layer_ns(&mut writing, &path, Layer::Wake)
+    });
+    println!(
+        "wake, interrupt on CPU {cpu}, writer on {other}: rq_affinity 1 {:.2} us, 2 {:.2} us",
+        median(times[&1].clone()) / 1000.0,
+        median(times[&2].clone()) / 1000.0
+    );
+    judge(&times, 2, |ratio| ratio < 1.0, "wake falls");
+    let _ = std::fs::remove_dir_all(&folder);
+}
+
+/// Prints how a kind compares with kind 1, beside 1 with itself, and judges where the machine is calm.
+fn judge(times: &BTreeMap<i32, Vec<f64>>, kind: i32, holds: impl Fn(f64) -> bool, what: &str) {
+    let [low, again, high] = ratios(&times[&3], &times[&1]);
+    let [from, ratio, to] = ratios(&times[&kind], &times[&1]);
+    println!(
+        "{what}: ratio {ratio:.3} ({from:.3} to {to:.3}), of the same to itself {again:.3} ({low:.3} to {high:.3})"
+    );
+    if from <= high && low <= to {
+        println!("NOT JUDGED: the difference is within what the machine does by itself");
+        return;
+    }
+    assert!(holds(ratio), "{what}: {ratio}");
+}
+
+/// Threads that sleep for microseconds on one CPU, at a real-time priority, while this lives.
+struct TimerStorm {
+    stop: Arc<AtomicBool>,
+    threads: Vec<std::thread::JoinHandle<()>>,
+}
+
+impl TimerStorm {
+    fn start(cpu: u32) -> TimerStorm {
+        let stop = Arc::new(AtomicBool::new(false));
+        let threads = (0..4).map(|_| {
+            let stop = Arc::clone(&stop);
+            std::thread::spawn(move || {
+                sched::set_allowed_cpus(0, &[cpu]).unwrap();
+                // So that the kernel puts no timers together.
+                sched::set_scheduling(0, Scheduling::fifo(10)).unwrap();
+                while !stop.load(Ordering::Relaxed) {
+                    std::thread::sleep(Duration::from_micros(20));
+                }
+            })
+        });
+        TimerStorm { threads: threads.collect(), stop }
+    }
+}
+
+impl Drop for TimerStorm {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
+
+#[test]
+#[ignore = "needs a calm machine: cargo xtask storage"]
+fn a_timer_storm_on_the_interrupts_cpu_makes_irq_longer() {
+    if !is_root() {
+        return;
+    }
+    let folder = folder("storm");
+    let path = path_of(&folder);
+    let other = disk(&path)
+        .and_then(|(_, cpu)| Some((cpu, sched::allowed_cpus(0).ok()?.into_iter().find(|&one| one != cpu)?)));
+    let Some((cpu, other)) = other else {
+        println!("NOT MEASURED: no disk with an interrupt that comes to another CPU than a writer's");
+        return;
+    };
+    let mut writing = Writing::start(&folder.join("file"), Some(Scheduling::fifo(50)), Some(vec![other]));
+    let times = rounds(&[1, 2, 3], 15, |kind| {
+        let _storm = (kind == 2).then(|| TimerStorm::start(cpu));
+        layer_ns(&mut writing, &path, Layer::Irq)
+    });
+    println!(
+        "irq, interrupt on CPU {cpu}, writer on {other}: calm {:.2} us, timer storm {:.2} us",
+        median(times[&1].clone()) / 1000.0,
+        median(times[&2].clone()) / 1000.0
+    );
+    judge(&times, 2, |ratio| ratio > 1.0, "irq rises");
+    let _ = std::fs::remove_dir_all(&folder);
+}

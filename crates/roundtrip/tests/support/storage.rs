@@ -1,0 +1,87 @@
+//! File systems and settings for the tests of storage: made for one test, and gone after it, however it ends.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// A shell command that is carried out when this value is dropped, and also when this process is killed: a shell waits for
+/// the end of its standard input.
+pub(crate) struct Finally(Child);
+
+impl Finally {
+    pub(crate) fn run(command: &str) -> Finally {
+        let script = format!("trap '' INT TERM HUP; read -r _; {command}");
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        Finally(shell.spawn().unwrap())
+    }
+}
+
+impl Drop for Finally {
+    fn drop(&mut self) {
+        if let Some(mut orders) = self.0.stdin.take() {
+            let _ = orders.write_all(b"\n");
+        }
+        let _ = self.0.wait();
+    }
+}
+
+/// A new folder for a test, under the build's own, which is on a disk where /tmp may not be.
+pub(crate) fn folder(name: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&path).unwrap();
+    path
+}
+
+/// An ext4 file system with a journal in a file, mounted for as long as this value lives.
+pub(crate) struct Journalled {
+    pub(crate) directory: PathBuf,
+    /// Where it is mounted.
+    pub(crate) mount: PathBuf,
+    _finally: Finally,
+}
+
+impl Journalled {
+    /// Needs root and a loop device; tells which is missing.
+    pub(crate) fn mount(name: &str) -> Result<Journalled, String> {
+        let directory = folder(name);
+        let mount = directory.join("mnt");
+        let clean = format!("umount '{}'; rm -rf '{}'", mount.display(), directory.display());
+        let this = Journalled { directory, mount, _finally: Finally::run(&clean) };
+        let run = |program: &str, arguments: &[&str]| {
+            let output = Command::new(program).args(arguments).current_dir(&this.directory).output();
+            let output = output.map_err(|error| format!("{program}: {error}"))?;
+            let said = String::from_utf8_lossy(&output.stderr);
+            if output.status.success() { Ok(()) } else { Err(format!("{program}: {said}")) }
+        };
+        std::fs::create_dir(&this.mount).unwrap();
+        let image = std::fs::File::create(this.directory.join("image")).unwrap();
+        image.set_len(64 << 20).unwrap();
+        // Nothing is left to be written later, beside what a test writes.
+        run("mkfs.ext4", &["-q", "-J", "size=4", "-E", "lazy_itable_init=0,lazy_journal_init=0", "image"])?;
+        run("mount", &["-o", "loop", "image", "mnt"])?;
+        Ok(this)
+    }
+
+    /// As [`Journalled::mount`]; `None`, said aloud, where mounting is not this user's. Root must be able to.
+    pub(crate) fn mount_as_root(name: &str) -> Option<Journalled> {
+        match Journalled::mount(name) {
+            Ok(file_system) => Some(file_system),
+            Err(reason) if rustix::process::geteuid().is_root() => panic!("{reason}"),
+            Err(reason) => {
+                eprintln!("NOT TESTED without root: {reason}");
+                None
+            }
+        }
+    }
+}
+
+/// What a file of sysfs holds, without the end of its line.
+#[allow(dead_code, reason = "not every test looks at sysfs")]
+pub(crate) fn read(path: impl AsRef<Path>) -> String {
+    let path = path.as_ref();
+    std::fs::read_to_string(path)
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+        .trim()
+        .to_owned()
+}

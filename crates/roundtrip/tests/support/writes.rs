@@ -1,0 +1,122 @@
+//! Writes of a test's own, recorded: a recorder for chosen threads, and a writer in a process of its own.
+#![allow(dead_code, reason = "each test uses its part")]
+
+use std::os::fd::AsFd as _;
+use std::path::Path;
+
+use bench::sched::Scheduling;
+use bench::scratch::Scratch;
+use bench::storage::{
+    Api, Block, Call, Device, Durability, Java, Position, StoragePath, Target, Writer, WriterJob,
+};
+use bench::worker::{Spawner, WorkerGroup};
+use layers::storage::{Controller, Devices, Write};
+use tracefs::{Instance, Recording, Selection, Trace, Tracefs, WriteEvents};
+
+/// Records until it is read. The instance is gone with it.
+pub(crate) struct Recorder {
+    instance: Instance,
+    tracefs: Tracefs,
+    started_ns: u64,
+}
+
+impl Recorder {
+    pub(crate) fn start(tids: &[u32], events: WriteEvents) -> Recorder {
+        let tracefs = Tracefs::open().unwrap();
+        let selection = Selection::writes(tids, events, |event| tracefs.has_event(event)).unwrap();
+        Recorder::of(tracefs, &selection)
+    }
+
+    pub(crate) fn of(tracefs: Tracefs, selection: &Selection) -> Recorder {
+        let instance = Instance::create(&tracefs, selection, 16 << 10).unwrap();
+        let started_ns = instance.on().unwrap();
+        Recorder { instance, tracefs, started_ns }
+    }
+
+    pub(crate) fn stop(self) -> Trace {
+        let stopped_ns = self.instance.off().unwrap();
+        let scratch = Scratch::new().unwrap();
+        let place = scratch.path().join("recording");
+        let recording = Recording::create(&place, self.instance.header(), self.tracefs.root()).unwrap();
+        let number = recording.add(&self.instance.snapshot(self.started_ns, stopped_ns).unwrap()).unwrap();
+        recording.read(number).unwrap()
+    }
+}
+
+/// A native writer with its file.
+pub(crate) struct Writing {
+    pub(crate) group: WorkerGroup,
+    pub(crate) writer: Writer,
+    pub(crate) target: Target,
+}
+
+impl Writing {
+    /// Overwrites a file of 1 MiB with O_DSYNC, as a real-time thread where `scheduling` says so.
+    pub(crate) fn start(file: &Path, scheduling: Option<Scheduling>, cpus: Option<Vec<u32>>) -> Writing {
+        let job = WriterJob {
+            api: Api::Native,
+            durability: Durability::Dsync,
+            position: Position::Overwrite,
+            scheduling,
+            cpus,
+            java: Java::default(),
+        };
+        let mut group = WorkerGroup::new(Spawner::with_exe(env!("CARGO_BIN_EXE_roundtrip"))).unwrap();
+        let mut target = Target::create(file).unwrap();
+        target.fill(1 << 20).unwrap();
+        let writer = Writer::start(&mut group, &job, target.as_fd(), 1 << 20).unwrap();
+        Writing { group, writer, target }
+    }
+
+    pub(crate) fn tid(&self) -> u32 {
+        self.writer.opened.tid
+    }
+
+    pub(crate) fn write(&mut self, calls: u32) -> Vec<Call> {
+        let block = Block { size_bytes: 16 << 10, calls, warm_up: 3 };
+        self.writer.write(&mut self.group, block).unwrap()
+    }
+
+    /// The device that the file is on.
+    pub(crate) fn path(&self) -> StoragePath {
+        path_of(self.target.path())
+    }
+}
+
+pub(crate) fn path_of(file: &Path) -> StoragePath {
+    use std::os::unix::fs::MetadataExt as _;
+    let dev = std::fs::metadata(file).unwrap().dev();
+    let numbers = (rustix::fs::major(dev), rustix::fs::minor(dev));
+    StoragePath::of(&bench::root::Root::real(), &std::fs::canonicalize(file).unwrap(), numbers)
+}
+
+/// What the layers must know of the devices below a file.
+pub(crate) fn devices(path: &StoragePath) -> Devices {
+    let leaves: Vec<&Device> = path.leaves();
+    Devices {
+        leaves: leaves.iter().map(|device| device.dev).collect(),
+        interrupts: leaves
+            .iter()
+            .flat_map(|device| device.interrupts.iter().map(|interrupt| interrupt.name.clone()))
+            .collect(),
+        controllers: leaves
+            .iter()
+            .map(|device| Controller {
+                dev: device.dev,
+                names: device.controllers.clone(),
+                interrupts: device.interrupts.iter().map(|interrupt| interrupt.name.clone()).collect(),
+                block_bytes: device.logical_block_bytes.unwrap_or(512),
+            })
+            .collect(),
+        partitions: path.partitions(),
+    }
+}
+
+pub(crate) fn writes(calls: &[Call], tid: u32) -> Vec<Write> {
+    calls.iter().map(|call| Write { start_ns: call.start_ns, end_ns: call.end_ns, tid }).collect()
+}
+
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
