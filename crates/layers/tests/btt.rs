@@ -1,5 +1,6 @@
 //! The time that requests spend in a device, against what `btt` of Debian's blktrace package makes of the same events: they are
 //! written down as blktrace writes them (include/uapi/linux/blktrace_api.h).
+#![allow(clippy::print_stderr)] // How a test says what it could not try.
 
 mod recorded;
 

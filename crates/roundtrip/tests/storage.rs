@@ -1,4 +1,5 @@
 //! `roundtrip storage layers` as a process: real writes, on a journalled file system of its own where this may be mounted.
+#![allow(clippy::print_stderr)] // How a test says what it could not try.
 
 #[path = "support/storage.rs"]
 mod support;
