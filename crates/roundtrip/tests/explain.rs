@@ -302,8 +302,12 @@ fn perfetto_shows_every_round_trip_of_a_real_recording_and_counts_time_as_we_do(
     let rows = ask(&engine, &run.perfetto(), &queries);
     let (of_0, of_1) = (by_pair(0), by_pair(1));
     assert!(of_0 > 1 && of_1 > 1, "{explained}");
+    // Perfetto has nothing else to complain of: it counts what the kernel, in some virtual machines, did not record.
     let expected = [
-        json!([]),
+        match unrecorded_switches(&trace) {
+            0 => json!([]),
+            switches => json!([["mismatched_sched_switch_tids", null, switches]]),
+        },
         json!([[of_0]]),
         json!([[of_1]]),
         json!([[3 * of_0]]),
@@ -331,6 +335,19 @@ fn running_ns(trace: &Trace) -> BTreeMap<u32, u64> {
     }
     total.remove(&0);
     total
+}
+
+/// How many switches put another thread off a CPU than the one that the switch before had brought there.
+fn unrecorded_switches(trace: &Trace) -> u64 {
+    let mut on: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut count = 0;
+    for event in &trace.events {
+        if let Body::Switch { prev, next, .. } = event.body {
+            let before = on.insert(event.cpu, next.tid);
+            count += u64::from(before.is_some_and(|tid| tid != prev.tid));
+        }
+    }
+    count
 }
 
 /// What the trace processor answers about a file.
