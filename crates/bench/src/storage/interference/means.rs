@@ -184,7 +184,7 @@ impl Machine<'_> {
                     let all = self.root.read(format!("{POLICIES}/{name}/scaling_available_governors"));
                     all.unwrap_or_default().split(' ').any(|one| one == condition.name())
                 };
-                if !policies.iter().all(|name| offers(name)) {
+                if !policies.iter().all(offers) {
                     return Err("this kernel does not have that frequency governor".into());
                 }
                 let files = policies.iter().map(|name| format!("{POLICIES}/{name}/scaling_governor").into());
