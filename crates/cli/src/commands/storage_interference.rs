@@ -158,7 +158,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     examples: &[
         ("roundtrip storage interference", "Compares with all that this machine can do, in about a minute."),
         (
-            "roundtrip storage interference --neighbours hog-same,hog-other --policy fifo:50 --rounds 20 --out beside",
+            "roundtrip storage interference --neighbours hog-same,hog-other --policy fifo:50 --out beside",
             "Compares a real-time writer with and without neighbours that compute.",
         ),
     ],

@@ -3,7 +3,7 @@
 //! shared caches).
 //!
 //! ```text
-//! cargo run --release -p layers --example speed
+//! cargo run --release -p layers --example explaining
 //! ```
 //!
 //! The pages are the reader's fixtures', repeated to 8 MiB for each CPU, as `atrace -b 8000` keeps.
