@@ -12,6 +12,7 @@ use crate::steps::Outcome;
 pub(crate) fn build() -> Result<Outcome> {
     let folder = target_dir().join("dist");
     fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
+    let mut too_large = None;
     for target in TARGETS {
         cargo(&["build", "--release", "--package", "roundtrip", "--target", target])?;
         let built = target_dir().join(target).join("release/roundtrip");
@@ -21,19 +22,24 @@ pub(crate) fn build() -> Result<Outcome> {
         let arch = target.split('-').next().unwrap_or(target);
         let copy = folder.join(format!("roundtrip-{arch}"));
         fs::copy(&built, &copy).with_context(|| format!("write {}", copy.display()))?;
-        say(&format!("{:>8.1} kB  {}", bytes.len() as f64 / 1000.0, copy.display()));
-        if bytes.len() >= MOST_BYTES {
-            bail!(
-                "{} has {} bytes, and a binary for devices stays below {MOST_BYTES}",
-                copy.display(),
-                bytes.len()
-            );
+        let kilobytes = bytes.len() as f64 / 1000.0;
+        let (name, over) = (copy.display(), bytes.len() >= MOST_BYTES);
+        let remark = if over { "  LARGER than the 3 MB that are aimed at" } else { "" };
+        say(&format!("{kilobytes:>8.1} kB  {name}{remark}"));
+        if over && arch == PHONE {
+            too_large =
+                Some(format!("{name} has {kilobytes} kB, and what is pushed to a phone stays below 3 MB"));
         }
     }
-    Ok(Outcome::Passed)
+    match too_large {
+        Some(reason) => bail!("{reason}"),
+        None => Ok(Outcome::Passed),
+    }
 }
 
-/// What a device's binary stays below.
+/// The architecture of what is pushed to devices: this one must be small. The other is to be, and is said when it is not.
+const PHONE: &str = "aarch64";
+/// What a device's binary is to stay below.
 const MOST_BYTES: usize = 3_000_000;
 /// The largest pages of Android devices, 16 KiB, which the parts of a binary must not share.
 const PAGE_BYTES: u64 = 16 << 10;
