@@ -6,22 +6,9 @@ use anyhow::{Context as _, Result};
 use binder::{HwParcel, Parcel, Stack};
 
 use super::context::Found;
-use super::{group, parcel};
+use super::{Typed, group, parcel};
 use crate::args::{Entry, Kind, Positionals, Usage, ValueKind, usage};
 use crate::terminal::{Exit, Terminal};
-
-/// What was typed.
-#[derive(Default)]
-pub(crate) struct Typed {
-    context: Option<String>,
-    words: Vec<String>,
-}
-
-impl AsMut<Option<String>> for Typed {
-    fn as_mut(&mut self) -> &mut Option<String> {
-        &mut self.context
-    }
-}
 
 /// The command.
 pub(crate) static COMMAND: Entry<Typed> = Entry {
@@ -38,10 +25,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         help: "A registered service, the method's number, and its arguments.",
         count: 2..=usize::MAX,
         kind: ValueKind::Text,
-        set: |typed: &mut Typed, word| {
-            typed.words.push(word.to_owned());
-            Ok(())
-        },
+        set: Typed::push,
     }),
     groups: &[group()],
     examples: &[

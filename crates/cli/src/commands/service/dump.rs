@@ -5,26 +5,13 @@ use bench::ipc::Endpoint;
 use binder_driver::emulated::Emulated;
 
 use super::context::{Found, NONE};
-use super::group;
+use super::{Typed, group};
 use crate::args::{Entry, Kind, Positionals, ValueKind};
 use crate::terminal::{Exit, Terminal};
 
 /// Where the kernel's driver tells its state: debugfs, and a binderfs that was mounted with `stats=global`
 /// (Documentation/admin-guide/binderfs.rst).
 const KERNEL_STATES: [&str; 2] = ["/sys/kernel/debug/binder/state", "/dev/binderfs/binder_logs/state"];
-
-/// What was typed.
-#[derive(Default)]
-pub(crate) struct Typed {
-    context: Option<String>,
-    words: Vec<String>,
-}
-
-impl AsMut<Option<String>> for Typed {
-    fn as_mut(&mut self) -> &mut Option<String> {
-        &mut self.context
-    }
-}
 
 /// The command.
 pub(crate) static COMMAND: Entry<Typed> = Entry {
@@ -39,10 +26,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         help: "A registered service, and what it is given.",
         count: 0..=usize::MAX,
         kind: ValueKind::Text,
-        set: |typed: &mut Typed, word| {
-            typed.words.push(word.to_owned());
-            Ok(())
-        },
+        set: Typed::push,
     }),
     groups: &[group()],
     examples: &[

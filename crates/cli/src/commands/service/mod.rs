@@ -3,16 +3,35 @@
 
 mod call;
 mod context;
+mod dump;
 mod list;
 mod parcel;
-
-mod dump;
 
 pub(crate) use call::COMMAND as CALL;
 pub(crate) use dump::COMMAND as DUMP;
 pub(crate) use list::COMMAND as LIST;
 
 use crate::args::{Group, Opt};
+
+/// What was typed for `call` and `dump`.
+#[derive(Default)]
+pub(crate) struct Typed {
+    context: Option<String>,
+    words: Vec<String>,
+}
+
+impl AsMut<Option<String>> for Typed {
+    fn as_mut(&mut self) -> &mut Option<String> {
+        &mut self.context
+    }
+}
+
+impl Typed {
+    fn push(&mut self, word: &str) -> Result<(), String> {
+        self.words.push(word.to_owned());
+        Ok(())
+    }
+}
 
 /// Which context is meant: what was typed, shared by the three.
 pub(super) const fn group<A: AsMut<Option<String>> + 'static>() -> Group<A> {
