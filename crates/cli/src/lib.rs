@@ -18,6 +18,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use args::{Command, Doc, Usage, usage};
+pub use storage_layers::devices as storage_devices;
 use terminal::{Exit, Stdout, Terminal};
 
 /// The version that `--version` and every recorded run give.

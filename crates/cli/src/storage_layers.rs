@@ -51,7 +51,7 @@ pub(crate) fn divide<'a>(
 }
 
 /// The devices at the end of a file's way, as the events name them.
-pub(crate) fn devices(path: &StoragePath) -> Devices {
+pub fn devices(path: &StoragePath) -> Devices {
     let leaves = path.leaves();
     Devices {
         leaves: leaves.iter().map(|device| device.dev).collect(),

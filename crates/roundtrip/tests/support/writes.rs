@@ -6,11 +6,9 @@ use std::path::Path;
 
 use bench::sched::Scheduling;
 use bench::scratch::Scratch;
-use bench::storage::{
-    Api, Block, Call, Device, Durability, Java, Position, StoragePath, Target, Writer, WriterJob,
-};
+use bench::storage::{Api, Block, Call, Durability, Java, Position, StoragePath, Target, Writer, WriterJob};
 use bench::worker::{Spawner, WorkerGroup};
-use layers::storage::{Controller, Devices, Write};
+use layers::storage::Write;
 use tracefs::{Instance, Recording, Selection, Trace, Tracefs, WriteEvents};
 
 /// Records until it is read. The instance is gone with it.
@@ -91,26 +89,7 @@ pub(crate) fn path_of(file: &Path) -> StoragePath {
 }
 
 /// What the layers must know of the devices below a file.
-pub(crate) fn devices(path: &StoragePath) -> Devices {
-    let leaves: Vec<&Device> = path.leaves();
-    Devices {
-        leaves: leaves.iter().map(|device| device.dev).collect(),
-        interrupts: leaves
-            .iter()
-            .flat_map(|device| device.interrupts.iter().map(|interrupt| interrupt.name.clone()))
-            .collect(),
-        controllers: leaves
-            .iter()
-            .map(|device| Controller {
-                dev: device.dev,
-                names: device.controllers.clone(),
-                interrupts: device.interrupts.iter().map(|interrupt| interrupt.name.clone()).collect(),
-                block_bytes: device.logical_block_bytes.unwrap_or(512),
-            })
-            .collect(),
-        partitions: path.partitions(),
-    }
-}
+pub(crate) use cli::storage_devices as devices;
 
 pub(crate) fn writes(calls: &[Call], tid: u32) -> Vec<Write> {
     calls.iter().map(|call| Write { start_ns: call.start_ns, end_ns: call.end_ns, tid }).collect()
