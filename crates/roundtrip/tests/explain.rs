@@ -3,7 +3,7 @@
 //! Perfetto's trace processor can tell needs packages that `cargo xtask perfetto` fetches.
 #![allow(clippy::print_stderr)] // How a test says what it could not try.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -270,8 +270,17 @@ fn perfetto_shows_every_round_trip_of_a_real_recording_and_counts_time_as_we_do(
         let of = recorded.filter(|of| of["snapshot"] == snapshot && of["pair"] == pair);
         of.map(|of| number(&of["calls"])).sum()
     };
-    let running: Vec<Value> = running_ns(&trace).into_iter().map(|total| json!(total)).collect();
-    assert!(running.len() > 3, "both sides of two pairs ran: {running:?}");
+    // Some virtual machines' kernels leave out switches, mostly those out of idle: then nobody knows how long the thread ran
+    // that was there before, and neither we nor Perfetto count what ran next.
+    let unrecorded = unrecorded_switches(&trace);
+    let uncertain: BTreeSet<u32> = unrecorded.iter().copied().collect();
+    let certain = |rows: Vec<Value>| -> Vec<Value> {
+        let mut rows = rows;
+        rows.retain(|row| uncertain.iter().all(|tid| row[0] != *tid));
+        rows
+    };
+    let running = certain(running_ns(&trace).into_iter().map(|total| json!(total)).collect());
+    assert!(running.len() > 3, "both sides of two pairs ran: {running:?}, uncertain {uncertain:?}");
     let calls = |pair: u64, names: &str| {
         format!(
             "select count(*) from slice join track t on t.id = track_id \
@@ -299,12 +308,15 @@ fn perfetto_shows_every_round_trip_of_a_real_recording_and_counts_time_as_we_do(
          where t.name = 'explanation' and depth = 0"
             .to_owned(),
     ];
-    let rows = ask(&engine, &run.perfetto(), &queries);
+    let mut rows = ask(&engine, &run.perfetto(), &queries);
+    for totals in &mut rows[5..7] {
+        *totals = json!(certain(totals.as_array().expect("rows").clone()));
+    }
     let (of_0, of_1) = (by_pair(0), by_pair(1));
     assert!(of_0 > 1 && of_1 > 1, "{explained}");
     // Perfetto has nothing else to complain of: it counts what the kernel, in some virtual machines, did not record.
     let expected = [
-        match unrecorded_switches(&trace) {
+        match unrecorded.len() {
             0 => json!([]),
             switches => json!([["mismatched_sched_switch_tids", null, switches]]),
         },
@@ -337,17 +349,19 @@ fn running_ns(trace: &Trace) -> BTreeMap<u32, u64> {
     total
 }
 
-/// How many switches put another thread off a CPU than the one that the switch before had brought there.
-fn unrecorded_switches(trace: &Trace) -> u64 {
+/// Each switch that put another thread off a CPU than the one that the switch before had brought there: that one.
+fn unrecorded_switches(trace: &Trace) -> Vec<u32> {
     let mut on: BTreeMap<u32, u32> = BTreeMap::new();
-    let mut count = 0;
+    let mut unrecorded = Vec::new();
     for event in &trace.events {
-        if let Body::Switch { prev, next, .. } = event.body {
-            let before = on.insert(event.cpu, next.tid);
-            count += u64::from(before.is_some_and(|tid| tid != prev.tid));
+        if let Body::Switch { prev, next, .. } = event.body
+            && let Some(before) = on.insert(event.cpu, next.tid)
+            && before != prev.tid
+        {
+            unrecorded.push(before);
         }
     }
-    count
+    unrecorded
 }
 
 /// What the trace processor answers about a file.
