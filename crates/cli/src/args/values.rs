@@ -1,9 +1,15 @@
-//! Reads values with units: durations, sizes, rates, CPU lists. Pure functions from text; an error says what was
-//! expected and leaves it to the caller to say where.
+//! Reads values with units: durations, sizes, rates, CPU lists. An error says what was expected and leaves it to the caller
+//! to say where.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
+
+/// Stores what a value means, unless it means nothing.
+pub(crate) fn set<T, E: Display>(place: &mut Option<T>, value: Result<T, E>) -> Result<(), String> {
+    *place = Some(value.map_err(|error| error.to_string())?);
+    Ok(())
+}
 
 /// A whole number within a range.
 pub(crate) fn whole<T>(text: &str, range: RangeInclusive<T>) -> Result<T, String>

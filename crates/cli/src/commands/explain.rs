@@ -6,6 +6,7 @@ use bench::ipc::latency::{self, LatencyResult};
 use bench::run::{RECORDING, Run};
 use tracefs::Recording;
 
+use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind, usage, values};
 use crate::explained::{self, Explained};
 use crate::format;
@@ -47,10 +48,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 &["--miss"],
                 "N",
                 "Only the Nth slow call, counted from 1.",
-                |typed: &mut Typed, text| {
-                    typed.number = Some(values::whole(text, 1..=usize::MAX)?);
-                    Ok(())
-                },
+                |typed: &mut Typed, text| set(&mut typed.number, values::whole(text, 1..=usize::MAX)),
             )
             .default("all"),
             Opt::one_of(

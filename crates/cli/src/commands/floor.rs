@@ -1,12 +1,12 @@
 //! `roundtrip ipc floor`: what round trips cost here by other means than binder, and so how far down binder could go.
 
-use std::path::PathBuf;
-
 use bench::floor::{self, CpuPlacement, FloorPlan};
 use bench::run::{Results, Run};
 use bench::worker::Spawner;
 
 use super::finish::finish;
+use super::output::{self, RunOutput};
+use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Usage, values};
 use crate::format;
 use crate::progress::ProgressLine;
@@ -21,8 +21,13 @@ pub(crate) struct Typed {
     rounds: Option<u32>,
     duration_ns: Option<u64>,
     recorder: bool,
-    format: Option<String>,
-    out: Option<PathBuf>,
+    output: RunOutput,
+}
+
+impl AsMut<RunOutput> for Typed {
+    fn as_mut(&mut self) -> &mut RunOutput {
+        &mut self.output
+    }
 }
 
 /// The command.
@@ -47,50 +52,35 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     &["--sizes"],
                     "SIZES",
                     "Payloads in bytes, separated by commas; 4-64k stands for each doubling.",
-                    |typed: &mut Typed, text| {
-                        typed.sizes_bytes = Some(values::sizes_bytes(text)?);
-                        Ok(())
-                    },
+                    |typed: &mut Typed, text| set(&mut typed.sizes_bytes, values::sizes_bytes(text)),
                 )
                 .default("4,256,4k,64k"),
                 Opt::value(
                     &["--placements"],
                     "LIST",
                     "Where the two processes run: same (one CPU), split (two CPUs), free (the kernel decides).",
-                    |typed: &mut Typed, text| {
-                        typed.placements = Some(list(text, |name| name.parse::<CpuPlacement>())?);
-                        Ok(())
-                    },
+                    |typed: &mut Typed, text| set(&mut typed.placements, list(text, |name| name.parse::<CpuPlacement>())),
                 )
                 .default("same,split,free"),
                 Opt::value(
                     &["--transports"],
                     "LIST",
                     "The means to compare. The futex is always among them.",
-                    |typed: &mut Typed, text| {
-                        typed.transports = Some(list(text, |name| Ok::<_, Usage>(name.to_owned()))?);
-                        Ok(())
-                    },
+                    |typed: &mut Typed, text| set(&mut typed.transports, list(text, |name| Ok::<_, Usage>(name.to_owned()))),
                 )
                 .default("all but spin"),
                 Opt::value(
                     &["--rounds"],
                     "N",
                     "How often each is measured; from 6 on a ratio has a confidence interval.",
-                    |typed: &mut Typed, text| {
-                        typed.rounds = Some(values::whole(text, 1..=1000)?);
-                        Ok(())
-                    },
+                    |typed: &mut Typed, text| set(&mut typed.rounds, values::whole(text, 1..=1000)),
                 )
                 .default("9"),
                 Opt::value(
                     &["--duration"],
                     "TIME",
                     "About how long it may take in all, as in 30s.",
-                    |typed: &mut Typed, text| {
-                        typed.duration_ns = Some(values::duration_ns(text)?);
-                        Ok(())
-                    },
+                    |typed: &mut Typed, text| set(&mut typed.duration_ns, values::duration_ns(text)),
                 )
                 .default("10s"),
                 Opt::flag(
@@ -104,21 +94,8 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         Group {
             heading: "Output",
             options: &[
-                Opt::one_of(
-                    &["--format"],
-                    "FORMAT",
-                    &["table", "json", "csv"],
-                    "How the result is printed; json is what a run directory holds.",
-                    |typed: &mut Typed, text| {
-                        typed.format = Some(text.to_owned());
-                        Ok(())
-                    },
-                )
-                .default("table"),
-                Opt::path(&["--out"], "DIR", "Also writes the run into this directory.", |typed: &mut Typed, text| {
-                    typed.out = Some(text.into());
-                    Ok(())
-                }),
+                output::format(&["table", "json", "csv"], "How the result is printed; json is what a run directory holds."),
+                output::out("Also writes the run into this directory."),
             ],
         },
     ],
@@ -164,8 +141,8 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             Ok::<_, bench::Error>(Results::from(floor))
         })?
     };
-    finish(&run, typed.out.as_deref(), terminal, |terminal| {
-        let text = match (typed.format.as_deref(), &run.results.floor) {
+    finish(&run, typed.output.out.as_deref(), terminal, |terminal| {
+        let text = match (typed.output.format.as_deref(), &run.results.floor) {
             (Some("json"), _) => run.to_json()?,
             (Some("csv"), Some(floor)) => format::floor::csv(floor),
             (_, Some(floor)) => format::run::page(&run, &format::floor::tables(floor, terminal.out_colour)),

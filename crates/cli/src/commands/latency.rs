@@ -1,7 +1,7 @@
 //! `roundtrip ipc latency`: round trips against a deadline, and what the scheduler did meanwhile.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ::latency::Deadline;
 use bench::floor::CpuPlacement;
@@ -17,6 +17,7 @@ use bench::scratch::Scratch;
 use bench::worker::Spawner;
 
 use super::finish::finish;
+use super::output::RunOutput;
 use super::{driver, latency_options};
 use crate::args::{Entry, Group, Kind, Usage};
 use crate::explained;
@@ -53,13 +54,18 @@ pub(crate) struct Typed {
     pub(super) explain_system_calls: bool,
     pub(super) verbose: bool,
     pub(super) raw_samples: bool,
-    pub(super) format: Option<String>,
-    pub(super) out: Option<PathBuf>,
+    pub(super) output: RunOutput,
 }
 
 impl AsMut<DriverPlan> for Typed {
     fn as_mut(&mut self) -> &mut DriverPlan {
         &mut self.driver
+    }
+}
+
+impl AsMut<RunOutput> for Typed {
+    fn as_mut(&mut self) -> &mut RunOutput {
+        &mut self.output
     }
 }
 
@@ -140,10 +146,10 @@ fn plan(typed: &Typed) -> Result<LatencyPlan, Usage> {
     if plan.mode == Mode::Passthrough && plan.stacks != [Stack::Hwbinder] {
         return Err(Usage("--mode passthrough: only the hwbinder stack has it".into()));
     }
-    if typed.format.as_deref() == Some("android") && plan.series().len() > 1 {
+    if typed.output.format.as_deref() == Some("android") && plan.series().len() > 1 {
         return Err(Usage("--format android shows one stack and one --inheritance: choose them".into()));
     }
-    if typed.raw_samples && typed.out.is_none() && typed.format.as_deref() != Some("csv") {
+    if typed.raw_samples && typed.output.out.is_none() && typed.output.format.as_deref() != Some("csv") {
         return Err(Usage("--raw-samples needs --out DIR, or --format csv which then prints them".into()));
     }
     Ok(plan)
@@ -209,18 +215,18 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     // Without a run directory recordings last as long as this command.
     let mut scratch = None;
     if let Some(explain) = &mut plan.explain {
-        let folder = match &typed.out {
+        let folder = match &typed.output.out {
             Some(directory) => directory.clone(),
             None => scratch.insert(Scratch::new()?).path().to_owned(),
         };
         explain.directory = folder.join(RECORDING);
     }
-    if let (Some(injection), Some(directory)) = (&mut plan.injection, &typed.out) {
+    if let (Some(injection), Some(directory)) = (&mut plan.injection, &typed.output.out) {
         injection.log = Some(directory.join("injected.csv"));
     }
     let Some(run) = measure(&plan, terminal)? else { return Ok(Exit::FAILED) };
     let Some(result) = &run.results.latency else { return Ok(Exit::FAILED) };
-    let text = match typed.format.as_deref() {
+    let text = match typed.output.format.as_deref() {
         Some("json") => run.to_json()?,
         Some("csv") if typed.raw_samples => format::latency_csv::samples(result),
         Some("csv") => format::latency_csv::csv(result),
@@ -230,15 +236,15 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         }
         _ => format::run::page(&run, &format::latency::tables(result, terminal.out_colour)),
     };
-    let directory = typed.out.as_deref().or(scratch.as_ref().map(|scratch| scratch.path()));
-    let text = match typed.format.as_deref() {
+    let directory = typed.output.out.as_deref().or(scratch.as_ref().map(|scratch| scratch.path()));
+    let text = match typed.output.format.as_deref() {
         None | Some("table") => text + &explanations(&run, result, directory)?,
         _ => text,
     };
-    let exit = finish(&run, typed.out.as_deref(), terminal, |terminal| {
+    let exit = finish(&run, typed.output.out.as_deref(), terminal, |terminal| {
         Ok(terminal.out.write_all(text.as_bytes())?)
     })?;
-    if let Some(directory) = typed.out.as_deref().filter(|_| typed.raw_samples) {
+    if let Some(directory) = typed.output.out.as_deref().filter(|_| typed.raw_samples) {
         write_samples(result, directory)?;
     }
     // A recorder that there was and that could not go on, for want of space say: not all that was asked for is there.
@@ -284,7 +290,8 @@ mod tests {
         let refusal = |typed: Typed| plan(&typed).unwrap_err().to_string();
         let both = Typed { iterations: Some(1), duration_ns: Some(1), ..Typed::default() };
         assert!(refusal(both).contains("exclude each other"));
-        let android = Typed { format: Some("android".into()), ..Typed::default() };
+        let android =
+            Typed { output: RunOutput { format: Some("android".into()), out: None }, ..Typed::default() };
         assert!(refusal(android).contains("one stack"));
         let samples = Typed { raw_samples: true, ..Typed::default() };
         assert!(refusal(samples).contains("--out DIR"));

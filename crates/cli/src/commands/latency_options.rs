@@ -4,6 +4,8 @@ use bench::ipc::Stack;
 use bench::ipc::latency::{Inheritance, MAX_PAIRS, MAX_PAYLOAD_BYTES, MAX_SERVER_THREADS};
 
 use super::latency::Typed;
+use super::output;
+use crate::args::values::set;
 use crate::args::{Opt, values};
 
 fn one<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<T, String> {
@@ -40,30 +42,21 @@ pub(super) const WHAT: &[Opt<Typed>] = &[
         &["--pairs"],
         "N",
         "Client processes, each with a server process of its own; more than CPUs - 1 disturb each other.",
-        |typed: &mut Typed, text| {
-            typed.pairs = Some(values::whole(text, 1..=MAX_PAIRS)?);
-            Ok(())
-        },
+        |typed: &mut Typed, text| set(&mut typed.pairs, values::whole(text, 1..=MAX_PAIRS)),
     )
     .default("1"),
     Opt::value(
         &["--iterations"],
         "N",
         "Iterations of each pair; in one of them each caller calls once.",
-        |typed: &mut Typed, text| {
-            typed.iterations = Some(values::whole(text, 1..=u64::MAX)?);
-            Ok(())
-        },
+        |typed: &mut Typed, text| set(&mut typed.iterations, values::whole(text, 1..=u64::MAX)),
     )
     .default("10000"),
     Opt::value(
         &["--duration"],
         "TIME",
         "As many iterations as fit into this time, as in 30s, instead of a count.",
-        |typed: &mut Typed, text| {
-            typed.duration_ns = Some(values::duration_ns(text)?);
-            Ok(())
-        },
+        |typed: &mut Typed, text| set(&mut typed.duration_ns, values::duration_ns(text)),
     ),
     Opt::value(&["--deadline"], "TIME", "A call that takes longer has missed.", |typed: &mut Typed, text| {
         typed.deadline_ns = Some(values::duration_ns(text)?);
@@ -88,20 +81,14 @@ pub(super) const WHAT: &[Opt<Typed>] = &[
         &["--work"],
         "TIME",
         "CPU time that the server uses for each call, as in 1ms; it is in the handling leg.",
-        |typed: &mut Typed, text| {
-            typed.work_ns = Some(values::duration_ns(text)?);
-            Ok(())
-        },
+        |typed: &mut Typed, text| set(&mut typed.work_ns, values::duration_ns(text)),
     )
     .default("none"),
     Opt::value(
         &["--server-threads"],
         "N",
         "Threads that serve in each server. With one, the next call waits until it is back from the last.",
-        |typed: &mut Typed, text| {
-            typed.server_threads = Some(values::whole(text, 1..=MAX_SERVER_THREADS)?);
-            Ok(())
-        },
+        |typed: &mut Typed, text| set(&mut typed.server_threads, values::whole(text, 1..=MAX_SERVER_THREADS)),
     )
     .default("1"),
 ];
@@ -112,10 +99,7 @@ pub(super) const CALLERS: &[Opt<Typed>] = &[
         "LIST",
         "How the calling threads are scheduled, in the order in which they call: fifo:1..99, rr:1..99, nice:-20..19, \
          other.",
-        |typed: &mut Typed, text| {
-            typed.callers = Some(one(text.split(',').map(str::parse).collect())?);
-            Ok(())
-        },
+        |typed: &mut Typed, text| set(&mut typed.callers, one(text.split(',').map(str::parse).collect())),
     )
     .default("fifo:99,other"),
     Opt::value(
@@ -123,10 +107,7 @@ pub(super) const CALLERS: &[Opt<Typed>] = &[
         "RATE",
         "Calls per second of each caller, begun on time whatever became of those before, as in 1000/s; without it each \
          call follows the one before.",
-        |typed: &mut Typed, text| {
-            typed.rate_per_s = Some(values::rate_per_s(text)?);
-            Ok(())
-        },
+        |typed: &mut Typed, text| set(&mut typed.rate_per_s, values::rate_per_s(text)),
     ),
     Opt::one_of(
         &["--inheritance"],
@@ -157,20 +138,14 @@ pub(super) const WHERE: &[Opt<Typed>] = &[
         "PLACEMENT",
         &["free", "same", "split"],
         "Clients and servers: where the kernel puts them (free), on one CPU (same), on two (split).",
-        |typed: &mut Typed, text| {
-            typed.placement = Some(one(text.parse())?);
-            Ok(())
-        },
+        |typed: &mut Typed, text| set(&mut typed.placement, one(text.parse())),
     )
     .default("free"),
     Opt::value(
         &["--client-cpus"],
         "CPUS",
         "The clients' CPUs, as in 0,2-3, instead of what the placement says.",
-        |typed: &mut Typed, text| {
-            typed.client_cpus = Some(values::cpu_list(text)?);
-            Ok(())
-        },
+        |typed: &mut Typed, text| set(&mut typed.client_cpus, values::cpu_list(text)),
     ),
     Opt::value(&["--server-cpus"], "CPUS", "The servers' CPUs, likewise.", |typed: &mut Typed, text| {
         typed.server_cpus = Some(values::cpu_list(text)?);
@@ -195,10 +170,7 @@ pub(super) const EXPLANATION: &[Opt<Typed>] = &[
         "Makes some calls slow on purpose, to see what a cause looks like: work, sleep, fsync, lock, lock-preempted, hog, \
          stop or flood, and [,every=100ms][,for=5ms][,policy=fifo:50][,cpus=0-1+3] for hogs. With --out, injected.csv \
          tells when.",
-        |typed: &mut Typed, text| {
-            typed.injection = Some(one(text.parse())?);
-            Ok(())
-        },
+        |typed: &mut Typed, text| set(&mut typed.injection, one(text.parse())),
     ),
     Opt::flag(
         &["--explain"],
@@ -210,19 +182,13 @@ pub(super) const EXPLANATION: &[Opt<Typed>] = &[
         &["--explain-slowest"],
         "N",
         "The same for the slowest N calls of the run, whatever the deadline.",
-        |typed: &mut Typed, text| {
-            typed.explain_slowest = Some(values::whole(text, 1..=1000)?);
-            Ok(())
-        },
+        |typed: &mut Typed, text| set(&mut typed.explain_slowest, values::whole(text, 1..=1000)),
     ),
     Opt::value(
         &["--explain-limit"],
         "N",
         "How many calls that miss are kept; the rest is counted.",
-        |typed: &mut Typed, text| {
-            typed.explain_limit = Some(values::whole(text, 1..=1000)?);
-            Ok(())
-        },
+        |typed: &mut Typed, text| set(&mut typed.explain_limit, values::whole(text, 1..=1000)),
     )
     .default("20"),
     Opt::flag(
@@ -250,19 +216,9 @@ pub(super) const OUTPUT: &[Opt<Typed>] = &[
          figures.",
         |typed: &mut Typed| typed.raw_samples = true,
     ),
-    Opt::one_of(
-        &["--format"],
-        "FORMAT",
+    output::format(
         &["table", "json", "csv", "android"],
         "How the result is printed: json is what a run directory holds, android the JSON of Android's programs.",
-        |typed: &mut Typed, text| {
-            typed.format = Some(text.to_owned());
-            Ok(())
-        },
-    )
-    .default("table"),
-    Opt::path(&["--out"], "DIR", "Also writes the run into this directory.", |typed: &mut Typed, text| {
-        typed.out = Some(text.into());
-        Ok(())
-    }),
+    ),
+    output::out("Also writes the run into this directory."),
 ];

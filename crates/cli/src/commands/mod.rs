@@ -13,6 +13,7 @@ pub(crate) mod help;
 pub(crate) mod latency;
 mod latency_options;
 mod man;
+mod output;
 mod service;
 mod show;
 mod storage_interference;

@@ -8,7 +8,9 @@ use bench::storage::interference::{self, Condition, InterferencePlan};
 use bench::worker::Spawner;
 
 use super::finish::finish;
+use super::output::{self, RunOutput};
 use super::storage_options::{self, HasStorage, StorageOptions};
+use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Usage, values};
 use crate::format;
 use crate::progress::ProgressLine;
@@ -24,13 +26,18 @@ pub(crate) struct Typed {
     duration_ns: Option<u64>,
     memory_percent: Option<u32>,
     io_limit: Option<u64>,
-    format: Option<String>,
-    out: Option<PathBuf>,
+    output: RunOutput,
 }
 
 impl HasStorage for Typed {
     fn storage(&mut self) -> &mut StorageOptions {
         &mut self.storage
+    }
+}
+
+impl AsMut<RunOutput> for Typed {
+    fn as_mut(&mut self) -> &mut RunOutput {
+        &mut self.output
     }
 }
 
@@ -59,20 +66,14 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                      network (both on the CPU of the device's interrupt), files, fsync (in the same file system), memory, \
                      io-limit (of the control group), rq-affinity-0, -1, -2 (where completions are handled), performance, \
                      powersave, schedutil, ondemand (frequency governors), polled; alone for the control only.",
-                    |typed: &mut Typed, text| {
-                        typed.conditions = Some(storage_options::list(text)?);
-                        Ok(())
-                    },
+                    |typed: &mut Typed, text| set(&mut typed.conditions, storage_options::list(text)),
                 )
                 .default("all that this machine can do"),
                 Opt::value(
                     &["--memory-share"],
                     "PERCENT",
                     "How much of the free memory the neighbour memory fills. It never takes the last 128 MiB.",
-                    |typed: &mut Typed, text| {
-                        typed.memory_percent = Some(values::whole(text.trim_end_matches('%'), 1..=90)?);
-                        Ok(())
-                    },
+                    |typed: &mut Typed, text| set(&mut typed.memory_percent, values::whole(text.trim_end_matches('%'), 1..=90)),
                 )
                 .default("20"),
                 Opt::value(
@@ -89,20 +90,14 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     &["--rounds"],
                     "N",
                     "How often each pair of blocks is measured; from 6 on a ratio has a confidence interval.",
-                    |typed: &mut Typed, text| {
-                        typed.rounds = Some(values::whole(text, 1..=1000)?);
-                        Ok(())
-                    },
+                    |typed: &mut Typed, text| set(&mut typed.rounds, values::whole(text, 1..=1000)),
                 )
                 .default("9"),
                 Opt::value(
                     &["--duration"],
                     "TIME",
                     "About how long all may take; a block has 9 calls at least.",
-                    |typed: &mut Typed, text| {
-                        typed.duration_ns = Some(values::duration_ns(text)?);
-                        Ok(())
-                    },
+                    |typed: &mut Typed, text| set(&mut typed.duration_ns, values::duration_ns(text)),
                 )
                 .default("1m"),
             ],
@@ -132,26 +127,8 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         Group {
             heading: "Output",
             options: &[
-                Opt::one_of(
-                    &["--format"],
-                    "FORMAT",
-                    &["table", "json", "csv"],
-                    "How the result is printed; json is what a run directory holds, csv has a line for each round and side.",
-                    |typed: &mut Typed, text| {
-                        typed.format = Some(text.to_owned());
-                        Ok(())
-                    },
-                )
-                .default("table"),
-                Opt::path(
-                    &["--out"],
-                    "DIR",
-                    "Also writes the run, with what was recorded, into this directory.",
-                    |typed: &mut Typed, text| {
-                        typed.out = Some(text.into());
-                        Ok(())
-                    },
-                ),
+                output::format(&["table", "json", "csv"], "How the result is printed; json is what a run directory holds, csv has a line for each round and side."),
+                output::out("Also writes the run, with what was recorded, into this directory."),
             ],
         },
     ],
@@ -183,7 +160,7 @@ fn plan(typed: &Typed, record: Option<PathBuf>) -> Result<InterferencePlan, Usag
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     // Without a run directory the recording lasts as long as this command.
     let mut scratch = None;
-    let directory = match &typed.out {
+    let directory = match &typed.output.out {
         Some(directory) => directory.clone(),
         None => scratch.insert(Scratch::new()?).path().to_owned(),
     };
@@ -195,10 +172,10 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             Ok::<_, bench::Error>(Results::from(result))
         })?
     };
-    finish(&run, typed.out.as_deref(), terminal, |terminal| {
+    finish(&run, typed.output.out.as_deref(), terminal, |terminal| {
         let Some(result) = &run.results.interference else { return Ok(()) };
         let explained = explain(result, &directory)?;
-        let text = match typed.format.as_deref() {
+        let text = match typed.output.format.as_deref() {
             Some("json") => run.to_json()?,
             Some("csv") => format::interference::csv(result, &explained),
             _ => {

@@ -9,7 +9,9 @@ use bench::worker::Spawner;
 use tracefs::WriteEvents;
 
 use super::finish::finish;
+use super::output::{self, RunOutput};
 use super::storage_options::{self, HasStorage, StorageOptions};
+use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Usage, values};
 use crate::format;
 use crate::progress::ProgressLine;
@@ -25,13 +27,18 @@ pub(crate) struct Typed {
     pub(crate) method: Option<String>,
     pub(crate) events: Option<WriteEvents>,
     pub(crate) slowest: Option<usize>,
-    pub(crate) format: Option<String>,
-    pub(crate) out: Option<PathBuf>,
+    pub(crate) output: RunOutput,
 }
 
 impl HasStorage for Typed {
     fn storage(&mut self) -> &mut StorageOptions {
         &mut self.storage
+    }
+}
+
+impl AsMut<RunOutput> for Typed {
+    fn as_mut(&mut self) -> &mut RunOutput {
+        &mut self.output
     }
 }
 
@@ -61,20 +68,14 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     &["--calls"],
                     "N",
                     "Timed writes of each writer and size.",
-                    |typed: &mut Typed, text| {
-                        typed.calls = Some(values::whole(text, 1..=MAX_CALLS)?);
-                        Ok(())
-                    },
+                    |typed: &mut Typed, text| set(&mut typed.calls, values::whole(text, 1..=MAX_CALLS)),
                 )
                 .default("100"),
                 Opt::value(
                     &["--rounds"],
                     "N",
                     "Into how many blocks they are divided; all blocks are in shuffled order.",
-                    |typed: &mut Typed, text| {
-                        typed.rounds = Some(values::whole(text, 1..=1000)?);
-                        Ok(())
-                    },
+                    |typed: &mut Typed, text| set(&mut typed.rounds, values::whole(text, 1..=1000)),
                 )
                 .default("5"),
                 storage_options::warm_up("20"),
@@ -125,32 +126,11 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     &["--slowest"],
                     "N",
                     "How many of the slowest calls of each writer and size are told one by one.",
-                    |typed: &mut Typed, text| {
-                        typed.slowest = Some(values::whole(text, 0..=1000)?);
-                        Ok(())
-                    },
+                    |typed: &mut Typed, text| set(&mut typed.slowest, values::whole(text, 0..=1000)),
                 )
                 .default("1"),
-                Opt::one_of(
-                    &["--format"],
-                    "FORMAT",
-                    &["table", "json", "csv"],
-                    "How the result is printed; json is what a run directory holds, with the layers.",
-                    |typed: &mut Typed, text| {
-                        typed.format = Some(text.to_owned());
-                        Ok(())
-                    },
-                )
-                .default("table"),
-                Opt::path(
-                    &["--out"],
-                    "DIR",
-                    "Also writes the run, with what was recorded, into this directory.",
-                    |typed: &mut Typed, text| {
-                        typed.out = Some(text.into());
-                        Ok(())
-                    },
-                ),
+                output::format(&["table", "json", "csv"], "How the result is printed; json is what a run directory holds, with the layers."),
+                output::out("Also writes the run, with what was recorded, into this directory."),
             ],
         },
     ],
@@ -182,7 +162,7 @@ pub(crate) fn plan(typed: &Typed, record: Option<PathBuf>) -> Result<StoragePlan
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     // Without a run directory the recording lasts as long as this command.
     let mut scratch = None;
-    let directory = match &typed.out {
+    let directory = match &typed.output.out {
         Some(directory) => directory.clone(),
         None => scratch.insert(Scratch::new()?).path().to_owned(),
     };
@@ -194,11 +174,11 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             Ok::<_, bench::Error>(Results::from(result))
         })?
     };
-    finish(&run, typed.out.as_deref(), terminal, |terminal| {
+    finish(&run, typed.output.out.as_deref(), terminal, |terminal| {
         let Some(result) = &run.results.storage else { return Ok(()) };
         let keep = typed.slowest.unwrap_or(1);
         let layers = divide(result, &directory, keep)?;
-        let text = match typed.format.as_deref() {
+        let text = match typed.output.format.as_deref() {
             Some("json") => format::storage_files::json(&run, result, &layers)?,
             Some("csv") => format::storage_files::csv(result, &layers),
             _ => format::run::page(&run, &format::storage::page(result, &layers, terminal.out_colour)),

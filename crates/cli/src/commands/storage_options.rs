@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use bench::sched::Scheduling;
 use bench::storage::{Api, Durability, Java, MAX_CALLS, Position, StoragePlan};
 
+use crate::args::values::set;
 use crate::args::{Opt, values};
 
 /// What was typed of them.
@@ -94,10 +95,7 @@ pub(crate) const fn writers<A: HasStorage>(default: &'static str) -> Opt<A> {
         "Through what: native (system calls), java-file (RandomAccessFile), java-channel (FileChannel), \
          java-channel-direct (with a direct buffer), uring (io_uring, past the page cache), uring-polled (the same, polling \
          for the completion).",
-        |typed: &mut A, text| {
-            typed.storage().apis = Some(list(text)?);
-            Ok(())
-        },
+        |typed: &mut A, text| set(&mut typed.storage().apis, list(text)),
     )
     .default(default)
 }
@@ -108,10 +106,7 @@ pub(crate) const fn durability<A: HasStorage>() -> Opt<A> {
         "LIST",
         "How each write is made durable: sync (O_SYNC, Java's rws), dsync (O_DSYNC, Java's rwd), fsync, fdatasync (a call \
          behind the write).",
-        |typed: &mut A, text| {
-            typed.storage().durabilities = Some(list(text)?);
-            Ok(())
-        },
+        |typed: &mut A, text| set(&mut typed.storage().durabilities, list(text)),
     )
     .default("dsync")
 }
@@ -122,10 +117,7 @@ pub(crate) const fn position<A: HasStorage>() -> Opt<A> {
         "WHERE",
         &["overwrite", "append"],
         "Over a file that has its blocks already, or to the end of one that grows from nothing.",
-        |typed: &mut A, text| {
-            typed.storage().position = Some(one(text)?);
-            Ok(())
-        },
+        |typed: &mut A, text| set(&mut typed.storage().position, one(text)),
     )
     .default("overwrite")
 }
@@ -156,10 +148,7 @@ pub(crate) const fn policy<A: HasStorage>() -> Opt<A> {
         &["--policy"],
         "POLICY",
         "How the writing thread is scheduled: other, nice:N, fifo:N, rr:N.",
-        |typed: &mut A, text| {
-            typed.storage().scheduling = Some(one(text)?);
-            Ok(())
-        },
+        |typed: &mut A, text| set(&mut typed.storage().scheduling, one(text)),
     )
     .default("as this process is")
 }

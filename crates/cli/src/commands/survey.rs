@@ -11,6 +11,8 @@ use latency::Deadline;
 
 use super::driver;
 use super::finish::finish;
+use super::output::{self, RunOutput};
+use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, values};
 use crate::format;
 use crate::progress::ProgressLine;
@@ -22,13 +24,18 @@ pub(crate) struct Typed {
     duration_ns: Option<u64>,
     deadline_ns: Option<u64>,
     driver: DriverPlan,
-    format: Option<String>,
-    out: Option<PathBuf>,
+    output: RunOutput,
 }
 
 impl AsMut<DriverPlan> for Typed {
     fn as_mut(&mut self) -> &mut DriverPlan {
         &mut self.driver
+    }
+}
+
+impl AsMut<RunOutput> for Typed {
+    fn as_mut(&mut self) -> &mut RunOutput {
+        &mut self.output
     }
 }
 
@@ -50,20 +57,14 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     &["--duration"],
                     "TIME",
                     "About how long it may take in all, as in 30s or 5min; at least 3s.",
-                    |typed: &mut Typed, text| {
-                        typed.duration_ns = Some(values::duration_ns(text)?);
-                        Ok(())
-                    },
+                    |typed: &mut Typed, text| set(&mut typed.duration_ns, values::duration_ns(text)),
                 )
                 .default("30s"),
                 Opt::value(
                     &["--deadline"],
                     "TIME",
                     "A call that takes longer has missed, as in 2.5ms.",
-                    |typed: &mut Typed, text| {
-                        typed.deadline_ns = Some(values::duration_ns(text)?);
-                        Ok(())
-                    },
+                    |typed: &mut Typed, text| set(&mut typed.deadline_ns, values::duration_ns(text)),
                 )
                 .default("2.5ms"),
             ],
@@ -72,22 +73,11 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         Group {
             heading: "Output",
             options: &[
-                Opt::one_of(
-                    &["--format"],
-                    "FORMAT",
+                output::format(
                     &["text", "json"],
                     "How the result is printed; json is what the run directory holds.",
-                    |typed: &mut Typed, text| {
-                        typed.format = Some(text.to_owned());
-                        Ok(())
-                    },
-                )
-                .default("text"),
-                Opt::path(&["--out"], "DIR", "The run directory.", |typed: &mut Typed, text| {
-                    typed.out = Some(text.into());
-                    Ok(())
-                })
-                .default("runs/survey-DATE-TIME"),
+                ),
+                output::out("The run directory.").default("runs/survey-DATE-TIME"),
             ],
         },
     ],
@@ -124,9 +114,9 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             Ok::<_, bench::Error>(results)
         })?
     };
-    let directory = typed.out.unwrap_or_else(|| default_directory(&run.environment.date));
+    let directory = typed.output.out.unwrap_or_else(|| default_directory(&run.environment.date));
     let exit = finish(&run, Some(&directory), terminal, |terminal| {
-        let text = match typed.format.as_deref() {
+        let text = match typed.output.format.as_deref() {
             Some("json") => run.to_json()?,
             _ => format::run::first_page(&run),
         };

@@ -1,7 +1,5 @@
 //! `roundtrip ipc throughput`: round trips of both stacks by payload size.
 
-use std::path::PathBuf;
-
 use bench::floor::CpuPlacement;
 use bench::ipc::throughput::{self, Length, ThroughputPlan, ThroughputResult};
 use bench::ipc::{DriverPlan, Mode, Stack};
@@ -10,6 +8,8 @@ use bench::worker::Spawner;
 
 use super::driver;
 use super::finish::finish;
+use super::output::{self, RunOutput};
+use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Usage, values};
 use crate::format;
 use crate::format::google_benchmark::Output;
@@ -30,13 +30,18 @@ pub(crate) struct Typed {
     client_cpus: Option<Vec<u32>>,
     server_cpus: Option<Vec<u32>>,
     driver: DriverPlan,
-    format: Option<String>,
-    out: Option<PathBuf>,
+    output: RunOutput,
 }
 
 impl AsMut<DriverPlan> for Typed {
     fn as_mut(&mut self) -> &mut DriverPlan {
         &mut self.driver
+    }
+}
+
+impl AsMut<RunOutput> for Typed {
+    fn as_mut(&mut self) -> &mut RunOutput {
+        &mut self.output
     }
 }
 
@@ -84,40 +89,28 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     &["--sizes"],
                     "SIZES",
                     "Payloads in bytes, separated by commas; 4-64k stands for each doubling.",
-                    |typed: &mut Typed, text| {
-                        typed.sizes_bytes = Some(values::sizes_bytes(text)?);
-                        Ok(())
-                    },
+                    |typed: &mut Typed, text| set(&mut typed.sizes_bytes, values::sizes_bytes(text)),
                 )
                 .default("4-64k"),
                 Opt::value(
                     &["--min-time"],
                     "TIME",
                     "How long each batch takes at least, as in 0.5s; the first finds out how many calls that is.",
-                    |typed: &mut Typed, text| {
-                        typed.min_time_ns = Some(values::duration_ns(text)?);
-                        Ok(())
-                    },
+                    |typed: &mut Typed, text| set(&mut typed.min_time_ns, values::duration_ns(text)),
                 )
                 .default("0.5s"),
                 Opt::value(
                     &["--iterations"],
                     "N",
                     "Exactly so many calls in each batch, instead of a time.",
-                    |typed: &mut Typed, text| {
-                        typed.iterations = Some(values::whole(text, 1..=throughput::MAX_ITERATIONS)?);
-                        Ok(())
-                    },
+                    |typed: &mut Typed, text| set(&mut typed.iterations, values::whole(text, 1..=throughput::MAX_ITERATIONS)),
                 ),
                 Opt::value(
                     &["--repetitions"],
                     "N",
                     "Batches for each stack and size, all of them in random order, which spreads the machine's drift \
                      over all; medians are shown.",
-                    |typed: &mut Typed, text| {
-                        typed.repetitions = Some(values::whole(text, 1..=100_000)?);
-                        Ok(())
-                    },
+                    |typed: &mut Typed, text| set(&mut typed.repetitions, values::whole(text, 1..=100_000)),
                 )
                 .default("1"),
             ],
@@ -130,29 +123,20 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     "PLACEMENT",
                     &["free", "same", "split"],
                     "Client and server: where the kernel puts them (free), on one CPU (same), on two (split).",
-                    |typed: &mut Typed, text| {
-                        typed.placement = Some(text.parse().map_err(|error: bench::Error| error.to_string())?);
-                        Ok(())
-                    },
+                    |typed: &mut Typed, text| set(&mut typed.placement, text.parse()),
                 )
                 .default("free"),
                 Opt::value(
                     &["--client-cpus"],
                     "CPUS",
                     "The client's CPUs, as in 0,2-3, instead of what the placement says.",
-                    |typed: &mut Typed, text| {
-                        typed.client_cpus = Some(values::cpu_list(text)?);
-                        Ok(())
-                    },
+                    |typed: &mut Typed, text| set(&mut typed.client_cpus, values::cpu_list(text)),
                 ),
                 Opt::value(
                     &["--server-cpus"],
                     "CPUS",
                     "The server's CPUs, likewise.",
-                    |typed: &mut Typed, text| {
-                        typed.server_cpus = Some(values::cpu_list(text)?);
-                        Ok(())
-                    },
+                    |typed: &mut Typed, text| set(&mut typed.server_cpus, values::cpu_list(text)),
                 ),
             ],
         },
@@ -160,22 +144,9 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         Group {
             heading: "Output",
             options: &[
-                Opt::one_of(
-                    &["--format"],
-                    "FORMAT",
-                    &["table", "json", "csv", "google"],
-                    "How the result is printed: json is what a run directory holds, google the JSON of Google Benchmark, \
-                     for its tools.",
-                    |typed: &mut Typed, text| {
-                        typed.format = Some(text.to_owned());
-                        Ok(())
-                    },
-                )
-                .default("table"),
-                Opt::path(&["--out"], "DIR", "Also writes the run into this directory.", |typed: &mut Typed, text| {
-                    typed.out = Some(text.into());
-                    Ok(())
-                }),
+                output::format(&["table", "json", "csv", "google"], "How the result is printed: json is what a run directory holds, google the JSON of Google Benchmark, \
+                     for its tools."),
+                output::out("Also writes the run into this directory."),
             ],
         },
     ],
@@ -233,8 +204,8 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             Ok::<_, bench::Error>(Results::from(result))
         })?
     };
-    finish(&run, typed.out.as_deref(), terminal, |terminal| match &run.results.throughput {
-        Some(result) => print(typed.format.as_deref(), &run, result, terminal),
+    finish(&run, typed.output.out.as_deref(), terminal, |terminal| match &run.results.throughput {
+        Some(result) => print(typed.output.format.as_deref(), &run, result, terminal),
         None => Ok(()),
     })
 }

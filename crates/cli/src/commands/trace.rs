@@ -10,6 +10,7 @@ use bench::scratch::Scratch;
 use bench::worker::Interrupts;
 use tracefs::{GlobalTrace, Recording, Status};
 
+use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, values};
 use crate::format;
 use crate::format::perfetto::Contents;
@@ -55,10 +56,7 @@ pub(crate) static START: Entry<Start> = Entry {
             &["-b", "--buffer"],
             "KB",
             "The size of each CPU's buffer, in kilobytes.",
-            |typed: &mut Start, text| {
-                typed.kilobytes = Some(values::whole(text, 64..=4_000_000)?);
-                Ok(())
-            },
+            |typed: &mut Start, text| set(&mut typed.kilobytes, values::whole(text, 64..=4_000_000)),
         )
         .default("8000")],
     }],

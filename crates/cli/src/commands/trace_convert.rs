@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use bench::run::RECORDING;
 use tracefs::Recording;
 
+use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind, usage, values};
 use crate::terminal::{Exit, Terminal};
 use crate::trace_file::{self, Form};
@@ -51,10 +52,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 &["--snapshot"],
                 "N",
                 "Which snapshot, where the recording has several.",
-                |typed: &mut Typed, text| {
-                    typed.snapshot = Some(values::whole(text, 1..=u32::MAX)?);
-                    Ok(())
-                },
+                |typed: &mut Typed, text| set(&mut typed.snapshot, values::whole(text, 1..=u32::MAX)),
             ),
         ],
     }],

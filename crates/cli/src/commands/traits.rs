@@ -1,13 +1,13 @@
 //! `roundtrip ipc traits`: in what binder and hwbinder differ here.
 
-use std::path::PathBuf;
-
 use bench::ipc::DriverPlan;
 use bench::ipc::traits::{self, TraitsPlan};
 use bench::run::{Results, Run};
 use bench::worker::Spawner;
 
 use super::finish::finish;
+use super::output::{self, RunOutput};
+use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Usage, values};
 use crate::commands::driver;
 use crate::format;
@@ -19,13 +19,18 @@ use crate::terminal::{Exit, Terminal};
 pub(crate) struct Typed {
     iterations: Option<u64>,
     driver: DriverPlan,
-    format: Option<String>,
-    out: Option<PathBuf>,
+    output: RunOutput,
 }
 
 impl AsMut<DriverPlan> for Typed {
     fn as_mut(&mut self) -> &mut DriverPlan {
         &mut self.driver
+    }
+}
+
+impl AsMut<RunOutput> for Typed {
+    fn as_mut(&mut self) -> &mut RunOutput {
+        &mut self.output
     }
 }
 
@@ -47,10 +52,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 &["--iterations"],
                 "N",
                 "How many of the smallest calls are timed on each stack.",
-                |typed: &mut Typed, text| {
-                    typed.iterations = Some(values::whole(text, 1..=10_000_000)?);
-                    Ok(())
-                },
+                |typed: &mut Typed, text| set(&mut typed.iterations, values::whole(text, 1..=10_000_000)),
             )
             .default("5000")],
         },
@@ -58,26 +60,11 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         Group {
             heading: "Output",
             options: &[
-                Opt::one_of(
-                    &["--format"],
-                    "FORMAT",
+                output::format(
                     &["table", "json", "csv"],
                     "How the result is printed; json is what a run directory holds.",
-                    |typed: &mut Typed, text| {
-                        typed.format = Some(text.to_owned());
-                        Ok(())
-                    },
-                )
-                .default("table"),
-                Opt::path(
-                    &["--out"],
-                    "DIR",
-                    "Also writes the run into this directory.",
-                    |typed: &mut Typed, text| {
-                        typed.out = Some(text.into());
-                        Ok(())
-                    },
                 ),
+                output::out("Also writes the run into this directory."),
             ],
         },
     ],
@@ -108,8 +95,8 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             Ok::<_, bench::Error>(Results::from(result))
         })?
     };
-    finish(&run, typed.out.as_deref(), terminal, |terminal| {
-        let text = match (typed.format.as_deref(), &run.results.traits) {
+    finish(&run, typed.output.out.as_deref(), terminal, |terminal| {
+        let text = match (typed.output.format.as_deref(), &run.results.traits) {
             (Some("json"), _) => run.to_json()?,
             (Some("csv"), Some(result)) => format::traits::csv(result),
             (_, Some(result)) => format::run::page(&run, &format::traits::table(result, terminal.out_colour)),

@@ -1,14 +1,14 @@
 //! `roundtrip ipc workers`: how many calls many processes make together, and what each takes then. Also runs the old
 //! throughput tests, which do the same.
 
-use std::path::PathBuf;
-
 use bench::ipc::workers::{self, MAX_PROCESSES, Stage, Topology, WorkersPlan};
 use bench::ipc::{DriverPlan, Mode, Stack};
 use bench::run::{Results, Run};
 use bench::worker::Spawner;
 
 use super::finish::finish;
+use super::output::{self, RunOutput};
+use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Usage, values};
 use crate::commands::driver;
 use crate::format;
@@ -27,13 +27,18 @@ pub(crate) struct Typed {
     warn_above_ns: Option<u64>,
     training: bool,
     driver: DriverPlan,
-    format: Option<String>,
-    out: Option<PathBuf>,
+    output: RunOutput,
 }
 
 impl AsMut<DriverPlan> for Typed {
     fn as_mut(&mut self) -> &mut DriverPlan {
         &mut self.driver
+    }
+}
+
+impl AsMut<RunOutput> for Typed {
+    fn as_mut(&mut self) -> &mut RunOutput {
+        &mut self.output
     }
 }
 
@@ -116,20 +121,11 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         Group {
             heading: "Output",
             options: &[
-                Opt::one_of(
-                    &["--format"],
-                    "FORMAT",
+                output::format(
                     &["table", "json", "csv"],
                     "How the result is printed; json is what a run directory holds.",
-                    |typed: &mut Typed, text| set(&mut typed.format, Ok::<_, Usage>(text.to_owned())),
-                )
-                .default("table"),
-                Opt::path(
-                    &["--out"],
-                    "DIR",
-                    "Also writes the run into this directory.",
-                    |typed: &mut Typed, text| set(&mut typed.out, Ok::<_, Usage>(text.into())),
                 ),
+                output::out("Also writes the run into this directory."),
             ],
         },
     ],
@@ -145,11 +141,6 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
 
 /// The most calls of one caller: at 2 us each, half an hour.
 pub(crate) const MOST_CALLS: u64 = 1_000_000_000;
-
-fn set<T, E: std::fmt::Display>(place: &mut Option<T>, value: Result<T, E>) -> Result<(), String> {
-    *place = Some(value.map_err(|error| error.to_string())?);
-    Ok(())
-}
 
 fn plan(typed: &Typed) -> Result<WorkersPlan, Usage> {
     let default = WorkersPlan::default();
@@ -203,8 +194,8 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         Some(line) => writeln!(terminal.err, "roundtrip: {line}"),
         None => Ok(()),
     })?;
-    finish(&run, typed.out.as_deref(), terminal, |terminal| {
-        let text = match (typed.format.as_deref(), &run.results.workers) {
+    finish(&run, typed.output.out.as_deref(), terminal, |terminal| {
+        let text = match (typed.output.format.as_deref(), &run.results.workers) {
             (Some("json"), _) => run.to_json()?,
             (Some("csv"), Some(result)) => format::workers::csv(result),
             (_, Some(result)) => {

@@ -3,6 +3,7 @@
 use bench::ipc::Stack;
 use bench::ipc::workers::{MAX_PROCESSES, MAX_SIZE, Topology, WorkersPlan};
 
+use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, values};
 use crate::commands::workers::{MOST_CALLS, run_old};
 
@@ -56,8 +57,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 "N",
                 "Warn of calls that take longer than N us.",
                 |typed: &mut Typed, text| {
-                    typed.warn_above_us = Some(values::whole(text, 0..=3_600_000_000)?);
-                    Ok(())
+                    set(&mut typed.warn_above_us, values::whole(text, 0..=3_600_000_000))
                 },
             ),
             Opt::flag(

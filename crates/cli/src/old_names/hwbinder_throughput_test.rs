@@ -3,6 +3,7 @@
 use bench::ipc::workers::{MAX_PROCESSES, Topology, WorkersPlan};
 use bench::ipc::{Mode, Stack};
 
+use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, values};
 use crate::commands::workers::{MOST_CALLS, run_old};
 
@@ -54,8 +55,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 &["BINDERIZE", "PASSTHROUGH"],
                 "Over the driver, or as a function of the worker's own process.",
                 |typed: &mut Typed, text| {
-                    typed.mode = Some(text.parse::<Mode>().map_err(|error| error.to_string())?);
-                    Ok(())
+                    set(&mut typed.mode, text.parse::<Mode>().map_err(|error| error.to_string()))
                 },
             )
             .default("BINDERIZE"),

@@ -5,6 +5,7 @@ use bench::ipc::latency::{Amount, HaltTrace, Inheritance, LatencyPlan, MAX_PAIRS
 use bench::ipc::{Mode, Stack};
 use latency::Deadline;
 
+use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Usage, values};
 use crate::commands::latency::measure;
 use crate::format::latency_android;
@@ -41,10 +42,7 @@ pub(super) const FLAGS: &[Opt<Typed>] = &[
         &["-pair", "-w"],
         "N",
         "Pairs of a client and a server process; more than CPUs - 1 disturb each other.",
-        |typed: &mut Typed, text| {
-            typed.pairs = Some(values::whole(text, 1..=MAX_PAIRS)?);
-            Ok(())
-        },
+        |typed: &mut Typed, text| set(&mut typed.pairs, values::whole(text, 1..=MAX_PAIRS)),
     )
     .default("1"),
     Opt::value(&["-deadline_us"], "N", "A call that takes longer has missed.", |typed: &mut Typed, text| {
