@@ -1,11 +1,12 @@
 //! `roundtrip ipc floor` as a process: what it prints and writes, and that nothing is left when it is cut short.
 
-use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+#[path = "support/long_run.rs"]
+mod long_run;
 
-/// Long enough for the slowest machine; nothing waits for it when all is well.
-const PATIENCE: Duration = Duration::from_secs(30);
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use long_run::{LongRun, kill};
 
 const QUICK: [&str; 10] = [
     "--sizes",
@@ -72,65 +73,19 @@ fn a_run_that_cannot_be_stored_says_why_once() {
     assert_eq!(error, "roundtrip: cannot create /dev/null/run: Not a directory (os error 20)");
 }
 
-/// A run that would take minutes. It does not outlive the test, however that ends.
-struct LongRun(Option<Child>);
-
-impl LongRun {
-    fn start() -> LongRun {
-        let mut command = roundtrip();
-        command.args(["--duration", "10m"]).stdout(Stdio::null()).stderr(Stdio::piped());
-        LongRun(Some(command.spawn().unwrap()))
-    }
-
-    fn pid(&self) -> u32 {
-        self.0.as_ref().unwrap().id()
-    }
-
-    /// Waits until all worker processes are there.
-    fn workers(&self) -> Vec<u32> {
-        let path = format!("/proc/{0}/task/{0}/children", self.pid());
-        let until = Instant::now() + PATIENCE;
-        loop {
-            let children = std::fs::read_to_string(&path).unwrap();
-            let workers: Vec<u32> = children.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
-            // Two for each of the nine transports that take part by default.
-            if workers.len() >= 18 {
-                return workers;
-            }
-            assert!(Instant::now() < until, "the workers do not come up");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    /// How it ended; no worker may be left by then.
-    fn end(mut self, workers: &[u32]) -> (Option<i32>, String) {
-        let output = self.0.take().unwrap().wait_with_output().unwrap();
-        for pid in workers {
-            assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "worker {pid} is left");
-        }
-        (output.status.code(), String::from_utf8(output.stderr).unwrap())
-    }
-}
-
-impl Drop for LongRun {
-    fn drop(&mut self) {
-        if let Some(mut run) = self.0.take() {
-            run.kill().unwrap();
-            run.wait().unwrap();
-        }
-    }
-}
-
-fn kill(pid: u32, signal: &str) {
-    assert!(Command::new("kill").args([signal, &pid.to_string()]).status().unwrap().success());
+/// Two processes for each of the nine transports that take part by default.
+fn long_run() -> (LongRun, Vec<u32>) {
+    let run = LongRun::start(roundtrip().args(["--duration", "10m"]));
+    let workers = run.workers(18, |_| true);
+    (run, workers)
 }
 
 #[test]
 fn a_killed_worker_ends_the_run_with_the_reason() {
-    let run = LongRun::start();
-    let workers = run.workers();
+    let (run, workers) = long_run();
     kill(workers[3], "-KILL");
-    let (code, stderr) = run.end(&workers);
+    let (code, stdout, stderr) = run.end(&workers);
+    assert_eq!(stdout, "", "half a result");
     assert_eq!(code, Some(1));
     let reason = format!("(pid {}) was killed by SIGKILL", workers[3]);
     assert!(stderr.contains(&reason) && stderr.lines().count() == 1, "{stderr}");
@@ -138,10 +93,10 @@ fn a_killed_worker_ends_the_run_with_the_reason() {
 
 #[test]
 fn an_interrupt_ends_the_run_with_status_130() {
-    let run = LongRun::start();
-    let workers = run.workers();
+    let (run, workers) = long_run();
     kill(run.pid(), "-INT");
-    let (code, stderr) = run.end(&workers);
+    let (code, stdout, stderr) = run.end(&workers);
+    assert_eq!(stdout, "", "half a result");
     assert_eq!(code, Some(130));
     assert_eq!(stderr, "roundtrip: interrupted by SIGINT\n");
 }

@@ -1,17 +1,17 @@
 //! Android's latency programs and `roundtrip ipc latency` as processes: what they print, what they refuse, and that
 //! nothing is left when they are cut short.
 
+#[path = "support/long_run.rs"]
+mod long_run;
+
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
 
 use bench::counters::ThreadCounters;
 use bench::sched::realtime_permission;
+use long_run::{LongRun, kill};
 use serde_json::Value;
-
-/// Long enough for the slowest machine; nothing waits for it when all is well.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 fn called(name: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
@@ -223,72 +223,22 @@ fn tables_and_csv_show_every_series() {
     assert_eq!(keys, ["pair", "0", "all", "0", "all"]);
 }
 
-/// A run that would take hours. It does not outlive the test, however that ends.
-struct LongRun(Option<Child>);
-
-impl LongRun {
-    fn start() -> LongRun {
-        let mut command = called("libhwbinder_latency");
-        command.args(["-i", "1000000000"]).stdout(Stdio::piped()).stderr(Stdio::piped());
-        LongRun(Some(command.spawn().unwrap()))
-    }
-
-    fn pid(&self) -> u32 {
-        self.0.as_ref().unwrap().id()
-    }
-
-    /// Waits until the client is in the middle of its calls; then the workers: service manager, server, client.
-    fn workers(&self) -> Vec<u32> {
-        let path = format!("/proc/{0}/task/{0}/children", self.pid());
-        let until = Instant::now() + PATIENCE;
-        loop {
-            let children = std::fs::read_to_string(&path).unwrap();
-            let workers: Vec<u32> = children.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
-            let calls = |pid: &u32| ThreadCounters::read(*pid).is_ok_and(|now| now.voluntary_switches > 100);
-            if workers.len() == 3 && calls(&workers[2]) {
-                return workers;
-            }
-            assert!(Instant::now() < until, "the workers do not come up");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    /// How it ended and what it said, without anything left of it.
-    fn end(mut self, workers: &[u32]) -> (Option<i32>, String) {
-        let begin = Instant::now();
-        let output = self.0.take().unwrap().wait_with_output().unwrap();
-        // A second is what users are promised; a busy test machine may take some more.
-        assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
-        for pid in workers {
-            assert!(!Path::new(&format!("/proc/{pid}")).exists(), "worker {pid} is left");
-        }
-        let left = std::fs::read_dir("/dev/shm").into_iter().flatten().flatten();
-        assert!(!left.into_iter().any(|entry| entry.file_name().to_string_lossy().contains("roundtrip")));
-        assert!(output.stdout.is_empty());
-        (output.status.code(), String::from_utf8(output.stderr).unwrap())
-    }
-}
-
-impl Drop for LongRun {
-    fn drop(&mut self) {
-        if let Some(mut run) = self.0.take() {
-            let _ = run.kill();
-            let _ = run.wait();
-        }
-    }
-}
-
-fn kill(pid: u32, signal: &str) {
-    assert!(Command::new("kill").args([signal, &pid.to_string()]).status().unwrap().success());
+/// The service manager, the server and the client, in the middle of its calls.
+fn long_run() -> (LongRun, Vec<u32>) {
+    let run = LongRun::start(called("libhwbinder_latency").args(["-i", "1000000000"]));
+    let calls =
+        |workers: &[u32]| ThreadCounters::read(workers[2]).is_ok_and(|now| now.voluntary_switches > 100);
+    let workers = run.workers(3, calls);
+    (run, workers)
 }
 
 #[test]
 fn a_killed_worker_ends_the_run_with_the_reason() {
     for (index, role) in [(0, "hwbinder service manager"), (1, "server of pair 1"), (2, "client of pair 1")] {
-        let run = LongRun::start();
-        let workers = run.workers();
+        let (run, workers) = long_run();
         kill(workers[index], "-KILL");
-        let (code, stderr) = run.end(&workers);
+        let (code, stdout, stderr) = run.end(&workers);
+        assert_eq!(stdout, "", "half a result");
         let reason = format!("libhwbinder_latency: {role} (pid {}) was killed by SIGKILL\n", workers[index]);
         assert_eq!((code, stderr), (Some(1), reason));
     }
@@ -296,10 +246,10 @@ fn a_killed_worker_ends_the_run_with_the_reason() {
 
 #[test]
 fn an_interrupt_ends_the_run_with_status_130() {
-    let run = LongRun::start();
-    let workers = run.workers();
+    let (run, workers) = long_run();
     kill(run.pid(), "-INT");
-    let (code, stderr) = run.end(&workers);
+    let (code, stdout, stderr) = run.end(&workers);
+    assert_eq!(stdout, "", "half a result");
     assert_eq!((code, stderr.as_str()), (Some(130), "libhwbinder_latency: interrupted by SIGINT\n"));
 }
 

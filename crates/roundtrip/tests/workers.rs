@@ -1,12 +1,13 @@
 //! Many workers as a process: the modern face, the two old names, and that nothing is left when a run is cut short.
 
+#[path = "support/long_run.rs"]
+mod long_run;
+
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Output, Stdio};
 
-/// Long enough for the slowest machine; nothing waits for it when all is well.
-const PATIENCE: Duration = Duration::from_secs(30);
+use long_run::{LongRun, kill};
 
 /// The program under another name, with these arguments.
 fn called(name: &str, args: &str) -> Command {
@@ -137,54 +138,6 @@ fn csv_holds_a_line_for_each_caller_and_one_for_all() {
     );
 }
 
-/// A run that would take hours. It does not outlive the test, however that ends.
-struct LongRun(Option<Child>);
-
-impl LongRun {
-    fn start(name: &str, args: &str) -> LongRun {
-        let mut command = called(name, args);
-        LongRun(Some(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()))
-    }
-
-    fn pid(&self) -> u32 {
-        self.0.as_ref().unwrap().id()
-    }
-
-    /// All its processes, once each is there and uses CPU time: then they call each other.
-    fn busy_workers(&self, count: usize) -> Vec<u32> {
-        let path = format!("/proc/{0}/task/{0}/children", self.pid());
-        let until = Instant::now() + PATIENCE;
-        loop {
-            let children = std::fs::read_to_string(&path).unwrap();
-            let workers: Vec<u32> = children.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
-            // The first is the service manager, which has nothing to do once all are found.
-            if workers.len() == count && workers[1..].iter().all(|&pid| cpu_ticks(pid) >= 5) {
-                return workers;
-            }
-            assert!(Instant::now() < until, "the workers do not come up: {children}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    /// How it ended; no worker may be left by then.
-    fn end(mut self, workers: &[u32]) -> (Option<i32>, String) {
-        let output = self.0.take().unwrap().wait_with_output().unwrap();
-        for pid in workers {
-            assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "worker {pid} is left");
-        }
-        (output.status.code(), String::from_utf8(output.stderr).unwrap())
-    }
-}
-
-impl Drop for LongRun {
-    fn drop(&mut self) {
-        if let Some(mut run) = self.0.take() {
-            run.kill().unwrap();
-            run.wait().unwrap();
-        }
-    }
-}
-
 /// User and system time in clock ticks: fields 14 and 15 of proc_pid_stat(5).
 fn cpu_ticks(pid: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -193,8 +146,12 @@ fn cpu_ticks(pid: u32) -> u64 {
     number(14) + number(15)
 }
 
-fn kill(pid: u32, signal: &str) {
-    assert!(Command::new("kill").args([signal, &pid.to_string()]).status().unwrap().success());
+/// So many processes, once each uses CPU time: then they call each other. The first is the service manager, which has
+/// nothing to do once all are found.
+fn long_run(name: &str, args: &str, count: usize) -> (LongRun, Vec<u32>) {
+    let run = LongRun::start(&mut called(name, args));
+    let workers = run.workers(count, |workers| workers[1..].iter().all(|&pid| cpu_ticks(pid) >= 5));
+    (run, workers)
 }
 
 #[test]
@@ -204,10 +161,9 @@ fn the_death_of_a_worker_is_told_and_not_that_of_those_who_miss_it() {
         ("binderThroughputTest", "-w 4 -p -i 1000000000", 5, 1, "server of pair 0"),
         ("hwbinderThroughputTest", "-s 1 -i 1000000000", 4, 1, "service 0"),
     ] {
-        let run = LongRun::start(name, args);
-        let workers = run.busy_workers(count);
+        let (run, workers) = long_run(name, args, count);
         kill(workers[victim], "-KILL");
-        let (code, stderr) = run.end(&workers);
+        let (code, _, stderr) = run.end(&workers);
         assert_eq!(code, Some(1));
         let reason = format!("{name}: {role} (pid {}) was killed by SIGKILL\n", workers[victim]);
         assert_eq!(stderr, reason);
@@ -216,9 +172,8 @@ fn the_death_of_a_worker_is_told_and_not_that_of_those_who_miss_it() {
 
 #[test]
 fn an_interrupt_ends_the_run_with_status_130() {
-    let run = LongRun::start("binderThroughputTest", "-i 1000000000");
-    let workers = run.busy_workers(3);
+    let (run, workers) = long_run("binderThroughputTest", "-i 1000000000", 3);
     kill(run.pid(), "-INT");
-    let (code, stderr) = run.end(&workers);
+    let (code, _, stderr) = run.end(&workers);
     assert_eq!((code, stderr.as_str()), (Some(130), "binderThroughputTest: interrupted by SIGINT\n"));
 }

@@ -1,0 +1,63 @@
+//! A run that would take hours, cut short by a test, which then sees what it says and that nothing is left of it.
+
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Long enough for the slowest machine; nothing waits for it when all is well.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Does not outlive the test, however that ends.
+pub(crate) struct LongRun(Option<Child>);
+
+impl LongRun {
+    pub(crate) fn start(command: &mut Command) -> LongRun {
+        LongRun(Some(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()))
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.as_ref().unwrap().id()
+    }
+
+    /// Its worker processes in the order of their start, once all are there and at it.
+    pub(crate) fn workers(&self, count: usize, at_it: impl Fn(&[u32]) -> bool) -> Vec<u32> {
+        let path = format!("/proc/{0}/task/{0}/children", self.pid());
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let children = std::fs::read_to_string(&path).unwrap();
+            let workers: Vec<u32> = children.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
+            if workers.len() == count && at_it(&workers) {
+                return workers;
+            }
+            assert!(Instant::now() < until, "the workers do not come up: {children}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Its exit code and what it said on standard output and standard error, without anything left of it.
+    pub(crate) fn end(mut self, workers: &[u32]) -> (Option<i32>, String, String) {
+        let begin = Instant::now();
+        let Output { status, stdout, stderr } = self.0.take().unwrap().wait_with_output().unwrap();
+        // A second is what users are promised; a busy test machine may take some more.
+        assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+        for pid in workers {
+            assert!(!Path::new(&format!("/proc/{pid}")).exists(), "worker {pid} is left");
+        }
+        let left = std::fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+        assert!(!left.into_iter().any(|entry| entry.file_name().to_string_lossy().contains("roundtrip")));
+        (status.code(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+    }
+}
+
+impl Drop for LongRun {
+    fn drop(&mut self) {
+        if let Some(mut run) = self.0.take() {
+            let _ = run.kill();
+            let _ = run.wait();
+        }
+    }
+}
+
+pub(crate) fn kill(pid: u32, signal: &str) {
+    assert!(Command::new("kill").args([signal, &pid.to_string()]).status().unwrap().success());
+}
