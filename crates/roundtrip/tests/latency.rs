@@ -164,6 +164,11 @@ fn without_permission_for_real_time_the_ordinary_caller_calls() {
     assert!(reason.contains("CAP_SYS_NICE") && stderr(&output).contains("CAP_SYS_NICE"), "{reason}");
     check_block(&value["P0"], 50, false);
     assert_eq!(value["P0"]["fifo_ms"]["avg"], Value::Null);
+    // Nor may it lower its nice value again.
+    let script = script.replace("exec", "exec nice -n 5");
+    let output = succeed(Command::new("sh").args(["-c", &script, env!("CARGO_BIN_EXE_roundtrip")]));
+    check_block(&json(&output)["P0"], 50, false);
+    assert!(stderr(&output).contains("other calls as nice:"), "{}", stderr(&output));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 mod permission;
 
-pub use permission::{RealtimePermission, realtime_permission};
+pub use permission::{RealtimePermission, least_nice, realtime_permission};
 
 use std::fmt;
 use std::str::FromStr;

@@ -58,6 +58,21 @@ pub fn realtime_permission() -> RealtimePermission {
     }
 }
 
+/// The lowest nice value that this process's threads may take: -20 with CAP_SYS_NICE, else what RLIMIT_NICE allows, but never
+/// more than the calling thread's own (sched(7)).
+pub fn least_nice() -> i8 {
+    let own = super::scheduling(0).map_or(0, |now| now.nice);
+    // The limit is 20 less the nice value (getrlimit(2)).
+    let limit = getrlimit(Resource::Nice).current.map_or(-20, |limit| 20 - limit.min(40) as i8);
+    let may =
+        |nice: i8| std::thread::spawn(move || set_scheduling(0, Scheduling::other(nice)).is_ok()).join();
+    [-20, limit]
+        .into_iter()
+        .filter(|&nice| nice < own)
+        .find(|&nice| may(nice).unwrap_or(false))
+        .unwrap_or(own)
+}
+
 /// The error of asking for SCHED_FIFO at `priority`; `None` when it was granted, and then given back at once.
 fn sys_error(priority: u8) -> Option<std::io::Error> {
     let before = sched_attr::get(0).ok()?;

@@ -19,15 +19,13 @@ pub(super) struct Chosen {
     pub(super) warnings: Vec<String>,
 }
 
-/// Takes those of the plan's callers that can be had here: without permission for SCHED_FIFO, only the ordinary ones.
-pub(super) fn callers(plan: &LatencyPlan, permission: &RealtimePermission) -> Chosen {
+/// Takes those of the plan's callers that can be had here: without permission for SCHED_FIFO, only the ordinary ones, and
+/// these with the lowest nice value allowed where theirs is not.
+pub(super) fn callers(plan: &LatencyPlan, permission: &RealtimePermission, least_nice: i8) -> Chosen {
     let mut chosen = Chosen { callers: plan.callers.clone(), refused: None, warnings: Vec::new() };
     let realtime = |caller: &Scheduling| caller.policy.is_realtime();
-    if !chosen.callers.iter().any(realtime) {
-        return chosen;
-    }
     match permission {
-        RealtimePermission::Refused { reason } => {
+        RealtimePermission::Refused { reason } if chosen.callers.iter().any(realtime) => {
             chosen.callers.retain(|caller| !realtime(caller));
             if chosen.callers.is_empty() {
                 chosen.callers.push(Scheduling::other(0));
@@ -35,6 +33,7 @@ pub(super) fn callers(plan: &LatencyPlan, permission: &RealtimePermission) -> Ch
             chosen.warnings.push(format!("no real-time callers, ordinary ones only: {reason}"));
             chosen.refused = Some(reason.clone());
         }
+        RealtimePermission::Refused { .. } => {}
         RealtimePermission::Allowed { max_priority } => {
             for caller in chosen.callers.iter_mut().filter(|caller| caller.priority > *max_priority) {
                 let asked = caller.to_string();
@@ -42,6 +41,13 @@ pub(super) fn callers(plan: &LatencyPlan, permission: &RealtimePermission) -> Ch
                 chosen.warnings.push(format!("{asked} calls as {caller}, the highest priority allowed here"));
             }
         }
+    }
+    for caller in chosen.callers.iter_mut().filter(|caller| !realtime(caller) && caller.nice < least_nice) {
+        let asked = caller.to_string();
+        caller.nice = least_nice;
+        chosen.warnings.push(format!(
+            "{asked} calls as {caller}, the lowest nice value allowed here: run as root, or not under `nice`"
+        ));
     }
     chosen
 }
@@ -172,23 +178,32 @@ mod tests {
     fn without_permission_the_ordinary_callers_call() {
         let refused = RealtimePermission::Refused { reason: "nobody may".into() };
         let plan = LatencyPlan::default();
-        let chosen = callers(&plan, &refused);
+        let chosen = callers(&plan, &refused, -20);
         assert_eq!(
             (chosen.callers, chosen.refused.as_deref()),
             (vec![Scheduling::other(0)], Some("nobody may"))
         );
         assert!(chosen.warnings[0].contains("nobody may"));
         let plan = LatencyPlan { callers: vec![Scheduling::fifo(1)], ..plan };
-        assert_eq!(callers(&plan, &refused).callers, [Scheduling::other(0)]);
+        assert_eq!(callers(&plan, &refused, -20).callers, [Scheduling::other(0)]);
         let plan = LatencyPlan { callers: vec![Scheduling::other(10)], ..plan };
-        assert_eq!(callers(&plan, &refused).refused, None);
+        assert_eq!(callers(&plan, &refused, -20).refused, None);
     }
 
     #[test]
     fn a_lower_limit_lowers_the_callers_and_says_so() {
-        let chosen = callers(&LatencyPlan::default(), &RealtimePermission::Allowed { max_priority: 50 });
+        let chosen = callers(&LatencyPlan::default(), &RealtimePermission::Allowed { max_priority: 50 }, 0);
         assert_eq!(chosen.callers, [Scheduling::fifo(50), Scheduling::other(0)]);
         assert!(chosen.warnings[0].contains("fifo:99 calls as fifo:50"), "{:?}", chosen.warnings);
+    }
+
+    #[test]
+    fn a_nice_value_that_is_not_allowed_is_raised_and_that_is_said() {
+        let plan =
+            LatencyPlan { callers: vec![Scheduling::fifo(1), Scheduling::other(0)], ..Default::default() };
+        let chosen = callers(&plan, &RealtimePermission::Allowed { max_priority: 99 }, 10);
+        assert_eq!(chosen.callers, [Scheduling::fifo(1), Scheduling::other(10)]);
+        assert!(chosen.warnings[0].contains("other calls as nice:10"), "{:?}", chosen.warnings);
     }
 
     #[test]

@@ -76,7 +76,7 @@ pub fn run(
     let usable = sched::allowed_cpus(0)?;
     let (client_cpus, server_cpus) = judge::cpus(plan, &usable)?;
     let usable_cpus = usable.len();
-    let chosen = judge::callers(plan, &sched::realtime_permission());
+    let chosen = judge::callers(plan, &sched::realtime_permission(), sched::least_nice());
     let mut warnings = chosen.warnings;
     warnings.extend(judge::machine_warnings(plan, &chosen.callers, usable_cpus, &Root::real()));
 
