@@ -35,6 +35,8 @@ Tasks:
   sequences  replays thousands of random sequences of commands on a real kernel's driver and on the emulated one; see
             cargo xtask sequences --help
   peers     counts what a call costs on a real kernel's driver: bare, through both stacks, through rsbinder
+  faults    kills thousands of processes, at every instruction of what they do and in busy contexts of the emulated
+            driver, and sends ten million transactions through one; takes minutes
   injections  makes calls slow in known ways, and checks that the cause is named; needs root, and a machine that does
             little else
   storage   measures what recording writes costs, and holds its figures against fio's; needs root, and a machine that
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
         ["perfetto"] => perfetto_only,
         ["guest", ..] => return guest::command(&args[1..]),
         ["sequences", ..] => return sequences::command(&args[1..]),
+        ["faults"] => faults_only,
         ["injections"] => injections_only,
         ["storage"] => storage_only,
         ["help" | "--help" | "-h"] => {
@@ -68,6 +71,12 @@ fn main() -> ExitCode {
 
 fn dist_only() -> bool {
     steps::run(&[("static binaries", dist::build)])
+}
+
+fn faults_only() -> bool {
+    const TESTS: &[&str] = &["test", "--release", "--package", "binder-driver", "--test", "faults", "--"];
+    let tests = || shell::cargo(&[TESTS, &["--ignored", "--nocapture", "--test-threads", "1"]].concat());
+    steps::run(&[("faults in the emulated driver", tests)])
 }
 
 fn injections_only() -> bool {

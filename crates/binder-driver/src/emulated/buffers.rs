@@ -6,7 +6,7 @@
 use super::lock::Guard;
 use super::node::Strength;
 use super::objects;
-use super::process::{FREE, GONE, LIVE};
+use super::process::{FREE, LEFT, LIVE};
 use super::records::{
     Buffer, Id, Node, Process, Record, Thread, Transaction, Work, buffer, node, process, thread, transaction,
     work,
@@ -31,12 +31,16 @@ impl Guard<'_> {
         self.set(by, thread::FILLING, None);
         self.set(filled, buffer::FILLING, false);
         let left = self.add(owner, process::FILLS, -1);
-        if self.get(owner, process::STATE) == LIVE {
-            return Ok(());
-        }
-        self.free(filled);
-        if left == 0 && self.get(owner, process::STATE) == GONE {
-            self.set(owner, process::STATE, FREE);
+        match self.get(owner, process::STATE) {
+            LIVE => return Ok(()),
+            LEFT => {
+                self.free(filled);
+                if left == 0 {
+                    self.set(owner, process::STATE, FREE);
+                }
+            }
+            // It died while it closed: the keeper has yet to come to this buffer.
+            _ => {}
         }
         self.commit();
         Err(Refusal::DEAD)

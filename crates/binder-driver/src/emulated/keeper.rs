@@ -25,9 +25,9 @@ use rustix::net::{
 use super::descriptors::Request;
 use super::inbox::Inbox;
 use super::lock::{Guard, Scratch};
-use super::process::{CLOSED, FREE, LIVE};
 use super::records::{Id, MAGIC, MAGIC_VALUE, PROFILE, Process, Record, process};
 use super::region::Region;
+use super::usage::Usage;
 use crate::{Error, Profile};
 
 /// A context of the emulated driver: what a loaded driver with one device is to the kernel's.
@@ -77,6 +77,15 @@ impl Context {
     #[must_use]
     pub fn state(&self) -> String {
         Guard::lock(&self.region, &mut Scratch::default()).state()
+    }
+
+    /// How many records and how much memory the context uses at this moment.
+    ///
+    /// # Errors
+    /// [`Error::Create`] when the system does not tell the memory's size.
+    pub fn usage(&self) -> Result<Usage, Error> {
+        let failed = |errno: rustix::io::Errno| Error::Create { operation: "fstat", source: errno.into() };
+        Guard::lock(&self.region, &mut Scratch::default()).usage().map_err(failed)
     }
 }
 
@@ -199,7 +208,8 @@ impl Keeper {
         let wanted = match request {
             Request::Inbox => Some(at),
             Request::Outbox | Request::Sweep => {
-                self.joined.iter().position(|joined| joined.slot.index() == slot.into())
+                // The last: the connection of one that has closed may not have ended when the next one gets its slot.
+                self.joined.iter().rposition(|joined| joined.slot.index() == slot.into())
             }
         };
         if request == Request::Sweep {
@@ -254,14 +264,7 @@ impl Keeper {
     fn bury(&self, dead: &Joined, scratch: &mut Scratch) {
         let mut guard = Guard::lock(&self.region, scratch);
         if guard.get(dead.slot, process::GENERATION) == dead.generation {
-            match guard.get(dead.slot, process::STATE) {
-                CLOSED => guard.set(dead.slot, process::STATE, FREE),
-                LIVE => {
-                    guard.release_process(dead.slot, FREE);
-                    guard.kick_everyone();
-                }
-                _ => {}
-            }
+            guard.bury_process(dead.slot);
         }
         guard.unlock();
     }

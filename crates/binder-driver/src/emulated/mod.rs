@@ -6,7 +6,7 @@
 //!
 //! One file for each concept: `process`, `thread`, `node` (with references), `transaction` (with `objects`), `buffers`, `allocation`,
 //! `priority`, `freeze`, `wakeup`, and for file descriptors `descriptors` (with `inbox`) and `passing`; under them `region` (the memory), `records` (its layout), `mutex`, `lock` (with the undo journal),
-//! `queue`; above them `ioctl` (one call), `keeper` (joining and dying) and `state` (all of it as text).
+//! `queue`; above them `ioctl` (one call), `keeper` (joining and dying), `state` (all of it as text) and `usage` (how much of it there is).
 //!
 //! Lock order: there is one lock. It is never held across a wait, a copy of more than a page, or a call out of this crate.
 
@@ -31,6 +31,7 @@ mod region;
 mod state;
 mod thread;
 mod transaction;
+mod usage;
 mod wakeup;
 
 use std::cell::RefCell;
@@ -44,6 +45,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
 pub use keeper::{Context, running};
+pub use usage::Usage;
 
 use crate::uapi::{ExtendedError, FrozenStatusInfo};
 use crate::{Backend, Commands, Driver, Error, NodeInfo, Profile, Returns, sched};
@@ -353,7 +355,7 @@ impl Driver for Emulated {
 impl Drop for Emulated {
     fn drop(&mut self) {
         if !self.keeper_gone.load(Ordering::Relaxed) {
-            with_guard(&self.region, |guard| guard.release_process(self.process, process::CLOSED));
+            with_guard(&self.region, |guard| guard.close_process(self.process));
         }
         let _ = self.connection.shutdown(Shutdown::Both);
         if let Some(watcher) = self.watcher.take() {

@@ -1,4 +1,4 @@
-//! The context's mutex: two words of shared memory that threads of all participants exclude each other with.
+//! The context's mutex: a few words of shared memory that threads of all participants exclude each other with.
 //!
 //! The first word is a priority-inheriting futex (futex(2)): it holds the owner's thread id, the kernel lends a
 //! real-time waiter's priority to the owner, and it notices an owner that died. But it also hands the lock to a sleeping
@@ -10,7 +10,7 @@
 use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use rustix::io::Errno;
 use rustix::thread::futex;
@@ -37,13 +37,15 @@ pub(super) fn own_tid() -> u32 {
     })
 }
 
-/// The two words.
+/// The words.
 #[derive(Clone, Copy)]
 pub(super) struct Mutex<'a> {
     /// Owner's thread id, with the kernel's bits; 0 when free.
     pub(super) owner: &'a AtomicU32,
     /// 1 when an ordinary thread sleeps, or might.
     pub(super) sleepers: &'a AtomicU32,
+    /// How often the lock was taken from an owner that had died without the kernel noticing.
+    pub(super) takeovers: &'a AtomicU32,
 }
 
 impl Mutex<'_> {
@@ -111,19 +113,16 @@ impl Mutex<'_> {
     /// Waits in the kernel's queue, lending its priority to the owner.
     fn lock_inheriting(self) {
         loop {
+            let (takeovers, owner) = (self.takeovers.load(SeqCst), self.owner.load(SeqCst));
             match futex::lock_pi(self.owner, futex::Flags::empty(), None) {
                 Ok(()) => {
                     // The kernel marks a lock whose owner died; the journal says what to undo, the mark must go.
                     self.owner.fetch_and(!futex::OWNER_DIED, Relaxed);
                     return;
                 }
-                // The owner died while nobody waited here: the kernel finds no such thread. Whoever exchanges the dead
-                // thread's id for its own has the lock.
+                // The owner died while nobody waited here: the kernel finds no such thread.
                 Err(Errno::SRCH) => {
-                    let dead = self.owner.load(Relaxed);
-                    let taken =
-                        dead != 0 && self.owner.compare_exchange(dead, own_tid(), Acquire, Relaxed).is_ok();
-                    if taken || self.try_lock() {
+                    if self.take_from_dead(owner, takeovers) {
                         return;
                     }
                 }
@@ -136,7 +135,93 @@ impl Mutex<'_> {
     }
 }
 
+impl Mutex<'_> {
+    /// After the kernel has found the owner dead: takes the lock, unless somebody else was faster. `owner` and `takeovers`
+    /// were read before the kernel was asked.
+    ///
+    /// It is the word of that moment that the kernel has judged, and only that may be exchanged: a later one may be a
+    /// living thread's that took the lock meanwhile. A dead owner's id leaves the word only by such an exchange (were
+    /// there waiters in the kernel, which could hand the lock on, it would not have said this), and whoever makes one counts it before
+    /// letting go. So without a new takeover, a word that was the same before and after was the same in between.
+    fn take_from_dead(self, owner: u32, takeovers: u32) -> bool {
+        let unchanged = owner != 0
+            && self.owner.load(SeqCst) == owner
+            && self.takeovers.load(SeqCst) == takeovers
+            && self.owner.compare_exchange(owner, own_tid(), SeqCst, Relaxed).is_ok();
+        if unchanged {
+            self.takeovers.store(takeovers.wrapping_add(1), SeqCst);
+        }
+        unchanged
+    }
+}
+
 fn more_than_one_cpu() -> bool {
     static MANY: OnceLock<bool> = OnceLock::new();
     *MANY.get_or_init(|| std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+    use std::sync::{Arc, Barrier};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Words {
+        owner: AtomicU32,
+        sleepers: AtomicU32,
+        takeovers: AtomicU32,
+        /// Only changed by the owner, in two steps.
+        counted: AtomicU64,
+    }
+
+    impl Words {
+        fn mutex(&self) -> Mutex<'_> {
+            Mutex { owner: &self.owner, sleepers: &self.sleepers, takeovers: &self.takeovers }
+        }
+
+        fn count(&self) {
+            let counted = self.counted.load(Relaxed);
+            std::hint::spin_loop();
+            self.counted.store(counted + 1, Relaxed);
+        }
+    }
+
+    #[test]
+    fn of_many_that_find_the_owner_dead_one_gets_the_lock_at_a_time() {
+        const ROUNDS: u64 = 300;
+        const THREADS: u64 = 4;
+        const TURNS: u64 = 20;
+        let words = Arc::new(Words::default());
+        let round = Arc::new(Barrier::new(THREADS as usize + 1));
+        let threads: Vec<_> = (0..THREADS)
+            .map(|_| {
+                let (words, round) = (Arc::clone(&words), Arc::clone(&round));
+                std::thread::spawn(move || {
+                    for _ in 0..ROUNDS {
+                        round.wait();
+                        for _ in 0..TURNS {
+                            // As after a long wait.
+                            if !words.mutex().try_lock() {
+                                words.mutex().lock_inheriting();
+                            }
+                            words.count();
+                            words.mutex().unlock();
+                        }
+                        round.wait();
+                    }
+                })
+            })
+            .collect();
+        for _ in 0..ROUNDS {
+            let dead = std::thread::spawn(own_tid).join().expect("no panic");
+            words.owner.store(dead, SeqCst);
+            round.wait();
+            round.wait();
+        }
+        threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+        assert_eq!(words.counted.load(SeqCst), ROUNDS * THREADS * TURNS);
+        assert_eq!(u64::from(words.takeovers.load(SeqCst)), ROUNDS);
+    }
 }

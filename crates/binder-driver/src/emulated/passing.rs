@@ -52,13 +52,20 @@ impl Ioctl<'_> {
         }
     }
 
-    /// Asks the keeper for what was found to be missing, if anything was. True when it is there now. Lets go of the lock.
+    /// Asks the keeper for what was found to be missing, if anything was. True when it is worth another try: it is there
+    /// now, or is not missed any more. Lets go of the lock.
     pub(super) fn fetch_wanted(&mut self) -> Result<bool, Errno> {
         let Some(wanted) = self.wanted.take() else { return Ok(false) };
         self.guard.unlock();
         let asked = self.descriptors.ask(wanted);
         self.guard.relock();
-        asked.map(|()| true)
+        match (asked, wanted) {
+            (Err(_), Wanted::Outbox(receiver, generation)) if !self.guard.is_live(receiver, generation) => {
+                // Whoever tries again is told that it is dead.
+                Ok(true)
+            }
+            (asked, _) => asked.map(|()| true),
+        }
     }
 
     /// Opens a transaction's descriptors in this process, and writes their numbers into its buffer. False when that cannot

@@ -12,10 +12,12 @@ use super::wakeup;
 pub(super) const FREE: u32 = 0;
 /// A process uses it.
 pub(super) const LIVE: u32 = 1;
-/// The process has gone; senders are still copying into its area, so the slot cannot be taken yet.
+/// The process is going: it lets go of what it holds.
 pub(super) const GONE: u32 = 2;
-/// The process has closed it; its keeper will free it when the connection ends.
+/// The process has closed it, and woken whom that concerned; the keeper will free it when the connection ends.
 pub(super) const CLOSED: u32 = 3;
+/// The process has gone; senders are still copying into its area. The last of them frees the slot.
+pub(super) const LEFT: u32 = 4;
 
 impl Guard<'_> {
     /// Takes a slot for a process.
@@ -35,9 +37,14 @@ impl Guard<'_> {
         Ok(free)
     }
 
+    /// Whether the process that has, or had, this generation of a slot still uses the context.
+    pub(super) fn is_live(&self, slot: Id<Process>, generation: u64) -> bool {
+        self.get(slot, process::GENERATION) == generation && self.get(slot, process::STATE) == LIVE
+    }
+
     /// Lets go of everything that a process holds and that others hold of it: its threads, nodes, handles, buffers.
-    /// Committed in steps that can each be repeated, so that a keeper that dies here leaves the rest to do.
-    pub(super) fn release_process(&mut self, gone: Id<Process>, then: u32) {
+    /// Committed in steps, each of which can be repeated: if the process dies here itself, the keeper does the rest.
+    pub(super) fn release_process(&mut self, gone: Id<Process>) {
         if self.get(gone, process::STATE) == LIVE {
             self.set(gone, process::STATE, GONE);
             if let Some(manager) = self.context_manager()
@@ -74,9 +81,39 @@ impl Guard<'_> {
             self.set(gone, process::BUFFERS, next);
             self.commit();
         }
-        let state = if self.get(gone, process::FILLS) == 0 { then } else { GONE };
-        self.set(gone, process::STATE, state);
+        if self.get(gone, process::FILLS) != 0 {
+            self.set(gone, process::STATE, LEFT);
+        }
         self.commit();
+    }
+
+    /// A process closes: it lets go of everything, and only then says so, since until it has woken whom that concerns, its
+    /// death would leave that to the keeper.
+    pub(super) fn close_process(&mut self, closing: Id<Process>) {
+        let generation = self.get(closing, process::GENERATION);
+        self.release_process(closing);
+        self.unlock();
+        self.relock();
+        // The last of those who were copying into its area may have freed the slot meanwhile.
+        if self.get(closing, process::GENERATION) == generation && self.get(closing, process::STATE) == GONE {
+            self.set(closing, process::STATE, CLOSED);
+        }
+    }
+
+    /// A process's connection has ended: nobody of it can touch the memory any more.
+    pub(super) fn bury_process(&mut self, dead: Id<Process>) {
+        match self.get(dead, process::STATE) {
+            FREE => {}
+            CLOSED => self.set(dead, process::STATE, FREE),
+            // Also one that died while it closed, with part of that done.
+            _ => {
+                self.release_process(dead);
+                if self.get(dead, process::STATE) == GONE {
+                    self.set(dead, process::STATE, FREE);
+                }
+                self.kick_everyone();
+            }
+        }
     }
 
     /// A buffer of a process that is gone.

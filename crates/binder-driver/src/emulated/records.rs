@@ -33,12 +33,14 @@ pub(super) const CONTEXT_MANAGER: usize = 3;
 pub(super) const PROFILE: usize = 4;
 /// The last transaction's number. On the lock's cache line, since each transaction takes one.
 pub(super) const LAST_NUMBER: usize = 5;
+/// How often the lock was taken from a dead owner.
+pub(super) const TAKEOVERS: usize = 6;
 /// The first of the tables' pairs of (free list, first index never used).
 const TABLE_HEADS: usize = 16;
 const HEADER_WORDS: usize = 512;
 
 /// What word `MAGIC` holds: the layout's name and version.
-pub(super) const MAGIC_VALUE: u64 = u64::from_le_bytes(*b"rtbndr02");
+pub(super) const MAGIC_VALUE: u64 = u64::from_le_bytes(*b"rtbndr03");
 
 pub(super) const JOURNAL_AT: usize = HEADER_WORDS;
 pub(super) const NODE_HASH_AT: usize = JOURNAL_AT + 2 * JOURNAL_ENTRIES;

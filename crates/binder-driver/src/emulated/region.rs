@@ -15,7 +15,8 @@ use rustix::mm::{MapFlags, ProtFlags};
 
 use super::mutex::Mutex;
 use super::records::{
-    AREA_BYTES, AREAS_AT, CONTROL_WORDS, FUTEX_STRIDE, FUTEXES_AT, PROCESSES, REGION_BYTES, THREADS,
+    AREA_BYTES, AREAS_AT, CONTROL_WORDS, FUTEX_STRIDE, FUTEXES_AT, PROCESSES, REGION_BYTES, TAKEOVERS,
+    THREADS,
 };
 
 /// The mapped memory. All of it is at the same offsets in every participant, at different addresses.
@@ -76,12 +77,18 @@ impl Region {
         unsafe { std::slice::from_raw_parts(self.base.as_ptr().cast(), CONTROL_WORDS) }
     }
 
-    /// The context's lock: the two halves of word 0.
+    /// The context's lock: the two halves of word 0, and the first of another.
     #[inline]
     pub(super) fn mutex(&self) -> Mutex<'_> {
         let first = self.base.cast::<AtomicU32>();
-        // SAFETY: as for `words`; word 0 is only ever used through these halves.
-        unsafe { Mutex { owner: first.as_ref(), sleepers: first.add(1).as_ref() } }
+        // SAFETY: as for `words`; these words are only ever used through these halves.
+        unsafe {
+            Mutex {
+                owner: first.as_ref(),
+                sleepers: first.add(1).as_ref(),
+                takeovers: first.add(2 * TAKEOVERS).as_ref(),
+            }
+        }
     }
 
     /// The word that thread `index` sleeps on.

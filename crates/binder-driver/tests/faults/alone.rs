@@ -1,0 +1,10 @@
+//! Tests that count this process's descriptors, or need its CPUs, take turns.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Until it is dropped, no other test goes on that asks for this.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,32 @@
+#![allow(clippy::print_stdout, reason = "the long tests, which are ignored, report figures")]
+//! Faults: what a context is like after processes were killed in it, have scribbled on it, or have used it for long.
+//!
+//! Knows only what a participant or a context's owner can see. Victims and peers are this test binary itself, started again.
+//!
+//! The long tests (`cargo xtask faults`) take their lengths from the environment: `KILLS` for each scenario, of which `SCENARIO`
+//! names some, and `TRANSACTIONS`.
+
+mod alone;
+mod desk;
+#[cfg(target_arch = "x86_64")]
+mod every_instruction;
+mod keepers;
+mod message;
+mod peers;
+mod random;
+mod scenarios;
+mod soak;
+mod stepped;
+mod stepping;
+mod traffic;
+mod world;
+
+#[test]
+#[ignore = "a victim: started by other tests"]
+fn victim() {
+    let Ok(address) = std::env::var(stepping::ADDRESS) else { return };
+    let scenario = std::env::var(stepping::SCENARIO).expect("a scenario");
+    let played =
+        scenarios::play(&scenario, &address) || peers::play(&scenario, &address) || keepers::play(&scenario);
+    assert!(played, "{scenario} is nothing to play");
+}
