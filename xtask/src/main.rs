@@ -8,6 +8,7 @@ mod guest;
 mod guests;
 mod injections;
 mod install;
+mod ipc_peers;
 mod peers;
 mod perfetto;
 mod sequences;
@@ -37,6 +38,10 @@ Tasks:
   peers     counts what a call costs on a real kernel's driver: bare, through both stacks, through rsbinder
   faults    kills thousands of processes, at every instruction of what they do and in busy contexts of the emulated
             driver, and sends ten million transactions through one; takes minutes
+  ipc-peers  measures the emulated driver beside futex, pipe, sockets, rsbinder's RPC, iceoryx2, zbus and tonic, in one
+            interleaved run of about two and a half minutes; wants a machine that does nothing else. Options: --rounds N
+            --seconds S --peers NAME,... or --check, which only tries whether every peer works. Not part of test: it
+            takes minutes to build
   injections  makes calls slow in known ways, and checks that the cause is named; needs root, and a machine that does
             little else
   storage   measures what recording writes costs, and holds its figures against fio's; needs root, and a machine that
@@ -53,6 +58,7 @@ fn main() -> ExitCode {
         ["peers"] => peers_only,
         ["perfetto"] => perfetto_only,
         ["guest", ..] => return guest::command(&args[1..]),
+        ["ipc-peers", ..] => return ipc_peers::command(&args[1..]),
         ["sequences", ..] => return sequences::command(&args[1..]),
         ["faults"] => faults_only,
         ["injections"] => injections_only,

@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use binder_driver::Errno;
+
 /// Status codes that travel in a `TF_STATUS_CODE` reply: Android's `utils/Errors.h`, negative errno values and a range
 /// of its own from `i32::MIN`.
 pub mod status {
@@ -82,15 +84,14 @@ pub enum Error {
         handle: u32,
     },
     /// The driver refused the call, or the service could not answer it (`BR_FAILED_REPLY`).
-    #[error(
-        "the driver refused call {code} to handle {handle}: the handle is unknown, the data does not fit into the \
-         receiver's area, or an object in it is malformed"
-    )]
+    #[error("the driver refused call {code} to handle {handle}: {}", refusal(*errno))]
     Failed {
         /// The handle that was called.
         handle: u32,
         /// The method.
         code: u32,
+        /// The errno, negative as the driver tells it (`BINDER_GET_EXTENDED_ERROR`); 0 when it does not.
+        errno: i32,
     },
     /// The service's process is frozen (`BR_FROZEN_REPLY`).
     #[error("the process behind handle {handle} is frozen; unfreeze it first")]
@@ -210,6 +211,22 @@ impl From<Error> for Status {
             Error::Name { .. } => Self::exception(exception::ILLEGAL_ARGUMENT, error.to_string()),
             Error::NotRegistered { .. } => Self::Code(status::NAME_NOT_FOUND),
             _ => Self::Code(status::FAILED_TRANSACTION),
+        }
+    }
+}
+
+/// Why a call was refused, as far as its errno tells.
+fn refusal(errno: i32) -> &'static str {
+    match Errno::from_raw_os_error(errno.saturating_neg()) {
+        Errno::NOSPC => "the data does not fit into the receiver's area",
+        Errno::NOMEM => {
+            "the driver has no room for one more handle, object or transaction (the emulated one has 16,383 handles for a \
+             process)"
+        }
+        Errno::INVAL => "the handle is unknown, or an object in the data is malformed",
+        Errno::PERM => "the receiver takes no file descriptors",
+        _ => {
+            "the handle is unknown, the data does not fit into the receiver's area, or an object in it is malformed"
         }
     }
 }

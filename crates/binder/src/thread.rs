@@ -294,7 +294,7 @@ impl ThreadState {
             match self.next(process, outgoing.memory)? {
                 Some(Return::Reply(data)) => break data,
                 Some(Return::DeadReply) => return Err(Error::DeadObject { handle }),
-                Some(Return::FailedReply) => return Err(Error::Failed { handle, code }),
+                Some(Return::FailedReply) => return Err(refused(process, handle, code)),
                 Some(Return::FrozenReply) => return Err(Error::Frozen { handle }),
                 Some(other) => self.handle(process, &other)?,
                 None => {}
@@ -322,7 +322,7 @@ impl ThreadState {
                     | Return::TransactionPendingFrozen,
                 ) => return Ok(()),
                 Some(Return::DeadReply) => return Err(Error::DeadObject { handle }),
-                Some(Return::FailedReply) => return Err(Error::Failed { handle, code }),
+                Some(Return::FailedReply) => return Err(refused(process, handle, code)),
                 Some(Return::FrozenReply) => return Err(Error::Frozen { handle }),
                 Some(other) => self.handle(process, &other)?,
                 None => {}
@@ -440,4 +440,11 @@ pub(crate) fn received<'a>(
     };
     let offsets = slice(data.offsets, data.offsets_size)?;
     Ok(ParcelReader::received(slice(data.buffer, data.data_size)?, offsets, process, copies))
+}
+
+/// A call that the driver refused, with the reason where it tells one.
+#[cold]
+fn refused(process: &Process, handle: u32, code: u32) -> Error {
+    let errno = process.driver().extended_error().map_or(0, |error| error.param);
+    Error::Failed { handle, code, errno }
 }

@@ -119,7 +119,8 @@ fn a_call_that_does_not_fit_into_the_servers_area_is_refused() {
     let service = world.process().context_manager();
     let bytes = vec![0; support::AREA_BYTES as usize + 1];
     let error = service.call(5, |parcel| parcel.write_bytes(&bytes)).unwrap_err();
-    assert!(matches!(error, Error::Failed { handle: 0, code: 5 }), "{error}");
+    assert!(matches!(error, Error::Failed { handle: 0, code: 5, .. }), "{error}");
+    assert!(error.to_string().ends_with(": the data does not fit into the receiver's area"), "{error}");
     service.ping(Stack::Binder).expect("the next call is none the worse");
 }
 

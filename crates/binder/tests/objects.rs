@@ -126,3 +126,34 @@ fn a_dead_servers_object_is_dead_and_its_watchers_are_told() {
     assert!(matches!(remote.ping(Stack::Binder), Err(Error::DeadObject { handle: h }) if h == handle));
     assert!(matches!(remote.link_to_death(|| ()), Err(Error::DeadObject { .. })));
 }
+
+#[test]
+fn a_process_holds_thousands_of_objects_and_is_told_when_there_is_no_room_for_one_more() {
+    // The emulated driver's table of handles, without handle 0.
+    const MOST: usize = 16_383;
+    let mut world = World::new();
+    let kept = Mutex::new(Vec::new());
+    world.manager(
+        function(move |_, data, _| {
+            kept.lock().unwrap().push(data.read_binder()?);
+            Ok(())
+        }),
+        1,
+    );
+    let owner = world.server(1);
+    let manager = owner.context_manager();
+    let mut objects = Vec::new();
+    let error = loop {
+        let object = owner.publish(function(|_, _, _| Ok(())));
+        let mut parcel = Parcel::new();
+        parcel.write_binder(&object);
+        objects.push(object);
+        match manager.transact(1, &parcel) {
+            Ok(reply) => drop(reply),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(objects.len() - 1, MOST);
+    assert!(error.to_string().contains("no room for one more handle"), "{error}");
+    manager.ping(Stack::Binder).expect("calls without a new object go on");
+}

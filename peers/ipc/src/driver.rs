@@ -1,0 +1,102 @@
+//! Roundtrip's emulated binder driver by itself: the protocol's commands, without a stack above. The server answers from where
+//! the request lies, so that there is one copy each way, the driver's.
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, bail};
+use binder_driver::emulated::{Context, Emulated};
+use binder_driver::uapi::TransactionData;
+use binder_driver::{Command, Commands, Driver, Profile, Return, Returns};
+
+use crate::peer::{Echo, Peer, Ready};
+use crate::side;
+
+pub(crate) const PEER: Peer = Peer {
+    name: "binder-driver",
+    about: "Roundtrip's emulated driver, by its commands",
+    package: None,
+    serve,
+    connect: |address| {
+        Ok(Box::new(Client {
+            driver: join(address)?,
+            commands: Commands::default(),
+            returns: Returns::default(),
+        }))
+    },
+    ends_with_client: false,
+};
+
+/// The rules that the context follows: Android's.
+pub(crate) const PROFILE: Profile = Profile::Ack;
+
+/// Android's receive area: 1 MiB less two pages.
+const AREA_BYTES: u64 = (1 << 20) - 2 * 4096;
+
+/// A context, kept by this process.
+pub(crate) fn create() -> Result<Context> {
+    Context::create(PROFILE).context("create a context")
+}
+
+/// Joins a context, and tells the harness which driver that is.
+pub(crate) fn join(address: &str) -> Result<Arc<Emulated>> {
+    let driver = Emulated::join(address, AREA_BYTES).context("join the context")?;
+    side::about(&driver.backend().to_string())?;
+    Ok(Arc::new(driver))
+}
+
+/// What is sent to the context manager, or back.
+fn data(bytes: &[u8]) -> TransactionData {
+    TransactionData {
+        code: 1,
+        data_size: bytes.len() as u64,
+        buffer: bytes.as_ptr().expose_provenance() as u64,
+        ..TransactionData::default()
+    }
+}
+
+fn serve(ready: Ready<'_>) -> Result<()> {
+    let context = create()?;
+    let driver = join(context.address())?;
+    driver.become_context_manager(binder::NodeOptions::BINDER.flags())?;
+    let (mut commands, mut returns) = (Commands::default(), Returns::default());
+    commands.push(Command::EnterLooper);
+    ready(context.address())?;
+    let mut request: &[u8] = &[];
+    loop {
+        driver.write_read(&mut commands, &[request], Some(&mut returns))?;
+        for item in &mut returns {
+            let Return::Transaction(call) = item else { continue };
+            request = driver.received(call.buffer, call.data_size).context("read what was delivered")?;
+            commands.push(Command::Reply(data(request)));
+            // After the reply, which is copied from it.
+            commands.push(Command::FreeBuffer(call.buffer));
+        }
+    }
+}
+
+struct Client {
+    driver: Arc<Emulated>,
+    commands: Commands,
+    returns: Returns,
+}
+
+impl Echo for Client {
+    fn echo(&mut self, payload: &[u8], take: &mut dyn FnMut(&[u8])) -> Result<()> {
+        self.commands.push(Command::Transaction(data(payload)));
+        loop {
+            self.driver.write_read(&mut self.commands, &[payload], Some(&mut self.returns))?;
+            for item in &mut self.returns {
+                match item {
+                    Return::Reply(reply) => {
+                        take(self.driver.received(reply.buffer, reply.data_size).context("read the reply")?);
+                        // Goes along with the next call.
+                        self.commands.push(Command::FreeBuffer(reply.buffer));
+                        return Ok(());
+                    }
+                    Return::DeadReply | Return::FailedReply => bail!("the driver answers {item:?}"),
+                    _ => {}
+                }
+            }
+        }
+    }
+}

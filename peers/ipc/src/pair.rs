@@ -1,0 +1,217 @@
+//! A peer's two processes: started, placed, asked, ended. A pair that hangs or dies is an error that names it, never a wait
+//! without end. Must not know what is compared.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
+
+use crate::peer::Peer;
+
+/// How long a side may take to start or to answer beyond what its calls may take: no measurement, only the end of patience.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Untimed calls before a block, first on the CPUs that it starts on, then where it may run.
+const WARM_UP: u64 = 20;
+
+/// A series of calls.
+#[derive(Debug, Clone)]
+pub(crate) struct Block {
+    pub(crate) size_bytes: usize,
+    pub(crate) calls: u64,
+    /// What the client sleeps before each call.
+    pub(crate) gap: Duration,
+    /// Where client and server start.
+    pub(crate) start_cpus: [u32; 2],
+    /// Where both may run afterwards; nowhere else if empty.
+    pub(crate) then_cpus: Vec<u32>,
+}
+
+/// A peer's client and server.
+pub(crate) struct Pair {
+    peer: &'static Peer,
+    client: Side,
+    server: Side,
+}
+
+impl Pair {
+    /// Starts both in a folder of the harness; `program` is this one.
+    pub(crate) fn start(peer: &'static Peer, program: &Path, folder: &Path) -> Result<Pair> {
+        let mut server = Side::start(program, folder, &["serve", peer.name])
+            .with_context(|| format!("start the server of {}", peer.name))?;
+        let ready =
+            server.answer("ready", PATIENCE).with_context(|| format!("the server of {}", peer.name))?;
+        let mut client = Side::start(program, folder, &["call", peer.name, ready.trim()])
+            .with_context(|| format!("start the client of {}", peer.name))?;
+        client.answer("ready", PATIENCE).with_context(|| format!("the client of {}", peer.name))?;
+        Ok(Pair { peer, client, server })
+    }
+
+    /// What the two sides told of themselves: the server, the client.
+    pub(crate) fn about(&self) -> [&str; 2] {
+        [&self.server.about, &self.client.about]
+    }
+
+    /// Runs a block, and returns the nanoseconds of each call.
+    pub(crate) fn run(&mut self, block: &Block) -> Result<Vec<u64>> {
+        self.run_block(block).with_context(|| format!("calls of {}", self.peer.name))
+    }
+
+    fn run_block(&mut self, block: &Block) -> Result<Vec<u64>> {
+        let Block { size_bytes, calls, gap, start_cpus: [client, server], then_cpus } = block;
+        self.server.place(&[*server])?;
+        self.client.place(&[*client])?;
+        self.warm(*size_bytes)?;
+        if !then_cpus.is_empty() {
+            self.server.place(then_cpus)?;
+            self.client.place(then_cpus)?;
+            self.warm(*size_bytes)?;
+        }
+        self.client.ask(&format!("time {size_bytes} {calls} {}", gap.as_nanos()))?;
+        let answer = self.client.answer("ok", PATIENCE + *gap * *calls as u32)?;
+        let times_ns = answer.split_ascii_whitespace().map(str::parse).collect::<Result<Vec<u64>, _>>();
+        let times_ns = times_ns.context("the client's times")?;
+        if times_ns.is_empty() || times_ns.len() as u64 != *calls {
+            bail!("{} of {calls} calls were timed", times_ns.len());
+        }
+        Ok(times_ns)
+    }
+
+    fn warm(&mut self, size_bytes: usize) -> Result<()> {
+        self.client.ask(&format!("warm {size_bytes} {WARM_UP}"))?;
+        self.client.answer("ok", PATIENCE)?;
+        Ok(())
+    }
+
+    /// Ends both.
+    pub(crate) fn end(self) -> Result<()> {
+        let Pair { peer, client, mut server } = self;
+        client.end().with_context(|| format!("end the client of {}", peer.name))?;
+        if !peer.ends_with_client {
+            return Ok(()); // it is killed as it is dropped
+        }
+        server.wait(PATIENCE).with_context(|| format!("end the server of {}", peer.name))
+    }
+}
+
+/// One process, killed when it is dropped.
+struct Side {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    /// What it told of itself.
+    about: String,
+}
+
+impl Side {
+    fn start(program: &Path, folder: &Path, arguments: &[&str]) -> Result<Side> {
+        let mut command = Command::new(program);
+        // A group of its own: a Ctrl-C is for the harness, which ends its pairs in order.
+        command.args(arguments).current_dir(folder).process_group(0);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let input = child.stdin.take();
+        let output = BufReader::new(child.stdout.take().context("a pipe from the process")?);
+        Ok(Side { child, input, output, about: String::new() })
+    }
+
+    /// Lets all its threads run on these CPUs only. Threads that they start later do the same.
+    fn place(&self, cpus: &[u32]) -> Result<()> {
+        let tasks = format!("/proc/{}/task", self.child.id());
+        let mut placed = Vec::new();
+        loop {
+            let mut found = false;
+            for task in std::fs::read_dir(&tasks).with_context(|| format!("read {tasks}"))? {
+                let name = task.with_context(|| format!("read {tasks}"))?.file_name();
+                let tid: u32 =
+                    name.to_str().and_then(|name| name.parse().ok()).context("a thread's number")?;
+                if !placed.contains(&tid) {
+                    found = true;
+                    placed.push(tid);
+                    match bench::sched::set_allowed_cpus(tid, cpus) {
+                        // It has ended meanwhile.
+                        Err(_) if !Path::new(&format!("{tasks}/{tid}")).exists() => {}
+                        result => result?,
+                    }
+                }
+            }
+            // A thread that was not placed yet may have started another.
+            if !found {
+                return Ok(());
+            }
+        }
+    }
+
+    fn ask(&mut self, line: &str) -> Result<()> {
+        let input = self.input.as_mut().context("it was told to end")?;
+        writeln!(input, "{line}").and_then(|()| input.flush()).context("it has gone")
+    }
+
+    /// What follows `word` in the next line.
+    fn answer(&mut self, word: &str, patience: Duration) -> Result<String> {
+        let deadline = Instant::now() + patience;
+        let mut line = Vec::new();
+        while !line.ends_with(b"\n") {
+            if self.output.buffer().is_empty() {
+                self.wait_for_output(deadline, patience)?;
+            }
+            let have = self.output.fill_buf().context("hear it")?;
+            if have.is_empty() {
+                bail!("it ended without an answer: {}", self.child.wait()?);
+            }
+            let used = have.iter().position(|&byte| byte == b'\n').map_or(have.len(), |at| at + 1);
+            line.extend_from_slice(&have[..used]);
+            self.output.consume(used);
+        }
+        let line = String::from_utf8_lossy(&line);
+        let line = line.trim_end();
+        match line.split_once(' ').unwrap_or((line, "")) {
+            (first, rest) if first == word => Ok(rest.to_owned()),
+            ("about", text) => {
+                self.about = text.to_owned();
+                self.answer(word, patience)
+            }
+            ("error", text) => bail!("{text}"),
+            _ => bail!("it says '{}'", line.chars().take(80).collect::<String>()),
+        }
+    }
+
+    fn wait_for_output(&self, deadline: Instant, patience: Duration) -> Result<()> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+        let mut fds = [PollFd::new(self.output.get_ref(), PollFlags::IN)];
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(0) => bail!("no answer for {} s", patience.as_secs()),
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error).context("poll"),
+        }
+    }
+
+    fn end(mut self) -> Result<()> {
+        self.input = None;
+        self.wait(PATIENCE)
+    }
+
+    fn wait(&mut self, patience: Duration) -> Result<()> {
+        let deadline = Instant::now() + patience;
+        while Instant::now() < deadline {
+            match self.child.try_wait()? {
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => bail!("it ended with {status}"),
+                None => std::thread::sleep(Duration::from_millis(1)),
+            }
+        }
+        bail!("it did not end within {} s", patience.as_secs())
+    }
+}
+
+impl Drop for Side {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

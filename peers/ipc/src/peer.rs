@@ -1,0 +1,56 @@
+//! What a peer is, and the list of all: an echo between two processes, of any size. A new one is one file with a
+//! `const NAME: Peer` and one line in [`PEERS`]. Must not know when, where or how often it is called.
+
+use anyhow::Result;
+
+use crate::{driver, futex, grpc, iceoryx, pipe, rsbinder_rpc, socket, stack, zbus_p2p};
+
+/// The longest payload, in bytes.
+pub(crate) const MAX_LEN: usize = 65_536;
+
+/// Every peer: the floors, this project's, the others'.
+pub(crate) const PEERS: &[Peer] = &[
+    futex::PEER,
+    pipe::PEER,
+    socket::PEER,
+    driver::PEER,
+    stack::BINDER,
+    stack::HWBINDER,
+    rsbinder_rpc::PEER,
+    iceoryx::PEER,
+    zbus_p2p::PEER,
+    grpc::PEER,
+];
+
+#[derive(Debug)]
+/// A means to make a call between two processes that block while they wait.
+pub(crate) struct Peer {
+    /// How it is chosen and reported.
+    pub(crate) name: &'static str,
+    /// What is called how, in one line.
+    pub(crate) about: &'static str,
+    /// The package in the lock file whose version is reported, if it is not this project's own.
+    pub(crate) package: Option<&'static str>,
+    /// Serves in its own process; says where, once it can be connected to. Most serve until they are killed.
+    pub(crate) serve: fn(Ready<'_>) -> Result<()>,
+    /// Connects to where the server says it is.
+    pub(crate) connect: fn(&str) -> Result<Box<dyn Echo>>,
+    /// The server ends by itself when its client has gone, and must, to clean up behind itself.
+    pub(crate) ends_with_client: bool,
+}
+
+/// Tells the harness where to connect: one line of text.
+pub(crate) type Ready<'a> = &'a mut dyn FnMut(&str) -> Result<()>;
+
+/// A client, connected.
+pub(crate) trait Echo {
+    /// Sends the payload, waits for its echo, and lends it to `take` exactly once. This is what is timed.
+    fn echo(&mut self, payload: &[u8], take: &mut dyn FnMut(&[u8])) -> Result<()>;
+}
+
+/// The peer of this name.
+pub(crate) fn find(name: &str) -> Result<&'static Peer> {
+    let found = PEERS.iter().find(|peer| peer.name == name);
+    let names = || PEERS.iter().map(|peer| peer.name).collect::<Vec<_>>().join(", ");
+    found.ok_or_else(|| anyhow::anyhow!("no peer is called '{name}': choose from {}", names()))
+}

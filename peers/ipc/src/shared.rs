@@ -1,0 +1,73 @@
+//! Memory that two processes share: a memfd, found by the other through /proc. Hands out words and copies bytes; must not know
+//! any protocol, nor wait for anything.
+#![allow(unsafe_code)] // Shared memory is raw memory: mapping it and copying through pointers have no safe form.
+
+use std::fs::File;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::ptr::{NonNull, copy_nonoverlapping};
+use std::sync::atomic::AtomicU32;
+
+use anyhow::{Context as _, Result};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::mm::{MapFlags, ProtFlags, mmap};
+
+/// A shared mapping, never unmapped: it is needed until the process ends.
+pub(crate) struct Shared {
+    start: NonNull<u8>,
+    len: usize,
+    file: OwnedFd,
+}
+
+impl Shared {
+    /// New memory of `len` zero bytes.
+    pub(crate) fn create(len: usize) -> Result<Shared> {
+        let file = memfd_create("ipc-peers", MemfdFlags::CLOEXEC).context("memfd_create")?;
+        ftruncate(&file, len as u64).context("ftruncate a memfd")?;
+        Shared::map(file, len)
+    }
+
+    /// The memory that another process has created with the same length.
+    pub(crate) fn open(path: &str, len: usize) -> Result<Shared> {
+        let file =
+            File::options().read(true).write(true).open(path).with_context(|| format!("open {path}"))?;
+        Shared::map(file.into(), len)
+    }
+
+    fn map(file: OwnedFd, len: usize) -> Result<Shared> {
+        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::POPULATE);
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory that anyone has.
+        let start = unsafe { mmap(std::ptr::null_mut(), len, protection, flags, &file, 0) };
+        let start = NonNull::new(start.context("mmap")?.cast()).context("mapped at address 0")?;
+        Ok(Shared { start, len, file })
+    }
+
+    /// Where another process of the same user opens it while this one lives.
+    pub(crate) fn path(&self) -> String {
+        format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
+    }
+
+    /// The word at a byte offset divisible by 4.
+    pub(crate) fn word(&self, offset: usize) -> &AtomicU32 {
+        assert!(offset.is_multiple_of(4) && offset + 4 <= self.len);
+        // SAFETY: in bounds and aligned (the mapping starts on a page), mapped for ever; only `word` is used for these bytes.
+        unsafe { AtomicU32::from_ptr(self.start.as_ptr().add(offset).cast()) }
+    }
+
+    /// Copies bytes into the mapping.
+    pub(crate) fn write(&self, offset: usize, bytes: &[u8]) {
+        self.check(offset, bytes.len());
+        // SAFETY: in bounds; `bytes` is private memory. The protocol on top passes the range to and fro through a word.
+        unsafe { copy_nonoverlapping(bytes.as_ptr(), self.start.as_ptr().add(offset), bytes.len()) }
+    }
+
+    /// The bytes there, which the other side leaves alone until the next turn.
+    pub(crate) fn read(&self, offset: usize, len: usize) -> &[u8] {
+        self.check(offset, len);
+        // SAFETY: in bounds, mapped for ever; nobody writes to the range while it is this side's turn.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(offset), len) }
+    }
+
+    fn check(&self, offset: usize, len: usize) {
+        assert!(offset <= self.len && len <= self.len - offset, "{len} bytes at {offset} of {}", self.len);
+    }
+}
