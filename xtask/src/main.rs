@@ -13,6 +13,7 @@ mod peers;
 mod perfetto;
 mod sequences;
 mod shell;
+mod sizes;
 mod steps;
 mod storage;
 
@@ -29,6 +30,7 @@ Tasks:
   test      installs what the tests need, then: formatting, lints, all tests, dependency rules, static
             builds, real kernels in guests, traces in Perfetto, and a short run of every fuzz target
   dist      builds the static binaries into target/dist and prints their sizes
+  sizes     says what takes the room in them: modules and functions, the largest first
   guests    tests the binaries on real kernels in QEMU: Debian's standard and PREEMPT_RT ones, x86-64 and arm64,
             and Ubuntu's, which has binderfs; and writes to disks on every bus that QEMU has
   disks     of those, only the writes to disks
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
     let task = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["test"] => test,
         ["dist"] => dist_only,
+        ["sizes"] => sizes_only,
         ["guests"] => guests_only,
         ["disks"] => disks_only,
         ["peers"] => peers_only,
@@ -83,6 +86,10 @@ fn faults_only() -> bool {
     const TESTS: &[&str] = &["test", "--release", "--package", "binder-driver", "--test", "faults", "--"];
     let tests = || shell::cargo(&[TESTS, &["--ignored", "--nocapture", "--test-threads", "1"]].concat());
     steps::run(&[("faults in the emulated driver", tests)])
+}
+
+fn sizes_only() -> bool {
+    steps::run(&[("what takes the room in a static binary", sizes::show)])
 }
 
 fn injections_only() -> bool {

@@ -6,7 +6,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::environment::{CpuTimes, Environment};
 use crate::error::{Error, Result};
@@ -169,7 +168,7 @@ impl Run {
     /// [`Error::Plan`] for figures that JSON cannot hold.
     pub fn to_json(&self) -> Result<String> {
         let stored = Stored { schema: SCHEMA, version: VERSION, run: self };
-        let json = serde_json::to_string(&stored);
+        let json = stored::to_text(&stored);
         json.map(|json| json + "\n")
             .map_err(|error| Error::Plan(format!("the run cannot be written as JSON: {error}")))
     }
@@ -206,8 +205,8 @@ impl Run {
         let path = if path.is_dir() { path.join(FILE_NAME) } else { path.to_owned() };
         let bytes = std::fs::read(&path).map_err(|source| Error::file("read", &path, source))?;
         let not_a_run = |reason: String| Error::NotARun { path: path.clone(), reason };
-        let value: Value = serde_json::from_slice(&bytes)
-            .map_err(|error| not_a_run(format!("not JSON, or cut off: {error}")))?;
+        let value =
+            stored::parse(&bytes).map_err(|error| not_a_run(format!("not JSON, or cut off: {error}")))?;
         if value["schema"] != SCHEMA {
             return Err(not_a_run(format!("not a recorded run: its \"schema\" is not \"{SCHEMA}\"")));
         }
@@ -220,7 +219,7 @@ impl Run {
             }
             _ => return Err(not_a_run(format!("unknown version {}", value["version"]))),
         }
-        serde_json::from_value(value).map_err(|error| not_a_run(format!("damaged: {error}")))
+        stored::read(&value).map_err(|error| not_a_run(format!("damaged: {error}")))
     }
 }
 
@@ -364,7 +363,7 @@ mod tests {
     fn fields_of_a_later_roundtrip_are_passed_over() {
         let (_root, directory) = directory();
         let path = run().write(&directory).unwrap();
-        let mut value: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        let mut value: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
         value["results"]["telepathy"] = serde_json::json!({"ns": 0});
         std::fs::write(&path, value.to_string()).unwrap();
         Run::read(&path).unwrap();

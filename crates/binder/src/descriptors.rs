@@ -5,8 +5,7 @@
 
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-use binder_driver::Driver;
-use binder_driver::uapi::{BINDER_TYPE_FD, FdObject, Field, TransactionData};
+use binder_driver::uapi::{BINDER_TYPE_FD, FdObject, Field};
 
 use crate::Error;
 
@@ -19,30 +18,26 @@ pub(crate) fn duplicate(number: u32) -> Result<OwnedFd, Error> {
     unsafe { BorrowedFd::borrow_raw(raw) }.try_clone_to_owned().map_err(failed)
 }
 
-/// Closes the descriptors that came with a transaction whose buffer is about to be given back.
+/// Closes the descriptors among the objects at `offsets` in `data`, which came with a transaction whose buffer is about to be
+/// given back.
 #[inline]
-pub(crate) fn close_received(driver: &dyn Driver, data: &TransactionData) {
-    if data.offsets_size != 0 {
-        let _ = close_listed(driver, data);
-    }
-}
-
-/// `None` at the first object that is not where it should be: the driver has checked them, so there is none.
-fn close_listed(driver: &dyn Driver, data: &TransactionData) -> Option<()> {
-    let offsets = driver.received(data.offsets, data.offsets_size)?;
-    let bytes = driver.received(data.buffer, data.data_size)?;
+pub(crate) fn close_received(data: &[u8], offsets: &[u8]) {
     for offset in offsets.chunks_exact(8).map(u64::take) {
-        let object = bytes.get(usize::try_from(offset).ok()?..)?;
+        // The driver has checked all objects, so there is none outside.
+        let object = usize::try_from(offset).ok().and_then(|offset| data.get(offset..));
+        let Some(object) = object else { return };
         // The driver itself closes those of an array, with the buffer that they lie in.
-        if object.get(..4).map(u32::take)? == BINDER_TYPE_FD {
-            close(FdObject::from_bytes(object)?.fd);
+        if object.get(..4).map(u32::take) == Some(BINDER_TYPE_FD) {
+            close(object);
         }
     }
-    Some(())
 }
 
-fn close(number: u32) {
-    if let Ok(raw) = RawFd::try_from(number) {
+// Few transactions carry any.
+#[cold]
+fn close(object: &[u8]) {
+    let number = FdObject::from_bytes(object).map(|object| RawFd::try_from(object.fd));
+    if let Some(Ok(raw)) = number {
         // SAFETY: `raw` is not -1, and the driver opened it for this transaction alone: nobody else owns it (`binder.c`,
         // `binder_apply_fd_fixups`), and each buffer is given back once.
         drop(unsafe { OwnedFd::from_raw_fd(raw) });

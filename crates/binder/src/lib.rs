@@ -60,6 +60,7 @@ mod node;
 mod parcel;
 mod process;
 mod proxy;
+mod received;
 mod requests;
 mod sched;
 mod serve;

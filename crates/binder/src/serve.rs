@@ -9,12 +9,12 @@ use binder_driver::Command;
 use binder_driver::uapi::{TF_ONE_WAY, TransactionData};
 
 use crate::background::Background;
-use crate::descriptors::close_received;
 use crate::hwbinder::{HwParcel, HwReader};
 use crate::node::{Call, HwStub, Service, Stub};
 use crate::parcel::{Parcel, ParcelReader};
+use crate::received::Received;
 use crate::requests::{DESCRIPTOR, DUMP, HIDL_BASE, HIDL_DEBUG, HIDL_DESCRIPTOR, HIDL_PING, PING};
-use crate::thread::{Outgoing, ThreadState, received};
+use crate::thread::{Outgoing, ThreadState};
 use crate::{Error, Process, Status, status};
 
 impl ThreadState {
@@ -26,8 +26,10 @@ impl ThreadState {
             sender_pid: data.sender_pid,
             sender_euid: data.sender_euid,
         };
+        let target = (data.target, data.cookie);
+        let data = &Received::new(process, data);
         self.serving.set(self.serving.get() + 1);
-        let object = process.nodes().find(data.target, data.cookie);
+        let object = process.nodes().find(target.0, target.1);
         let result = match object.as_ref().map(|local| local.service()) {
             Some(Service::Binder(stub)) => self.serve_binder(process, &**stub, &call, data),
             Some(Service::Hwbinder(stub)) => self.serve_hwbinder(process, &**stub, &call, data),
@@ -42,11 +44,12 @@ impl ThreadState {
         process: &Arc<Process>,
         stub: &dyn Stub,
         call: &Call,
-        data: &TransactionData,
+        data: &Received<'_>,
     ) -> Result<(), Error> {
         let background = process.background_scheduling().then(Background::enter).flatten();
         let mut reply = self.take_parcel();
-        let outcome = received(process, data, self.copies())
+        let outcome = data
+            .reader(process, self.copies())
             .map_err(Status::from)
             .and_then(|mut data| dispatch(stub, call, &mut data, &mut reply))
             .or_else(|failed| write_exception(&mut reply, failed));
@@ -71,10 +74,11 @@ impl ThreadState {
         process: &Arc<Process>,
         stub: &dyn HwStub,
         call: &Call,
-        data: &TransactionData,
+        data: &Received<'_>,
     ) -> Result<(), Error> {
         let mut reply = HwParcel::from_store(self.take_store());
-        let outcome = received(process, data, self.copies())
+        let outcome = data
+            .reader(process, self.copies())
             .map_err(Status::from)
             .and_then(|plain| {
                 let mut data = HwReader::new(plain, &**process.driver());
@@ -100,7 +104,7 @@ impl ThreadState {
         &self,
         process: &Process,
         call: &Call,
-        data: &TransactionData,
+        data: &Received<'_>,
         code: i32,
         wait: bool,
     ) -> Result<(), Error> {
@@ -114,11 +118,11 @@ impl ThreadState {
         &self,
         process: &Process,
         call: &Call,
-        data: &TransactionData,
+        data: &Received<'_>,
         outgoing: &Outgoing<'_>,
         wait: bool,
     ) -> Result<(), Error> {
-        close_received(&**process.driver(), data);
+        data.close_descriptors();
         if call.oneway {
             self.push(Command::FreeBuffer(data.buffer)); // goes along when this thread waits again, which it does next
             return Ok(());

@@ -14,9 +14,9 @@ use binder_driver::uapi::{
 };
 use binder_driver::{Command, Commands, Errno, Return, Returns};
 
-use crate::descriptors::close_received;
 use crate::hwbinder::{HwReader, HwStore};
 use crate::parcel::{Parcel, ParcelReader};
+use crate::received::Received;
 use crate::{Binder, Error, Process};
 
 /// Payload bytes copied by one thread. Only that thread adds, others read.
@@ -300,7 +300,7 @@ impl ThreadState {
                 None => {}
             }
         };
-        let reply = Reply { process, thread: self.clone(), data };
+        let reply = Reply { process, thread: self.clone(), received: Received::new(process, &data) };
         if data.flags & TF_STATUS_CODE == 0 { Ok(reply) } else { Err(reply.status()) }
     }
 
@@ -391,7 +391,7 @@ impl Drop for ThreadState {
 pub struct Reply<'p> {
     process: &'p Arc<Process>,
     thread: Rc<ThreadState>,
-    data: TransactionData,
+    received: Received<'p>,
 }
 
 impl Reply<'_> {
@@ -400,7 +400,7 @@ impl Reply<'_> {
     /// # Errors
     /// [`Error::Malformed`] when the driver named bytes outside the area.
     pub fn reader(&self) -> Result<ParcelReader<'_>, Error> {
-        received(self.process, &self.data, self.thread.copies())
+        self.received.reader(self.process, self.thread.copies())
     }
 
     /// A reader over the reply of a hwbinder object.
@@ -412,34 +412,19 @@ impl Reply<'_> {
     }
 
     fn status(&self) -> Error {
-        let code = self.process.driver().received(self.data.buffer, 4).map(i32::take);
-        code.map_or_else(outside, |code| Error::Status { code })
+        match self.received.data().map(|data| data.get(..4).map(i32::take)) {
+            Ok(Some(code)) => Error::Status { code },
+            Ok(None) => Error::Malformed { what: "a status", at: 0, problem: "it has less than 4 bytes" },
+            Err(error) => error,
+        }
     }
 }
 
 impl Drop for Reply<'_> {
     fn drop(&mut self) {
-        close_received(&**self.process.driver(), &self.data);
-        self.thread.push(Command::FreeBuffer(self.data.buffer));
+        self.received.close_descriptors();
+        self.thread.push(Command::FreeBuffer(self.received.buffer));
     }
-}
-
-fn outside() -> Error {
-    Error::Malformed { what: "received data", at: 0, problem: "it lies outside this process's area" }
-}
-
-/// A reader over what a transaction or reply names.
-pub(crate) fn received<'a>(
-    process: &'a Arc<Process>,
-    data: &TransactionData,
-    copies: &'a Copies,
-) -> Result<ParcelReader<'a>, Error> {
-    let slice = |address, length| match length {
-        0 => Ok(&[][..]),
-        _ => process.driver().received(address, length).ok_or_else(outside),
-    };
-    let offsets = slice(data.offsets, data.offsets_size)?;
-    Ok(ParcelReader::received(slice(data.buffer, data.data_size)?, offsets, process, copies))
 }
 
 /// A call that the driver refused, with the reason where it tells one.

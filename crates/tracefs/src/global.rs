@@ -356,11 +356,11 @@ fn boot_id() -> String {
 
 /// Writes the state to the first place that takes it. Nobody else's file is followed or overwritten.
 fn store(state: &State) -> Result<PathBuf> {
-    let text = serde_json::to_vec(state).unwrap_or_default();
+    let text = stored::to_text(state).unwrap_or_default();
     let mut last = None;
     for path in places() {
         let created = File::options().write(true).create_new(true).mode(0o600).open(&path);
-        match created.and_then(|mut file| file.write_all(&text)) {
+        match created.and_then(|mut file| file.write_all(text.as_bytes())) {
             Ok(()) => return Ok(path),
             Err(cause) => {
                 if cause.kind() != ErrorKind::AlreadyExists {
@@ -376,7 +376,7 @@ fn store(state: &State) -> Result<PathBuf> {
 /// Writes it anew, whole or not at all.
 fn replace(path: &Path, state: &State) -> Result<()> {
     let partial = path.with_extension("json.partial");
-    let text = serde_json::to_vec(state).unwrap_or_default();
+    let text = stored::to_text(state).unwrap_or_default();
     let flags = OFlags::NOFOLLOW.bits().cast_signed();
     let written = File::options()
         .write(true)
@@ -385,7 +385,7 @@ fn replace(path: &Path, state: &State) -> Result<()> {
         .mode(0o600)
         .custom_flags(flags)
         .open(&partial)
-        .and_then(|mut file| file.write_all(&text))
+        .and_then(|mut file| file.write_all(text.as_bytes()))
         .and_then(|()| std::fs::rename(&partial, path));
     written.map_err(|cause| {
         let _ = std::fs::remove_file(&partial);
@@ -411,7 +411,7 @@ fn load(path: &Path) -> Result<Option<State>> {
     }
     let mut text = String::new();
     file.read_to_string(&mut text).map_err(|cause| Error::file("read", path, cause))?;
-    let state: State = serde_json::from_str(&text).map_err(|error| Error::NotARecording {
+    let state: State = stored::read_text(text.as_bytes()).map_err(|error| Error::NotARecording {
         path: path.to_owned(),
         reason: format!(
             "damaged: {error}; the trace's settings must be put back by hand, then remove the file"

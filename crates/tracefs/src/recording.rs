@@ -151,7 +151,7 @@ impl Recording {
     pub fn open(directory: &Path) -> Result<Recording> {
         let path = directory.join("recording.json");
         let not_ours = |reason: &str| Error::NotARecording { path: path.clone(), reason: reason.to_owned() };
-        let any: serde_json::Value = read_json(&path)?;
+        let any: stored::Value = read_json(&path)?;
         if any["schema"] != SCHEMA {
             return Err(not_ours("not a recording: its schema is not roundtrip.recording"));
         }
@@ -159,7 +159,7 @@ impl Recording {
             let reason = format!("unknown version {}: made by a newer Roundtrip", any["version"]);
             return Err(not_ours(&reason));
         }
-        let header = serde_json::from_value(any).map_err(|error| not_ours(&format!("damaged: {error}")))?;
+        let header = stored::read(&any).map_err(|error| not_ours(&format!("damaged: {error}")))?;
         Ok(Recording { directory: directory.to_owned(), header })
     }
 
@@ -392,14 +392,14 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 
 fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
     let failed = |cause| Error::file("write", path, cause);
-    let text = serde_json::to_vec(value).map_err(|error| failed(error.into()))?;
-    File::create(path).and_then(|mut file| file.write_all(&text)).map_err(failed)
+    let text = stored::to_text(value).map_err(|error| failed(std::io::Error::other(error)))?;
+    File::create(path).and_then(|mut file| file.write_all(text.as_bytes())).map_err(failed)
 }
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
     let bytes = std::fs::read(path).map_err(|cause| Error::file("read", path, cause))?;
-    serde_json::from_slice(&bytes).map_err(|error| {
-        let what = if error.is_eof() { "cut off" } else { "damaged" };
+    stored::read_text(&bytes).map_err(|error| {
+        let what = if error.is_cut_off() { "cut off" } else { "damaged" };
         Error::NotARecording { path: path.to_owned(), reason: format!("{what}: {error}") }
     })
 }

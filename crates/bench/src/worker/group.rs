@@ -225,8 +225,7 @@ impl WorkerGroup {
         };
         kept.append(&mut self.events);
         self.events = kept;
-        serde_json::from_value(value)
-            .map_err(|error| self.garbled(worker, format!("unexpected message: {error}")))
+        stored::read(&value).map_err(|error| self.garbled(worker, format!("unexpected message: {error}")))
     }
 
     /// Tells all workers that there are no more messages, waits until each has done its job and ended, then ends
@@ -300,7 +299,7 @@ impl WorkerGroup {
                 Ok(Some((Kind::Samples, bytes))) => {
                     Sample::decode_all(bytes).map(What::Samples).map_err(|error| error.to_string())
                 }
-                Ok(Some((Kind::Json, bytes))) => match serde_json::from_slice(bytes) {
+                Ok(Some((Kind::Json, bytes))) => match stored::read_text(bytes) {
                     Ok(FromWorker::Ready) => {
                         worker.progress = Progress::Ready;
                         Ok(What::Ready)
@@ -355,8 +354,8 @@ impl WorkerGroup {
     }
 
     fn tell(&mut self, id: WorkerId, what: &ToWorker, descriptors: &[BorrowedFd<'_>]) -> Result<()> {
-        let payload = encode_json_bytes(what)?;
-        let frame = encode(Kind::Json, &payload);
+        let payload = encode_json_text(what)?;
+        let frame = encode(Kind::Json, payload.as_bytes());
         let mut rest = &frame[..];
         let mut descriptors = descriptors;
         while !rest.is_empty() {
@@ -421,16 +420,16 @@ impl Drop for WorkerGroup {
 }
 
 fn encode_json(value: &impl Serialize) -> Result<Value> {
-    serde_json::to_value(value).map_err(|error| Error::Plan(format!("cannot be sent to a worker: {error}")))
+    stored::to_value(value).map_err(|error| Error::Plan(format!("cannot be sent to a worker: {error}")))
 }
 
-fn encode_json_bytes(value: &impl Serialize) -> Result<Vec<u8>> {
-    let bytes = serde_json::to_vec(value)
+fn encode_json_text(value: &impl Serialize) -> Result<String> {
+    let text = stored::to_text(value)
         .map_err(|error| Error::Plan(format!("cannot be sent to a worker: {error}")))?;
-    if bytes.len() > MAX_PAYLOAD {
-        return Err(Error::Plan(format!("a message of {} bytes is too long for a worker", bytes.len())));
+    if text.len() > MAX_PAYLOAD {
+        return Err(Error::Plan(format!("a message of {} bytes is too long for a worker", text.len())));
     }
-    Ok(bytes)
+    Ok(text)
 }
 
 pub(super) fn timespec(duration: Duration) -> Timespec {

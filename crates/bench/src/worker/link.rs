@@ -37,8 +37,7 @@ pub fn main<J: Work>() -> bool {
     sys::ignore(libc::SIGHUP);
     let Ok(mut link) = Link::open() else { return false };
     let result = link.start().and_then(|job| {
-        let job: J =
-            serde_json::from_value(job).map_err(|error| garbled(format!("no job of ours: {error}")))?;
+        let job: J = stored::read(&job).map_err(|error| garbled(format!("no job of ours: {error}")))?;
         job.run(&mut link)
     });
     let last = match &result {
@@ -102,7 +101,7 @@ impl Link {
     /// [`Error::Orphaned`] when the parent is gone.
     pub fn send(&mut self, message: &impl Serialize) -> Result<()> {
         let value =
-            serde_json::to_value(message).map_err(|error| garbled(format!("cannot be encoded: {error}")))?;
+            stored::to_value(message).map_err(|error| garbled(format!("cannot be encoded: {error}")))?;
         self.tell(&FromWorker::Message(value))
     }
 
@@ -138,8 +137,8 @@ impl Link {
                     ));
                 }
                 let descriptors = self.descriptors.drain(..descriptors).collect();
-                let message = serde_json::from_value(value)
-                    .map_err(|error| garbled(format!("unexpected message: {error}")))?;
+                let message =
+                    stored::read(&value).map_err(|error| garbled(format!("unexpected message: {error}")))?;
                 Ok(Some((message, descriptors)))
             }
             Some(_) => Err(garbled("a message was expected")),
@@ -149,11 +148,11 @@ impl Link {
 
     fn tell(&mut self, what: &FromWorker) -> Result<()> {
         let payload =
-            serde_json::to_vec(what).map_err(|error| garbled(format!("cannot be encoded: {error}")))?;
+            stored::to_text(what).map_err(|error| garbled(format!("cannot be encoded: {error}")))?;
         if payload.len() > MAX_PAYLOAD {
             return Err(garbled(format!("a message of {} bytes is too long to send", payload.len())));
         }
-        self.write(Kind::Json, &payload)
+        self.write(Kind::Json, payload.as_bytes())
     }
 
     fn write(&mut self, kind: Kind, payload: &[u8]) -> Result<()> {
@@ -167,7 +166,7 @@ impl Link {
                 if kind != Kind::Json {
                     return Err(garbled("samples never come from the parent"));
                 }
-                return serde_json::from_slice(payload).map(Some).map_err(|error| garbled(error.to_string()));
+                return stored::read_text(payload).map(Some).map_err(|error| garbled(error.to_string()));
             }
             if !self.fill()? {
                 return Ok(None);

@@ -52,5 +52,5 @@ pub(crate) fn json(explained: &[Explained<'_>], of: &LatencyResult) -> anyhow::R
         before_comparison: kept.map_or(0, |kept| kept.before_comparison),
         slow_calls: slow_calls.collect(),
     };
-    Ok(serde_json::to_string(&document)? + "\n")
+    Ok(stored::to_text(&document)? + "\n")
 }

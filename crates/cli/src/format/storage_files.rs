@@ -75,7 +75,7 @@ fn parts(slow: &SlowCall) -> Vec<(&'static str, u64, f64)> {
 /// # Errors
 /// As [`Run::to_json`].
 pub(crate) fn json(run: &Run, result: &StorageResult, layers: &[SeriesLayers<'_>]) -> anyhow::Result<String> {
-    let mut all: Value = serde_json::from_str(&run.to_json()?)?;
+    let mut all = stored::parse(run.to_json()?.as_bytes())?;
     let series = result.series.iter().map(|series| series_json(result, series, of(layers, series)));
     all["results"]["storage"]["layers"] = series.collect();
     Ok(all.to_string() + "\n")

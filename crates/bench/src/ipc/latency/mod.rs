@@ -341,9 +341,7 @@ impl Setup<'_> {
                     samples[pair].extend(new);
                     continue;
                 }
-                What::Message(value) => {
-                    serde_json::from_value(value).map_err(|error| garbled(error.to_string()))?
-                }
+                What::Message(value) => stored::read(&value).map_err(|error| garbled(error.to_string()))?,
                 What::Done => return Err(garbled("it ended before its turn was over".into())),
                 What::Ready => continue,
             };

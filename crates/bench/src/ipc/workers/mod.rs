@@ -182,12 +182,12 @@ fn answers<T: DeserializeOwned>(
     while let Some(missing) = answers.iter().position(Option::is_none) {
         match group.next(timeout)? {
             Some(Event { worker, what: What::Message(value) }) => {
-                let garbled = |error: serde_json::Error| Error::GarbledFrame {
+                let garbled = |error: stored::Error| Error::GarbledFrame {
                     from: group.role(worker).to_owned(),
                     reason: format!("unexpected message: {error}"),
                 };
                 if let Some(index) = callers.iter().position(|&caller| caller == worker) {
-                    answers[index] = Some(serde_json::from_value(value).map_err(garbled)?);
+                    answers[index] = Some(stored::read(&value).map_err(garbled)?);
                 }
             }
             Some(_) => {}

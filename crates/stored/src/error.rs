@@ -1,0 +1,73 @@
+//! [`Error`]: what is wrong with stored data, and where.
+
+use std::fmt::{self, Display};
+
+use serde::de::{Expected, Unexpected};
+
+/// Why something could not be stored or read.
+// In a box: results of all sizes carry it, most of them through a chain of functions that only hand it on.
+#[derive(Debug)]
+pub struct Error(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    /// From the outermost: `.results.samples[3]`.
+    place: String,
+    problem: String,
+    cut_off: bool,
+}
+
+impl Error {
+    #[cold]
+    pub(crate) fn new(problem: String) -> Error {
+        Error(Box::new(Inner { place: String::new(), problem, cut_off: false }))
+    }
+
+    /// The text is none, or a value cannot be one.
+    #[cold]
+    pub(crate) fn of_text(error: serde_json::Error) -> Error {
+        let cut_off = error.is_eof();
+        Error(Box::new(Inner { place: String::new(), problem: error.to_string(), cut_off }))
+    }
+
+    /// The error came from inside this field or item.
+    #[cold]
+    pub(crate) fn inside(mut self, step: &dyn Display) -> Error {
+        self.0.place.insert_str(0, &step.to_string());
+        self
+    }
+
+    /// True for text that is right as far as it goes.
+    #[must_use]
+    pub fn is_cut_off(&self) -> bool {
+        self.0.cut_off
+    }
+}
+
+impl Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.place.strip_prefix('.').unwrap_or(&self.0.place) {
+            "" => f.write_str(&self.0.problem),
+            place => write!(f, "{place}: {}", self.0.problem),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// The words are serde_json's, whatever it was read from.
+impl serde::de::Error for Error {
+    fn custom<T: Display>(problem: T) -> Error {
+        Error::new(problem.to_string())
+    }
+
+    #[cold]
+    fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Error {
+        Error::of_text(serde_json::Error::invalid_type(found, expected))
+    }
+
+    #[cold]
+    fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Error {
+        Error::of_text(serde_json::Error::invalid_value(found, expected))
+    }
+}

@@ -1,0 +1,108 @@
+//! `cargo xtask sizes`: what takes the room in the binary for devices, by module and by function: what to look at when it has
+//! grown. Builds the binary as `dist` does, but with its symbols. Knows no limit.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+
+use crate::install::TARGETS;
+use crate::shell::{output, run, say, target_dir};
+use crate::steps::Outcome;
+
+/// How many lines each of the two lists has.
+const LINES: usize = 40;
+
+/// Builds and prints.
+pub(crate) fn show() -> Result<Outcome> {
+    let [target, _] = TARGETS;
+    let folder = target_dir().join("sizes");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    // The newer form of symbols says which types generic code was compiled for.
+    let named = format!("target.{target}.rustflags = ['-Csymbol-mangling-version=v0']");
+    run(Command::new(cargo)
+        .args(["--config", &named, "build", "--release", "--package", "roundtrip", "--target", target])
+        .args(["--config", "profile.release.strip = 'none'", "--target-dir"])
+        .arg(&folder))?;
+    let binary = folder.join(target).join("release/roundtrip");
+    let binary = binary.to_str().with_context(|| format!("{} is no UTF-8", binary.display()))?;
+    let Some(listed) = output("nm", &["--print-size", "--size-sort", "--demangle", binary]) else {
+        return Ok(Outcome::NotRun("no nm here; install what Debian calls binutils".to_owned()));
+    };
+    let mut functions: Vec<(u64, &str)> = listed.lines().filter_map(function).collect();
+    functions.sort_unstable_by(|one, other| other.cmp(one));
+    // Where identical functions share their code, one stands for all.
+    let total: u64 = functions.iter().map(|(bytes, _)| bytes).sum();
+    say(&format!("{total} bytes of code in {} functions", functions.len()));
+    let mut modules = BTreeMap::<&str, (u64, usize)>::new();
+    for &(bytes, name) in &functions {
+        let (sum, count) = modules.entry(module(name)).or_default();
+        (*sum, *count) = (*sum + bytes, *count + 1);
+    }
+    let mut modules: Vec<_> = modules.into_iter().collect();
+    modules.sort_unstable_by_key(|(_, (bytes, _))| std::cmp::Reverse(*bytes));
+    say("\n  bytes  functions  module");
+    for (name, (bytes, count)) in modules.iter().take(LINES) {
+        say(&format!("{bytes:>7}  {count:>9}  {name}"));
+    }
+    say("\n  bytes  function");
+    for (bytes, name) in functions.iter().take(LINES) {
+        say(&format!("{bytes:>7}  {name}"));
+    }
+    Ok(Outcome::Passed)
+}
+
+/// Size and name of a function, from a line of `nm`: address, size, kind, name. `None` for anything else.
+fn function(line: &str) -> Option<(u64, &str)> {
+    let mut fields = line.splitn(4, ' ');
+    let (_address, size, kind, name) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
+    let code = matches!(kind, "t" | "T" | "w" | "W");
+    u64::from_str_radix(size, 16).ok().filter(|_| code).map(|bytes| (bytes, name))
+}
+
+/// A function's crate and outermost module: of a method those of its type, of C code the name itself.
+fn module(name: &str) -> &str {
+    let rest = name.trim_start_matches(['<', '&', '(', '[', '*']);
+    let rest =
+        ["mut ", "const ", "dyn "].iter().fold(rest, |rest, word| rest.strip_prefix(word).unwrap_or(rest));
+    let rest = rest.trim_start_matches(['<', '[']);
+    let end_of_word =
+        |text: &str| text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
+    let end = end_of_word(rest);
+    match rest[end..].strip_prefix("::") {
+        Some(after) if after.starts_with(char::is_lowercase) => &rest[..end + 2 + end_of_word(after)],
+        _ => &rest[..end],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_are_told_from_data_and_from_symbols_without_a_size() {
+        let line = "0000000000105f60 00000000000000a8 t binder::descriptors::close_listed";
+        assert_eq!(function(line), Some((168, "binder::descriptors::close_listed")));
+        assert_eq!(function("00000000002c9ca0 0000000000000010 r TABLE"), None);
+        assert_eq!(function("00000000002c9ca0 T _start"), None);
+    }
+
+    #[test]
+    fn a_method_belongs_to_its_types_module() {
+        for (name, expected) in [
+            ("cli::commands::show::run", "cli::commands"),
+            ("<binder::thread::ThreadState>::handle", "binder::thread"),
+            (
+                "<&mut stored::reader::Items as serde_core::de::SeqAccess>::next::<bench::run::Run>",
+                "stored::reader",
+            ),
+            ("<[bench::job::Job] as core::clone::Clone>::clone", "bench::job"),
+            ("<bool as core::fmt::Debug>::fmt", "bool"),
+            ("roundtrip::main", "roundtrip::main"),
+            ("core::ptr::drop_in_place::<tracefs::Trace>", "core::ptr"),
+            ("fmt_fp", "fmt_fp"),
+        ] {
+            assert_eq!(module(name), expected, "{name}");
+        }
+    }
+}
