@@ -240,3 +240,26 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_process_that_dies_with_very_many_calls_unread_leaves_a_context_that_works() {
+    let context = Context::create(Profile::Ack).expect("a context");
+    let (server, mut client) = (Peer::join(&context), Peer::join(&context));
+    let before = context.usage().expect("its size");
+    drop(server);
+    let crowded = Emulated::join(context.address(), 4 << 20).expect("room in the context");
+    crowded.become_context_manager(0x100).expect("the first");
+    for _ in 0..20_000 {
+        client.write(&[Command::Transaction(describe(&[], TF_ONE_WAY))], &[]);
+        client.driver.write_read(&mut Commands::default(), &[], Some(&mut client.returns)).expect("a read");
+    }
+    drop(crowded);
+    let mut server = Peer::join(&context);
+    server.driver.become_context_manager(0x100).expect("the last one has gone");
+    client.write(&[Command::Transaction(describe(b"served", TF_ONE_WAY))], &[b"served"]);
+    assert_eq!(server.settle().len(), 1);
+    client.settle();
+    let after = context.usage().expect("its size");
+    assert_eq!((after.transactions, after.references), (0, before.references));
+    assert_eq!(client.driver.free_area_bytes(), AREA);
+}

@@ -5,12 +5,12 @@
 //! ([`Stub`], [`HwStub`]), holds [`Proxy`]s for those of others, and runs looper threads; a calling thread serves the calls
 //! that come back to it.
 //!
-//! An echo service, and a client of it:
+//! An echo service, and a client of it, over either driver:
 //!
 //! ```
 //! use std::sync::Arc;
 //! use binder::{Call, Parcel, ParcelReader, Process, Service, Status, Stub};
-//! use binder_driver::{Profile, emulated::{Context, Emulated}};
+//! use binder_driver::{Driver, Profile, emulated::{Context, Emulated}};
 //!
 //! struct Echo;
 //! impl Stub for Echo {
@@ -27,25 +27,36 @@
 //!     }
 //! }
 //!
+//! fn serve(driver: Arc<dyn Driver>) -> Result<Arc<Process>, binder::Error> {
+//!     let server = Process::new(driver);
+//!     server.become_context_manager(Service::binder(Echo))?;
+//!     server.start_looper()?;
+//!     Ok(server)
+//! }
+//!
+//! fn ask(driver: Arc<dyn Driver>, text: &str) -> Result<String, binder::Error> {
+//!     let client = Process::new(driver);
+//!     let echo = client.context_manager();
+//!     let reply = echo.call(1, |parcel| {
+//!         parcel.write_interface_token("example.IEcho")?;
+//!         parcel.write_string16(text)
+//!     })?;
+//!     let mut reader = reply.reader()?;
+//!     reader.read_exception()?;
+//!     Ok(reader.read_string16()?)
+//! }
+//!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let context = Context::create(Profile::Ack)?;
-//! let server = Process::new(Arc::new(Emulated::join(context.address(), 1 << 20)?));
-//! server.become_context_manager(Service::binder(Echo))?;
-//! server.start_looper()?;
-//!
-//! let client = Process::new(Arc::new(Emulated::join(context.address(), 1 << 20)?));
-//! let echo = client.context_manager();
-//! let reply = echo.call(1, |parcel| {
-//!     parcel.write_interface_token("example.IEcho")?;
-//!     parcel.write_string16("hello")
-//! })?;
-//! let mut reader = reply.reader()?;
-//! reader.read_exception()?;
-//! assert_eq!(reader.read_string16()?, "hello");
+//! let server = serve(Arc::new(Emulated::join(context.address(), 1 << 20)?))?;
+//! assert_eq!(ask(Arc::new(Emulated::join(context.address(), 1 << 20)?), "hello")?, "hello");
 //! server.stop();
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! Over the kernel's driver only the argument is another: `serve(Arc::new(Kernel::open("/dev/binder", 1 << 20)?))` in one process,
+//! and `ask` in another, since that driver lets no process call itself by handle 0.
 //!
 //! This crate has no clock and prints nothing. Which driver it runs over is its user's choice.
 

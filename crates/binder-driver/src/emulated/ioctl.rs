@@ -171,6 +171,10 @@ impl Ioctl<'_> {
                 if !wait {
                     return Err(Errno::AGAIN);
                 }
+                // Under the lock: whoever finds the keeper gone says so before it takes that to wake all sleepers.
+                if gone() {
+                    return Err(Errno::NODEV);
+                }
                 if for_process {
                     self.guard.start_waiting(self.process, self.thread);
                 }

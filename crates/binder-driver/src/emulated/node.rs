@@ -392,13 +392,13 @@ impl Guard<'_> {
 
     /// The owner of `id` has died: tells those who asked, and frees the node when nobody refers to it.
     pub(super) fn release_node(&mut self, owner: Id<Process>, id: Id<Node>) {
+        self.release_queue(node::ASYNC_TODO.queue(id));
         self.unlist_node(owner, id);
         self.dequeue_node_work(id);
         self.set(id, node::PROCESS, None);
         self.set(id, node::LOCAL_STRONG, 0);
         self.set(id, node::LOCAL_WEAK, 0);
         // What the owner was told stays noted, as in the kernel: whoever holds a weak handle may still pass it on.
-        self.release_queue(node::ASYNC_TODO.queue(id));
         let mut next = self.get(id, node::REFS);
         if next.is_none() {
             self.free(id);

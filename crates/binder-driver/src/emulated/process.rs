@@ -4,7 +4,8 @@ use rustix::io::Errno;
 
 use super::lock::Guard;
 use super::records::{
-    Buffer, CONTEXT_MANAGER, Id, PROCESSES, Process, Record, STARTS, STARTS_AT, buffer, node, process, thread,
+    Buffer, CONTEXT_MANAGER, HANDLES, Id, Node, PROCESSES, Process, Record, STARTS, STARTS_AT, THREADS,
+    buffer, node, process, thread,
 };
 use super::wakeup;
 
@@ -54,16 +55,19 @@ impl Guard<'_> {
             }
             self.commit();
         }
-        while let Some(id) = self.get(gone, process::THREADS_HEAD) {
+        // Lists that a participant bent into rings must not hold us for ever.
+        for _ in 0..THREADS {
+            let Some(id) = self.get(gone, process::THREADS_HEAD) else { break };
             wakeup::kick(self.region(), id);
             self.release_thread(gone, id);
             self.commit();
         }
-        while let Some(id) = self.get(gone, process::NODES) {
+        for _ in 0..Node::COUNT {
+            let Some(id) = self.get(gone, process::NODES) else { break };
             self.release_node(gone, id);
             self.commit();
         }
-        for handle in 0..self.get(gone, process::HANDLE_END) {
+        for handle in 0..self.get(gone, process::HANDLE_END).min(HANDLES as u64) {
             if let Some(id) = self.find_ref(gone, handle, super::node::Strength::Weak) {
                 // Only a full table can fail here; the reference is gone all the same.
                 let _ = self.drop_ref(id);

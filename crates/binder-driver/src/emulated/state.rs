@@ -11,8 +11,8 @@ use super::lock::Guard;
 use super::process::LIVE;
 use super::queue::Kind;
 use super::records::{
-    Buffer, Id, Node, PROCESSES, Process, Queue, Record, Ref, STARTS, Thread, Transaction, Work, buffer,
-    node, process, reference, thread, transaction, work,
+    Buffer, HANDLES, Id, Node, PROCESSES, Process, Queue, Record, Ref, STARTS, Thread, Transaction, Work,
+    buffer, node, process, reference, thread, transaction, work,
 };
 use super::thread::LOOPER_WAITING;
 use super::wakeup;
@@ -55,7 +55,7 @@ impl Guard<'_> {
             // Only a full table can fail here, and then the owner is not told.
             let _ = self.put_node(id);
         }
-        for handle in 0..self.get(of, process::HANDLE_END) {
+        for handle in 0..self.get(of, process::HANDLE_END).min(HANDLES as u64) {
             if let Some(held) = self.find_ref(of, handle, super::node::Strength::Weak) {
                 self.write_reference(out, held)?;
             }

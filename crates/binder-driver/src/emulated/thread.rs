@@ -90,6 +90,7 @@ impl Guard<'_> {
 
     /// A thread leaves: whoever waits for its reply gets `BR_DEAD_REPLY`, its own calls are forgotten.
     pub(super) fn release_thread(&mut self, owner: Id<Process>, id: Id<Thread>) {
+        self.release_queue(thread::TODO.queue(id));
         self.stop_waiting(owner, id);
         self.unlink(process::THREADS_HEAD.of(owner), id, thread::NEXT, thread::PREV);
         if let Some(frozen) = self.get(id, thread::FREEZING) {
@@ -115,11 +116,11 @@ impl Guard<'_> {
         if let Some(t) = served {
             self.fail_caller(t, BR_DEAD_REPLY);
         }
-        self.release_queue(thread::TODO.queue(id));
         self.free(id);
     }
 
-    /// Drops the entries of a queue whose reader is gone.
+    /// Drops the entries of a queue whose reader is gone. Each is committed by itself: there may be more than the journal
+    /// could hold, and whoever goes on after a death finds the rest.
     pub(super) fn release_queue(&mut self, queue: Queue) {
         for _ in 0..1 << 18 {
             let Some(entry) = self.front(queue) else { return };
@@ -142,6 +143,7 @@ impl Guard<'_> {
                 Some(Kind::DeadBinder) => {}
                 _ => self.free(entry),
             }
+            self.commit();
         }
     }
 

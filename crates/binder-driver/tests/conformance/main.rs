@@ -22,6 +22,7 @@ mod references;
 mod refusals;
 mod spam;
 mod sys;
+mod weak;
 
 use std::sync::Arc;
 
@@ -141,10 +142,15 @@ macro_rules! suite {
             }
             references {
                 an_owner_is_told_of_the_first_and_the_last_reference,
+                an_owner_is_told_of_the_last_reference_when_it_has_acknowledged_the_first,
                 counts_on_a_handle_end_with_the_handle,
                 wrong_handles_and_acknowledgements_are_ignored,
                 the_manager_reads_the_counts_on_a_node_over_all_processes,
                 an_owner_can_list_its_nodes,
+            }
+            weak {
+                a_weak_node_arrives_as_a_weak_handle_and_comes_home_as_a_weak_node,
+                a_weak_handle_is_neither_called_nor_made_strong,
             }
             oneway {
                 oneway_calls_of_one_node_are_served_in_order_one_at_a_time,

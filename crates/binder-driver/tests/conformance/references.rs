@@ -29,6 +29,31 @@ pub(crate) fn an_owner_is_told_of_the_first_and_the_last_reference<D: Device>() 
     assert_eq!(client.read(), [Return::Release(named), Return::Decrefs(named)]);
 }
 
+pub(crate) fn an_owner_is_told_of_the_last_reference_when_it_has_acknowledged_the_first<D: Device>() {
+    let device = D::new();
+    let (server, client) = pair(&device);
+    let call = call_with_node(&client, 0, 0x31, 0x32);
+    let received = server.serve();
+    let held = handle_in(&server, &received);
+    server.write(&[Command::Acquire(held), Command::FreeBuffer(received.buffer)]).unwrap();
+    server.reply(b"").unwrap();
+    let mut seen = call.wait();
+    while !seen.iter().any(|item| matches!(item, Return::Reply(_))) {
+        seen.extend(client.read());
+    }
+    assert_eq!(names(&seen), ["Increfs", "Acquire", "TransactionComplete", "Reply"]);
+    // From here on nobody else holds it.
+    server.write(&[Command::Release(held)]).unwrap();
+    let waiting = client.start(|desk| desk.write_read(&[Command::EnterLooper], &[]));
+    assert!(waiting.is_waiting());
+    client.driver.interrupt();
+    assert_eq!(waiting.wait(), []);
+    let named = PtrCookie { ptr: 0x31, cookie: 0x32 };
+    client.write(&[Command::IncrefsDone(named)]).unwrap();
+    client.write(&[Command::AcquireDone(named)]).unwrap();
+    assert_eq!(client.read(), [Return::Release(named), Return::Decrefs(named)]);
+}
+
 pub(crate) fn counts_on_a_handle_end_with_the_handle<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);

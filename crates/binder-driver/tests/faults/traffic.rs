@@ -173,9 +173,9 @@ fn a_keeper_killed_at_a_random_moment_ends_every_call() {
 
 #[test]
 #[ignore = "takes minutes: cargo xtask faults"]
-fn hundreds_of_keepers_killed_at_random_moments_end_every_call() {
+fn thousands_of_keepers_killed_at_random_moments_end_every_call() {
     let _turn = alone();
-    keepers_killed(500);
+    keepers_killed(2000);
 }
 
 /// Kills processes that keep a context, in which this process's threads call each other, join and leave.

@@ -1,0 +1,63 @@
+//! Weak nodes and handles: what they become on their way, and what may not be done with them.
+
+use binder_driver::uapi::{
+    BINDER_TYPE_WEAK_BINDER, BINDER_TYPE_WEAK_HANDLE, FlatBinderObject, PtrCookie, TransactionData,
+};
+use binder_driver::{Command, Return};
+
+use crate::Device;
+use crate::actor::{Actor, names, reply};
+use crate::calls::pair;
+use crate::message::Message;
+
+const NAMED: PtrCookie = PtrCookie { ptr: 0x51, cookie: 0x52 };
+
+fn weak_node() -> [u8; FlatBinderObject::SIZE] {
+    let PtrCookie { ptr: binder, cookie } = NAMED;
+    FlatBinderObject { kind: BINDER_TYPE_WEAK_BINDER, flags: 0x100, binder, cookie }.to_bytes()
+}
+
+/// The handle in a transaction that brought a weak node.
+fn weak_handle_in(actor: &Actor, received: &TransactionData) -> u32 {
+    let object = FlatBinderObject::from_bytes(&actor.bytes(received)).expect("an object");
+    assert_eq!((object.kind, object.cookie), (BINDER_TYPE_WEAK_HANDLE, 0));
+    object.binder as u32
+}
+
+pub(crate) fn a_weak_node_arrives_as_a_weak_handle_and_comes_home_as_a_weak_node<D: Device>() {
+    let device = D::new();
+    let (server, client) = pair(&device);
+    let call = Message::to(0).object(&weak_node()).call(&client);
+    let received = server.serve();
+    let binder = weak_handle_in(&server, &received).into();
+    let object = FlatBinderObject { kind: BINDER_TYPE_WEAK_HANDLE, flags: 0, binder, cookie: 0 };
+    Message::to(0).object(&object.to_bytes()).reply(&server);
+    let mut returns = call.wait();
+    while !returns.iter().any(|item| matches!(item, Return::Reply(_))) {
+        returns.extend(client.read());
+    }
+    assert_eq!(returns[0], Return::Increfs(NAMED));
+    assert_eq!(names(&returns[1..]), ["TransactionComplete", "Reply"], "nobody has a strong reference");
+    let home = FlatBinderObject::from_bytes(&client.bytes(&reply(&returns))).expect("an object");
+    assert_eq!((home.kind, home.binder, home.cookie), (BINDER_TYPE_WEAK_BINDER, NAMED.ptr, NAMED.cookie));
+}
+
+pub(crate) fn a_weak_handle_is_neither_called_nor_made_strong<D: Device>() {
+    let device = D::new();
+    let (server, client) = pair(&device);
+    let call = Message::to(0).object(&weak_node()).call(&client);
+    let received = server.serve();
+    let held = weak_handle_in(&server, &received);
+    assert_eq!(server.call(held, 1, b"").wait(), [Return::FailedReply]);
+    server.write(&[Command::Increfs(held), Command::Acquire(held)]).unwrap();
+    assert_eq!(server.call(held, 1, b"").wait(), [Return::FailedReply]);
+    server.reply(b"").unwrap();
+    let mut returns = call.wait();
+    while !returns.iter().any(|item| matches!(item, Return::Reply(_))) {
+        returns.extend(client.read());
+    }
+    assert_eq!(names(&returns), ["Increfs", "TransactionComplete", "Reply"]);
+    client.write(&[Command::IncrefsDone(NAMED), Command::EnterLooper]).unwrap();
+    server.write(&[Command::FreeBuffer(received.buffer), Command::Decrefs(held)]).unwrap();
+    assert_eq!(client.read(), [Return::Decrefs(NAMED)]);
+}
