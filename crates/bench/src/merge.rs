@@ -178,6 +178,7 @@ mod tests {
             cells: vec![cell(BASELINE, 1), cell("pipe", 2)],
             not_possible: vec![],
             recorder: None,
+            wake_up: None,
         };
         Run { environment: Environment::collect(), results: floor.into(), warnings: vec!["noisy".into()] }
     }

@@ -1,12 +1,12 @@
-//! The smallest server and client over the raw protocol: echoes four bytes, and prints the median round trip.
+//! The smallest server and client over the raw protocol: echoes four bytes, and prints what a round trip took.
 //!
-//! `cargo run --release -p binder-driver --example echo [CALLS]`
+//! `cargo run --release -p binder-driver --example echo [CALLS] [futex]`; `futex` does without waking on the caller's CPU.
 
 use std::io::Write;
 use std::sync::Arc;
 use std::time::Instant;
 
-use binder_driver::emulated::{Context, Emulated};
+use binder_driver::emulated::{Context, Emulated, WakeUp};
 use binder_driver::uapi::TransactionData;
 use binder_driver::{Command, Commands, Driver, Profile, Return, Returns};
 
@@ -39,8 +39,12 @@ fn serve(driver: &dyn Driver) -> Result<(), binder_driver::Error> {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let calls: usize = std::env::args().nth(1).map_or(Ok(100_000), |count| count.parse())?;
     let context = Context::create(Profile::Ack)?;
-    let server = Arc::new(Emulated::join(context.address(), 1 << 20)?);
-    let client = Emulated::join(context.address(), 1 << 20)?;
+    let wake_up = match std::env::args().nth(2).as_deref() {
+        Some("futex") => WakeUp::Futex,
+        _ => WakeUp::Auto,
+    };
+    let server = Arc::new(Emulated::join_with(context.address(), 1 << 20, wake_up)?);
+    let client = Emulated::join_with(context.address(), 1 << 20, wake_up)?;
     // Ends with an error when the context is dropped.
     std::thread::spawn(move || serve(&*server));
     while client.write_read(&mut Commands::default(), &[], None).is_err() {}
@@ -69,7 +73,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         times.push(start.elapsed());
     }
+    let mean = times.iter().sum::<std::time::Duration>() / calls as u32;
     times.sort_unstable();
-    writeln!(std::io::stdout(), "median {:?} p99 {:?}", times[calls / 2], times[calls * 99 / 100])?;
+    let (median, p99) = (times[calls / 2], times[calls * 99 / 100]);
+    let woken = client.wake_up().unwrap_or_default();
+    writeln!(std::io::stdout(), "median {median:?} mean {mean:?} p99 {p99:?}, threads woken {woken}")?;
     Ok(())
 }

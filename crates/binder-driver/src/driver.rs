@@ -129,6 +129,11 @@ pub trait Driver: Send + Sync + fmt::Debug {
     fn limits(&self) -> Vec<String> {
         Vec::new()
     }
+
+    /// How this process's threads are woken, for a person, where that is this driver's choice: `None` for the kernel's.
+    fn wake_up(&self) -> Option<String> {
+        None
+    }
 }
 
 /// What the driver told a node's owner of it.

@@ -68,6 +68,10 @@ fn data(bytes: &[u8]) -> TransactionData {
 }
 
 impl End for DriverEnd {
+    fn wake_up(&self) -> Option<String> {
+        self.driver.wake_up()
+    }
+
     fn call(&mut self, request: &[u8]) -> Result<()> {
         self.commands.push(Command::Transaction(data(request)));
         loop {

@@ -36,7 +36,7 @@ use crate::recorder::{self, Recorder};
 use crate::worker::{Spawner, WorkerGroup, WorkerId};
 use crate::{clock, sched};
 pub(crate) use schedule::{Budget, Shuffle};
-use side::{Block, Opened};
+use side::{Block, Opened, Place, Wakes};
 use transport::{Prepared, Side, TRANSPORTS, Transport};
 
 /// How long a worker may take to open its side, and a block to run beyond its share of the budget: no measurement,
@@ -57,6 +57,7 @@ struct Pair {
     max_len: usize,
     /// Holds its context.
     host: Option<Host>,
+    wakes: Wakes,
 }
 
 /// A cell while it is measured.
@@ -118,7 +119,8 @@ pub fn run(plan: &FloorPlan, spawner: &Spawner, progress: &mut dyn FnMut(Progres
 
     let mut cells: Vec<_> = cells.into_iter().map(|running| running.cell).collect();
     compare(&mut cells);
-    Ok(FloorResult { plan: plan.clone(), clock_read_cost_ns, cells, not_possible, recorder: info })
+    let wake_up = pairs.iter().find_map(|pair| pair.wakes.clone());
+    Ok(FloorResult { plan: plan.clone(), clock_read_cost_ns, cells, not_possible, recorder: info, wake_up })
 }
 
 /// Whether the flight recorder is on in each half of a round: now first without it, now first with it.
@@ -176,14 +178,16 @@ fn open(plan: &FloorPlan, group: &mut WorkerGroup, not_possible: &mut Vec<NotPos
             }
         }
         let server = match open_side(group, transport, Side::Server, &prepared, max_len)? {
-            Ok(server) => server,
+            Ok((server, _)) => server,
             Err(reason) => {
                 impossible(None, reason);
                 continue;
             }
         };
         match open_side(group, transport, Side::Client, &prepared, max_len)? {
-            Ok(client) => pairs.push(Pair { transport, client, server, max_len, host: prepared.host }),
+            Ok((client, wakes)) => {
+                pairs.push(Pair { transport, client, server, max_len, host: prepared.host, wakes });
+            }
             Err(reason) => impossible(None, reason),
         }
     }
@@ -196,7 +200,7 @@ fn open_side(
     side: Side,
     prepared: &Prepared,
     max_len: usize,
-) -> Result<Result<WorkerId, String>> {
+) -> Result<Result<(WorkerId, Wakes), String>> {
     let role = match side {
         Side::Client => format!("{} client", transport.name),
         Side::Server => format!("{} server", transport.name),
@@ -207,7 +211,7 @@ fn open_side(
     let descriptors: Vec<_> = prepared.descriptors.iter().map(AsFd::as_fd).collect();
     group.send_with_descriptors(worker, &(), &descriptors)?;
     let opened: Opened = group.message(worker, PATIENCE)?;
-    Ok(opened.map(|()| worker))
+    Ok(opened.map(|wakes| (worker, wakes)))
 }
 
 /// Every cell that this machine can measure, and the reasons for the others.
@@ -273,9 +277,15 @@ pub(crate) fn place(placement: CpuPlacement, usable: &[u32]) -> Option<(Vec<u32>
 
 fn run_block(group: &mut WorkerGroup, pair: &Pair, running: &Running) -> Result<Vec<u64>> {
     let FloorCell { size_bytes, client_cpus, server_cpus, .. } = &running.cell;
-    let block = Block { len: *size_bytes, warm_up: WARM_UP, calls: running.calls, cpus: server_cpus.clone() };
+    // Those that are free begin apart, so that where they run is the kernel's choice, and not where they were before.
+    let place = |cpus: &[u32], nth: usize| Place {
+        first: cpus.get(nth).copied().filter(|_| cpus.len() > 1),
+        cpus: cpus.to_vec(),
+    };
+    let block =
+        Block { len: *size_bytes, warm_up: WARM_UP, calls: running.calls, place: place(server_cpus, 1) };
     group.send(pair.server, &block)?;
-    group.send(pair.client, &Block { cpus: client_cpus.clone(), ..block })?;
+    group.send(pair.client, &Block { place: place(client_cpus, 0), ..block })?;
     let latencies_ns: Vec<u64> = group.message(pair.client, PATIENCE)?;
     if latencies_ns.is_empty() {
         let from = group.role(pair.client).to_owned();

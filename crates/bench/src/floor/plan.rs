@@ -25,7 +25,7 @@ pub enum CpuPlacement {
     Same,
     /// Pinned to two CPUs.
     Split,
-    /// Wherever the kernel puts them.
+    /// Wherever the kernel puts them, beginning on two CPUs.
     Free,
 }
 
@@ -149,6 +149,9 @@ pub struct FloorResult {
     /// What the flight recorder recorded, where the plan asks for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorder: Option<RecorderInfo>,
+    /// How the driver wakes threads, where that is its own choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wake_up: Option<String>,
 }
 
 impl FloorResult {

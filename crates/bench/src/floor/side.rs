@@ -23,7 +23,10 @@ pub struct FloorJob {
 }
 
 /// What the worker says after it tried to open its side: the reason if it could not.
-pub(super) type Opened = Result<(), String>;
+pub(super) type Opened = Result<Wakes, String>;
+
+/// How the driver below the side wakes its threads, where that is the driver's choice.
+pub(super) type Wakes = Option<String>;
 
 /// A series of calls at one place and of one size, to both sides alike.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -34,7 +37,26 @@ pub(super) struct Block {
     /// Timed, up to [`MAX_CALLS`].
     pub(super) calls: u64,
     /// Where this side runs.
+    pub(super) place: Place,
+}
+
+/// Where a side runs.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Place {
+    /// The CPU that it begins on, where it may use several.
+    pub(super) first: Option<u32>,
+    /// Those that it may use.
     pub(super) cpus: Vec<u32>,
+}
+
+impl Place {
+    /// Puts the calling thread there.
+    pub(super) fn take(&self) -> Result<()> {
+        if let Some(first) = self.first {
+            sched::set_allowed_cpus(0, &[first])?;
+        }
+        sched::set_allowed_cpus(0, &self.cpus)
+    }
 }
 
 impl FloorJob {
@@ -53,14 +75,14 @@ impl FloorJob {
                 return Ok(());
             }
         };
-        link.send(&Opened::Ok(()))?;
+        link.send(&Opened::Ok(end.wake_up()))?;
 
         let mut request = vec![0; self.max_len];
         // Written once, so that its pages are there when calls are timed.
         let mut latencies_ns = vec![u64::MAX; if self.side == Side::Client { MAX_CALLS as usize } else { 0 }];
         let mut seed = 0_u8;
         while let Some(block) = link.receive::<Block>()? {
-            sched::set_allowed_cpus(0, &block.cpus)?;
+            end.settle(&block.place)?;
             if self.side == Side::Server {
                 end.serve(block.len, block.warm_up + block.calls)?;
                 continue;

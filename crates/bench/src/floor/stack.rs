@@ -10,10 +10,10 @@ use binder::{
 };
 
 use super::driver::prepare;
+use super::side::Place;
 use super::transport::{End, Opening, Side, Transport};
 use crate::error::{Error, Result};
 use crate::ipc::{SchedulingProbe, Stack};
-use crate::sched;
 
 pub(super) const BINDER: Transport = Transport {
     name: "binder",
@@ -30,7 +30,8 @@ fn open(opening: &Opening, stack: Stack) -> Result<Box<dyn End>> {
     let process = opening.endpoint()?.connect()?;
     if opening.side == Side::Client {
         let service = echo::connect(process.context_manager(), stack.into());
-        return Ok(Box::new(Client { service, echo: Vec::with_capacity(opening.max_len) }));
+        let echo = Vec::with_capacity(opening.max_len);
+        return Ok(Box::new(Client { process, service, echo }));
     }
     let gate = Arc::new(Gate::default());
     let service = Arc::new(Echo::new(SchedulingProbe));
@@ -43,18 +44,23 @@ fn open(opening: &Opening, stack: Stack) -> Result<Box<dyn End>> {
         Service::Hwbinder(inner) => Service::hwbinder(Gated { inner, gate: Arc::clone(&gate) }),
     })?;
     process.start_looper()?;
-    Ok(Box::new(Server { _process: process, gate }))
+    Ok(Box::new(Server { process, gate, place: None }))
 }
 
 struct Client {
+    process: Arc<Process>,
     service: Box<dyn Benchmark>,
     /// The echo of the first call with the current request. Those are untimed.
     echo: Vec<u8>,
 }
 
 impl End for Client {
+    fn wake_up(&self) -> Option<String> {
+        self.process.driver().wake_up()
+    }
+
     fn call(&mut self, request: &[u8]) -> Result<()> {
-        let Client { service, echo } = self;
+        let Client { service, echo, .. } = self;
         // The reply is gone when the call returns, and copying each would be timed. Requests of different blocks differ in
         // length or first byte.
         let is_new = echo.len() != request.len() || echo.first() != request.first();
@@ -82,10 +88,21 @@ impl End for Client {
 struct Server {
     gate: Arc<Gate>,
     /// Keeps the service, until this worker's process ends.
-    _process: Arc<Process>,
+    process: Arc<Process>,
+    /// Where the looper is to run in the next block.
+    place: Option<Place>,
 }
 
 impl End for Server {
+    fn settle(&mut self, place: &Place) -> Result<()> {
+        self.place = Some(place.clone());
+        place.take()
+    }
+
+    fn wake_up(&self) -> Option<String> {
+        self.process.driver().wake_up()
+    }
+
     fn call(&mut self, _: &[u8]) -> Result<()> {
         unreachable!("a server does not call")
     }
@@ -94,7 +111,7 @@ impl End for Server {
 
     /// The looper serves. This thread tells it of the block, and waits until it is over.
     fn serve(&mut self, _: usize, calls: u64) -> Result<()> {
-        self.gate.open(calls, sched::allowed_cpus(0)?)
+        self.gate.open(calls, self.place.take())
     }
 }
 
@@ -110,7 +127,7 @@ struct Gate {
 struct Block {
     calls_left: u64,
     /// Where the looper is to move; taken with the first call.
-    cpus: Option<Vec<u32>>,
+    place: Option<Place>,
     failed: Option<Error>,
 }
 
@@ -120,10 +137,10 @@ impl Gate {
     }
 
     /// Lets so many calls pass, and returns when the last of them has.
-    fn open(&self, calls: u64, cpus: Vec<u32>) -> Result<()> {
+    fn open(&self, calls: u64, place: Option<Place>) -> Result<()> {
         let mut block = self.lock();
         block.calls_left = calls;
-        block.cpus = Some(cpus);
+        block.place = place;
         self.changed.notify_all();
         while block.calls_left > 0 {
             block = self.changed.wait(block).unwrap_or_else(PoisonError::into_inner);
@@ -137,8 +154,8 @@ impl Gate {
         while block.calls_left == 0 {
             block = self.changed.wait(block).unwrap_or_else(PoisonError::into_inner);
         }
-        if let Some(cpus) = block.cpus.take() {
-            block.failed = sched::set_allowed_cpus(0, &cpus).err();
+        if let Some(place) = block.place.take() {
+            block.failed = place.take().err();
         }
         block.calls_left -= 1;
         if block.calls_left == 0 {

@@ -3,6 +3,7 @@
 
 use std::os::fd::OwnedFd;
 
+use super::side::Place;
 use super::{driver, eventfd, futex, mqueue, pipe, socket, spin, stack};
 use crate::error::Result;
 use crate::ipc::{Endpoint, Host};
@@ -69,6 +70,16 @@ pub(super) enum Side {
 
 /// One side of a transport, open. A client's `serve` and a server's `call` are never called.
 pub(super) trait End {
+    /// Goes where the next block wants this side.
+    fn settle(&mut self, place: &Place) -> Result<()> {
+        place.take()
+    }
+
+    /// How the driver below it wakes threads, where it runs over one and that is the driver's choice.
+    fn wake_up(&self) -> Option<String> {
+        None
+    }
+
     /// Client: sends a request and returns when its echo has arrived. This is what is timed.
     fn call(&mut self, request: &[u8]) -> Result<()>;
 

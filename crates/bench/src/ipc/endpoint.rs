@@ -6,7 +6,7 @@ use std::time::Duration;
 use binder::echo::{self, Benchmark};
 use binder::manager::ServiceManager;
 use binder::{Binder, Process};
-use binder_driver::emulated::{Context, Emulated};
+use binder_driver::emulated::{Context, Emulated, WakeUp};
 use binder_driver::kernel::Kernel;
 use binder_driver::{Backend, Driver, Profile};
 use serde::{Deserialize, Serialize};
@@ -141,7 +141,10 @@ impl Endpoint {
     /// [`Error::Driver`] when the context is gone or full, or the device is not usable.
     pub fn open(&self) -> Result<Arc<dyn Driver>> {
         match self {
-            Endpoint::Emulated(address) => Ok(Arc::new(Emulated::join(address, AREA_BYTES)?)),
+            // A worker executes no programs, so it loses nothing by giving up that they gain privileges.
+            Endpoint::Emulated(address) => {
+                Ok(Arc::new(Emulated::join_with(address, AREA_BYTES, WakeUp::NoNewPrivileges)?))
+            }
             Endpoint::Kernel(path) => Ok(Arc::new(Kernel::open(path, AREA_BYTES)?)),
         }
     }

@@ -72,6 +72,8 @@ pub struct ServerReport {
     pub copied_bytes: u64,
     /// What the driver could not do for it, each one sentence.
     pub limits: Vec<String>,
+    /// How the driver wakes its threads, where that is the driver's choice.
+    pub wake_up: Option<String>,
 }
 
 impl ServerJob {
@@ -129,6 +131,7 @@ fn report(process: &Process) -> Result<ServerReport> {
         loopers: counters.collect::<Result<_>>()?,
         copied_bytes: process.copied_bytes(),
         limits: process.driver().limits(),
+        wake_up: process.driver().wake_up(),
     })
 }
 

@@ -20,15 +20,18 @@
 //! descriptors in flight (`RLIMIT_NOFILE`, unix(7)), and an `io_uring` cannot be sent. What exceeds them is refused.
 
 use std::collections::HashMap;
-use std::io::{IoSliceMut, Write};
+use std::io::{IoSlice, IoSliceMut, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::io::Errno;
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, send, sendmsg,
+};
 
 use super::inbox::{Inbox, Label, Outbox};
 use super::records::{Id, Process};
@@ -43,11 +46,19 @@ pub(super) enum Request {
     Outbox = 2,
     /// To drop what nobody will take out of an inbox. Not answered.
     Sweep = 3,
+    /// The listener of another's traps (`trap.rs`). Answered by one byte and a descriptor, or none.
+    Listener = 4,
+    /// To keep the listener of its own traps, which comes along. Not answered.
+    HandOver = 5,
+    /// To look after threads that are claimed and could not be woken (`wakeup.rs`). Not answered.
+    Help = 6,
 }
 
 impl Request {
     pub(super) fn from_byte(byte: u8) -> Option<Self> {
-        [Self::Inbox, Self::Outbox, Self::Sweep].into_iter().find(|&request| request as u8 == byte)
+        [Self::Inbox, Self::Outbox, Self::Sweep, Self::Listener, Self::HandOver, Self::Help]
+            .into_iter()
+            .find(|&request| request as u8 == byte)
     }
 }
 
@@ -60,11 +71,13 @@ pub(super) enum Wanted {
     Outbox(Id<Process>, u64),
 }
 
+/// To ask the keeper. Held while an answer is due.
+pub(super) type ToKeeper = Arc<Mutex<UnixStream>>;
+
 /// What a process knows of inboxes and of the descriptors that it was given, in its own memory.
 #[derive(Debug)]
 pub(super) struct Descriptors {
-    /// To ask the keeper. Held while an answer is due.
-    keeper: Mutex<UnixStream>,
+    keeper: ToKeeper,
     inbox: OnceLock<Inbox>,
     /// By slot: the generation of the process in it, and the way into its inbox.
     outboxes: Mutex<HashMap<usize, (u64, Outbox)>>,
@@ -75,9 +88,9 @@ pub(super) struct Descriptors {
 }
 
 impl Descriptors {
-    pub(super) fn new(keeper: UnixStream) -> Self {
+    pub(super) fn new(keeper: ToKeeper) -> Self {
         Self {
-            keeper: Mutex::new(keeper),
+            keeper,
             inbox: OnceLock::new(),
             outboxes: Mutex::default(),
             arrays: Mutex::default(),
@@ -87,13 +100,11 @@ impl Descriptors {
 
     /// Asks the keeper. Must not be called under the context's lock: the keeper may be waiting for that.
     pub(super) fn ask(&self, wanted: Wanted) -> Result<(), Errno> {
-        let mut keeper = locked(&self.keeper);
-        let request = match wanted {
-            Wanted::Inbox => [Request::Inbox as u8, 0],
-            Wanted::Outbox(slot, _) => [Request::Outbox as u8, slot.index() as u8],
-        };
-        keeper.write_all(&request).map_err(|_| Errno::NODEV)?;
-        let mut ends = answer(&keeper)?.into_iter();
+        let mut ends = match wanted {
+            Wanted::Inbox => ask(&self.keeper, Request::Inbox, 0)?,
+            Wanted::Outbox(slot, _) => ask(&self.keeper, Request::Outbox, slot.index() as u8)?,
+        }
+        .into_iter();
         match (wanted, ends.next(), ends.next()) {
             // Another thread may have been faster; both got the same.
             (Wanted::Inbox, Some(read), Some(write)) => drop(self.inbox.set(Inbox::of(read, write))),
@@ -152,6 +163,30 @@ impl Descriptors {
         self.array_count.fetch_sub(1, Ordering::Relaxed);
         Some(ended)
     }
+}
+
+/// Asks the keeper for descriptors. Must not be called under the context's lock: the keeper may be waiting for that.
+pub(super) fn ask(keeper: &Mutex<UnixStream>, request: Request, slot: u8) -> Result<Vec<OwnedFd>, Errno> {
+    let mut keeper = locked(keeper);
+    keeper.write_all(&[request as u8, slot]).map_err(|_| Errno::NODEV)?;
+    answer(&keeper)
+}
+
+/// Asks the keeper to look after threads that are claimed ([`Request::Help`]).
+pub(super) fn ask_for_help(keeper: &Mutex<UnixStream>) {
+    // One that does not read has requests enough; it looks by itself as long as it has not answered them.
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    let _ = send(&*locked(keeper), &[Request::Help as u8, 0], flags);
+}
+
+/// Hands this process's listener to the keeper.
+pub(super) fn hand_over(keeper: &Mutex<UnixStream>, listener: BorrowedFd<'_>) -> Result<(), Errno> {
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut room);
+    let listeners = [listener];
+    ancillary.push(SendAncillaryMessage::ScmRights(&listeners));
+    let request = [Request::HandOver as u8, 0];
+    sendmsg(&*locked(keeper), &[IoSlice::new(&request)], &mut ancillary, SendFlags::NOSIGNAL).map(drop)
 }
 
 /// Whatever a panicking thread left in it is whole.

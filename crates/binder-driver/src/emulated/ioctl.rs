@@ -18,7 +18,7 @@ use super::records::{
 use super::thread::{LOOPER_ENTERED, LOOPER_EXITED, LOOPER_INVALID, LOOPER_REGISTERED};
 use super::wakeup;
 use crate::uapi::*;
-use crate::{Command, Commands, Profile};
+use crate::{Command, Commands, Profile, sched};
 
 /// A thread in the driver.
 pub(super) struct Ioctl<'a> {
@@ -164,7 +164,12 @@ impl Ioctl<'_> {
             // Fixed before the wait, as in the kernel: work that arrives for the process while the thread waits for
             // its own is not this thread's.
             let for_process = self.may_take_process_work();
-            if for_process && let Some(own) = self.guard.priority_to_wait_at(self.profile, self.thread) {
+            // A call is served at its caller's priority at once: at its own this thread may not get that far.
+            let keeps = self.profile == Profile::Ack && self.call_waits();
+            if for_process
+                && !keeps
+                && let Some(own) = self.guard.priority_to_wait_at(self.profile, self.thread)
+            {
                 self.guard.set_priority(self.profile, self.thread, own);
             }
             while !self.has_work(for_process) {
@@ -178,13 +183,11 @@ impl Ioctl<'_> {
                 if for_process {
                     self.guard.start_waiting(self.process, self.thread);
                 }
-                wakeup::will_sleep(self.guard.region(), self.thread);
+                let runs_at = sched::Priority::from_word(self.guard.get(self.thread, thread::PRIORITY));
+                let fair = !runs_at.is_some_and(sched::Priority::is_realtime);
+                let traps = wakeup::will_sleep(self.guard.region(), self.thread, fair);
                 self.guard.unlock();
-                wakeup::sleep(self.guard.region(), self.thread);
-                if gone() {
-                    self.guard.relock();
-                    return Err(Errno::NODEV);
-                }
+                wakeup::sleep(self.guard.region(), self.thread, traps);
                 self.guard.relock();
                 self.guard.stop_waiting(self.process, self.thread);
             }
@@ -199,6 +202,14 @@ impl Ioctl<'_> {
             self.guard.wake_process(self.process);
         }
         Ok(out.used)
+    }
+
+    /// Whether what comes next for the process is a call.
+    fn call_waits(&self) -> bool {
+        let next = self.guard.front(process::TODO.queue(self.process));
+        let t = next.filter(|&next| self.guard.kind(next) == Some(Kind::Transaction));
+        let t = t.and_then(|next| self.guard.transaction_of(next));
+        t.is_some_and(|t| self.guard.get(t, transaction::NEED_REPLY))
     }
 
     fn may_take_process_work(&self) -> bool {

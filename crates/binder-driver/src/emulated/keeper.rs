@@ -5,9 +5,9 @@
 //! descriptor, so it has no name in any file system, and nothing is left behind whatever dies. The kernel closes a
 //! connection with the last thread of its process, so a connection's end means that nobody of that process can touch
 //! the memory any more, and the keeper gives back what it held. Over the same connection it hands out the ends of inboxes
-//! (`descriptors.rs`).
+//! (`descriptors.rs`) and the listeners of traps (`trap.rs`), and it looks after threads that could not be woken (`wakeup.rs`).
 
-use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::io::{self, IoSlice, IoSliceMut, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
@@ -15,8 +15,10 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg,
@@ -25,9 +27,11 @@ use rustix::net::{
 use super::descriptors::Request;
 use super::inbox::Inbox;
 use super::lock::{Guard, Scratch};
-use super::records::{Id, MAGIC, MAGIC_VALUE, PROFILE, Process, Record, process};
+use super::records::{Id, MAGIC, MAGIC_VALUE, PROFILE, Process, Record, TAG, Thread, process};
 use super::region::Region;
+use super::trap;
 use super::usage::Usage;
+use super::wakeup::{Attempt, SWEEP, attempt, sweep};
 use crate::{Error, Profile};
 
 /// A context of the emulated driver: what a loaded driver with one device is to the kernel's.
@@ -57,7 +61,14 @@ impl Context {
             .map_err(failed("bind"))?;
         let (stop, stopped) = UnixStream::pair().map_err(failed("socketpair"))?;
         let region = Arc::new(region);
-        let keeper = Keeper { region: Arc::clone(&region), listener, stopped, joined: Vec::new() };
+        let keeper = Keeper {
+            region: Arc::clone(&region),
+            listener,
+            stopped,
+            joined: Vec::new(),
+            unwoken: Vec::new(),
+            next_sweep: None,
+        };
         let thread = std::thread::Builder::new()
             .name("binder-keeper".into())
             .spawn(move || keeper.run())
@@ -101,6 +112,13 @@ impl Drop for Context {
 fn initialise(region: &Region, profile: Profile) {
     let words = region.words();
     words[PROFILE].store(profile as u64, Ordering::Relaxed);
+    // No two regions that a process maps lie at one address, and no two processes start at one nanosecond with one id.
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let instant = (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64);
+    words[TAG].store(
+        instant << 16 ^ u64::from(std::process::id()) << 40 ^ words.as_ptr() as u64,
+        Ordering::Relaxed,
+    );
     words[MAGIC].store(MAGIC_VALUE, Ordering::Release);
 }
 
@@ -159,7 +177,14 @@ struct Keeper {
     listener: UnixListener,
     stopped: UnixStream,
     joined: Vec<Joined>,
+    /// Threads that are claimed, and have not reached their traps yet.
+    unwoken: Vec<Id<Thread>>,
+    /// When to look for more of them; none: when roused.
+    next_sweep: Option<Instant>,
 }
+
+/// How often the keeper looks for a thread that has not reached its trap.
+const RETRY: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
 impl Keeper {
     fn run(mut self) {
@@ -168,22 +193,37 @@ impl Keeper {
             let mut watched =
                 vec![PollFd::new(&self.stopped, PollFlags::IN), PollFd::new(&self.listener, PollFlags::IN)];
             watched.extend(self.joined.iter().map(|joined| PollFd::new(&joined.connection, PollFlags::IN)));
-            if poll(&mut watched, None).is_err_and(|errno| errno != rustix::io::Errno::INTR) {
+            let wait = if self.unwoken.is_empty() {
+                let left = |at: Instant| at.saturating_duration_since(Instant::now());
+                self.next_sweep.and_then(|at| left(at).try_into().ok())
+            } else {
+                Some(RETRY)
+            };
+            if poll(&mut watched, wait.as_ref()).is_err_and(|errno| errno != Errno::INTR) {
                 return;
             }
             let ready: Vec<bool> = watched.iter().map(|fd| !fd.revents().is_empty()).collect();
             if ready[0] {
                 return;
             }
-            let requests: Vec<Requests> = (self.joined.iter().zip(&ready[2..]))
+            let mut requests: Vec<Requests> = (self.joined.iter().zip(&ready[2..]))
                 .map(
                     |(joined, &ready)| {
                         if ready { Requests::read(&joined.connection) } else { Requests::NONE }
                     },
                 )
                 .collect();
-            for (at, requests) in requests.iter().enumerate() {
-                requests.each(|request, slot| self.serve(at, request, slot, &mut scratch));
+            for (at, requests) in requests.iter_mut().enumerate() {
+                let mut descriptor = requests.descriptor.take();
+                requests.each(|request, slot| {
+                    self.serve(
+                        at,
+                        request,
+                        slot,
+                        descriptor.take_if(|_| request == Request::HandOver),
+                        &mut scratch,
+                    )
+                });
             }
             let mut ended = requests.iter().map(|requests| requests.ended);
             let (dead, live) =
@@ -200,18 +240,62 @@ impl Keeper {
                 // They may have been killed between the inbox and the queue.
                 self.joined.iter().for_each(|joined| self.sweep(joined, &mut scratch));
             }
+            self.wake_the_claimed(&mut scratch);
         }
     }
 
+    /// Wakes claimed threads that whoever claimed them could not wake, or died before.
+    fn wake_the_claimed(&mut self, scratch: &mut Scratch) {
+        if self.next_sweep.is_some_and(|at| at <= Instant::now()) {
+            let goes_on = sweep(&mut Guard::lock(&self.region, scratch), &mut self.unwoken);
+            self.next_sweep = goes_on.then(|| Instant::now() + SWEEP);
+        }
+        for thread in self.region.wakers().take_left() {
+            self.next_sweep.get_or_insert_with(|| Instant::now() + SWEEP);
+            if !self.unwoken.contains(&thread) {
+                self.unwoken.push(thread);
+            }
+        }
+        self.unwoken.retain(|&thread| !matches!(attempt(&self.region, thread), Attempt::Done));
+    }
+
     /// Does what the participant at `at` asks for.
-    fn serve(&mut self, at: usize, request: Request, slot: u8, scratch: &mut Scratch) {
+    fn serve(
+        &mut self,
+        at: usize,
+        request: Request,
+        slot: u8,
+        descriptor: Option<OwnedFd>,
+        scratch: &mut Scratch,
+    ) {
         let wanted = match request {
             Request::Inbox => Some(at),
-            Request::Outbox | Request::Sweep => {
+            Request::Outbox | Request::Sweep | Request::Listener => {
                 // The last: the connection of one that has closed may not have ended when the next one gets its slot.
                 self.joined.iter().rposition(|joined| joined.slot.index() == slot.into())
             }
+            Request::HandOver => {
+                let Joined { slot, generation, .. } = self.joined[at];
+                if let Some(listener) = descriptor.filter(|listener| trap::is_listener(listener.as_fd())) {
+                    self.region.wakers().learn(slot, generation, Arc::new(listener));
+                }
+                return;
+            }
+            Request::Help => {
+                // At once, or as soon as it may look again.
+                let soon = Instant::now() + Duration::from_nanos(RETRY.tv_nsec.unsigned_abs());
+                self.next_sweep = Some(self.next_sweep.map_or(soon, |at| at.min(soon)));
+                return;
+            }
         };
+        if request == Request::Listener {
+            let of = wanted.map(|wanted| &self.joined[wanted]);
+            let listener = of.and_then(|of| self.region.wakers().listener(of.slot, of.generation));
+            let listeners: Vec<_> = listener.iter().map(AsFd::as_fd).collect();
+            // As below.
+            let _ = send_with(&self.joined[at].connection, &[0], &listeners);
+            return;
+        }
         if request == Request::Sweep {
             if let Some(wanted) = wanted {
                 self.sweep(&self.joined[wanted], scratch);
@@ -261,7 +345,14 @@ impl Keeper {
         sent
     }
 
-    fn bury(&self, dead: &Joined, scratch: &mut Scratch) {
+    fn bury(&mut self, dead: &Joined, scratch: &mut Scratch) {
+        // It may have been about to rouse this keeper.
+        self.next_sweep.get_or_insert_with(|| Instant::now() + SWEEP);
+        self.region.wakers().forget(dead.slot, dead.generation);
+        for listener in self.region.wakers().listeners() {
+            // It may have died in the middle of a wake-up without the hint.
+            let _ = trap::set_flags(listener.as_fd(), true);
+        }
         let mut guard = Guard::lock(&self.region, scratch);
         if guard.get(dead.slot, process::GENERATION) == dead.generation {
             guard.bury_process(dead.slot);
@@ -276,20 +367,22 @@ struct Requests {
     length: usize,
     /// Its connection has ended.
     ended: bool,
+    /// What came along.
+    descriptor: Option<OwnedFd>,
 }
 
 /// Of a few requests, which are two bytes each: `Request` and a slot.
 const REQUEST_BYTES: usize = 32;
 
 impl Requests {
-    const NONE: Self = Self { bytes: [0; REQUEST_BYTES], length: 0, ended: false };
+    const NONE: Self = Self { bytes: [0; REQUEST_BYTES], length: 0, ended: false, descriptor: None };
 
-    fn read(mut connection: &UnixStream) -> Self {
+    fn read(connection: &UnixStream) -> Self {
         let mut requests = Self::NONE;
-        match connection.read(&mut requests.bytes) {
-            Ok(length @ 1..) => requests.length = length,
+        match receive_with(connection, &mut requests.bytes, RecvFlags::empty()) {
+            Ok((length @ 1.., descriptor)) => (requests.length, requests.descriptor) = (length, descriptor),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Ok(0) | Err(_) => requests.ended = true,
+            Ok((0, _)) | Err(_) => requests.ended = true,
         }
         requests
     }
@@ -351,17 +444,30 @@ pub(super) fn join(connection: UnixStream) -> Result<Membership, (&'static str, 
     Ok(Membership { connection, region, profile, slot })
 }
 
-fn receive_region(connection: &UnixStream) -> io::Result<(Id<Process>, OwnedFd)> {
+fn receive_with(
+    connection: &UnixStream,
+    message: &mut [u8],
+    flags: RecvFlags,
+) -> io::Result<(usize, Option<OwnedFd>)> {
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut room);
-    let mut message = [0; 2];
     let received = recvmsg(
         connection.as_fd(),
-        &mut [IoSliceMut::new(&mut message)],
+        &mut [IoSliceMut::new(message)],
         &mut ancillary,
-        RecvFlags::CMSG_CLOEXEC | RecvFlags::WAITALL,
+        flags | RecvFlags::CMSG_CLOEXEC,
     )?;
-    match (received.bytes, message[0]) {
+    let descriptor = ancillary.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    });
+    Ok((received.bytes, descriptor))
+}
+
+fn receive_region(connection: &UnixStream) -> io::Result<(Id<Process>, OwnedFd)> {
+    let mut message = [0; 2];
+    let (length, file) = receive_with(connection, &mut message, RecvFlags::WAITALL)?;
+    match (length, message[0]) {
         (2, WELCOME) => {}
         (_, FULL) => return Err(io::Error::other("the context is full: 255 processes have joined")),
         (_, DENIED) => {
@@ -372,10 +478,6 @@ fn receive_region(connection: &UnixStream) -> io::Result<(Id<Process>, OwnedFd)>
         }
         _ => return Err(io::ErrorKind::UnexpectedEof.into()),
     }
-    let file = ancillary.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-        _ => None,
-    });
     let slot = Id::new(message[1].into());
     slot.zip(file).ok_or_else(|| io::Error::other("no memory came with the welcome"))
 }

@@ -15,12 +15,12 @@ use super::records::{
     Field, Id, JOURNAL_AT, JOURNAL_ENTRIES, JOURNAL_LENGTH, LAST_NUMBER, Process, Record, Thread, Word,
 };
 use super::region::Region;
-use super::wakeup;
+use super::wakeup::{self, Wake};
 
 /// Memory that guards reuse, so that nothing is allocated under the lock in the steady state.
 #[derive(Default, Debug)]
 pub(super) struct Scratch {
-    wakes: Vec<Id<Thread>>,
+    wakes: Vec<Wake>,
     frees: Vec<(usize, u32, usize)>,
     sweeps: Vec<Id<Process>>,
 }
@@ -62,8 +62,8 @@ impl<'a> Guard<'a> {
         self.commit();
         self.held = false;
         self.region.mutex().unlock();
-        for thread in self.scratch.wakes.drain(..) {
-            wakeup::wake(self.region, thread);
+        for wake in self.scratch.wakes.drain(..) {
+            wakeup::wake(self.region, &wake);
         }
     }
 
@@ -74,9 +74,21 @@ impl<'a> Guard<'a> {
 
     /// Wakes `thread` after the unlock, if it sleeps.
     pub(super) fn wake_later(&mut self, thread: Id<Thread>) {
-        if wakeup::must_wake(self.region, thread) {
-            self.scratch.wakes.push(thread);
-        }
+        let claimed = wakeup::claim(self, thread, false);
+        self.scratch.wakes.extend(claimed);
+    }
+
+    /// As [`Guard::wake_later`], on this CPU where that can be had: the calling thread is about to wait for `thread`, or
+    /// has just served it.
+    pub(super) fn wake_here_later(&mut self, thread: Id<Thread>) {
+        let claimed = wakeup::claim(self, thread, true);
+        self.scratch.wakes.extend(claimed);
+    }
+
+    /// Makes `thread` look for work again after the unlock, whatever others may have begun.
+    pub(super) fn kick_later(&mut self, thread: Id<Thread>) {
+        let kick = wakeup::kick(self, thread);
+        self.scratch.wakes.extend(kick);
     }
 
     /// Notes that messages in the inbox of `slot` are not wanted any more: whoever holds the lock asks the keeper after the unlock.

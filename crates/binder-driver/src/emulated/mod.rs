@@ -5,7 +5,7 @@
 //! its data once, straight into the receiver's area.
 //!
 //! One file for each concept: `process`, `thread`, `node` (with references), `transaction` (with `objects`), `buffers`, `allocation`,
-//! `priority`, `freeze`, `wakeup`, and for file descriptors `descriptors` (with `inbox`) and `passing`; under them `region` (the memory), `records` (its layout), `mutex`, `lock` (with the undo journal),
+//! `priority`, `freeze`, `wakeup` (with `trap`, `wakers`), and for file descriptors `descriptors` (with `inbox`) and `passing`; under them `region` (the memory), `records` (its layout), `mutex`, `lock` (with the undo journal),
 //! `queue`; above them `ioctl` (one call), `keeper` (joining and dying), `state` (all of it as text) and `usage` (how much of it there is).
 //!
 //! Lock order: there is one lock. It is never held across a wait, a copy of more than a page, or a call out of this crate.
@@ -31,14 +31,17 @@ mod region;
 mod state;
 mod thread;
 mod transaction;
+mod trap;
 mod usage;
+mod wakers;
 mod wakeup;
 
 use std::cell::RefCell;
 use std::net::Shutdown;
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread::JoinHandle;
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -46,10 +49,11 @@ use rustix::io::Errno;
 
 pub use keeper::{Context, running};
 pub use usage::Usage;
+pub use wakers::WakeUp;
 
 use crate::uapi::{ExtendedError, FrozenStatusInfo};
 use crate::{Backend, Commands, Driver, Error, NodeInfo, Profile, Returns, sched};
-use descriptors::Descriptors;
+use descriptors::{Descriptors, ToKeeper};
 use ioctl::Ioctl;
 use lock::{Guard, Scratch};
 use records::{AREA_BYTES, Id, Process, Thread};
@@ -66,6 +70,8 @@ pub struct Emulated {
     area: (u64, u64),
     /// Tells this instance's threads from those of others, and that they are to be forgotten.
     instance: Arc<()>,
+    /// Why this process's threads are not woken on their callers' CPU.
+    no_trap: Option<String>,
     /// See [`Emulated::set_nonblocking`].
     nonblocking: AtomicBool,
     /// The real process's id.
@@ -103,10 +109,23 @@ impl Emulated {
     /// [`Error::Join`] when there is no such context, it is full, or it belongs to another user;
     /// [`Error::AreaSize`] for an impossible size.
     pub fn join(address: &str, area_bytes: u64) -> Result<Self, Error> {
+        Self::join_with(address, area_bytes, WakeUp::default())
+    }
+
+    /// As [`Emulated::join`], with a wish for how this process's threads are woken. One that cannot be had is no error:
+    /// [`Driver::wake_up`] tells.
+    ///
+    /// Being woken on the caller's CPU takes a seccomp filter, which the process and its children keep for good; it
+    /// holds up one call of the driver's own and nothing else. A process that inherits one that is still listened to
+    /// gets none of its own, so a process that joins should not be the parent of others that join.
+    ///
+    /// # Errors
+    /// As for [`Emulated::join`].
+    pub fn join_with(address: &str, area_bytes: u64, wake_up: WakeUp) -> Result<Self, Error> {
         let bytes = area_size(area_bytes)?;
         let failed = |operation, source| Error::Join { address: address.into(), operation, source };
         let connection = keeper::connect(address).map_err(|source| failed("connect", source))?;
-        Self::join_by(connection, address, bytes)
+        Self::join_by(connection, address, bytes, wake_up)
     }
 
     /// Joins the context that `connection` leads to ([`Emulated::connect`]), under the name of the process that
@@ -116,7 +135,7 @@ impl Emulated {
     /// As [`Emulated::join`].
     pub fn join_over(connection: UnixStream, area_bytes: u64) -> Result<Self, Error> {
         let bytes = area_size(area_bytes)?;
-        Self::join_by(connection, "at the other end of a connection", bytes)
+        Self::join_by(connection, "at the other end of a connection", bytes, WakeUp::default())
     }
 
     /// Connects to the context at `address`, for [`Emulated::join_over`].
@@ -128,7 +147,7 @@ impl Emulated {
         keeper::connect(address).map_err(failed)
     }
 
-    fn join_by(connection: UnixStream, address: &str, bytes: u64) -> Result<Self, Error> {
+    fn join_by(connection: UnixStream, address: &str, bytes: u64, wake_up: WakeUp) -> Result<Self, Error> {
         let failed = |operation, source| Error::Join { address: address.into(), operation, source };
         let membership = keeper::join(connection).map_err(|(operation, source)| failed(operation, source))?;
         let region = Arc::new(membership.region);
@@ -143,12 +162,15 @@ impl Emulated {
         });
         opened.map_err(|errno| failed("open", errno.into()))?;
         let to_keeper = membership.connection.try_clone().map_err(|source| failed("connection", source))?;
+        let to_keeper = Arc::new(Mutex::new(to_keeper));
+        let generation = with_guard(&region, |guard| guard.get(slot, records::process::GENERATION));
+        let traps = follow_callers(&region, (slot, generation), &to_keeper, wake_up);
         let keeper_gone = Arc::new(AtomicBool::new(false));
         let watcher = membership.connection.try_clone().and_then(|connection| {
             let (region, gone) = (Arc::clone(&region), Arc::clone(&keeper_gone));
             std::thread::Builder::new()
                 .name("binder-watch".into())
-                .spawn(move || watch(&connection, &region, slot, &gone))
+                .spawn(move || watch(&connection, &region, (slot, generation), &gone))
         });
         Ok(Self {
             region,
@@ -156,6 +178,7 @@ impl Emulated {
             process: slot,
             area: (area_address, bytes),
             instance: Arc::new(()),
+            no_trap: traps.err(),
             nonblocking: AtomicBool::new(false),
             sender: std::process::id(),
             descriptors: Descriptors::new(to_keeper),
@@ -342,13 +365,24 @@ impl Driver for Emulated {
 
     fn limits(&self) -> Vec<String> {
         let denied = with_guard(&self.region, |guard| guard.get(self.process, records::process::DENIED));
-        if denied == 0 {
-            return Vec::new();
+        let mut limits = Vec::new();
+        if denied != 0 {
+            limits.push(format!(
+                "no permission to lend a caller's priority to its server in {denied} transactions: \
+                 run as root, or raise RLIMIT_RTPRIO and RLIMIT_NICE"
+            ));
         }
-        vec![format!(
-            "no permission to lend a caller's priority to its server in {denied} transactions: \
-             run as root, or raise RLIMIT_RTPRIO and RLIMIT_NICE"
-        )]
+        limits
+    }
+
+    fn wake_up(&self) -> Option<String> {
+        Some(match &self.no_trap {
+            Some(reason) => format!("by a futex, wherever the kernel chooses ({reason})"),
+            None if self.region.wakers().traps() => "on the caller's CPU, by a seccomp notification".into(),
+            None => {
+                "by a futex, wherever the kernel chooses (another seccomp filter overrules this one)".into()
+            }
+        })
     }
 }
 
@@ -384,7 +418,7 @@ fn area_size(area_bytes: u64) -> Result<u64, Error> {
 
 /// Waits until the keeper is gone (or this process closes the driver), and sends everybody here home. Reads nothing: what the
 /// keeper sends is for the thread that asked.
-fn watch(connection: &UnixStream, region: &Region, own: Id<Process>, gone: &AtomicBool) {
+fn watch(connection: &UnixStream, region: &Region, own: (Id<Process>, u64), gone: &AtomicBool) {
     loop {
         let mut watched = [PollFd::new(connection, PollFlags::RDHUP)];
         match poll(&mut watched, None) {
@@ -395,5 +429,43 @@ fn watch(connection: &UnixStream, region: &Region, own: Id<Process>, gone: &Atom
         }
     }
     gone.store(true, Ordering::Relaxed);
-    with_guard(region, |guard| guard.for_each_thread(own, |guard, id| wakeup::kick(guard.region(), id)));
+    // A thread may be on its way out, or not yet in its trap: asked again until all have left.
+    while send_home(region, own) {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+/// Wakes all threads of this process. False when none of them was in its trap.
+fn send_home(region: &Region, (slot, generation): (Id<Process>, u64)) -> bool {
+    with_guard(region, |guard| {
+        // When this process has closed the driver itself, the slot may be another's by now.
+        let mut trapped = false;
+        if guard.get(slot, records::process::GENERATION) == generation
+            && guard.get(slot, records::process::STATE) == process::LIVE
+        {
+            guard.for_each_thread(slot, |guard, id| {
+                trapped |= wakeup::is_trapped(region, id);
+                guard.kick_later(id);
+            });
+        }
+        trapped
+    })
+}
+
+/// Lets this process's threads sleep so that they can be woken on their callers' CPU; else says why not.
+fn follow_callers(
+    region: &Region,
+    own: (Id<Process>, u64),
+    keeper: &ToKeeper,
+    wake_up: WakeUp,
+) -> Result<(), String> {
+    let tag = region.words()[records::TAG].load(Ordering::Relaxed);
+    region.wakers().set_keeper(Arc::clone(keeper));
+    region.wakers().set_context(tag);
+    let listener = wakers::own_listener(wake_up)?;
+    descriptors::hand_over(keeper, listener.as_fd())
+        .map_err(|errno| format!("the keeper is gone ({errno})"))?;
+    region.wakers().learn(own.0, own.1, listener);
+    region.wakers().start_trapping(own.0, own.1);
+    Ok(())
 }

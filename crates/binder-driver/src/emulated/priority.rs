@@ -5,7 +5,8 @@
 //! The server's own priority comes back after its reply. Without permission nothing is lent, and that is counted.
 
 use super::lock::Guard;
-use super::records::{Id, Process, Thread, Transaction, process, thread, transaction};
+use super::records::{Id, Process, THREADS, Thread, Transaction, process, thread, transaction};
+use super::thread::{LOOPER_ENTERED, LOOPER_EXITED, LOOPER_INVALID, LOOPER_REGISTERED};
 use crate::Profile;
 use crate::sched::{self, BATCH, FIFO, OTHER, Priority, RR};
 use crate::uapi::{
@@ -72,7 +73,10 @@ impl Guard<'_> {
         if profile == Profile::Mainline {
             self.learn_nice(to);
         }
-        let server = self.get(to, thread::PRIORITY);
+        let now = self.get(to, thread::PRIORITY);
+        // One that comes to wait, or was hurried there, may still have a caller's.
+        let comes = profile == Profile::Ack && self.get(to, thread::STACK).is_none();
+        let server = if comes { self.get(to, thread::OWN_PRIORITY) } else { now };
         self.set(t, transaction::SAVED_PRIORITY, server);
         let oneway = self.get(t, transaction::FLAGS) & crate::uapi::TF_ONE_WAY != 0;
         let (Some(caller), Some(server)) =
@@ -84,8 +88,34 @@ impl Guard<'_> {
             Profile::Ack => ack(caller, flags, server),
             Profile::Mainline => mainline(caller, flags, server, oneway),
         };
-        if let Some(wanted) = wanted {
+        let wanted = wanted.or((server.to_word() != now).then_some(server));
+        if let Some(wanted) = wanted.filter(|wanted| wanted.to_word() != now) {
             self.set_priority(profile, to, wanted);
+        }
+    }
+
+    /// ACK: transaction `t` of a real-time caller, to a node with `flags`, is queued for process `owner`, where no thread waits. Lends its
+    /// priority to a looper that has answered its last call and is on its way to wait: that may not get there by itself
+    /// as long as others compute at more than its own priority, and the caller would wait for them.
+    pub(super) fn hurry_looper(&mut self, t: Id<Transaction>, flags: u32, owner: Id<Process>) {
+        let Some(caller) = Priority::from_word(self.get(t, transaction::PRIORITY)) else { return };
+        if !caller.is_realtime() {
+            return;
+        }
+        let mut next = self.get(owner, process::THREADS_HEAD);
+        for _ in 0..THREADS {
+            let Some(id) = next else { return };
+            next = self.get(id, thread::NEXT);
+            let state = self.get(id, thread::LOOPER);
+            let serves = state & (LOOPER_ENTERED | LOOPER_REGISTERED) != 0
+                && state & (LOOPER_EXITED | LOOPER_INVALID) == 0
+                && self.get(id, thread::STACK).is_none();
+            let own = Priority::from_word(self.get(id, thread::OWN_PRIORITY));
+            let now = Priority::from_word(self.get(id, thread::PRIORITY));
+            let (Some(own), Some(now)) = (own.filter(|_| serves), now) else { continue };
+            if let Some(wanted) = ack(caller, flags, own).filter(|wanted| wanted.level < now.level) {
+                return self.set_priority(Profile::Ack, id, wanted);
+            }
         }
     }
 

@@ -58,7 +58,7 @@ impl Guard<'_> {
         // Lists that a participant bent into rings must not hold us for ever.
         for _ in 0..THREADS {
             let Some(id) = self.get(gone, process::THREADS_HEAD) else { break };
-            wakeup::kick(self.region(), id);
+            wakeup::reset(self.region(), id);
             self.release_thread(gone, id);
             self.commit();
         }
@@ -137,7 +137,7 @@ impl Guard<'_> {
     pub(super) fn kick_everyone(&mut self) {
         for slot in (1..PROCESSES as u64).filter_map(Id::<Process>::new) {
             if self.get(slot, process::STATE) == LIVE {
-                self.for_each_thread(slot, |guard, id| wakeup::kick(guard.region(), id));
+                self.for_each_thread(slot, Guard::kick_later);
             }
         }
     }

@@ -19,7 +19,7 @@ pub(super) const NODE_BUCKETS: usize = 32768;
 /// Entries of the undo journal, two words each.
 pub(super) const JOURNAL_ENTRIES: usize = 65536;
 
-/// Bytes from one thread's futex to the next: a cache line of its own.
+/// Bytes from one thread's futex (and what else its sleep needs, see `Region`) to the next: a cache line of its own.
 pub(super) const FUTEX_STRIDE: usize = 64;
 
 // Word numbers in the header page.
@@ -35,6 +35,14 @@ pub(super) const PROFILE: usize = 4;
 pub(super) const LAST_NUMBER: usize = 5;
 /// How often the lock was taken from a dead owner.
 pub(super) const TAKEOVERS: usize = 6;
+/// The process whose notifications were received last.
+pub(super) const RECEIVED_FROM: usize = 9;
+/// Whether the keeper looks after claimed threads; see `wakeup`.
+pub(super) const WATCH: usize = 7;
+/// Tells this context from others that a process may have joined.
+pub(super) const TAG: usize = 8;
+/// Where notifications are received: the kernel writes here.
+pub(super) const RECEIVED_AT: usize = 64;
 /// The first of the tables' pairs of (free list, first index never used).
 const TABLE_HEADS: usize = 16;
 const HEADER_WORDS: usize = 512;
@@ -455,4 +463,7 @@ pub(super) const AREAS_AT: usize = (FUTEXES_AT + THREADS * FUTEX_STRIDE).next_mu
 /// Bytes of the whole region. Sparse: only pages that were used take memory.
 pub(super) const REGION_BYTES: usize = AREAS_AT + PROCESSES * AREA_BYTES;
 
+const _: () = assert!(
+    TABLE_HEADS + 2 * 7 <= RECEIVED_AT && RECEIVED_AT + super::trap::NOTIFICATION_WORDS <= HEADER_WORDS
+);
 const _: () = assert!(CONTROL_WORDS * 8 <= FUTEXES_AT && AREAS_AT.is_multiple_of(65536));

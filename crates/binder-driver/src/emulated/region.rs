@@ -15,15 +15,18 @@ use rustix::mm::{MapFlags, ProtFlags};
 
 use super::mutex::Mutex;
 use super::records::{
-    AREA_BYTES, AREAS_AT, CONTROL_WORDS, FUTEX_STRIDE, FUTEXES_AT, PROCESSES, REGION_BYTES, TAKEOVERS,
-    THREADS,
+    AREA_BYTES, AREAS_AT, CONTROL_WORDS, FUTEX_STRIDE, FUTEXES_AT, PROCESSES, RECEIVED_AT, REGION_BYTES,
+    TAKEOVERS, THREADS,
 };
+use super::trap::NOTIFICATION_WORDS;
+use super::wakers::Wakers;
 
 /// The mapped memory. All of it is at the same offsets in every participant, at different addresses.
 #[derive(Debug)]
 pub(super) struct Region {
     base: NonNull<u8>,
     file: OwnedFd,
+    wakers: Wakers,
 }
 
 // SAFETY: the mapping lives until the Region is dropped, is not tied to a thread, and is only reached through
@@ -61,7 +64,12 @@ impl Region {
             )?
         };
         let base = NonNull::new(base.cast()).ok_or(Errno::NOMEM)?;
-        Ok(Self { base, file })
+        Ok(Self { base, file, wakers: Wakers::default() })
+    }
+
+    /// How this participant reaches the others.
+    pub(super) fn wakers(&self) -> &Wakers {
+        &self.wakers
     }
 
     /// The file, to hand to others.
@@ -97,6 +105,29 @@ impl Region {
         let index = if index < THREADS { index } else { 0 };
         // SAFETY: inside the futex table (index is below THREADS), aligned, and only used as a u32 atomic.
         unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE).cast().as_ref() }
+    }
+
+    /// The notification that thread `index` sleeps on in its trap (0: none is known).
+    #[inline]
+    pub(super) fn trap_id(&self, index: usize) -> &AtomicU64 {
+        let index = if index < THREADS { index } else { 0 };
+        // SAFETY: as for `futex`; bytes 8 to 15 of each stride are only used as this atomic.
+        unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE + 8).cast().as_ref() }
+    }
+
+    /// Whether thread `index` was last woken by one that then waited for it, or has just served it.
+    #[inline]
+    pub(super) fn woken_here(&self, index: usize) -> &AtomicU32 {
+        let index = if index < THREADS { index } else { 0 };
+        // SAFETY: as for `futex`; bytes 16 to 19 of each stride are only used as this atomic.
+        unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE + 16).cast().as_ref() }
+    }
+
+    /// Where notifications are received.
+    #[inline]
+    pub(super) fn received(&self) -> &[AtomicU64; NOTIFICATION_WORDS] {
+        // SAFETY: part of `words`, which lies in the header page (asserted in records.rs).
+        unsafe { self.base.cast::<AtomicU64>().add(RECEIVED_AT).cast().as_ref() }
     }
 
     /// Where the area of the process in `slot` begins in this participant's memory.

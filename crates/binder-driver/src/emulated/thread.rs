@@ -30,7 +30,7 @@ impl Guard<'_> {
         self.init(new, thread::NEED_RETURN, true);
         self.link_front(process::THREADS_HEAD.of(owner), new, thread::NEXT, thread::PREV);
         self.learn_own_priority(new);
-        wakeup::must_wake(self.region(), new);
+        wakeup::reset(self.region(), new);
         Ok(new)
     }
 

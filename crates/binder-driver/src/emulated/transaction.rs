@@ -306,9 +306,15 @@ impl<'a> Ioctl<'a> {
                     self.guard.lend_priority(self.profile, t, flags, server);
                 }
                 self.guard.push_thread_work(server, call);
-                self.guard.wake_later(server);
+                self.guard.wake_here_later(server);
             }
-            None => self.guard.push(process::TODO.queue(target.process), call),
+            None => {
+                self.guard.push(process::TODO.queue(target.process), call);
+                if self.profile == Profile::Ack {
+                    let flags = self.guard.get(node, node::FLAGS);
+                    self.guard.hurry_looper(t, flags, target.process);
+                }
+            }
         }
         Ok(())
     }
@@ -413,7 +419,7 @@ impl<'a> Ioctl<'a> {
         let waiting_for = self.guard.get(answered, transaction::FROM_PARENT);
         self.guard.set(caller, thread::STACK, waiting_for);
         self.guard.push_thread_work(caller, reply);
-        self.guard.wake_later(caller);
+        self.guard.wake_here_later(caller);
         self.guard.detach_buffer(answered);
         self.guard.free(answered);
         Ok(())

@@ -1,54 +1,334 @@
-//! How a thread sleeps and how it is woken: one futex word for each thread.
+//! How a thread sleeps and how it is woken: on a futex, or, so that it can be woken on its waker's CPU, in a trap.
 //!
 //! A thread decides to sleep under the lock ([`will_sleep`]), so a waker, which gives it work under the lock, sees
-//! that it will, and no wake-up is lost. A faster way to wake (on the waker's CPU) would replace this file only.
+//! that it will, and no wake-up is lost. Which way it sleeps stands in its word, so wakers of both kinds meet:
+//!
+//! - `ASLEEP`: on the futex that the word is. A waker makes it `AWAKE` and wakes the futex.
+//! - `WILL_TRAP`: about to sleep in the trap. A waker makes it `AWAKE`, and it will not go; nothing else is needed.
+//! - `TRAPPED`: in the trap, or within an instruction of it. A waker makes it `CLAIMED`; that must end with an answer.
+//!   Only the thread itself leaves this state.
+//!
+//! An answer needs the notification's id, and receiving gives *any* pending one of the process. So receiving happens
+//! under the lock, into one place of the shared memory, and each id is kept with the thread that it belongs to. Death
+//! loses nothing: the kernel stores a notification or leaves it pending, whoever finds the place occupied first gives
+//! that id to its thread, and the keeper claims all trapped threads again after a death ([`kick`]). An answer too many
+//! is harmless: a thread that nobody has claimed goes back to sleep.
+//!
+//! An answer can be lost: a thread that a signal takes out of its trap in the instant of the answer enters it again,
+//! without running any code of ours. So while traps are answered, the keeper looks every [`SWEEP`] for threads that stay
+//! claimed; when nothing happens it stops, and the next waker rouses it.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::cell::Cell;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::thread::futex;
 
-use super::records::{Id, Thread};
+use super::lock::{Guard, Scratch};
+use super::records::{Id, Process, RECEIVED_FROM, Record, TAG, Thread, WATCH, process, thread};
 use super::region::Region;
+use super::trap::{self, ARGUMENTS, Ended};
 
 const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
+const WILL_TRAP: u32 = 2;
+const TRAPPED: u32 = 3;
+const CLAIMED: u32 = 4;
 
-/// Under the lock: `thread` found no work and will call [`sleep`] after the unlock.
-pub(super) fn will_sleep(region: &Region, thread: Id<Thread>) {
-    region.futex(thread.index()).store(ASLEEP, Relaxed);
+// What the word `WATCH` says: since the keeper's last look, a trap was answered; none was; or it does not look.
+const BUSY: u64 = 2;
+const QUIET: u64 = 1;
+const DOZES: u64 = 0;
+
+/// How often the keeper looks for threads that stay claimed.
+pub(super) const SWEEP: Duration = Duration::from_millis(50);
+
+/// A thread that must be woken after the unlock.
+#[derive(Debug)]
+pub(super) struct Wake {
+    thread: Id<Thread>,
+    way: Way,
+    here: bool,
+    /// The keeper must be told to look after claimed threads.
+    rouse: bool,
 }
 
-/// Under the lock: whether `thread` sleeps, or is about to.
+#[derive(Debug)]
+enum Way {
+    Futex,
+    /// By answering this notification, where it could be found.
+    Answer(Option<Notification>),
+}
+
+#[derive(Clone, Debug)]
+struct Notification {
+    listener: Arc<OwnedFd>,
+    id: u64,
+}
+
+thread_local! {
+    static PLACE: Cell<(u32, bool)> = const { Cell::new((0, false)) };
+}
+
+/// How often a thread sleeps before it asks again where it may run.
+const ASK_PLACE: u32 = 64;
+
+/// Whether the calling thread may run on one CPU only: then it is woken there, whichever way it sleeps.
+fn is_pinned() -> bool {
+    PLACE.with(|place| {
+        let (count, mut pinned) = place.get();
+        if count.is_multiple_of(ASK_PLACE) {
+            pinned = rustix::thread::sched_getaffinity(None).is_ok_and(|cpus| cpus.count() == 1);
+        }
+        place.set((count.wrapping_add(1), pinned));
+        pinned
+    })
+}
+
+/// A new thread has nothing of its record's last user.
+pub(super) fn reset(region: &Region, thread: Id<Thread>) {
+    region.woken_here(thread.index()).store(1, Relaxed);
+    region.futex(thread.index()).store(AWAKE, Release);
+}
+
+/// Under the lock: the calling `thread` found no work and will call [`sleep`] after the unlock. The kernel places only
+/// threads of its `fair` class by where they are woken.
+///
+/// In the trap, if that is likely to help: the last wake-up was one that should be here, and there is more than one CPU to
+/// be woken on. True then.
+pub(super) fn will_sleep(region: &Region, thread: Id<Thread>, fair: bool) -> bool {
+    region.trap_id(thread.index()).store(0, Relaxed);
+    let traps = fair
+        && region.woken_here(thread.index()).load(Relaxed) != 0
+        && !is_pinned()
+        && region.wakers().enter();
+    region.futex(thread.index()).store(if traps { WILL_TRAP } else { ASLEEP }, Release);
+    traps
+}
+
+/// Whether `thread` sleeps, or is about to.
 pub(super) fn is_asleep(region: &Region, thread: Id<Thread>) -> bool {
-    region.futex(thread.index()).load(Relaxed) == ASLEEP
+    matches!(region.futex(thread.index()).load(Acquire), ASLEEP | WILL_TRAP | TRAPPED)
 }
 
-/// Under the lock: claims the wake-up of `thread`. True when it sleeps (or is about to) and must be woken.
-pub(super) fn must_wake(region: &Region, thread: Id<Thread>) -> bool {
-    let asleep = is_asleep(region, thread);
-    if asleep {
-        region.futex(thread.index()).store(AWAKE, Relaxed);
-    }
-    asleep
-}
-
-/// After the unlock: sleeps until someone claims the wake-up.
-pub(super) fn sleep(region: &Region, thread: Id<Thread>) {
+/// After the unlock: sleeps until someone claims the wake-up. `traps` is what [`will_sleep`] said.
+pub(super) fn sleep(region: &Region, thread: Id<Thread>, traps: bool) {
     let word = region.futex(thread.index());
-    while word.load(Relaxed) == ASLEEP {
+    if word.compare_exchange(WILL_TRAP, TRAPPED, AcqRel, Acquire).is_ok() {
+        let tag = region.words()[TAG].load(Relaxed);
+        while word.load(Acquire) == TRAPPED {
+            if trap::trap(thread.index() as u64, tag) == Ended::NotHeld {
+                region.wakers().stop_trapping();
+                let _ = word.compare_exchange(TRAPPED, ASLEEP, AcqRel, Acquire);
+            }
+        }
+        let _ = word.compare_exchange(CLAIMED, AWAKE, AcqRel, Acquire);
+    }
+    while word.load(Acquire) == ASLEEP {
         // EAGAIN: woken before it slept. EINTR: a signal; it has been handled, the wait goes on.
         let _ = futex::wait(word, futex::Flags::empty(), ASLEEP, None);
     }
+    if traps {
+        region.wakers().leave();
+    }
+}
+
+/// Under the lock: claims the wake-up of `thread`, if it sleeps or is about to. `here`: on this CPU, if possible,
+/// since the caller is going to wait for it.
+pub(super) fn claim(guard: &mut Guard<'_>, thread: Id<Thread>, here: bool) -> Option<Wake> {
+    let word = guard.region().futex(thread.index());
+    let becomes = |from, to| word.compare_exchange(from, to, AcqRel, Acquire).is_ok();
+    if word.load(Relaxed) != AWAKE {
+        guard.region().woken_here(thread.index()).store(here.into(), Relaxed);
+    }
+    if becomes(ASLEEP, AWAKE) {
+        return Some(Wake { thread, way: Way::Futex, here, rouse: false });
+    }
+    if becomes(WILL_TRAP, AWAKE) {
+        return None;
+    }
+    if !becomes(TRAPPED, CLAIMED) {
+        return None;
+    }
+    let watch = &guard.region().words()[WATCH];
+    let rouse = watch.load(Relaxed) == DOZES;
+    watch.store(BUSY, Relaxed);
+    Some(Wake { thread, way: Way::Answer(find(guard, thread, None)), here, rouse })
+}
+
+/// Under the lock: makes `thread` look for work again, whoever claimed it: after a death, a wake-up that the dead
+/// process had claimed may never have been sent.
+pub(super) fn kick(guard: &mut Guard<'_>, thread: Id<Thread>) -> Option<Wake> {
+    let claimed = claim(guard, thread, false);
+    let word = guard.region().futex(thread.index());
+    let way = match word.load(Acquire) {
+        AWAKE => Way::Futex,
+        CLAIMED => Way::Answer(None),
+        _ => return claimed,
+    };
+    claimed.or(Some(Wake { thread, way, here: false, rouse: false }))
 }
 
 /// After the unlock: wakes a thread whose wake-up was claimed.
-pub(super) fn wake(region: &Region, thread: Id<Thread>) {
-    let _ = futex::wake(region.futex(thread.index()), futex::Flags::empty(), 1);
+pub(super) fn wake(region: &Region, wake: &Wake) {
+    match &wake.way {
+        Way::Futex => {
+            let _ = futex::wake(region.futex(wake.thread.index()), futex::Flags::empty(), 1);
+        }
+        Way::Answer(Some(found)) if found.answer(wake.here) => {}
+        Way::Answer(_) => pursue(region, wake.thread),
+    }
+    if wake.rouse {
+        region.wakers().leave_to_keeper(wake.thread);
+    }
 }
 
-/// Makes `thread` look for work again whatever its word says: after a death, a wake-up that the dead process had
-/// claimed may never have been sent.
-pub(super) fn kick(region: &Region, thread: Id<Thread>) {
-    region.futex(thread.index()).store(AWAKE, Relaxed);
-    wake(region, thread);
+impl Notification {
+    fn answer(&self, here: bool) -> bool {
+        let listener = self.listener.as_fd();
+        // EINPROGRESS: someone has answered it, the thread has not run yet.
+        let answer = || matches!(trap::answer(listener, self.id), Ok(()) | Err(Errno::INPROGRESS));
+        if here {
+            return answer();
+        }
+        // Killed in between, it leaves a listener without the hint; the keeper gives it back.
+        let _ = trap::set_flags(listener, false);
+        let answered = answer();
+        let _ = trap::set_flags(listener, true);
+        answered
+    }
+}
+
+/// How long a waker waits at a time for a thread that has not quite reached its trap, and how often, before it leaves
+/// it to the keeper.
+const PATIENCE_NS: i64 = 200_000;
+const ATTEMPTS: u32 = 3;
+
+/// A claimed thread's notification was not there yet, or a signal has replaced it by another.
+#[cold]
+fn pursue(region: &Region, thread: Id<Thread>) {
+    for _ in 0..ATTEMPTS {
+        match attempt(region, thread) {
+            Attempt::Done => return,
+            Attempt::Later(listener) => {
+                trap::is_pending(listener.as_fd(), PATIENCE_NS);
+            }
+            Attempt::Unknown(slot, generation) => {
+                if !region.wakers().fetch(slot, generation) {
+                    break;
+                }
+            }
+        }
+    }
+    region.wakers().leave_to_keeper(thread);
+}
+
+/// How an [`attempt`] ended.
+pub(super) enum Attempt {
+    /// The thread is awake, or going to be.
+    Done,
+    /// It is claimed and has not trapped yet.
+    Later(Arc<OwnedFd>),
+    /// The listener of its process, which has this generation of a slot, is not known here.
+    Unknown(Id<Process>, u64),
+}
+
+/// Tries to wake a thread that someone has claimed. Takes the lock.
+pub(super) fn attempt(region: &Region, thread: Id<Thread>) -> Attempt {
+    let mut scratch = Scratch::default();
+    let mut stale = None;
+    loop {
+        let mut guard = Guard::lock(region, &mut scratch);
+        if region.futex(thread.index()).load(Acquire) != CLAIMED {
+            return Attempt::Done;
+        }
+        let Some(found) = find(&mut guard, thread, stale) else {
+            let Some(owner) = guard.get(thread, thread::PROCESS) else { return Attempt::Done };
+            let generation = guard.get(owner, process::GENERATION);
+            return match region.wakers().listener(owner, generation) {
+                Some(listener) => Attempt::Later(listener),
+                None => Attempt::Unknown(owner, generation),
+            };
+        };
+        guard.unlock();
+        if found.answer(false) {
+            return Attempt::Done;
+        }
+        // It was answered already, or a signal ended it and the thread traps again.
+        stale = Some(found.id);
+    }
+}
+
+/// Threads that are claimed now, for the keeper to look after. False when it need not look again until it is roused.
+pub(super) fn sweep(guard: &mut Guard<'_>, claimed: &mut Vec<Id<Thread>>) -> bool {
+    let region = guard.region();
+    let used = guard.word(Thread::HEAD + 1);
+    let is_claimed = |id: &Id<Thread>| region.futex(id.index()).load(Acquire) == CLAIMED;
+    claimed.extend((1..used).map_while(Id::<Thread>::new).filter(is_claimed));
+    let watch = &region.words()[WATCH];
+    let next = if watch.load(Relaxed) == BUSY || !claimed.is_empty() { QUIET } else { DOZES };
+    watch.store(next, Relaxed);
+    next != DOZES
+}
+
+/// True while `thread` is in its trap or on its way out.
+pub(super) fn is_trapped(region: &Region, thread: Id<Thread>) -> bool {
+    matches!(region.futex(thread.index()).load(Acquire), TRAPPED | CLAIMED)
+}
+
+fn listener_of(guard: &Guard<'_>, thread: Id<Thread>) -> Option<Arc<OwnedFd>> {
+    let owner = guard.get(thread, thread::PROCESS)?;
+    guard.region().wakers().listener(owner, guard.get(owner, process::GENERATION))
+}
+
+/// Under the lock: the notification of a trapped thread, other than the one known to be `stale`.
+fn find(guard: &mut Guard<'_>, thread: Id<Thread>, stale: Option<u64>) -> Option<Notification> {
+    let region = guard.region();
+    let listener = listener_of(guard, thread)?;
+    let known = region.trap_id(thread.index());
+    // Each round receives one; there cannot be more than threads.
+    for _ in 0..=Thread::COUNT {
+        match known.load(Relaxed) {
+            0 => {}
+            id if Some(id) != stale => return Some(Notification { listener, id }),
+            _ => known.store(0, Relaxed),
+        }
+        if !settle(guard) || !trap::is_pending(listener.as_fd(), 0) {
+            return None;
+        }
+        let owner = guard.get(thread, thread::PROCESS)?;
+        region.words()[RECEIVED_FROM].store(owner.index() as u64, Relaxed);
+        Region::order();
+        let _ = trap::receive(listener.as_fd(), region.received());
+        settle(guard);
+    }
+    None
+}
+
+/// Under the lock: gives the id that was received last to the thread that it belongs to. False when it is nobody's here, and
+/// only the keeper can answer it.
+fn settle(guard: &Guard<'_>) -> bool {
+    let words = guard.region().words();
+    let received = guard.region().received();
+    let id = received[0].load(Relaxed);
+    if id != 0 {
+        let owner = Id::<Thread>::new(received[ARGUMENTS].load(Relaxed));
+        let same_context = received[ARGUMENTS + 1].load(Relaxed) == words[TAG].load(Relaxed);
+        if let Some(owner) = owner.filter(|&owner| same_context && is_trapped(guard.region(), owner)) {
+            guard.region().trap_id(owner.index()).store(id, Relaxed);
+        } else if let Some(from) = Id::<Process>::new(words[RECEIVED_FROM].load(Relaxed)) {
+            let generation = guard.get(from, process::GENERATION);
+            let Some(listener) = guard.region().wakers().listener(from, generation) else { return false };
+            // Another context's sleeper, or one that has left: it looks at its word, and sleeps on.
+            let _ = trap::answer(listener.as_fd(), id);
+        }
+    }
+    Region::order();
+    for word in received {
+        word.store(0, Relaxed);
+    }
+    true
 }

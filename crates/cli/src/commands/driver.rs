@@ -10,9 +10,13 @@ pub(crate) const fn group<A: AsMut<DriverPlan> + 'static>() -> Group<A> {
     Group { heading: "Driver", options: Table::<A>::OPTIONS }
 }
 
-/// What the head of a report says of the driver.
-pub(crate) fn in_full(backend: Option<&Backend>) -> String {
-    backend.map_or_else(|| "no driver (in-process calls)".to_owned(), Backend::in_full)
+/// What the head of a report says of the driver, and how it wakes threads.
+pub(crate) fn in_full(backend: Option<&Backend>, wake_up: Option<&str>) -> String {
+    let name = backend.map_or_else(|| "no driver (in-process calls)".to_owned(), Backend::in_full);
+    match wake_up {
+        Some(wake_up) => format!("{name}; threads are woken {wake_up}"),
+        None => name,
+    }
 }
 
 struct Table<A>(std::marker::PhantomData<A>);

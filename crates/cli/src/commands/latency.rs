@@ -196,7 +196,7 @@ pub(crate) fn measure(plan: &LatencyPlan, terminal: &mut Terminal<'_>) -> anyhow
                 let _ = blocks.write_all(format::latency_android::thread_block(report).as_bytes());
             }
         })?;
-        environment.driver = Some(driver::in_full(result.backend.as_ref()));
+        environment.driver = Some(driver::in_full(result.backend.as_ref(), result.wake_up.as_deref()));
         Ok(Results::from(result))
     });
     drop(line);

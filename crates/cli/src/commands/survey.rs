@@ -109,7 +109,9 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
                 }
                 line.show(step);
             })?;
-            let backend = |result: &ThroughputResult| driver::in_full(result.backend.as_ref());
+            let backend = |result: &ThroughputResult| {
+                driver::in_full(result.backend.as_ref(), result.wake_up.as_deref())
+            };
             environment.driver = results.throughput.as_ref().map(backend);
             Ok::<_, bench::Error>(results)
         })?

@@ -200,7 +200,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         let mut line = ProgressLine::new(terminal.err);
         Run::record(|environment| {
             let result = throughput::run(&plan, &Spawner::default(), &mut |progress| line.show(progress))?;
-            environment.driver = Some(driver::in_full(result.backend.as_ref()));
+            environment.driver = Some(driver::in_full(result.backend.as_ref(), result.wake_up.as_deref()));
             Ok::<_, bench::Error>(Results::from(result))
         })?
     };

@@ -58,6 +58,9 @@ pub(crate) fn tables(result: &FloorResult, colour: bool) -> String {
             .collect();
         let over: Vec<&str> = over.into_iter().collect();
         let _ = writeln!(out, "Over the {backend}: {}.", over.join(", "));
+        if let Some(wake_up) = &result.wake_up {
+            let _ = writeln!(out, "It wakes threads {wake_up}.");
+        }
     }
     for entry in &result.not_possible {
         let what = [
@@ -106,7 +109,12 @@ fn heading(placement: CpuPlacement, cell: &FloorCell) -> String {
         CpuPlacement::Split => {
             format!("Client on CPU {}, server on CPU {}", list(&cell.client_cpus), list(&cell.server_cpus))
         }
-        CpuPlacement::Free => "Wherever the kernel puts them".to_owned(),
+        CpuPlacement::Free => match cell.client_cpus[..] {
+            [first, second, ..] => {
+                format!("Wherever the kernel puts them, from CPU {first} (client) and {second} (server) on")
+            }
+            _ => "Wherever the kernel puts them".to_owned(),
+        },
     }
 }
 
@@ -216,6 +224,7 @@ mod tests {
                 reason: "at most 8192 bytes: fs.mqueue.msgsize_max".into(),
             }],
             recorder: None,
+            wake_up: None,
         }
     }
 

@@ -270,6 +270,7 @@ pub(super) mod fixture {
             warnings: Vec::new(),
             realtime_refused: None,
             explained: None,
+            wake_up: None,
         }
     }
 

@@ -119,8 +119,15 @@ mod tests {
             latency,
         };
         let plan = ThroughputPlan::default();
-        ThroughputResult { plan, backend: None, clock_read_cost_ns: 20.0, rows: vec![row], limits: vec![] }
-            .into()
+        ThroughputResult {
+            plan,
+            backend: None,
+            clock_read_cost_ns: 20.0,
+            rows: vec![row],
+            limits: vec![],
+            wake_up: None,
+        }
+        .into()
     }
 
     #[test]

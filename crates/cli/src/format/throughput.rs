@@ -206,6 +206,7 @@ mod tests {
                 row(Stack::Hwbinder, 8, &[2_500, 2_400, 2_450], 50),
             ],
             limits: Vec::new(),
+            wake_up: None,
         }
     }
 

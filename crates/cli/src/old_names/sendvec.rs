@@ -46,7 +46,7 @@ pub(super) fn run(
     while let Some(row) = session.next_row(&mut |_| {})? {
         output.benchmark(&rows(&plan, &row), terminal)?;
     }
-    for limit in session.finish()? {
+    for limit in session.finish()?.0 {
         writeln!(terminal.err, "***WARNING*** {limit}")?;
     }
     output.end(terminal)?;

@@ -121,10 +121,13 @@ pub fn run(
     notice(Notice::Progress(Progress { what: "latency", done, total }));
     let backend = setup.hosts.first().map(|(_, host)| host.backend());
     warnings.extend(setup.hosts.first().and_then(|(_, host)| host.why_emulated()));
+    let mut wake_up = None;
     for (index, one) in series.iter_mut().enumerate() {
         let mut limits = Vec::new();
         for pair in setup.servers.iter().filter_map(|pair| pair.get(index)) {
-            limits.extend(pair.report(&mut group)?.limits);
+            let report = pair.report(&mut group)?;
+            limits.extend(report.limits);
+            wake_up = wake_up.or(report.wake_up);
         }
         limits.sort();
         limits.dedup();
@@ -151,6 +154,7 @@ pub fn run(
         warnings,
         realtime_refused: chosen.refused,
         explained,
+        wake_up,
     })
 }
 
@@ -477,7 +481,7 @@ mod tests {
     fn a_looper_that_is_new_counts_from_its_begin() {
         let counters =
             |switches| ThreadCounters { voluntary_switches: switches, ..ThreadCounters::default() };
-        let report = |loopers| ServerReport { loopers, copied_bytes: 0, limits: Vec::new() };
+        let report = |loopers| ServerReport { loopers, copied_bytes: 0, limits: Vec::new(), wake_up: None };
         let before = report(vec![(7, counters(10))]);
         let after = report(vec![(7, counters(15)), (8, counters(3))]);
         assert_eq!(served_between(&before, &after).voluntary_switches, 8);

@@ -31,6 +31,9 @@ pub struct LatencyResult {
     /// What was kept of slow calls, where the plan asks for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub explained: Option<Explained>,
+    /// How the driver wakes threads, where that is its own choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wake_up: Option<String>,
 }
 
 /// One stack under one inheritance setting.

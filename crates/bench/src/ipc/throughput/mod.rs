@@ -51,14 +51,14 @@ pub fn run(
     while let Some(row) = session.next_row(progress)? {
         rows.push(row);
     }
-    let limits = session.finish()?;
+    let (limits, wake_up) = session.finish()?;
     // Interleaved rows are complete in another order than the plan's.
     let position = |row: &ThroughputRow| {
         let stack = plan.stacks.iter().position(|&stack| stack == row.stack);
         (stack, plan.sizes_bytes.iter().position(|&size| size == row.size_bytes))
     };
     rows.sort_by_key(position);
-    Ok(ThroughputResult { plan: plan.clone(), backend, clock_read_cost_ns, rows, limits })
+    Ok(ThroughputResult { plan: plan.clone(), backend, clock_read_cost_ns, rows, limits, wake_up })
 }
 
 /// A measurement under way, for those who want each row as soon as it is complete. Dropped, it ends all its processes.
@@ -168,22 +168,24 @@ impl Session {
         Ok(None)
     }
 
-    /// Ends the processes, and tells what the driver could not do, each one sentence.
+    /// Ends the processes, and tells what the driver could not do, each one sentence, and how it wakes threads.
     ///
     /// # Errors
     /// As [`Session::next_row`].
-    pub fn finish(mut self) -> Result<Vec<String>> {
-        let mut limits = Vec::new();
+    pub fn finish(mut self) -> Result<(Vec<String>, Option<String>)> {
+        let (mut limits, mut wake_up) = (Vec::new(), None);
         for station in &self.stations {
             self.group.send(station.client, &Ask::Limits)?;
             limits.extend(self.group.message::<Vec<String>>(station.client, PATIENCE)?);
             if let Some((host, server)) = &station.remote {
                 limits.extend(host.why_emulated());
-                limits.extend(server.report(&mut self.group)?.limits);
+                let report = server.report(&mut self.group)?;
+                limits.extend(report.limits);
+                wake_up = wake_up.or(report.wake_up);
             }
         }
         self.group.finish(PATIENCE)?;
-        Ok(limits)
+        Ok((limits, wake_up))
     }
 
     /// One repetition. The first one of a row also finds out how many calls it takes.

@@ -118,6 +118,9 @@ pub struct ThroughputResult {
     pub rows: Vec<ThroughputRow>,
     /// What the driver could not do, each one sentence.
     pub limits: Vec<String>,
+    /// How the driver wakes threads, where that is its own choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wake_up: Option<String>,
 }
 
 /// One stack at one size.

@@ -163,6 +163,10 @@ impl Driver for Watched {
     fn limits(&self) -> Vec<String> {
         self.driver.limits()
     }
+
+    fn wake_up(&self) -> Option<String> {
+        self.driver.wake_up()
+    }
 }
 
 #[cfg(test)]
