@@ -58,7 +58,7 @@ pub struct StoragePlan {
 impl Default for StoragePlan {
     fn default() -> StoragePlan {
         StoragePlan {
-            file: format!("roundtrip-{}.test", std::process::id()).into(),
+            file: super::target::own_name(),
             file_bytes: 16 << 20,
             sizes_bytes: vec![4 << 10, 16 << 10, 64 << 10, 256 << 10],
             apis: vec![Api::Native, Api::JavaFile],

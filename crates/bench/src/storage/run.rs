@@ -42,6 +42,9 @@ pub struct StorageResult {
     pub recorder: Option<RecorderInfo>,
     /// What this machine could not do.
     pub not_possible: Vec<String>,
+    /// What else is to be said.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// A writer.
@@ -161,8 +164,16 @@ pub fn run(
     progress(Progress { what: "storage", done: total, total });
     group.finish(PATIENCE)?;
     let recorder = recorder.map(BlockRecorder::keep).transpose()?;
-    let plan = plan.clone();
-    Ok(StorageResult { plan, path, clock_read_cost_ns, writers: results, series, recorder, not_possible })
+    Ok(StorageResult {
+        plan: plan.clone(),
+        path,
+        clock_read_cost_ns,
+        writers: results,
+        series,
+        recorder,
+        not_possible,
+        notes: target.notes(),
+    })
 }
 
 /// Starts a writer for each of these ways and each durability.

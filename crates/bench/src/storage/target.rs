@@ -1,5 +1,5 @@
-//! The file that a storage test writes to: made new, never an existing one, and removed however the test ends. Must not
-//! know who writes to it, nor what.
+//! The file that a storage test writes to: made new, never an existing one, and removed however the test ends; by the next
+//! test after `kill -9`. Must not know who writes to it, nor what.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write};
@@ -7,28 +7,50 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{FlockOperation, OFlags, XattrFlags, fgetxattr, flock, fsetxattr};
+
 use crate::error::{Error, Result};
 
 /// What a file is filled with, piece by piece.
 const PIECE_BYTES: usize = 1 << 20;
+
+/// What marks a test file: its own number, so that a copy with all its attributes is not taken for one. File systems without
+/// extended attributes (xattr(7)) have none.
+const MARK: &str = "user.roundtrip.test_file";
+
+const PREFIX: &str = "roundtrip-";
+const SUFFIX: &str = ".test";
 
 /// A test file. Dropping it removes it.
 #[derive(Debug)]
 pub struct Target {
     path: PathBuf,
     file: File,
+    /// Test files of killed runs that were here.
+    removed: Vec<PathBuf>,
 }
 
 impl Target {
-    /// Makes a file at `path`.
+    /// Makes a file at `path`. Before that, test files that killed runs left there or, under the names that files have where none
+    /// is chosen, in the same folder are removed.
     ///
     /// # Errors
-    /// [`Error::Plan`] for a path that exists, whatever it is, or whose directory does not or may not be written to.
+    /// [`Error::Plan`] for a path that exists, whatever else it is, or whose directory does not or may not be written to.
     pub fn create(path: &Path) -> Result<Target> {
+        let others = Some(path.to_owned()).into_iter().chain(own_names(path));
+        let removed = others.filter(|path| remove_abandoned(path)).collect();
         let refuse = |why: String| Err(Error::Plan(format!("test file {}: {why}", path.display())));
         let made = File::options().read(true).write(true).create_new(true).mode(0o600).open(path);
         match made {
-            Ok(file) => Ok(Target { path: path.to_owned(), file }),
+            Ok(file) => {
+                // Locked before it is marked: one that is marked and not locked is nobody's. Whoever writes to it has the same
+                // open file, and so the lock.
+                if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                    let mark = file.metadata().map(|meta| meta.ino().to_string()).unwrap_or_default();
+                    let _ = fsetxattr(&file, MARK, mark.as_bytes(), XattrFlags::CREATE);
+                }
+                Ok(Target { path: path.to_owned(), file, removed })
+            }
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 if path.is_dir() {
                     return refuse(format!(
@@ -69,6 +91,15 @@ impl Target {
         &self.path
     }
 
+    /// What is to be said of files that were there, a sentence each.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        let said = |path: &PathBuf| {
+            format!("{} was removed: a run that was killed had left its test file", path.display())
+        };
+        self.removed.iter().map(said).collect()
+    }
+
     /// Whether the name still leads to this file, rather than to nothing or to something that another program put there.
     fn is_in_place(&self) -> bool {
         let ours = self.file.metadata().map(|meta| (meta.dev(), meta.ino()));
@@ -89,6 +120,40 @@ impl Target {
             self.path.display()
         )))
     }
+}
+
+/// The name that a test file has where none is chosen.
+pub(super) fn own_name() -> PathBuf {
+    format!("{PREFIX}{}{SUFFIX}", std::process::id()).into()
+}
+
+/// Files beside this one that have such names.
+fn own_names(path: &Path) -> Vec<PathBuf> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let is_own = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        let pid = name.and_then(|name| name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX));
+        pid.is_some_and(|pid| pid.parse::<u32>().is_ok())
+    };
+    entries.map(|entry| entry.path()).filter(is_own).collect()
+}
+
+/// Removes a test file whose run was killed: it has the mark, and nobody holds its lock. Tells whether there was one.
+fn remove_abandoned(path: &Path) -> bool {
+    // Neither a link is followed nor a pipe waited for.
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let Ok(file) = File::options().read(true).custom_flags(flags).open(path) else { return false };
+    let Ok(meta) = file.metadata() else { return false };
+    let mut mark = [0; 24];
+    let marked = fgetxattr(&file, MARK, &mut mark)
+        .is_ok_and(|length| mark.get(..length) == Some(meta.ino().to_string().as_bytes()));
+    let own = meta.is_file() && meta.nlink() == 1 && meta.uid() == rustix::process::geteuid().as_raw();
+    if !own || !marked || flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        return false;
+    }
+    let abandoned = Target { path: path.to_owned(), file, removed: Vec::new() };
+    abandoned.is_in_place() && std::fs::remove_file(path).is_ok()
 }
 
 /// What is said of a failed write: a full disk is the most likely, and has a cure.
@@ -157,6 +222,37 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
         let error = Target::create(&folder.join("no/file")).unwrap_err().to_string();
         assert!(error.contains("directory does not exist"), "{error}");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn what_a_killed_run_left_is_removed_by_the_next_and_neither_a_copy_nor_one_in_use() {
+        // Where extended attributes are: /tmp may have none.
+        let folder = std::env::current_dir().unwrap().join(format!(".target-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("new");
+        let first = Target::create(&path).unwrap();
+        assert_eq!(first.notes(), Vec::<String>::new());
+        assert!(Target::create(&path).is_err(), "its run lives");
+        let marked = fgetxattr(&first, MARK, &mut [0; 24]).is_ok();
+        // As a killed process does: the file is closed, and nothing else happens.
+        flock(&*std::mem::ManuallyDrop::new(first), FlockOperation::Unlock).unwrap();
+        if marked {
+            let other = folder.join("copy");
+            std::fs::write(&other, "precious").unwrap();
+            let copy = File::open(&other).unwrap();
+            fsetxattr(&copy, MARK, b"7", XattrFlags::CREATE).unwrap();
+            assert!(Target::create(&other).is_err());
+            assert_eq!(std::fs::read_to_string(&other).unwrap(), "precious");
+            // Another run in the same folder, as names are where none is chosen.
+            let left = folder.join("roundtrip-4194303.test");
+            std::fs::rename(&path, &left).unwrap();
+            let second = Target::create(&path).unwrap();
+            assert!(second.notes()[0].contains("a run that was killed"), "{:?}", second.notes());
+            assert!(!left.exists());
+        } else {
+            assert!(Target::create(&path).is_err(), "nobody can tell whose it is");
+        }
         std::fs::remove_dir_all(&folder).unwrap();
     }
 

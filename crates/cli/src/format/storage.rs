@@ -65,6 +65,9 @@ pub(crate) fn page(result: &StorageResult, layers: &[SeriesLayers<'_>], colour: 
     for reason in &result.not_possible {
         let _ = writeln!(out, "Not possible: {reason}");
     }
+    for note in &result.notes {
+        let _ = writeln!(out, "Note: {note}");
+    }
     out
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use bench::run::Run;
 use bench::storage::{StorageResult, StorageSeries};
-use layers::storage::{Breakdown, InterruptUse, Layer, Request, SlowCall};
+use layers::storage::{Begin, Breakdown, End, InterruptUse, Layer, Request, SlowCall};
 use serde_json::{Map, Value};
 
 use super::storage::{STUDY_HOST_SHARE, STUDY_SIZE_BYTES};
@@ -110,6 +110,10 @@ fn series_json(result: &StorageResult, series: &StorageSeries, ours: Option<&Ser
         let cpus = breakdown.interrupt_cpus.iter().map(|(cpu, count)| (cpu.to_string(), (*count).into()));
         out["requests"] = breakdown.requests.into();
         out["flushes"] = breakdown.flushes.into();
+        let boundary = |(&(begin, end), &count): (&(Begin, End), &u64)| {
+            object([("from", begin.name().into()), ("to", end.name().into()), ("requests", count.into())])
+        };
+        out["device_boundaries"] = breakdown.boundaries.iter().map(boundary).collect();
         out["controller_interrupts"] = interrupts(&breakdown.controller_interrupts);
         out["cpu_interrupts"] = interrupts(&breakdown.cpu_interrupts);
         out["requests_ended_by_cpu"] = cpus.collect::<Map<_, _>>().into();
@@ -142,6 +146,8 @@ fn slow_json(slow: &SlowCall) -> Value {
             ("dev", format!("{}:{}", request.dev >> 20, request.dev & 0xf_ffff).into()),
             ("flush", request.flush.into()),
             ("sectors", request.sectors.into()),
+            ("from", request.begin.name().into()),
+            ("to", request.end.name().into()),
             ("issued_ns", request.issued_ns.into()),
             ("started_ns", request.started_ns.into()),
             ("ended_ns", request.ended_ns.into()),

@@ -5,7 +5,9 @@ use bench::storage::{
     StorageResult, StorageSeries, StraceBlock, WriterResult,
 };
 use latency::Histogram;
-use layers::storage::{Breakdown, InterruptUse, Interruptions, Layer, Layers, Piece, Request, Write};
+use layers::storage::{
+    Begin, Breakdown, End, InterruptUse, Interruptions, Layer, Layers, Piece, Request, Write,
+};
 
 use crate::storage_layers::SeriesLayers;
 
@@ -64,6 +66,7 @@ pub(crate) fn result() -> StorageResult {
         }],
         recorder: None,
         not_possible: vec!["java-file: there is no Java here".into()],
+        notes: vec!["a note".into()],
     }
 }
 
@@ -82,6 +85,8 @@ pub(crate) fn layers(result: &StorageResult) -> Vec<SeriesLayers<'_>> {
         completed_ns: ended_ns + 2_000,
         completed_cpu: 0,
         interrupt_cpu: Some(1),
+        begin: Begin::Mmc,
+        end: if flush { End::Mmc } else { End::Interrupt },
         ..Request::default()
     };
     let mut interruptions = Interruptions::default();

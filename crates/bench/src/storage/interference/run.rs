@@ -55,6 +55,7 @@ pub fn run(
     let writer_cpus = write.cpus.get_or_insert_with(|| cpus.first().copied().into_iter().collect()).clone();
     let mut apis = possible(&write, &mut not_possible)?;
     let mut target = Target::create(&write.file)?;
+    notes.extend(target.notes());
     let path = way_down(&target)?;
     let file_bytes = if write.position == Position::Overwrite { write.file_bytes } else { 0 };
     without_polling(&mut apis, &path, &mut not_possible)?;

@@ -136,6 +136,7 @@ fn both_figures_stand_side_by_side_with_what_explains_them_and_the_study() {
             "Note: a note",
         ],
     );
+    insta::assert_snapshot!(page);
     let row = page.lines().find(|line| line.starts_with("timers")).unwrap();
     assert!(row.contains("1.300") && row.contains("1.000"), "{row}");
 }
