@@ -95,6 +95,7 @@ fn side<'a>(
             }
         }
         let writes = Writes::new(&trace, devices.clone());
+        side.breakdown.doubts.extend(writes.doubts());
         let mut device_ns = Vec::with_capacity(block.calls.len());
         for call in &block.calls {
             let write = Write { start_ns: call.start_ns, end_ns: call.end_ns, tid };

@@ -288,6 +288,72 @@ fn wake(written: &mut Written, time_ns: u64, cpu: u32, by: u32, woken: u32) {
     written.event(time_ns, cpu, by, "sched/sched_waking", &fields);
 }
 
+/// A write that waits while a worker of the kernel's does something else, and is then queued by that worker. What the worker is
+/// woken by says whether it was held. `other` has the worker's CPU at first.
+fn throttled(other: u32, wake_worker: impl FnOnce(&mut Written)) -> Layers {
+    let mut written = Written::default();
+    switch(&mut written, 900, 0, (0, 0), WRITER);
+    for (time_ns, kind) in [(910, "irq/softirq_entry"), (920, "irq/softirq_exit")] {
+        written.event(time_ns, 0, WRITER, kind, &[("vec", Int(7))]);
+    }
+    switch(&mut written, 905, 1, (99, 1), other);
+    switch(&mut written, 1_200, 0, (WRITER, 2), 0);
+    wake_worker(&mut written);
+    written.block(6_000, 1, WORKER, QUEUE, PARTITION, (80, 8, "WS"));
+    written.block(6_100, 1, WORKER, ISSUE, DISK, (80, 8, "WS"));
+    switch(&mut written, 6_200, 1, (WORKER, 1), 0);
+    for (time_ns, kind) in [(7_000, "irq/irq_handler_entry"), (7_300, "irq/irq_handler_exit")] {
+        let fields = [("irq", Int(9)), ("name", Text("virtio0-req.0")), ("ret", Int(1))];
+        written.event(time_ns, 0, 0, kind, &fields);
+    }
+    written.block(7_100, 0, 0, COMPLETE, DISK, (80, 8, "WS"));
+    wake(&mut written, 7_200, 0, 0, WRITER);
+    switch(&mut written, 7_400, 0, (0, 0), WRITER);
+    switch(&mut written, 9_500, 0, (WRITER, 1), 0);
+    layers(&mut written, devices(&[], &["virtio0-req.0"], 512))
+}
+
+const WORKER: u32 = 95;
+
+#[test]
+fn a_write_is_held_until_a_timer_wakes_the_worker_that_queues_it() {
+    let layers = throttled(0, |written| {
+        for (time_ns, kind) in [(5_000, "irq/softirq_entry"), (5_100, "irq/softirq_exit")] {
+            written.event(time_ns, 1, 0, kind, &[("vec", Int(1))]);
+        }
+        wake(written, 5_050, 1, 0, WORKER);
+        switch(written, 5_300, 1, (0, 0), WORKER);
+    });
+    let of = |layer| layers.total_ns(layer);
+    assert_eq!((of(Layer::Held), of(Layer::Wake)), (5_050 - 1_200, 250));
+    assert_eq!((of(Layer::Helper), of(Layer::Block), of(Layer::Device)), (700, 100, 900));
+}
+
+#[test]
+fn a_write_is_held_as_long_as_the_worker_that_queues_it_does_others_work() {
+    const OTHER: u32 = 96;
+    // The timer finds the worker awake: it was woken by somebody else, and comes to this write later.
+    let layers = throttled(OTHER, |written| {
+        wake(written, 2_000, 1, OTHER, WORKER);
+        switch(written, 2_100, 1, (OTHER, 1), WORKER);
+    });
+    let of = |layer| layers.total_ns(layer);
+    assert_eq!((of(Layer::Held), of(Layer::Helper)), (6_000 - 1_200, 0));
+    // It has been awake since before the write.
+    let layers = throttled(WORKER, |_| {});
+    assert_eq!(layers.total_ns(Layer::Held), 6_000 - 1_200);
+}
+
+#[test]
+fn a_worker_that_the_application_woke_helps_and_holds_nothing() {
+    let layers = throttled(0, |written| {
+        wake(written, 1_150, 0, WRITER, WORKER);
+        switch(written, 1_300, 1, (0, 0), WORKER);
+    });
+    let of = |layer| layers.total_ns(layer);
+    assert_eq!((of(Layer::Held), of(Layer::Helper)), (0, 6_000 - 1_300));
+}
+
 #[test]
 fn what_a_journal_was_set_to_before_the_application_waits_for_it_is_the_calls() {
     const JOURNAL: u32 = 90;

@@ -124,6 +124,54 @@ fn a_full_disk_is_said_and_leaves_nothing() {
     assert_eq!(names(&mount), ["lost+found"]);
 }
 
+/// As a user who is not root, in a folder of that user's.
+fn as_somebody(command: &mut Command, directory: &Path) {
+    use std::os::unix::process::CommandExt as _;
+    const NOBODY: u32 = 65534;
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(directory, Some(NOBODY), Some(NOBODY)).unwrap();
+        command.uid(NOBODY).gid(NOBODY);
+    }
+}
+
+#[test]
+fn who_is_not_root_gets_response_times_and_is_told_once_what_is_missing() {
+    let directory = folder("somebody");
+    let mut command = layers(&directory);
+    as_somebody(&mut command, &directory);
+    let output = succeed(command.args(["--writers", "native"]));
+    let page = text(&output.stdout);
+    let missing: Vec<&str> = page.lines().filter(|line| line.starts_with("Not possible: ")).collect();
+    assert_eq!(missing.len(), 1, "{page}");
+    assert!(missing[0].contains("layers below the application") && missing[0].contains("root"), "{page}");
+    assert_eq!(page.lines().filter(|line| line.starts_with("native  ")).count(), 2, "{page}");
+    assert!(
+        text(&output.stderr).lines().all(|line| line.contains(": warning: ")),
+        "{}",
+        text(&output.stderr)
+    );
+
+    let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
+    command.args(["storage", "interference", "--neighbours", "hog-same,rq-affinity-2,io-limit"]);
+    command.args(["--duration", "300ms", "--rounds", "1", "--file-size", "1M"]);
+    command.current_dir(&directory).stdin(Stdio::null());
+    as_somebody(&mut command, &directory);
+    let output = succeed(&mut command);
+    let page = text(&output.stdout);
+    for missing in ["layers below the application", "rq-affinity-2", "io-limit"] {
+        let told = page.lines().filter(|line| line.starts_with(&format!("Not possible: {missing}: ")));
+        assert_eq!(told.count(), 1, "{missing}: {page}");
+    }
+    assert!(page.lines().any(|line| line.starts_with("hog-same  ")), "{page}");
+    assert!(
+        text(&output.stderr).lines().all(|line| line.contains(": warning: ")),
+        "{}",
+        text(&output.stderr)
+    );
+    assert_eq!(names(&directory), Vec::<String>::new());
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
 #[test]
 fn the_studys_own_method_is_set_beside_the_kernels_events() {
     if Command::new("strace").arg("-V").output().is_err() {

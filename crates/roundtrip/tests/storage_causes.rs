@@ -12,7 +12,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use bench::clock::now_ns;
-use bench::sched;
+use bench::sched::{self, Scheduling};
 use bench::storage::Call;
 use layers::storage::{Layer, Request, Writes};
 use support::{Finally, Journalled, read};
@@ -53,10 +53,16 @@ fn requests_of_the_journals_thread_are_attributed_to_the_writes_they_were_for() 
     let mut attributed = BTreeSet::new();
     let mut by_others = 0;
     let mut unexplained_ns = 0;
+    let mut badly = 0;
     for write in writes(&calls, tid) {
         let layers = recorded.layers(write);
         assert!(!layers.lost, "the buffers are too small for this test");
-        unexplained_ns += layers.total_ns(Layer::Unexplained);
+        let unexplained = layers.total_ns(Layer::Unexplained);
+        unexplained_ns += unexplained;
+        if unexplained * 100 > write.end_ns - write.start_ns {
+            badly += 1;
+            eprintln!("unexplained in {write:?}: {:?}", layers.pieces);
+        }
         for request in layers.requests.iter().filter(|request| request.dev == disk.dev && request.write) {
             let helpers = request.queued.iter().any(|&(_, by)| by != tid);
             by_others += usize::from(attributed.insert(name(request)) && helpers);
@@ -74,8 +80,8 @@ fn requests_of_the_journals_thread_are_attributed_to_the_writes_they_were_for() 
     assert!(attributed * 100 >= counted * 99, "{attributed} of {counted}");
     // No request was invented, nor another's taken.
     assert!(attributed <= counted, "{attributed} of {counted}");
-    // A tenth of that on a machine that does little else; here others may have the CPUs.
-    assert!(unexplained_ns * 100 <= whole_ns, "{unexplained_ns} ns of {whole_ns}");
+    assert!(unexplained_ns * 1000 <= whole_ns, "{unexplained_ns} ns of {whole_ns}");
+    assert!(badly * 100 <= calls.len(), "{badly} calls have more than 1% unexplained");
 }
 
 /// A control group that may write so often to a device, with one process in it, until it is dropped.
@@ -118,20 +124,28 @@ fn throttle(pid: u32, dev: u32, writes_per_second: u32) -> Result<Finally, Strin
 #[test]
 fn a_write_that_its_control_group_holds_back_is_held() {
     let Some(file_system) = Journalled::mount_as_root("held") else { return };
-    let mut writing = Writing::start(&file_system.mount.join("file"), None, None);
+    let real_time = Some(Scheduling::fifo(50));
+    let mut writing = Writing::start(&file_system.mount.join("file"), real_time, None);
     let path = writing.path();
     let tid = writing.tid();
+    // What is held, what is not spent on waiting for a CPU, and every layer's part in words.
     let held = |writing: &mut Writing, calls: u32| {
         let recorder = Recorder::start(&[tid], WriteEvents::Usual);
         let calls = writing.write(calls);
         let trace = recorder.stop();
         let recorded = Writes::new(&trace, devices(&path));
         let whole_ns: u64 = calls.iter().map(|call| call.latency_ns()).sum();
-        let held_ns: u64 =
-            writes(&calls, tid).iter().map(|&write| recorded.layers(write).total_ns(Layer::Held)).sum();
-        (held_ns, whole_ns)
+        let layers: Vec<_> = writes(&calls, tid).iter().map(|&write| recorded.layers(write)).collect();
+        let total_ns = |layer: Layer| layers.iter().map(|one| one.total_ns(layer)).sum::<u64>();
+        let share = |layer: Layer| total_ns(layer) as f64 / whole_ns as f64;
+        let told: Vec<_> =
+            Layer::ALL.iter().map(|&layer| format!("{} {:.3}", layer.name(), share(layer))).collect();
+        let lost = layers.iter().filter(|one| one.lost).count();
+        let others_ns: u64 = [Layer::Wake, Layer::Stolen, Layer::Preempted].map(total_ns).iter().sum();
+        let told = format!("{}; {lost} calls lost events", told.join(", "));
+        (total_ns(Layer::Held), whole_ns - others_ns, told)
     };
-    let (free_ns, free_whole_ns) = held(&mut writing, 20);
+    let (free_ns, free_rest_ns, _) = held(&mut writing, 20);
     let limit = throttle(writing.writer.opened.pid, path.device.as_ref().unwrap().dev, 50);
     let _limit = match limit {
         Ok(limit) => limit,
@@ -140,17 +154,11 @@ fn a_write_that_its_control_group_holds_back_is_held() {
             return;
         }
     };
-    assert!(free_ns * 10 < free_whole_ns, "held {free_ns} ns of {free_whole_ns} without a limit");
-    // Where a worker is busy when the limit's timer goes off, it is not woken, and what it did before is taken for the write's:
-    // on a busy machine not every time is held.
-    let mut shares = Vec::new();
+    assert!(free_ns * 10 < free_rest_ns, "held {free_ns} ns without a limit");
     for _ in 0..4 {
-        let (held_ns, whole_ns) = held(&mut writing, 20);
-        assert!(whole_ns > 20 * 15_000_000, "the limit works: {whole_ns} ns");
-        shares.push(held_ns as f64 / whole_ns as f64);
+        let (held_ns, rest_ns, told) = held(&mut writing, 20);
+        eprintln!("beneath a limit of 50 writes a second: {told}");
+        // The worker that lets a write go on waits for a CPU like all others, and on a busy machine that is no little time.
+        assert!(held_ns as f64 > rest_ns as f64 * 0.8, "{told}");
     }
-    eprintln!(
-        "held beneath a limit of 50 writes a second: {shares:.3?}; without: {free_ns} ns of {free_whole_ns}"
-    );
-    assert!(shares.iter().any(|&share| share > 0.5), "{shares:?}");
 }

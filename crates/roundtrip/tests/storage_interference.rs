@@ -68,6 +68,57 @@ fn a_changed_setting_is_put_back_on_ctrl_c_and_after_a_kill_by_the_next_run() {
     std::fs::remove_dir_all(&directory).unwrap();
 }
 
+/// Starts a run that lasts, and waits until it has made its test file and writes.
+fn writing(directory: &Path) -> (Child, PathBuf) {
+    let child = interference(directory, &["--neighbours", "alone", "--duration", "1h"]).spawn().unwrap();
+    let until = Instant::now() + Duration::from_secs(120);
+    while Instant::now() < until {
+        let file = std::fs::read_dir(directory).unwrap().next().map(|entry| entry.unwrap().path());
+        if let Some(file) = file.filter(|file| file.metadata().is_ok_and(|meta| meta.len() == 1 << 20))
+            && !workers(&child).is_empty()
+        {
+            return (child, file);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    panic!("no test file was made in two minutes");
+}
+
+fn workers(of: &Child) -> Vec<u32> {
+    let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", of.id()));
+    children.unwrap_or_default().split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+#[test]
+fn the_file_of_a_killed_writer_goes_with_the_run_and_that_of_a_killed_run_with_the_next() {
+    let directory = folder("killed");
+    let (child, _) = writing(&directory);
+    let writer = workers(&child)[0];
+    kill_process(Pid::from_raw(writer.cast_signed()).unwrap(), Signal::KILL).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("was killed by SIGKILL") && stderr.lines().count() == 1, "{stderr}");
+    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
+
+    let (mut child, file) = writing(&directory);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(file.exists());
+    // As long as a worker of the killed run lives, the file is not abandoned.
+    rustix::fs::flock(std::fs::File::open(&file).unwrap(), rustix::fs::FlockOperation::LockExclusive)
+        .unwrap();
+    let mine = directory.join("roundtrip-1.test");
+    std::fs::write(&mine, "precious").unwrap();
+    let arguments = ["--neighbours", "alone", "--duration", "1ms", "--rounds", "1"];
+    let output = interference(&directory, &arguments).stdout(Stdio::piped()).output().unwrap();
+    let page = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(page.contains(" was removed: a run that was killed had left its test file"), "{page}");
+    assert!(!file.exists());
+    assert_eq!(std::fs::read_to_string(&mine).unwrap(), "precious");
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
 #[test]
 fn wrong_input_is_one_line() {
     let directory = folder("wrong-neighbours");

@@ -46,6 +46,7 @@ fn mount() {
         ("debugfs", "/sys/kernel/debug"),
         ("tracefs", "/sys/kernel/tracing"),
         ("cgroup2", "/sys/fs/cgroup"),
+        ("tmpfs", "/run"),
         ("tmpfs", "/tmp"),
         ("tmpfs", "/out"),
         ("tmpfs", "/dev/shm"),
@@ -72,11 +73,15 @@ fn load_modules() {
     modules.sort();
     for module in modules {
         let bytes = fs::read(&module).expect("a module");
-        let binder = module.to_string_lossy().contains("binder");
-        // Kernels differ in how many devices they can number; the first three are needed, the others are for tests.
-        let parameters: Vec<String> = match binder {
-            true => [wire::CASE_DEVICES, 16, 0].map(devices).to_vec(),
-            false => vec![String::new()],
+        let name = module.file_name().unwrap_or_default().to_string_lossy();
+        let parameters: Vec<String> = if name.contains("binder") {
+            // Kernels differ in how many devices they can number; the first three are needed, the others are for tests.
+            [wire::CASE_DEVICES, 16, 0].map(devices).to_vec()
+        } else if name.ends_with("nvme.ko") {
+            // A queue without an interrupt beside the others, for what polls.
+            vec!["poll_queues=1".to_owned()]
+        } else {
+            vec![String::new()]
         };
         let load = |parameters: &String| {
             let parameters = std::ffi::CString::new(parameters.as_str()).expect("no zero bytes");

@@ -1,6 +1,7 @@
 //! A comparison of writes beside neighbours as text and CSV: the application's and the device's response side by side, and
 //! what explains their difference. Pure: results in, text out.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use bench::storage::interference::{Beside, Condition, InterferenceResult, Measured, Pair};
@@ -267,6 +268,11 @@ fn trust(out: &mut String, ours: &[&Explained<'_>]) {
         };
         let [alone, beside] = [ways(&sides[0]), ways(&sides[1])].map(|way| way.unwrap_or_else(|| "-".into()));
         let _ = writeln!(out, "{name}: completions alone: {alone}; beside: {beside}");
+    }
+    let doubts =
+        ours.iter().filter_map(|one| one.sides.as_ref()).flatten().flat_map(|side| &side.breakdown.doubts);
+    for doubt in doubts.collect::<BTreeSet<_>>() {
+        let _ = writeln!(out, "not certain: {doubt}");
     }
 }
 

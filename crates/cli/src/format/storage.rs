@@ -226,8 +226,8 @@ fn boundaries(out: &mut String, ours: &[&SeriesLayers<'_>]) {
         }
     }
     for ((begin, end), count) in all {
-        let _ =
-            writeln!(out, "{:>8}  device: from {} to {} ({count} requests)", "", begin.name(), end.name());
+        let requests = counted(count, "request");
+        let _ = writeln!(out, "{:>8}  device: from {} to {} ({requests})", "", begin.name(), end.name());
     }
 }
 
@@ -258,16 +258,23 @@ fn slowest(out: &mut String, ours: &[&SeriesLayers<'_>]) {
                 .collect();
             let flushes = layers.requests.iter().filter(|request| request.leaf && request.flush).count();
             let requests = layers.requests.iter().filter(|request| request.leaf).count() - flushes;
+            let [requests, flushes] = [counted(requests as u64, "request"), counted(flushes as u64, "flush")];
             let lost = if layers.lost { "; events were lost: not certain" } else { "" };
             let _ = writeln!(
                 out,
-                "slow: {} in {}: {} ({requests} requests, {flushes} flushes{lost})",
+                "slow: {} in {}: {} ({requests}, {flushes}{lost})",
                 length(series.size_bytes as usize),
                 duration((write.end_ns - write.start_ns) as f64),
                 parts.join(", "),
             );
         }
     }
+}
+
+/// So many of them, in words.
+fn counted(count: u64, one: &str) -> String {
+    let many = if one.ends_with('h') { "es" } else { "s" };
+    format!("{count} {one}{}", if count == 1 { "" } else { many })
 }
 
 /// How far the figures can be trusted.

@@ -144,7 +144,9 @@ impl<'a> Walk<'a, '_> {
             self.found.requests.push(index);
             let request = &self.writes.requests.done[index];
             self.claim(request.completed_ns, waking.time_ns, Layer::Irq);
-            if let Some((by, queued_ns)) = self.queued_by_another(request, begin_ns) {
+            if let Some((by, queued_ns)) = self.queued_by_another(request, begin_ns)
+                && waking.by != WakingBy::Thread(by)
+            {
                 self.queuer(by, begin_ns, queued_ns, depth);
             }
         }
@@ -153,8 +155,12 @@ impl<'a> Walk<'a, '_> {
             && waker != 0
             && waker != tid
         {
-            self.begun_before(waker, begin_ns);
-            self.thread(waker, begin_ns, waking.time_ns, depth + 1);
+            // One that does a device's work had none of this request before it was given to it, and did others' until then.
+            let request = request.map(|index| &self.writes.requests.done[index]);
+            let given = request.filter(|request| !request.leaf && request.completed_by == waker);
+            let from_ns = given.map_or(begin_ns, |request| request.issued_ns.max(begin_ns));
+            self.begun_before(waker, from_ns);
+            self.thread(waker, from_ns, waking.time_ns, depth + 1);
         }
     }
 
@@ -196,20 +202,40 @@ impl<'a> Walk<'a, '_> {
         self.workers.iter().any(|&(tid, from, to)| tid == thread && (from..=to).contains(&time_ns))
     }
 
-    /// Another thread queued what is waited for. If a timer had it do so, the write had been held until then; else that thread
-    /// has worked for it all the time.
+    /// Another thread queued what is waited for. If someone who works for the call had set it to work, it has worked for the call
+    /// all the time. Else the write had been held: until a timer woke that thread, or until it came to this write among the
+    /// work of others, as a worker does that was not asleep when the timer went off.
     fn queuer(&mut self, tid: u32, begin_ns: u64, queued_ns: u64, depth: u32) {
         let waking = self.writes.timeline.wakings_of(tid, begin_ns, queued_ns).last().copied();
         let from_ns = match waking {
             Some(Waking { time_ns, by: WakingBy::Interrupt(Some(source)), .. }) if self.is_timer(source) => {
-                self.claim(begin_ns, time_ns, Layer::Held);
                 time_ns
             }
-            _ => begin_ns,
+            _ if self.is_set_to_work(tid, queued_ns, 0) => begin_ns,
+            _ => queued_ns,
         };
-        if depth < DEEPEST {
+        if begin_ns < from_ns {
+            self.claim(begin_ns, from_ns, Layer::Held);
+        }
+        if depth < DEEPEST && from_ns < queued_ns {
             self.thread(tid, from_ns, queued_ns, depth + 1);
         }
+    }
+
+    /// Whether a thread that works for the call had woken this one before an instant, or had woken who woke it last. Where it is
+    /// not known who did, that is taken for granted.
+    fn is_set_to_work(&self, tid: u32, until_ns: u64, depth: u32) -> bool {
+        let wakings = self.writes.timeline.wakings_of(tid, self.write.start_ns, until_ns);
+        let by_us = |waking: &Waking| match waking.by {
+            WakingBy::Thread(by) => self.worked(by, waking.time_ns),
+            WakingBy::Interrupt(source) => source.is_none(),
+            WakingBy::Unknown => true,
+        };
+        let indirectly = |waking: &Waking| match waking.by {
+            WakingBy::Thread(by) if depth < DEEPEST => self.is_set_to_work(by, waking.time_ns, depth + 1),
+            _ => false,
+        };
+        wakings.iter().any(by_us) || wakings.last().is_some_and(indirectly)
     }
 
     fn is_timer(&self, source: Source) -> bool {

@@ -148,7 +148,7 @@ fn conditions(
     not_possible: &mut Vec<String>,
 ) -> Result<Vec<(Condition, Means, String)>> {
     let mut all = vec![(Condition::Alone, Means::Nothing, "the control: alone against alone".to_owned())];
-    let mut first = None;
+    let mut reasons: Vec<String> = Vec::new();
     for condition in Condition::ALL.into_iter().filter(|one| machine.plan.conditions.contains(one)) {
         if condition == Condition::Alone {
             continue;
@@ -157,21 +157,19 @@ fn conditions(
             Ok((means, what)) => all.push((condition, means, what)),
             Err(reason) => {
                 // Without governors that is said once, not of each.
-                let same = condition.is_governor() && not_possible.iter().any(|text| text.ends_with(&reason));
-                first.get_or_insert_with(|| format!("{condition}: {reason}"));
+                let same = condition.is_governor() && reasons.iter().any(|text| text.ends_with(&reason));
                 if !same {
-                    not_possible.push(format!("{condition}: {reason}"));
+                    reasons.push(format!("{condition}: {reason}"));
                 }
             }
         }
     }
     // The control alone is a measurement of nothing, unless it was asked for.
-    match first {
-        Some(first) if all.len() == 1 && !machine.plan.conditions.contains(&Condition::Alone) => {
-            Err(Error::Plan(first))
-        }
-        _ => Ok(all),
+    if all.len() == 1 && !reasons.is_empty() && !machine.plan.conditions.contains(&Condition::Alone) {
+        return Err(Error::Plan(reasons.join("; ")));
     }
+    not_possible.append(&mut reasons);
+    Ok(all)
 }
 
 /// Scheduler autogroups (sched(7)) divide the CPU among sessions before they divide it among processes.

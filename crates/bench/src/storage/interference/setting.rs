@@ -14,8 +14,15 @@ use crate::root::Root;
 
 const PREFIX: &str = "roundtrip-setting-";
 
-/// Notes are kept where files of a running system belong: only root changes settings.
-const NOTES: &str = "run";
+/// Notes are kept where files of a running system belong; Android has no such place, and has this one. Only root changes
+/// settings.
+const NOTES: [&str; 2] = ["run", "data/local/tmp"];
+
+/// The place of notes here.
+fn notes(root: &Root) -> &'static str {
+    let [first, second] = NOTES;
+    if root.path(first).is_dir() || !root.path(second).is_dir() { first } else { second }
+}
 
 /// A changed setting.
 #[derive(Debug)]
@@ -31,7 +38,7 @@ impl Setting {
     /// # Errors
     /// [`Error::File`] when that is not possible; then nothing has changed.
     pub(super) fn change(root: &Root, file: &Path, value: &str, before: String) -> Result<Setting> {
-        let note = root.path(NOTES).join(own_name(PREFIX));
+        let note = root.path(notes(root)).join(own_name(PREFIX));
         let text = format!("{}\n{}\n{before}\n", boot_id(root), file.display());
         let made = File::options().write(true).create_new(true).mode(0o600).open(&note);
         made.and_then(|mut made| made.write_all(text.as_bytes()))
@@ -55,8 +62,9 @@ impl Drop for Setting {
 /// Puts back what killed processes left changed; tells which files.
 pub(super) fn restore_abandoned(root: &Root) -> Vec<String> {
     let mut restored = Vec::new();
-    for name in root.names(NOTES) {
-        let path = root.path(NOTES).join(&name);
+    let notes = notes(root);
+    for name in root.names(notes) {
+        let path = root.path(notes).join(&name);
         if !is_abandoned(PREFIX, &name) {
             continue;
         }
@@ -131,6 +139,16 @@ mod tests {
         assert_eq!(restore_abandoned(&root), [format!("/{FILE}")]);
         assert_eq!(root.read(FILE).as_deref(), Some("0"));
         assert_eq!(root.names("run"), ["x"]);
+    }
+
+    #[test]
+    fn where_there_is_no_run_directory_notes_are_where_android_has_room() {
+        let root =
+            fixture(&[(FILE, "1"), ("data/local/tmp/x", ""), ("proc/sys/kernel/random/boot_id", "now\n")]);
+        let setting = Setting::change(&root, Path::new(FILE), "2", "1".into()).unwrap();
+        assert_eq!(root.names("data/local/tmp").len(), 2);
+        drop(setting);
+        assert_eq!(root.names("data/local/tmp"), ["x"]);
     }
 
     #[test]

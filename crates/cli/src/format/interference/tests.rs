@@ -87,6 +87,7 @@ fn side(device_ns: f64, elsewhere: bool) -> Side {
         write,
         Layers { pieces, requests: vec![request], interruptions: Default::default(), lost: false },
     );
+    breakdown.doubts.insert("the recording has no sched/sched_waking: what ended a wait is not known".into());
     let completion = Completion {
         interrupt: true,
         completed_in: if elsewhere { Context::Ipi } else { Context::Interrupt },
