@@ -345,6 +345,35 @@ fn a_write_is_held_as_long_as_the_worker_that_queues_it_does_others_work() {
 }
 
 #[test]
+fn a_switch_that_was_not_recorded_leaves_no_more_open_than_when_it_was() {
+    const OTHER: u32 = 96;
+    let mut written = Written::default();
+    switch(&mut written, 900, 0, (0, 0), WRITER);
+    let mut event = |time_ns, tid, kind: &'static str| {
+        let fields: &[_] = match kind {
+            "irq/softirq_entry" | "irq/softirq_exit" => &[("vec", Int(7))],
+            _ => &[("comm", Text("c")), ("pid", Int(WRITER)), ("prio", Int(120)), ("target_cpu", Int(0))],
+        };
+        written.event(time_ns, 0, tid, kind, fields);
+    };
+    event(5_000, OTHER, "sched/sched_waking");
+    event(5_100, OTHER, "sched/sched_wakeup");
+    event(8_000, OTHER, "irq/softirq_entry");
+    event(8_100, OTHER, "irq/softirq_exit");
+    event(8_400, WRITER, "irq/softirq_entry");
+    event(8_500, WRITER, "irq/softirq_exit");
+    switch(&mut written, 1_200, 0, (WRITER, 2), OTHER);
+    switch(&mut written, 9_500, 0, (WRITER, 1), 0);
+    written.event(1_010, 0, WRITER, "syscalls/sys_enter_write", &[("__syscall_nr", Int(1)), ("fd", Int(3))]);
+    written.event(8_900, 0, WRITER, "syscalls/sys_exit_write", &[("__syscall_nr", Int(1)), ("ret", Long(0))]);
+    let layers = layers(&mut written, devices(&[], &[], 512));
+    let of = |layer| layers.total_ns(layer);
+    // It waited for the CPU at least as long as another was seen there.
+    assert_eq!(of(Layer::Wake), 8_100 - 5_000);
+    assert_eq!(of(Layer::Unexplained), (8_400 - 8_100) + (5_000 - 1_200));
+}
+
+#[test]
 fn a_worker_that_the_application_woke_helps_and_holds_nothing() {
     let layers = throttled(0, |written| {
         wake(written, 1_150, 0, WRITER, WORKER);

@@ -150,8 +150,22 @@ impl<'t> Builder<'t> {
                 {
                     change(&mut gone.doing, last.time_ns.max(1), Doing::Unknown);
                 }
+                self.waited_until(last.time_ns, tid, cpu);
                 self.prove(tid, time_ns, Doing::Running { cpu });
             }
+        }
+    }
+
+    /// A thread that was on a CPU's run queue was still there when an event proved that another had the CPU.
+    fn waited_until(&mut self, time_ns: u64, tid: u32, cpu: u32) {
+        let Some(line) = self.threads.get_mut(&tid) else { return };
+        let queued =
+            matches!(line.doing.last(), Some((_, Doing::Runnable { cpu: Some(queue), .. })) if *queue == cpu);
+        if queued
+            && line.confirmed_ns < time_ns
+            && self.gaps.within(None, line.confirmed_ns, time_ns).is_none()
+        {
+            line.confirmed_ns = time_ns;
         }
     }
 
