@@ -70,7 +70,7 @@ fn a_changed_setting_is_put_back_on_ctrl_c_and_after_a_kill_by_the_next_run() {
 
 /// Starts a run that lasts, and waits until it has made its test file and writes.
 fn writing(directory: &Path) -> (Child, PathBuf) {
-    let child = interference(directory, &["--neighbours", "alone", "--duration", "1h"]).spawn().unwrap();
+    let mut child = interference(directory, &["--neighbours", "alone", "--duration", "1h"]).spawn().unwrap();
     let until = Instant::now() + Duration::from_secs(120);
     while Instant::now() < until {
         let file = std::fs::read_dir(directory).unwrap().next().map(|entry| entry.unwrap().path());
@@ -81,6 +81,8 @@ fn writing(directory: &Path) -> (Child, PathBuf) {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
+    let _ = child.kill();
+    let _ = child.wait();
     panic!("no test file was made in two minutes");
 }
 
