@@ -20,7 +20,7 @@ pub(crate) fn duplicate(number: u32) -> Result<OwnedFd, Error> {
 
 /// Closes the descriptors among the objects at `offsets` in `data`, which came with a transaction whose buffer is about to be
 /// given back.
-#[inline]
+#[inline(always)]
 pub(crate) fn close_received(data: &[u8], offsets: &[u8]) {
     for offset in offsets.chunks_exact(8).map(u64::take) {
         // The driver has checked all objects, so there is none outside.

@@ -11,7 +11,7 @@ use crate::thread::Copies;
 use crate::{Error, Process};
 
 /// A transaction or reply whose buffer was not given back yet.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Received<'a> {
     /// The buffer's name: what is given back.
     pub(crate) buffer: u64,
@@ -20,7 +20,8 @@ pub(crate) struct Received<'a> {
 }
 
 impl<'a> Received<'a> {
-    #[inline]
+    // In line, as the others: what they say stays in registers.
+    #[inline(always)]
     pub(crate) fn new(process: &'a Process, data: &TransactionData) -> Self {
         let slice = |address, length| match length {
             0 => Some(&[][..]),
@@ -34,13 +35,13 @@ impl<'a> Received<'a> {
     ///
     /// # Errors
     /// [`Error::Malformed`] when the driver named bytes outside the area.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn reader(
         &self,
         process: &'a Arc<Process>,
         copies: &'a Copies,
     ) -> Result<ParcelReader<'a>, Error> {
-        let (data, offsets) = self.content.ok_or(OUTSIDE)?;
+        let (data, offsets) = self.content.ok_or_else(outside)?;
         Ok(ParcelReader::received(data, offsets, process, copies))
     }
 
@@ -49,11 +50,11 @@ impl<'a> Received<'a> {
     /// # Errors
     /// As [`Received::reader`].
     pub(crate) fn data(&self) -> Result<&'a [u8], Error> {
-        self.content.map(|(data, _)| data).ok_or(OUTSIDE)
+        self.content.map(|(data, _)| data).ok_or_else(outside)
     }
 
     /// Closes the descriptors that came with it: its buffer is about to be given back.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn close_descriptors(&self) {
         if let Some((data, offsets)) = self.content {
             close_received(data, offsets);
@@ -61,5 +62,7 @@ impl<'a> Received<'a> {
     }
 }
 
-const OUTSIDE: Error =
-    Error::Malformed { what: "received data", at: 0, problem: "it lies outside this process's area" };
+#[cold]
+fn outside() -> Error {
+    Error::Malformed { what: "received data", at: 0, problem: "it lies outside this process's area" }
+}

@@ -5,7 +5,6 @@ use std::io::Write as _;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use binder_driver::Command;
 use binder_driver::uapi::{TF_ONE_WAY, TransactionData};
 
 use crate::background::Background;
@@ -124,11 +123,11 @@ impl ThreadState {
     ) -> Result<(), Error> {
         data.close_descriptors();
         if call.oneway {
-            self.push(Command::FreeBuffer(data.buffer)); // goes along when this thread waits again, which it does next
+            self.give_back(data.buffer); // goes along when this thread waits again, which it does next
             return Ok(());
         }
         self.push_reply(outgoing);
-        self.push(Command::FreeBuffer(data.buffer));
+        self.give_back(data.buffer);
         self.exchange(process, outgoing.memory(), wait && !process.pool.stopping())
     }
 }
