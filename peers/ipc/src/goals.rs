@@ -148,6 +148,7 @@ mod tests {
             condition: Condition::Free,
             size_bytes: 4,
             halves_ns: [first_ns.into(), second_ns.into()],
+            together: (3, 4),
             latency: Histogram::new(),
         }
     }

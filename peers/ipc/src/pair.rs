@@ -82,6 +82,11 @@ impl Pair {
         Ok(times_ns)
     }
 
+    /// Whether the threads that do the work, one on each side, ran last on the same CPU.
+    pub(crate) fn on_one_cpu(&self) -> Option<bool> {
+        Some(self.server.cpu()? == self.client.cpu()?)
+    }
+
     fn warm(&mut self, size_bytes: usize) -> Result<()> {
         self.client.ask(&format!("warm {size_bytes} {WARM_UP}"))?;
         self.client.answer("ok", PATIENCE)?;
@@ -144,6 +149,19 @@ impl Side {
                 return Ok(());
             }
         }
+    }
+
+    /// The CPU that the thread with the most running time ran on last.
+    fn cpu(&self) -> Option<u32> {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).ok()?;
+        let busiest = tasks.flatten().max_by_key(|task| {
+            // Nanoseconds on a CPU come first (Documentation/scheduler/sched-stats.rst).
+            let times = std::fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
+            times.split(' ').next().and_then(|ns| ns.parse::<u64>().ok()).unwrap_or(0)
+        })?;
+        let stat = std::fs::read_to_string(busiest.path().join("stat")).ok()?;
+        // Field 39 of proc_pid_stat(5); the third comes first behind the name, which may hold anything.
+        stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(36)?.parse().ok()
     }
 
     fn ask(&mut self, line: &str) -> Result<()> {

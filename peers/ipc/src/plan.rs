@@ -50,6 +50,8 @@ pub(crate) struct Cell {
     pub(crate) size_bytes: usize,
     /// The median call of the first and the second block of each round, in nanoseconds.
     pub(crate) halves_ns: [Vec<f64>; 2],
+    /// Blocks that ended with both sides on one CPU, and all whose end was seen.
+    pub(crate) together: (u32, u32),
     /// Every timed call.
     pub(crate) latency: Histogram,
 }

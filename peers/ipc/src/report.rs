@@ -14,10 +14,16 @@ pub(crate) fn write(out: &mut impl Write, outcome: &Outcome, environment: &Envir
     machine(out, environment)?;
     peers(out, outcome)?;
     let round = |text: &str| format!("{text}, {} rounds", outcome.rounds);
-    table(out, outcome, &round("one call [µs], median of the rounds' medians"), Cell::median_ns)?;
+    let us = |ns: f64| format!("{:.2}", ns / 1000.0);
+    let median = round("one call [µs], median of the rounds' medians");
+    table(out, outcome, &median, |cell| cell.median_ns().map(us))?;
     table(out, outcome, &round("one call [µs], 99th percentile of all calls"), |cell| {
-        let p99 = cell.latency.percentile_ns(99.0)? as f64;
-        resolvable(cell.latency.count(), 99.0).then_some(p99)
+        let p99_ns = cell.latency.percentile_ns(99.0)? as f64;
+        resolvable(cell.latency.count(), 99.0).then(|| us(p99_ns))
+    })?;
+    table(out, outcome, "blocks that ended with client and server on one CPU [%]", |cell| {
+        let (together, all) = cell.together;
+        (all > 0).then(|| format!("{:.0}", f64::from(together) / f64::from(all) * 100.0))
     })?;
     goals(out, outcome, environment.cpu_shares.as_ref())?;
     for (peer, why) in &outcome.failed {
@@ -99,7 +105,7 @@ fn table(
     out: &mut impl Write,
     outcome: &Outcome,
     title: &str,
-    figure_ns: impl Fn(&Cell) -> Option<f64>,
+    figure: impl Fn(&Cell) -> Option<String>,
 ) -> io::Result<()> {
     writeln!(out, "\n{title}")?;
     let mut heads = [format!("{:<15}", ""), format!("{:<15}", "")];
@@ -115,8 +121,8 @@ fn table(
     for peer in PEERS.iter().filter(|peer| outcome.cells.iter().any(|cell| cell.peer.name == peer.name)) {
         let mut line = format!("{:<15}", peer.name);
         for (condition, size_bytes) in columns() {
-            let figure = outcome.cell(peer.name, condition, size_bytes).and_then(&figure_ns);
-            line += &figure.map_or(format!(" {:>11}", "-"), |ns| format!(" {:>11.2}", ns / 1000.0));
+            let figure = outcome.cell(peer.name, condition, size_bytes).and_then(&figure);
+            line += &format!(" {:>11}", figure.as_deref().unwrap_or("-"));
         }
         writeln!(out, "{line}")?;
     }
@@ -130,7 +136,7 @@ fn goals(out: &mut impl Write, outcome: &Outcome, shares: Option<&CpuShares>) ->
          cell\nagainst its own first ones: 1 is alike, and by a cell that is more than {SELF_LIMIT:.2} off nothing is judged"
     )?;
     let name = |(peer, condition, bytes): Key| format!("{peer}, {}, {}", condition.name(), size(bytes));
-    writeln!(out, "{:<45} {:<24} {:<12} verdict", "", "ratio", "themselves")?;
+    writeln!(out, "{:<51} {:<24} {:<12} verdict", "", "ratio", "themselves")?;
     let mut subject = None;
     for goal in GOALS {
         if subject.replace(goal.subject) != Some(goal.subject) {
@@ -152,7 +158,7 @@ fn goals(out: &mut impl Write, outcome: &Outcome, shares: Option<&CpuShares>) ->
         };
         let selves = format!("{}, {}", itself(goal.subject), itself(goal.other));
         let stretch = if goal.is_stretch { " (the stretch goal)" } else { "" };
-        writeln!(out, "  {demand:<43} {figures:<24} {selves:<12} {verdict}{stretch}")?;
+        writeln!(out, "  {demand:<49} {figures:<24} {selves:<12} {verdict}{stretch}")?;
     }
     Ok(())
 }
@@ -172,6 +178,7 @@ mod tests {
             condition: Condition::OneCpu,
             size_bytes: 4096,
             halves_ns: [vec![2000.0; 7], vec![2010.0; 7]],
+            together: (3, 4),
             latency,
         };
         let outcome = Outcome {

@@ -65,6 +65,7 @@ pub(crate) fn run(
                 condition,
                 size_bytes,
                 halves_ns: [Vec::new(), Vec::new()],
+                together: (0, 0),
                 latency: Histogram::new(),
             }));
         }
@@ -157,6 +158,9 @@ fn round_of(
         call_ns[index] = Some(median_ns);
         if round > 0 {
             cell.halves_ns[half].push(median_ns);
+            if let Some(together) = pair.on_one_cpu() {
+                cell.together = (cell.together.0 + u32::from(together), cell.together.1 + 1);
+            }
             times_ns.iter().for_each(|&ns| cell.latency.record(ns));
         }
     }
