@@ -12,6 +12,7 @@ mod iceoryx;
 mod pair;
 mod peer;
 mod pipe;
+mod place;
 mod plan;
 mod report;
 mod rsbinder_rpc;

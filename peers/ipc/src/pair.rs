@@ -12,12 +12,10 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 
 use crate::peer::Peer;
+use crate::place::place;
 
 /// How long a side may take to start or to answer beyond what its calls may take: no measurement, only the end of patience.
 const PATIENCE: Duration = Duration::from_secs(20);
-
-/// Untimed calls before a block, first on the CPUs that it starts on, then where it may run.
-const WARM_UP: u64 = 20;
 
 /// A series of calls.
 #[derive(Debug, Clone)]
@@ -64,15 +62,14 @@ impl Pair {
 
     fn run_block(&mut self, block: &Block) -> Result<Vec<u64>> {
         let Block { size_bytes, calls, gap, start_cpus: [client, server], then_cpus } = block;
-        self.server.place(&[*server])?;
-        self.client.place(&[*client])?;
-        self.warm(*size_bytes)?;
-        if !then_cpus.is_empty() {
-            self.server.place(then_cpus)?;
-            self.client.place(then_cpus)?;
-            self.warm(*size_bytes)?;
-        }
-        self.client.ask(&format!("time {size_bytes} {calls} {}", gap.as_nanos()))?;
+        place(self.server.child.id(), &[*server])?;
+        place(self.client.child.id(), &[*client])?;
+        let then = match then_cpus[..] {
+            [] => "-".to_owned(),
+            _ => then_cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(","),
+        };
+        let server = self.server.child.id();
+        self.client.ask(&format!("time {size_bytes} {calls} {} {server} {then}", gap.as_nanos()))?;
         let answer = self.client.answer("ok", PATIENCE + *gap * *calls as u32)?;
         let times_ns = answer.split_ascii_whitespace().map(str::parse).collect::<Result<Vec<u64>, _>>();
         let times_ns = times_ns.context("the client's times")?;
@@ -85,12 +82,6 @@ impl Pair {
     /// Whether the threads that do the work, one on each side, ran last on the same CPU.
     pub(crate) fn on_one_cpu(&self) -> Option<bool> {
         Some(self.server.cpu()? == self.client.cpu()?)
-    }
-
-    fn warm(&mut self, size_bytes: usize) -> Result<()> {
-        self.client.ask(&format!("warm {size_bytes} {WARM_UP}"))?;
-        self.client.answer("ok", PATIENCE)?;
-        Ok(())
     }
 
     /// Ends both.
@@ -122,33 +113,6 @@ impl Side {
         let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().context("a pipe from the process")?);
         Ok(Side { child, input, output, about: String::new() })
-    }
-
-    /// Lets all its threads run on these CPUs only. Threads that they start later do the same.
-    fn place(&self, cpus: &[u32]) -> Result<()> {
-        let tasks = format!("/proc/{}/task", self.child.id());
-        let mut placed = Vec::new();
-        loop {
-            let mut found = false;
-            for task in std::fs::read_dir(&tasks).with_context(|| format!("read {tasks}"))? {
-                let name = task.with_context(|| format!("read {tasks}"))?.file_name();
-                let tid: u32 =
-                    name.to_str().and_then(|name| name.parse().ok()).context("a thread's number")?;
-                if !placed.contains(&tid) {
-                    found = true;
-                    placed.push(tid);
-                    match bench::sched::set_allowed_cpus(tid, cpus) {
-                        // It has ended meanwhile.
-                        Err(_) if !Path::new(&format!("{tasks}/{tid}")).exists() => {}
-                        result => result?,
-                    }
-                }
-            }
-            // A thread that was not placed yet may have started another.
-            if !found {
-                return Ok(());
-            }
-        }
     }
 
     /// The CPU that the thread with the most running time ran on last.

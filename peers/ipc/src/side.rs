@@ -1,7 +1,9 @@
 //! One side of a peer in its own process, talking to the harness in lines. The server says `ready ADDRESS`. The client says
-//! `ready`, then does what it is asked: `warm BYTES CALLS`, answered by `ok`, and `time BYTES CALLS GAP`, answered by `ok`
-//! and the nanoseconds of each call; the gap is what it sleeps before each call, in nanoseconds. `about TEXT`, before any of these, is for the report. What fails is said as
-//! `error TEXT`, and ends the process.
+//! `ready`, then does what it is asked: `time BYTES CALLS GAP SERVER CPUS`, answered by `ok` and the nanoseconds of each call.
+//! The gap is what it sleeps before each call, in nanoseconds. After some calls where both sides were put it lets itself and
+//! the process SERVER run on CPUS (`-`: it leaves them), without a pause and without the harness: an idle CPU or the harness on
+//! one would decide where the kernel wakes the server. `about TEXT`, before any of these, is for the report. What fails is
+//! said as `error TEXT`, and ends the process.
 
 use std::io::{BufRead as _, Write as _};
 use std::time::Duration;
@@ -10,13 +12,13 @@ use anyhow::{Context as _, Result, bail, ensure};
 use bench::clock::now_ns;
 
 use crate::peer::{Echo, MAX_LEN, Peer};
+use crate::place::place;
 
 /// The most calls that are timed at once: how many times there is memory for.
 pub(crate) const MAX_CALLS: u64 = 50_000;
 
-/// Between being asked and the first call. The harness, which has just run on one of the CPUs, is asleep again by then: were it
-/// still there, the kernel would wake the server elsewhere, and the two sides would stay there.
-const CALM: Duration = Duration::from_millis(3);
+/// Untimed calls before a block, first on the CPUs that it starts on, then where it may run.
+const WARM_UP: u64 = 20;
 
 fn say(line: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
@@ -55,33 +57,51 @@ fn work(echo: &mut dyn Echo) -> Result<()> {
     for line in std::io::stdin().lock().lines() {
         let line = line.context("hear the harness")?;
         let words: Vec<&str> = line.split(' ').collect();
-        let (is_timed, [size, calls, gap_ns]) = match words[..] {
-            ["warm", size, calls] => (false, [size, calls, "0"]),
-            ["time", size, calls, gap_ns] => (true, [size, calls, gap_ns]),
-            _ => bail!("the harness asks '{line}'"),
+        let ["time", size, calls, gap_ns, server, cpus] = words[..] else {
+            bail!("the harness asks '{line}'")
         };
-        let (size, calls, gap): (usize, u64, u64) = (size.parse()?, calls.parse()?, gap_ns.parse()?);
+        let (size, calls, gap_ns): (usize, u64, u64) = (size.parse()?, calls.parse()?, gap_ns.parse()?);
+        let cpus = match cpus {
+            "-" => None,
+            cpus => Some(cpus.split(',').map(str::parse).collect::<Result<Vec<u32>, _>>()?),
+        };
         ensure!(size <= MAX_LEN && calls <= MAX_CALLS, "the harness asks '{line}'");
         let payload = &mut payload[..size];
         seed = seed.wrapping_add(1);
         payload.iter_mut().zip(0_usize..).for_each(|(byte, i)| *byte = (i % 251) as u8 ^ seed);
         times_ns.clear();
-        std::thread::sleep(CALM);
-        for _ in 0..calls {
-            if gap > 0 {
-                std::thread::sleep(Duration::from_nanos(gap));
-            }
-            let start_ns = now_ns();
-            let mut same = false;
-            echo.echo(payload, &mut |reply| same = reply == payload)?;
-            times_ns.push(now_ns() - start_ns);
-            ensure!(same, "the echo of {size} bytes is not what was sent");
+        call_often(echo, payload, WARM_UP, Duration::ZERO, &mut times_ns)?;
+        if let Some(cpus) = cpus {
+            place(server.parse()?, &cpus)?;
+            place(std::process::id(), &cpus)?;
+            call_often(echo, payload, WARM_UP, Duration::ZERO, &mut times_ns)?;
         }
+        times_ns.clear();
+        call_often(echo, payload, calls, Duration::from_nanos(gap_ns), &mut times_ns)?;
         let mut answer = "ok".to_owned();
-        if is_timed {
-            times_ns.iter().for_each(|ns| answer += &format!(" {ns}"));
-        }
+        times_ns.iter().for_each(|ns| answer += &format!(" {ns}"));
         say(&answer)?;
+    }
+    Ok(())
+}
+
+/// Calls, and notes the nanoseconds of each call.
+fn call_often(
+    echo: &mut dyn Echo,
+    payload: &[u8],
+    calls: u64,
+    gap: Duration,
+    times_ns: &mut Vec<u64>,
+) -> Result<()> {
+    for _ in 0..calls {
+        if !gap.is_zero() {
+            std::thread::sleep(gap);
+        }
+        let start_ns = now_ns();
+        let mut same = false;
+        echo.echo(payload, &mut |reply| same = reply == payload)?;
+        times_ns.push(now_ns() - start_ns);
+        ensure!(same, "the echo of {} bytes is not what was sent", payload.len());
     }
     Ok(())
 }
