@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
-use binder_driver::emulated::{Context, Emulated};
+use binder_driver::emulated::{Context, Emulated, WakeUp};
 use binder_driver::uapi::TransactionData;
 use binder_driver::{Command, Commands, Driver, Profile, Return, Returns};
 
@@ -15,16 +15,22 @@ pub(crate) const PEER: Peer = Peer {
     name: "binder-driver",
     about: "Roundtrip's emulated driver, by its commands",
     package: None,
-    serve,
-    connect: |address| {
-        Ok(Box::new(Client {
-            driver: join(address)?,
-            commands: Commands::default(),
-            returns: Returns::default(),
-        }))
-    },
+    serve: |ready| serve(QUICKEST, ready),
+    connect: |address| connect(address, QUICKEST),
     ends_with_client: false,
 };
+
+/// What is left where the quick wake-up is not to be had.
+pub(crate) const FUTEX: Peer = Peer {
+    name: "driver-futex",
+    about: "the same with futex wake-ups only",
+    serve: |ready| serve(WakeUp::Futex, ready),
+    connect: |address| connect(address, WakeUp::Futex),
+    ..PEER
+};
+
+/// As the processes of `roundtrip` join.
+pub(crate) const QUICKEST: WakeUp = WakeUp::NoNewPrivileges;
 
 /// The rules that the context follows: Android's.
 pub(crate) const PROFILE: Profile = Profile::Ack;
@@ -38,9 +44,10 @@ pub(crate) fn create() -> Result<Context> {
 }
 
 /// Joins a context, and tells the harness which driver that is.
-pub(crate) fn join(address: &str) -> Result<Arc<Emulated>> {
-    let driver = Emulated::join(address, AREA_BYTES).context("join the context")?;
-    side::about(&driver.backend().to_string())?;
+pub(crate) fn join(address: &str, wake_up: WakeUp) -> Result<Arc<Emulated>> {
+    let driver = Emulated::join_with(address, AREA_BYTES, wake_up).context("join the context")?;
+    let wake_up = driver.wake_up().map_or_else(String::new, |way| format!(", woken {way}"));
+    side::about(&format!("{}{wake_up}", driver.backend()))?;
     Ok(Arc::new(driver))
 }
 
@@ -54,9 +61,9 @@ fn data(bytes: &[u8]) -> TransactionData {
     }
 }
 
-fn serve(ready: Ready<'_>) -> Result<()> {
+fn serve(wake_up: WakeUp, ready: Ready<'_>) -> Result<()> {
     let context = create()?;
-    let driver = join(context.address())?;
+    let driver = join(context.address(), wake_up)?;
     driver.become_context_manager(binder::NodeOptions::BINDER.flags())?;
     let (mut commands, mut returns) = (Commands::default(), Returns::default());
     commands.push(Command::EnterLooper);
@@ -72,6 +79,11 @@ fn serve(ready: Ready<'_>) -> Result<()> {
             commands.push(Command::FreeBuffer(call.buffer));
         }
     }
+}
+
+fn connect(address: &str, wake_up: WakeUp) -> Result<Box<dyn Echo>> {
+    let driver = join(address, wake_up)?;
+    Ok(Box::new(Client { driver, commands: Commands::default(), returns: Returns::default() }))
 }
 
 struct Client {

@@ -72,6 +72,9 @@ pub(crate) const GOALS: &[Goal] = &[
     apart("iceoryx2"),
     apart("zbus"),
     apart("tonic"),
+    // Without the quick wake-up it is to be no slower than a pipe.
+    goal(("driver-futex", Condition::OneCpu, 4), ("pipe", Condition::OneCpu, 4), Bound::AtMost(1.0)),
+    goal(free("driver-futex", 4), free("pipe", 4), Bound::AtMost(1.0)),
 ];
 
 /// Whether a goal was reached.

@@ -14,6 +14,7 @@ pub(crate) const PEERS: &[Peer] = &[
     pipe::PEER,
     socket::PEER,
     driver::PEER,
+    driver::FUTEX,
     stack::BINDER,
     stack::HWBINDER,
     rsbinder_rpc::PEER,

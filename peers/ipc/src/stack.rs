@@ -30,7 +30,7 @@ pub(crate) const HWBINDER: Peer = Peer {
 
 fn serve(stack: Stack, ready: Ready<'_>) -> Result<()> {
     let context = driver::create()?;
-    let process = Process::new(driver::join(context.address())?);
+    let process = Process::new(driver::join(context.address(), driver::QUICKEST)?);
     let service = Arc::new(echo::Echo::new(Nobody));
     let Binder::Local(local) = service.publish(&process, stack, NodeOptions::from(stack)) else {
         bail!("a published service is the process's own");
@@ -44,7 +44,7 @@ fn serve(stack: Stack, ready: Ready<'_>) -> Result<()> {
 }
 
 fn connect(stack: Stack, address: &str) -> Result<Box<dyn Echo>> {
-    let process = Process::new(driver::join(address)?);
+    let process = Process::new(driver::join(address, driver::QUICKEST)?);
     Ok(Box::new(Client { service: echo::connect(process.context_manager(), stack), _process: process }))
 }
 
