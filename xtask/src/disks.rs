@@ -17,6 +17,10 @@ const LIMIT: Duration = Duration::from_secs(120);
 const ARGUMENTS: &str = "storage layers --file /disk/written --writers native --durability dsync,fsync --position append \
                          --sizes 4k,64k --calls 40 --rounds 2 --warm-up 3 --slowest 0 --format csv --out /out/run";
 
+/// Beside which neighbours the NVMe disk is measured: what few machines can do, and guests can. It has a queue that is polled.
+const BESIDE: &str = "storage interference --file /disk/written --writers native --sizes 4k --neighbours polled,io-limit --io-limit \
+                      1M --rounds 3 --duration 6s --file-size 4M --out /out/run";
+
 /// How much of each writer's and size's time may be without an explanation, as a share. The device mapper's workers hand writes on
 /// to each other in ways that events do not always tell.
 fn most_unexplained(disk: Disk) -> f64 {
@@ -84,34 +88,36 @@ pub(crate) fn check() -> Result<Outcome> {
             Ok(kernel) => kernel,
             Err(error) => return Ok(Outcome::NotRun(format!("{error:#}"))),
         };
-        measure(&kernel, disk, expected).with_context(|| format!("{} on {}", disk.name(), kernel.name))?;
+        let name = || format!("{} on {}", disk.name(), kernel.name);
+        measure(&kernel, disk, expected).with_context(name)?;
+        if disk == Disk::Nvme {
+            compare(&kernel).with_context(name)?;
+        }
     }
     Ok(Outcome::Passed)
 }
 
-fn measure(kernel: &Kernel, disk: Disk, expected: &[&str]) -> Result<()> {
-    let binary = |arch: &str| target_dir().join("dist").join(format!("roundtrip-{arch}"));
-    let run = target_dir().join("guest").join(format!("run-{}", std::process::id()));
-    let job = Job {
-        program: binary(Arch::X86_64.name()),
-        arguments: ARGUMENTS.split_whitespace().map(str::to_owned).collect(),
-        environment: Vec::new(),
-        files: Vec::new(),
-        out: Some(run.clone()),
-        limit: LIMIT,
-    };
-    let (mut out, mut err) = (Vec::new(), Vec::new());
-    let end = guest::run(kernel, &first_process(Arch::X86_64)?, &job, Clock::Wall, &mut out, &mut err);
-    let [csv, err] = [out, err].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    // The recording is divided again here, as on any other machine than the one that wrote.
-    let shown = Command::new(binary(std::env::consts::ARCH)).arg("show").arg(run.join("run")).output();
-    let _ = std::fs::remove_dir_all(&run);
-    match end? {
-        End::Exit(0) => {}
-        end => bail!("the measurement {end}:\n{csv}{err}"),
+/// Polled completions on a real queue for them, and a limit of control groups of version 2. What these do to times is not judged
+/// under emulation: only that they are brought about.
+fn compare(kernel: &Kernel) -> Result<()> {
+    let (_, page) = run(kernel, BESIDE)?;
+    // Requests that are polled for end without an interrupt, and those beside them with one.
+    let way = page.lines().find(|line| line.starts_with("polled: completions alone: "));
+    let polled = way
+        .and_then(|line| line.split_once("; beside: "))
+        .is_some_and(|(alone, beside)| alone.contains("irq > ") && !beside.contains("irq"));
+    if !polled {
+        bail!("completions were not polled for:\n{page}");
     }
-    let shown = shown.context("start the program that shows the run")?;
-    let page = String::from_utf8_lossy(&[shown.stdout, shown.stderr].concat()).into_owned();
+    if page.contains("Not possible: ") || !page.lines().any(|line| line.starts_with("io-limit  ")) {
+        bail!("not everything was compared:\n{page}");
+    }
+    say("  polled for completions, and limited by io.max");
+    Ok(())
+}
+
+fn measure(kernel: &Kernel, disk: Disk, expected: &[&str]) -> Result<()> {
+    let (csv, page) = run(kernel, ARGUMENTS)?;
     let worst = worst_unexplained(&csv).with_context(|| csv.clone())?;
     if worst > most_unexplained(disk) {
         bail!("{:.2}% of the time is unexplained:\n{page}", worst * 100.0);
@@ -127,6 +133,33 @@ fn measure(kernel: &Kernel, disk: Disk, expected: &[&str]) -> Result<()> {
     }
     say(&format!("  {}, at most {:.3}% unexplained", boundaries.first().unwrap_or(&""), worst * 100.0));
     Ok(())
+}
+
+/// Runs this binary with these arguments in a guest: what it prints, and what is shown of the run that it leaves.
+fn run(kernel: &Kernel, arguments: &str) -> Result<(String, String)> {
+    let binary = |arch: &str| target_dir().join("dist").join(format!("roundtrip-{arch}"));
+    let run = target_dir().join("guest").join(format!("run-{}", std::process::id()));
+    let job = Job {
+        program: binary(Arch::X86_64.name()),
+        arguments: arguments.split_whitespace().map(str::to_owned).collect(),
+        environment: Vec::new(),
+        files: Vec::new(),
+        out: Some(run.clone()),
+        limit: LIMIT,
+    };
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let end = guest::run(kernel, &first_process(Arch::X86_64)?, &job, Clock::Wall, &mut out, &mut err);
+    let [printed, err] = [out, err].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    // The recording is divided again here, as on any other machine than the one that wrote.
+    let shown = Command::new(binary(std::env::consts::ARCH)).arg("show").arg(run.join("run")).output();
+    let _ = std::fs::remove_dir_all(&run);
+    match end? {
+        End::Exit(0) => {}
+        end => bail!("the measurement {end}:\n{printed}{err}"),
+    }
+    let shown = shown.context("start the program that shows the run")?;
+    let page = String::from_utf8_lossy(&[shown.stdout, shown.stderr].concat()).into_owned();
+    Ok((printed, page))
 }
 
 /// The largest share of a writer's and size's time that is unexplained. An error where layers do not add up to the whole, where
