@@ -378,7 +378,9 @@ impl Driver for Emulated {
     fn wake_up(&self) -> Option<String> {
         Some(match &self.no_trap {
             Some(reason) => format!("by a futex, wherever the kernel chooses ({reason})"),
-            None if self.region.wakers().traps() => "on the caller's CPU, by a seccomp notification".into(),
+            None if self.region.wakers().traps() => {
+                "on the caller's CPU, by a seccomp notification where a futex would not".into()
+            }
             None => {
                 "by a futex, wherever the kernel chooses (another seccomp filter overrules this one)".into()
             }

@@ -115,9 +115,10 @@ impl Region {
         unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE + 8).cast().as_ref() }
     }
 
-    /// Whether thread `index` was last woken by one that then waited for it, or has just served it.
+    /// The CPU (plus one) that thread `index` was last woken on by one that then waited for it, or had just served it; 0: by
+    /// another.
     #[inline]
-    pub(super) fn woken_here(&self, index: usize) -> &AtomicU32 {
+    pub(super) fn waker(&self, index: usize) -> &AtomicU32 {
         let index = if index < THREADS { index } else { 0 };
         // SAFETY: as for `futex`; bytes 16 to 19 of each stride are only used as this atomic.
         unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE + 16).cast().as_ref() }

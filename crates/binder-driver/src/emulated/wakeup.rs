@@ -69,42 +69,39 @@ struct Notification {
     id: u64,
 }
 
+/// For how many sleeps a thread uses the trap after it found that a futex woke it on another CPU than its waker's: at first,
+/// and at most. In between it tries the futex once, which costs nothing where the kernel keeps both together by itself.
+const SPANS: (u32, u32) = (64, 4096);
+
 thread_local! {
-    static PLACE: Cell<(u32, bool)> = const { Cell::new((0, false)) };
+    /// How many sleeps are left to the trap, and how many it was given last.
+    static TRAP: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
 }
 
-/// How often a thread sleeps before it asks again where it may run.
-const ASK_PLACE: u32 = 64;
-
-/// Whether the calling thread may run on one CPU only: then it is woken there, whichever way it sleeps.
-fn is_pinned() -> bool {
-    PLACE.with(|place| {
-        let (count, mut pinned) = place.get();
-        if count.is_multiple_of(ASK_PLACE) {
-            pinned = rustix::thread::sched_getaffinity(None).is_ok_and(|cpus| cpus.count() == 1);
-        }
-        place.set((count.wrapping_add(1), pinned));
-        pinned
-    })
+/// After the calling thread was woken by a futex, by one on this CPU (plus one; 0: by one that did not wait for it).
+fn learn(waker: u32) {
+    let crossed = waker != 0 && rustix::thread::sched_getcpu() + 1 != waker as usize;
+    // One that may use one CPU only is woken there either way.
+    let helps = crossed && rustix::thread::sched_getaffinity(None).is_ok_and(|cpus| cpus.count() > 1);
+    let span = if helps { (TRAP.get().1 * 4).clamp(SPANS.0, SPANS.1) } else { 0 };
+    TRAP.set((span, span));
 }
 
 /// A new thread has nothing of its record's last user.
 pub(super) fn reset(region: &Region, thread: Id<Thread>) {
-    region.woken_here(thread.index()).store(1, Relaxed);
+    region.waker(thread.index()).store(0, Relaxed);
     region.futex(thread.index()).store(AWAKE, Release);
 }
 
 /// Under the lock: the calling `thread` found no work and will call [`sleep`] after the unlock. The kernel places only
 /// threads of its `fair` class by where they are woken.
 ///
-/// In the trap, if that is likely to help: the last wake-up was one that should be here, and there is more than one CPU to
-/// be woken on. True then.
+/// In the trap, if that is likely to help: a futex woke it on another CPU than its waker's. True then.
 pub(super) fn will_sleep(region: &Region, thread: Id<Thread>, fair: bool) -> bool {
     region.trap_id(thread.index()).store(0, Relaxed);
-    let traps = fair
-        && region.woken_here(thread.index()).load(Relaxed) != 0
-        && !is_pinned()
-        && region.wakers().enter();
+    let (left, span) = TRAP.get();
+    let traps = fair && left != 0 && region.wakers().enter();
+    TRAP.set((left.saturating_sub(1), span));
     region.futex(thread.index()).store(if traps { WILL_TRAP } else { ASLEEP }, Release);
     traps
 }
@@ -131,8 +128,14 @@ pub(super) fn sleep(region: &Region, thread: Id<Thread>, traps: bool) {
         // EAGAIN: woken before it slept. EINTR: a signal; it has been handled, the wait goes on.
         let _ = futex::wait(word, futex::Flags::empty(), ASLEEP, None);
     }
+    let waker = region.waker(thread.index()).load(Relaxed);
     if traps {
         region.wakers().leave();
+        if waker == 0 {
+            TRAP.set((0, 0));
+        }
+    } else {
+        learn(waker);
     }
 }
 
@@ -142,7 +145,8 @@ pub(super) fn claim(guard: &mut Guard<'_>, thread: Id<Thread>, here: bool) -> Op
     let word = guard.region().futex(thread.index());
     let becomes = |from, to| word.compare_exchange(from, to, AcqRel, Acquire).is_ok();
     if word.load(Relaxed) != AWAKE {
-        guard.region().woken_here(thread.index()).store(here.into(), Relaxed);
+        let cpu = if here { rustix::thread::sched_getcpu() as u32 + 1 } else { 0 };
+        guard.region().waker(thread.index()).store(cpu, Relaxed);
     }
     if becomes(ASLEEP, AWAKE) {
         return Some(Wake { thread, way: Way::Futex, here, rouse: false });
