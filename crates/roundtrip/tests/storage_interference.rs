@@ -122,6 +122,24 @@ fn the_file_of_a_killed_writer_goes_with_the_run_and_that_of_a_killed_run_with_t
 }
 
 #[test]
+fn a_recorded_comparison_is_shown_again_as_it_was_printed() {
+    let directory = folder("shown");
+    let args =
+        "storage interference --file-size 1M --neighbours hog-other --rounds 2 --duration 1ms --out run";
+    let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
+    let printed = command.args(args.split(' ')).current_dir(&directory).output().unwrap();
+    assert!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
+    let shown = Command::new(env!("CARGO_BIN_EXE_roundtrip")).arg("show").arg(directory.join("run")).output();
+    std::fs::remove_dir_all(&directory).unwrap();
+    let [printed, shown] = [printed, shown.unwrap()].map(|output| String::from_utf8(output.stdout).unwrap());
+    let shown: Vec<&str> = shown.lines().collect();
+    for line in printed.lines() {
+        assert!(shown.contains(&line), "{line:?} is not in {shown:#?}");
+    }
+    assert!(printed.contains("hog-other") && shown.contains(&"== interference =="), "{printed}");
+}
+
+#[test]
 fn wrong_input_is_one_line() {
     let directory = folder("wrong-neighbours");
     for (arguments, said) in [
