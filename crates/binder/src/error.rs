@@ -159,12 +159,6 @@ pub enum Error {
         /// The system's answer.
         source: std::io::Error,
     },
-    /// A pipe for a service's text could not be made or read.
-    #[error("cannot take what the service dumps: {source}")]
-    Dump {
-        /// The system's answer.
-        source: std::io::Error,
-    },
     /// A looper thread could not be started.
     #[error("cannot start a looper thread: {source}")]
     Spawn {

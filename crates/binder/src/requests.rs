@@ -1,6 +1,6 @@
 //! Requests that every object answers, whatever its interface: is it there, what is it, how is it.
 
-use std::io::Read as _;
+use std::os::fd::OwnedFd;
 
 use crate::{Error, NativeHandle, Proxy, Stack};
 
@@ -55,37 +55,26 @@ impl Proxy {
         }
     }
 
-    /// Asks the object, which is of this stack, to describe its state, as `dumpsys` and `lshal debug` do. What it writes is
-    /// text, as a rule.
+    /// Asks the object, which is of this stack, to describe its state, as `dumpsys` and `lshal debug` do. It writes it, as a rule
+    /// text, to `to`, before or after it answers; the end of what it writes is the end of the pipe that `to` is of. A pipe holds
+    /// 64 KiB, so somebody must read meanwhile.
     ///
     /// # Errors
-    /// As [`Proxy::transact`]; [`Error::Dump`] when there can be no pipe or no thread that reads it.
-    pub fn dump(&self, stack: Stack, arguments: &[&str]) -> Result<Vec<u8>, Error> {
-        let failed = |source| Error::Dump { source };
-        let (mut from, to) = std::io::pipe().map_err(failed)?;
-        // A pipe holds 64 KiB, and the service may write more before it answers.
-        let reader = std::thread::Builder::new()
-            .name("dump-reader".into())
-            .spawn(move || {
-                let mut text = Vec::new();
-                from.read_to_end(&mut text).map(|_| text)
-            })
-            .map_err(failed)?;
-        let called = match stack {
+    /// As [`Proxy::transact`].
+    pub fn dump(&self, stack: Stack, arguments: &[&str], to: OwnedFd) -> Result<(), Error> {
+        // A descriptor that comes back is closed with the reply's buffer.
+        match stack {
             Stack::Binder => self.call(DUMP, |parcel| {
-                parcel.write_fd(to.into());
+                parcel.write_fd(to);
                 parcel.write_string16_vec(arguments)
             }),
             Stack::Hwbinder => self.call_hw(HIDL_DEBUG, |parcel| {
                 parcel.write_interface_token(HIDL_BASE)?;
-                let handle = NativeHandle { descriptors: vec![to.into()], integers: Vec::new() };
+                let handle = NativeHandle { descriptors: vec![to], integers: Vec::new() };
                 parcel.write_native_handle(Some(handle))?;
                 parcel.write_string_vec(arguments)
             }),
-        };
-        // The service's copy is closed with the request's buffer, and a descriptor that came back with the reply's.
-        let called = called.map(drop);
-        let text = reader.join().unwrap_or_else(|_| Ok(Vec::new())).map_err(failed);
-        called.and(text)
+        }
+        .map(drop)
     }
 }

@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::io::Read as _;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex};
@@ -58,7 +59,11 @@ fn every_object_answers_ping_descriptor_and_dump() {
         let service = world.process().context_manager();
         service.ping(stack).unwrap();
         assert_eq!(service.interface_descriptor(stack).unwrap(), descriptor);
-        assert_eq!(service.dump(stack, &["a", "b"]).unwrap(), b"called with a b");
+        let (mut from, to) = std::io::pipe().unwrap();
+        service.dump(stack, &["a", "b"], to.into()).unwrap();
+        let mut text = String::new();
+        from.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "called with a b");
     }
 }
 

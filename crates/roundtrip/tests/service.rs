@@ -25,8 +25,18 @@ struct Running(Child);
 
 impl Running {
     fn start() -> Running {
+        Running::at("")
+    }
+
+    /// With calls so seldom that a server is never stopped in the middle of one.
+    fn seldom() -> Running {
+        Running::at(" --rate 10/s")
+    }
+
+    fn at(rate: &str) -> Running {
         let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
-        command.args("ipc latency --driver emulated --callers other --duration 10m".split(' '));
+        let args = format!("ipc latency --driver emulated --callers other --duration 10m{rate}");
+        command.args(args.split(' '));
         Running(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     }
 
@@ -98,6 +108,28 @@ fn services_of_a_running_measurement_are_listed_called_and_dumped() {
     for (context, service) in &contexts {
         assert_eq!(stdout(&format!("service dump --context {context} {service}")), "");
     }
+}
+
+#[test]
+fn a_service_that_does_not_answer_is_waited_for_no_longer_than_was_said() {
+    let run = Running::seldom();
+    let contexts = run.contexts();
+    let workers = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", run.0.id())).unwrap();
+    let workers: Vec<&str> = workers.split_whitespace().collect();
+    let servers: Vec<&str> = workers
+        .iter()
+        .copied()
+        .filter(|pid| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap().starts_with("server"))
+        .collect();
+    assert_eq!(servers.len(), 2, "{workers:?}");
+    let tell = |signal| Command::new("kill").arg(signal).args(&servers).status().unwrap().success();
+    assert!(tell("-STOP"));
+    let (context, service) = &contexts[0];
+    let refused = refusal(&format!("service dump --context {context} --timeout 100ms {service}"));
+    assert!(tell("-CONT"));
+    let expected =
+        format!("roundtrip: {service} did not end its dump within 100ms: --timeout gives it longer\n");
+    assert_eq!(refused, (Some(1), expected));
 }
 
 #[test]

@@ -1,12 +1,17 @@
 //! `roundtrip service dump`: what a service, or the driver, says of its state.
 
-use anyhow::{Context as _, bail};
+use std::io::Read as _;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, anyhow, bail};
 use bench::ipc::Endpoint;
 use binder_driver::emulated::Emulated;
 
 use super::context::{Found, NONE};
 use super::{Typed, group};
-use crate::args::{Entry, Kind, Positionals, ValueKind};
+use crate::args::values::{self, set};
+use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind};
 use crate::terminal::{Exit, Terminal};
 
 /// Where the kernel's driver tells its state: debugfs, and a binderfs that was mounted with `stats=global`
@@ -28,7 +33,19 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         kind: ValueKind::Text,
         set: Typed::push,
     }),
-    groups: &[group()],
+    groups: &[
+        group(),
+        Group {
+            heading: "How long",
+            options: &[Opt::value(
+                &["--timeout"],
+                "TIME",
+                "How long a service may take in all, as in 30s; what it has written by then is shown.",
+                |typed: &mut Typed, text| set(&mut typed.timeout_ns, values::duration_ns(text)),
+            )
+            .default("10s")],
+        },
+    ],
     examples: &[
         ("roundtrip service dump", "Shows what a running emulated driver holds."),
         (
@@ -43,16 +60,66 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     match typed.words.split_first() {
         Some((name, arguments)) => {
             let context = Found::one(typed.context.as_deref())?;
-            let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-            let text = context.service(name)?.dump(context.stack, &arguments)?;
-            terminal.out.write_all(&text)?;
-            if !text.is_empty() && !text.ends_with(b"\n") {
-                writeln!(terminal.out)?;
-            }
+            let timeout = Duration::from_nanos(typed.timeout_ns.unwrap_or(TIMEOUT_NS));
+            service(&context, name, arguments, timeout, terminal)?;
         }
         None => state(typed.context.as_deref(), terminal)?,
     }
     Ok(Exit::OK)
+}
+
+/// As long as dumpsys waits.
+const TIMEOUT_NS: u64 = 10_000_000_000;
+
+/// Prints what a service writes while it writes it. The call and the reading have a thread each: neither can be cut short, and a
+/// service may hang in one or keep the other's pipe open. What is left of them ends with the process.
+fn service(
+    context: &Found,
+    name: &str,
+    arguments: &[String],
+    timeout: Duration,
+    terminal: &mut Terminal<'_>,
+) -> anyhow::Result<()> {
+    let until = Instant::now() + timeout;
+    let (service, stack, arguments) = (context.service(name)?, context.stack, arguments.to_vec());
+    let (mut from, to) = std::io::pipe().context("cannot make a pipe for what the service writes")?;
+    let (say, said) = mpsc::sync_channel(1);
+    let call = say.clone();
+    start("dump-call", move || {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let _ =
+            call.send(service.dump(stack, &arguments, to.into()).map(|()| Vec::new()).map_err(Into::into));
+    })?;
+    start("dump-reader", move || {
+        let mut text = vec![0; 64 << 10];
+        while let Ok(read @ 1..) = from.read(&mut text)
+            && say.send(Ok(text[..read].to_vec())).is_ok()
+        {}
+    })?;
+    let mut last = b'\n';
+    let ended = loop {
+        match said.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(Ok(text)) => {
+                last = text.last().copied().unwrap_or(last);
+                terminal.out.write_all(&text)?;
+            }
+            Ok(Err(error)) => break Err(error),
+            Err(RecvTimeoutError::Disconnected) => break Ok(()),
+            Err(RecvTimeoutError::Timeout) => {
+                break Err(anyhow!(
+                    "{name} did not end its dump within {timeout:?}: --timeout gives it longer"
+                ));
+            }
+        }
+    };
+    if last != b'\n' {
+        writeln!(terminal.out)?;
+    }
+    ended
+}
+
+fn start(name: &str, work: impl FnOnce() + Send + 'static) -> anyhow::Result<()> {
+    std::thread::Builder::new().name(name.into()).spawn(work).map(drop).context("cannot start a thread")
 }
 
 /// The least area: nothing is received.

@@ -18,6 +18,7 @@ use crate::args::{Group, Opt};
 pub(crate) struct Typed {
     context: Option<String>,
     words: Vec<String>,
+    timeout_ns: Option<u64>,
 }
 
 impl AsMut<Option<String>> for Typed {
