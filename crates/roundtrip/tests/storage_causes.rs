@@ -146,7 +146,8 @@ fn a_write_that_its_control_group_holds_back_is_held() {
         let told = format!("{}; {lost} calls lost events", told.join(", "));
         (total_ns(Layer::Held), whole_ns - others_ns, told)
     };
-    let (free_ns, free_rest_ns, _) = held(&mut writing, 20);
+    // Beside others' work the loop device's worker may come late without a limit, too; not always.
+    let free: Vec<_> = (0..4).map(|_| held(&mut writing, 20)).collect();
     let limit = throttle(writing.writer.opened.pid, path.device.as_ref().unwrap().dev, 50);
     let _limit = match limit {
         Ok(limit) => limit,
@@ -155,7 +156,7 @@ fn a_write_that_its_control_group_holds_back_is_held() {
             return;
         }
     };
-    assert!(free_ns * 10 < free_rest_ns, "held {free_ns} ns without a limit");
+    assert!(free.iter().any(|(held_ns, rest_ns, _)| held_ns * 10 < *rest_ns), "without a limit: {free:?}");
     for _ in 0..4 {
         let (held_ns, rest_ns, told) = held(&mut writing, 20);
         eprintln!("beneath a limit of 50 writes a second: {told}");
