@@ -1,7 +1,7 @@
 //! Server workers: the service manager, and servers of the benchmark service. Must not know who calls them, or why.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use binder::echo::{Echo, service_name};
 use binder::manager::{self, ServiceManager};
@@ -137,6 +137,18 @@ fn report(process: &Process) -> Result<ServerReport> {
 
 /// This process's looper threads, by the names that they are given.
 pub(super) fn looper_tids() -> Result<Vec<u32>> {
+    // A thread names itself once it runs, and on a busy machine that is after its start has returned.
+    let until = Instant::now() + Duration::from_secs(1);
+    loop {
+        let tids = named_loopers()?;
+        if !tids.is_empty() || Instant::now() >= until {
+            return Ok(tids);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn named_loopers() -> Result<Vec<u32>> {
     let tasks = std::fs::read_dir("/proc/self/task")
         .map_err(|source| Error::file("read", "/proc/self/task", source))?;
     let mut tids: Vec<u32> = tasks
