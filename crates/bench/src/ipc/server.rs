@@ -112,11 +112,11 @@ pub(super) fn register(
     service: &binder::Binder,
 ) -> Result<()> {
     let manager = ServiceManager::new(process, stack.into());
-    let until = std::time::Instant::now() + PATIENCE;
+    let until = Instant::now() + PATIENCE;
     loop {
         match manager.add(&service_name(stack.into(), instance), service) {
             // The manager may not be there yet: it starts at the same time.
-            Err(binder::Error::DeadObject { .. }) if std::time::Instant::now() < until => {
+            Err(binder::Error::DeadObject { .. }) if Instant::now() < until => {
                 std::thread::sleep(Duration::from_millis(1));
             }
             other => return Ok(other?),
