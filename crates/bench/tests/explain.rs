@@ -94,13 +94,14 @@ fn check_recording(directory: &Path, explained: &Explained) {
         assert!(stopped_ns >= miss.sample.end_ns);
         assert!(trace.events.iter().all(|event| event.time_ns <= stopped_ns), "no event follows");
         let within = |ns: u64| (miss.sample.start_ns..=miss.sample.end_ns).contains(&ns);
-        let served = trace.events.iter().any(|event| match event.body {
-            Body::Waking { thread, .. } => {
+        // Woken by the client; or, where it had been preempted after the reply before and had not slept yet, switched to.
+        let served = trace.events.iter().any(|event| match &event.body {
+            Body::Waking { thread, .. } | Body::Switch { next: thread, .. } => {
                 Some(thread.tid) == miss.server.map(|server| server.tid) && within(event.time_ns)
             }
             _ => false,
         });
-        assert!(served, "the client wakes the server, {miss:?}");
+        assert!(served, "the server is woken or switched to, {miss:?}");
         let from_ns = trace.complete_from_ns.values().copied().max().unwrap();
         assert!(from_ns <= miss.sample.start_ns, "complete from {from_ns}");
         for thread in [Some(miss.client), miss.server].into_iter().flatten() {
