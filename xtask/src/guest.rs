@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use guest::{Arch, Clock, Disk, End, Job, Kernel, Packaged, Source};
 
-use crate::shell::{run, say, target_dir};
+use crate::shell::{asked, run, say, target_dir};
 
 pub(crate) const HELP: &str = "\
 Usage: cargo xtask guest [OPTIONS] [--] PROGRAM [ARGUMENTS]
@@ -41,16 +41,9 @@ struct Asked {
 
 /// Carries out the command with these arguments. The exit status is the program's.
 pub(crate) fn command(arguments: &[String]) -> ExitCode {
-    if matches!(arguments.first().map(String::as_str), Some("--help" | "-h")) {
-        say(HELP);
-        return ExitCode::SUCCESS;
-    }
-    let asked = match parse(arguments) {
+    let asked = match asked("guest", HELP, arguments, parse) {
         Ok(asked) => asked,
-        Err(error) => {
-            say(&format!("cargo xtask guest: {error:#}; see cargo xtask guest --help"));
-            return ExitCode::from(2);
-        }
+        Err(status) => return status,
     };
     match carry_out(&asked) {
         Ok(end @ End::Exit(_)) => ExitCode::from(end.status()),

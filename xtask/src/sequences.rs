@@ -9,7 +9,7 @@ use guest::{Arch, Clock, End, Job, Kernel, Packaged, Source};
 
 use crate::guest::first_process;
 use crate::guests::build;
-use crate::shell::{say, target_dir};
+use crate::shell::{asked, say, target_dir};
 
 const HELP: &str = "\
 Usage: cargo xtask sequences [OPTIONS]
@@ -42,16 +42,9 @@ struct Asked {
 
 /// Carries out the command with these arguments.
 pub(crate) fn command(arguments: &[String]) -> ExitCode {
-    if matches!(arguments.first().map(String::as_str), Some("--help" | "-h")) {
-        say(HELP);
-        return ExitCode::SUCCESS;
-    }
-    let asked = match parse(arguments) {
+    let asked = match asked("sequences", HELP, arguments, parse) {
         Ok(asked) => asked,
-        Err(error) => {
-            say(&format!("cargo xtask sequences: {error:#}; see cargo xtask sequences --help"));
-            return ExitCode::from(2);
-        }
+        Err(status) => return status,
     };
     match carry_out(&asked) {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,9 +1,9 @@
-//! Runs other programs in the project's folder and says which one failed.
+//! What tasks have in common: their arguments and messages, and other programs run in the project's folder.
 
 use std::ffi::OsStr;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
@@ -13,6 +13,24 @@ use crate::steps::Outcome;
 pub(crate) fn say(line: &str) {
     // With standard error gone there is nobody left to tell.
     let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// What a task's arguments ask for. Where that is nothing to carry out, its help or what is wrong with them is said, and the
+/// status to end with comes back.
+pub(crate) fn asked<T>(
+    task: &str,
+    help: &str,
+    arguments: &[String],
+    parse: fn(&[String]) -> Result<T>,
+) -> Result<T, ExitCode> {
+    if matches!(arguments.first().map(String::as_str), Some("--help" | "-h")) {
+        say(help);
+        return Err(ExitCode::SUCCESS);
+    }
+    parse(arguments).map_err(|error| {
+        say(&format!("cargo xtask {task}: {error:#}; see cargo xtask {task} --help"));
+        ExitCode::from(2)
+    })
 }
 
 /// The project's folder.

@@ -8,16 +8,7 @@ use std::time::Instant;
 
 use binder_driver::emulated::{Context, Emulated, WakeUp};
 use binder_driver::uapi::TransactionData;
-use binder_driver::{Command, Commands, Driver, Profile, Return, Returns};
-
-fn data(bytes: &[u8]) -> TransactionData {
-    TransactionData {
-        code: 1,
-        data_size: bytes.len() as u64,
-        buffer: bytes.as_ptr() as u64,
-        ..Default::default()
-    }
-}
+use binder_driver::{Answer, Command, Commands, Driver, Profile, Return, Returns};
 
 fn serve(driver: &dyn Driver) -> Result<(), binder_driver::Error> {
     driver.become_context_manager(0x100)?;
@@ -31,7 +22,7 @@ fn serve(driver: &dyn Driver) -> Result<(), binder_driver::Error> {
             reply.clear();
             reply.extend_from_slice(driver.received(call.buffer, call.data_size).unwrap_or_default());
             commands.push(Command::FreeBuffer(call.buffer));
-            commands.push(Command::Reply(data(&reply)));
+            commands.push(Command::Reply(TransactionData::new(1, &reply)));
         }
     }
 }
@@ -55,21 +46,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut times = Vec::with_capacity(calls);
     for _ in 0..calls {
         let start = Instant::now();
-        commands.push(Command::Transaction(data(&request)));
-        let mut replied = false;
-        while !replied {
-            client.write_read(&mut commands, &[&request], Some(&mut returns))?;
-            for item in &mut returns {
-                match item {
-                    Return::Reply(reply) => {
-                        assert_eq!(client.received(reply.buffer, reply.data_size), Some(&request[..]));
-                        commands.push(Command::FreeBuffer(reply.buffer));
-                        replied = true;
-                    }
-                    Return::DeadReply | Return::FailedReply => return Err(format!("{item:?}").into()),
-                    _ => {}
-                }
+        commands.push(Command::Transaction(TransactionData::new(1, &request)));
+        match binder_driver::call(&client, &mut commands, &[&request], &mut returns)? {
+            Answer::Reply(reply) => {
+                assert_eq!(client.received(reply.buffer, reply.data_size), Some(&request[..]));
+                // Goes along with the next call.
+                commands.push(Command::FreeBuffer(reply.buffer));
             }
+            other => return Err(format!("the call ended with {other:?}").into()),
         }
         times.push(start.elapsed());
     }

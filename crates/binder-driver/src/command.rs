@@ -1,6 +1,6 @@
 //! Commands (`BC_*`): what a process tells the driver, as the bytes of `BINDER_WRITE_READ`'s write side.
 //!
-//! [`Commands`] queues them, [`Command::parse`] reads one back; the emulated driver and the fuzzer use the
+//! [`TransactionData::new`] describes what is sent, [`Commands`] queues commands, [`Command::parse`] reads one back; the emulated driver and the fuzzer use the
 //! latter. Addresses in commands are only numbers here: a driver decides which memory it may read.
 
 use crate::uapi::*;
@@ -115,6 +115,50 @@ pub enum Command {
     RequestDeathNotification(HandleCookie),
     ClearDeathNotification(HandleCookie),
     DeadBinderDone(u64),
+}
+
+impl TransactionData {
+    /// A call or a reply of `data`, without objects. It goes to handle 0, the context manager, as a synchronous call
+    /// without flags; whoever wants anything else sets those fields:
+    ///
+    /// ```
+    /// use binder_driver::uapi::{TF_ONE_WAY, TransactionData};
+    ///
+    /// let oneway = TransactionData { target: 3, flags: TF_ONE_WAY, ..TransactionData::new(1, b"ping") };
+    /// assert_eq!((oneway.code, oneway.data_size), (1, 4));
+    /// ```
+    ///
+    /// It holds the *address* of `data`, which therefore has to stay where it is until the driver has taken the command, and has
+    /// to be among the memory that [`Driver::write_read`](crate::Driver::write_read) is lent.
+    #[must_use]
+    #[inline]
+    pub fn new(code: u32, data: &[u8]) -> Self {
+        Self {
+            code,
+            data_size: data.len() as u64,
+            buffer: data.as_ptr().expose_provenance() as u64,
+            ..Self::default()
+        }
+    }
+
+    /// The same with room for scatter-gather buffers: `buffers_size` bytes for all of them, each rounded up to 8.
+    #[must_use]
+    #[inline]
+    pub fn gathered(self, buffers_size: u64) -> TransactionDataSg {
+        TransactionDataSg {
+            target: self.target,
+            cookie: self.cookie,
+            code: self.code,
+            flags: self.flags,
+            sender_pid: self.sender_pid,
+            sender_euid: self.sender_euid,
+            data_size: self.data_size,
+            offsets_size: self.offsets_size,
+            buffer: self.buffer,
+            offsets: self.offsets,
+            buffers_size,
+        }
+    }
 }
 
 impl Command {

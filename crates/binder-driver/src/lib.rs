@@ -6,6 +6,7 @@
 //!
 //! This crate knows no parcels, proxies or services: those are the `binder` crate's.
 
+mod call;
 mod command;
 mod driver;
 pub mod emulated;
@@ -15,6 +16,7 @@ mod sched;
 pub mod sched_attr;
 pub mod uapi;
 
+pub use call::{Answer, call};
 pub use command::{Command, Commands};
 pub use driver::{Backend, Driver, Error, NodeInfo, Profile};
 pub use returns::{Return, Returns};

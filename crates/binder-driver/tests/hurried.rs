@@ -8,21 +8,12 @@ use std::time::{Duration, Instant};
 use binder_driver::emulated::{Context, Emulated};
 use binder_driver::sched_attr::{self, SchedAttr};
 use binder_driver::uapi::TransactionData;
-use binder_driver::{Command, Commands, Driver, Profile, Return, Returns};
+use binder_driver::{Answer, Command, Commands, Driver, Profile, Return, Returns};
 
 const FIFO: u32 = 1;
 const OTHER: u32 = 0;
 /// Takes calls at its caller's real-time priority (`FLAT_BINDER_FLAG_INHERIT_RT`).
 const INHERITS: u32 = 0x900;
-
-fn data(bytes: &[u8]) -> TransactionData {
-    TransactionData {
-        code: 1,
-        data_size: bytes.len() as u64,
-        buffer: bytes.as_ptr() as u64,
-        ..Default::default()
-    }
-}
 
 /// Serves one call after each message: takes it, answers it, and comes back without waiting.
 fn serve(driver: &Emulated, go: &Receiver<()>, answered: &Sender<u32>) {
@@ -38,7 +29,7 @@ fn serve(driver: &Emulated, go: &Receiver<()>, answered: &Sender<u32>) {
                 _ => None,
             });
         }
-        commands.push(Command::Reply(data(b"")));
+        commands.push(Command::Reply(TransactionData::new(1, b"")));
         driver.write_read(&mut commands, &[b""], None).expect("a living context");
         let tid = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
         answered.send(tid).expect("a test that waits");
@@ -49,13 +40,9 @@ fn serve(driver: &Emulated, go: &Receiver<()>, answered: &Sender<u32>) {
 
 fn call(driver: &Emulated) {
     let (mut commands, mut returns) = (Commands::default(), Returns::default());
-    commands.push(Command::Transaction(data(b"x")));
-    loop {
-        driver.write_read(&mut commands, &[b"x"], Some(&mut returns)).expect("a living context");
-        if returns.any(|item| matches!(item, Return::Reply(_))) {
-            return;
-        }
-    }
+    commands.push(Command::Transaction(TransactionData::new(1, b"x")));
+    let answer = binder_driver::call(driver, &mut commands, &[b"x"], &mut returns).expect("a living context");
+    assert!(matches!(answer, Answer::Reply(_)), "{answer:?}");
 }
 
 /// Waits until thread `tid` runs at this policy and real-time priority.

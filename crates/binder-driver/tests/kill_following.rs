@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use binder_driver::emulated::{Context, Emulated, WakeUp};
 use binder_driver::uapi::TransactionData;
-use binder_driver::{Command, Commands, Driver, Error, Profile, Return, Returns};
+use binder_driver::{Answer, Command, Commands, Driver, Error, Profile, Return, Returns};
 use rustix::process::{Pid, Signal, kill_process};
 
 const ADDRESS: &str = "ROUNDTRIP_TEST_CONTEXT";
@@ -24,34 +24,19 @@ const LOOPERS: usize = 3;
 /// What a participant writes when it is ready, and for each call that it was asked for.
 const DONE: u8 = 1;
 
-fn data(bytes: &[u8]) -> TransactionData {
-    TransactionData {
-        code: 1,
-        data_size: bytes.len() as u64,
-        buffer: bytes.as_ptr() as u64,
-        ..Default::default()
-    }
-}
-
 /// Calls the context manager once. False when it is dead or dies.
 fn call(driver: &Emulated, bytes: &[u8]) -> bool {
     let (mut commands, mut returns) = (Commands::default(), Returns::default());
-    commands.push(Command::Transaction(data(bytes)));
-    loop {
-        driver.write_read(&mut commands, &[bytes], Some(&mut returns)).expect("a living context");
-        for item in &mut returns {
-            match item {
-                Return::Reply(reply) => {
-                    assert_eq!(driver.received(reply.buffer, reply.data_size), Some(bytes));
-                    commands.push(Command::FreeBuffer(reply.buffer));
-                    driver.write_read(&mut commands, &[], None).expect("a living context");
-                    return true;
-                }
-                Return::DeadReply => return false,
-                Return::FailedReply => panic!("a failed reply"),
-                _ => {}
-            }
+    commands.push(Command::Transaction(TransactionData::new(1, bytes)));
+    match binder_driver::call(driver, &mut commands, &[bytes], &mut returns).expect("a living context") {
+        Answer::Reply(reply) => {
+            assert_eq!(driver.received(reply.buffer, reply.data_size), Some(bytes));
+            commands.push(Command::FreeBuffer(reply.buffer));
+            driver.write_read(&mut commands, &[], None).expect("a living context");
+            true
         }
+        Answer::Dead => false,
+        other => panic!("{other:?}"),
     }
 }
 
@@ -70,7 +55,7 @@ fn serve(driver: &Emulated) {
             if let Return::Transaction(call) = item {
                 reply = driver.received(call.buffer, call.data_size).expect("inside the area").to_vec();
                 commands.push(Command::FreeBuffer(call.buffer));
-                commands.push(Command::Reply(data(&reply)));
+                commands.push(Command::Reply(TransactionData::new(1, &reply)));
             }
         }
     }

@@ -136,13 +136,7 @@ impl Peer {
 }
 
 fn describe(bytes: &[u8], flags: u32) -> TransactionData {
-    TransactionData {
-        code: 1,
-        flags,
-        data_size: bytes.len() as u64,
-        buffer: bytes.as_ptr() as u64,
-        ..Default::default()
-    }
+    TransactionData { flags, ..TransactionData::new(1, bytes) }
 }
 
 proptest! {

@@ -10,7 +10,6 @@ use std::sync::{Arc, Weak};
 
 use binder_driver::uapi::{
     BR_NOOP, BR_TRANSACTION_COMPLETE, Field, TF_ACCEPT_FDS, TF_ONE_WAY, TF_STATUS_CODE, TransactionData,
-    TransactionDataSg,
 };
 use binder_driver::{Command, Commands, Errno, Return, Returns};
 
@@ -79,22 +78,11 @@ impl<'a> Outgoing<'a> {
             offsets: address(offsets),
             ..Default::default()
         };
-        let gathered = |buffers_size| TransactionDataSg {
-            target: plain.target,
-            code,
-            flags,
-            data_size: plain.data_size,
-            offsets_size: plain.offsets_size,
-            buffer: plain.buffer,
-            offsets: plain.offsets,
-            buffers_size,
-            ..Default::default()
-        };
         match (self.buffers_size, reply) {
             (None, false) => commands.push(Command::Transaction(plain)),
             (None, true) => commands.push(Command::Reply(plain)),
-            (Some(size), false) => commands.push(Command::TransactionSg(gathered(size))),
-            (Some(size), true) => commands.push(Command::ReplySg(gathered(size))),
+            (Some(size), false) => commands.push(Command::TransactionSg(plain.gathered(size))),
+            (Some(size), true) => commands.push(Command::ReplySg(plain.gathered(size))),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result, bail};
 use binder_driver::emulated::{Context, Emulated, WakeUp};
 use binder_driver::uapi::TransactionData;
-use binder_driver::{Command, Commands, Driver, Profile, Return, Returns};
+use binder_driver::{Answer, Command, Commands, Driver, Profile, Return, Returns};
 
 use crate::peer::{Echo, Peer, Ready};
 use crate::side;
@@ -38,6 +38,9 @@ pub(crate) const PROFILE: Profile = Profile::Ack;
 /// Android's receive area: 1 MiB less two pages.
 const AREA_BYTES: u64 = (1 << 20) - 2 * 4096;
 
+/// What the server is asked for; it answers the same to anything.
+const CODE: u32 = 1;
+
 /// A context, kept by this process.
 pub(crate) fn create() -> Result<Context> {
     Context::create(PROFILE).context("create a context")
@@ -49,16 +52,6 @@ pub(crate) fn join(address: &str, wake_up: WakeUp) -> Result<Arc<Emulated>> {
     let wake_up = driver.wake_up().map_or_else(String::new, |way| format!(", woken {way}"));
     side::about(&format!("{}{wake_up}", driver.backend()))?;
     Ok(Arc::new(driver))
-}
-
-/// What is sent to the context manager, or back.
-fn data(bytes: &[u8]) -> TransactionData {
-    TransactionData {
-        code: 1,
-        data_size: bytes.len() as u64,
-        buffer: bytes.as_ptr().expose_provenance() as u64,
-        ..TransactionData::default()
-    }
 }
 
 fn serve(wake_up: WakeUp, ready: Ready<'_>) -> Result<()> {
@@ -74,7 +67,7 @@ fn serve(wake_up: WakeUp, ready: Ready<'_>) -> Result<()> {
         for item in &mut returns {
             let Return::Transaction(call) = item else { continue };
             request = driver.received(call.buffer, call.data_size).context("read what was delivered")?;
-            commands.push(Command::Reply(data(request)));
+            commands.push(Command::Reply(TransactionData::new(CODE, request)));
             // After the reply, which is copied from it.
             commands.push(Command::FreeBuffer(call.buffer));
         }
@@ -94,21 +87,15 @@ struct Client {
 
 impl Echo for Client {
     fn echo(&mut self, payload: &[u8], take: &mut dyn FnMut(&[u8])) -> Result<()> {
-        self.commands.push(Command::Transaction(data(payload)));
-        loop {
-            self.driver.write_read(&mut self.commands, &[payload], Some(&mut self.returns))?;
-            for item in &mut self.returns {
-                match item {
-                    Return::Reply(reply) => {
-                        take(self.driver.received(reply.buffer, reply.data_size).context("read the reply")?);
-                        // Goes along with the next call.
-                        self.commands.push(Command::FreeBuffer(reply.buffer));
-                        return Ok(());
-                    }
-                    Return::DeadReply | Return::FailedReply => bail!("the driver answers {item:?}"),
-                    _ => {}
-                }
+        self.commands.push(Command::Transaction(TransactionData::new(CODE, payload)));
+        match binder_driver::call(&*self.driver, &mut self.commands, &[payload], &mut self.returns)? {
+            Answer::Reply(reply) => {
+                take(self.driver.received(reply.buffer, reply.data_size).context("read the reply")?);
+                // Goes along with the next call.
+                self.commands.push(Command::FreeBuffer(reply.buffer));
+                Ok(())
             }
+            other => bail!("the call ended with {other:?}"),
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use binder_driver::uapi::TransactionData;
-use binder_driver::{Command, Commands, Driver, Return, Returns};
+use binder_driver::{Answer, Command, Commands, Driver, Return, Returns};
 use rustix::io::Errno;
 
 use super::transport::{End, Opening, Prepared, Side, Transport};
@@ -29,6 +29,9 @@ pub(super) const DRIVER: Transport = Transport {
 
 /// A request has to fit into a receive area of 1 MiB, beside what else is there.
 const MAX_LEN: usize = 1_000_000;
+
+/// What the server is asked for; it answers the same to anything.
+const CODE: u32 = 1;
 
 /// A context of its own, without a service manager: the server is handle 0 itself.
 pub(super) fn prepare(_: usize) -> Result<Prepared, String> {
@@ -57,38 +60,25 @@ struct DriverEnd {
     last: Option<TransactionData>,
 }
 
-/// What is sent to the context manager, or back.
-fn data(bytes: &[u8]) -> TransactionData {
-    TransactionData {
-        code: 1,
-        data_size: bytes.len() as u64,
-        buffer: bytes.as_ptr().expose_provenance() as u64,
-        ..TransactionData::default()
-    }
-}
-
 impl End for DriverEnd {
     fn wake_up(&self) -> Option<String> {
         self.driver.wake_up()
     }
 
     fn call(&mut self, request: &[u8]) -> Result<()> {
-        self.commands.push(Command::Transaction(data(request)));
-        loop {
-            self.driver.write_read(&mut self.commands, &[request], Some(&mut self.returns))?;
-            for item in &mut self.returns {
-                match item {
-                    Return::Reply(reply) => {
-                        self.commands.push(Command::FreeBuffer(reply.buffer));
-                        self.last = Some(reply);
-                        return Ok(());
-                    }
-                    Return::DeadReply => return Err(Error::system("call the other side", Errno::PIPE)),
-                    Return::FailedReply => return Err(Error::system("call the other side", Errno::INVAL)),
-                    _ => {}
+        self.commands.push(Command::Transaction(TransactionData::new(CODE, request)));
+        let refused =
+            match binder_driver::call(&*self.driver, &mut self.commands, &[request], &mut self.returns)? {
+                Answer::Reply(reply) => {
+                    self.commands.push(Command::FreeBuffer(reply.buffer));
+                    self.last = Some(reply);
+                    return Ok(());
                 }
-            }
-        }
+                Answer::Dead => Errno::PIPE,
+                Answer::Failed => Errno::INVAL,
+                Answer::Frozen => Errno::AGAIN,
+            };
+        Err(Error::system("call the other side", refused))
     }
 
     fn reply(&mut self, into: &mut [u8]) {
@@ -113,7 +103,7 @@ impl End for DriverEnd {
                 request = driver
                     .received(call.buffer, call.data_size)
                     .ok_or_else(|| Error::system("read what the driver delivered", Errno::FAULT))?;
-                self.commands.push(Command::Reply(data(request)));
+                self.commands.push(Command::Reply(TransactionData::new(CODE, request)));
                 // After the reply, which is copied from it.
                 self.commands.push(Command::FreeBuffer(call.buffer));
                 served += 1;

@@ -117,6 +117,14 @@ impl Actor {
         }
     }
 
+    /// What was returned, with what still comes up to the reply.
+    pub(crate) fn until_reply(&self, mut seen: Vec<Return>) -> Vec<Return> {
+        while !seen.iter().any(|item| matches!(item, Return::Reply(_))) {
+            seen.extend(self.read());
+        }
+        seen
+    }
+
     /// Replies with `bytes`, and does not read.
     pub(crate) fn reply(&self, bytes: &[u8]) -> Result<(), Errno> {
         let bytes = bytes.to_vec();
@@ -178,14 +186,7 @@ fn queue(commands: &[Command]) -> Commands {
 
 /// A transaction's description, with `bytes` as data and no objects.
 pub(crate) fn data(handle: u32, code: u32, flags: u32, bytes: &[u8]) -> TransactionData {
-    TransactionData {
-        target: handle.into(),
-        code,
-        flags,
-        data_size: bytes.len() as u64,
-        buffer: bytes.as_ptr() as u64,
-        ..Default::default()
-    }
+    TransactionData { target: handle.into(), flags, ..TransactionData::new(code, bytes) }
 }
 
 /// The transaction among what was returned.

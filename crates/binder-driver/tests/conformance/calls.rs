@@ -83,10 +83,7 @@ pub(crate) fn a_nested_call_comes_back_to_the_waiting_thread<D: Device>() {
     let returns = nested.wait();
     assert_eq!(server.bytes(&reply(&returns)), b"inner");
     server.reply(b"outer").unwrap();
-    let mut seen = client.read();
-    while !seen.iter().any(|item| matches!(item, Return::Reply(_))) {
-        seen.extend(client.read());
-    }
+    let seen = client.until_reply(client.read());
     assert_eq!(client.bytes(&reply(&seen)), b"outer");
 }
 

@@ -3,7 +3,7 @@
 use binder_driver::uapi::*;
 use binder_driver::{Command, Commands, Errno, Return};
 
-use crate::actor::{Actor, Desk, Pending};
+use crate::actor::{Actor, Desk, Pending, data};
 
 /// What is to be sent.
 #[derive(Clone, Debug, Default)]
@@ -89,17 +89,9 @@ impl Message {
     }
 
     fn command(&self, reply: bool, offsets: &[u8]) -> Command {
-        let data = TransactionDataSg {
-            target: self.target.into(),
-            code: self.code,
-            flags: self.flags,
-            buffer: self.bytes.as_ptr() as u64,
-            data_size: self.bytes.len() as u64,
-            offsets: offsets.as_ptr() as u64,
-            offsets_size: offsets.len() as u64,
-            buffers_size: self.room,
-            ..Default::default()
-        };
+        let mut data = data(self.target, self.code, self.flags, &self.bytes);
+        (data.offsets, data.offsets_size) = (offsets.as_ptr() as u64, offsets.len() as u64);
+        let data = data.gathered(self.room);
         if reply { Command::ReplySg(data) } else { Command::TransactionSg(data) }
     }
 }

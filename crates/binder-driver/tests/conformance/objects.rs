@@ -26,17 +26,9 @@ fn call_with(
 ) -> Pending<Vec<Return>> {
     let offsets: Vec<u8> = offsets.iter().flat_map(|offset| offset.to_ne_bytes()).collect();
     actor.start(move |desk| {
-        let plain = data(target, 1, 0, &bytes);
-        let command = Command::TransactionSg(TransactionDataSg {
-            target: plain.target,
-            code: plain.code,
-            buffer: plain.buffer,
-            data_size: plain.data_size,
-            offsets: offsets.as_ptr() as u64,
-            offsets_size: offsets.len() as u64,
-            buffers_size: buffers,
-            ..Default::default()
-        });
+        let mut plain = data(target, 1, 0, &bytes);
+        (plain.offsets, plain.offsets_size) = (offsets.as_ptr() as u64, offsets.len() as u64);
+        let command = Command::TransactionSg(plain.gathered(buffers));
         let mut memory: Vec<&[u8]> = vec![&bytes, &offsets];
         memory.extend(lent.iter().map(Vec::as_slice));
         desk.write_read(&[command], &memory)
@@ -52,8 +44,32 @@ pub(crate) fn call_with_node(actor: &Actor, target: u32, ptr: u64, cookie: u64) 
     call_with_object(actor, target, node(ptr, cookie))
 }
 
+/// Replies with an object as data, in the command without scatter-gather buffers.
+fn reply_with_object(actor: &Actor, object: FlatBinderObject) {
+    actor.run(move |desk| {
+        let (bytes, offsets) = (object.to_bytes(), 0_u64.to_ne_bytes());
+        let mut description = data(0, 0, 0, &bytes);
+        (description.offsets, description.offsets_size) = (offsets.as_ptr() as u64, 8);
+        let mut commands = binder_driver::Commands::default();
+        commands.push(Command::Reply(description));
+        desk.send(&mut commands, &[&bytes, &offsets]).unwrap();
+    });
+}
+
 fn object_in(actor: &Actor, received: &TransactionData) -> FlatBinderObject {
     FlatBinderObject::from_bytes(&actor.bytes(received)).expect("an object")
+}
+
+/// Has the context manager hold a strong reference to a node of the client. Its handle, and what the client was told up to the
+/// reply.
+pub(crate) fn hold_node(server: &Actor, client: &Actor, ptr: u64, cookie: u64) -> (u32, Vec<Return>) {
+    let call = call_with_node(client, 0, ptr, cookie);
+    server.write(&[Command::EnterLooper]).unwrap();
+    let received = server.next_call();
+    let held = handle_in(server, &received);
+    server.write(&[Command::Acquire(held), Command::FreeBuffer(received.buffer)]).unwrap();
+    server.reply(b"").unwrap();
+    (held, client.until_reply(call.wait()))
 }
 
 /// The handle that a transaction carries.
@@ -71,21 +87,10 @@ pub(crate) fn a_node_arrives_as_a_handle_and_comes_home_as_a_node<D: Device>() {
     let held = handle_in(&server, &received);
     assert_eq!(held, 1);
     // The reply sends the handle back to the node's owner.
-    let object = handle(held);
-    server.run(move |desk| {
-        let (bytes, offsets) = (object.to_bytes(), 0_u64.to_ne_bytes());
-        let mut description = data(0, 0, 0, &bytes);
-        (description.offsets, description.offsets_size) = (offsets.as_ptr() as u64, 8);
-        let mut commands = binder_driver::Commands::default();
-        commands.push(Command::Reply(description));
-        desk.send(&mut commands, &[&bytes, &offsets]).unwrap();
-    });
-    let mut returns = call.wait();
+    reply_with_object(&server, handle(held));
+    let returns = client.until_reply(call.wait());
     // The owner hears of its node's first references before anything else.
     assert_eq!(names(&returns)[..2], ["Increfs", "Acquire"]);
-    while !returns.iter().any(|item| matches!(item, Return::Reply(_))) {
-        returns.extend(client.read());
-    }
     let home = object_in(&client, &crate::actor::reply(&returns));
     assert_eq!((home.kind, home.binder, home.cookie), (BINDER_TYPE_BINDER, 0x10, 0x20));
 }
@@ -93,19 +98,7 @@ pub(crate) fn a_node_arrives_as_a_handle_and_comes_home_as_a_node<D: Device>() {
 pub(crate) fn the_lowest_free_handle_is_given_out<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
-    server.write(&[Command::EnterLooper]).unwrap();
-    let hold = |ptr| {
-        let call = call_with_node(&client, 0, ptr, 0);
-        let received = server.next_call();
-        let held = handle_in(&server, &received);
-        server.write(&[Command::Acquire(held), Command::FreeBuffer(received.buffer)]).unwrap();
-        server.reply(b"").unwrap();
-        let mut seen = call.wait();
-        while !seen.iter().any(|item| matches!(item, Return::Reply(_))) {
-            seen.extend(client.read());
-        }
-        held
-    };
+    let hold = |ptr| hold_node(&server, &client, ptr, 0).0;
     assert_eq!([hold(1), hold(2), hold(3)], [1, 2, 3]);
     server.write(&[Command::Release(2)]).unwrap();
     assert_eq!([hold(4), hold(5)], [2, 4]);
@@ -125,14 +118,7 @@ pub(crate) fn a_handle_passed_on_reaches_the_same_node<D: Device>() {
     let _ = given.wait();
     let asked = third.call(0, 2, b"");
     server.next_call();
-    server.run(move |desk| {
-        let (bytes, offsets) = (handle(held).to_bytes(), 0_u64.to_ne_bytes());
-        let mut description = data(0, 0, 0, &bytes);
-        (description.offsets, description.offsets_size) = (offsets.as_ptr() as u64, 8);
-        let mut commands = binder_driver::Commands::default();
-        commands.push(Command::Reply(description));
-        desk.send(&mut commands, &[&bytes, &offsets]).unwrap();
-    });
+    reply_with_object(&server, handle(held));
     let reply = crate::actor::reply(&asked.wait());
     let theirs = handle_in(&third, &reply);
     let call = third.call(theirs, 3, b"direct");

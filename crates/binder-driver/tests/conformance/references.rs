@@ -6,21 +6,13 @@ use binder_driver::{Command, Errno, NodeInfo, Return};
 use crate::Device;
 use crate::actor::names;
 use crate::calls::pair;
-use crate::objects::{call_with_node, handle_in};
+use crate::objects::{call_with_node, handle_in, hold_node};
 
 pub(crate) fn an_owner_is_told_of_the_first_and_the_last_reference<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
-    let call = call_with_node(&client, 0, 0x31, 0x32);
-    let received = server.serve();
-    let held = handle_in(&server, &received);
-    server.write(&[Command::Acquire(held), Command::FreeBuffer(received.buffer)]).unwrap();
-    server.reply(b"").unwrap();
+    let (held, seen) = hold_node(&server, &client, 0x31, 0x32);
     let named = PtrCookie { ptr: 0x31, cookie: 0x32 };
-    let mut seen = call.wait();
-    while !seen.iter().any(|item| matches!(item, Return::Reply(_))) {
-        seen.extend(client.read());
-    }
     assert_eq!(seen[..2], [Return::Increfs(named), Return::Acquire(named)]);
     assert_eq!(names(&seen[2..]), ["TransactionComplete", "Reply"]);
     client.write(&[Command::IncrefsDone(named), Command::AcquireDone(named), Command::EnterLooper]).unwrap();
@@ -32,15 +24,7 @@ pub(crate) fn an_owner_is_told_of_the_first_and_the_last_reference<D: Device>() 
 pub(crate) fn an_owner_is_told_of_the_last_reference_when_it_has_acknowledged_the_first<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
-    let call = call_with_node(&client, 0, 0x31, 0x32);
-    let received = server.serve();
-    let held = handle_in(&server, &received);
-    server.write(&[Command::Acquire(held), Command::FreeBuffer(received.buffer)]).unwrap();
-    server.reply(b"").unwrap();
-    let mut seen = call.wait();
-    while !seen.iter().any(|item| matches!(item, Return::Reply(_))) {
-        seen.extend(client.read());
-    }
+    let (held, seen) = hold_node(&server, &client, 0x31, 0x32);
     assert_eq!(names(&seen), ["Increfs", "Acquire", "TransactionComplete", "Reply"]);
     // From here on nobody else holds it.
     server.write(&[Command::Release(held)]).unwrap();
@@ -96,10 +80,7 @@ pub(crate) fn the_manager_reads_the_counts_on_a_node_over_all_processes<D: Devic
     server.write(&[Command::Acquire(held), Command::Acquire(held), Command::Increfs(held)]).unwrap();
     assert_eq!(counts(held), Ok((1, 0)), "a process counts once");
     server.reply(b"").unwrap();
-    let mut seen = call.wait();
-    while !seen.iter().any(|item| matches!(item, Return::Reply(_))) {
-        seen.extend(client.read());
-    }
+    client.until_reply(call.wait());
     assert_eq!(counts(held), Ok((2, 1)), "what the owner has not acknowledged counts too");
     let named = PtrCookie { ptr: 0x61, cookie: 0x62 };
     client.write(&[Command::IncrefsDone(named), Command::AcquireDone(named)]).unwrap();

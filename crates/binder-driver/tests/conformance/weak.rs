@@ -32,10 +32,7 @@ pub(crate) fn a_weak_node_arrives_as_a_weak_handle_and_comes_home_as_a_weak_node
     let binder = weak_handle_in(&server, &received).into();
     let object = FlatBinderObject { kind: BINDER_TYPE_WEAK_HANDLE, flags: 0, binder, cookie: 0 };
     Message::to(0).object(&object.to_bytes()).reply(&server);
-    let mut returns = call.wait();
-    while !returns.iter().any(|item| matches!(item, Return::Reply(_))) {
-        returns.extend(client.read());
-    }
+    let returns = client.until_reply(call.wait());
     assert_eq!(returns[0], Return::Increfs(NAMED));
     assert_eq!(names(&returns[1..]), ["TransactionComplete", "Reply"], "nobody has a strong reference");
     let home = FlatBinderObject::from_bytes(&client.bytes(&reply(&returns))).expect("an object");
@@ -52,10 +49,7 @@ pub(crate) fn a_weak_handle_is_neither_called_nor_made_strong<D: Device>() {
     server.write(&[Command::Increfs(held), Command::Acquire(held)]).unwrap();
     assert_eq!(server.call(held, 1, b"").wait(), [Return::FailedReply]);
     server.reply(b"").unwrap();
-    let mut returns = call.wait();
-    while !returns.iter().any(|item| matches!(item, Return::Reply(_))) {
-        returns.extend(client.read());
-    }
+    let returns = client.until_reply(call.wait());
     assert_eq!(names(&returns), ["Increfs", "TransactionComplete", "Reply"]);
     client.write(&[Command::IncrefsDone(NAMED), Command::EnterLooper]).unwrap();
     server.write(&[Command::FreeBuffer(received.buffer), Command::Decrefs(held)]).unwrap();

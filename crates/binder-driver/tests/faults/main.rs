@@ -7,6 +7,7 @@
 //! names some, and `TRANSACTIONS`.
 
 mod alone;
+mod descriptors;
 mod desk;
 #[cfg(target_arch = "x86_64")]
 mod every_instruction;
@@ -26,7 +27,9 @@ mod world;
 fn victim() {
     let Ok(address) = std::env::var(stepping::ADDRESS) else { return };
     let scenario = std::env::var(stepping::SCENARIO).expect("a scenario");
-    let played =
-        scenarios::play(&scenario, &address) || peers::play(&scenario, &address) || keepers::play(&scenario);
+    let played = scenarios::play(&scenario, &address)
+        || peers::play(&scenario, &address)
+        || keepers::play(&scenario)
+        || descriptors::play(&scenario, &address);
     assert!(played, "{scenario} is nothing to play");
 }

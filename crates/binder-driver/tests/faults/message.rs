@@ -61,17 +61,14 @@ impl Message {
     }
 
     pub(crate) fn describe(&self, target: u32, code: u32, flags: u32) -> TransactionDataSg {
-        TransactionDataSg {
+        let plain = TransactionData {
             target: target.into(),
-            code,
             flags,
-            data_size: self.data.len() as u64,
-            buffer: self.data.as_ptr() as u64,
             offsets_size: self.offsets.len() as u64,
             offsets: self.offsets.as_ptr() as u64,
-            buffers_size: self.room,
-            ..Default::default()
-        }
+            ..TransactionData::new(code, &self.data)
+        };
+        plain.gathered(self.room)
     }
 
     pub(crate) fn memory(&self) -> Vec<&[u8]> {

@@ -1,6 +1,6 @@
 //! Orders as commands, with what their process holds at that moment. Carries out nothing.
 
-use binder_driver::uapi::{HandleCookie, PtrCookie, TransactionData, TransactionDataSg};
+use binder_driver::uapi::{HandleCookie, PtrCookie, TransactionData};
 use binder_driver::{Command, Commands};
 
 use super::payload::Built;
@@ -31,7 +31,8 @@ pub(super) fn queue(
     let command = match order {
         Order::Send(send) => {
             let built = Built::new(&send.payload, padding, handle);
-            let command = command_of(send, built.description(handle(send.target), send.flags));
+            let description = built.description(handle(send.target), send.flags);
+            let command = command_of(send, description, built.room());
             sent.push(built);
             command
         }
@@ -67,19 +68,11 @@ pub(super) fn queue(
     if let Command::FreeBuffer(freed) = command { Some(freed) } else { None }
 }
 
-fn command_of(send: &Send, data: TransactionDataSg) -> Command {
-    if send.payload.needs_buffers() {
-        return if send.reply { Command::ReplySg(data) } else { Command::TransactionSg(data) };
+fn command_of(send: &Send, plain: TransactionData, room: u64) -> Command {
+    match (send.payload.needs_buffers(), send.reply) {
+        (false, false) => Command::Transaction(plain),
+        (false, true) => Command::Reply(plain),
+        (true, false) => Command::TransactionSg(plain.gathered(room)),
+        (true, true) => Command::ReplySg(plain.gathered(room)),
     }
-    let plain = TransactionData {
-        target: data.target,
-        code: data.code,
-        flags: data.flags,
-        data_size: data.data_size,
-        offsets_size: data.offsets_size,
-        buffer: data.buffer,
-        offsets: data.offsets,
-        ..Default::default()
-    };
-    if send.reply { Command::Reply(plain) } else { Command::Transaction(plain) }
 }

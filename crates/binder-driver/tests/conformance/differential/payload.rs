@@ -135,8 +135,8 @@ impl Built {
     }
 
     /// The command's description. It holds as long as this value.
-    pub(super) fn description(&self, handle: u32, flags: u32) -> TransactionDataSg {
-        TransactionDataSg {
+    pub(super) fn description(&self, handle: u32, flags: u32) -> TransactionData {
+        TransactionData {
             target: handle.into(),
             code: 1,
             flags,
@@ -144,9 +144,13 @@ impl Built {
             offsets_size: self.sizes[1],
             buffer: self.addresses[0],
             offsets: self.addresses[1],
-            buffers_size: self.sizes[2],
             ..Default::default()
         }
+    }
+
+    /// Room for buffers, for a command that asks for some, in bytes.
+    pub(super) fn room(&self) -> u64 {
+        self.sizes[2]
     }
 
     /// The memory that the driver may read.
