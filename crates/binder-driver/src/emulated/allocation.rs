@@ -7,7 +7,7 @@
 use rustix::io::Errno;
 
 use super::lock::Guard;
-use super::records::{AREA_BYTES, Buffer, Id, Process, STARTS, STARTS_AT, buffer, process};
+use super::records::{AREA_BYTES, Buffer, Id, Process, buffer, process, start_word};
 use crate::uapi::align8;
 
 /// The sizes of what a transaction brings along.
@@ -77,9 +77,10 @@ impl Guard<'_> {
         self.init(taken, buffer::CLEAR, false);
         self.init(taken, buffer::OBJECTS, 0);
         if let Some(sender) = oneway_from {
-            self.set(owner, process::ASYNC_FREE, async_free - total);
+            let left = async_free.saturating_sub(total);
+            self.set(owner, process::ASYNC_FREE, left);
             self.init(taken, buffer::SENDER, sender);
-            let suspect = self.suspect_spam(owner, sender, async_free - total);
+            let suspect = self.suspect_spam(owner, sender, left);
             self.init(taken, buffer::SUSPECT, suspect);
         }
         Ok(taken)
@@ -99,12 +100,11 @@ impl Guard<'_> {
         }
         let (mut buffers, mut bytes) = (0_u64, 0_u64);
         let mut next = self.get(owner, process::BUFFERS);
-        for _ in 0..STARTS {
-            let Some(id) = next else { break };
+        while let Some(id) = self.step(next) {
             let oneway = !self.get(id, buffer::IS_FREE) && self.get(id, buffer::IS_ASYNC);
             if oneway && self.get(id, buffer::SENDER) == sender {
-                buffers += 1;
-                bytes += self.get(id, buffer::SIZE);
+                buffers = buffers.saturating_add(1);
+                bytes = bytes.saturating_add(self.get(id, buffer::SIZE));
             }
             next = self.get(id, buffer::NEXT);
         }
@@ -133,8 +133,8 @@ impl Guard<'_> {
             self.region().clear_area(owner.index(), offset, size);
         }
         if self.get(returned, buffer::IS_ASYNC) {
-            let free = self.get(owner, process::ASYNC_FREE);
-            self.set(owner, process::ASYNC_FREE, free + size);
+            let free = self.get(owner, process::ASYNC_FREE).saturating_add(size);
+            self.set(owner, process::ASYNC_FREE, free);
         }
         self.set_word(start_word(owner, offset), 0);
         let mut whole = returned;
@@ -152,11 +152,10 @@ impl Guard<'_> {
 
     /// Bytes of an area that no buffer uses.
     pub(super) fn free_bytes(&self, owner: Id<Process>) -> u64 {
-        let mut bytes = 0;
+        let mut bytes = 0_u64;
         let mut next = self.get(owner, process::FREE);
-        for _ in 0..STARTS {
-            let Some(free) = next else { break };
-            bytes += self.get(free, buffer::SIZE);
+        while let Some(free) = self.step(next) {
+            bytes = bytes.saturating_add(self.get(free, buffer::SIZE));
             next = self.get(free, buffer::FREE_NEXT);
         }
         bytes
@@ -164,15 +163,14 @@ impl Guard<'_> {
 
     /// Where the offsets of a buffer lie, from the start of the area.
     pub(super) fn offsets_at(&self, of: Id<Buffer>) -> u64 {
-        self.get(of, buffer::OFFSET) + align8(self.get(of, buffer::DATA_SIZE)).unwrap_or(0)
+        self.get(of, buffer::OFFSET)
+            .saturating_add(align8(self.get(of, buffer::DATA_SIZE)).unwrap_or(u64::MAX))
     }
 
     fn best_fit(&self, owner: Id<Process>, total: u64) -> Option<Id<Buffer>> {
         let mut best: Option<(u64, Id<Buffer>)> = None;
         let mut next = self.get(owner, process::FREE);
-        // A list that a participant bent into a ring must not hold us for ever.
-        for _ in 0..STARTS {
-            let Some(candidate) = next else { break };
+        while let Some(candidate) = self.step(next) {
             let size = self.get(candidate, buffer::SIZE);
             // Of equal ones that which was freed first, as in the kernel (where one of exactly this size may be another).
             if size >= total && best.is_none_or(|(least, _)| size <= least) {
@@ -189,8 +187,8 @@ impl Guard<'_> {
         let (offset, size) = (self.get(taken, buffer::OFFSET), self.get(taken, buffer::SIZE));
         let next = self.get(taken, buffer::NEXT);
         self.init(rest, buffer::PROCESS, Some(owner));
-        self.init(rest, buffer::OFFSET, offset + keep);
-        self.init(rest, buffer::SIZE, size - keep);
+        self.init(rest, buffer::OFFSET, offset.saturating_add(keep));
+        self.init(rest, buffer::SIZE, size.saturating_sub(keep));
         self.init(rest, buffer::NEXT, next);
         self.init(rest, buffer::PREV, Some(taken));
         if let Some(next) = next {
@@ -204,7 +202,7 @@ impl Guard<'_> {
 
     /// Merges `second`, which follows `first`, into it.
     fn absorb(&mut self, owner: Id<Process>, first: Id<Buffer>, second: Id<Buffer>) {
-        let size = self.get(first, buffer::SIZE) + self.get(second, buffer::SIZE);
+        let size = self.get(first, buffer::SIZE).saturating_add(self.get(second, buffer::SIZE));
         self.set(first, buffer::SIZE, size);
         self.unlink(process::BUFFERS.of(owner), second, buffer::NEXT, buffer::PREV);
         self.free(second);
@@ -219,8 +217,4 @@ impl Guard<'_> {
         self.set(id, buffer::IS_FREE, false);
         self.unlink(process::FREE.of(owner), id, buffer::FREE_NEXT, buffer::FREE_PREV);
     }
-}
-
-fn start_word(owner: Id<Process>, offset: u64) -> usize {
-    STARTS_AT + owner.index() * STARTS + (offset / 8) as usize
 }

@@ -8,8 +8,7 @@ use super::node::Strength;
 use super::objects;
 use super::process::{FREE, LEFT, LIVE};
 use super::records::{
-    Buffer, Id, Node, Process, Record, Thread, Transaction, Work, buffer, node, process, thread, transaction,
-    work,
+    Buffer, Id, Node, Process, Thread, Transaction, Work, buffer, node, process, thread, transaction, work,
 };
 use super::transaction::Refusal;
 
@@ -76,8 +75,7 @@ impl Guard<'_> {
         };
         let wanted = told(self, newer);
         let mut next = self.front(node::ASYNC_TODO.queue(node));
-        for _ in 0..Work::COUNT {
-            let Some(entry) = next else { return };
+        while let Some(entry) = self.step(next) {
             next = self.get(entry, work::NEXT);
             let Some(t) = self.transaction_of(entry).filter(|&t| told(self, t) == wanted) else { continue };
             self.unqueue(entry);

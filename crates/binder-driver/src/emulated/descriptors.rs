@@ -149,8 +149,10 @@ impl Descriptors {
     /// Notes that `fds` end with the buffer at `offset`.
     pub(super) fn note_array(&self, offset: u64, fds: Vec<RawFd>) {
         if !fds.is_empty() {
-            locked(&self.arrays).insert(offset, fds);
-            self.array_count.fetch_add(1, Ordering::Relaxed);
+            let mut arrays = locked(&self.arrays);
+            // Only amid garbage are there some already.
+            arrays.entry(offset).or_default().extend(fds);
+            self.array_count.store(arrays.len(), Ordering::Relaxed);
         }
     }
 
@@ -159,8 +161,9 @@ impl Descriptors {
         if self.array_count.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        let ended = locked(&self.arrays).remove(&offset)?;
-        self.array_count.fetch_sub(1, Ordering::Relaxed);
+        let mut arrays = locked(&self.arrays);
+        let ended = arrays.remove(&offset)?;
+        self.array_count.store(arrays.len(), Ordering::Relaxed);
         Some(ended)
     }
 }

@@ -11,10 +11,7 @@ use super::ioctl::Ioctl;
 use super::lock::Guard;
 use super::process::LIVE;
 use super::queue::Kind;
-use super::records::{
-    Id, Node, PROCESSES, Process, Queue, Record, THREADS, Thread, Work, node, process, thread, transaction,
-    work,
-};
+use super::records::{Id, Node, PROCESSES, Process, Queue, Thread, node, process, thread, transaction, work};
 use crate::uapi::{BR_OK, ExtendedError, FrozenStatusInfo};
 
 /// How often a thread that freezes a process looks whether its transactions have ended.
@@ -58,11 +55,11 @@ impl Ioctl<'_> {
         gone: &dyn Fn() -> bool,
     ) -> Result<(), Errno> {
         let generation = self.guard.get(target, process::GENERATION);
-        let until = Instant::now() + Duration::from_millis(timeout_ms.into());
+        let (begin, most) = (Instant::now(), Duration::from_millis(timeout_ms.into()));
         self.guard.set(self.thread, thread::FREEZING, Some(target));
         while self.guard.has_unserved(target)
             && self.guard.get(target, process::GENERATION) == generation
-            && Instant::now() < until
+            && begin.elapsed() < most
         {
             self.guard.unlock();
             std::thread::sleep(LOOK_AGAIN);
@@ -131,8 +128,7 @@ impl Guard<'_> {
 
     fn any_thread(&self, of: Id<Process>, test: impl Fn(Id<Thread>) -> bool) -> bool {
         let mut next = self.get(of, process::THREADS_HEAD);
-        for _ in 0..THREADS {
-            let Some(id) = next else { break };
+        while let Some(id) = self.step(next) {
             if test(id) {
                 return true;
             }
@@ -143,8 +139,7 @@ impl Guard<'_> {
 
     fn any_node(&self, of: Id<Process>, test: impl Fn(Id<Node>) -> bool) -> bool {
         let mut next = self.get(of, process::NODES);
-        for _ in 0..Node::COUNT {
-            let Some(id) = next else { break };
+        while let Some(id) = self.step(next) {
             if test(id) {
                 return true;
             }
@@ -155,8 +150,7 @@ impl Guard<'_> {
 
     fn holds_transaction(&self, queue: Queue) -> bool {
         let mut next = self.front(queue);
-        for _ in 0..Work::COUNT {
-            let Some(entry) = next else { break };
+        while let Some(entry) = self.step(next) {
             if self.kind(entry) == Some(Kind::Transaction) {
                 return true;
             }
@@ -168,8 +162,7 @@ impl Guard<'_> {
     /// Whether a thread owes a reply, perhaps below a call of its own.
     fn serves(&self, id: Id<Thread>) -> bool {
         let mut next = self.get(id, thread::STACK);
-        for _ in 0..1 << 16 {
-            let Some(t) = next else { break };
+        while let Some(t) = self.step(next) {
             if self.get(t, transaction::TO_THREAD) == Some(id) {
                 return true;
             }

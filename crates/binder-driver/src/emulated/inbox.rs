@@ -1,3 +1,8 @@
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    reason = "calculates with this process's own numbers, never with control words"
+)]
 //! A process's inbox: the sockets that descriptors wait in for it, and the messages in them.
 //!
 //! One message is a label (16 bytes) with up to 253 descriptors, which is what the kernel takes at once (`SCM_MAX_FD`). Who

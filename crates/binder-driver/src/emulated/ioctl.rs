@@ -77,7 +77,7 @@ impl Ioctl<'_> {
                 let wrong =
                     self.guard.get(self.thread, thread::LOOPER) & LOOPER_ENTERED != 0 || requested == 0;
                 if !wrong {
-                    self.guard.set(self.process, process::REQUESTED, requested - 1);
+                    self.guard.add(self.process, process::REQUESTED, -1);
                     self.guard.add(self.process, process::STARTED, 1);
                 }
                 self.enter(LOOPER_REGISTERED, wrong);
@@ -227,7 +227,13 @@ impl Ioctl<'_> {
         loop {
             let own = self.guard.front(thread::TODO.queue(self.thread));
             let shared = || self.guard.front(process::TODO.queue(self.process)).filter(|_| for_process);
-            let Some(entry) = own.or_else(shared) else { return Ok(()) };
+            let Some(entry) = self.guard.step(own.or_else(shared)) else {
+                // Set without work, it would keep this thread from sleeping.
+                if own.is_none() && self.guard.get(self.thread, thread::HAS_WORK) {
+                    self.guard.set(self.thread, thread::HAS_WORK, false);
+                }
+                return if self.guard.is_tired() { Err(Errno::PROTO) } else { Ok(()) };
+            };
             // The largest return must fit, as in the kernel, whatever this one is.
             if out.left() < 4 + TransactionData::SIZE + 8 {
                 return if out.used > 4 { Ok(()) } else { Err(Errno::INVAL) };
@@ -283,7 +289,8 @@ impl Ioctl<'_> {
                 let error = self.guard.get(self.thread, noted);
                 self.guard.set(self.thread, noted, 0);
                 self.guard.free(entry);
-                out.put(error, &[]);
+                let known = matches!(error, BR_DEAD_REPLY | BR_FROZEN_REPLY | BR_TRANSACTION_COMPLETE);
+                out.put(if known { error } else { BR_FAILED_REPLY }, &[]);
                 false
             }
             Some(Kind::Node) => {
@@ -363,8 +370,9 @@ impl Ioctl<'_> {
             ..TransactionData::default()
         };
         let area = guard.get(self.process, process::AREA_ADDRESS);
-        data.buffer = area + guard.get(held, buffer::OFFSET);
-        data.offsets = area + guard.offsets_at(held);
+        // Wherever this leads: `received` gives what lies in the own area only.
+        data.buffer = area.wrapping_add(guard.get(held, buffer::OFFSET));
+        data.offsets = area.wrapping_add(guard.offsets_at(held));
         if guard.get(t, transaction::FROM).is_some() {
             data.sender_pid = guard.get(t, transaction::SENDER_PID);
         }
@@ -422,7 +430,7 @@ impl Ioctl<'_> {
             && guard.get(self.thread, thread::LOOPER) & (LOOPER_ENTERED | LOOPER_REGISTERED) != 0
         {
             guard.set(owner, process::REQUESTED, 1);
-            out.room[..4].copy_from_slice(&BR_SPAWN_LOOPER.to_ne_bytes());
+            out.replace_first(BR_SPAWN_LOOPER);
         }
     }
 
@@ -454,7 +462,8 @@ impl Ioctl<'_> {
         }
         let held = guard.find_ref(self.process, handle.into(), Strength::Strong).ok_or(Errno::INVAL)?;
         let target = guard.get(held, reference::NODE).ok_or(Errno::INVAL)?;
-        let strong = guard.get(target, node::LOCAL_STRONG) + guard.get(target, node::INTERNAL_STRONG);
+        let strong =
+            guard.get(target, node::LOCAL_STRONG).saturating_add(guard.get(target, node::INTERNAL_STRONG));
         Ok((strong, guard.get(target, node::LOCAL_WEAK)))
     }
 
@@ -489,14 +498,27 @@ struct Out<'r> {
 
 impl Out<'_> {
     fn left(&self) -> usize {
-        self.room.len() - self.used
+        self.room.len().saturating_sub(self.used)
     }
 
     fn put(&mut self, word: u32, payload: &[u8]) {
         debug_assert_eq!(payload_size(word), payload.len());
-        let room = &mut self.room[self.used..];
-        room[..4].copy_from_slice(&word.to_ne_bytes());
-        room[4..4 + payload.len()].copy_from_slice(payload);
-        self.used += 4 + payload.len();
+        self.append(&word.to_ne_bytes());
+        self.append(payload);
+    }
+
+    #[inline]
+    fn append(&mut self, bytes: &[u8]) {
+        let end = self.used.saturating_add(bytes.len());
+        if let Some(room) = self.room.get_mut(self.used..end) {
+            room.copy_from_slice(bytes);
+            self.used = end;
+        }
+    }
+
+    fn replace_first(&mut self, word: u32) {
+        if let Some(first) = self.room.first_chunk_mut() {
+            *first = word.to_ne_bytes();
+        }
     }
 }

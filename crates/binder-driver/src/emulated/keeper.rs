@@ -1,3 +1,8 @@
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    reason = "calculates with this process's own numbers, never with control words"
+)]
 //! The keeper of a context: lets processes join, and notices when one dies.
 //!
 //! Each participant keeps a Unix connection to it for as long as it lives. The kernel says who is at the other end
@@ -103,6 +108,7 @@ impl Context {
 impl Drop for Context {
     fn drop(&mut self) {
         let _ = self.stop.shutdown(std::net::Shutdown::Both);
+        self.region.end();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

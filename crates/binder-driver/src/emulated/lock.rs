@@ -7,12 +7,14 @@
 //! Rules: records that an operation frees become free only at its commit, so that undoing never meets a record that was
 //! reused. System calls under the lock are those of `priority.rs`, and of `inbox.rs` for descriptors. Wake-ups are collected and sent after the unlock.
 
+use std::cell::Cell;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::io::Errno;
 
 use super::records::{
-    Field, Id, JOURNAL_AT, JOURNAL_ENTRIES, JOURNAL_LENGTH, LAST_NUMBER, Process, Record, Thread, Word,
+    Field, Id, JOURNAL_AT, JOURNAL_ENTRIES, JOURNAL_LENGTH, LAST_NUMBER, Process, Record, STEPS, Thread, Word,
 };
 use super::region::Region;
 use super::wakeup::{self, Wake};
@@ -31,6 +33,8 @@ pub(super) struct Guard<'a> {
     scratch: &'a mut Scratch,
     journal: usize,
     held: bool,
+    /// See [`Guard::step`].
+    steps: Cell<u32>,
 }
 
 impl<'a> Guard<'a> {
@@ -39,16 +43,16 @@ impl<'a> Guard<'a> {
         scratch.wakes.clear();
         scratch.frees.clear();
         scratch.sweeps.clear();
-        let mut guard = Self { region, scratch, journal: 0, held: false };
+        let mut guard = Self { region, scratch, journal: 0, held: false, steps: Cell::new(0) };
         guard.relock();
         guard
     }
 
     /// Takes the lock again after [`Guard::unlock`].
     pub(super) fn relock(&mut self) {
-        debug_assert!(!self.held);
         self.region.mutex().lock();
         self.held = true;
+        self.steps.set(STEPS);
         let left = self.region.words()[JOURNAL_LENGTH].load(Relaxed) as usize;
         if left != 0 {
             self.journal = left.min(JOURNAL_ENTRIES);
@@ -58,7 +62,6 @@ impl<'a> Guard<'a> {
 
     /// Ends the operation, releases the lock, and wakes whom it gave work.
     pub(super) fn unlock(&mut self) {
-        debug_assert!(self.held);
         self.commit();
         self.held = false;
         self.region.mutex().unlock();
@@ -112,6 +115,22 @@ impl<'a> Guard<'a> {
         number
     }
 
+    /// The next element of a list; `None` at its end, or when this hold of the lock has looked at more elements than there
+    /// can be: a list that a participant bent into a ring must hold nobody for ever.
+    #[inline]
+    pub(super) fn step<R>(&self, next: Option<Id<R>>) -> Option<Id<R>> {
+        let left = self.steps.get().checked_sub(1)?;
+        if next.is_some() {
+            self.steps.set(left);
+        }
+        next
+    }
+
+    /// Whether [`Guard::step`] has ended a list that may be longer.
+    pub(super) fn is_tired(&self) -> bool {
+        self.steps.get() == 0
+    }
+
     /// Reads a control word by its number. A number that a participant scribbled reads as 0.
     #[inline]
     pub(super) fn word(&self, at: usize) -> u64 {
@@ -122,22 +141,20 @@ impl<'a> Guard<'a> {
     #[inline]
     pub(super) fn set_word(&mut self, at: usize, value: u64) {
         let words = self.region.words();
-        if at >= words.len() {
-            return;
-        }
+        let Some(word) = words.get(at) else { return };
         if self.journal >= JOURNAL_ENTRIES {
             // No operation comes near this, unless a participant has bent a list into a ring; there is nothing whole to
             // go back to then.
             self.journal = 0;
         }
-        let entry = JOURNAL_AT + 2 * self.journal;
-        words[entry].store(at as u64, Relaxed);
-        words[entry + 1].store(words[at].load(Relaxed), Relaxed);
+        let Some([entry, old]) = entry(self.region, self.journal) else { return };
+        entry.store(at as u64, Relaxed);
+        old.store(word.load(Relaxed), Relaxed);
         Region::order();
-        self.journal += 1;
+        self.journal = self.journal.saturating_add(1);
         words[JOURNAL_LENGTH].store(self.journal as u64, Relaxed);
         Region::order();
-        words[at].store(value, Relaxed);
+        word.store(value, Relaxed);
     }
 
     /// Reads a field.
@@ -156,7 +173,9 @@ impl<'a> Guard<'a> {
     /// nobody reads the fields of a free one.
     #[inline]
     pub(super) fn init<R: Record, T: Word>(&mut self, id: Id<R>, field: Field<R, T>, value: T) {
-        self.region.words()[field.of(id)].store(value.to_word(), Relaxed);
+        if let Some(word) = self.region.words().get(field.of(id)) {
+            word.store(value.to_word(), Relaxed);
+        }
     }
 
     /// Adds to a count; gives the new value.
@@ -170,20 +189,20 @@ impl<'a> Guard<'a> {
     pub(super) fn alloc<R: Record>(&mut self) -> Result<Id<R>, Errno> {
         let id = match Id::<R>::new(self.word(R::HEAD)) {
             Some(id) => {
-                let next = self.word(R::AT + id.index() * R::WORDS);
+                let next = self.word(id.words().start);
                 self.set_word(R::HEAD, next);
                 id
             }
             None => {
-                let fresh = self.word(R::HEAD + 1).max(1);
+                let fresh = self.word(R::UNUSED).max(1);
                 let id = Id::new(fresh).ok_or(Errno::NOMEM)?;
-                self.set_word(R::HEAD + 1, fresh + 1);
+                self.set_word(R::UNUSED, fresh.saturating_add(1));
                 id
             }
         };
         // As in `init`. Word 0, its link in the free list, stays as it is.
-        let at = R::AT + id.index() * R::WORDS;
-        for word in &self.region.words()[at + 1..at + R::WORDS] {
+        let record = self.region.words().get(id.words()).unwrap_or_default();
+        for word in record.iter().skip(1) {
             word.store(0, Relaxed);
         }
         Ok(id)
@@ -191,7 +210,7 @@ impl<'a> Guard<'a> {
 
     /// Gives a record back, at the end of the operation.
     pub(super) fn free<R: Record>(&mut self, id: Id<R>) {
-        self.scratch.frees.push((R::HEAD, id.index() as u32, R::AT + id.index() * R::WORDS));
+        self.scratch.frees.push((R::HEAD, id.index() as u32, id.words().start));
     }
 
     /// Where the operation stands, for [`Guard::rollback`].
@@ -207,15 +226,14 @@ impl<'a> Guard<'a> {
 
     fn rollback(&mut self, to: usize) {
         let words = self.region.words();
-        while self.journal > to {
-            let entry = JOURNAL_AT + 2 * (self.journal - 1);
-            let at = words[entry].load(Relaxed) as usize;
+        while let Some(last) = self.journal.checked_sub(1).filter(|&last| last >= to) {
+            let Some([entry, old]) = entry(self.region, last) else { return };
             // What a participant scribbled into the journal must not lead outside the control words.
-            if let Some(word) = words.get(at) {
-                word.store(words[entry + 1].load(Relaxed), Relaxed);
+            if let Some(word) = words.get(entry.load(Relaxed) as usize) {
+                word.store(old.load(Relaxed), Relaxed);
             }
             Region::order();
-            self.journal -= 1;
+            self.journal = last;
             words[JOURNAL_LENGTH].store(self.journal as u64, Relaxed);
         }
     }
@@ -233,6 +251,13 @@ impl<'a> Guard<'a> {
             self.region.words()[JOURNAL_LENGTH].store(0, Relaxed);
         }
     }
+}
+
+/// The two words of an entry of the journal: which word was changed, and what it held.
+#[inline]
+fn entry(region: &Region, index: usize) -> Option<&[AtomicU64; 2]> {
+    let (entries, _) = region.words().get(JOURNAL_AT..)?.as_chunks();
+    entries.get(index).filter(|_| index < JOURNAL_ENTRIES)
 }
 
 impl Drop for Guard<'_> {

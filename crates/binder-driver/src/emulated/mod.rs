@@ -10,6 +10,15 @@
 //!
 //! Lock order: there is one lock. It is never held across a wait, a copy of more than a page, or a call out of this crate.
 
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::arithmetic_side_effects,
+        clippy::indexing_slicing,
+        reason = "a participant may find anything in the shared memory, and must not panic: see records.rs"
+    )
+)]
+
 mod allocation;
 mod buffers;
 mod descriptors;
@@ -431,6 +440,7 @@ fn watch(connection: &UnixStream, region: &Region, own: (Id<Process>, u64), gone
         }
     }
     gone.store(true, Ordering::Relaxed);
+    region.end();
     // A thread may be on its way out, or not yet in its trap: asked again until all have left.
     while send_home(region, own) {
         std::thread::sleep(std::time::Duration::from_millis(1));

@@ -1,3 +1,8 @@
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    reason = "calculates with this process's own numbers, never with control words"
+)]
 //! The context's mutex: a few words of shared memory that threads of all participants exclude each other with.
 //!
 //! The first word is a priority-inheriting futex (futex(2)): it holds the owner's thread id, the kernel lends a
@@ -9,8 +14,8 @@
 
 use std::cell::Cell;
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32};
 
 use rustix::io::Errno;
 use rustix::thread::futex;
@@ -22,6 +27,9 @@ const SPINS: u32 = 100;
 
 /// How long an ordinary thread sleeps before it lends its priority to the owner, in nanoseconds.
 const PATIENCE_NS: i64 = 5_000_000;
+
+/// How long a thread waits in the kernel's queue before it looks around, in nanoseconds.
+const LOOK_AROUND_NS: i64 = 100_000_000;
 
 thread_local! {
     static TID: Cell<u32> = const { Cell::new(0) };
@@ -46,6 +54,8 @@ pub(super) struct Mutex<'a> {
     pub(super) sleepers: &'a AtomicU32,
     /// How often the lock was taken from an owner that had died without the kernel noticing.
     pub(super) takeovers: &'a AtomicU32,
+    /// The context has ended: nobody need wait for anything. In this process's own memory.
+    pub(super) ended: &'a AtomicBool,
 }
 
 impl Mutex<'_> {
@@ -110,25 +120,27 @@ impl Mutex<'_> {
         }
     }
 
-    /// Waits in the kernel's queue, lending its priority to the owner.
+    /// Waits in the kernel's queue, lending its priority to the owner. Also returns when the context has ended: whatever is
+    /// done without the lock then concerns nobody.
     fn lock_inheriting(self) {
-        loop {
+        while !self.ended.load(Relaxed) {
             let (takeovers, owner) = (self.takeovers.load(SeqCst), self.owner.load(SeqCst));
-            match futex::lock_pi(self.owner, futex::Flags::empty(), None) {
+            match futex::lock_pi(self.owner, futex::Flags::empty(), Some(&soon())) {
                 Ok(()) => {
                     // The kernel marks a lock whose owner died; the journal says what to undo, the mark must go.
                     self.owner.fetch_and(!futex::OWNER_DIED, Relaxed);
                     return;
                 }
-                // The owner died while nobody waited here: the kernel finds no such thread.
-                Err(Errno::SRCH) => {
+                // The owner died while nobody waited here: the kernel finds no such thread, or its id is a kernel thread's.
+                Err(Errno::SRCH | Errno::PERM) => {
                     if self.take_from_dead(owner, takeovers) {
                         return;
                     }
                 }
                 // A stale word says that we hold it: a dead thread had our id.
                 Err(Errno::DEADLK) => return,
-                // Interrupted, or the owner is just exiting (EAGAIN).
+                // Interrupted, after a while to look around, or the owner is just exiting (EAGAIN). EINVAL: the word is not
+                // what the kernel's waiters wait for; one of them may be about to put it right.
                 Err(_) => {}
             }
         }
@@ -155,6 +167,13 @@ impl Mutex<'_> {
     }
 }
 
+/// When a wait in the kernel's queue, which counts by the real-time clock (futex(2)), is to end.
+fn soon() -> futex::Timespec {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    let nanoseconds = now.tv_nsec + LOOK_AROUND_NS;
+    futex::Timespec { tv_sec: now.tv_sec + nanoseconds / 1_000_000_000, tv_nsec: nanoseconds % 1_000_000_000 }
+}
+
 fn more_than_one_cpu() -> bool {
     static MANY: OnceLock<bool> = OnceLock::new();
     *MANY.get_or_init(|| std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1))
@@ -172,13 +191,15 @@ mod tests {
         owner: AtomicU32,
         sleepers: AtomicU32,
         takeovers: AtomicU32,
+        ended: AtomicBool,
         /// Only changed by the owner, in two steps.
         counted: AtomicU64,
     }
 
     impl Words {
         fn mutex(&self) -> Mutex<'_> {
-            Mutex { owner: &self.owner, sleepers: &self.sleepers, takeovers: &self.takeovers }
+            let Self { owner, sleepers, takeovers, ended, .. } = self;
+            Mutex { owner, sleepers, takeovers, ended }
         }
 
         fn count(&self) {
@@ -223,5 +244,17 @@ mod tests {
         threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
         assert_eq!(words.counted.load(SeqCst), ROUNDS * THREADS * TURNS);
         assert_eq!(u64::from(words.takeovers.load(SeqCst)), ROUNDS);
+    }
+
+    #[test]
+    fn nobody_waits_for_the_lock_of_a_context_that_has_ended() {
+        let words = Arc::new(Words::default());
+        words.mutex().lock();
+        let waiting = std::thread::spawn({
+            let words = Arc::clone(&words);
+            move || words.mutex().lock()
+        });
+        words.ended.store(true, SeqCst);
+        waiting.join().expect("no panic");
     }
 }

@@ -8,8 +8,8 @@ use rustix::io::Errno;
 use super::lock::Guard;
 use super::queue::Kind;
 use super::records::{
-    CONTEXT_MANAGER, HANDLES, HANDLES_AT, Id, NODE_BUCKETS, NODE_HASH_AT, Node, Process, Queue, Record, Ref,
-    Thread, Word, Work, node, process, reference, thread, work,
+    CONTEXT_MANAGER, HANDLES, Id, Node, Process, Queue, Ref, Thread, Word, Work, handle_word, node,
+    node_bucket, process, reference, thread, work,
 };
 use super::thread::{LOOPER_ENTERED, LOOPER_REGISTERED};
 use crate::NodeInfo;
@@ -30,9 +30,8 @@ impl Guard<'_> {
 
     /// The node that `owner` calls `ptr`.
     pub(super) fn find_node(&self, owner: Id<Process>, ptr: u64) -> Option<Id<Node>> {
-        let mut next = Id::<Node>::new(self.word(bucket(owner, ptr)));
-        for _ in 0..1 << 20 {
-            let found = next?;
+        let mut next = Id::<Node>::new(self.word(node_bucket(owner, ptr)));
+        while let Some(found) = self.step(next) {
             if self.get(found, node::PTR) == ptr && self.get(found, node::PROCESS) == Some(owner) {
                 return Some(found);
             }
@@ -45,8 +44,7 @@ impl Guard<'_> {
     pub(super) fn node_after(&self, owner: Id<Process>, after: u64) -> Option<NodeInfo> {
         let mut least: Option<NodeInfo> = None;
         let mut next = self.get(owner, process::NODES);
-        for _ in 0..Node::COUNT {
-            let Some(id) = next else { break };
+        while let Some(id) = self.step(next) {
             let ptr = self.get(id, node::PTR);
             if ptr > after && least.is_none_or(|least| ptr < least.ptr) {
                 let (has_strong, has_weak) = (self.get(id, node::HAS_STRONG), self.get(id, node::HAS_WEAK));
@@ -68,7 +66,7 @@ impl Guard<'_> {
         self.init(new, node::PTR, object.binder);
         self.init(new, node::COOKIE, object.cookie);
         self.init(new, node::FLAGS, object.flags);
-        let bucket = bucket(owner, object.binder);
+        let bucket = node_bucket(owner, object.binder);
         let first = Id::new(self.word(bucket));
         self.init(new, node::HASH_NEXT, first);
         self.set_word(bucket, new.index() as u64);
@@ -78,9 +76,8 @@ impl Guard<'_> {
 
     /// Takes a node out of its owner's tables. The record stays.
     pub(super) fn unlist_node(&mut self, owner: Id<Process>, id: Id<Node>) {
-        let mut at = bucket(owner, self.get(id, node::PTR));
-        for _ in 0..1 << 20 {
-            let Some(found) = Id::<Node>::new(self.word(at)) else { break };
+        let mut at = node_bucket(owner, self.get(id, node::PTR));
+        while let Some(found) = self.step(Id::<Node>::new(self.word(at))) {
             if found == id {
                 let next = self.get(id, node::HASH_NEXT);
                 self.set_word(at, next.to_word());
@@ -131,9 +128,9 @@ impl Guard<'_> {
     pub(super) fn dec_node(&mut self, id: Id<Node>, strength: Strength, internal: bool) -> Result<(), Errno> {
         if strength == Strength::Strong {
             let left = if internal {
-                self.add(id, node::INTERNAL_STRONG, -1) + self.get(id, node::LOCAL_STRONG)
+                self.add(id, node::INTERNAL_STRONG, -1) | self.get(id, node::LOCAL_STRONG)
             } else {
-                self.add(id, node::LOCAL_STRONG, -1) + self.get(id, node::INTERNAL_STRONG)
+                self.add(id, node::LOCAL_STRONG, -1) | self.get(id, node::INTERNAL_STRONG)
             };
             if left != 0 {
                 return Ok(());
@@ -291,8 +288,7 @@ impl Guard<'_> {
 
     fn ref_on_node(&self, owner: Id<Process>, target: Id<Node>) -> Option<Id<Ref>> {
         let mut next = self.get(target, node::REFS);
-        for _ in 0..1 << 20 {
-            let id = next?;
+        while let Some(id) = self.step(next) {
             if self.get(id, reference::PROCESS) == Some(owner) {
                 return Some(id);
             }
@@ -306,13 +302,9 @@ impl Guard<'_> {
         let mut handle = 0;
         if self.context_manager() != Some(target) || self.word(handle_word(owner, 0)) != 0 {
             handle = self.get(owner, process::HANDLE_HINT).max(1);
-            while handle < HANDLES as u64 && self.word(handle_word(owner, handle)) != 0 {
-                handle += 1;
-            }
-            if handle >= HANDLES as u64 {
-                return Err(Errno::NOMEM);
-            }
-            self.set(owner, process::HANDLE_HINT, handle + 1);
+            let is_free = |&handle: &u64| self.word(handle_word(owner, handle)) == 0;
+            handle = (handle..HANDLES as u64).find(is_free).ok_or(Errno::NOMEM)?;
+            self.set(owner, process::HANDLE_HINT, handle.saturating_add(1));
         }
         let id = self.alloc::<Ref>()?;
         self.init(id, reference::PROCESS, Some(owner));
@@ -321,7 +313,7 @@ impl Guard<'_> {
         self.link_front(node::REFS.of(target), id, reference::NEXT, reference::PREV);
         self.set_word(handle_word(owner, handle), id.index() as u64);
         if handle >= self.get(owner, process::HANDLE_END) {
-            self.set(owner, process::HANDLE_END, handle + 1);
+            self.set(owner, process::HANDLE_END, handle.saturating_add(1));
         }
         Ok(id)
     }
@@ -367,8 +359,7 @@ impl Guard<'_> {
     /// `BC_DEAD_BINDER_DONE`.
     pub(super) fn death_done(&mut self, by: Id<Thread>, owner: Id<Process>, cookie: u64) {
         let mut next = self.front(process::DELIVERED.queue(owner));
-        for _ in 0..1 << 20 {
-            let Some(entry) = next else { return };
+        while let Some(entry) = self.step(next) {
             if self.get(entry, work::PAYLOAD) == cookie {
                 self.unqueue(entry);
                 if self.kind(entry) == Some(Kind::DeadBinderAndClear) {
@@ -404,8 +395,7 @@ impl Guard<'_> {
             self.free(id);
             return;
         }
-        for _ in 0..1 << 20 {
-            let Some(holder) = next else { return };
+        while let Some(holder) = self.step(next) {
             if let (Some(entry), Some(to)) =
                 (self.get(holder, reference::DEATH), self.get(holder, reference::PROCESS))
                 && self.get(entry, work::QUEUE) == 0
@@ -416,14 +406,4 @@ impl Guard<'_> {
             next = self.get(holder, reference::NEXT);
         }
     }
-}
-
-fn handle_word(owner: Id<Process>, handle: u64) -> usize {
-    HANDLES_AT + owner.index() * HANDLES + handle as usize
-}
-
-fn bucket(owner: Id<Process>, ptr: u64) -> usize {
-    // Fibonacci hashing; names are often addresses or small numbers.
-    let mixed = (ptr ^ ((owner.index() as u64) << 48)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    NODE_HASH_AT + (mixed >> 49) as usize % NODE_BUCKETS
 }

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use super::ioctl::Ioctl;
 use super::lock::Guard;
 use super::node::Strength;
-use super::records::{Buffer, Id, Process, buffer, node, process, reference};
+use super::records::{AREA_BYTES, Buffer, Id, Process, buffer, node, process, reference};
 use super::region::Region;
 use crate::uapi::{
     BINDER_BUFFER_FLAG_HAS_PARENT, BINDER_TYPE_BINDER, BINDER_TYPE_FD, BINDER_TYPE_FDA, BINDER_TYPE_HANDLE,
@@ -70,7 +70,7 @@ pub(super) fn copy_buffers(
     memory: &[&[u8]],
 ) -> bool {
     let mut left = room;
-    let mut at = offsets_at + offsets.len() as u64;
+    let mut at = offsets_at.saturating_add(offsets.len() as u64);
     for index in 0..offsets.len() as u64 / 8 {
         let object = offset_at(offsets, index).and_then(|offset| object_at(data, offset));
         let Some((Object::Buffer(object), _)) = object else { continue };
@@ -79,7 +79,7 @@ pub(super) fn copy_buffers(
         if !region.write_area(slot, at, bytes) {
             return false;
         }
-        at += length;
+        at = at.saturating_add(length);
         left = left.saturating_sub(length);
     }
     true
@@ -106,8 +106,8 @@ impl Ioctl<'_> {
         let offsets = lent(memory, sent.offsets, sent.offsets_size).ok_or(Errno::FAULT)?;
         let start = self.guard.get(filled, buffer::OFFSET);
         let area_address = self.guard.get(receiver, process::AREA_ADDRESS);
-        let mut next_buffer = self.guard.offsets_at(filled) + sent.offsets_size;
-        let buffers_end = next_buffer + sent.buffers_size;
+        let mut next_buffer = self.guard.offsets_at(filled).saturating_add(sent.offsets_size);
+        let buffers_end = next_buffer.saturating_add(sent.buffers_size);
         let mut least = 0;
         let mut fix_up = FixUp { last_object: 0, least_offset: 0 };
         for index in 0..offsets.len() as u64 / 8 {
@@ -117,28 +117,29 @@ impl Ioctl<'_> {
                 return Err(Errno::FAULT);
             }
             let (object, size) = object_at(data, offset).ok_or(Errno::INVAL)?;
-            least = offset + size;
+            least = offset.saturating_add(size);
+            let at = start.saturating_add(offset);
             let tree = Tree { receiver, start, filled, earlier: index };
             match object {
                 Object::Flat(flat) => {
                     let translated = self.translate_flat(receiver, &flat)?;
-                    self.put(receiver, start + offset, &translated.to_bytes())?;
+                    self.put(receiver, at, &translated.to_bytes())?;
                 }
                 Object::Buffer(mut object) => {
                     let length = align8(object.length).ok_or(Errno::INVAL)?;
-                    if object.length > buffers_end - next_buffer {
+                    if object.length > buffers_end.saturating_sub(next_buffer) {
                         return Err(Errno::INVAL);
                     }
-                    object.buffer = area_address + next_buffer;
-                    next_buffer = (next_buffer + length).min(buffers_end);
+                    object.buffer = area_address.wrapping_add(next_buffer);
+                    next_buffer = next_buffer.saturating_add(length).min(buffers_end);
                     self.fix_parent(&tree, &object, &fix_up)?;
-                    self.put(receiver, start + offset, &object.to_bytes())?;
+                    self.put(receiver, at, &object.to_bytes())?;
                     fix_up = FixUp { last_object: offset, least_offset: 0 };
                 }
                 Object::Fd(object) => {
                     self.pass(object.fd, accepts_descriptors)?;
                     let translated = FdObject { fd: 0, pad: 0, ..object };
-                    self.put(receiver, start + offset, &translated.to_bytes())?;
+                    self.put(receiver, at, &translated.to_bytes())?;
                 }
                 Object::FdArray(array) => {
                     let (parent_at, parent) = self.translated(&tree, array.parent)?;
@@ -152,7 +153,7 @@ impl Ioctl<'_> {
                     };
                 }
             }
-            self.guard.set(filled, buffer::OBJECTS, index + 1);
+            self.guard.set(filled, buffer::OBJECTS, index.saturating_add(1));
         }
         Ok(())
     }
@@ -211,7 +212,7 @@ impl Ioctl<'_> {
         }
         let (parent_at, parent) = self.translated(tree, object.parent)?;
         self.check_fix_up(tree, parent_at, object.parent_offset, fix_up)?;
-        if parent.length < 8 || object.parent_offset > parent.length - 8 {
+        if parent.length.checked_sub(8).is_none_or(|last| object.parent_offset > last) {
             return Err(Errno::INVAL);
         }
         let area_address = self.guard.get(tree.receiver, process::AREA_ADDRESS);
@@ -227,11 +228,12 @@ impl Ioctl<'_> {
         }
         let (mut last, mut least) = (fix_up.last_object, fix_up.least_offset);
         while last != parent_at {
+            self.guard.step(Some(tree.filled)).ok_or(Errno::PROTO)?;
             let passed = self.object_of(tree, last)?;
             if passed.flags & BINDER_BUFFER_FLAG_HAS_PARENT == 0 {
                 return Err(Errno::INVAL);
             }
-            least = passed.parent_offset + 8;
+            least = passed.parent_offset.saturating_add(8);
             // Parents come before their children, so this ends.
             let (next, _) = self.translated(tree, passed.parent)?;
             if next >= last {
@@ -254,7 +256,7 @@ impl Ioctl<'_> {
             return Ok(());
         }
         let bytes = array.count.checked_mul(4).filter(|&bytes| bytes <= parent.length).ok_or(Errno::INVAL)?;
-        if array.parent_offset > parent.length - bytes {
+        if array.parent_offset > parent.length.saturating_sub(bytes) {
             return Err(Errno::INVAL);
         }
         let at = sender.buffer.wrapping_add(array.parent_offset);
@@ -271,7 +273,7 @@ impl Ioctl<'_> {
         if index >= tree.earlier {
             return Err(Errno::INVAL);
         }
-        let at = self.guard.offsets_at(tree.filled) + index * 8;
+        let at = self.guard.offsets_at(tree.filled).saturating_add(index.saturating_mul(8));
         let offset =
             self.guard.region().area(tree.receiver.index(), at, 8).map(u64::take).ok_or(Errno::INVAL)?;
         Ok((offset, self.object_of(tree, offset)?))
@@ -304,8 +306,11 @@ pub(super) struct Place {
     pub(super) in_array: bool,
 }
 
-/// Where the descriptors of a buffer that is to be delivered to `owner` belong, in the order that they were sent in. None
-/// where others have scribbled on the area.
+/// More descriptors than an area has room for.
+const MOST_PLACES: u64 = AREA_BYTES as u64 / 4;
+
+/// Where the descriptors of a buffer that is to be delivered to `owner` belong, in the order that they were sent in. None, or
+/// not all, where others have scribbled on the area.
 pub(super) fn descriptor_places(guard: &Guard<'_>, owner: Id<Process>, held: Id<Buffer>) -> Vec<Place> {
     let region = guard.region();
     let start = guard.get(held, buffer::OFFSET);
@@ -322,16 +327,19 @@ pub(super) fn descriptor_places(guard: &Guard<'_>, owner: Id<Process>, held: Id<
     for index in 0..offsets.len() as u64 / 8 {
         match object(index) {
             Some((offset, Object::Fd(_))) => {
-                places.push(Place { at: start + offset + FD_AT, in_array: false });
+                places
+                    .push(Place { at: start.saturating_add(offset).saturating_add(FD_AT), in_array: false });
             }
             Some((_, Object::FdArray(array))) => {
                 let Some((_, Object::Buffer(parent))) = object(array.parent) else { continue };
                 let first = parent.buffer.wrapping_sub(area_address).wrapping_add(array.parent_offset);
                 let bytes = array.count.saturating_mul(4);
-                if region.area(owner.index(), first, bytes).is_none() {
+                let all = array.count.saturating_add(places.len() as u64);
+                if region.area(owner.index(), first, bytes).is_none() || all > MOST_PLACES {
                     continue;
                 }
-                places.extend((0..array.count).map(|nth| Place { at: first + 4 * nth, in_array: true }));
+                let end = first.saturating_add(bytes);
+                places.extend((first..end).step_by(4).map(|at| Place { at, in_array: true }));
             }
             _ => {}
         }

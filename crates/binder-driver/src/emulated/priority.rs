@@ -5,7 +5,7 @@
 //! The server's own priority comes back after its reply. Without permission nothing is lent, and that is counted.
 
 use super::lock::Guard;
-use super::records::{Id, Process, THREADS, Thread, Transaction, process, thread, transaction};
+use super::records::{Id, Process, Thread, Transaction, process, thread, transaction};
 use super::thread::{LOOPER_ENTERED, LOOPER_EXITED, LOOPER_INVALID, LOOPER_REGISTERED};
 use crate::Profile;
 use crate::sched::{self, BATCH, FIFO, OTHER, Priority, RR};
@@ -20,7 +20,7 @@ pub(super) fn of_caller(profile: Profile) -> Option<Priority> {
     match profile {
         Profile::Ack => matches!(now.policy, OTHER | BATCH | FIFO | RR).then_some(now),
         // The nice value counts, also that of a real-time thread.
-        Profile::Mainline if now.level >= 100 => Some(Priority::nice(now.level - 120)),
+        Profile::Mainline if now.level >= 100 => Some(Priority::nice(now.level.saturating_sub(120))),
         Profile::Mainline => rustix::process::getpriority_process(None).ok().map(Priority::nice),
     }
 }
@@ -44,14 +44,14 @@ fn ack(caller: Priority, flags: u32, server: Priority) -> Option<Priority> {
 fn least_of(flags: u32) -> Priority {
     let number = i32::from((flags & FLAT_BINDER_FLAG_PRIORITY_MASK) as u8 as i8);
     match (flags & FLAT_BINDER_FLAG_SCHED_POLICY_MASK) >> FLAT_BINDER_FLAG_SCHED_POLICY_SHIFT {
-        policy @ (FIFO | RR) => Priority { policy, level: 99 - number.clamp(1, 99) },
+        policy @ (FIFO | RR) => Priority { policy, level: 99_i32.saturating_sub(number.clamp(1, 99)) },
         policy => Priority { policy, ..Priority::nice(number) },
     }
 }
 
 /// Mainline: the nice value that the server should run at. `None`: as it does.
 fn mainline(caller: Priority, flags: u32, server: Priority, oneway: bool) -> Option<Priority> {
-    let least = 120 + (flags & FLAT_BINDER_FLAG_PRIORITY_MASK) as i32;
+    let least = 120_i32.saturating_add((flags & FLAT_BINDER_FLAG_PRIORITY_MASK) as i32);
     let level = if caller.level < least && !oneway {
         caller.level
     } else if !oneway || server.level > least {
@@ -59,7 +59,7 @@ fn mainline(caller: Priority, flags: u32, server: Priority, oneway: bool) -> Opt
     } else {
         return None;
     };
-    (level != server.level).then(|| Priority::nice(level - 120))
+    (level != server.level).then(|| Priority::nice(level.saturating_sub(120)))
 }
 
 impl Guard<'_> {
@@ -103,8 +103,7 @@ impl Guard<'_> {
             return;
         }
         let mut next = self.get(owner, process::THREADS_HEAD);
-        for _ in 0..THREADS {
-            let Some(id) = next else { return };
+        while let Some(id) = self.step(next) {
             next = self.get(id, thread::NEXT);
             let state = self.get(id, thread::LOOPER);
             let serves = state & (LOOPER_ENTERED | LOOPER_REGISTERED) != 0
@@ -157,7 +156,7 @@ impl Guard<'_> {
     pub(super) fn set_priority(&mut self, profile: Profile, of: Id<Thread>, to: Priority) {
         let set = match profile {
             // The calling thread's nice value, whatever its policy.
-            Profile::Mainline => rustix::process::setpriority_process(None, to.level - 120),
+            Profile::Mainline => rustix::process::setpriority_process(None, to.level.saturating_sub(120)),
             Profile::Ack => sched::set(self.get(of, thread::TID), to),
         };
         match set {
@@ -171,8 +170,8 @@ impl Guard<'_> {
     }
 
     fn count_denied(&mut self, owner: Id<Process>) {
-        let denied = self.get(owner, process::DENIED);
-        self.set(owner, process::DENIED, denied + 1);
+        let denied = self.get(owner, process::DENIED).saturating_add(1);
+        self.set(owner, process::DENIED, denied);
     }
 }
 

@@ -4,8 +4,7 @@ use rustix::io::Errno;
 
 use super::lock::Guard;
 use super::records::{
-    Buffer, CONTEXT_MANAGER, HANDLES, Id, Node, PROCESSES, Process, Record, STARTS, STARTS_AT, THREADS,
-    buffer, node, process, thread,
+    Buffer, CONTEXT_MANAGER, HANDLES, Id, PROCESSES, Process, buffer, node, process, start_word, thread,
 };
 use super::wakeup;
 
@@ -27,9 +26,9 @@ impl Guard<'_> {
             .filter_map(Id::<Process>::new)
             .find(|&slot| self.get(slot, process::STATE) == FREE)
             .ok_or(Errno::USERS)?;
-        let generation = self.get(free, process::GENERATION) + 1;
-        for word in 1..Process::WORDS {
-            self.set_word(Process::AT + free.index() * Process::WORDS + word, 0);
+        let generation = self.get(free, process::GENERATION).wrapping_add(1);
+        for word in free.words().skip(1) {
+            self.set_word(word, 0);
         }
         self.set(free, process::GENERATION, generation);
         self.set(free, process::PID, pid);
@@ -55,15 +54,12 @@ impl Guard<'_> {
             }
             self.commit();
         }
-        // Lists that a participant bent into rings must not hold us for ever.
-        for _ in 0..THREADS {
-            let Some(id) = self.get(gone, process::THREADS_HEAD) else { break };
+        while let Some(id) = self.step(self.get(gone, process::THREADS_HEAD)) {
             wakeup::reset(self.region(), id);
             self.release_thread(gone, id);
             self.commit();
         }
-        for _ in 0..Node::COUNT {
-            let Some(id) = self.get(gone, process::NODES) else { break };
+        while let Some(id) = self.step(self.get(gone, process::NODES)) {
             self.release_node(gone, id);
             self.commit();
         }
@@ -78,8 +74,7 @@ impl Guard<'_> {
         self.release_queue(process::DELIVERED.queue(gone));
         self.commit();
         let mut next = self.get(gone, process::BUFFERS);
-        for _ in 0..STARTS {
-            let Some(id) = next else { break };
+        while let Some(id) = self.step(next) {
             next = self.get(id, buffer::NEXT);
             self.forget_buffer(gone, id);
             self.set(gone, process::BUFFERS, next);
@@ -122,8 +117,7 @@ impl Guard<'_> {
 
     /// A buffer of a process that is gone.
     fn forget_buffer(&mut self, gone: Id<Process>, id: Id<Buffer>) {
-        let offset = self.get(id, buffer::OFFSET);
-        self.set_word(STARTS_AT + gone.index() * STARTS + (offset / 8) as usize, 0);
+        self.set_word(start_word(gone, self.get(id, buffer::OFFSET)), 0);
         if let Some(t) = self.get(id, buffer::TRANSACTION) {
             self.detach_buffer(t);
         }

@@ -74,7 +74,7 @@ impl Guard<'_> {
 
     /// Appends an entry that is in no queue.
     pub(super) fn push(&mut self, queue: Queue, entry: Id<Work>) {
-        let tail = Id::<Work>::new(self.word(queue.0 + 1));
+        let tail = Id::<Work>::new(self.word(queue.tail()));
         match tail {
             Some(tail) => self.set(tail, work::NEXT, Some(entry)),
             None => self.set_word(queue.0, entry.index() as u64),
@@ -82,7 +82,7 @@ impl Guard<'_> {
         self.set(entry, work::PREV, tail);
         self.set(entry, work::NEXT, None);
         self.set(entry, work::QUEUE, queue.0 as u64);
-        self.set_word(queue.0 + 1, entry.index() as u64);
+        self.set_word(queue.tail(), entry.index() as u64);
     }
 
     /// The first entry.
@@ -97,18 +97,18 @@ impl Guard<'_> {
 
     /// Takes an entry out of the queue that it is in, if any. It is not freed.
     pub(super) fn unqueue(&mut self, entry: Id<Work>) {
-        let queue = self.get(entry, work::QUEUE) as usize;
-        if queue == 0 {
+        let queue = Queue(self.get(entry, work::QUEUE) as usize);
+        if queue.0 == 0 {
             return;
         }
         let (next, prev) = (self.get(entry, work::NEXT), self.get(entry, work::PREV));
         match prev {
             Some(prev) => self.set(prev, work::NEXT, next),
-            None => self.set_word(queue, next.map_or(0, |id| id.index() as u64)),
+            None => self.set_word(queue.0, next.map_or(0, |id| id.index() as u64)),
         }
         match next {
             Some(next) => self.set(next, work::PREV, prev),
-            None => self.set_word(queue + 1, prev.map_or(0, |id| id.index() as u64)),
+            None => self.set_word(queue.tail(), prev.map_or(0, |id| id.index() as u64)),
         }
         self.set(entry, work::QUEUE, 0);
     }

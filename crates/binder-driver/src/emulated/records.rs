@@ -1,8 +1,16 @@
 //! What the control words mean: fixed tables of typed records, addressed by index.
 //!
 //! Every concept of the driver (process, thread, node, reference, transaction, buffer, work) has one table. Index 0 of
-//! each is never used, so that 0 means "none". A participant may find anything in these words, also what another
-//! one scribbled there: every index is checked on use, and no word is an address that is followed.
+//! each is never used, so that 0 means "none".
+//!
+//! A participant may find anything in these words, also what another one scribbled there. What it does with them must then
+//! be wrong in bounds, and end:
+//!
+//! - An index is checked when it is read: an [`Id`] always names a record, other words are "none". No word is an address
+//!   that is followed, a descriptor that is used, or a length that is not compared with what it measures.
+//! - Calculating saturates: a count or size that is wrong stays wrong, and is refused where it is used. The lint
+//!   `arithmetic_side_effects` keeps it so (`mod.rs`).
+//! - Lists are followed through `Guard::step` only, which ends them, whatever their shape.
 
 use std::marker::PhantomData;
 
@@ -14,6 +22,8 @@ pub(super) const THREADS: usize = 4096;
 pub(super) const HANDLES: usize = 16384;
 /// Bytes of address space for each process's receive area; the kernel's limit too (`SZ_4M` in `binder_alloc.c`).
 pub(super) const AREA_BYTES: usize = 4 << 20;
+/// List elements that one hold of the lock may look at: more than all records that there are, a few times over.
+pub(super) const STEPS: u32 = 1 << 22;
 /// Buckets of the table that finds a node by its owner and `ptr`.
 pub(super) const NODE_BUCKETS: usize = 32768;
 /// Entries of the undo journal, two words each.
@@ -67,8 +77,10 @@ pub(super) trait Record: 'static {
     const WORDS: usize;
     /// Records, with the unused one at index 0.
     const COUNT: usize;
-    /// Header word of the free list; the next one is the first index never used.
+    /// Header word of the free list.
     const HEAD: usize;
+    /// Header word of the first index never used.
+    const UNUSED: usize = Self::HEAD + 1;
 }
 
 /// A record's index; never 0.
@@ -83,6 +95,18 @@ impl<R> Id<R> {
     }
     pub(super) fn index(self) -> usize {
         self.0 as usize
+    }
+}
+impl<R: Record> Id<R> {
+    /// The record's words. The first links free records.
+    #[inline]
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "an id is below COUNT, and all tables lie in CONTROL_WORDS"
+    )]
+    pub(super) fn words(self) -> std::ops::Range<usize> {
+        let at = R::AT + self.index() * R::WORDS;
+        at..at + R::WORDS
     }
 }
 impl<R> Clone for Id<R> {
@@ -121,8 +145,9 @@ impl<R: Record, T> Field<R, T> {
     }
     /// The control word of this field in record `id`.
     #[inline]
+    #[expect(clippy::arithmetic_side_effects, reason = "a field lies in its record")]
     pub(super) fn of(self, id: Id<R>) -> usize {
-        R::AT + id.index() * R::WORDS + self.word
+        id.words().start + self.word
     }
 }
 
@@ -163,9 +188,16 @@ impl<R: Record> Word for Option<Id<R>> {
     }
 }
 
-/// Head and tail words of a queue of [`Work`].
+/// The head word of a queue of [`Work`]; the tail is the next one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Queue(pub(super) usize);
+
+impl Queue {
+    /// The tail word.
+    pub(super) fn tail(self) -> usize {
+        self.0.saturating_add(1)
+    }
+}
 
 macro_rules! records {
     (@fields $record:ident $at:expr;) => {};
@@ -198,6 +230,7 @@ macro_rules! records {
     )*};
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "at compile time")]
 const fn end<R: Record>() -> usize {
     R::AT + R::WORDS * R::COUNT
 }
@@ -452,6 +485,34 @@ records! {
         /// The queue's first word; 0: in none.
         QUEUE: u64,
     }
+}
+
+/// The word that says which buffer begins at `offset` of a process's area; for an offset outside an area, none.
+pub(super) fn start_word(owner: Id<Process>, offset: u64) -> usize {
+    nth(STARTS_AT, STARTS, owner, offset / 8)
+}
+
+/// The word that says which reference is behind a handle of a process; for what no handle can be, none.
+pub(super) fn handle_word(owner: Id<Process>, handle: u64) -> usize {
+    nth(HANDLES_AT, HANDLES, owner, handle)
+}
+
+/// Of a table that begins at word `at` and has a row of so many words for each process: a word, or one that does not exist.
+#[inline]
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "an id is below PROCESSES, an index below its row's length"
+)]
+fn nth(at: usize, row: usize, owner: Id<Process>, index: u64) -> usize {
+    if index < row as u64 { at + owner.index() * row + index as usize } else { usize::MAX }
+}
+
+/// The bucket of the table that finds the node which `owner` calls `ptr`.
+pub(super) fn node_bucket(owner: Id<Process>, ptr: u64) -> usize {
+    // Fibonacci hashing; names are often addresses or small numbers.
+    let mixed = (ptr ^ ((owner.index() as u64) << 48)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    const { assert!(NODE_BUCKETS == 1 << 15) };
+    NODE_HASH_AT.saturating_add((mixed >> 49) as usize)
 }
 
 /// Words of control memory in all.

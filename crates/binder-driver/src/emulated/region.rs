@@ -1,4 +1,8 @@
 #![allow(unsafe_code)]
+#![allow(
+    clippy::arithmetic_side_effects,
+    reason = "calculates with numbers that it has compared with their limits before"
+)]
 //! The shared memory of one context: control words, futexes and receive areas, mapped into every participant.
 //!
 //! Unsafe lives here because the mapping is shared with other processes. Control memory is only ever seen as atomics,
@@ -7,7 +11,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
@@ -27,6 +31,8 @@ pub(super) struct Region {
     base: NonNull<u8>,
     file: OwnedFd,
     wakers: Wakers,
+    /// The context has ended; not shared.
+    ended: AtomicBool,
 }
 
 // SAFETY: the mapping lives until the Region is dropped, is not tied to a thread, and is only reached through
@@ -64,7 +70,7 @@ impl Region {
             )?
         };
         let base = NonNull::new(base.cast()).ok_or(Errno::NOMEM)?;
-        Ok(Self { base, file, wakers: Wakers::default() })
+        Ok(Self { base, file, wakers: Wakers::default(), ended: AtomicBool::new(false) })
     }
 
     /// How this participant reaches the others.
@@ -79,10 +85,10 @@ impl Region {
 
     /// The control words.
     #[inline]
-    pub(super) fn words(&self) -> &[AtomicU64] {
+    pub(super) fn words(&self) -> &[AtomicU64; CONTROL_WORDS] {
         // SAFETY: the mapping is page-aligned, at least CONTROL_WORDS * 8 bytes long (asserted in records.rs), lives as
         // long as self, and every participant treats these words as atomics.
-        unsafe { std::slice::from_raw_parts(self.base.as_ptr().cast(), CONTROL_WORDS) }
+        unsafe { self.base.cast().as_ref() }
     }
 
     /// The context's lock: the two halves of word 0, and the first of another.
@@ -95,8 +101,14 @@ impl Region {
                 owner: first.as_ref(),
                 sleepers: first.add(1).as_ref(),
                 takeovers: first.add(2 * TAKEOVERS).as_ref(),
+                ended: &self.ended,
             }
         }
+    }
+
+    /// The context has ended: from here on nobody in this process waits for its lock.
+    pub(super) fn end(&self) {
+        self.ended.store(true, Ordering::Relaxed);
     }
 
     /// The word that thread `index` sleeps on.

@@ -11,8 +11,8 @@ use super::lock::Guard;
 use super::process::LIVE;
 use super::queue::Kind;
 use super::records::{
-    Buffer, HANDLES, Id, Node, PROCESSES, Process, Queue, Record, Ref, STARTS, Thread, Transaction, Work,
-    buffer, node, process, reference, thread, transaction, work,
+    Buffer, HANDLES, Id, Node, PROCESSES, Process, Queue, Record, Ref, Thread, Transaction, Work, buffer,
+    node, process, reference, thread, transaction, work,
 };
 use super::thread::LOOPER_WAITING;
 use super::wakeup;
@@ -84,8 +84,7 @@ impl Guard<'_> {
             u8::from(self.get(id, thread::NEED_RETURN)),
         )?;
         let mut next = self.get(id, thread::STACK);
-        for _ in 0..Transaction::COUNT {
-            let Some(t) = next else { break };
+        while let Some(t) = self.step(next) {
             if self.get(t, transaction::FROM) == Some(id) {
                 self.write_transaction(out, of, "    ", "outgoing transaction", t)?;
                 next = self.get(t, transaction::FROM_PARENT);
@@ -123,7 +122,7 @@ impl Guard<'_> {
             self.get(t, transaction::CODE),
             self.get(t, transaction::FLAGS),
             Priority::from_word(self.get(t, transaction::PRIORITY))
-                .map_or(0, |priority| priority.level - 120),
+                .map_or(0, |priority| priority.level.saturating_sub(120)),
             u8::from(self.get(t, transaction::NEED_REPLY)),
         )?;
         // As in the kernel, which holds the locks of this process only.
@@ -183,7 +182,7 @@ impl Guard<'_> {
 
     fn write_buffer(&self, out: &mut String, id: Id<Buffer>) -> fmt::Result {
         let (data, offsets) = (self.get(id, buffer::DATA_SIZE), self.get(id, buffer::OFFSETS_SIZE));
-        let plain = align8(data).unwrap_or(0) + align8(offsets).unwrap_or(0);
+        let plain = align8(data).unwrap_or(0).saturating_add(align8(offsets).unwrap_or(0));
         // A buffer is at least 8 bytes long, also an empty one.
         let extra = self.get(id, buffer::SIZE).saturating_sub(plain.max(8));
         let active = self.get(id, buffer::TRANSACTION).is_some();
@@ -234,8 +233,7 @@ impl Guard<'_> {
 
     /// The records of a list, in its order.
     fn listed<R: Record>(&self, first: Option<Id<R>>, next: impl Fn(Id<R>) -> Option<Id<R>>) -> Vec<Id<R>> {
-        // A list that a participant bent into a ring must not hold us for ever.
-        std::iter::successors(first, |&id| next(id)).take(STARTS).collect()
+        std::iter::successors(self.step(first), |&id| self.step(next(id))).collect()
     }
 
     fn queued(&self, queue: Queue) -> Vec<Id<Work>> {

@@ -82,7 +82,7 @@ impl Guard<'_> {
     pub(super) fn for_each_thread(&mut self, owner: Id<Process>, mut act: impl FnMut(&mut Self, Id<Thread>)) {
         let mut next = self.get(owner, process::THREADS_HEAD);
         for _ in 0..THREADS {
-            let Some(id) = next else { return };
+            let Some(id) = self.step(next) else { return };
             next = self.get(id, thread::NEXT);
             act(self, id);
         }
@@ -101,8 +101,7 @@ impl Guard<'_> {
         }
         let mut next = self.get(id, thread::STACK);
         let served = next.filter(|&t| self.get(t, transaction::TO_THREAD) == Some(id));
-        for _ in 0..1 << 16 {
-            let Some(t) = next else { break };
+        while let Some(t) = self.step(next) {
             if self.get(t, transaction::TO_THREAD) == Some(id) {
                 next = self.get(t, transaction::TO_PARENT);
                 self.set(t, transaction::TO_THREAD, None);
@@ -122,8 +121,7 @@ impl Guard<'_> {
     /// Drops the entries of a queue whose reader is gone. Each is committed by itself: there may be more than the journal
     /// could hold, and whoever goes on after a death finds the rest.
     pub(super) fn release_queue(&mut self, queue: Queue) {
-        for _ in 0..1 << 18 {
-            let Some(entry) = self.front(queue) else { return };
+        while let Some(entry) = self.step(self.front(queue)) {
             self.unqueue(entry);
             match self.kind(entry) {
                 Some(Kind::Transaction) => {
@@ -179,8 +177,8 @@ impl Guard<'_> {
 
     /// `t` will get no reply: tells the thread that waits for it, else the one that waits for *that*, and so on.
     pub(super) fn fail_caller(&mut self, t: Id<Transaction>, error: u32) {
-        let mut failed = t;
-        for _ in 0..1 << 16 {
+        let mut next = Some(t);
+        while let Some(failed) = self.step(next) {
             let parent = self.get(failed, transaction::FROM_PARENT);
             let caller = self.get(failed, transaction::FROM);
             self.detach_buffer(failed);
@@ -194,10 +192,7 @@ impl Guard<'_> {
                 self.wake_later(caller);
                 return;
             }
-            match parent {
-                Some(parent) => failed = parent,
-                None => return,
-            }
+            next = parent;
         }
     }
 

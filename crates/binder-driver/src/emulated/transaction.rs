@@ -40,13 +40,13 @@ impl Refusal {
     const FROZEN: Self = Self { number: BR_FROZEN_REPLY, param: 0 };
 
     fn dead(errno: Errno) -> Self {
-        Self { number: BR_DEAD_REPLY, param: -errno.raw_os_error() }
+        Self { number: BR_DEAD_REPLY, param: errno.raw_os_error().wrapping_neg() }
     }
 }
 
 impl From<Errno> for Refusal {
     fn from(errno: Errno) -> Self {
-        Self { number: BR_FAILED_REPLY, param: -errno.raw_os_error() }
+        Self { number: BR_FAILED_REPLY, param: errno.raw_os_error().wrapping_neg() }
     }
 }
 
@@ -192,8 +192,7 @@ impl<'a> Ioctl<'a> {
             return Err(Errno::PROTO.into());
         }
         let mut next = Some(top);
-        for _ in 0..1 << 16 {
-            let Some(t) = next else { break };
+        while let Some(t) = guard.step(next) {
             if let Some(from) = guard.get(t, transaction::FROM)
                 && guard.get(from, thread::PROCESS) == Some(owner)
             {
@@ -239,7 +238,7 @@ impl<'a> Ioctl<'a> {
                 room == 0 || objects::copy_buffers(region, slot, offsets_at, bytes, offsets, room, memory);
             (whole, buffers)
         };
-        let (whole, buffers) = if data.data_size + data.buffers_size >= COPY_OUTSIDE_LOCK {
+        let (whole, buffers) = if data.data_size.saturating_add(data.buffers_size) >= COPY_OUTSIDE_LOCK {
             self.guard.start_fill(self.thread, target.process, filled);
             self.guard.unlock();
             let copied = copy();

@@ -43,19 +43,16 @@ impl Guard<'_> {
             buffers: self.in_use::<Buffer>(),
             work: self.in_use::<Work>(),
             // stat(2): blocks are of 512 bytes.
-            memory_bytes: u64::try_from(blocks).unwrap_or(0) * 512,
+            memory_bytes: u64::try_from(blocks).unwrap_or(0).saturating_mul(512),
         })
     }
 
     /// Records that were given out: those ever used, less those in the free list.
     fn in_use<R: Record>(&self) -> u32 {
-        let ever = self.word(R::HEAD + 1).saturating_sub(1).min(R::COUNT as u64) as u32;
-        let mut free = Id::<R>::new(self.word(R::HEAD));
-        let mut count = 0;
-        while let Some(id) = free.filter(|_| count < ever) {
-            count += 1;
-            free = Id::new(self.word(R::AT + id.index() * R::WORDS));
-        }
-        ever - count
+        let ever = self.word(R::UNUSED).saturating_sub(1).min(R::COUNT as u64) as u32;
+        let first = Id::<R>::new(self.word(R::HEAD));
+        let next = |&id: &Id<R>| self.step(Id::new(self.word(id.words().start)));
+        let free = std::iter::successors(self.step(first), next).take(ever as usize).count();
+        ever.saturating_sub(free as u32)
     }
 }

@@ -1,3 +1,8 @@
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    reason = "calculates with this process's own numbers, never with control words"
+)]
 //! What a participant needs to wake others by their traps: their processes' listeners, and the keeper's help.
 //!
 //! A process has one filter and one listener, whatever it joins ([`own_listener`]). Its listener goes to the keeper when it

@@ -78,12 +78,17 @@ thread_local! {
     static TRAP: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
 }
 
+/// The CPU that the calling thread runs on, plus one.
+fn own_cpu() -> u32 {
+    (rustix::thread::sched_getcpu() as u32).saturating_add(1)
+}
+
 /// After the calling thread was woken by a futex, by one on this CPU (plus one; 0: by one that did not wait for it).
 fn learn(waker: u32) {
-    let crossed = waker != 0 && rustix::thread::sched_getcpu() + 1 != waker as usize;
+    let crossed = waker != 0 && own_cpu() != waker;
     // One that may use one CPU only is woken there either way.
     let helps = crossed && rustix::thread::sched_getaffinity(None).is_ok_and(|cpus| cpus.count() > 1);
-    let span = if helps { (TRAP.get().1 * 4).clamp(SPANS.0, SPANS.1) } else { 0 };
+    let span = if helps { TRAP.get().1.saturating_mul(4).clamp(SPANS.0, SPANS.1) } else { 0 };
     TRAP.set((span, span));
 }
 
@@ -145,7 +150,7 @@ pub(super) fn claim(guard: &mut Guard<'_>, thread: Id<Thread>, here: bool) -> Op
     let word = guard.region().futex(thread.index());
     let becomes = |from, to| word.compare_exchange(from, to, AcqRel, Acquire).is_ok();
     if word.load(Relaxed) != AWAKE {
-        let cpu = if here { rustix::thread::sched_getcpu() as u32 + 1 } else { 0 };
+        let cpu = if here { own_cpu() } else { 0 };
         guard.region().waker(thread.index()).store(cpu, Relaxed);
     }
     if becomes(ASLEEP, AWAKE) {

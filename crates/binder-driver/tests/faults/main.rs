@@ -11,6 +11,7 @@ mod descriptors;
 mod desk;
 #[cfg(target_arch = "x86_64")]
 mod every_instruction;
+mod garbage;
 mod keepers;
 mod message;
 mod peers;
@@ -30,6 +31,7 @@ fn victim() {
     let played = scenarios::play(&scenario, &address)
         || peers::play(&scenario, &address)
         || keepers::play(&scenario)
-        || descriptors::play(&scenario, &address);
+        || descriptors::play(&scenario, &address)
+        || garbage::play(&scenario, &address);
     assert!(played, "{scenario} is nothing to play");
 }
