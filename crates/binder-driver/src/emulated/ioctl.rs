@@ -8,6 +8,7 @@ use std::os::fd::{BorrowedFd, RawFd};
 use rustix::io::Errno;
 
 use super::descriptors::{Descriptors, Wanted};
+use super::hold::{self, Lending};
 use super::lock::Guard;
 use super::node::Strength;
 use super::queue::Kind;
@@ -26,6 +27,8 @@ pub(super) struct Ioctl<'a> {
     pub(super) process: Id<Process>,
     pub(super) thread: Id<Thread>,
     pub(super) profile: Profile,
+    /// How this process's calls lend a real-time priority.
+    pub(super) lending: Lending,
     /// The caller's memory that commands may name.
     pub(super) memory: &'a [&'a [u8]],
     /// The real process that is calling.
@@ -183,11 +186,10 @@ impl Ioctl<'_> {
                 if for_process {
                     self.guard.start_waiting(self.process, self.thread);
                 }
-                let runs_at = sched::Priority::from_word(self.guard.get(self.thread, thread::PRIORITY));
-                let fair = !runs_at.is_some_and(sched::Priority::is_realtime);
-                let traps = wakeup::will_sleep(self.guard.region(), self.thread, fair);
+                let traps = self.will_sleep(for_process);
                 self.guard.unlock();
                 wakeup::sleep(self.guard.region(), self.thread, traps);
+                hold::learn(self.guard.region(), self.thread);
                 self.guard.relock();
                 self.guard.stop_waiting(self.process, self.thread);
             }
@@ -202,6 +204,23 @@ impl Ioctl<'_> {
             self.guard.wake_process(self.process);
         }
         Ok(out.used)
+    }
+
+    /// How this thread is going to sleep. True: in the trap.
+    fn will_sleep(&mut self, for_process: bool) -> bool {
+        if hold::is_lent() {
+            if for_process {
+                self.guard.is_lent_no_longer(self.thread);
+            } else {
+                self.guard.pass_on(self.thread);
+            }
+        }
+        if !for_process && self.guard.will_lend(self.thread) {
+            return false;
+        }
+        let runs_at = sched::Priority::from_word(self.guard.get(self.thread, thread::PRIORITY));
+        let fair = !hold::avoids_trap() && !runs_at.is_some_and(sched::Priority::is_realtime);
+        wakeup::will_sleep(self.guard.region(), self.thread, fair)
     }
 
     /// Whether what comes next for the process is a call.
@@ -392,6 +411,7 @@ impl Ioctl<'_> {
             guard.set(t, transaction::TO_PARENT, stack);
             guard.set(t, transaction::TO_THREAD, Some(self.thread));
             guard.set(self.thread, thread::STACK, Some(t));
+            guard.learn_what_is_lent(self.thread);
         } else {
             guard.detach_buffer(t);
             guard.free(t);

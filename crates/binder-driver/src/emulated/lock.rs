@@ -57,6 +57,7 @@ impl<'a> Guard<'a> {
         if left != 0 {
             self.journal = left.min(JOURNAL_ENTRIES);
             self.rollback(0);
+            self.undo_last_policy();
         }
     }
 
@@ -86,6 +87,11 @@ impl<'a> Guard<'a> {
     pub(super) fn wake_here_later(&mut self, thread: Id<Thread>) {
         let claimed = wakeup::claim(self, thread, true);
         self.scratch.wakes.extend(claimed);
+    }
+
+    /// Ends the wait of `lender` after the unlock, which waits for what the calling thread holds.
+    pub(super) fn give_back_later(&mut self, lender: Id<Thread>) {
+        self.scratch.wakes.push(wakeup::give_back(lender));
     }
 
     /// Makes `thread` look for work again after the unlock, whatever others may have begun.

@@ -5,7 +5,7 @@
 //! its data once, straight into the receiver's area.
 //!
 //! One file for each concept: `process`, `thread`, `node` (with references), `transaction` (with `objects`), `buffers`, `allocation`,
-//! `priority`, `freeze`, `wakeup` (with `trap`, `wakers`), and for file descriptors `descriptors` (with `inbox`) and `passing`; under them `region` (the memory), `records` (its layout), `mutex`, `lock` (with the undo journal),
+//! `priority` (with `hold`), `freeze`, `wakeup` (with `trap`, `wakers`), and for file descriptors `descriptors` (with `inbox`) and `passing`; under them `region` (the memory), `records` (its layout), `mutex`, `lock` (with the undo journal),
 //! `queue`; above them `ioctl` (one call), `keeper` (joining and dying), `state` (all of it as text) and `usage` (how much of it there is).
 //!
 //! Lock order: there is one lock. It is never held across a wait, a copy of more than a page, or a call out of this crate.
@@ -23,6 +23,7 @@ mod allocation;
 mod buffers;
 mod descriptors;
 mod freeze;
+mod hold;
 mod inbox;
 mod ioctl;
 mod keeper;
@@ -49,13 +50,14 @@ use std::cell::RefCell;
 use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::thread::JoinHandle;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
+pub use hold::Lending;
 pub use keeper::{Context, running};
 pub use usage::Usage;
 pub use wakers::WakeUp;
@@ -83,6 +85,8 @@ pub struct Emulated {
     no_trap: Option<String>,
     /// See [`Emulated::set_nonblocking`].
     nonblocking: AtomicBool,
+    /// See [`Emulated::set_lending`].
+    lending: AtomicU32,
     /// The real process's id.
     sender: u32,
     descriptors: Descriptors,
@@ -189,6 +193,7 @@ impl Emulated {
             instance: Arc::new(()),
             no_trap: traps.err(),
             nonblocking: AtomicBool::new(false),
+            lending: AtomicU32::new(Lending::default() as u32),
             sender: std::process::id(),
             descriptors: Descriptors::new(to_keeper),
             connection: membership.connection,
@@ -201,6 +206,18 @@ impl Emulated {
     /// a device with `O_NONBLOCK`.
     pub fn set_nonblocking(&self, on: bool) {
         self.nonblocking.store(on, Ordering::Relaxed);
+    }
+
+    /// Chooses how calls of this process lend a real-time priority from now on. The mainline kernel's rules lend none.
+    pub fn set_lending(&self, lending: Lending) {
+        self.lending.store(lending as u32, Ordering::Relaxed);
+    }
+
+    /// How many transactions had their caller's real-time priority lent to a thread of this process through a
+    /// priority-inheriting futex ([`Lending`]), since it joined. The policy of the serving thread did not show it.
+    #[must_use]
+    pub fn lent_by_pi_futex(&self) -> u64 {
+        with_guard(&self.region, |guard| guard.get(self.process, records::process::HELD))
     }
 
     /// This process's strong and weak counts on a handle ([`Driver::node_counts`] are those of all processes). `None` when there is no such handle.
@@ -244,6 +261,7 @@ impl Emulated {
                 process: self.process,
                 thread,
                 profile: self.profile,
+                lending: Lending::from_word(self.lending.load(Ordering::Relaxed)),
                 memory,
                 sender: self.sender,
                 descriptors: &self.descriptors,

@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 use rustix::io::Errno;
 use rustix::thread::futex;
 
+use super::hold;
 use crate::sched;
 
 /// How often a waiter looks at the lock before it sleeps: longer than the lock is usually held.
@@ -98,7 +99,7 @@ impl Mutex<'_> {
             }
         }
         // Asked anew each time: a thread's priority may have been lent to it a moment ago.
-        let ordinary = sched::get(0).is_ok_and(|own| !own.is_realtime());
+        let ordinary = !hold::is_lent() && sched::get(0).is_ok_and(|own| !own.is_realtime());
         if !(ordinary && self.sleep()) {
             self.lock_inheriting();
         }

@@ -2,10 +2,17 @@
 //!
 //! ACK (Android's common kernel, `binder_transaction_priority`): the sender lends its policy and priority before the
 //! wake-up. Mainline (`binder_thread_read`): the receiver takes over the sender's nice value once it runs.
-//! The server's own priority comes back after its reply. Without permission nothing is lent, and that is counted.
+//! The server's own priority comes back after its reply. A real-time priority that there is no permission to set is lent
+//! through a futex (`hold.rs`). Without permission for another, nothing is lent, and that is counted.
 
+use std::sync::atomic::Ordering::Relaxed;
+
+use rustix::io::Errno;
+
+use super::hold::Lending;
 use super::lock::Guard;
-use super::records::{Id, Process, Thread, Transaction, process, thread, transaction};
+use super::records::{Id, LENT_LAST, Process, Thread, Transaction, process, thread, transaction};
+use super::region::Region;
 use super::thread::{LOOPER_ENTERED, LOOPER_EXITED, LOOPER_INVALID, LOOPER_REGISTERED};
 use crate::Profile;
 use crate::sched::{self, BATCH, FIFO, OTHER, Priority, RR};
@@ -90,7 +97,7 @@ impl Guard<'_> {
         };
         let wanted = wanted.or((server.to_word() != now).then_some(server));
         if let Some(wanted) = wanted.filter(|wanted| wanted.to_word() != now) {
-            self.set_priority(profile, to, wanted);
+            self.lend(profile, t, to, wanted);
         }
     }
 
@@ -113,8 +120,33 @@ impl Guard<'_> {
             let now = Priority::from_word(self.get(id, thread::PRIORITY));
             let (Some(own), Some(now)) = (own.filter(|_| serves), now) else { continue };
             if let Some(wanted) = ack(caller, flags, own).filter(|wanted| wanted.level < now.level) {
-                return self.set_priority(Profile::Ack, id, wanted);
+                return self.lend(Profile::Ack, t, id, wanted);
             }
+        }
+    }
+
+    /// Lends `wanted`, of transaction `t`, to thread `to`: by its policy, or through a futex.
+    fn lend(&mut self, profile: Profile, t: Id<Transaction>, to: Id<Thread>, wanted: Priority) {
+        let owner = self.get(to, thread::PROCESS);
+        let may_hold = profile == Profile::Ack && wanted.is_realtime();
+        let way = match Lending::from_word(self.get(t, transaction::LENDING)) {
+            Lending::Auto if !may_hold => Lending::Policy,
+            // Who is lent to already need not be refused once more.
+            Lending::Auto if self.get(t, transaction::HELD_BY) == Some(to) => Lending::PiFutex,
+            Lending::Auto if owner.is_some_and(|owner| self.was_refused(owner)) => Lending::PiFutex,
+            Lending::PiFutex if !may_hold => Lending::Policy,
+            way => way,
+        };
+        if way == Lending::PiFutex {
+            return self.lend_by_hold(t, to, wanted);
+        }
+        match (self.try_priority(profile, to, wanted), owner) {
+            (Err(Errno::PERM), Some(owner)) if way == Lending::Auto => {
+                self.remember_refusal(owner);
+                self.lend_by_hold(t, to, wanted);
+            }
+            (Err(_), Some(owner)) => self.count_denied(owner),
+            _ => {}
         }
     }
 
@@ -154,18 +186,35 @@ impl Guard<'_> {
     /// Sets a thread's policy and priority, under the lock: were it done after the unlock, the thread could have
     /// replied and restored its own in between.
     pub(super) fn set_priority(&mut self, profile: Profile, of: Id<Thread>, to: Priority) {
-        let set = match profile {
+        if self.try_priority(profile, of, to).is_err()
+            && let Some(owner) = self.get(of, thread::PROCESS)
+        {
+            self.count_denied(owner);
+        }
+    }
+
+    fn try_priority(&mut self, profile: Profile, of: Id<Thread>, to: Priority) -> Result<(), Errno> {
+        match profile {
             // The calling thread's nice value, whatever its policy.
-            Profile::Mainline => rustix::process::setpriority_process(None, to.level.saturating_sub(120)),
-            Profile::Ack => sched::set(self.get(of, thread::TID), to),
-        };
-        match set {
-            Ok(()) => self.set(of, thread::PRIORITY, to.to_word()),
-            Err(_) => {
-                if let Some(owner) = self.get(of, thread::PROCESS) {
-                    self.count_denied(owner);
-                }
+            Profile::Mainline => rustix::process::setpriority_process(None, to.level.saturating_sub(120))?,
+            Profile::Ack => {
+                // Should the calling thread be killed before it commits, the journal does not know of the policy.
+                self.region().words()[LENT_LAST].store(of.index() as u64, Relaxed);
+                Region::order();
+                sched::set(self.get(of, thread::TID), to)?;
             }
+        }
+        self.set(of, thread::PRIORITY, to.to_word());
+        Ok(())
+    }
+
+    /// After an operation of one that died was undone: so is what it may have done to another thread's policy.
+    pub(super) fn undo_last_policy(&mut self) {
+        let last = self.region().words()[LENT_LAST].swap(0, Relaxed);
+        let Some(last) = Id::<Thread>::new(last) else { return };
+        if let Some(before) = Priority::from_word(self.get(last, thread::PRIORITY)) {
+            // Without permission it stays so until the thread next waits.
+            let _ = sched::set(self.get(last, thread::TID), before);
         }
     }
 

@@ -51,6 +51,8 @@ pub(super) const RECEIVED_FROM: usize = 9;
 pub(super) const WATCH: usize = 7;
 /// Tells this context from others that a process may have joined.
 pub(super) const TAG: usize = 8;
+/// The thread whose policy was set last by another, see `Guard::set_policy`.
+pub(super) const LENT_LAST: usize = 10;
 /// Where notifications are received: the kernel writes here.
 pub(super) const RECEIVED_AT: usize = 64;
 /// The first of the tables' pairs of (free list, first index never used).
@@ -58,7 +60,7 @@ const TABLE_HEADS: usize = 16;
 const HEADER_WORDS: usize = 512;
 
 /// What word `MAGIC` holds: the layout's name and version.
-pub(super) const MAGIC_VALUE: u64 = u64::from_le_bytes(*b"rtbndr03");
+pub(super) const MAGIC_VALUE: u64 = u64::from_le_bytes(*b"rtbndr04");
 
 pub(super) const JOURNAL_AT: usize = HEADER_WORDS;
 pub(super) const NODE_HASH_AT: usize = JOURNAL_AT + 2 * JOURNAL_ENTRIES;
@@ -292,6 +294,8 @@ records! {
         TELL_SPAM: bool,
         /// Someone was suspected, and oneway transactions are still short of space.
         SPAM_FOUND: bool,
+        /// Transactions whose priority was lent through a priority-inheriting futex.
+        HELD: u64,
     }
     /// A thread that has used the driver.
     Thread, thread, table 1 at end::<Process>(), THREADS, of 32 {
@@ -430,6 +434,12 @@ records! {
         FDS: u32,
         /// Its number, by which they are found; 0 when there are none, or they are not wanted any more.
         FDS_NUMBER: u64,
+        /// Who is lent the caller's priority through its hold (`hold.rs`).
+        HELD_BY: Option<Id<Thread>>,
+        /// That priority.
+        HELD_AT: u64,
+        /// The sender's `Lending`.
+        LENDING: u32,
     }
     /// A stretch of a process's area, in use or free.
     Buffer, buffer, table 5 at end::<Transaction>(), 131_072, of 24 {

@@ -136,6 +136,30 @@ impl Region {
         unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE + 16).cast().as_ref() }
     }
 
+    /// What thread `index` lends its priority through while it waits (`hold.rs`): a priority-inheriting futex.
+    #[inline]
+    pub(super) fn hold(&self, index: usize) -> &AtomicU32 {
+        let index = if index < THREADS { index } else { 0 };
+        // SAFETY: as for `futex`; bytes 20 to 23 of each stride are only used as this atomic.
+        unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE + 20).cast().as_ref() }
+    }
+
+    /// The thread that thread `index` lends its priority to through that; not told when it ceases to.
+    #[inline]
+    pub(super) fn holder(&self, index: usize) -> &AtomicU32 {
+        let index = if index < THREADS { index } else { 0 };
+        // SAFETY: as for `futex`; bytes 24 to 27 of each stride are only used as this atomic.
+        unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE + 24).cast().as_ref() }
+    }
+
+    /// 1 when thread `index` is, or is about to be, lent a priority so; set by others, cleared by itself.
+    #[inline]
+    pub(super) fn lent(&self, index: usize) -> &AtomicU32 {
+        let index = if index < THREADS { index } else { 0 };
+        // SAFETY: as for `futex`; bytes 28 to 31 of each stride are only used as this atomic.
+        unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE + 28).cast().as_ref() }
+    }
+
     /// Where notifications are received.
     #[inline]
     pub(super) fn received(&self) -> &[AtomicU64; NOTIFICATION_WORDS] {

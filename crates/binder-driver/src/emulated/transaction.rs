@@ -14,7 +14,7 @@ use super::records::{
     Buffer, Id, Node, Process, Thread, Transaction, Work, buffer, node, process, reference, thread,
     transaction,
 };
-use super::{objects, priority};
+use super::{hold, objects, priority};
 use crate::Profile;
 use crate::uapi::{
     BR_DEAD_REPLY, BR_FAILED_REPLY, BR_FROZEN_REPLY, BR_TRANSACTION_COMPLETE, FLAT_BINDER_FLAG_ACCEPTS_FDS,
@@ -108,6 +108,7 @@ impl<'a> Ioctl<'a> {
             self.guard.fail_caller(answered, refusal.number);
             break;
         }
+        self.guard.learn_what_is_lent(self.thread);
         if let Some(own) = self.guard.priority_to_restore(self.profile, self.thread, saved) {
             // The caller wakes first; then this thread gives back what it was lent.
             self.guard.unlock();
@@ -286,7 +287,9 @@ impl<'a> Ioctl<'a> {
             return Ok(());
         }
         if let Some(own) = priority::of_caller(self.profile) {
-            self.guard.init(t, transaction::PRIORITY, own.to_word());
+            let lent = hold::serves_at().filter(|lent| lent.level < own.level);
+            self.guard.init(t, transaction::PRIORITY, lent.unwrap_or(own).to_word());
+            self.guard.init(t, transaction::LENDING, self.lending as u32);
             if self.profile == Profile::Ack {
                 // What this thread runs at now, should a nested call come back to it.
                 self.guard.set(self.thread, thread::PRIORITY, own.to_word());

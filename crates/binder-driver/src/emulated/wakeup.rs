@@ -5,6 +5,7 @@
 //!
 //! - `ASLEEP`: on the futex that the word is. A waker makes it `AWAKE` and wakes the futex.
 //! - `WILL_TRAP`: about to sleep in the trap. A waker makes it `AWAKE`, and it will not go; nothing else is needed.
+//! - `LENDS`: in the kernel's queue for its hold (`hold.rs`). A waker makes it `AWAKE`, and whoever holds that gives it back.
 //! - `TRAPPED`: in the trap, or within an instruction of it. A waker makes it `CLAIMED`; that must end with an answer.
 //!   Only the thread itself leaves this state.
 //!
@@ -27,6 +28,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::thread::futex;
 
+use super::hold;
 use super::lock::{Guard, Scratch};
 use super::records::{Id, Process, RECEIVED_FROM, Record, TAG, Thread, WATCH, process, thread};
 use super::region::Region;
@@ -37,6 +39,7 @@ const ASLEEP: u32 = 1;
 const WILL_TRAP: u32 = 2;
 const TRAPPED: u32 = 3;
 const CLAIMED: u32 = 4;
+const LENDS: u32 = 5;
 
 // What the word `WATCH` says: since the keeper's last look, a trap was answered; none was; or it does not look.
 const BUSY: u64 = 2;
@@ -59,6 +62,8 @@ pub(super) struct Wake {
 #[derive(Debug)]
 enum Way {
     Futex,
+    /// By giving its hold back.
+    GiveBack,
     /// By answering this notification, where it could be found.
     Answer(Option<Notification>),
 }
@@ -95,6 +100,7 @@ fn learn(waker: u32) {
 /// A new thread has nothing of its record's last user.
 pub(super) fn reset(region: &Region, thread: Id<Thread>) {
     region.waker(thread.index()).store(0, Relaxed);
+    hold::reset(region, thread);
     region.futex(thread.index()).store(AWAKE, Release);
 }
 
@@ -111,14 +117,48 @@ pub(super) fn will_sleep(region: &Region, thread: Id<Thread>, fair: bool) -> boo
     traps
 }
 
+/// As [`will_sleep`], for one that lends its priority while it waits.
+pub(super) fn will_lend(region: &Region, thread: Id<Thread>) {
+    region.futex(thread.index()).store(LENDS, Release);
+}
+
+/// Whether `thread` lends its priority, or is about to.
+pub(super) fn lends(region: &Region, thread: Id<Thread>) -> bool {
+    region.futex(thread.index()).load(Acquire) == LENDS
+}
+
+/// The calling `thread` lends no longer. It sleeps on its futex instead, or does not sleep, unless it was woken.
+pub(super) fn stop_lending(region: &Region, thread: Id<Thread>, sleeps: bool) {
+    let next = if sleeps { ASLEEP } else { AWAKE };
+    let _ = region.futex(thread.index()).compare_exchange(LENDS, next, AcqRel, Acquire);
+}
+
 /// Whether `thread` sleeps, or is about to.
 pub(super) fn is_asleep(region: &Region, thread: Id<Thread>) -> bool {
-    matches!(region.futex(thread.index()).load(Acquire), ASLEEP | WILL_TRAP | TRAPPED)
+    matches!(region.futex(thread.index()).load(Acquire), ASLEEP | WILL_TRAP | TRAPPED | LENDS)
+}
+
+/// Under the lock: makes `lender` wait for nothing any more, whose hold the calling thread has.
+pub(super) fn give_back(lender: Id<Thread>) -> Wake {
+    Wake { thread: lender, way: Way::GiveBack, here: true, rouse: false }
+}
+
+/// Tries again to wake a thread that is claimed, without the keeper, which has no real-time priority.
+pub(super) fn hurry_claimed(region: &Region, thread: Id<Thread>) {
+    if region.futex(thread.index()).load(Acquire) == CLAIMED {
+        attempt(region, thread);
+    }
 }
 
 /// After the unlock: sleeps until someone claims the wake-up. `traps` is what [`will_sleep`] said.
 pub(super) fn sleep(region: &Region, thread: Id<Thread>, traps: bool) {
     let word = region.futex(thread.index());
+    if word.load(Relaxed) == LENDS {
+        hold::wait(region, thread);
+        if word.load(Acquire) == AWAKE {
+            return;
+        }
+    }
     if word.compare_exchange(WILL_TRAP, TRAPPED, AcqRel, Acquire).is_ok() {
         let tag = region.words()[TAG].load(Relaxed);
         while word.load(Acquire) == TRAPPED {
@@ -159,6 +199,9 @@ pub(super) fn claim(guard: &mut Guard<'_>, thread: Id<Thread>, here: bool) -> Op
     if becomes(WILL_TRAP, AWAKE) {
         return None;
     }
+    if becomes(LENDS, AWAKE) {
+        return claim_holder(guard, thread);
+    }
     if !becomes(TRAPPED, CLAIMED) {
         return None;
     }
@@ -166,6 +209,26 @@ pub(super) fn claim(guard: &mut Guard<'_>, thread: Id<Thread>, here: bool) -> Op
     let rouse = watch.load(Relaxed) == DOZES;
     watch.store(BUSY, Relaxed);
     Some(Wake { thread, way: Way::Answer(find(guard, thread, None)), here, rouse })
+}
+
+/// Under the lock: `lender`, which was lending, is claimed. It is woken by whoever has its hold: this thread, or one that must be
+/// woken for that, perhaps by another in turn. One that runs gives it back before it sleeps; `lender` looks by itself after a while.
+#[cold]
+fn claim_holder(guard: &mut Guard<'_>, lender: Id<Thread>) -> Option<Wake> {
+    let region = guard.region();
+    let mut lender = lender;
+    for _ in 0..Thread::COUNT {
+        if hold::is_own(region, lender) {
+            return Some(give_back(lender));
+        }
+        let holder = Id::<Thread>::new(region.holder(lender.index()).load(Relaxed).into())?;
+        let word = region.futex(holder.index());
+        if word.compare_exchange(LENDS, AWAKE, AcqRel, Acquire).is_err() {
+            return claim(guard, holder, false);
+        }
+        lender = holder;
+    }
+    None
 }
 
 /// Under the lock: makes `thread` look for work again, whoever claimed it: after a death, a wake-up that the dead
@@ -187,6 +250,7 @@ pub(super) fn wake(region: &Region, wake: &Wake) {
         Way::Futex => {
             let _ = futex::wake(region.futex(wake.thread.index()), futex::Flags::empty(), 1);
         }
+        Way::GiveBack => hold::give_back(region, wake.thread),
         Way::Answer(Some(found)) if found.answer(wake.here) => {}
         Way::Answer(_) => pursue(region, wake.thread),
     }

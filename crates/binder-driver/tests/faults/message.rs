@@ -29,7 +29,7 @@ impl Message {
     }
 
     pub(crate) fn node(self, name: u64) -> Self {
-        let flags = FLAT_BINDER_FLAG_ACCEPTS_FDS;
+        let flags = FLAT_BINDER_FLAG_ACCEPTS_FDS | FLAT_BINDER_FLAG_INHERIT_RT;
         self.object(&FlatBinderObject { kind: BINDER_TYPE_BINDER, flags, binder: name, cookie: 0 }.to_bytes())
     }
 

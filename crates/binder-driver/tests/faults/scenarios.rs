@@ -20,15 +20,17 @@ pub(crate) struct Scenario {
     pub(crate) serves: bool,
     /// It is the context manager, so that the survivors have none.
     pub(crate) manages: bool,
+    /// Those who call it are real-time, and lend their priority through a futex.
+    pub(crate) is_lent_to: bool,
 }
 
 impl Scenario {
     const fn of(name: &'static str, act: fn(&str)) -> Self {
-        Self { name, act, serves: false, manages: false }
+        Self { name, act, serves: false, manages: false, is_lent_to: false }
     }
 }
 
-pub(crate) const SCENARIOS: [Scenario; 11] = [
+pub(crate) const SCENARIOS: [Scenario; 14] = [
     Scenario::of("join", join),
     Scenario::of("call", call),
     Scenario::of("call outside the lock", call_outside_the_lock),
@@ -38,7 +40,10 @@ pub(crate) const SCENARIOS: [Scenario; 11] = [
     Scenario::of("death notification", death_notification),
     Scenario::of("thread exit", thread_exit),
     Scenario::of("close", close),
+    Scenario::of("lending call", lending_call),
+    Scenario::of("nested lending call", nested_lending_call),
     Scenario { serves: true, ..Scenario::of("serve", serve) },
+    Scenario { serves: true, is_lent_to: true, ..Scenario::of("serve a lender", serve) },
     Scenario { manages: true, ..Scenario::of("manage", manage) },
 ];
 
@@ -119,6 +124,32 @@ fn oneway_call(address: &str) {
 
 fn nested_call(address: &str) {
     let mut desk = desk(address);
+    reply(desk.call(0, CALL_BACK, &Message::default().node(1)));
+    stepped(|| {
+        reply(desk.call(0, CALL_BACK, &Message::default().node(2)));
+        desk.flush().expect("the context");
+    });
+}
+
+/// Real-time, where that is permitted, and through a futex even where the manager's policy could be set.
+fn lender(address: &str) -> Desk {
+    let desk = desk(address);
+    stepping::become_lender(&desk.driver);
+    desk
+}
+
+fn lending_call(address: &str) {
+    let mut desk = lender(address);
+    let message = Message::plain(b"four");
+    reply(desk.call(0, ECHO, &message));
+    stepped(|| {
+        reply(desk.call(0, ECHO, &message));
+        desk.flush().expect("the context");
+    });
+}
+
+fn nested_lending_call(address: &str) {
+    let mut desk = lender(address);
     reply(desk.call(0, CALL_BACK, &Message::default().node(1)));
     stepped(|| {
         reply(desk.call(0, CALL_BACK, &Message::default().node(2)));

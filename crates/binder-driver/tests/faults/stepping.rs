@@ -8,6 +8,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command as Process, Stdio};
 
+use binder_driver::emulated::{Emulated, Lending};
+use binder_driver::sched_attr::{self, SchedAttr};
+
 pub(crate) const ADDRESS: &str = "ROUNDTRIP_TEST_CONTEXT";
 pub(crate) const SCENARIO: &str = "ROUNDTRIP_TEST_SCENARIO";
 
@@ -43,6 +46,14 @@ pub(crate) fn let_parent_step() {
     // Not captured by the test harness, unlike `eprintln!`.
     std::io::stderr().write_all(format!("{thread}\n").as_bytes()).expect("the parent");
     stop();
+}
+
+/// Makes the calling thread real-time, where that is permitted, and lets its process lend that through a futex.
+pub(crate) fn become_lender(driver: &Emulated) {
+    let realtime = SchedAttr { policy: libc::SCHED_FIFO as u32, priority: 3, ..Default::default() };
+    // Else it is one more ordinary caller.
+    let _ = sched_attr::set(0, realtime);
+    driver.set_lending(Lending::PiFutex);
 }
 
 /// In a victim: stops where the parent is to see it.

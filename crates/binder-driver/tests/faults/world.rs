@@ -11,8 +11,12 @@ use binder_driver::{Command, Driver, Errno, Profile};
 
 use crate::desk::{Answer, CALL_BACK, Desk, ECHO, EXCHANGE, Kept};
 use crate::message::Message;
+use crate::stepping;
 
 pub(crate) const AREA: u64 = 256 << 10;
+
+const ACCEPTS_DESCRIPTORS: u32 = 0x100;
+const INHERITS_REALTIME: u32 = 0x800;
 
 /// What is waited for before a test fails: far more than anything should take, also on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -38,12 +42,15 @@ pub(crate) struct Quiet {
 }
 
 impl World {
-    /// With a manager, unless the victims are to be that; then its thread calls whoever is.
-    pub(crate) fn new(profile: Profile, managed: bool) -> Self {
+    /// With a manager, unless the victims are to be that; then its thread calls whoever is. `lending`: that thread is real-time, and
+    /// lends its priority through a futex.
+    pub(crate) fn new(profile: Profile, managed: bool, lending: bool) -> Self {
         let context = Context::create(profile).expect("a context");
         let manager = Arc::new(Emulated::join(context.address(), AREA).expect("a manager"));
         if managed {
-            manager.become_context_manager(0x100).expect("no context manager yet");
+            manager
+                .become_context_manager(ACCEPTS_DESCRIPTORS | INHERITS_REALTIME)
+                .expect("no context manager yet");
         }
         let (announce, announced) = channel();
         let (tell, called) = channel();
@@ -59,6 +66,9 @@ impl World {
         let calling = std::thread::spawn({
             let answers = Arc::clone(&answers);
             move || {
+                if lending {
+                    stepping::become_lender(&manager);
+                }
                 if managed {
                     call_announced(manager, &announced, &tell);
                 } else {

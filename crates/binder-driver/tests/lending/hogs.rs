@@ -1,0 +1,58 @@
+//! Real-time threads that compute, one on each CPU. Must not know the driver.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use binder_driver::sched_attr::{self, SchedAttr};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+pub(crate) struct Hogs {
+    threads: Vec<JoinHandle<()>>,
+    running: Arc<AtomicUsize>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Hogs {
+    /// They begin at once, on the calling thread's CPUs, at a `priority` that is not above its own, and end by themselves after
+    /// `life`.
+    pub(crate) fn start(priority: u32, life: Duration) -> Self {
+        let usable = sched_getaffinity(None).expect("its CPUs");
+        let (running, stop) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let cpus = (0..CpuSet::MAX_CPU).filter(|&cpu| usable.is_set(cpu));
+        let threads: Vec<_> = cpus
+            .map(|cpu| {
+                let (running, stop) = (Arc::clone(&running), Arc::clone(&stop));
+                std::thread::spawn(move || {
+                    let mut only = CpuSet::new();
+                    only.set(cpu);
+                    sched_setaffinity(None, &only).expect("one of its CPUs");
+                    let lower = SchedAttr { policy: 1, priority, ..Default::default() };
+                    sched_attr::set(0, lower).expect("a lower priority");
+                    running.fetch_add(1, Relaxed);
+                    let begin = Instant::now();
+                    while begin.elapsed() < life && !stop.load(Relaxed) {
+                        std::hint::spin_loop();
+                    }
+                    running.fetch_sub(1, Relaxed);
+                })
+            })
+            .collect();
+        while running.load(Relaxed) < threads.len() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Self { threads, running, stop }
+    }
+
+    pub(crate) fn all_run(&self) -> bool {
+        self.running.load(Relaxed) == self.threads.len()
+    }
+}
+
+impl Drop for Hogs {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        self.threads.drain(..).for_each(|thread| thread.join().expect("no panic"));
+    }
+}

@@ -1,0 +1,184 @@
+//! Real-time callers without permission to set their servers' policy: they lend their priority through a futex.
+//!
+//! Tests begin as root, so that a thread may make itself real-time, and give all rights up before they touch the driver. Without
+//! that permission there is nothing to be tried.
+
+mod hogs;
+mod party;
+mod unprivileged;
+
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use binder_driver::emulated::{Context, Lending};
+use binder_driver::sched_attr::{self, SchedAttr};
+use binder_driver::{Driver, Profile};
+
+use party::{CALL_BACK, FORWARD, FORWARD_BACK, KEEP, Party, RUNS_AT, WAIT};
+use unprivileged::{OTHER, unprivileged};
+
+/// The priority of the callers, above that of the hogs.
+const PRIORITY: u32 = 60;
+/// How /proc shows it while it is lent: field 18 of /proc/PID/stat (proc_pid_stat(5)).
+const SHOWN: i64 = -1 - PRIORITY as i64;
+
+/// Makes the calling thread an ordinary one, as servers are.
+fn become_ordinary() {
+    sched_attr::set(0, SchedAttr { policy: OTHER, ..Default::default() }).expect("a lower policy");
+}
+
+fn context() -> Context {
+    Context::create(Profile::Ack).expect("a context")
+}
+
+#[test]
+fn a_server_runs_at_its_callers_priority_though_nobody_may_set_it_and_its_policy_does_not_show_it() {
+    unprivileged(PRIORITY, || {
+        let context = context();
+        let server = Party::manager(&context);
+        let mut client = Party::join(&context);
+        for _ in 0..20 {
+            assert_eq!(client.ask(0, RUNS_AT, None), SHOWN);
+        }
+        assert_eq!(server.driver.lent_by_pi_futex(), 20);
+        assert_eq!(server.driver.limits(), [""; 0], "nothing was denied");
+        let shown = sched_attr::get(server.looper()).expect("a living thread");
+        assert_eq!((shown.policy, shown.priority), (OTHER, 0));
+        client.driver.set_lending(Lending::Policy);
+        assert_eq!(client.ask(0, RUNS_AT, None), party::ORDINARY);
+        assert_eq!(server.driver.lent_by_pi_futex(), 20);
+        assert!(!server.driver.limits().is_empty(), "this was denied");
+    });
+}
+
+#[test]
+fn who_may_set_policies_can_choose_the_futex_all_the_same() {
+    unprivileged::as_root(PRIORITY, || {
+        let context = context();
+        let server = Party::manager(&context);
+        let mut client = Party::join(&context);
+        assert_eq!(client.ask(0, RUNS_AT, None), SHOWN);
+        assert_eq!(server.driver.lent_by_pi_futex(), 0, "the policy was set");
+        client.driver.set_lending(Lending::PiFutex);
+        assert_eq!(client.ask(0, RUNS_AT, None), SHOWN);
+        assert_eq!(server.driver.lent_by_pi_futex(), 1);
+    });
+}
+
+#[test]
+fn a_nested_call_comes_back_to_the_lender_at_once_and_what_is_lent_goes_on_after_it() {
+    unprivileged(PRIORITY, || {
+        let context = context();
+        let _server = Party::manager(&context);
+        let mut client = Party::join(&context);
+        let begin = Instant::now();
+        for _ in 0..500 {
+            assert_eq!(client.ask(0, CALL_BACK, Some(7)), SHOWN);
+        }
+        // A lender looks by itself after a millisecond, and then less often.
+        assert!(begin.elapsed() < Duration::from_millis(500), "{:?} for 500 calls", begin.elapsed());
+    });
+}
+
+#[test]
+fn a_server_that_calls_another_hands_its_callers_priority_on() {
+    unprivileged(PRIORITY, || {
+        let context = context();
+        let _first = Party::manager(&context);
+        let second = Party::serving(&context);
+        let mut client = Party::join(&context);
+        for _ in 0..100 {
+            assert_eq!(client.ask(0, FORWARD, None), SHOWN);
+        }
+        assert!(second.driver.lent_by_pi_futex() >= 100);
+    });
+}
+
+#[test]
+fn the_last_of_a_chain_calls_the_first_and_all_of_them_go_on() {
+    unprivileged(PRIORITY, || {
+        let context = context();
+        let _first = Party::manager(&context);
+        let _second = Party::serving(&context);
+        let mut client = Party::join(&context);
+        let begin = Instant::now();
+        for _ in 0..500 {
+            assert_eq!(client.ask(0, FORWARD_BACK, Some(7)), SHOWN);
+        }
+        assert!(begin.elapsed() < Duration::from_millis(500), "{:?} for 500 calls", begin.elapsed());
+    });
+}
+
+#[test]
+fn a_transaction_that_waits_in_the_queue_lends_to_whoever_takes_it() {
+    unprivileged(PRIORITY, || {
+        let context = context();
+        let server = Party::manager(&context);
+        let address = context.address().to_owned();
+        let ordinary = std::thread::spawn(move || {
+            become_ordinary();
+            Party::join_at(&address).ask(0, WAIT, None)
+        });
+        server.wait_until_called();
+        let (answer, answered) = channel();
+        let mut client = Party::join(&context);
+        let waiting = std::thread::spawn(move || answer.send(client.ask(0, RUNS_AT, None)));
+        // It has found nobody to lend to.
+        while !context.state().contains("pending transaction") {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        server.go_on();
+        assert_eq!(ordinary.join().expect("an answer"), 0);
+        assert_eq!(answered.recv_timeout(Duration::from_secs(20)), Ok(SHOWN));
+        waiting.join().expect("no panic").expect("a test that waits");
+    });
+}
+
+#[test]
+fn a_caller_that_lends_is_told_of_its_servers_end_and_a_server_survives_its_lenders() {
+    unprivileged(PRIORITY, || {
+        let context = context();
+        for round in 0..20 {
+            let server = Party::manager(&context);
+            let address = context.address().to_owned();
+            let caller = std::thread::spawn(move || Party::join_at(&address).try_ask(0, WAIT, None));
+            server.wait_until_called();
+            if round % 2 == 0 {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            let begin = Instant::now();
+            // The looper leaves in the middle of the call.
+            server.leave();
+            assert_eq!(caller.join().expect("no panic"), None, "no reply, and no waiting for one");
+            assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
+        }
+    });
+}
+
+#[test]
+fn calls_are_answered_while_fifo_hogs_have_every_cpu_and_without_lending_they_wait_for_those() {
+    /// Calls among these that take no longer than this.
+    const CALLS: usize = 5;
+    const QUICK: Duration = Duration::from_millis(20);
+    unprivileged(PRIORITY, || {
+        let context = context();
+        let _server = Party::manager(&context);
+        let mut client = Party::join(&context);
+        client.ask(0, KEEP, None);
+        let mut quick = [0; 2];
+        for (lending, quick) in [Lending::Auto, Lending::Policy].into_iter().zip(&mut quick) {
+            client.driver.set_lending(lending);
+            let hogs = hogs::Hogs::start(PRIORITY - 10, Duration::from_secs(1));
+            for _ in 0..CALLS {
+                // The kernel lets ordinary threads run for 50 ms of each second all the same.
+                std::thread::sleep(Duration::from_millis(60));
+                let begin = Instant::now();
+                client.ask(0, KEEP, None);
+                *quick += usize::from(hogs.all_run() && begin.elapsed() < QUICK);
+            }
+        }
+        assert!(quick[0] >= 3, "{} of {CALLS} calls were quick through the futex", quick[0]);
+        assert!(quick[1] <= 2, "{} of {CALLS} calls were quick though nothing was lent", quick[1]);
+    });
+}
