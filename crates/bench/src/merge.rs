@@ -114,10 +114,12 @@ fn merge_latency(ours: &mut LatencyResult, theirs: &LatencyResult) -> Result<()>
         for (pair, more) in series.pairs.iter_mut().zip(&more.pairs) {
             pair.merge(more);
         }
-        if series.verdict == Verdict::Pass {
+        let good = matches!(series.verdict, Verdict::Pass | Verdict::Unseen { .. });
+        if good && more.verdict != Verdict::Pass {
             series.verdict = more.verdict.clone();
         }
     }
+    ours.lent_by_pi_futex |= theirs.lent_by_pi_futex;
     Ok(())
 }
 

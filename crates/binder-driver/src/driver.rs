@@ -130,6 +130,13 @@ pub trait Driver: Send + Sync + fmt::Debug {
         Vec::new()
     }
 
+    /// How many transactions had their caller's real-time priority lent to a thread of this process through a
+    /// priority-inheriting futex (`emulated::Lending`), since it opened the driver: the thread ran at that priority, and its policy
+    /// (sched_getattr(2)) did not show it. 0 for the kernel's driver, which sets policies.
+    fn lent_by_pi_futex(&self) -> u64 {
+        0
+    }
+
     /// How this process's threads are woken, for a person, where that is this driver's choice: `None` for the kernel's.
     fn wake_up(&self) -> Option<String> {
         None

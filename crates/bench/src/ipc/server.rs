@@ -72,6 +72,8 @@ pub struct ServerReport {
     pub copied_bytes: u64,
     /// What the driver could not do for it, each one sentence.
     pub limits: Vec<String>,
+    /// Calls whose priority its threads were lent through a priority-inheriting futex so far.
+    pub lent_by_pi_futex: u64,
     /// How the driver wakes its threads, where that is the driver's choice.
     pub wake_up: Option<String>,
 }
@@ -131,6 +133,7 @@ fn report(process: &Process) -> Result<ServerReport> {
         loopers: counters.collect::<Result<_>>()?,
         copied_bytes: process.copied_bytes(),
         limits: process.driver().limits(),
+        lent_by_pi_futex: process.driver().lent_by_pi_futex(),
         wake_up: process.driver().wake_up(),
     })
 }

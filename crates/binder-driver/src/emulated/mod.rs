@@ -213,13 +213,6 @@ impl Emulated {
         self.lending.store(lending as u32, Ordering::Relaxed);
     }
 
-    /// How many transactions had their caller's real-time priority lent to a thread of this process through a
-    /// priority-inheriting futex ([`Lending`]), since it joined. The policy of the serving thread did not show it.
-    #[must_use]
-    pub fn lent_by_pi_futex(&self) -> u64 {
-        with_guard(&self.region, |guard| guard.get(self.process, records::process::HELD))
-    }
-
     /// This process's strong and weak counts on a handle ([`Driver::node_counts`] are those of all processes). `None` when there is no such handle.
     #[must_use]
     pub fn handle_counts(&self, handle: u32) -> Option<(u32, u32)> {
@@ -400,6 +393,10 @@ impl Driver for Emulated {
             ));
         }
         limits
+    }
+
+    fn lent_by_pi_futex(&self) -> u64 {
+        with_guard(&self.region, |guard| guard.get(self.process, records::process::HELD))
     }
 
     fn wake_up(&self) -> Option<String> {

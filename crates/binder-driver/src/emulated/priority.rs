@@ -97,7 +97,7 @@ impl Guard<'_> {
         };
         let wanted = wanted.or((server.to_word() != now).then_some(server));
         if let Some(wanted) = wanted.filter(|wanted| wanted.to_word() != now) {
-            self.lend(profile, t, to, wanted);
+            self.lend(profile, t, flags, to, wanted);
         }
     }
 
@@ -120,15 +120,19 @@ impl Guard<'_> {
             let now = Priority::from_word(self.get(id, thread::PRIORITY));
             let (Some(own), Some(now)) = (own.filter(|_| serves), now) else { continue };
             if let Some(wanted) = ack(caller, flags, own).filter(|wanted| wanted.level < now.level) {
-                return self.lend(Profile::Ack, t, id, wanted);
+                return self.lend(Profile::Ack, t, flags, id, wanted);
             }
         }
     }
 
-    /// Lends `wanted`, of transaction `t`, to thread `to`: by its policy, or through a futex.
-    fn lend(&mut self, profile: Profile, t: Id<Transaction>, to: Id<Thread>, wanted: Priority) {
+    /// Lends `wanted`, for transaction `t` to a node with `flags`, to thread `to`: by its policy, or through a futex. Only a
+    /// real-time caller's own priority can be lent through that, not a node's least.
+    fn lend(&mut self, profile: Profile, t: Id<Transaction>, flags: u32, to: Id<Thread>, wanted: Priority) {
         let owner = self.get(to, thread::PROCESS);
-        let may_hold = profile == Profile::Ack && wanted.is_realtime();
+        let may_hold = profile == Profile::Ack
+            && flags & FLAT_BINDER_FLAG_INHERIT_RT != 0
+            && Priority::from_word(self.get(t, transaction::PRIORITY)) == Some(wanted)
+            && wanted.is_realtime();
         let way = match Lending::from_word(self.get(t, transaction::LENDING)) {
             Lending::Auto if !may_hold => Lending::Policy,
             // Who is lent to already need not be refused once more.
@@ -141,7 +145,7 @@ impl Guard<'_> {
             return self.lend_by_hold(t, to, wanted);
         }
         match (self.try_priority(profile, to, wanted), owner) {
-            (Err(Errno::PERM), Some(owner)) if way == Lending::Auto => {
+            (Err(Errno::PERM), Some(owner)) if may_hold && way == Lending::Auto => {
                 self.remember_refusal(owner);
                 self.lend_by_hold(t, to, wanted);
             }

@@ -196,7 +196,11 @@ pub(crate) fn measure(plan: &LatencyPlan, terminal: &mut Terminal<'_>) -> anyhow
                 let _ = blocks.write_all(format::latency_android::thread_block(report).as_bytes());
             }
         })?;
-        environment.driver = Some(driver::in_full(result.backend.as_ref(), result.wake_up.as_deref()));
+        let mut driver = driver::in_full(result.backend.as_ref(), result.wake_up.as_deref());
+        if result.lent_by_pi_futex {
+            driver += "; real-time priorities were lent through a priority-inheriting futex";
+        }
+        environment.driver = Some(driver);
         Ok(Results::from(result))
     });
     drop(line);

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use bench::counters::ThreadCounters;
 use bench::ipc::Mode;
-use bench::ipc::latency::{CallerResult, LatencyResult, Series};
+use bench::ipc::latency::{CallerResult, LatencyResult, Series, Verdict};
 use latency::{Histogram, Summary};
 
 use super::quantity::{duration, three_digits};
@@ -167,7 +167,7 @@ fn scheduling(series: &Series) -> Table {
         let row = [
             caller.caller.to_string(),
             served_as(caller),
-            percent(count - caller.not_inherited, count),
+            inherited(series, caller),
             percent(caller.same_cpu, count),
             caller.cpu_changes.to_string(),
         ];
@@ -178,6 +178,14 @@ fn scheduling(series: &Series) -> Table {
         table.row(row.into_iter().chain(counted(all.server, all.count())));
     }
     table
+}
+
+/// In how many calls the server's policy was its caller's, in percent.
+fn inherited(series: &Series, caller: &CallerResult) -> String {
+    match series.verdict {
+        Verdict::Unseen { .. } if caller.not_inherited != 0 => "by futex".to_owned(),
+        _ => percent(caller.count() - caller.not_inherited, caller.count()),
+    }
 }
 
 fn counted(counters: Option<ThreadCounters>, calls: u64) -> [String; 4] {
@@ -270,6 +278,7 @@ pub(super) mod fixture {
             warnings: Vec::new(),
             realtime_refused: None,
             explained: None,
+            lent_by_pi_futex: false,
             wake_up: None,
         }
     }

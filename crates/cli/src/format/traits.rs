@@ -57,6 +57,7 @@ pub(crate) fn csv(result: &TraitsResult) -> String {
                 Finding::RoundTrip { latency } => {
                     latency.percentile_ns(50.0).map(|ns| ns.to_string()).unwrap_or_default()
                 }
+                Finding::LentUnseen { .. } => "yes".to_owned(),
                 Finding::NotTried { .. } => "not_tried".to_owned(),
             };
             let detail = words(finding).replace('"', "\"\"");
@@ -129,6 +130,11 @@ fn words(finding: &Finding) -> String {
         Finding::RoundTrip { latency } => {
             latency.percentile_ns(50.0).map(|ns| duration(ns as f64)).unwrap_or_default()
         }
+        Finding::LentUnseen { caller, shown, .. } => format!(
+            "yes: at {} through a priority-inheriting futex, which the policy does not show (it says {})",
+            scheduling(*caller),
+            scheduling(*shown)
+        ),
         Finding::NotTried { reason } => reason.clone(),
     }
 }

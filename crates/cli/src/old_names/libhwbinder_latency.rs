@@ -29,7 +29,8 @@ pub(super) const DESCRIPTION: &str = "\
     everything else goes to standard error.\n\n\
     S counts the calls that were served on the caller's CPU, R is their share of all I, and SYNC is GOOD above 0.6. \
     Inheritance is PASS when every server thread ran with its caller's policy class and real-time priority, and SKIP where no \
-    real-time caller is possible. cfg names the driver that was measured.";
+    real-time caller is possible, or its priority was inherited in a way that the server's policy does not show; then inheritance_reason \
+    says which. cfg names the driver that was measured.";
 
 /// The flags that both programs have.
 pub(super) const FLAGS: &[Opt<Typed>] = &[

@@ -102,13 +102,15 @@ pub(super) fn machine_warnings(
     warnings
 }
 
-/// Whether each call's server thread ran as its caller did, and if not, why.
+/// Whether each call's server thread ran as its caller did, and if not, why. `lent` is how many were lent their callers' priority
+/// through a futex: the calls that were measured, and a few before.
 pub(super) fn verdict(
     plan: &LatencyPlan,
     series: &Series,
     backend: Option<&Backend>,
     refused: Option<&str>,
     limits: &[String],
+    lent: u64,
 ) -> Verdict {
     let calls = || series.pairs.iter().flat_map(|pair| &pair.callers);
     if !calls().any(|caller| caller.caller.policy.is_realtime() && caller.count() > 0) {
@@ -123,12 +125,18 @@ pub(super) fn verdict(
         return Verdict::Pass;
     }
     let total: u64 = calls().map(|caller| caller.count()).sum();
+    let through_futex = "inherited through a priority-inheriting futex, which the server's policy does not show: \
+                         there is no permission to set that";
+    if lent >= failed && limits.is_empty() {
+        return Verdict::Unseen { reason: format!("in {failed} of {total} calls {through_futex}") };
+    }
     let why = if plan.mode == Mode::Binderize && !series.inheritance.is_on(series.stack) {
         format!("the {} node does not ask for it (FLAT_BINDER_FLAG_INHERIT_RT)", series.stack)
     } else if matches!(backend, Some(Backend::Emulated { profile: Profile::Mainline })) {
         "the mainline driver ignores INHERIT_RT".to_owned()
     } else if !limits.is_empty() {
-        limits.join("; ")
+        let also = if lent == 0 { String::new() } else { format!("; in others it was {through_futex}") };
+        limits.join("; ") + &also
     } else {
         match backend {
             Some(Backend::Kernel { .. }) => {
@@ -169,7 +177,7 @@ mod tests {
 
     fn reason(series: &Series, profile: Profile, limits: &[String]) -> String {
         let backend = Backend::Emulated { profile };
-        let verdict = verdict(&LatencyPlan::default(), series, Some(&backend), None, limits);
+        let verdict = verdict(&LatencyPlan::default(), series, Some(&backend), None, limits, 0);
         assert_eq!(verdict.name(), "FAIL");
         verdict.reason().unwrap().to_owned()
     }
@@ -230,14 +238,27 @@ mod tests {
         assert!(reason(&binder, Profile::Ack, &[]).contains("the binder node does not ask"));
         let lent = Placement { policy: Policy::Fifo, priority: 99, ..own };
         let good = series(Stack::Hwbinder, Inheritance::Stack, lent);
-        assert_eq!(verdict(&LatencyPlan::default(), &good, None, None, &[]), Verdict::Pass);
+        assert_eq!(verdict(&LatencyPlan::default(), &good, None, None, &[], 0), Verdict::Pass);
+    }
+
+    #[test]
+    fn what_policies_do_not_show_is_neither_pass_nor_fail_when_every_call_was_lent_through_the_futex() {
+        let own = series(Stack::Hwbinder, Inheritance::Stack, Placement::default());
+        let plan = LatencyPlan::default();
+        let unseen = verdict(&plan, &own, None, None, &[], 1);
+        assert!(matches!(unseen, Verdict::Unseen { .. }), "{unseen:?}");
+        assert!(unseen.reason().unwrap().starts_with("in 1 of 1 calls inherited through"), "{unseen:?}");
+        let denied = verdict(&plan, &own, None, None, &["no permission".into()], 1);
+        assert_eq!(denied.name(), "FAIL");
+        let off = series(Stack::Hwbinder, Inheritance::Off, Placement::default());
+        assert_eq!(verdict(&plan, &off, None, None, &[], 0).name(), "FAIL");
     }
 
     #[test]
     fn without_a_real_time_call_there_is_no_verdict() {
         let mut series = series(Stack::Hwbinder, Inheritance::Stack, Placement::default());
         series.pairs[0].callers[0].caller = Scheduling::other(0);
-        let skipped = verdict(&LatencyPlan::default(), &series, None, Some("nobody may"), &[]);
+        let skipped = verdict(&LatencyPlan::default(), &series, None, Some("nobody may"), &[], 0);
         assert_eq!((skipped.name(), skipped.reason()), ("SKIP", Some("no real-time callers: nobody may")));
     }
 

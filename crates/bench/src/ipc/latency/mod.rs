@@ -121,17 +121,19 @@ pub fn run(
     notice(Notice::Progress(Progress { what: "latency", done, total }));
     let backend = setup.hosts.first().map(|(_, host)| host.backend());
     warnings.extend(setup.hosts.first().and_then(|(_, host)| host.why_emulated()));
-    let mut wake_up = None;
+    let (mut wake_up, mut lent_by_pi_futex) = (None, false);
     for (index, one) in series.iter_mut().enumerate() {
-        let mut limits = Vec::new();
+        let (mut limits, mut lent) = (Vec::new(), 0);
         for pair in setup.servers.iter().filter_map(|pair| pair.get(index)) {
             let report = pair.report(&mut group)?;
             limits.extend(report.limits);
+            lent += report.lent_by_pi_futex;
             wake_up = wake_up.or(report.wake_up);
         }
         limits.sort();
         limits.dedup();
-        one.verdict = judge::verdict(plan, one, backend.as_ref(), chosen.refused.as_deref(), &limits);
+        one.verdict = judge::verdict(plan, one, backend.as_ref(), chosen.refused.as_deref(), &limits, lent);
+        lent_by_pi_futex |= lent != 0;
         // Where nobody asked for it, nothing went wrong.
         if let (Verdict::Fail { reason }, true) = (&one.verdict, one.inheritance.is_on(one.stack)) {
             warnings.push(format!("inheritance over {} failed: {reason}", one.stack));
@@ -154,6 +156,7 @@ pub fn run(
         warnings,
         realtime_refused: chosen.refused,
         explained,
+        lent_by_pi_futex,
         wake_up,
     })
 }
@@ -481,7 +484,13 @@ mod tests {
     fn a_looper_that_is_new_counts_from_its_begin() {
         let counters =
             |switches| ThreadCounters { voluntary_switches: switches, ..ThreadCounters::default() };
-        let report = |loopers| ServerReport { loopers, copied_bytes: 0, limits: Vec::new(), wake_up: None };
+        let report = |loopers| ServerReport {
+            loopers,
+            copied_bytes: 0,
+            limits: Vec::new(),
+            lent_by_pi_futex: 0,
+            wake_up: None,
+        };
         let before = report(vec![(7, counters(10))]);
         let after = report(vec![(7, counters(15)), (8, counters(3))]);
         assert_eq!(served_between(&before, &after).voluntary_switches, 8);

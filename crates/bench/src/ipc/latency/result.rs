@@ -31,6 +31,9 @@ pub struct LatencyResult {
     /// What was kept of slow calls, where the plan asks for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub explained: Option<Explained>,
+    /// Whether real-time priorities were lent through a priority-inheriting futex.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lent_by_pi_futex: bool,
     /// How the driver wakes threads, where that is its own choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wake_up: Option<String>,
@@ -60,6 +63,12 @@ pub enum Verdict {
         /// The likely reason.
         reason: String,
     },
+    /// Where its policy was not its caller's, the caller's priority was lent through a priority-inheriting futex, as the
+    /// driver counts: the thread ran at that, and its policy does not show it.
+    Unseen {
+        /// In how many calls.
+        reason: String,
+    },
     /// There was no real-time caller.
     Skip {
         /// Why not.
@@ -68,12 +77,12 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// "PASS", "FAIL" or "SKIP".
+    /// "PASS", "FAIL" or "SKIP". The last where policies say nothing of it.
     pub fn name(&self) -> &'static str {
         match self {
             Verdict::Pass => "PASS",
             Verdict::Fail { .. } => "FAIL",
-            Verdict::Skip { .. } => "SKIP",
+            Verdict::Unseen { .. } | Verdict::Skip { .. } => "SKIP",
         }
     }
 
@@ -81,7 +90,7 @@ impl Verdict {
     pub fn reason(&self) -> Option<&str> {
         match self {
             Verdict::Pass => None,
-            Verdict::Fail { reason } | Verdict::Skip { reason } => Some(reason),
+            Verdict::Fail { reason } | Verdict::Unseen { reason } | Verdict::Skip { reason } => Some(reason),
         }
     }
 }

@@ -61,6 +61,8 @@ pub(super) struct ServerFacts {
     /// Its looper thread, now.
     pub(super) looper: Scheduling,
     pub(super) limits: Vec<String>,
+    /// Calls that were lent their caller's priority through a futex so far.
+    pub(super) lent_by_pi_futex: u64,
 }
 
 /// Calls that a client is to make to an instance.
@@ -122,6 +124,7 @@ fn serve(
             reply_bytes: watched.reply_bytes(),
             looper: sched::scheduling(looper)?,
             limits: process.driver().limits(),
+            lent_by_pi_futex: process.driver().lent_by_pi_futex(),
         })?;
     }
     process.stop();

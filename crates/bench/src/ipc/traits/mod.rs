@@ -214,7 +214,8 @@ impl Side {
         {
             return Ok(Served::NotTried(reason.clone()));
         }
-        let at_rest = Self::facts(group, server)?.looper;
+        let before = Self::facts(group, server)?;
+        let at_rest = before.looper;
         let trial = Trial::CallAs { instance: instance.to_owned(), caller };
         Ok(match self.ask::<std::result::Result<Vec<Scheduling>, String>>(group, &trial)? {
             Err(reason) => Served::NotTried(reason),
@@ -227,7 +228,8 @@ impl Side {
                     afterwards = Self::facts(group, server)?;
                 }
                 let least = self.least_fifo.filter(|_| instance == "least").map(Scheduling::fifo);
-                Served::Tried { caller, least, at_rest, serving, afterwards }
+                let lent = afterwards.lent_by_pi_futex - before.lent_by_pi_futex;
+                Served::Tried { caller, least, at_rest, serving, lent, afterwards }
             }
         })
     }
@@ -240,6 +242,8 @@ enum Served {
         least: Option<Scheduling>,
         at_rest: Scheduling,
         serving: Vec<Scheduling>,
+        /// How many calls were lent their caller's priority through a futex.
+        lent: u64,
         afterwards: ServerFacts,
     },
     NotTried(String),
@@ -249,8 +253,14 @@ impl Served {
     fn about(&self, aspect: Aspect) -> Finding {
         match self {
             Served::NotTried(reason) => Finding::NotTried { reason: reason.clone() },
-            Served::Tried { caller, least, at_rest, serving, afterwards } => {
+            Served::Tried { caller, least, at_rest, serving, lent, afterwards } => {
                 let held = serving.iter().filter(|serving| holds(aspect, *caller, *least, **serving)).count();
+                if aspect == Aspect::RealtimeInheritance
+                    && let Some(&shown) = serving.last().filter(|_| held == 0)
+                    && *lent >= serving.len() as u64
+                {
+                    return Finding::LentUnseen { calls: serving.len() as u32, caller: *caller, shown };
+                }
                 // What was refused says nothing about the stack.
                 if held < serving.len() && !afterwards.limits.is_empty() {
                     return Finding::NotTried { reason: afterwards.limits.join("; ") };

@@ -165,6 +165,16 @@ pub enum Finding {
         /// All timed calls.
         latency: Histogram,
     },
+    /// The serving thread was lent its caller's priority through a priority-inheriting futex, as the driver counts, since nobody
+    /// may set its policy: it ran at that, and its policy does not show it.
+    LentUnseen {
+        /// In so many calls, which are all that were made.
+        calls: u32,
+        /// The caller.
+        caller: Scheduling,
+        /// The serving thread's policy and priority during the last call, as the kernel tells them.
+        shown: Scheduling,
+    },
     /// It could not be tried.
     NotTried {
         /// Who forbids it, and how to mend it.

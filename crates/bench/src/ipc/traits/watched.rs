@@ -164,6 +164,10 @@ impl Driver for Watched {
         self.driver.limits()
     }
 
+    fn lent_by_pi_futex(&self) -> u64 {
+        self.driver.lent_by_pi_futex()
+    }
+
     fn wake_up(&self) -> Option<String> {
         self.driver.wake_up()
     }
