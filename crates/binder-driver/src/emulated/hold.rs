@@ -290,3 +290,61 @@ impl Refused {
 }
 
 const _: () = assert!(Thread::COUNT <= u32::MAX as usize, "a holder is one word of 32 bits");
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    /// Whether a thread that lends to `holder` is left to sleep as if it did not.
+    fn sleeps_plainly(holder: impl FnOnce() -> u32) -> bool {
+        let region = Region::create().expect("memory");
+        let own = Id::<Thread>::new(1).expect("an index");
+        region.hold(own.index()).store(holder(), Relaxed);
+        wakeup::will_lend(&region, own);
+        wait(&region, own);
+        wakeup::is_asleep(&region, own)
+    }
+
+    #[test]
+    fn one_that_lends_to_the_dead_to_itself_or_to_nobody_does_not_wait_for_that() {
+        assert!(sleeps_plainly(|| std::thread::spawn(own_tid).join().expect("no panic")));
+        assert!(sleeps_plainly(own_tid));
+        assert!(sleeps_plainly(|| TID_MASK));
+        assert!(sleeps_plainly(|| futex::WAITERS | TID_MASK));
+        assert!(!sleeps_plainly(|| 0), "free: it looks for work again");
+        assert!(!sleeps_plainly(|| futex::OWNER_DIED), "as free");
+    }
+
+    #[test]
+    fn a_claimed_lender_goes_on_though_nobody_gives_its_hold_back() {
+        let region = Arc::new(Region::create().expect("memory"));
+        let own = Id::<Thread>::new(1).expect("an index");
+        region.hold(own.index()).store(own_tid(), Relaxed);
+        wakeup::will_lend(&region, own);
+        let (done, waited) = channel();
+        let waiting = Arc::clone(&region);
+        let waiting = std::thread::spawn(move || {
+            wait(&waiting, own);
+            done.send(()).expect("a test that waits");
+        });
+        assert!(waited.recv_timeout(Duration::from_millis(50)).is_err(), "this thread holds it");
+        wakeup::stop_lending(&region, own, false);
+        waited.recv_timeout(Duration::from_secs(20)).expect("its end");
+        assert_eq!(region.hold(own.index()).load(Relaxed), 0);
+        waiting.join().expect("no panic");
+    }
+
+    #[test]
+    fn a_refusal_is_remembered_for_a_while_and_for_whom_it_was() {
+        let region = Region::create().expect("memory");
+        let mut scratch = super::super::lock::Scratch::default();
+        let guard = Guard::lock(&region, &mut scratch);
+        let slots: Vec<_> = (1..=6).map(|slot| Id::<Process>::new(slot).expect("a slot")).collect();
+        slots.iter().for_each(|&slot| guard.remember_refusal(slot));
+        let remembered: Vec<_> = slots.iter().map(|&slot| guard.was_refused(slot)).collect();
+        assert_eq!(remembered, [false, false, true, true, true, true], "the last four");
+    }
+}

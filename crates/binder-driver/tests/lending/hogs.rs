@@ -1,10 +1,14 @@
-//! Real-time threads that compute, one on each CPU. Must not know the driver.
+//! Threads that compute, on each CPU a real-time one and an ordinary one. Must not know the driver.
+//!
+//! The kernel keeps some time of each second for ordinary threads, beside real-time ones that never sleep (5 % unless it is set
+//! otherwise): the ordinary ones here use that up.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::unprivileged::{FIFO, OTHER};
 use binder_driver::sched_attr::{self, SchedAttr};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -21,16 +25,18 @@ impl Hogs {
         let usable = sched_getaffinity(None).expect("its CPUs");
         let (running, stop) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
         let cpus = (0..CpuSet::MAX_CPU).filter(|&cpu| usable.is_set(cpu));
+        let lower = SchedAttr { policy: FIFO, priority, ..Default::default() };
+        let ordinary = SchedAttr { policy: OTHER, ..Default::default() };
         let threads: Vec<_> = cpus
-            .map(|cpu| {
+            .flat_map(|cpu| [(cpu, ordinary), (cpu, lower)])
+            .map(|(cpu, scheduling)| {
                 let (running, stop) = (Arc::clone(&running), Arc::clone(&stop));
                 std::thread::spawn(move || {
                     let mut only = CpuSet::new();
                     only.set(cpu);
                     sched_setaffinity(None, &only).expect("one of its CPUs");
-                    let lower = SchedAttr { policy: 1, priority, ..Default::default() };
-                    sched_attr::set(0, lower).expect("a lower priority");
                     running.fetch_add(1, Relaxed);
+                    sched_attr::set(0, scheduling).expect("a lower priority");
                     let begin = Instant::now();
                     while begin.elapsed() < life && !stop.load(Relaxed) {
                         std::hint::spin_loop();

@@ -7,7 +7,7 @@ use rustix::process::{Gid, Resource, Rlimit, Uid, setrlimit};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
 pub(crate) const OTHER: u32 = 0;
-const FIFO: u32 = 1;
+pub(crate) const FIFO: u32 = 1;
 /// "nobody".
 const NOBODY: u32 = 65534;
 
