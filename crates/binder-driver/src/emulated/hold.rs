@@ -145,7 +145,7 @@ pub(super) fn wait(region: &Region, thread: Id<Thread>) {
         match lock_for(hold, Duration::from_nanos(slice_ns)) {
             Ok(()) => wakeup::stop_lending(region, thread, false),
             Err(Errno::TIMEDOUT) => {
-                slice_ns = (2 * slice_ns).min(SLICES_NS.1);
+                slice_ns = slice_ns.saturating_mul(2).min(SLICES_NS.1);
                 if let Some(holder) = Id::new(region.holder(thread.index()).load(Relaxed).into()) {
                     wakeup::hurry_claimed(region, holder);
                 }
@@ -159,7 +159,7 @@ pub(super) fn wait(region: &Region, thread: Id<Thread>) {
 /// `FUTEX_LOCK_PI2`, whose clock nobody sets, from Linux 5.14 on; else `FUTEX_LOCK_PI`.
 fn lock_for(hold: &AtomicU32, slice: Duration) -> Result<(), Errno> {
     static OLD_KERNEL: AtomicBool = AtomicBool::new(false);
-    let until = |clock| futex::Timespec::try_from(now(clock) + slice).map_err(|_| Errno::INVAL);
+    let until = |clock| futex::Timespec::try_from(now(clock).saturating_add(slice)).map_err(|_| Errno::INVAL);
     if !OLD_KERNEL.load(Relaxed) {
         match futex::lock_pi2(hold, futex::Flags::empty(), Some(&until(ClockId::Monotonic)?)) {
             Err(Errno::NOSYS) => OLD_KERNEL.store(true, Relaxed),
@@ -194,8 +194,7 @@ impl Guard<'_> {
     /// by someone who could only wake this thread.
     pub(super) fn pass_on(&mut self, own: Id<Thread>) {
         let mut next = self.get(own, thread::STACK);
-        for _ in 0..1 << 16 {
-            let Some(t) = next else { return };
+        while let Some(t) = self.step(next) {
             if self.get(t, transaction::TO_THREAD) == Some(own) {
                 let lender = self.get(t, transaction::FROM);
                 let region = self.region();
@@ -244,7 +243,7 @@ impl Guard<'_> {
             && let Some(owner) = self.get(to, thread::PROCESS)
         {
             let held = self.get(owner, process::HELD);
-            self.set(owner, process::HELD, held + 1);
+            self.set(owner, process::HELD, held.saturating_add(1));
         }
         // It may be asleep, when the receiver does this; it is the calling thread, when the sender does.
         if let Some(caller) = self.get(t, transaction::FROM) {
@@ -263,13 +262,11 @@ impl Guard<'_> {
     /// It was refused now.
     pub(super) fn remember_refusal(&self, to: Id<Process>) {
         let whom = self.named(to);
-        let mut refused = REFUSED.get();
-        let known = refused.iter().position(|refused| refused.whom == whom);
-        // Else in place of the oldest.
-        let replaced = known.unwrap_or(refused.len() - 1);
-        refused[..=replaced].rotate_right(1);
-        refused[0] = Refused { whom, until: now(ClockId::MonotonicCoarse) + REFUSAL_LASTS };
-        REFUSED.set(refused);
+        let last = Refused { whom, until: now(ClockId::MonotonicCoarse).saturating_add(REFUSAL_LASTS) };
+        // The oldest is forgotten for it.
+        let others = REFUSED.get().into_iter().filter(|refused| refused.whom != whom);
+        let mut refused = std::iter::once(last).chain(others);
+        REFUSED.set(std::array::from_fn(|_| refused.next().unwrap_or(Refused::NONE)));
     }
 
     fn named(&self, process: Id<Process>) -> (u64, usize, u64) {

@@ -11,6 +11,7 @@ use binder_driver::uapi::*;
 use binder_driver::{Command, Commands, Driver, Errno, Profile, Return, Returns};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::alone::alone;
 use crate::desk::{Answer, Desk};
 use crate::message::{Arrived, Message};
 use crate::random::Random;
@@ -102,6 +103,7 @@ fn stays_open(pipe: &PipeReader) -> bool {
 
 #[test]
 fn a_killed_process_leaves_no_descriptor_open() {
+    let _turn = alone();
     let context = Context::create(Profile::Mainline).expect("a context");
     let server = Arc::new(Emulated::join(context.address(), AREA).expect("a server"));
     server.become_context_manager(FLAT_BINDER_FLAG_ACCEPTS_FDS).expect("no context manager yet");
