@@ -28,8 +28,9 @@ pub trait Driver: Send + Sync + fmt::Debug {
     /// backend leaves that check to the kernel).
     ///
     /// # Errors
-    /// [`Error::WriteRead`] with the errno: EINVAL for an unknown command, EFAULT for memory that is not given,
-    /// ENODEV when the emulated driver's keeper has gone. What was taken before is consumed.
+    /// [`Error::WriteRead`] with the errno: EINVAL for an unknown command, EFAULT for memory that is not given, EPROTO when
+    /// the emulated driver finds its memory overwritten. [`Error::Ended`] (ENODEV) when the emulated driver's context has
+    /// ended. What was taken before is consumed.
     fn write_read(
         &self,
         commands: &mut Commands,
@@ -42,6 +43,22 @@ pub trait Driver: Send + Sync + fmt::Debug {
     /// The bytes are the receiver's until it gives the buffer back with [`Command::FreeBuffer`](crate::Command):
     /// the caller must not hold the slice longer, since the next transaction overwrites it.
     fn received(&self, address: u64, length: u64) -> Option<&[u8]>;
+
+    /// Whether `number`, which stands in received data, is a descriptor that this driver has opened for this process and
+    /// nobody has let go of ([`Driver::let_go`]). The emulated driver's area can be written to by every participant of its context, so
+    /// one that a number found there is used or closed without this question may be any of this process's.
+    ///
+    /// Only the kernel writes to the area of its driver: there, it is always so.
+    fn has_brought(&self, number: u32) -> bool {
+        let _ = number;
+        true
+    }
+
+    /// As [`Driver::has_brought`], and the descriptor is the caller's from here on: to keep or to close. Those of an array are not
+    /// to be let go of, the driver closes them with their buffer.
+    fn let_go(&self, number: u32) -> bool {
+        self.has_brought(number)
+    }
 
     /// `BINDER_SET_CONTEXT_MGR_EXT`: makes this process the context manager (handle 0); `flags` are those of its
     /// node (`FLAT_BINDER_FLAG_*`).
@@ -234,6 +251,14 @@ pub enum Error {
         /// What the driver answered.
         errno: Errno,
     },
+    /// The emulated driver's context has ended, for all who joined it.
+    #[error("{operation}: this emulated binder context has ended: {reason}")]
+    Ended {
+        /// The ioctl.
+        operation: &'static str,
+        /// Why, as the end of a sentence.
+        reason: &'static str,
+    },
     /// Someone else is the context manager.
     #[error("this context has a context manager already; stop it, or use another context")]
     ContextManagerTaken,
@@ -301,6 +326,7 @@ impl Error {
     pub fn errno(&self) -> Option<Errno> {
         match self {
             Self::WriteRead { errno, .. } => Some(*errno),
+            Self::Ended { .. } => Some(Errno::NODEV),
             Self::Device { errno, .. } => Some(*errno),
             Self::Version { .. } => Some(Errno::PROTO),
             Self::ContextManagerTaken => Some(Errno::BUSY),

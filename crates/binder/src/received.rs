@@ -55,9 +55,9 @@ impl<'a> Received<'a> {
 
     /// Closes the descriptors that came with it: its buffer is about to be given back.
     #[inline(always)]
-    pub(crate) fn close_descriptors(&self) {
+    pub(crate) fn close_descriptors(&self, process: &Process) {
         if let Some((data, offsets)) = self.content {
-            close_received(data, offsets);
+            close_received(&**process.driver(), data, offsets);
         }
     }
 }

@@ -121,7 +121,7 @@ impl ThreadState {
         outgoing: &Outgoing<'_>,
         wait: bool,
     ) -> Result<(), Error> {
-        data.close_descriptors();
+        data.close_descriptors(process);
         if call.oneway {
             self.give_back(data.buffer); // goes along when this thread waits again, which it does next
             return Ok(());

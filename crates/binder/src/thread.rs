@@ -417,7 +417,7 @@ impl Reply<'_> {
 
 impl Drop for Reply<'_> {
     fn drop(&mut self) {
-        self.received.close_descriptors();
+        self.received.close_descriptors(self.process);
         self.thread.give_back(self.received.buffer);
     }
 }

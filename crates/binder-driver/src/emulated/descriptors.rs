@@ -19,7 +19,7 @@
 //! Limits that the kernel's driver does not have: an inbox holds some hundred undelivered transactions, a user some
 //! descriptors in flight (`RLIMIT_NOFILE`, unix(7)), and an `io_uring` cannot be sent. What exceeds them is refused.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{IoSlice, IoSliceMut, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
@@ -52,11 +52,14 @@ pub(super) enum Request {
     HandOver = 5,
     /// To look after threads that are claimed and could not be woken (`wakeup.rs`). Not answered.
     Help = 6,
+    /// To look at the lock too: nothing happens in it. Not answered.
+    Stuck = 7,
 }
 
 impl Request {
     pub(super) fn from_byte(byte: u8) -> Option<Self> {
-        [Self::Inbox, Self::Outbox, Self::Sweep, Self::Listener, Self::HandOver, Self::Help]
+        use Request::*;
+        [Inbox, Outbox, Sweep, Listener, HandOver, Help, Stuck]
             .into_iter()
             .find(|&request| request as u8 == byte)
     }
@@ -85,6 +88,8 @@ pub(super) struct Descriptors {
     arrays: Mutex<HashMap<u64, Vec<RawFd>>>,
     /// How many such buffers there are, so that freeing another costs one look.
     array_count: AtomicUsize,
+    /// All descriptors that were opened for this process and are not let go of: the numbers in the area may be anything.
+    brought: Mutex<HashSet<RawFd>>,
 }
 
 impl Descriptors {
@@ -95,6 +100,7 @@ impl Descriptors {
             outboxes: Mutex::default(),
             arrays: Mutex::default(),
             array_count: AtomicUsize::new(0),
+            brought: Mutex::default(),
         }
     }
 
@@ -146,6 +152,21 @@ impl Descriptors {
         self.inbox.get()
     }
 
+    /// Notes that `number` was opened for this process.
+    pub(super) fn note_brought(&self, number: RawFd) {
+        locked(&self.brought).insert(number);
+    }
+
+    /// Whether it was, and is not let go of.
+    pub(super) fn has_brought(&self, number: u32) -> bool {
+        RawFd::try_from(number).is_ok_and(|number| locked(&self.brought).contains(&number))
+    }
+
+    /// As [`Descriptors::has_brought`]; from here on it is not.
+    pub(super) fn let_go(&self, number: u32) -> bool {
+        RawFd::try_from(number).is_ok_and(|number| locked(&self.brought).remove(&number))
+    }
+
     /// Notes that `fds` end with the buffer at `offset`.
     pub(super) fn note_array(&self, offset: u64, fds: Vec<RawFd>) {
         if !fds.is_empty() {
@@ -180,6 +201,15 @@ pub(super) fn ask_for_help(keeper: &Mutex<UnixStream>) {
     // One that does not read has requests enough; it looks by itself as long as it has not answered them.
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     let _ = send(&*locked(keeper), &[Request::Help as u8, 0], flags);
+}
+
+/// Tells the keeper that nothing happens in the lock ([`Request::Stuck`]). Says nothing where another thread waits for an answer: the
+/// keeper is at it, or waits for the lock itself.
+pub(super) fn say_stuck(keeper: &Mutex<UnixStream>) {
+    if let Ok(keeper) = keeper.try_lock() {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let _ = send(&*keeper, &[Request::Stuck as u8, 0], flags);
+    }
 }
 
 /// Hands this process's listener to the keeper.

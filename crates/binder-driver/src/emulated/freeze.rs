@@ -63,9 +63,8 @@ impl Ioctl<'_> {
         {
             self.guard.unlock();
             std::thread::sleep(LOOK_AGAIN);
-            let gone = gone();
             self.guard.relock();
-            if gone {
+            if gone() {
                 return Err(Errno::NODEV);
             }
         }

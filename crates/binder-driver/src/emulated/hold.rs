@@ -141,7 +141,7 @@ pub(super) fn give_back(region: &Region, lender: Id<Thread>) {
 pub(super) fn wait(region: &Region, thread: Id<Thread>) {
     let hold = region.hold(thread.index());
     let mut slice_ns = SLICES_NS.0;
-    while wakeup::lends(region, thread) {
+    while wakeup::lends(region, thread) && region.ended().is_none() {
         match lock_for(hold, Duration::from_nanos(slice_ns)) {
             Ok(()) => wakeup::stop_lending(region, thread, false),
             Err(Errno::TIMEDOUT) => {
@@ -156,8 +156,8 @@ pub(super) fn wait(region: &Region, thread: Id<Thread>) {
     hold.store(0, Release);
 }
 
-/// `FUTEX_LOCK_PI2`, whose clock nobody sets, from Linux 5.14 on; else `FUTEX_LOCK_PI`.
-fn lock_for(hold: &AtomicU32, slice: Duration) -> Result<(), Errno> {
+/// Takes a priority-inheriting lock, waiting for at most `slice`: `FUTEX_LOCK_PI2`, whose clock nobody sets, from Linux 5.14 on; else `FUTEX_LOCK_PI`.
+pub(super) fn lock_for(hold: &AtomicU32, slice: Duration) -> Result<(), Errno> {
     static OLD_KERNEL: AtomicBool = AtomicBool::new(false);
     let until = |clock| futex::Timespec::try_from(now(clock).saturating_add(slice)).map_err(|_| Errno::INVAL);
     if !OLD_KERNEL.load(Relaxed) {

@@ -33,7 +33,7 @@ use super::descriptors::Request;
 use super::inbox::Inbox;
 use super::lock::{Guard, Scratch};
 use super::records::{Id, MAGIC, MAGIC_VALUE, PROFILE, Process, Record, TAG, Thread, process};
-use super::region::Region;
+use super::region::{End, Region};
 use super::trap;
 use super::usage::Usage;
 use super::wakeup::{Attempt, SWEEP, attempt, sweep};
@@ -42,7 +42,8 @@ use crate::{Error, Profile};
 /// A context of the emulated driver: what a loaded driver with one device is to the kernel's.
 ///
 /// It lives as long as this value. Processes join it with [`Emulated::join`](super::Emulated::join). When it is
-/// dropped, or its process dies, every participant's calls fail with ENODEV.
+/// dropped, or its process dies, every participant's calls fail with ENODEV. It also ends when a participant holds its lock
+/// and does nothing for five seconds: [`Context::ended`] tells.
 #[derive(Debug)]
 pub struct Context {
     address: String,
@@ -72,6 +73,7 @@ impl Context {
             stopped,
             joined: Vec::new(),
             unwoken: Vec::new(),
+            vain: 0,
             next_sweep: None,
         };
         let thread = std::thread::Builder::new()
@@ -92,7 +94,22 @@ impl Context {
     /// waits.
     #[must_use]
     pub fn state(&self) -> String {
-        Guard::lock(&self.region, &mut Scratch::default()).state()
+        self.look(|guard| guard.state())
+    }
+
+    /// Whether the context has ended by itself, and why. Its participants are told the same.
+    #[must_use]
+    pub fn ended(&self) -> Option<&'static str> {
+        self.region.ended().map(End::reason)
+    }
+
+    fn look<T>(&self, look: impl FnOnce(&mut Guard<'_>) -> T) -> T {
+        let result = look(&mut Guard::lock(&self.region, &mut Scratch::default()));
+        if self.region.ended().is_some() {
+            // This thread has waited too long for the lock: the keeper's own thread may not know yet.
+            let _ = self.stop.shutdown(std::net::Shutdown::Both);
+        }
+        result
     }
 
     /// How many records and how much memory the context uses at this moment.
@@ -101,14 +118,14 @@ impl Context {
     /// [`Error::Create`] when the system does not tell the memory's size.
     pub fn usage(&self) -> Result<Usage, Error> {
         let failed = |errno: rustix::io::Errno| Error::Create { operation: "fstat", source: errno.into() };
-        Guard::lock(&self.region, &mut Scratch::default()).usage().map_err(failed)
+        self.look(|guard| guard.usage()).map_err(failed)
     }
 }
 
 impl Drop for Context {
     fn drop(&mut self) {
+        self.region.end(End::Gone);
         let _ = self.stop.shutdown(std::net::Shutdown::Both);
-        self.region.end();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -185,17 +202,33 @@ struct Keeper {
     joined: Vec<Joined>,
     /// Threads that are claimed, and have not reached their traps yet.
     unwoken: Vec<Id<Thread>>,
+    /// How often they were looked at in vain, at most every [`RETRY`].
+    vain: u32,
     /// When to look for more of them; none: when roused.
     next_sweep: Option<Instant>,
 }
 
 /// How often the keeper looks for a thread that has not reached its trap.
 const RETRY: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+/// From then on it looks less often: the thread was stopped on its way, or its word says what is not so.
+const OFTEN: u32 = 100;
+const SELDOM: Timespec = Timespec { tv_sec: 0, tv_nsec: SWEEP.as_nanos() as i64 };
 
 impl Keeper {
     fn run(mut self) {
+        self.keep();
+        if self.region.ended() == Some(End::Stuck) {
+            for joined in &self.joined {
+                // One that does not read it is told by the connection's end that there is no keeper.
+                let _ = send_with(&joined.connection, &[STUCK], &[]);
+            }
+        }
+    }
+
+    /// Until the context ends.
+    fn keep(&mut self) {
         let mut scratch = Scratch::default();
-        loop {
+        while self.region.ended().is_none() {
             let mut watched =
                 vec![PollFd::new(&self.stopped, PollFlags::IN), PollFd::new(&self.listener, PollFlags::IN)];
             watched.extend(self.joined.iter().map(|joined| PollFd::new(&joined.connection, PollFlags::IN)));
@@ -203,7 +236,7 @@ impl Keeper {
                 let left = |at: Instant| at.saturating_duration_since(Instant::now());
                 self.next_sweep.and_then(|at| left(at).try_into().ok())
             } else {
-                Some(RETRY)
+                Some(if self.vain < OFTEN { RETRY } else { SELDOM })
             };
             if poll(&mut watched, wait.as_ref()).is_err_and(|errno| errno != Errno::INTR) {
                 return;
@@ -262,7 +295,10 @@ impl Keeper {
                 self.unwoken.push(thread);
             }
         }
+        let before = self.unwoken.len();
         self.unwoken.retain(|&thread| !matches!(attempt(&self.region, thread), Attempt::Done));
+        let found = self.unwoken.len() != before || before == 0;
+        self.vain = if found { 0 } else { self.vain.saturating_add(1) };
     }
 
     /// Does what the participant at `at` asks for.
@@ -285,6 +321,11 @@ impl Keeper {
                 if let Some(listener) = descriptor.filter(|listener| trap::is_listener(listener.as_fd())) {
                     self.region.wakers().learn(slot, generation, Arc::new(listener));
                 }
+                return;
+            }
+            Request::Stuck => {
+                // It waits, and looks while it does, as long as it takes.
+                drop(Guard::lock(&self.region, scratch));
                 return;
             }
             Request::Help => {
@@ -406,6 +447,8 @@ impl Requests {
 const WELCOME: u8 = 1;
 const DENIED: u8 = 2;
 const FULL: u8 = 3;
+/// The last byte of a connection that ends because the lock was not let go of.
+const STUCK: u8 = 4;
 
 fn send_region(connection: &UnixStream, region: BorrowedFd<'_>, slot: Id<Process>) -> io::Result<()> {
     send_with(connection, &[WELCOME, slot.index() as u8], &[region])
@@ -420,6 +463,15 @@ fn send_with(connection: &UnixStream, message: &[u8], descriptors: &[BorrowedFd<
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     sendmsg(connection, &[IoSlice::new(message)], &mut ancillary, flags)?;
     Ok(())
+}
+
+/// Why the keeper has ended a connection.
+pub(super) fn farewell(connection: &UnixStream) -> End {
+    let mut bytes = [0; 64];
+    match rustix::net::recv(connection, &mut bytes[..], RecvFlags::DONTWAIT) {
+        Ok((_, length)) if bytes[..length].last() == Some(&STUCK) => End::Stuck,
+        _ => End::Gone,
+    }
 }
 
 /// A connection to a context, and what the keeper handed over.

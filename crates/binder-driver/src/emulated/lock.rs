@@ -12,11 +12,12 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::io::Errno;
+use rustix::thread::futex;
 
 use super::records::{
     Field, Id, JOURNAL_AT, JOURNAL_ENTRIES, JOURNAL_LENGTH, LAST_NUMBER, Process, Record, STEPS, Thread, Word,
 };
-use super::region::Region;
+use super::region::{End, Region};
 use super::wakeup::{self, Wake};
 
 /// Memory that guards reuse, so that nothing is allocated under the lock in the steady state.
@@ -33,6 +34,8 @@ pub(super) struct Guard<'a> {
     scratch: &'a mut Scratch,
     journal: usize,
     held: bool,
+    /// False when the context has ended while this thread waited: what it does then concerns nobody.
+    owned: bool,
     /// See [`Guard::step`].
     steps: Cell<u32>,
 }
@@ -43,14 +46,15 @@ impl<'a> Guard<'a> {
         scratch.wakes.clear();
         scratch.frees.clear();
         scratch.sweeps.clear();
-        let mut guard = Self { region, scratch, journal: 0, held: false, steps: Cell::new(0) };
+        let mut guard = Self { region, scratch, journal: 0, held: false, owned: false, steps: Cell::new(0) };
         guard.relock();
         guard
     }
 
     /// Takes the lock again after [`Guard::unlock`].
     pub(super) fn relock(&mut self) {
-        self.region.mutex().lock();
+        let mut wait = Wait::default();
+        self.owned = self.region.mutex().lock(|| wait.is_over(self.region));
         self.held = true;
         self.steps.set(STEPS);
         let left = self.region.words()[JOURNAL_LENGTH].load(Relaxed) as usize;
@@ -65,7 +69,9 @@ impl<'a> Guard<'a> {
     pub(super) fn unlock(&mut self) {
         self.commit();
         self.held = false;
-        self.region.mutex().unlock();
+        if self.owned {
+            self.region.mutex().unlock();
+        }
         for wake in self.scratch.wakes.drain(..) {
             wakeup::wake(self.region, &wake);
         }
@@ -256,6 +262,53 @@ impl<'a> Guard<'a> {
             self.journal = 0;
             self.region.words()[JOURNAL_LENGTH].store(0, Relaxed);
         }
+    }
+}
+
+/// After as many looks without anything happening, the keeper is asked to look too.
+const LOOKS_BEFORE_ASKING: u32 = 5;
+/// After as many of its own, the keeper ends the context.
+const LOOKS_BEFORE_ENDING: u32 = 50;
+
+/// A long wait for the lock.
+///
+/// An owner that is dead is found at once (`mutex.rs`); one that is alive and does not let go is stopped, or no owner at all but a
+/// word that somebody scribbled. Nobody can tell which, so nobody takes the lock from it, or kills it. But when the keeper has
+/// looked often enough and the same owner has done nothing, the context ends for all. It counts its own looks, not the
+/// time, so that a machine or a group of processes that was stopped as a whole goes on.
+#[derive(Default)]
+struct Wait {
+    /// What was seen at the last look: owner, transaction number, journal's length, takeovers.
+    seen: Option<[u64; 4]>,
+    looks: u32,
+}
+
+impl Wait {
+    /// One more look. True when there is nothing to wait for any more.
+    #[cold]
+    fn is_over(&mut self, region: &Region) -> bool {
+        if region.ended().is_some() {
+            return true;
+        }
+        let mutex = region.mutex();
+        let owner = mutex.owner.load(Relaxed) & !futex::WAITERS;
+        let word = |at: &AtomicU64| at.load(Relaxed);
+        let words = region.words();
+        let takeovers = mutex.takeovers.load(Relaxed);
+        let now = [owner.into(), word(&words[LAST_NUMBER]), word(&words[JOURNAL_LENGTH]), takeovers.into()];
+        if self.seen != Some(now) {
+            (self.seen, self.looks) = (Some(now), 0);
+            return false;
+        }
+        self.looks = self.looks.saturating_add(1);
+        if region.wakers().is_keeper() {
+            if self.looks >= LOOKS_BEFORE_ENDING {
+                region.end(End::Stuck);
+            }
+        } else if self.looks.is_multiple_of(LOOKS_BEFORE_ASKING) {
+            region.wakers().say_stuck();
+        }
+        region.ended().is_some()
     }
 }
 

@@ -6,7 +6,7 @@
 //!
 //! One file for each concept: `process`, `thread`, `node` (with references), `transaction` (with `objects`), `buffers`, `allocation`,
 //! `priority` (with `hold`), `freeze`, `wakeup` (with `trap`, `wakers`), and for file descriptors `descriptors` (with `inbox`) and `passing`; under them `region` (the memory), `records` (its layout), `mutex`, `lock` (with the undo journal),
-//! `queue`; above them `ioctl` (one call), `keeper` (joining and dying), `state` (all of it as text) and `usage` (how much of it there is).
+//! `queue`; above them `ioctl` (one call), `keeper` (joining and dying), `leaving` (how threads come home from a context that has ended), `state` (all of it as text) and `usage` (how much of it there is).
 //!
 //! Lock order: there is one lock. It is never held across a wait, a copy of more than a page, or a call out of this crate.
 
@@ -27,6 +27,7 @@ mod hold;
 mod inbox;
 mod ioctl;
 mod keeper;
+mod leaving;
 mod lock;
 mod mutex;
 mod node;
@@ -91,11 +92,10 @@ pub struct Emulated {
     sender: u32,
     descriptors: Descriptors,
     connection: UnixStream,
-    keeper_gone: Arc<AtomicBool>,
     watcher: Option<JoinHandle<()>>,
 }
 
-use region::Region;
+use region::{End, Region};
 
 /// What a thread remembers of the instances that it has used.
 struct Known {
@@ -166,6 +166,9 @@ impl Emulated {
         let region = Arc::new(membership.region);
         let slot = membership.slot;
         let area_address = region.area_address(slot.index());
+        let to_keeper = membership.connection.try_clone().map_err(|source| failed("connection", source))?;
+        let to_keeper = Arc::new(Mutex::new(to_keeper));
+        region.wakers().set_keeper(Arc::clone(&to_keeper));
         let opened = with_guard(&region, |guard| {
             guard.open_area(slot, bytes)?;
             guard.set(slot, records::process::AREA_ADDRESS, area_address);
@@ -174,16 +177,11 @@ impl Emulated {
             Ok::<(), Errno>(())
         });
         opened.map_err(|errno| failed("open", errno.into()))?;
-        let to_keeper = membership.connection.try_clone().map_err(|source| failed("connection", source))?;
-        let to_keeper = Arc::new(Mutex::new(to_keeper));
         let generation = with_guard(&region, |guard| guard.get(slot, records::process::GENERATION));
         let traps = follow_callers(&region, (slot, generation), &to_keeper, wake_up);
-        let keeper_gone = Arc::new(AtomicBool::new(false));
         let watcher = membership.connection.try_clone().and_then(|connection| {
-            let (region, gone) = (Arc::clone(&region), Arc::clone(&keeper_gone));
-            std::thread::Builder::new()
-                .name("binder-watch".into())
-                .spawn(move || watch(&connection, &region, (slot, generation), &gone))
+            let region = Arc::clone(&region);
+            std::thread::Builder::new().name("binder-watch".into()).spawn(move || watch(&connection, &region))
         });
         Ok(Self {
             region,
@@ -197,7 +195,6 @@ impl Emulated {
             sender: std::process::id(),
             descriptors: Descriptors::new(to_keeper),
             connection: membership.connection,
-            keeper_gone,
             watcher: Some(watcher.map_err(|source| failed("thread", source))?),
         })
     }
@@ -237,17 +234,27 @@ impl Emulated {
         with_guard(&self.region, |guard| guard.state())
     }
 
+    fn failed(&self, operation: &'static str, errno: Errno) -> Error {
+        match self.region.ended() {
+            Some(end) if errno == Errno::NODEV => Error::Ended { operation, reason: end.reason() },
+            _ => Error::WriteRead { operation, errno },
+        }
+    }
+
     /// Runs one call of the calling thread under the lock.
     fn enter<T>(
         &self,
         memory: &[&[u8]],
         act: impl FnOnce(&mut Ioctl<'_>) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
-        if self.keeper_gone.load(Ordering::Relaxed) {
+        if self.region.ended().is_some() {
             return Err(Errno::NODEV);
         }
         SCRATCH.with_borrow_mut(|scratch| {
             let mut guard = Guard::lock(&self.region, scratch);
+            if self.region.ended().is_some() {
+                return Err(Errno::NODEV);
+            }
             let thread = self.this_thread(&mut guard)?;
             let mut ioctl = Ioctl {
                 guard,
@@ -295,7 +302,7 @@ impl Driver for Emulated {
         memory: &[&[u8]],
         returns: Option<&mut Returns>,
     ) -> Result<(), Error> {
-        let gone = || self.keeper_gone.load(Ordering::Relaxed);
+        let gone = || self.region.ended().is_some();
         let wait = !self.nonblocking.load(Ordering::Relaxed);
         self.enter(memory, |ioctl| {
             ioctl.write(commands)?;
@@ -305,7 +312,7 @@ impl Driver for Emulated {
             }
             Ok(())
         })
-        .map_err(|errno| Error::WriteRead { operation: "BINDER_WRITE_READ", errno })
+        .map_err(|errno| self.failed("BINDER_WRITE_READ", errno))
     }
 
     fn received(&self, address: u64, length: u64) -> Option<&[u8]> {
@@ -316,10 +323,18 @@ impl Driver for Emulated {
         self.region.area(self.process.index(), offset, length)
     }
 
+    fn has_brought(&self, number: u32) -> bool {
+        self.descriptors.has_brought(number)
+    }
+
+    fn let_go(&self, number: u32) -> bool {
+        self.descriptors.let_go(number)
+    }
+
     fn become_context_manager(&self, flags: u32) -> Result<(), Error> {
         self.enter(&[], |ioctl| ioctl.become_context_manager(flags)).map_err(|errno| match errno {
             Errno::BUSY => Error::ContextManagerTaken,
-            errno => Error::WriteRead { operation: "BINDER_SET_CONTEXT_MGR_EXT", errno },
+            errno => self.failed("BINDER_SET_CONTEXT_MGR_EXT", errno),
         })
     }
 
@@ -328,7 +343,7 @@ impl Driver for Emulated {
             ioctl.guard.set(self.process, records::process::MAX_THREADS, threads);
             Ok(())
         })
-        .map_err(|errno| Error::WriteRead { operation: "BINDER_SET_MAX_THREADS", errno })
+        .map_err(|errno| self.failed("BINDER_SET_MAX_THREADS", errno))
     }
 
     fn exit_thread(&self) {
@@ -351,17 +366,17 @@ impl Driver for Emulated {
 
     fn node_counts(&self, handle: u32) -> Result<(u32, u32), Error> {
         self.enter(&[], |ioctl| ioctl.node_counts(handle))
-            .map_err(|errno| Error::WriteRead { operation: "BINDER_GET_NODE_INFO_FOR_REF", errno })
+            .map_err(|errno| self.failed("BINDER_GET_NODE_INFO_FOR_REF", errno))
     }
 
     fn node_after(&self, after: u64) -> Result<Option<NodeInfo>, Error> {
         self.enter(&[], |ioctl| Ok(ioctl.guard.node_after(self.process, after)))
-            .map_err(|errno| Error::WriteRead { operation: "BINDER_GET_NODE_DEBUG_INFO", errno })
+            .map_err(|errno| self.failed("BINDER_GET_NODE_DEBUG_INFO", errno))
     }
 
     fn extended_error(&self) -> Result<ExtendedError, Error> {
         self.enter(&[], |ioctl| Ok(ioctl.extended_error()))
-            .map_err(|errno| Error::WriteRead { operation: "BINDER_GET_EXTENDED_ERROR", errno })
+            .map_err(|errno| self.failed("BINDER_GET_EXTENDED_ERROR", errno))
     }
 
     fn set_oneway_spam_detection(&self, on: bool) -> Result<(), Error> {
@@ -369,18 +384,18 @@ impl Driver for Emulated {
             ioctl.guard.set(self.process, records::process::TELL_SPAM, on);
             Ok(())
         })
-        .map_err(|errno| Error::WriteRead { operation: "BINDER_ENABLE_ONEWAY_SPAM_DETECTION", errno })
+        .map_err(|errno| self.failed("BINDER_ENABLE_ONEWAY_SPAM_DETECTION", errno))
     }
 
     fn set_frozen(&self, pid: u32, frozen: bool, timeout_ms: u32) -> Result<(), Error> {
-        let gone = || self.keeper_gone.load(Ordering::Relaxed);
+        let gone = || self.region.ended().is_some();
         self.enter(&[], |ioctl| ioctl.set_frozen(pid, frozen, timeout_ms, &gone))
-            .map_err(|errno| Error::WriteRead { operation: "BINDER_FREEZE", errno })
+            .map_err(|errno| self.failed("BINDER_FREEZE", errno))
     }
 
     fn frozen_info(&self, pid: u32) -> Result<FrozenStatusInfo, Error> {
         self.enter(&[], |ioctl| ioctl.frozen_info(pid))
-            .map_err(|errno| Error::WriteRead { operation: "BINDER_GET_FROZEN_INFO", errno })
+            .map_err(|errno| self.failed("BINDER_GET_FROZEN_INFO", errno))
     }
 
     fn limits(&self) -> Vec<String> {
@@ -414,9 +429,10 @@ impl Driver for Emulated {
 
 impl Drop for Emulated {
     fn drop(&mut self) {
-        if !self.keeper_gone.load(Ordering::Relaxed) {
+        if self.region.ended().is_none() {
             with_guard(&self.region, |guard| guard.close_process(self.process));
         }
+        self.region.end(End::Closed);
         let _ = self.connection.shutdown(Shutdown::Both);
         if let Some(watcher) = self.watcher.take() {
             let _ = watcher.join();
@@ -444,7 +460,7 @@ fn area_size(area_bytes: u64) -> Result<u64, Error> {
 
 /// Waits until the keeper is gone (or this process closes the driver), and sends everybody here home. Reads nothing: what the
 /// keeper sends is for the thread that asked.
-fn watch(connection: &UnixStream, region: &Region, own: (Id<Process>, u64), gone: &AtomicBool) {
+fn watch(connection: &UnixStream, region: &Region) {
     loop {
         let mut watched = [PollFd::new(connection, PollFlags::RDHUP)];
         match poll(&mut watched, None) {
@@ -454,29 +470,11 @@ fn watch(connection: &UnixStream, region: &Region, own: (Id<Process>, u64), gone
             Err(_) => std::thread::sleep(std::time::Duration::from_millis(10)),
         }
     }
-    gone.store(true, Ordering::Relaxed);
-    region.end();
-    // A thread may be on its way out, or not yet in its trap: asked again until all have left.
-    while send_home(region, own) {
-        std::thread::sleep(std::time::Duration::from_millis(1));
+    region.end(keeper::farewell(connection));
+    // A process that closes the driver has no thread in it any more.
+    if region.ended() != Some(End::Closed) {
+        leaving::send_home(region);
     }
-}
-
-/// Wakes all threads of this process. False when none of them was in its trap.
-fn send_home(region: &Region, (slot, generation): (Id<Process>, u64)) -> bool {
-    with_guard(region, |guard| {
-        // When this process has closed the driver itself, the slot may be another's by now.
-        let mut trapped = false;
-        if guard.get(slot, records::process::GENERATION) == generation
-            && guard.get(slot, records::process::STATE) == process::LIVE
-        {
-            guard.for_each_thread(slot, |guard, id| {
-                trapped |= wakeup::is_trapped(region, id);
-                guard.kick_later(id);
-            });
-        }
-        trapped
-    })
 }
 
 /// Lets this process's threads sleep so that they can be woken on their callers' CPU; else says why not.
@@ -487,7 +485,6 @@ fn follow_callers(
     wake_up: WakeUp,
 ) -> Result<(), String> {
     let tag = region.words()[records::TAG].load(Ordering::Relaxed);
-    region.wakers().set_keeper(Arc::clone(keeper));
     region.wakers().set_context(tag);
     let listener = wakers::own_listener(wake_up)?;
     descriptors::hand_over(keeper, listener.as_fd())

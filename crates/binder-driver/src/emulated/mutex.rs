@@ -10,12 +10,16 @@
 //! waiter on each release, and then a busy context is as slow as its context switches (a lock convoy: throughput of
 //! eight processes fell to a tenth). So ordinary threads, which may be overtaken, spin for a moment, then sleep on the second
 //! word, and whoever comes first when the lock is free gets it. Real-time threads wait on the first word at once, ordinary
-//! ones after [`PATIENCE`], which also finds an owner that is dead.
+//! ones after [`PATIENCE_NS`], which also finds an owner that is dead.
+//!
+//! A participant may write anything into these words, or stop while it owns the lock. So whoever waits long looks around now and then
+//! ([`LOOK`]), and may give up; when, is `lock.rs`'s business.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::thread::futex;
@@ -29,8 +33,11 @@ const SPINS: u32 = 100;
 /// How long an ordinary thread sleeps before it lends its priority to the owner, in nanoseconds.
 const PATIENCE_NS: i64 = 5_000_000;
 
-/// How long a thread waits in the kernel's queue before it looks around, in nanoseconds.
-const LOOK_AROUND_NS: i64 = 100_000_000;
+/// How long a thread waits in the kernel's queue before it looks around.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How long it waits when the kernel has no queue for it.
+const PAUSE: Duration = Duration::from_millis(1);
 
 thread_local! {
     static TID: Cell<u32> = const { Cell::new(0) };
@@ -55,17 +62,14 @@ pub(super) struct Mutex<'a> {
     pub(super) sleepers: &'a AtomicU32,
     /// How often the lock was taken from an owner that had died without the kernel noticing.
     pub(super) takeovers: &'a AtomicU32,
-    /// The context has ended: nobody need wait for anything. In this process's own memory.
-    pub(super) ended: &'a AtomicBool,
 }
 
 impl Mutex<'_> {
-    /// Takes the lock. Whoever gets it must look whether the last owner died.
+    /// Takes the lock. Whoever gets it must look whether the last owner died. One that waits long asks `gives_up` every
+    /// [`LOOK`]; false when that was so.
     #[inline]
-    pub(super) fn lock(self) {
-        if !self.try_lock() {
-            self.lock_contended();
-        }
+    pub(super) fn lock(self, gives_up: impl FnMut() -> bool) -> bool {
+        self.try_lock() || self.lock_contended(gives_up)
     }
 
     /// Gives it back, and wakes one that sleeps for it.
@@ -89,20 +93,18 @@ impl Mutex<'_> {
     }
 
     #[cold]
-    fn lock_contended(self) {
+    fn lock_contended(self, gives_up: impl FnMut() -> bool) -> bool {
         if more_than_one_cpu() {
             for _ in 0..SPINS {
                 std::hint::spin_loop();
                 if self.owner.load(Relaxed) == 0 && self.try_lock() {
-                    return;
+                    return true;
                 }
             }
         }
         // Asked anew each time: a thread's priority may have been lent to it a moment ago.
         let ordinary = !hold::is_lent() && sched::get(0).is_ok_and(|own| !own.is_realtime());
-        if !(ordinary && self.sleep()) {
-            self.lock_inheriting();
-        }
+        (ordinary && self.sleep()) || self.lock_inheriting(gives_up)
     }
 
     /// Waits without a place in a queue. False when that took too long.
@@ -121,28 +123,41 @@ impl Mutex<'_> {
         }
     }
 
-    /// Waits in the kernel's queue, lending its priority to the owner. Also returns when the context has ended: whatever is
-    /// done without the lock then concerns nobody.
-    fn lock_inheriting(self) {
-        while !self.ended.load(Relaxed) {
+    /// Waits in the kernel's queue, lending its priority to the owner.
+    fn lock_inheriting(self, mut gives_up: impl FnMut() -> bool) -> bool {
+        // Before the first wait, too: the context may have ended.
+        let mut waited = LOOK;
+        loop {
+            if waited >= LOOK {
+                waited = Duration::ZERO;
+                if gives_up() {
+                    return false;
+                }
+            }
             let (takeovers, owner) = (self.takeovers.load(SeqCst), self.owner.load(SeqCst));
-            match futex::lock_pi(self.owner, futex::Flags::empty(), Some(&soon())) {
+            match hold::lock_for(self.owner, LOOK) {
                 Ok(()) => {
                     // The kernel marks a lock whose owner died; the journal says what to undo, the mark must go.
                     self.owner.fetch_and(!futex::OWNER_DIED, Relaxed);
-                    return;
+                    return true;
                 }
                 // The owner died while nobody waited here: the kernel finds no such thread, or its id is a kernel thread's.
                 Err(Errno::SRCH | Errno::PERM) => {
                     if self.take_from_dead(owner, takeovers) {
-                        return;
+                        return true;
                     }
                 }
                 // A stale word says that we hold it: a dead thread had our id.
-                Err(Errno::DEADLK) => return,
-                // Interrupted, after a while to look around, or the owner is just exiting (EAGAIN). EINVAL: the word is not
-                // what the kernel's waiters wait for; one of them may be about to put it right.
-                Err(_) => {}
+                Err(Errno::DEADLK) => return true,
+                Err(Errno::TIMEDOUT) => waited = LOOK,
+                // Interrupted, or the owner is just exiting.
+                Err(Errno::INTR | Errno::AGAIN) => {}
+                // EINVAL: the word is not what the kernel's waiters wait for. One that inherits the lock from a dead owner may
+                // be about to put that right, and must get the time to, also from a real-time thread.
+                Err(_) => {
+                    std::thread::sleep(PAUSE);
+                    waited += PAUSE;
+                }
             }
         }
     }
@@ -168,13 +183,6 @@ impl Mutex<'_> {
     }
 }
 
-/// When a wait in the kernel's queue, which counts by the real-time clock (futex(2)), is to end.
-fn soon() -> futex::Timespec {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
-    let nanoseconds = now.tv_nsec + LOOK_AROUND_NS;
-    futex::Timespec { tv_sec: now.tv_sec + nanoseconds / 1_000_000_000, tv_nsec: nanoseconds % 1_000_000_000 }
-}
-
 fn more_than_one_cpu() -> bool {
     static MANY: OnceLock<bool> = OnceLock::new();
     *MANY.get_or_init(|| std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1))
@@ -192,15 +200,14 @@ mod tests {
         owner: AtomicU32,
         sleepers: AtomicU32,
         takeovers: AtomicU32,
-        ended: AtomicBool,
         /// Only changed by the owner, in two steps.
         counted: AtomicU64,
     }
 
     impl Words {
         fn mutex(&self) -> Mutex<'_> {
-            let Self { owner, sleepers, takeovers, ended, .. } = self;
-            Mutex { owner, sleepers, takeovers, ended }
+            let Self { owner, sleepers, takeovers, .. } = self;
+            Mutex { owner, sleepers, takeovers }
         }
 
         fn count(&self) {
@@ -226,7 +233,7 @@ mod tests {
                         for _ in 0..TURNS {
                             // As after a long wait.
                             if !words.mutex().try_lock() {
-                                words.mutex().lock_inheriting();
+                                assert!(words.mutex().lock_inheriting(|| false));
                             }
                             words.count();
                             words.mutex().unlock();
@@ -248,14 +255,20 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_the_lock_of_a_context_that_has_ended() {
+    fn one_that_waits_for_a_lock_that_is_held_for_ever_may_give_up() {
         let words = Arc::new(Words::default());
-        words.mutex().lock();
+        assert!(words.mutex().lock(|| false));
         let waiting = std::thread::spawn({
             let words = Arc::clone(&words);
-            move || words.mutex().lock()
+            let mut looks = 0;
+            let mut third = move || {
+                looks += 1;
+                looks == 3
+            };
+            move || words.mutex().lock(&mut third)
         });
-        words.ended.store(true, SeqCst);
-        waiting.join().expect("no panic");
+        assert!(!waiting.join().expect("no panic"));
+        words.mutex().unlock();
+        assert!(words.mutex().lock(|| true), "the one that gave up left nothing behind");
     }
 }

@@ -86,6 +86,7 @@ impl Ioctl<'_> {
         let mut ending_with_buffer = Vec::new();
         for (fd, place) in fds.into_iter().zip(places) {
             let number = fd.into_raw_fd();
+            self.descriptors.note_brought(number);
             if place.in_array {
                 ending_with_buffer.push(number);
             }
@@ -110,6 +111,11 @@ impl Ioctl<'_> {
         for slot in self.guard.take_sweeps() {
             self.descriptors.ask_to_sweep(slot);
         }
-        self.closing.drain(..).for_each(raw::close);
+        for number in self.closing.drain(..) {
+            // One that was let go of is its new owner's to close.
+            if self.descriptors.let_go(number.cast_unsigned()) {
+                raw::close(number);
+            }
+        }
     }
 }

@@ -11,7 +11,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
@@ -25,14 +25,40 @@ use super::records::{
 use super::trap::NOTIFICATION_WORDS;
 use super::wakers::Wakers;
 
+/// Why a context has ended for a participant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum End {
+    /// The participant itself has closed it.
+    Closed = 1,
+    /// Its keeper has ended it, or died.
+    Gone,
+    /// Its keeper has ended it because somebody did not let go of its lock.
+    Stuck,
+}
+
+impl End {
+    /// As the end of a sentence.
+    pub(super) fn reason(self) -> &'static str {
+        match self {
+            Self::Closed => "this process has left it",
+            Self::Gone => "its keeper has gone",
+            Self::Stuck => {
+                "one of its processes held its lock and did nothing for five seconds: it was stopped there, or something wrote \
+                 over the context's memory"
+            }
+        }
+    }
+}
+
 /// The mapped memory. All of it is at the same offsets in every participant, at different addresses.
 #[derive(Debug)]
 pub(super) struct Region {
     base: NonNull<u8>,
     file: OwnedFd,
     wakers: Wakers,
-    /// The context has ended; not shared.
-    ended: AtomicBool,
+    /// See [`Region::ended`].
+    ended: AtomicU8,
 }
 
 // SAFETY: the mapping lives until the Region is dropped, is not tied to a thread, and is only reached through
@@ -70,7 +96,7 @@ impl Region {
             )?
         };
         let base = NonNull::new(base.cast()).ok_or(Errno::NOMEM)?;
-        Ok(Self { base, file, wakers: Wakers::default(), ended: AtomicBool::new(false) })
+        Ok(Self { base, file, wakers: Wakers::default(), ended: AtomicU8::new(0) })
     }
 
     /// How this participant reaches the others.
@@ -101,14 +127,23 @@ impl Region {
                 owner: first.as_ref(),
                 sleepers: first.add(1).as_ref(),
                 takeovers: first.add(2 * TAKEOVERS).as_ref(),
-                ended: &self.ended,
             }
         }
     }
 
-    /// The context has ended: from here on nobody in this process waits for its lock.
-    pub(super) fn end(&self) {
-        self.ended.store(true, Ordering::Relaxed);
+    /// The context has ended, or this participant leaves it. The first reason counts.
+    pub(super) fn end(&self, how: End) {
+        let _ = self.ended.compare_exchange(0, how as u8, Ordering::SeqCst, Ordering::Relaxed);
+    }
+
+    /// Whether and why it has ended, as this participant knows in its own memory: then it waits for nobody, and what it
+    /// finds here concerns nobody.
+    #[inline]
+    pub(super) fn ended(&self) -> Option<End> {
+        match self.ended.load(Ordering::Relaxed) {
+            0 => None,
+            word => [End::Closed, End::Stuck].into_iter().find(|&end| end as u8 == word).or(Some(End::Gone)),
+        }
     }
 
     /// The word that thread `index` sleeps on.

@@ -9,7 +9,7 @@
 //! joins, and from there to those who must wake its threads and ask for it. How waking works is `wakeup.rs`'s business.
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use super::descriptors::{self, Request, ToKeeper};
@@ -92,6 +92,17 @@ impl Wakers {
         let _ = TRAPPED.fetch_update(Relaxed, Relaxed, one_less);
     }
 
+    /// How many threads of this process are in the trap on this context's account. In this process's own memory.
+    pub(super) fn trapped(&self) -> u32 {
+        let trapped = TRAPPED.load(SeqCst);
+        if trapped >> 32 == u64::from(self.context.load(Relaxed)) { trapped as u32 } else { 0 }
+    }
+
+    /// The listener of this process, if it has one.
+    pub(super) fn own_listener(&self) -> Option<Arc<OwnedFd>> {
+        OWN.lock().unwrap_or_else(PoisonError::into_inner).listener.clone()
+    }
+
     /// The listener of the process in `slot`, if it is known.
     pub(super) fn listener(&self, slot: Id<Process>, generation: u64) -> Option<Arc<OwnedFd>> {
         let known = self.listeners.read().unwrap_or_else(PoisonError::into_inner);
@@ -152,6 +163,18 @@ impl Wakers {
             // Without a keeper the sleeper's own process sends it home.
             Some(keeper) => descriptors::ask_for_help(keeper),
             None => self.left.lock().unwrap_or_else(PoisonError::into_inner).push(thread),
+        }
+    }
+
+    /// Whether this is the keeper's own mapping.
+    pub(super) fn is_keeper(&self) -> bool {
+        self.keeper.get().is_none()
+    }
+
+    /// Tells the keeper that nothing happens in the context's lock. Under nothing: also where no answer can be waited for.
+    pub(super) fn say_stuck(&self) {
+        if let Some(keeper) = self.keeper.get() {
+            descriptors::say_stuck(keeper);
         }
     }
 

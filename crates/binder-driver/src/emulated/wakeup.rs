@@ -20,7 +20,7 @@
 //! claimed; when nothing happens it stops, and the next waker rouses it.
 
 use std::cell::Cell;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::time::Duration;
@@ -161,7 +161,7 @@ pub(super) fn sleep(region: &Region, thread: Id<Thread>, traps: bool) {
     }
     if word.compare_exchange(WILL_TRAP, TRAPPED, AcqRel, Acquire).is_ok() {
         let tag = region.words()[TAG].load(Relaxed);
-        while word.load(Acquire) == TRAPPED {
+        while word.load(Acquire) == TRAPPED && region.ended().is_none() {
             if trap::trap(thread.index() as u64, tag) == Ended::NotHeld {
                 region.wakers().stop_trapping();
                 let _ = word.compare_exchange(TRAPPED, ASLEEP, AcqRel, Acquire);
@@ -169,7 +169,7 @@ pub(super) fn sleep(region: &Region, thread: Id<Thread>, traps: bool) {
         }
         let _ = word.compare_exchange(CLAIMED, AWAKE, AcqRel, Acquire);
     }
-    while word.load(Acquire) == ASLEEP {
+    while word.load(Acquire) == ASLEEP && region.ended().is_none() {
         // EAGAIN: woken before it slept. EINTR: a signal; it has been handled, the wait goes on.
         let _ = futex::wait(word, futex::Flags::empty(), ASLEEP, None);
     }
@@ -252,6 +252,8 @@ pub(super) fn wake(region: &Region, wake: &Wake) {
         }
         Way::GiveBack => hold::give_back(region, wake.thread),
         Way::Answer(Some(found)) if found.answer(wake.here) => {}
+        // The keeper waits for nobody: it comes back to those that it has not woken.
+        Way::Answer(_) if region.wakers().is_keeper() => region.wakers().leave_to_keeper(wake.thread),
         Way::Answer(_) => pursue(region, wake.thread),
     }
     if wake.rouse {
@@ -286,6 +288,7 @@ fn pursue(region: &Region, thread: Id<Thread>) {
     for _ in 0..ATTEMPTS {
         match attempt(region, thread) {
             Attempt::Done => return,
+            Attempt::Again => {}
             Attempt::Later(listener) => {
                 trap::is_pending(listener.as_fd(), PATIENCE_NS);
             }
@@ -305,6 +308,8 @@ pub(super) enum Attempt {
     Done,
     /// It is claimed and has not trapped yet.
     Later(Arc<OwnedFd>),
+    /// What was known of its trap was wrong each time.
+    Again,
     /// The listener of its process, which has this generation of a slot, is not known here.
     Unknown(Id<Process>, u64),
 }
@@ -313,7 +318,7 @@ pub(super) enum Attempt {
 pub(super) fn attempt(region: &Region, thread: Id<Thread>) -> Attempt {
     let mut scratch = Scratch::default();
     let mut stale = None;
-    loop {
+    for _ in 0..ATTEMPTS {
         let mut guard = Guard::lock(region, &mut scratch);
         if region.futex(thread.index()).load(Acquire) != CLAIMED {
             return Attempt::Done;
@@ -333,13 +338,16 @@ pub(super) fn attempt(region: &Region, thread: Id<Thread>) -> Attempt {
         // It was answered already, or a signal ended it and the thread traps again.
         stale = Some(found.id);
     }
+    Attempt::Again
 }
 
 /// Threads that are claimed now, for the keeper to look after. False when it need not look again until it is roused.
 pub(super) fn sweep(guard: &mut Guard<'_>, claimed: &mut Vec<Id<Thread>>) -> bool {
     let region = guard.region();
-    let used = guard.word(Thread::HEAD + 1);
+    let used = guard.word(Thread::UNUSED);
     let is_claimed = |id: &Id<Thread>| region.futex(id.index()).load(Acquire) == CLAIMED;
+    // All of them: those that were known are among them.
+    claimed.clear();
     claimed.extend((1..used).map_while(Id::<Thread>::new).filter(is_claimed));
     let watch = &region.words()[WATCH];
     let next = if watch.load(Relaxed) == BUSY || !claimed.is_empty() { QUIET } else { DOZES };
@@ -348,7 +356,7 @@ pub(super) fn sweep(guard: &mut Guard<'_>, claimed: &mut Vec<Id<Thread>>) -> boo
 }
 
 /// True while `thread` is in its trap or on its way out.
-pub(super) fn is_trapped(region: &Region, thread: Id<Thread>) -> bool {
+fn is_trapped(region: &Region, thread: Id<Thread>) -> bool {
     matches!(region.futex(thread.index()).load(Acquire), TRAPPED | CLAIMED)
 }
 
@@ -379,6 +387,18 @@ fn find(guard: &mut Guard<'_>, thread: Id<Thread>, stale: Option<u64>) -> Option
         settle(guard);
     }
     None
+}
+
+/// Under the lock: receives whatever a process's threads have waiting, so that their ids are known.
+pub(super) fn receive_all(guard: &Guard<'_>, listener: BorrowedFd<'_>) {
+    let region = guard.region();
+    for _ in 0..=Thread::COUNT {
+        if !settle(guard) || !trap::is_pending(listener, 0) {
+            return;
+        }
+        let _ = trap::receive(listener, region.received());
+        settle(guard);
+    }
 }
 
 /// Under the lock: gives the id that was received last to the thread that it belongs to. False when it is nobody's here, and

@@ -4,7 +4,7 @@
 //! Knows only what a participant or a context's owner can see. Victims and peers are this test binary itself, started again.
 //!
 //! The long tests (`cargo xtask faults`) take their lengths from the environment: `KILLS` for each scenario, of which `SCENARIO`
-//! names some, and `TRANSACTIONS`.
+//! names some, `TRANSACTIONS`, and `ROUNDS` of scribbling, which begins with `SEED`.
 
 mod alone;
 mod descriptors;
@@ -20,6 +20,7 @@ mod scenarios;
 mod soak;
 mod stepped;
 mod stepping;
+mod stuck;
 mod traffic;
 mod world;
 

@@ -135,6 +135,11 @@ impl Stepped {
         if going == 0 { self.wait() } else { Stopped::Gone }
     }
 
+    /// The id of the thread that is stepped.
+    pub(crate) fn thread(&self) -> i32 {
+        self.thread
+    }
+
     /// Where it stands.
     pub(crate) fn address(&self) -> u64 {
         self.registers().rip

@@ -80,6 +80,13 @@ impl World {
         Self { context, probe, serving, calling, called, answers, before: None }
     }
 
+    /// A survivor's call, when it is to fail: how.
+    pub(crate) fn probe_fails(&mut self) -> String {
+        self.probe.call(0, ECHO, &Message::plain(b"nobody hears this")).expect_err("a context that ends");
+        let asked = self.probe.driver.extended_error();
+        asked.expect_err("a context that has ended").to_string()
+    }
+
     /// A survivor's call is answered. True when there was a manager to do it.
     pub(crate) fn probe(&mut self) -> bool {
         match self.probe.call(0, ECHO, &Message::plain(b"still served")).expect("a context") {

@@ -89,7 +89,7 @@ impl HwReader<'_> {
         let descriptors = words
             .by_ref()
             .take(descriptors as usize)
-            .map(descriptors::duplicate)
+            .map(|number| descriptors::duplicate(self.driver(), number))
             .collect::<Result<_, _>>()?;
         Ok(Some(NativeHandle { descriptors, integers: words.map(u32::cast_signed).collect() }))
     }

@@ -25,6 +25,10 @@ impl<'a> HwReader<'a> {
         Self { plain, driver }
     }
 
+    pub(super) fn driver(&self) -> &'a dyn Driver {
+        self.driver
+    }
+
     /// The plain data, for values and binders.
     pub fn plain(&mut self) -> &mut ParcelReader<'a> {
         &mut self.plain

@@ -37,11 +37,11 @@ impl ParcelReader<'_> {
         let object = FdObject::from_bytes(self.peek_object(WHAT, FdObject::SIZE)?);
         let object = object.filter(|object| object.kind == BINDER_TYPE_FD);
         let object = object.ok_or_else(|| self.malformed(WHAT, "another type of object lies here"))?;
-        if self.process.is_none() {
+        let Some(process) = self.process else {
             return Err(self.malformed(WHAT, "the bytes belong to no process"));
-        }
+        };
         self.take(WHAT, FdObject::SIZE)?;
-        descriptors::duplicate(object.fd)
+        descriptors::duplicate(&**process.driver(), object.fd)
     }
 
     /// Whether the bytes came from a driver, which alone writes numbers of this process's descriptors.

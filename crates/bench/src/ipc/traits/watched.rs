@@ -120,6 +120,14 @@ impl Driver for Watched {
         self.driver.received(address, length)
     }
 
+    fn has_brought(&self, number: u32) -> bool {
+        self.driver.has_brought(number)
+    }
+
+    fn let_go(&self, number: u32) -> bool {
+        self.driver.let_go(number)
+    }
+
     fn become_context_manager(&self, flags: u32) -> Result<(), Error> {
         self.driver.become_context_manager(flags)
     }

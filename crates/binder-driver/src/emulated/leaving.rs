@@ -1,0 +1,92 @@
+//! How a process's threads leave a context that has ended, whatever stands in its memory.
+//!
+//! They sleep on words of the shared memory, and are woken by what others have noted there. Should that be garbage, a
+//! thread would sleep for ever. So here nothing is believed but what this process itself knows: that the context has
+//! ended ([`Region::ended`]), and how many of its threads are in the trap.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use rustix::thread::futex;
+
+use super::lock::{Guard, Scratch};
+use super::records::THREADS;
+use super::region::Region;
+use super::trap::{self, NOTIFICATION_WORDS};
+use super::wakeup;
+
+/// How long a thread may take to come out, or to get to where it can be told.
+const PAUSE: Duration = Duration::from_millis(1);
+/// After as many pauses, notifications of sleeping threads count as lost.
+const PATIENT: u32 = 50;
+/// After as many, nothing helps.
+const MOST: u32 = 1000;
+
+/// Wakes all threads of this process that sleep in the context, which has ended, and waits until they are awake.
+pub(super) fn send_home(region: &Region) {
+    for round in 0..MOST {
+        // A thread may have been on its way to sleep when it was over.
+        if round < 3 {
+            wake_futexes(region);
+        }
+        answer_traps(region);
+        if round != 0 && region.wakers().trapped() == 0 {
+            return;
+        }
+        if round == PATIENT {
+            answer_lost(region);
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// All threads of the context: to those of other processes this is one wake-up too many. They sleep, whatever the word says
+/// by now; who wakes looks at [`Region::ended`].
+fn wake_futexes(region: &Region) {
+    for word in (1..THREADS).map(|index| region.futex(index)) {
+        let _ = futex::wake(word, futex::Flags::empty(), i32::MAX.cast_unsigned());
+    }
+}
+
+/// Answers all of this process's notifications that somebody has received and noted, or nobody has received yet.
+fn answer_traps(region: &Region) {
+    let Some(listener) = region.wakers().own_listener() else { return };
+    wakeup::receive_all(&Guard::lock(region, &mut Scratch::default()), listener.as_fd());
+    for id in (1..THREADS).map(|index| region.trap_id(index).load(Relaxed)).filter(|&id| id != 0) {
+        let _ = trap::answer(listener.as_fd(), id);
+    }
+}
+
+/// Answers notifications whose ids somebody has overwritten. The kernel counts ids up, from a random one for each filter
+/// (`seccomp_next_notify_id` in its `kernel/seccomp.c`): those that are waited for are a little below the next.
+fn answer_lost(region: &Region) {
+    /// How far back: a sleeper that others have overtaken as often is not found.
+    const IDS: u64 = 1 << 22;
+    let Some(listener) = region.wakers().own_listener() else { return };
+    // Something to receive: this thread is in no context, and does not look at any word.
+    let Ok(trapped) = std::thread::Builder::new().spawn(|| trap::trap(0, 0)) else { return };
+    let received: [AtomicU64; NOTIFICATION_WORDS] = Default::default();
+    let mut latest = None;
+    for _ in 0..MOST {
+        if trapped.is_finished() {
+            break;
+        }
+        if trap::is_pending(listener.as_fd(), PAUSE.as_nanos() as i64) {
+            received.iter().for_each(|word| word.store(0, Relaxed));
+            let _ = trap::receive(listener.as_fd(), &received);
+            let [id, ..] = &received;
+            let id = id.load(Relaxed);
+            let _ = trap::answer(listener.as_fd(), id);
+            latest = Some(id).filter(|&id| id != 0).or(latest);
+        }
+    }
+    let Some(latest) = latest else { return };
+    for back in 0..IDS {
+        let _ = trap::answer(listener.as_fd(), latest.wrapping_sub(back));
+        if back.is_multiple_of(1024) && region.wakers().trapped() == 0 {
+            break;
+        }
+    }
+}

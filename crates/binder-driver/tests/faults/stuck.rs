@@ -1,0 +1,95 @@
+//! A lock that is not let go of: by one that was stopped while it had it, and by nobody at all, where somebody has written
+//! over it.
+
+use std::os::unix::fs::FileExt as _;
+
+use binder_driver::Profile;
+
+use crate::alone::alone;
+use crate::garbage::memory;
+use crate::world::World;
+
+/// Calls fail, and all participants and the context's owner are told why.
+fn ends_for_all(mut world: World) {
+    let told = world.probe_fails();
+    assert!(told.contains("held its lock and did nothing"), "{told}");
+    let ended = world.context.ended().expect("it has ended");
+    assert!(told.ends_with(ended), "{told} {ended}");
+    world.end();
+}
+
+#[test]
+fn a_context_whose_lock_has_an_owner_that_knows_nothing_of_it_ends_for_all() {
+    let _turn = alone();
+    let mut world = World::new(Profile::Ack, true, false);
+    assert!(world.probe());
+    let (end, wait) = std::sync::mpsc::channel::<()>();
+    let (tell, told) = std::sync::mpsc::channel();
+    let stranger = std::thread::spawn(move || {
+        tell.send(rustix::thread::gettid().as_raw_nonzero().get()).expect("somebody who asks");
+        let _ = wait.recv();
+    });
+    let tid = told.recv().expect("a thread");
+    memory().write_all_at(&tid.to_ne_bytes(), 0).expect("the lock");
+    ends_for_all(world);
+    drop(end);
+    stranger.join().expect("no panic");
+}
+
+#[cfg(target_arch = "x86_64")]
+mod stopped {
+    use std::fs::File;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::stepping::{Stepped, Stopped};
+
+    /// A victim that stands in the middle of a hold of the lock.
+    fn stopped(world: &World, memory: &File) -> Stepped {
+        let mut victim = Stepped::start("call", world.context.address());
+        let holds = |victim: &Stepped| {
+            let mut owner = [0; 4];
+            memory.read_exact_at(&mut owner, 0).expect("the lock");
+            i32::from_ne_bytes(owner) == victim.thread()
+        };
+        let mut held = 0;
+        // Some instructions after it took it, with words changed and more to come.
+        while held < 100 {
+            assert_eq!(victim.step(), Stopped::Step, "it takes the lock before it ends");
+            held = if holds(&victim) { held + 1 } else { 0 };
+        }
+        victim
+    }
+
+    #[test]
+    fn a_process_that_is_stopped_while_it_has_the_lock_and_goes_on_in_time_loses_nothing() {
+        let _turn = alone();
+        let mut world = World::new(Profile::Ack, true, false);
+        assert!(world.probe());
+        let mut victim = stopped(&world, &memory());
+        std::thread::scope(|scope| {
+            let calling = scope.spawn(|| world.probe());
+            // Long enough that the keeper was asked, and has begun to count.
+            std::thread::sleep(Duration::from_millis(1500));
+            assert!(!calling.is_finished(), "nobody goes on without the lock");
+            assert_eq!(victim.run(), Stopped::Mark, "its own call is answered");
+            assert!(calling.join().expect("no panic"), "and the one that waited");
+        });
+        victim.kill();
+        assert!(world.probe());
+        assert_eq!(world.context.ended(), None);
+        world.end();
+    }
+
+    #[test]
+    fn a_process_that_stays_stopped_while_it_has_the_lock_ends_the_context() {
+        let _turn = alone();
+        let mut world = World::new(Profile::Ack, true, false);
+        assert!(world.probe());
+        let mut victim = stopped(&world, &memory());
+        ends_for_all(world);
+        // It goes on, and finds that it is alone.
+        victim.let_run();
+        victim.kill();
+    }
+}
