@@ -13,6 +13,7 @@ pub mod ipc;
 mod job;
 pub mod load;
 mod merge;
+pub mod place;
 mod progress;
 pub mod recorder;
 pub mod root;

@@ -2,7 +2,7 @@
 //! later command reads. Written whole or not at all. Must not know how results are made or shown.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -203,8 +203,13 @@ impl Run {
     /// [`Error::File`] when it cannot be read, [`Error::NotARun`] when it is something else or of a newer version.
     pub fn read(path: &Path) -> Result<Run> {
         let path = if path.is_dir() { path.join(FILE_NAME) } else { path.to_owned() };
-        let bytes = std::fs::read(&path).map_err(|source| Error::file("read", &path, source))?;
         let not_a_run = |reason: String| Error::NotARun { path: path.clone(), reason };
+        let bytes = std::fs::read(&path).map_err(|cause| match cause.kind() {
+            ErrorKind::NotFound | ErrorKind::NotADirectory => not_a_run(format!(
+                "cannot read it: {cause}; name a directory that --out or 'survey' has made"
+            )),
+            _ => Error::file("read", &path, cause),
+        })?;
         let value =
             stored::parse(&bytes).map_err(|error| not_a_run(format!("not JSON, or cut off: {error}")))?;
         if value["schema"] != SCHEMA {

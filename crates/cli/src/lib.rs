@@ -13,7 +13,7 @@ mod terminal;
 mod trace_file;
 
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -70,10 +70,35 @@ fn run(args: Vec<OsString>, terminal: &mut Terminal<'_>) -> Result<Exit, Failure
             }
             None => {
                 let ended = error.downcast_ref::<bench::Error>().map(|error| Exit(error.exit_status()));
-                Failure { line: format!("{program}: {error:#}"), exit: ended.unwrap_or(Exit::FAILED) }
+                let line = format!("{program}: {error:#}{}", remedy(&error));
+                Failure { line, exit: ended.unwrap_or(Exit::FAILED) }
             }
         }
     })
+}
+
+/// What helps against a file operation that failed, as the end of a sentence.
+fn remedy(error: &anyhow::Error) -> &'static str {
+    let of_trace = |error: &tracefs::Error| match error {
+        tracefs::Error::File { operation, cause, .. } => Some((*operation, cause.kind())),
+        _ => None,
+    };
+    let failed = match (error.downcast_ref::<bench::Error>(), error.downcast_ref::<tracefs::Error>()) {
+        (Some(bench::Error::File { operation, cause, .. }), _) => Some((*operation, cause.kind())),
+        (Some(bench::Error::Trace(error)), _) | (_, Some(error)) => of_trace(error),
+        _ => error.downcast_ref::<std::io::Error>().map(|cause| ("write", cause.kind())),
+    };
+    match failed {
+        Some(("read" | "open", ErrorKind::NotFound)) => "; name one that is there",
+        Some(("create", ErrorKind::NotFound)) => "; nothing can be made there: name another place",
+        Some((_, ErrorKind::StorageFull | ErrorKind::QuotaExceeded)) => {
+            "; free some room there, or name another place"
+        }
+        Some((_, ErrorKind::PermissionDenied)) => "; name another place, or run as a user who may",
+        Some((_, ErrorKind::ReadOnlyFilesystem)) => "; name a place on another file system",
+        Some((_, ErrorKind::AlreadyExists | ErrorKind::NotADirectory)) => "; name a directory",
+        _ => "",
+    }
 }
 
 /// The program's name and the command whose `--help` tells more.

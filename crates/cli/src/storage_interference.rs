@@ -37,6 +37,18 @@ pub(crate) struct Explained<'a> {
 }
 
 impl Explained<'_> {
+    /// The device's response, alone and beside, in nanoseconds: the medians of the rounds, where no ratio can be formed because a
+    /// round's is 0, for most of its calls had nothing of the device.
+    pub(crate) fn device_without_ratio(&self) -> Option<[f64; 2]> {
+        let median = |side: &Side| {
+            let mut rounds = side.device_ns.clone();
+            rounds.sort_by(f64::total_cmp);
+            quantile(&rounds, 0.5)
+        };
+        let [alone, beside] = self.sides.as_ref()?;
+        Some([median(alone)?, median(beside)?])
+    }
+
     /// The device's response: by the events, else as the devices counted it.
     pub(crate) fn device(&self) -> Option<Comparison> {
         match &self.sides {
@@ -96,6 +108,7 @@ fn side<'a>(
         }
         let writes = Writes::new(&trace, devices.clone());
         side.breakdown.doubts.extend(writes.doubts());
+        side.breakdown.unrecorded_switches += writes.unrecorded_switches();
         let mut device_ns = Vec::with_capacity(block.calls.len());
         for call in &block.calls {
             let write = Write { start_ns: call.start_ns, end_ns: call.end_ns, tid };

@@ -38,6 +38,7 @@ pub(crate) fn divide<'a>(
             let trace = recording.read(snapshot)?;
             let writes = Writes::new(&trace, devices.clone());
             breakdown.doubts.extend(writes.doubts());
+            breakdown.unrecorded_switches += writes.unrecorded_switches();
             for call in &block.calls {
                 let write = Write { start_ns: call.start_ns, end_ns: call.end_ns, tid };
                 breakdown.add(write, writes.layers(write));

@@ -61,10 +61,15 @@ impl Stdout {
     }
 
     fn noting<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
-        if result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
-            self.reader_gone = true;
-        }
-        result
+        result.map_err(|error| match error.kind() {
+            io::ErrorKind::BrokenPipe => {
+                self.reader_gone = true;
+                error
+            }
+            // Tried again by those who write.
+            io::ErrorKind::Interrupted => error,
+            kind => io::Error::new(kind, format!("cannot write to standard output: {error}")),
+        })
     }
 }
 

@@ -36,6 +36,10 @@ pub fn explain(timeline: &Timeline<'_>, trip: &RoundTrip) -> Explanation {
     if timeline.lost_within(trip.start_ns, trip.end_ns) {
         flags.push(Flag::EventsLost);
     }
+    let count = timeline.unrecorded_within(trip.start_ns, trip.end_ns);
+    if count > 0 {
+        flags.push(Flag::SwitchesUnrecorded { count });
+    }
     let named = |tid: u32, prio: Option<i32>, pid: u32| {
         let thread = thread_at(timeline, tid, trip.start_ns);
         Thread { prio: prio.or(thread.prio), pid: thread.pid.or((pid > 0).then_some(pid)), ..thread }

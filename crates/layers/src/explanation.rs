@@ -270,6 +270,11 @@ pub enum Flag {
     Gap,
     /// Events were lost.
     EventsLost,
+    /// The kernel left switches out of the recording although it lost nothing, as some virtual machines' do.
+    SwitchesUnrecorded {
+        /// How many may have happened during the call, on any CPU, at least.
+        count: u64,
+    },
     /// There were no kernel events at all.
     NoEvents,
 }

@@ -1,6 +1,7 @@
 //! Which events bound the time of a device on each bus, in recordings that are written by hand: so for UFS, which no emulator
 //! here has, and for what real recordings show too seldom.
 
+mod polled;
 mod written;
 
 use layers::storage::{Begin, Controller, Devices, End, Layer, Layers, Write, Writes};

@@ -391,6 +391,30 @@ fn where_events_were_lost_nobody_is_accused() {
 }
 
 #[test]
+fn switches_that_the_kernel_did_not_record_are_counted() {
+    let mut whole = Tape::new();
+    whole.request();
+    whole.reply(130);
+    assert_eq!(Timeline::new(&whole.trace).unrecorded_switches(), 0);
+    assert_eq!(whole.explain(136).flags, []);
+
+    let mut tape = Tape::new();
+    tape.request();
+    // At 112 the server's CPU has another thread, and at 130 the server again: no event says so.
+    tape.current[1] = HOG;
+    tape.event(112, 1, Body::SysEnter { number: 0, first: 0 });
+    tape.current[1] = SERVER;
+    tape.reply(130);
+    assert_eq!(Timeline::new(&tape.trace).unrecorded_switches(), 2);
+    assert_eq!(tape.explain(136).flags, [Flag::SwitchesUnrecorded { count: 2 }]);
+    let before = tape.explain_trip(&RoundTrip { start_ns: 50_000, end_ns: 100_000, ..trip(136) });
+    assert_eq!(before.flags, []);
+    // A recording that lacks all of them was made or kept without them.
+    tape.trace.events.retain(|event| !matches!(event.body, Body::Switch { .. }));
+    assert_eq!(Timeline::new(&tape.trace).unrecorded_switches(), 0);
+}
+
+#[test]
 fn the_serving_thread_is_found_by_its_wake_ups() {
     let mut tape = Tape::new();
     tape.request();

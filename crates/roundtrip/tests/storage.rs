@@ -63,6 +63,7 @@ fn wrong_targets_are_one_line_each_and_nothing_is_touched() {
         (vec!["--file", "mine"], "an existing file is never written to", 1),
         (vec!["--file", "."], "that is a directory", 1),
         (vec!["--file", "no/such/file"], "its directory does not exist", 1),
+        (vec!["--file", "/proc/roundtrip.test"], "no files can be made in /proc", 1),
         (vec!["--writers", "java-file", "--java", "/no/java"], "there is no Java here", 1),
         (vec!["--durability", "hope"], "unknown durability 'hope'", 2),
         (vec!["--sizes", "2M"], "--file-size", 2),

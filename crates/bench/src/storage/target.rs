@@ -61,6 +61,13 @@ impl Target {
                 refuse("it exists, and an existing file is never written to; name a new one".into())
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {
+                let folder = folder(path);
+                if folder.is_dir() {
+                    let folder = folder.display();
+                    return refuse(format!(
+                        "no files can be made in {folder}, which the kernel fills; name another directory"
+                    ));
+                }
                 refuse("its directory does not exist; make it, or name another".into())
             }
             Err(error) if error.kind() == ErrorKind::ReadOnlyFilesystem => {
@@ -127,10 +134,14 @@ pub(super) fn own_name() -> PathBuf {
     format!("{PREFIX}{}{SUFFIX}", std::process::id()).into()
 }
 
+/// The directory that a path names something in.
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// Files beside this one that have such names.
 fn own_names(path: &Path) -> Vec<PathBuf> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let entries = std::fs::read_dir(folder(path)).into_iter().flatten().flatten();
     let is_own = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str());
         let pid = name.and_then(|name| name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX));
@@ -222,6 +233,8 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
         let error = Target::create(&folder.join("no/file")).unwrap_err().to_string();
         assert!(error.contains("directory does not exist"), "{error}");
+        let error = Target::create(Path::new("/proc/roundtrip.test")).unwrap_err().to_string();
+        assert!(error.contains("/proc/roundtrip.test: no files can be made in /proc, "), "{error}");
         std::fs::remove_dir_all(&folder).unwrap();
     }
 

@@ -133,6 +133,7 @@ fn plan(typed: &Typed) -> Result<FloorPlan, Usage> {
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let plan = plan(&typed)?;
+    let _place = typed.output.place()?;
     let run = {
         let mut line = ProgressLine::new(terminal.err);
         Run::record(|environment| {

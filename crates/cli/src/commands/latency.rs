@@ -13,11 +13,10 @@ use bench::ipc::{DriverPlan, Mode, Stack};
 use bench::load::Load;
 use bench::run::{RECORDING, Results, Run};
 use bench::sched::Scheduling;
-use bench::scratch::Scratch;
 use bench::worker::Spawner;
 
 use super::finish::finish;
-use super::output::RunOutput;
+use super::output::{Directory, RunOutput};
 use super::{driver, latency_options};
 use crate::args::{Entry, Group, Kind, Usage};
 use crate::explained;
@@ -217,14 +216,14 @@ pub(crate) fn measure(plan: &LatencyPlan, terminal: &mut Terminal<'_>) -> anyhow
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let mut plan = plan(&typed)?;
     // Without a run directory recordings last as long as this command.
-    let mut scratch = None;
-    if let Some(explain) = &mut plan.explain {
-        let folder = match &typed.output.out {
-            Some(directory) => directory.clone(),
-            None => scratch.insert(Scratch::new()?).path().to_owned(),
-        };
-        explain.directory = folder.join(RECORDING);
-    }
+    let place = match &mut plan.explain {
+        Some(explain) => {
+            let directory = typed.output.directory()?;
+            explain.directory = directory.path().join(RECORDING);
+            Some(directory)
+        }
+        None => typed.output.place()?.map(Directory::Asked),
+    };
     if let (Some(injection), Some(directory)) = (&mut plan.injection, &typed.output.out) {
         injection.log = Some(directory.join("injected.csv"));
     }
@@ -240,7 +239,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         }
         _ => format::run::page(&run, &format::latency::tables(result, terminal.out_colour)),
     };
-    let directory = typed.output.out.as_deref().or(scratch.as_ref().map(|scratch| scratch.path()));
+    let directory = place.as_ref().map(Directory::path);
     let text = match typed.output.format.as_deref() {
         None | Some("table") => text + &explanations(&run, result, directory)?,
         _ => text,

@@ -1,6 +1,9 @@
-//! The options of every command that leaves a run: how it is printed and where it is stored. Prints and stores nothing.
+//! The options of every command that leaves a run: how it is printed and where it is stored. Prints nothing, and stores nothing.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use bench::place::Place;
+use bench::scratch::Scratch;
 
 use crate::args::Opt;
 
@@ -10,6 +13,38 @@ pub(crate) struct RunOutput {
     /// `None`: a table.
     pub(crate) format: Option<String>,
     pub(crate) out: Option<PathBuf>,
+}
+
+/// Where files of a run go while it is made.
+pub(crate) enum Directory {
+    /// It is asked for, and stays.
+    Asked(Place),
+    /// It lasts as long as this value.
+    Scratch(Scratch),
+}
+
+impl Directory {
+    pub(crate) fn path(&self) -> &Path {
+        match self {
+            Self::Asked(place) => place.path(),
+            Self::Scratch(scratch) => scratch.path(),
+        }
+    }
+}
+
+impl RunOutput {
+    /// Makes the run's directory, before anything is measured in vain. To be held until the run has been stored.
+    pub(crate) fn place(&self) -> bench::Result<Option<Place>> {
+        self.out.as_deref().map(Place::prepare).transpose()
+    }
+
+    /// As [`RunOutput::place`]; where no directory is asked for, one that lasts as long as the command.
+    pub(crate) fn directory(&self) -> anyhow::Result<Directory> {
+        Ok(match self.place()? {
+            Some(place) => Directory::Asked(place),
+            None => Directory::Scratch(Scratch::new()?),
+        })
+    }
 }
 
 /// `--format`, one of these words, of which the first is the default.

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use bench::run::{RECORDING, Results, Run};
-use bench::scratch::Scratch;
 use bench::storage::interference::{self, Condition, InterferencePlan};
 use bench::worker::Spawner;
 
@@ -159,12 +158,8 @@ fn plan(typed: &Typed, record: Option<PathBuf>) -> Result<InterferencePlan, Usag
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     // Without a run directory the recording lasts as long as this command.
-    let mut scratch = None;
-    let directory = match &typed.output.out {
-        Some(directory) => directory.clone(),
-        None => scratch.insert(Scratch::new()?).path().to_owned(),
-    };
-    let plan = plan(&typed, (!typed.storage.no_recorder).then(|| directory.join(RECORDING)))?;
+    let directory = typed.output.directory()?;
+    let plan = plan(&typed, (!typed.storage.no_recorder).then(|| directory.path().join(RECORDING)))?;
     let run = {
         let mut line = ProgressLine::new(terminal.err);
         Run::record(|_| {
@@ -174,7 +169,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     };
     finish(&run, typed.output.out.as_deref(), terminal, |terminal| {
         let Some(result) = &run.results.interference else { return Ok(()) };
-        let explained = explain(result, &directory)?;
+        let explained = explain(result, directory.path())?;
         let text = match typed.output.format.as_deref() {
             Some("json") => run.to_json()?,
             Some("csv") => format::interference::csv(result, &explained),

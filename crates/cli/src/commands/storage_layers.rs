@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use bench::run::{RECORDING, Results, Run};
-use bench::scratch::Scratch;
 use bench::storage::{self, MAX_CALLS, StoragePlan};
 use bench::worker::Spawner;
 use tracefs::WriteEvents;
@@ -161,12 +160,8 @@ pub(crate) fn plan(typed: &Typed, record: Option<PathBuf>) -> Result<StoragePlan
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     // Without a run directory the recording lasts as long as this command.
-    let mut scratch = None;
-    let directory = match &typed.output.out {
-        Some(directory) => directory.clone(),
-        None => scratch.insert(Scratch::new()?).path().to_owned(),
-    };
-    let plan = plan(&typed, (!typed.storage.no_recorder).then(|| directory.join(RECORDING)))?;
+    let directory = typed.output.directory()?;
+    let plan = plan(&typed, (!typed.storage.no_recorder).then(|| directory.path().join(RECORDING)))?;
     let run = {
         let mut line = ProgressLine::new(terminal.err);
         Run::record(|_| {
@@ -177,7 +172,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     finish(&run, typed.output.out.as_deref(), terminal, |terminal| {
         let Some(result) = &run.results.storage else { return Ok(()) };
         let keep = typed.slowest.unwrap_or(1);
-        let layers = divide(result, &directory, keep)?;
+        let layers = divide(result, directory.path(), keep)?;
         let text = match typed.output.format.as_deref() {
             Some("json") => format::storage_files::json(&run, result, &layers)?,
             Some("csv") => format::storage_files::csv(result, &layers),

@@ -1,9 +1,10 @@
 //! `roundtrip survey`: the main job for a newcomer. What this machine can do, in about half a minute, on one page.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bench::ipc::DriverPlan;
 use bench::ipc::throughput::ThroughputResult;
+use bench::place::Place;
 use bench::run::Run;
 use bench::survey::{self, SurveyPlan};
 use bench::worker::Spawner;
@@ -98,6 +99,8 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         driver: typed.driver,
         deadline: typed.deadline_ns.map_or(default.deadline, |ns| Deadline { ns }),
     };
+    // Before anything is measured in vain.
+    let _place = Place::prepare(typed.output.out.as_deref().unwrap_or(Path::new(DEFAULT_DIRECTORY)))?;
     let run = {
         let mut last = String::new();
         let mut line = ProgressLine::new(terminal.err);
@@ -128,12 +131,15 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
+/// Where runs go if no place is named.
+const DEFAULT_DIRECTORY: &str = "runs";
+
 /// `runs/survey-20261121-204259`.
 fn default_directory(date: &str) -> PathBuf {
     let digits: String =
         date.chars().take_while(|&c| c != '.' && c != 'Z').filter(char::is_ascii_digit).collect();
     let (day, time) = digits.split_at(digits.len().min(8));
-    PathBuf::from("runs").join(format!("survey-{day}-{time}"))
+    Path::new(DEFAULT_DIRECTORY).join(format!("survey-{day}-{time}"))
 }
 
 #[cfg(test)]

@@ -190,6 +190,7 @@ fn record(plan: &WorkersPlan, mut tell: impl FnMut(&Stage) -> std::io::Result<()
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let plan = plan(&typed)?;
+    let _place = typed.output.place()?;
     let run = record(&plan, |stage| match format::workers::training_line(stage) {
         Some(line) => writeln!(terminal.err, "roundtrip: {line}"),
         None => Ok(()),

@@ -68,6 +68,13 @@ pub(super) fn flag_text(flag: &Flag) -> String {
         Flag::EventsLost => {
             "Events were lost meanwhile: what they would have told is shown as unknown".into()
         }
+        Flag::SwitchesUnrecorded { count } => {
+            let (switches, were) = if *count == 1 { ("switch", "was") } else { ("switches", "were") };
+            format!(
+                "The kernel recorded no event for {count} {switches} of a CPU that may have been meanwhile, though none {were} lost: \
+                 who had that CPU until its next event is inferred, or unknown"
+            )
+        }
         Flag::NoEvents => {
             "From the programs' stamps and counters of the two threads only: they name nobody else".into()
         }

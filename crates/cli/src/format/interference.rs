@@ -9,7 +9,7 @@ use latency::Comparison;
 use layers::storage::Layer;
 
 use super::quantity::{length, three_digits};
-use super::storage::environment;
+use super::storage::{environment, unrecorded_switches};
 use super::table::{Column, Table};
 use crate::storage_interference::{Explained, Side};
 
@@ -68,7 +68,12 @@ fn responses(ours: &[&Explained<'_>], colour: bool) -> String {
     ]);
     for one in ours {
         let application = figures(one.beside.response());
-        let device = figures(one.device());
+        let device = match (one.device(), one.device_without_ratio()) {
+            (None, Some([alone_ns, beside_ns])) => {
+                [three_digits(alone_ns / 1000.0), three_digits(beside_ns / 1000.0), "-".into(), String::new()]
+            }
+            (comparison, _) => figures(comparison),
+        };
         let name = one.beside.condition.name().to_owned();
         table.row([name].into_iter().chain(application).chain(device));
     }
@@ -259,7 +264,12 @@ fn trust(out: &mut String, ours: &[&Explained<'_>]) {
                 breakdown.lost_calls,
                 "lie where events were lost: take a shorter --duration, or a larger --buffer",
             );
+            line(breakdown.unrecorded_switch_calls, &unrecorded_switches(breakdown));
             line(breakdown.unexplained_calls, "have more than 1% that no event explains");
+            line(
+                breakdown.calls_without(Layer::Device),
+                "had no time with the device: no request was made for them, or none that could be told to be theirs",
+            );
         }
         let ways = |side: &Side| {
             let calls: u64 = side.completions.values().sum();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use bench::storage::{Device, StoragePath, StorageResult, StorageSeries};
-use layers::storage::{Layer, SlowCall};
+use layers::storage::{Breakdown, Layer, SlowCall};
 
 use super::quantity::{duration, length, three_digits};
 use super::storage_strace::strace;
@@ -277,6 +277,15 @@ fn counted(count: u64, one: &str) -> String {
     format!("{count} {one}{}", if count == 1 { "" } else { many })
 }
 
+/// What calls lie among, where the kernel left switches out.
+pub(super) fn unrecorded_switches(breakdown: &Breakdown) -> String {
+    format!(
+        "may have had a switch of a CPU that the kernel did not record ({} at least in these recordings): who had that CPU until \
+         its next event is inferred, or unexplained",
+        breakdown.unrecorded_switches
+    )
+}
+
 /// How far the figures can be trusted.
 fn trust(out: &mut String, ours: &[&SeriesLayers<'_>]) {
     for SeriesLayers { series, breakdown } in ours {
@@ -290,6 +299,7 @@ fn trust(out: &mut String, ours: &[&SeriesLayers<'_>]) {
             breakdown.lost_calls,
             "lie where events were lost: take fewer calls a round, or a larger --buffer",
         );
+        line(breakdown.unrecorded_switch_calls, &unrecorded_switches(breakdown));
         line(breakdown.unexplained_calls, "have more than 1% that no event explains");
         line(breakdown.disturbed_calls, "were disturbed by others on the CPU");
         for doubt in &breakdown.doubts {

@@ -104,6 +104,7 @@ pub(crate) fn layers(result: &StorageResult) -> Vec<SeriesLayers<'_>> {
             requests: vec![request(false, 1_019_000, 1_080_000)],
             interruptions: interruptions.clone(),
             lost: false,
+            unrecorded_switches: 0,
         },
     );
     breakdown.add(
@@ -118,8 +119,10 @@ pub(crate) fn layers(result: &StorageResult) -> Vec<SeriesLayers<'_>> {
             requests: vec![request(false, 2_049_000, 2_100_000), request(true, 2_101_000, 2_288_000)],
             interruptions,
             lost: true,
+            unrecorded_switches: 2,
         },
     );
+    breakdown.unrecorded_switches = 3;
     breakdown.doubts.insert("the recording has no sched/sched_waking: what ended a wait is not known".into());
     vec![SeriesLayers { series: &result.series[0], breakdown }]
 }

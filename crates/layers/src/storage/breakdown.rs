@@ -54,6 +54,10 @@ pub struct Breakdown {
     pub completed_elsewhere: u64,
     /// Calls of which events were lost: they are counted, and nothing of them is certain.
     pub lost_calls: u64,
+    /// Switches of a CPU that the kernel left out of the recordings of these calls, at least, although no event was lost.
+    pub unrecorded_switches: u64,
+    /// Calls during which there may have been one.
+    pub unrecorded_switch_calls: u64,
     /// Calls of which more than a hundredth is unexplained.
     pub unexplained_calls: u64,
     /// Calls in which others had the application's or a helper's CPU.
@@ -86,6 +90,7 @@ impl Breakdown {
         }
         let had = |layer: Layer| totals.get(&layer).copied().unwrap_or(0);
         self.lost_calls += u64::from(layers.lost);
+        self.unrecorded_switch_calls += u64::from(layers.unrecorded_switches > 0);
         self.unexplained_calls +=
             u64::from(had(Layer::Unexplained) * 100 > duration_ns * UNEXPLAINED_PERCENT);
         self.disturbed_calls += u64::from(had(Layer::Preempted) > 0 || had(Layer::Stolen) > 0);
@@ -145,6 +150,12 @@ impl Breakdown {
         1.0 - self.share(Layer::Device)
     }
 
+    /// Calls that spent no time in a layer.
+    #[must_use]
+    pub fn calls_without(&self, layer: Layer) -> u64 {
+        self.calls - self.layers.get(&layer).map_or(0, |times| times.calls.count())
+    }
+
     /// A percentile of the time that calls spent in a layer, in nanoseconds; calls that spent none there count as 0.
     #[must_use]
     pub fn percentile_ns(&self, layer: Layer, percent: f64) -> u64 {
@@ -166,7 +177,8 @@ mod tests {
 
     fn layers(pieces: &[(u64, u64, Layer)], requests: Vec<Request>) -> Layers {
         let pieces = pieces.iter().map(|&(begin_ns, end_ns, layer)| Piece { begin_ns, end_ns, layer });
-        Layers { pieces: pieces.collect(), requests, interruptions: Interruptions::default(), lost: false }
+        let interruptions = Interruptions::default();
+        Layers { pieces: pieces.collect(), requests, interruptions, lost: false, unrecorded_switches: 0 }
     }
 
     #[test]

@@ -96,7 +96,7 @@ impl Writes<'_> {
         all
     }
 
-    fn context(&self, cpu: u32, time_ns: u64) -> Context {
+    pub(super) fn context(&self, cpu: u32, time_ns: u64) -> Context {
         let line = self.timeline.cpu(cpu).filter(|_| self.timeline.knows.interrupts);
         let stretch = line.map(|line| line.interrupts.within(time_ns, time_ns + 1).first());
         match stretch {

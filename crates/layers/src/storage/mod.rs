@@ -182,7 +182,7 @@ pub struct Write {
 }
 
 /// Where one call spent its time.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layers {
     /// Contiguous from the call's start to its end.
     pub pieces: Vec<Piece>,
@@ -192,6 +192,8 @@ pub struct Layers {
     pub interruptions: Interruptions,
     /// Whether events of this time were lost: then nothing of it is certain.
     pub lost: bool,
+    /// How many switches of a CPU the kernel may have left out of the recording meanwhile, at least.
+    pub unrecorded_switches: u64,
 }
 
 impl Layers {
@@ -232,6 +234,12 @@ impl<'t> Writes<'t> {
         doubts::doubts(self.timeline.trace, &self.devices, self.timeline.knows)
     }
 
+    /// How many switches of a CPU the kernel left out of this recording, at least, although no event was lost.
+    #[must_use]
+    pub fn unrecorded_switches(&self) -> u64 {
+        self.timeline.unrecorded_switches()
+    }
+
     /// Divides one call among the layers.
     #[must_use]
     pub fn layers(&self, write: Write) -> Layers {
@@ -242,6 +250,7 @@ impl<'t> Writes<'t> {
             requests,
             interruptions: account::count(self, write),
             lost: self.timeline.lost_within(write.start_ns, write.end_ns),
+            unrecorded_switches: self.timeline.unrecorded_within(write.start_ns, write.end_ns),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Who worked for a call, and on what it waited: from the application's thread to the threads that woke it, and to the
 //! requests behind each wait. Makes claims on the call's time; must not know which claim wins.
 
-use super::{Layer, Piece, Request, Write, Writes};
+use super::{Context, Layer, Piece, Request, Write, Writes};
 use crate::timeline::{Doing, Source, Waking, WakingBy};
 
 /// Soft interrupts (include/linux/interrupt.h).
@@ -33,6 +33,7 @@ pub(super) fn walk(writes: &Writes<'_>, write: Write) -> Found {
     let mut walk = Walk { writes, write, found: Found::default(), workers: Vec::new() };
     walk.system_calls();
     walk.thread(write.tid, write.start_ns, write.end_ns, 0);
+    walk.polled();
     walk.requests();
     walk.claim_requests();
     walk.found
@@ -244,6 +245,39 @@ impl<'a> Walk<'a, '_> {
             Source::Vector(kind) => self.writes.timeline.trace.names.text(kind).contains("timer"),
             Source::Device { name, .. } => self.writes.timeline.trace.names.text(name).contains("timer"),
         }
+    }
+
+    /// Who polls for the end of a request does not sleep, and is woken by nobody that could be followed back. So whom it has set to
+    /// work during the call works for it until the call's end, and so does whom those have: io_uring's worker, which submits what
+    /// the caller itself could not without waiting; the worker that ends the write; the journal. What the journal sets to work next
+    /// are others that had waited for it.
+    fn polled(&mut self) {
+        let Write { start_ns, end_ns, tid } = self.write;
+        let done = &self.writes.requests.done;
+        let first = done.partition_point(|request| request.completed_ns < start_ns);
+        let mut within = done[first..].iter().take_while(|request| request.completed_ns <= end_ns);
+        let polled = within.any(|request| {
+            let at = (request.completed_cpu, request.completed_ns);
+            request.completed_by == tid && request.leaf && self.writes.context(at.0, at.1) == Context::Thread
+        });
+        if !polled {
+            return;
+        }
+        let mut wakings: Vec<(u32, Waking)> = self.writes.timeline.wakings(start_ns, end_ns).collect();
+        wakings.sort_by_key(|(_, waking)| waking.time_ns);
+        let mut set_to_work = vec![(tid, start_ns)];
+        for _ in 0..2 {
+            let before = set_to_work.clone();
+            for (woken, waking) in &wakings {
+                let by_us = |&(by, since_ns): &(u32, u64)| {
+                    waking.by == WakingBy::Thread(by) && since_ns <= waking.time_ns
+                };
+                if before.iter().any(by_us) && set_to_work.iter().all(|(known, _)| known != woken) {
+                    set_to_work.push((*woken, waking.time_ns));
+                }
+            }
+        }
+        self.workers.extend(set_to_work.into_iter().skip(1).map(|(by, since_ns)| (by, since_ns, end_ns)));
     }
 
     /// The requests of the call: from each device to those below it, by the threads that do its work.

@@ -20,6 +20,8 @@ pub(super) fn timeline(trace: &Trace) -> Timeline<'_> {
         last: Vec::new(),
         firsts: firsts(trace),
         gaps: Gaps::of(trace),
+        unrecorded: Vec::new(),
+        switched: false,
     };
     for event in &trace.events {
         if event.cpu < MAX_CPUS {
@@ -75,6 +77,10 @@ struct Builder<'t> {
     /// The first event of each CPU: when, and whose.
     firsts: Vec<Option<(u64, u32)>>,
     gaps: Gaps,
+    /// See [`Timeline`].
+    unrecorded: Vec<(u64, u64)>,
+    /// Whether any switch is in the recording.
+    switched: bool,
 }
 
 impl<'t> Builder<'t> {
@@ -126,6 +132,7 @@ impl<'t> Builder<'t> {
     /// A CPU has another thread than it had, and no event said so. Some virtual machines record no switch out of idling; all
     /// else is an event that was lost without a trace.
     fn missed_switch(&mut self, cpu: u32, last: Last, tid: u32, time_ns: u64) {
+        self.unrecorded.push((last.time_ns, time_ns));
         let doing = self.threads.get(&tid).and_then(|line| line.doing.last().copied());
         let from_idle = last.tid == 0 && tid != 0;
         let begin_ns = match doing {
@@ -288,6 +295,7 @@ impl<'t> Builder<'t> {
 
     fn switch(&mut self, event: &Event, prev: ThreadRef, prev_state: TaskState, next: ThreadRef) {
         let (time_ns, cpu) = (event.time_ns, event.cpu);
+        self.switched = true;
         self.name(prev, time_ns);
         self.name(next, time_ns);
         if prev.tid != event.tid {
@@ -442,8 +450,12 @@ impl<'t> Builder<'t> {
             }
         }
         let tick_ns = tick::length_ns(&self.cpus);
-        let Builder { trace, knows, threads, cpus, gaps, .. } = self;
-        Timeline { trace, knows, threads, cpus, gaps, tick_ns }
+        if !self.switched {
+            // It is not the kernel that left them out.
+            self.unrecorded.clear();
+        }
+        let Builder { trace, knows, threads, cpus, gaps, unrecorded, .. } = self;
+        Timeline { trace, knows, threads, cpus, gaps, unrecorded, tick_ns }
     }
 }
 

@@ -121,6 +121,9 @@ pub struct Timeline<'t> {
     threads: HashMap<u32, ThreadLine>,
     cpus: Vec<CpuLine>,
     gaps: Gaps,
+    /// Switches of a CPU that left no event although nothing was lost: between which two events of that CPU, in the order of the
+    /// second.
+    unrecorded: Vec<(u64, u64)>,
     tick_ns: Option<u64>,
 }
 
@@ -147,6 +150,26 @@ impl<'t> Timeline<'t> {
     /// Whether anything within this stretch was lost, on any CPU.
     pub(crate) fn lost_within(&self, from_ns: u64, to_ns: u64) -> bool {
         self.gaps.within(None, from_ns, to_ns).is_some()
+    }
+
+    /// How many switches the kernel left out of the recording, at least: the CPU had another thread than the event before had left
+    /// it with, and no event was lost between them. One that was undone before the CPU's next event is not noticed.
+    #[must_use]
+    pub fn unrecorded_switches(&self) -> u64 {
+        self.unrecorded.len() as u64
+    }
+
+    /// Of these, those that may have happened within this stretch, on any CPU.
+    pub(crate) fn unrecorded_within(&self, from_ns: u64, to_ns: u64) -> u64 {
+        let first = self.unrecorded.partition_point(|between| between.1 <= from_ns);
+        self.unrecorded[first..].iter().filter(|between| between.0 < to_ns).count() as u64
+    }
+
+    /// Every waking within a stretch, and of whom, in no order.
+    pub(crate) fn wakings(&self, from_ns: u64, to_ns: u64) -> impl Iterator<Item = (u32, Waking)> {
+        let of =
+            move |&tid: &u32| self.wakings_of(tid, from_ns, to_ns).iter().map(move |waking| (tid, *waking));
+        self.threads.keys().flat_map(of)
     }
 
     /// What a thread did, without holes; unknown where no event tells.

@@ -85,8 +85,15 @@ fn side(device_ns: f64, elsewhere: bool) -> Side {
     };
     breakdown.add(
         write,
-        Layers { pieces, requests: vec![request], interruptions: Default::default(), lost: false },
+        Layers {
+            pieces,
+            requests: vec![request],
+            interruptions: Default::default(),
+            lost: false,
+            unrecorded_switches: 1,
+        },
     );
+    breakdown.unrecorded_switches = 4;
     breakdown.doubts.insert("the recording has no sched/sched_waking: what ended a wait is not known".into());
     let completion = Completion {
         interrupt: true,
@@ -159,6 +166,33 @@ fn without_events_the_devices_own_count_is_told_and_what_is_not_known_is_said() 
             "everybody's requests together",
             "  device worse: no (at most by -20.0%, hog-other)",
         ],
+    );
+}
+
+#[test]
+fn where_most_calls_had_nothing_of_the_device_both_medians_stand_without_a_ratio() {
+    let mut result = result();
+    result.comparisons.truncate(1);
+    let sides = || Some([side(140_000.0, false), side(0.0, false)]);
+    let explained: Vec<_> =
+        result.comparisons.iter().map(|beside| Explained { beside, sides: sides() }).collect();
+    let page = page(&result, &explained, false);
+    let row = page.lines().find(|line| line.starts_with("alone ")).unwrap();
+    assert!(row.trim_end().ends_with("140         0.00      -"), "{row:?}");
+}
+
+#[test]
+fn calls_without_the_device_are_counted() {
+    let mut result = result();
+    result.comparisons.truncate(1);
+    let mut beside = side(0.0, false);
+    let write = Write { start_ns: 0, end_ns: 10, tid: 7 };
+    beside.breakdown.add(write, Layers::default());
+    let explained =
+        [Explained { beside: &result.comparisons[0], sides: Some([side(140_000.0, false), beside]) }];
+    assert_has(
+        &page(&result, &explained, false),
+        &["alone, beside: 1 of 2 calls had no time with the device"],
     );
 }
 
