@@ -39,7 +39,7 @@ impl Drop for Folder {
 
 fn plan(folder: &Folder, deadline_ns: u64, trigger: Trigger) -> LatencyPlan {
     LatencyPlan {
-        driver: DriverPlan { choice: DriverChoice::Emulated, profile: Profile::Ack },
+        driver: DriverPlan { choice: DriverChoice::Emulated, profile: Profile::Ack, ..DriverPlan::default() },
         amount: Amount::Iterations(40),
         callers: vec![Scheduling::other(0), Scheduling::other(5)],
         deadline: ::latency::Deadline { ns: deadline_ns },

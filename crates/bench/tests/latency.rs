@@ -12,6 +12,7 @@ use bench::sched::{RealtimePermission, Scheduling, realtime_permission};
 use bench::worker::Spawner;
 use bench::{Error, Result};
 use binder_driver::Profile;
+use binder_driver::emulated::Lending;
 
 fn run(plan: &LatencyPlan) -> Result<LatencyResult> {
     latency::run(plan, &Spawner::with_exe(env!("CARGO_BIN_EXE_bench-test-worker")), &mut |_| {})
@@ -19,7 +20,7 @@ fn run(plan: &LatencyPlan) -> Result<LatencyResult> {
 
 fn quick() -> LatencyPlan {
     LatencyPlan {
-        driver: DriverPlan { choice: DriverChoice::Emulated, profile: Profile::Ack },
+        driver: DriverPlan { choice: DriverChoice::Emulated, profile: Profile::Ack, ..DriverPlan::default() },
         amount: Amount::Iterations(25),
         keep_samples: true,
         ..LatencyPlan::default()
@@ -87,7 +88,7 @@ fn priorities_are_inherited_where_they_are_asked_for_and_the_driver_does_it() {
         return;
     }
     let verdicts = |profile, stacks: &[Stack], inheritance: &[Inheritance]| {
-        let driver = DriverPlan { choice: DriverChoice::Emulated, profile };
+        let driver = DriverPlan { choice: DriverChoice::Emulated, profile, ..DriverPlan::default() };
         let (stacks, inheritance) = (stacks.to_vec(), inheritance.to_vec());
         let result = run(&LatencyPlan { driver, stacks, inheritance, ..quick() }).unwrap();
         result.series.into_iter().map(|series| series.verdict).collect::<Vec<_>>()
@@ -97,6 +98,12 @@ fn priorities_are_inherited_where_they_are_asked_for_and_the_driver_does_it() {
     assert!(both[0].reason().unwrap().contains("in 25 of 50 calls"), "{both:?}");
     let stacks = verdicts(Profile::Ack, &Stack::ALL, &[Inheritance::Stack]);
     assert_eq!(stacks.iter().map(Verdict::name).collect::<Vec<_>>(), ["FAIL", "PASS"]);
+    let lending = Lending::PiFutex;
+    let driver = DriverPlan { choice: DriverChoice::Emulated, lending, ..DriverPlan::default() };
+    let unseen = run(&LatencyPlan { driver, stacks: vec![Stack::Hwbinder], ..quick() }).unwrap();
+    assert!(matches!(unseen.series[0].verdict, Verdict::Unseen { .. }), "{:?}", unseen.series[0].verdict);
+    assert!(unseen.lent_by_pi_futex);
+    assert!(unseen.warnings.iter().all(|warning| !warning.contains("inherit")), "{:?}", unseen.warnings);
     let mainline = verdicts(Profile::Mainline, &[Stack::Hwbinder], &[Inheritance::On]);
     assert!(mainline[0].reason().unwrap().contains("the mainline driver ignores INHERIT_RT"), "{mainline:?}");
 }

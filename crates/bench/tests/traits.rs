@@ -8,7 +8,10 @@ use bench::worker::Spawner;
 use binder_driver::Profile;
 
 fn run(profile: Profile) -> TraitsResult {
-    let plan = TraitsPlan { driver: DriverPlan { choice: DriverChoice::Emulated, profile }, calls: 21 };
+    let plan = TraitsPlan {
+        driver: DriverPlan { choice: DriverChoice::Emulated, profile, ..DriverPlan::default() },
+        calls: 21,
+    };
     let spawner = Spawner::with_exe(env!("CARGO_BIN_EXE_bench-test-worker"));
     traits::run(&plan, &spawner, &mut |_| {}).unwrap()
 }

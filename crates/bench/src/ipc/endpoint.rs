@@ -6,7 +6,7 @@ use std::time::Duration;
 use binder::echo::{self, Benchmark};
 use binder::manager::ServiceManager;
 use binder::{Binder, Process};
-use binder_driver::emulated::{Context, Emulated, WakeUp};
+use binder_driver::emulated::{Context, Emulated, Lending, WakeUp};
 use binder_driver::kernel::Kernel;
 use binder_driver::{Backend, Driver, Profile};
 use serde::{Deserialize, Serialize};
@@ -108,6 +108,9 @@ pub struct DriverPlan {
     pub choice: DriverChoice,
     /// Whose priority rules an emulated one follows.
     pub profile: Profile,
+    /// How real-time priorities are lent over an emulated one.
+    #[serde(default, skip_serializing_if = "Lending::is_default")]
+    pub lending: Lending,
 }
 
 /// Where a context is found: sent to workers.
@@ -194,8 +197,9 @@ impl Host {
     pub fn open(plan: DriverPlan) -> Result<Host> {
         let kernel = |claim| Host { context: Held::Kernel(claim), why_emulated: None };
         let emulated = |why_emulated| {
-            let context = Held::Emulated { context: Context::create(plan.profile)?, profile: plan.profile };
-            Ok(Host { context, why_emulated })
+            let context = Context::create(plan.profile)?;
+            context.set_lending(plan.lending);
+            Ok(Host { context: Held::Emulated { context, profile: plan.profile }, why_emulated })
         };
         match plan.choice {
             DriverChoice::Emulated => emulated(None),

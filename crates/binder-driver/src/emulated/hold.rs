@@ -31,6 +31,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::thread::futex;
 use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
 
 use super::lock::Guard;
 use super::mutex::own_tid;
@@ -42,7 +43,8 @@ use crate::sched::Priority;
 /// How a real-time caller's priority is lent to its server, by the priority rules of Android's kernel.
 ///
 /// Ordinary callers lend their nice value by setting it, whichever this is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 #[repr(u32)]
 pub enum Lending {
     /// By setting the server thread's policy (sched_setattr(2)), and through a priority-inheriting futex where there is
@@ -57,8 +59,20 @@ pub enum Lending {
 }
 
 impl Lending {
+    /// Whether it is the one that is chosen where nobody says otherwise.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
     pub(super) fn from_word(word: u32) -> Self {
         [Self::Policy, Self::PiFutex].into_iter().find(|&known| known as u32 == word).unwrap_or_default()
+    }
+}
+
+impl From<Lending> for u64 {
+    fn from(lending: Lending) -> Self {
+        lending as Self
     }
 }
 

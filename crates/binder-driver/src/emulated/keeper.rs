@@ -30,9 +30,10 @@ use rustix::net::{
 };
 
 use super::descriptors::Request;
+use super::hold::Lending;
 use super::inbox::Inbox;
 use super::lock::{Guard, Scratch};
-use super::records::{Id, MAGIC, MAGIC_VALUE, PROFILE, Process, Record, TAG, Thread, process};
+use super::records::{Id, LENDING, MAGIC, MAGIC_VALUE, PROFILE, Process, Record, TAG, Thread, process};
 use super::region::{End, Region};
 use super::trap;
 use super::usage::Usage;
@@ -87,6 +88,12 @@ impl Context {
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address
+    }
+
+    /// Chooses how calls lend a real-time priority in processes that join from now on, until they choose for themselves
+    /// ([`Emulated::set_lending`](super::Emulated::set_lending)).
+    pub fn set_lending(&self, lending: Lending) {
+        self.region.words()[LENDING].store(lending.into(), Ordering::Relaxed);
     }
 
     /// What the context holds at this moment: processes, threads, transactions, nodes, references and buffers, as text in

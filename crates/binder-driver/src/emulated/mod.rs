@@ -179,6 +179,7 @@ impl Emulated {
         opened.map_err(|errno| failed("open", errno.into()))?;
         let generation = with_guard(&region, |guard| guard.get(slot, records::process::GENERATION));
         let traps = follow_callers(&region, (slot, generation), &to_keeper, wake_up);
+        let lending = Lending::from_word(region.words()[records::LENDING].load(Ordering::Relaxed) as u32);
         let watcher = membership.connection.try_clone().and_then(|connection| {
             let region = Arc::clone(&region);
             std::thread::Builder::new().name("binder-watch".into()).spawn(move || watch(&connection, &region))
@@ -191,7 +192,7 @@ impl Emulated {
             instance: Arc::new(()),
             no_trap: traps.err(),
             nonblocking: AtomicBool::new(false),
-            lending: AtomicU32::new(Lending::default() as u32),
+            lending: AtomicU32::new(lending as u32),
             sender: std::process::id(),
             descriptors: Descriptors::new(to_keeper),
             connection: membership.connection,

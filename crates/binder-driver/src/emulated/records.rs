@@ -53,6 +53,8 @@ pub(super) const WATCH: usize = 7;
 pub(super) const TAG: usize = 8;
 /// The thread whose policy was set last by another, see `Guard::set_policy`.
 pub(super) const LENT_LAST: usize = 10;
+/// The `Lending` of whoever joins.
+pub(super) const LENDING: usize = 11;
 /// Where notifications are received: the kernel writes here.
 pub(super) const RECEIVED_AT: usize = 64;
 /// The first of the tables' pairs of (free list, first index never used).

@@ -1,7 +1,7 @@
-//! Threads that compute, on each CPU a real-time one and an ordinary one. Must not know the driver.
+//! Threads that compute, one of each kind on each CPU. Must not know the driver.
 //!
 //! The kernel keeps some time of each second for ordinary threads, beside real-time ones that never sleep (5 % unless it is set
-//! otherwise): the ordinary ones here use that up.
+//! otherwise): ordinary hogs use that up.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -12,6 +12,12 @@ use super::unprivileged::{FIFO, OTHER};
 use binder_driver::sched_attr::{self, SchedAttr};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    Ordinary,
+    Realtime,
+}
+
 pub(crate) struct Hogs {
     threads: Vec<JoinHandle<()>>,
     running: Arc<AtomicUsize>,
@@ -19,17 +25,21 @@ pub(crate) struct Hogs {
 }
 
 impl Hogs {
-    /// They begin at once, on the calling thread's CPUs, at a `priority` that is not above its own, and end by themselves after
-    /// `life`.
-    pub(crate) fn start(priority: u32, life: Duration) -> Self {
+    /// They begin at once, on the calling thread's CPUs, the real-time ones at a `priority` that is not above its own, and end by
+    /// themselves after `life`.
+    pub(crate) fn start(kinds: &[Kind], priority: u32, life: Duration) -> Self {
         let usable = sched_getaffinity(None).expect("its CPUs");
         let (running, stop) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
         let cpus = (0..CpuSet::MAX_CPU).filter(|&cpu| usable.is_set(cpu));
         let lower = SchedAttr { policy: FIFO, priority, ..Default::default() };
         let ordinary = SchedAttr { policy: OTHER, ..Default::default() };
         let threads: Vec<_> = cpus
-            .flat_map(|cpu| [(cpu, ordinary), (cpu, lower)])
-            .map(|(cpu, scheduling)| {
+            .flat_map(|cpu| kinds.iter().map(move |&kind| (cpu, kind)))
+            .map(|(cpu, kind)| {
+                let scheduling = match kind {
+                    Kind::Ordinary => ordinary,
+                    Kind::Realtime => lower,
+                };
                 let (running, stop) = (Arc::clone(&running), Arc::clone(&stop));
                 std::thread::spawn(move || {
                     let mut only = CpuSet::new();

@@ -1,8 +1,10 @@
+#![allow(clippy::print_stdout, reason = "the test that is ignored reports figures")]
 //! Real-time callers without permission to set their servers' policy: they lend their priority through a futex.
 //!
 //! Tests begin as root, so that a thread may make itself real-time, and give all rights up before they touch the driver. Without
 //! that permission there is nothing to be tried.
 
+mod figures;
 mod hogs;
 mod party;
 mod unprivileged;
@@ -14,6 +16,7 @@ use binder_driver::emulated::{Context, Lending};
 use binder_driver::sched_attr::{self, SchedAttr};
 use binder_driver::{Driver, Profile};
 
+use hogs::{Hogs, Kind};
 use party::{CALL_BACK, FORWARD, FORWARD_BACK, KEEP, Party, RUNS_AT, WAIT};
 use unprivileged::{OTHER, unprivileged};
 
@@ -169,7 +172,7 @@ fn calls_are_answered_while_fifo_hogs_have_every_cpu_and_without_lending_they_wa
         let mut quick = [0; 2];
         for (lending, quick) in [Lending::Auto, Lending::Policy].into_iter().zip(&mut quick) {
             client.driver.set_lending(lending);
-            let hogs = hogs::Hogs::start(PRIORITY - 10, Duration::from_secs(1));
+            let hogs = Hogs::start(&[Kind::Ordinary, Kind::Realtime], PRIORITY - 10, Duration::from_secs(1));
             for _ in 0..CALLS {
                 // The kernel lets ordinary threads run for 50 ms of each second all the same.
                 std::thread::sleep(Duration::from_millis(60));

@@ -1,6 +1,7 @@
 //! The options that choose a driver, shared by every command that measures over one. Measures nothing.
 
 use bench::ipc::{DevicePath, DriverChoice, DriverPlan};
+use binder_driver::emulated::Lending;
 use binder_driver::{Backend, Profile};
 
 use crate::args::{Group, Opt};
@@ -61,5 +62,22 @@ impl<A: AsMut<DriverPlan> + 'static> Table<A> {
             },
         )
         .default("ack"),
+        Opt::one_of(
+            &["--lending"],
+            "HOW",
+            &["auto", "policy", "pi-futex"],
+            "How a real-time caller lends its priority over the emulated driver, by Android's rules: it sets its server's \
+             policy; it waits for it in a priority-inheriting futex, which takes no permission, and which policies do not show; or \
+             auto: the latter where the former is refused.",
+            |typed: &mut A, text| {
+                typed.as_mut().lending = match text {
+                    "policy" => Lending::Policy,
+                    "pi-futex" => Lending::PiFutex,
+                    _ => Lending::Auto,
+                };
+                Ok(())
+            },
+        )
+        .default("auto"),
     ];
 }

@@ -125,8 +125,8 @@ pub(super) fn verdict(
         return Verdict::Pass;
     }
     let total: u64 = calls().map(|caller| caller.count()).sum();
-    let through_futex = "inherited through a priority-inheriting futex, which the server's policy does not show: \
-                         there is no permission to set that";
+    let through_futex =
+        "inherited through a priority-inheriting futex, which the server's policy does not show";
     if lent >= failed && limits.is_empty() {
         return Verdict::Unseen { reason: format!("in {failed} of {total} calls {through_futex}") };
     }

@@ -165,8 +165,8 @@ pub enum Finding {
         /// All timed calls.
         latency: Histogram,
     },
-    /// The serving thread was lent its caller's priority through a priority-inheriting futex, as the driver counts, since nobody
-    /// may set its policy: it ran at that, and its policy does not show it.
+    /// The serving thread was lent its caller's priority through a priority-inheriting futex, as the driver counts: it ran at
+    /// that, and its policy does not show it.
     LentUnseen {
         /// In so many calls, which are all that were made.
         calls: u32,
