@@ -152,6 +152,7 @@ pub(super) fn give_back(region: &Region, lender: Id<Thread>) {
 
 /// After the unlock: lends until the calling `thread` is claimed, or its hold is given back. Where the kernel refuses that,
 /// the thread is left to sleep on its futex.
+#[cold]
 pub(super) fn wait(region: &Region, thread: Id<Thread>) {
     let hold = region.hold(thread.index());
     let mut slice_ns = SLICES_NS.0;
@@ -206,6 +207,7 @@ impl Guard<'_> {
 
     /// The calling thread, which is lent a priority, is about to wait for another's reply. Its own caller may have been claimed
     /// by someone who could only wake this thread.
+    #[cold]
     pub(super) fn pass_on(&mut self, own: Id<Thread>) {
         let mut next = self.get(own, thread::STACK);
         while let Some(t) = self.step(next) {
@@ -224,6 +226,7 @@ impl Guard<'_> {
     }
 
     /// The calling thread serves nobody any more.
+    #[cold]
     pub(super) fn is_lent_no_longer(&mut self, own: Id<Thread>) {
         LENT.set(false);
         SERVES_AT.set(None);
@@ -234,14 +237,20 @@ impl Guard<'_> {
     #[inline]
     pub(super) fn learn_what_is_lent(&self, own: Id<Thread>) {
         if self.region().lent(own.index()).load(Relaxed) != 0 {
-            set_lent();
-            let t = self.get(own, thread::STACK);
-            let held = t.filter(|&t| self.get(t, transaction::HELD_BY) == Some(own));
-            SERVES_AT.set(held.and_then(|t| Priority::from_word(self.get(t, transaction::HELD_AT))));
+            self.learn_what_is_lent_now(own);
         }
     }
 
+    #[cold]
+    fn learn_what_is_lent_now(&self, own: Id<Thread>) {
+        set_lent();
+        let t = self.get(own, thread::STACK);
+        let held = t.filter(|&t| self.get(t, transaction::HELD_BY) == Some(own));
+        SERVES_AT.set(held.and_then(|t| Priority::from_word(self.get(t, transaction::HELD_AT))));
+    }
+
     /// The caller of `t` lends its priority `wanted` to `to` while it waits.
+    #[cold]
     pub(super) fn lend_by_hold(&mut self, t: Id<Transaction>, to: Id<Thread>, wanted: Priority) {
         self.region().lent(to.index()).store(1, Relaxed);
         if self.get(to, thread::TID).cast_unsigned() == own_tid() {
