@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use binder_driver::emulated::Emulated;
+use binder_driver::emulated::{Emulated, Lending};
 use binder_driver::uapi::*;
 use binder_driver::{Command, Driver};
 
@@ -30,7 +30,7 @@ impl Scenario {
     }
 }
 
-pub(crate) const SCENARIOS: [Scenario; 14] = [
+pub(crate) const SCENARIOS: [Scenario; 15] = [
     Scenario::of("join", join),
     Scenario::of("call", call),
     Scenario::of("call outside the lock", call_outside_the_lock),
@@ -40,6 +40,7 @@ pub(crate) const SCENARIOS: [Scenario; 14] = [
     Scenario::of("death notification", death_notification),
     Scenario::of("thread exit", thread_exit),
     Scenario::of("close", close),
+    Scenario::of("real-time call", realtime_call),
     Scenario::of("lending call", lending_call),
     Scenario::of("nested lending call", nested_lending_call),
     Scenario { serves: true, ..Scenario::of("serve", serve) },
@@ -78,13 +79,7 @@ fn join(address: &str) {
 }
 
 fn call(address: &str) {
-    let mut desk = desk(address);
-    let message = Message::plain(b"four");
-    reply(desk.call(0, ECHO, &message));
-    stepped(|| {
-        reply(desk.call(0, ECHO, &message));
-        desk.flush().expect("the context");
-    });
+    step_call(desk(address));
 }
 
 fn call_outside_the_lock(address: &str) {
@@ -138,8 +133,18 @@ fn lender(address: &str) -> Desk {
     desk
 }
 
+/// Its priority is lent by setting the manager's policy, where that is permitted.
+fn realtime_call(address: &str) {
+    let desk = lender(address);
+    desk.driver.set_lending(Lending::Policy);
+    step_call(desk);
+}
+
 fn lending_call(address: &str) {
-    let mut desk = lender(address);
+    step_call(lender(address));
+}
+
+fn step_call(mut desk: Desk) {
     let message = Message::plain(b"four");
     reply(desk.call(0, ECHO, &message));
     stepped(|| {

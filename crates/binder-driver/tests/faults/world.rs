@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use binder_driver::emulated::{Context, Emulated, Usage};
+use binder_driver::sched_attr;
 use binder_driver::{Command, Driver, Errno, Profile};
 
 use crate::desk::{Answer, CALL_BACK, Desk, ECHO, EXCHANGE, Kept};
@@ -39,6 +40,8 @@ pub(crate) struct Quiet {
     state: Vec<String>,
     usage: Usage,
     descriptors: usize,
+    /// Threads of this process, where all survivors are, that have a real-time policy.
+    realtime: usize,
 }
 
 impl World {
@@ -120,7 +123,7 @@ impl World {
         let usage = Usage { memory_bytes: 0, ..self.context.usage().expect("its size") };
         let state = self.context.state().lines().map(without_numbers).collect();
         let descriptors = std::fs::read_dir("/proc/self/fd").expect("/proc").count();
-        Quiet { state, usage, descriptors }
+        Quiet { state, usage, descriptors, realtime: realtime_threads() }
     }
 
     /// From here on, deaths must leave things as they are now.
@@ -196,6 +199,13 @@ fn call_managers(driver: Arc<Emulated>, answers: &AtomicU64) {
         }
         answers.fetch_add(1, Ordering::Relaxed);
     }
+}
+
+fn realtime_threads() -> usize {
+    let is_realtime = |tid: u32| sched_attr::get(tid).is_ok_and(|thread| thread.priority != 0);
+    let threads = std::fs::read_dir("/proc/self/task").expect("/proc").flatten();
+    let ids = threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok());
+    ids.filter(|&tid| is_realtime(tid)).count()
 }
 
 /// A line of the state without the numbers of records, which are given out anew each time.
