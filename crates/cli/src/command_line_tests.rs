@@ -73,3 +73,31 @@ fn a_write_error_is_a_runtime_error() {
     let line = "roundtrip: no storage space; free some room there, or name another place";
     assert_eq!((failure.line.as_str(), failure.exit), (line, Exit::FAILED));
 }
+
+#[test]
+fn every_example_of_the_help_and_of_the_documents_can_be_typed() {
+    let documents = [
+        include_str!("../../../README.md"),
+        include_str!("../../../docs/storage.md"),
+        include_str!("../../../docs/traces.md"),
+    ];
+    let all = commands::ALL.iter().chain(old_names::ALL).map(|command| command.doc());
+    let examples = all.flat_map(|doc| doc.examples).map(|(example, _)| *example);
+    let mut tried = 0;
+    for example in examples.chain(documents.into_iter().flat_map(str::lines)) {
+        let bare = example.replace("source <(", "").replace(')', "");
+        let lines = bare.split(['&', ';', '|']).filter_map(|line| line.trim().split(" > ").next());
+        for line in lines.filter(|line| line.starts_with("roundtrip ")) {
+            // What stands between quotes is one word.
+            let words = line.split('"').enumerate().flat_map(|(at, piece)| match at % 2 {
+                0 => piece.split_whitespace().collect(),
+                _ => vec![piece],
+            });
+            let (command, rest) = select("roundtrip", words.skip(1).map(OsString::from).collect());
+            let read = command.map(|command| command.check(rest));
+            assert!(matches!(read, Ok(Ok(()))), "{line}: {read:?}");
+            tried += 1;
+        }
+    }
+    assert!(tried > 30, "{tried}");
+}

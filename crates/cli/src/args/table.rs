@@ -173,6 +173,10 @@ pub(crate) trait Command: Sync {
 
     /// Parses the arguments behind the command's words and does it.
     fn run(&self, args: Vec<OsString>, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit>;
+
+    /// Parses them and does nothing.
+    #[cfg(test)]
+    fn check(&self, args: Vec<OsString>) -> Result<(), super::Usage>;
 }
 
 impl<A: Default> Command for Entry<A> {
@@ -207,6 +211,11 @@ impl<A: Default> Command for Entry<A> {
                 Ok(Exit::OK)
             }
         }
+    }
+
+    #[cfg(test)]
+    fn check(&self, args: Vec<OsString>) -> Result<(), super::Usage> {
+        parse(&self.doc(), &mut self.nothing_typed(), args, &|_| None).map(drop)
     }
 }
 

@@ -57,7 +57,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 Opt::value(
                     &["--duration"],
                     "TIME",
-                    "About how long it may take in all, as in 30s or 5min; at least 3s.",
+                    "About how long it may take in all, as in 30s or 5m; at least 3s.",
                     |typed: &mut Typed, text| set(&mut typed.duration_ns, values::duration_ns(text)),
                 )
                 .default("30s"),
@@ -85,7 +85,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     examples: &[
         ("roundtrip survey", "Shows what this machine can do."),
         (
-            "roundtrip survey --duration 5min --out before",
+            "roundtrip survey --duration 5m --out before",
             "Takes longer, for steadier figures, and keeps them in 'before'.",
         ),
     ],

@@ -69,10 +69,10 @@ pub(super) fn flag_text(flag: &Flag) -> String {
             "Events were lost meanwhile: what they would have told is shown as unknown".into()
         }
         Flag::SwitchesUnrecorded { count } => {
-            let (switches, were) = if *count == 1 { ("switch", "was") } else { ("switches", "were") };
+            let switches = if *count == 1 { "switch" } else { "switches" };
             format!(
-                "The kernel recorded no event for {count} {switches} of a CPU that may have been meanwhile, though none {were} lost: \
-                 who had that CPU until its next event is inferred, or unknown"
+                "Not recorded by the kernel: at least {count} {switches} of a CPU that may lie in this call; who had that CPU until \
+                 its next event is inferred, or unknown"
             )
         }
         Flag::NoEvents => {
