@@ -4,7 +4,7 @@
 use std::fmt;
 
 use super::account::is_from_cpus;
-use super::{InterruptUse, Layers, Write, Writes};
+use super::{InterruptUse, Layers, Request, Write, Writes};
 use crate::timeline::{Source, WakingBy};
 
 /// In what code runs.
@@ -62,10 +62,12 @@ impl fmt::Display for Completion {
 }
 
 impl Writes<'_> {
-    /// The way of the last completion of a call that has been divided; `None` without a request.
+    /// The way of the last completion of a call that has been divided, and where the caller has polled for one, of the last of
+    /// these; `None` without a request.
     #[must_use]
     pub fn completion(&self, write: Write, layers: &Layers) -> Option<Completion> {
-        let request = layers.requests.iter().rfind(|request| request.leaf)?;
+        let polled = layers.requests.iter().rfind(|request| self.is_polled(request, write));
+        let request = polled.or_else(|| layers.requests.iter().rfind(|request| request.leaf))?;
         let waking = self.timeline.last_waking(write.tid, write.end_ns);
         let waking = waking.filter(|waking| waking.time_ns >= request.started_ns);
         Some(Completion {
@@ -96,7 +98,14 @@ impl Writes<'_> {
         all
     }
 
-    pub(super) fn context(&self, cpu: u32, time_ns: u64) -> Context {
+    /// Whether the caller itself, and no interrupt above it, has completed a request.
+    pub(super) fn is_polled(&self, request: &Request, write: Write) -> bool {
+        request.leaf
+            && request.completed_by == write.tid
+            && self.context(request.completed_cpu, request.completed_ns) == Context::Thread
+    }
+
+    fn context(&self, cpu: u32, time_ns: u64) -> Context {
         let line = self.timeline.cpu(cpu).filter(|_| self.timeline.knows.interrupts);
         let stretch = line.map(|line| line.interrupts.within(time_ns, time_ns + 1).first());
         match stretch {

@@ -1,7 +1,7 @@
 //! Who worked for a call, and on what it waited: from the application's thread to the threads that woke it, and to the
 //! requests behind each wait. Makes claims on the call's time; must not know which claim wins.
 
-use super::{Context, Layer, Piece, Request, Write, Writes};
+use super::{Layer, Piece, Request, Write, Writes};
 use crate::timeline::{Doing, Source, Waking, WakingBy};
 
 /// Soft interrupts (include/linux/interrupt.h).
@@ -256,11 +256,7 @@ impl<'a> Walk<'a, '_> {
         let done = &self.writes.requests.done;
         let first = done.partition_point(|request| request.completed_ns < start_ns);
         let mut within = done[first..].iter().take_while(|request| request.completed_ns <= end_ns);
-        let polled = within.any(|request| {
-            let at = (request.completed_cpu, request.completed_ns);
-            request.completed_by == tid && request.leaf && self.writes.context(at.0, at.1) == Context::Thread
-        });
-        if !polled {
+        if !within.any(|request| self.writes.is_polled(request, self.write)) {
             return;
         }
         let mut wakings: Vec<(u32, Waking)> = self.writes.timeline.wakings(start_ns, end_ns).collect();

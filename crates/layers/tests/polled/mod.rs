@@ -1,9 +1,9 @@
 //! Writes whose caller polls for their end, and so neither sleeps nor is woken by anyone, in recordings that are written by hand:
 //! few machines have a queue that can be polled.
 
-use layers::storage::{Layer, Layers};
+use layers::storage::{Completion, Layer, Layers, Writes};
 
-use super::{COMPLETE, DISK, ISSUE, QUEUE, WRITER, devices, layers, switch, wake};
+use super::{COMPLETE, DISK, ISSUE, QUEUE, WRITE, WRITER, devices, layers, switch, wake};
 use crate::written::Is::{Int, Text};
 use crate::written::Written;
 
@@ -20,7 +20,7 @@ fn request(written: &mut Written, by: u32, (queued_ns, issued_ns): (u64, u64), s
 }
 
 /// The worker's request is completed by `completed_by` on CPU 0, which the writer has all the time.
-fn polled(completed_by: impl FnOnce(&mut Written)) -> Layers {
+fn polled(completed_by: impl FnOnce(&mut Written)) -> (Layers, Option<Completion>) {
     let mut written = Written::default();
     switch(&mut written, 900, 0, (0, SLEEPS), WRITER);
     for (time_ns, kind) in [(910, "irq/softirq_entry"), (920, "irq/softirq_exit")] {
@@ -43,7 +43,11 @@ fn polled(completed_by: impl FnOnce(&mut Written)) -> Layers {
     request(&mut written, STRANGER, (5_800, 5_900), 4_000);
     written.block(8_000, 1, STRANGER, COMPLETE, DISK, (4_000, 8, "WS"));
     written.event(9_500, 0, WRITER, "irq/softirq_entry", &[("vec", Int(7))]);
-    layers(&mut written, devices(&[], &["nvme0q1"], 512))
+    let devices = devices(&[], &["nvme0q1"], 512);
+    let layers = layers(&mut written, devices.clone());
+    let trace = written.read();
+    let completion = Writes::new(&trace, devices).completion(WRITE, &layers);
+    (layers, completion)
 }
 
 fn sectors(layers: &Layers) -> Vec<u64> {
@@ -52,17 +56,19 @@ fn sectors(layers: &Layers) -> Vec<u64> {
 
 #[test]
 fn the_requests_of_whom_a_polling_writer_has_set_to_work_are_the_writes() {
-    let layers = polled(|written| {
+    let (layers, completion) = polled(|written| {
         written.block(3_000, 0, WRITER, COMPLETE, DISK, (80, 8, "WS"));
     });
     assert_eq!(sectors(&layers), [80, 800]);
+    // The journal's request, which an interrupt ends, is not what the writer polls for.
+    assert_eq!(completion.map(|way| way.to_string()).as_deref(), Some("thread > writer, awake"));
     assert_eq!(layers.total_ns(Layer::Device), (3_000 - 1_400) + (5_400 - 3_400));
     assert_eq!(layers.total_ns(Layer::Block), 100 + 100);
 }
 
 #[test]
 fn a_writer_that_an_interrupt_finds_awake_has_not_polled() {
-    let layers = polled(|written| {
+    let (layers, _) = polled(|written| {
         let entry = [("irq", Int(9)), ("name", Text("nvme0q1"))];
         written.event(2_990, 0, WRITER, "irq/irq_handler_entry", &entry);
         written.block(3_000, 0, WRITER, COMPLETE, DISK, (80, 8, "WS"));
