@@ -65,6 +65,9 @@ fn serve(driver: &Emulated) {
 #[ignore = "a participant: started by the other test"]
 fn participant() {
     let (Ok(address), Ok(role)) = (std::env::var(ADDRESS), std::env::var(ROLE)) else { return };
+    if role == "neighbour" {
+        return call_beside_contexts_that_end();
+    }
     let driver = Emulated::join_with(&address, 1 << 20, WakeUp::NoNewPrivileges).expect("the context");
     let driver = Arc::new(driver);
     let done = || std::io::stdout().write_all(&[DONE]).and_then(|()| std::io::stdout().flush());
@@ -98,6 +101,37 @@ fn participant() {
             std::thread::sleep(Duration::from_micros(200));
         }
     }
+}
+
+/// Calls in one context while others that this process keeps and uses, too, come and go.
+fn call_beside_contexts_that_end() {
+    const CONTEXTS: u32 = 200;
+    let context = Context::create(Profile::Ack).expect("a context");
+    let join = || Emulated::join_with(context.address(), 1 << 20, WakeUp::NoNewPrivileges);
+    let (server, client) = (join().expect("the context"), join().expect("the context"));
+    server.become_context_manager(0x100).expect("no manager");
+    let calls = Arc::new(AtomicU64::new(0));
+    std::thread::spawn(move || serve(&server));
+    std::thread::spawn({
+        let calls = Arc::clone(&calls);
+        move || {
+            loop {
+                call_until_answered(&client, b"beside");
+                calls.fetch_add(1, Relaxed);
+            }
+        }
+    });
+    for _ in 0..CONTEXTS {
+        let before = calls.load(Relaxed);
+        let other = Context::create(Profile::Ack).expect("a context");
+        let driver = Emulated::join_with(other.address(), 1 << 20, WakeUp::NoNewPrivileges);
+        drop(other);
+        drop(driver);
+        while calls.load(Relaxed) < before + 2 {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+    std::io::stdout().write_all(&[DONE]).and_then(|()| std::io::stdout().flush()).expect("a parent");
 }
 
 struct Participant {
@@ -194,4 +228,10 @@ fn whoever_is_killed_or_stopped_the_others_are_still_woken() {
         }
         call_until_answered(&own, b"by the parent");
     }
+}
+
+#[test]
+fn a_context_that_ends_takes_no_wake_up_from_another_of_the_same_process() {
+    let neighbour = Participant::start("", "neighbour");
+    neighbour.wait_until_done("beside contexts that end");
 }

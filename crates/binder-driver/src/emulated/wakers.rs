@@ -83,6 +83,14 @@ impl Wakers {
         context != 0 && TRAPPED.fetch_update(Relaxed, Relaxed, one_more).is_ok()
     }
 
+    /// As [`Wakers::enter`], only if other threads of this process are in the trap on this context's account: as long as the
+    /// calling thread counts as one of them, no other context has a thread there.
+    pub(super) fn enter_beside(&self) -> bool {
+        let context = u64::from(self.context.load(Relaxed));
+        let one_more = |trapped: u64| (trapped != 0 && trapped >> 32 == context).then(|| trapped + 1);
+        TRAPPED.fetch_update(SeqCst, SeqCst, one_more).is_ok()
+    }
+
     /// See [`Wakers::enter`].
     pub(super) fn leave(&self) {
         let one_less = |trapped: u64| {

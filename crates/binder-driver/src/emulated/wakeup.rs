@@ -377,14 +377,14 @@ fn find(guard: &mut Guard<'_>, thread: Id<Thread>, stale: Option<u64>) -> Option
             id if Some(id) != stale => return Some(Notification { listener, id }),
             _ => known.store(0, Relaxed),
         }
-        if !settle(guard) || !trap::is_pending(listener.as_fd(), 0) {
+        if !settle(guard, None) || !trap::is_pending(listener.as_fd(), 0) {
             return None;
         }
         let owner = guard.get(thread, thread::PROCESS)?;
         region.words()[RECEIVED_FROM].store(owner.index() as u64, Relaxed);
         Region::order();
         let _ = trap::receive(listener.as_fd(), region.received());
-        settle(guard);
+        settle(guard, None);
     }
     None
 }
@@ -393,17 +393,17 @@ fn find(guard: &mut Guard<'_>, thread: Id<Thread>, stale: Option<u64>) -> Option
 pub(super) fn receive_all(guard: &Guard<'_>, listener: BorrowedFd<'_>) {
     let region = guard.region();
     for _ in 0..=Thread::COUNT {
-        if !settle(guard) || !trap::is_pending(listener, 0) {
+        if !settle(guard, None) || !trap::is_pending(listener, 0) {
             return;
         }
         let _ = trap::receive(listener, region.received());
-        settle(guard);
+        settle(guard, Some(listener));
     }
 }
 
 /// Under the lock: gives the id that was received last to the thread that it belongs to. False when it is nobody's here, and
-/// only the keeper can answer it.
-fn settle(guard: &Guard<'_>) -> bool {
+/// only the keeper can answer it. `from` is the listener that it was received from, where the caller did that.
+fn settle(guard: &Guard<'_>, from: Option<BorrowedFd<'_>>) -> bool {
     let words = guard.region().words();
     let received = guard.region().received();
     let id = received[0].load(Relaxed);
@@ -412,6 +412,8 @@ fn settle(guard: &Guard<'_>) -> bool {
         let same_context = received[ARGUMENTS + 1].load(Relaxed) == words[TAG].load(Relaxed);
         if let Some(owner) = owner.filter(|&owner| same_context && is_trapped(guard.region(), owner)) {
             guard.region().trap_id(owner.index()).store(id, Relaxed);
+        } else if let Some(listener) = from {
+            let _ = trap::answer(listener, id);
         } else if let Some(from) = Id::<Process>::new(words[RECEIVED_FROM].load(Relaxed)) {
             let generation = guard.get(from, process::GENERATION);
             let Some(listener) = guard.region().wakers().listener(from, generation) else { return false };
