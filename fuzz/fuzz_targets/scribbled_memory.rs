@@ -130,7 +130,8 @@ fn call(driver: &Emulated, input: &mut Input<'_>) {
         data.extend(object);
     };
     if what & 4 != 0 {
-        let node = FlatBinderObject { kind: BINDER_TYPE_BINDER, binder: u64::from(what), flags: 0x100, cookie: 0 };
+        let node =
+            FlatBinderObject { kind: BINDER_TYPE_BINDER, binder: u64::from(what), flags: 0x100, cookie: 0 };
         put(&node.to_bytes());
         put(&FlatBinderObject { kind: BINDER_TYPE_WEAK_BINDER, ..node }.to_bytes());
     }
