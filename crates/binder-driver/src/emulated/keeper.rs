@@ -35,6 +35,7 @@ use super::inbox::Inbox;
 use super::lock::{Guard, Scratch};
 use super::records::{Id, LENDING, MAGIC, MAGIC_VALUE, PROFILE, Process, Record, TAG, Thread, process};
 use super::region::{End, Region};
+use super::roster::Roster;
 use super::trap;
 use super::usage::Usage;
 use super::wakeup::{Attempt, SWEEP, attempt, sweep};
@@ -389,7 +390,8 @@ impl Keeper {
         };
         let generation = guard.get(slot, process::GENERATION);
         drop(guard);
-        let sent = send_region(&connection, self.region.file(), slot);
+        self.region.roster().enter(slot, peer.pid.as_raw_nonzero().get());
+        let sent = send_region(&connection, &self.region, slot);
         let joined = Joined { connection, slot, generation, inbox: None };
         if sent.is_err() {
             self.bury(&joined, scratch);
@@ -408,6 +410,10 @@ impl Keeper {
             let _ = trap::set_flags(listener.as_fd(), true);
         }
         let mut guard = Guard::lock(&self.region, scratch);
+        // The last: another may have the slot by now.
+        if !self.joined.iter().any(|joined| joined.slot == dead.slot) {
+            self.region.roster().enter(dead.slot, 0);
+        }
         if guard.get(dead.slot, process::GENERATION) == dead.generation {
             guard.bury_process(dead.slot);
         }
@@ -434,7 +440,9 @@ impl Requests {
     fn read(connection: &UnixStream) -> Self {
         let mut requests = Self::NONE;
         match receive_with(connection, &mut requests.bytes, RecvFlags::empty()) {
-            Ok((length @ 1.., descriptor)) => (requests.length, requests.descriptor) = (length, descriptor),
+            Ok((length @ 1.., descriptors)) => {
+                (requests.length, requests.descriptor) = (length, descriptors.into_iter().next());
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Ok((0, _)) | Err(_) => requests.ended = true,
         }
@@ -457,8 +465,8 @@ const FULL: u8 = 3;
 /// The last byte of a connection that ends because the lock was not let go of.
 const STUCK: u8 = 4;
 
-fn send_region(connection: &UnixStream, region: BorrowedFd<'_>, slot: Id<Process>) -> io::Result<()> {
-    send_with(connection, &[WELCOME, slot.index() as u8], &[region])
+fn send_region(connection: &UnixStream, region: &Region, slot: Id<Process>) -> io::Result<()> {
+    send_with(connection, &[WELCOME, slot.index() as u8], &[region.file(), region.roster().file()])
 }
 
 fn send_with(connection: &UnixStream, message: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
@@ -502,8 +510,9 @@ pub(super) fn join(connection: UnixStream) -> Result<Membership, (&'static str, 
     if keeper.uid != rustix::process::geteuid() {
         return Err(("peer", io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to another user")));
     }
-    let (slot, file) = receive_region(&connection).map_err(|error| ("handshake", error))?;
-    let region = Region::map(file).map_err(|error| ("memory", error.into()))?;
+    let (slot, file, roster) = receive_region(&connection).map_err(|error| ("handshake", error))?;
+    let region = Roster::map(roster).and_then(|roster| Region::map(file, roster));
+    let region = region.map_err(|error| ("memory", error.into()))?;
     let profile =
         profile_of(&region).ok_or_else(|| ("memory", io::Error::other("another version's context")))?;
     Ok(Membership { connection, region, profile, slot })
@@ -513,8 +522,8 @@ fn receive_with(
     connection: &UnixStream,
     message: &mut [u8],
     flags: RecvFlags,
-) -> io::Result<(usize, Option<OwnedFd>)> {
-    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+) -> io::Result<(usize, Vec<OwnedFd>)> {
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut room);
     let received = recvmsg(
         connection.as_fd(),
@@ -522,16 +531,16 @@ fn receive_with(
         &mut ancillary,
         flags | RecvFlags::CMSG_CLOEXEC,
     )?;
-    let descriptor = ancillary.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+    let descriptors = ancillary.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
         _ => None,
     });
-    Ok((received.bytes, descriptor))
+    Ok((received.bytes, descriptors.flatten().collect()))
 }
 
-fn receive_region(connection: &UnixStream) -> io::Result<(Id<Process>, OwnedFd)> {
+fn receive_region(connection: &UnixStream) -> io::Result<(Id<Process>, OwnedFd, OwnedFd)> {
     let mut message = [0; 2];
-    let (length, file) = receive_with(connection, &mut message, RecvFlags::WAITALL)?;
+    let (length, files) = receive_with(connection, &mut message, RecvFlags::WAITALL)?;
     match (length, message[0]) {
         (2, WELCOME) => {}
         (_, FULL) => return Err(io::Error::other("the context is full: 255 processes have joined")),
@@ -543,8 +552,11 @@ fn receive_region(connection: &UnixStream) -> io::Result<(Id<Process>, OwnedFd)>
         }
         _ => return Err(io::ErrorKind::UnexpectedEof.into()),
     }
-    let slot = Id::new(message[1].into());
-    slot.zip(file).ok_or_else(|| io::Error::other("no memory came with the welcome"))
+    let mut files = files.into_iter();
+    match (Id::new(message[1].into()), files.next(), files.next()) {
+        (Some(slot), Some(file), Some(roster)) => Ok((slot, file, roster)),
+        _ => Err(io::Error::other("no memory came with the welcome")),
+    }
 }
 
 const _: () = assert!(Process::COUNT <= 256, "a slot travels as one byte");

@@ -5,7 +5,7 @@
 //! its data once, straight into the receiver's area.
 //!
 //! One file for each concept: `process`, `thread`, `node` (with references), `transaction` (with `objects`), `buffers`, `allocation`,
-//! `priority` (with `hold`), `freeze`, `wakeup` (with `trap`, `wakers`), and for file descriptors `descriptors` (with `inbox`) and `passing`; under them `region` (the memory), `records` (its layout), `mutex`, `lock` (with the undo journal),
+//! `priority` (with `hold`), `freeze`, `wakeup` (with `trap`, `wakers`), and for file descriptors `descriptors` (with `inbox`) and `passing`; under them `region` (the memory), `records` (its layout), `roster` (who the participants are), `mutex`, `lock` (with the undo journal),
 //! `queue`; above them `ioctl` (one call), `keeper` (joining and dying), `leaving` (how threads come home from a context that has ended), `state` (all of it as text) and `usage` (how much of it there is).
 //!
 //! Lock order: there is one lock. It is never held across a wait, a copy of more than a page, or a call out of this crate.
@@ -39,6 +39,7 @@ mod queue;
 mod raw;
 mod records;
 mod region;
+mod roster;
 mod state;
 mod thread;
 mod transaction;

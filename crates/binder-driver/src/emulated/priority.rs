@@ -11,6 +11,7 @@ use rustix::io::Errno;
 
 use super::hold::Lending;
 use super::lock::Guard;
+use super::mutex::own_tid;
 use super::records::{Id, LENT_LAST, Process, Thread, Transaction, process, thread, transaction};
 use super::region::Region;
 use super::thread::{LOOPER_ENTERED, LOOPER_EXITED, LOOPER_INVALID, LOOPER_REGISTERED};
@@ -205,11 +206,19 @@ impl Guard<'_> {
                 // Should the calling thread be killed before it commits, the journal does not know of the policy.
                 self.region().words()[LENT_LAST].store(of.index() as u64, Relaxed);
                 Region::order();
-                sched::set(self.get(of, thread::TID), to)?;
+                sched::set(self.tid_to_set(of)?, to)?;
             }
         }
         self.set(of, thread::PRIORITY, to.to_word());
         Ok(())
+    }
+
+    /// The thread's id, if it is a participant's: nobody else's policy is set, whatever the thread's record says.
+    fn tid_to_set(&self, of: Id<Thread>) -> Result<i32, Errno> {
+        let tid = self.get(of, thread::TID);
+        let owner = self.get(of, thread::PROCESS).ok_or(Errno::SRCH)?;
+        let own = tid == own_tid().cast_signed();
+        (own || self.region().roster().is_thread_of(owner, tid)).then_some(tid).ok_or(Errno::PERM)
     }
 
     /// After an operation of one that died was undone: so is what it may have done to another thread's policy.
@@ -218,7 +227,7 @@ impl Guard<'_> {
         let Some(last) = Id::<Thread>::new(last) else { return };
         if let Some(before) = Priority::from_word(self.get(last, thread::PRIORITY)) {
             // Without permission it stays so until the thread next waits.
-            let _ = sched::set(self.get(last, thread::TID), before);
+            let _ = self.tid_to_set(last).and_then(|tid| sched::set(tid, before));
         }
     }
 

@@ -22,6 +22,7 @@ use super::records::{
     AREA_BYTES, AREAS_AT, CONTROL_WORDS, FUTEX_STRIDE, FUTEXES_AT, PROCESSES, RECEIVED_AT, REGION_BYTES,
     TAKEOVERS, THREADS,
 };
+use super::roster::Roster;
 use super::trap::NOTIFICATION_WORDS;
 use super::wakers::Wakers;
 
@@ -57,6 +58,7 @@ pub(super) struct Region {
     base: NonNull<u8>,
     file: OwnedFd,
     wakers: Wakers,
+    roster: Roster,
     /// See [`Region::ended`].
     ended: AtomicU8,
 }
@@ -74,11 +76,11 @@ impl Region {
             rustix::fs::memfd_create("roundtrip-binder", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         rustix::fs::ftruncate(&file, REGION_BYTES as u64)?;
         rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
-        Self::map(file)
+        Self::map(file, Roster::create()?)
     }
 
     /// Maps a context that its keeper handed over. Refuses one that could shrink under the mapping.
-    pub(super) fn map(file: OwnedFd) -> Result<Self, Errno> {
+    pub(super) fn map(file: OwnedFd, roster: Roster) -> Result<Self, Errno> {
         let sealed = rustix::fs::fcntl_get_seals(&file)?.contains(SealFlags::SHRINK | SealFlags::GROW);
         let size = rustix::fs::fstat(&file)?.st_size;
         if !sealed || u64::try_from(size) != Ok(REGION_BYTES as u64) {
@@ -96,12 +98,17 @@ impl Region {
             )?
         };
         let base = NonNull::new(base.cast()).ok_or(Errno::NOMEM)?;
-        Ok(Self { base, file, wakers: Wakers::default(), ended: AtomicU8::new(0) })
+        Ok(Self { base, file, wakers: Wakers::default(), roster, ended: AtomicU8::new(0) })
     }
 
     /// How this participant reaches the others.
     pub(super) fn wakers(&self) -> &Wakers {
         &self.wakers
+    }
+
+    /// Who the participants are.
+    pub(super) fn roster(&self) -> &Roster {
+        &self.roster
     }
 
     /// The file, to hand to others.
