@@ -39,7 +39,7 @@ const RUNS: [(&str, &[&str]); 2] = [
 /// A slow call over the kernel's driver, and what its explanation must say: that it was found by the driver's own events. Only for
 /// the kernels of which it is known how slow emulation makes them.
 const EXPLAINED: (&str, &[&str]) = (
-    "ipc latency --driver kernel --stack hwbinder --iterations 300 --deadline 20ms --explain --explain-limit 1 \
+    "ipc latency --driver kernel --stack hwbinder --duration 2s --deadline 20ms --explain --explain-limit 1 \
      --inject sleep,every=300ms,for=40ms",
     &["Slow call 1", "request by binder's own event, reply by binder's own event"],
 );
