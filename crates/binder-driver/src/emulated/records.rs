@@ -51,7 +51,7 @@ pub(super) const RECEIVED_FROM: usize = 9;
 pub(super) const WATCH: usize = 7;
 /// Tells this context from others that a process may have joined.
 pub(super) const TAG: usize = 8;
-/// The thread whose policy was set last by another, see `Guard::set_policy`.
+/// The thread whose policy was set last by another, see `Guard::undo_last_policy`.
 pub(super) const LENT_LAST: usize = 10;
 /// The `Lending` of whoever joins.
 pub(super) const LENDING: usize = 11;

@@ -88,9 +88,12 @@ impl Roster {
 
 /// tgkill(2) with no signal: asks whether there is such a thread. One that may not be signalled is there.
 fn is_thread(pid: i32, tid: i32) -> bool {
+    if pid <= 0 || tid <= 0 {
+        return false;
+    }
     // SAFETY: no memory is passed, and no signal is sent.
-    let told = pid > 0 && tid > 0 && unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, 0) } == 0;
-    told || (pid > 0 && tid > 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::EPERM))
+    let told = unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, 0) };
+    told == 0 || std::io::Error::last_os_error().raw_os_error() == Some(libc::EPERM)
 }
 
 impl Drop for Roster {

@@ -377,28 +377,37 @@ fn find(guard: &mut Guard<'_>, thread: Id<Thread>, stale: Option<u64>) -> Option
             id if Some(id) != stale => return Some(Notification { listener, id }),
             _ => known.store(0, Relaxed),
         }
-        if !settle(guard, None) || !trap::is_pending(listener.as_fd(), 0) {
+        let owner = guard.get(thread, thread::PROCESS)?;
+        if !receive_next(guard, listener.as_fd(), Some(owner)) {
             return None;
         }
-        let owner = guard.get(thread, thread::PROCESS)?;
-        region.words()[RECEIVED_FROM].store(owner.index() as u64, Relaxed);
-        Region::order();
-        let _ = trap::receive(listener.as_fd(), region.received());
-        settle(guard, None);
     }
     None
 }
 
 /// Under the lock: receives whatever a process's threads have waiting, so that their ids are known.
 pub(super) fn receive_all(guard: &Guard<'_>, listener: BorrowedFd<'_>) {
-    let region = guard.region();
     for _ in 0..=Thread::COUNT {
-        if !settle(guard, None) || !trap::is_pending(listener, 0) {
+        if !receive_next(guard, listener, None) {
             return;
         }
-        let _ = trap::receive(listener, region.received());
-        settle(guard, Some(listener));
     }
+}
+
+/// Under the lock: receives a notification from the listener of `owner`, and gives its id to the thread that it belongs to. Should
+/// the calling thread be killed in between, others go on by what stands of `owner`. False when there is none to receive.
+fn receive_next(guard: &Guard<'_>, listener: BorrowedFd<'_>, owner: Option<Id<Process>>) -> bool {
+    let region = guard.region();
+    if !settle(guard, None) || !trap::is_pending(listener, 0) {
+        return false;
+    }
+    if let Some(owner) = owner {
+        region.words()[RECEIVED_FROM].store(owner.index() as u64, Relaxed);
+    }
+    Region::order();
+    let _ = trap::receive(listener, region.received());
+    settle(guard, Some(listener));
+    true
 }
 
 /// Under the lock: gives the id that was received last to the thread that it belongs to. False when it is nobody's here, and
