@@ -18,13 +18,22 @@ pub(crate) type Step = (&'static str, fn() -> anyhow::Result<Outcome>);
 
 /// Runs every step, also behind one that failed, and reports. True if none failed.
 pub(crate) fn run(steps: &[Step]) -> bool {
+    run_and_tell(steps, say)
+}
+
+fn run_and_tell(steps: &[Step], say: impl Fn(&str)) -> bool {
     let mut results = Vec::new();
     for (name, work) in steps {
         say(&format!("\n=== {name}"));
         let start = Instant::now();
         let result = work();
         if let Err(error) = &result {
-            say(&format!("FAILED: {error:#}"));
+            // The reason stands below what it was drawn from, where a reader of a long log finds it.
+            let (reason, details) = reason_and_details(error);
+            if !details.is_empty() {
+                say(&details);
+            }
+            say(&format!("FAILED: {reason}"));
         }
         results.push((*name, result, start.elapsed()));
     }
@@ -44,8 +53,15 @@ fn line(name: &str, result: &anyhow::Result<Outcome>, took: Duration) -> String 
     match result {
         Ok(Outcome::Passed) => format!("{took}  passed   {name}"),
         Ok(Outcome::NotRun(why)) => format!("{took}  NOT RUN  {name}: {why}"),
-        Err(error) => format!("{took}  FAILED   {name}: {error:#}"),
+        Err(error) => format!("{took}  FAILED   {name}: {}", reason_and_details(error).0),
     }
+}
+
+/// An error's first line, and what follows it: a program's whole output, at times.
+fn reason_and_details(error: &anyhow::Error) -> (String, String) {
+    let text = format!("{error:#}");
+    let (reason, details) = text.split_once('\n').unwrap_or((&text, ""));
+    (reason.trim_end_matches(':').to_owned(), details.trim_end().to_owned())
 }
 
 fn seconds(took: Duration) -> String {
@@ -54,6 +70,8 @@ fn seconds(took: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
     use super::*;
 
     #[test]
@@ -64,9 +82,27 @@ mod tests {
         assert!(line("x", &Err(anyhow::anyhow!("exit 1")), Duration::ZERO).contains("FAILED   x: exit 1"));
     }
 
+    /// What is told of these steps, and whether all passed. Kept from the terminal: a log that said FAILED here would mislead
+    /// its readers.
+    fn told(steps: &[Step]) -> (String, bool) {
+        let told = RefCell::new(String::new());
+        let passed = run_and_tell(steps, |line| told.borrow_mut().extend([line, "\n"]));
+        (told.into_inner(), passed)
+    }
+
     #[test]
     fn one_failure_fails_the_run_and_the_rest_still_runs() {
-        assert!(run(&[("a", || Ok(Outcome::Passed)), ("b", || Ok(Outcome::NotRun("why".into())))]));
-        assert!(!run(&[("a", || anyhow::bail!("no")), ("b", || Ok(Outcome::Passed))]));
+        let (text, passed) =
+            told(&[("a", || Ok(Outcome::Passed)), ("b", || Ok(Outcome::NotRun("why".into())))]);
+        assert!(passed && text.contains("0 failed, 1 could not run"), "{text}");
+        let (text, passed) = told(&[("a", || anyhow::bail!("no")), ("b", || Ok(Outcome::Passed))]);
+        assert!(!passed && text.contains("=== b") && text.contains("1 failed, 0 could not run"), "{text}");
+    }
+
+    #[test]
+    fn a_failures_reason_stands_below_its_details_and_alone_in_the_summary() {
+        let (text, _) = told(&[("a", || anyhow::bail!("it ended badly:\nmuch\noutput\n"))]);
+        assert!(text.contains("much\noutput\nFAILED: it ended badly\n"), "{text}");
+        assert_eq!(text.matches("output").count(), 1, "{text}");
     }
 }
