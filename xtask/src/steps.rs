@@ -23,9 +23,9 @@ pub(crate) fn run(steps: &[Step]) -> bool {
     run_and_tell(steps, say)
 }
 
-/// Runs a step that measures on this machine, and once more if it fails. Its bounds hold on a machine that is left alone;
-/// one that others share may take the processor away at any moment, which happens to a step once, and a fault is there again.
-/// Nothing else gets a second try.
+/// Runs a step that measures on this machine or boots an emulated one, and once more if it fails. Its bounds and time limits hold
+/// on a machine that is left alone; one that others share may take the processor away at any moment. Nothing else gets a
+/// second try.
 pub(crate) fn twice(work: impl Fn() -> anyhow::Result<Outcome>) -> anyhow::Result<Outcome> {
     twice_and_tell(work, say)
 }
@@ -36,7 +36,7 @@ fn twice_and_tell(work: impl Fn() -> anyhow::Result<Outcome>, say: impl Fn(&str)
         Err(error) => error,
     };
     let (reason, details) = reason_and_details(&first);
-    say(&format!("{details}\nFAILED AT THE FIRST TRY: {reason}\n\n=== once more"));
+    say(&format!("{details}\nNOT PASSED AT THE FIRST TRY: {reason}\n\n=== once more"));
     match work()? {
         // What failed has not passed because it could not run again.
         Outcome::NotRun(_) => Err(first),
