@@ -219,13 +219,19 @@ fn store(files: &[(String, &[u8])], to: &Path) -> Result<()> {
 
 /// The last lines of the logs that say why.
 fn last_lines(logs: &[&Path]) -> String {
-    let lines = logs.iter().flat_map(|log| {
-        let text = fs::read(log).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text).replace('\r', "");
-        let lines: Vec<String> = text.lines().map(|line| format!("  {line}\n")).collect();
-        lines[lines.len().saturating_sub(30)..].to_vec()
-    });
-    lines.collect()
+    let texts = logs.iter().map(|log| fs::read(log).unwrap_or_default());
+    texts.map(|text| end_of_log(&String::from_utf8_lossy(&text))).collect()
+}
+
+/// A log's last lines. Behind a kernel's panic come only its registers and stack; the reason stands before them.
+fn end_of_log(text: &str) -> String {
+    const LINES: usize = 30;
+    let text = text.replace('\r', "");
+    let mut lines: Vec<&str> = text.lines().collect();
+    if let Some(panic) = lines.iter().position(|line| line.contains("Kernel panic")) {
+        lines.truncate(panic + 1);
+    }
+    lines[lines.len().saturating_sub(LINES)..].iter().map(|line| format!("  {line}\n")).collect()
 }
 
 /// A folder for one guest, gone with this value.
@@ -294,6 +300,20 @@ fn remember_that_kvm_fails() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_log_the_end_is_told_and_of_a_panic_what_led_to_it() {
+        let numbered = |from: usize, to: usize| {
+            (from..to).map(|number| format!("line {number}\r\n")).collect::<String>()
+        };
+        assert_eq!(
+            end_of_log(&numbered(0, 100)),
+            numbered(70, 100).replace("line", "  line").replace('\r', "")
+        );
+        let told = end_of_log(&format!("unpacking failed\nKernel panic - not syncing\n{}", numbered(0, 100)));
+        assert_eq!(told, "  unpacking failed\n  Kernel panic - not syncing\n");
+        assert_eq!(end_of_log(""), "");
+    }
 
     /// Tries in an order with guests that end, or do not come up; what was tried, said and remembered, and the end.
     fn tried(

@@ -73,8 +73,12 @@ fn kernel_line(arch: Arch, clock: Clock) -> String {
     // Without noirqdebug, a kernel with PREEMPT_RT takes an emulated serial port that is written a lot for broken, since
     // its interrupts come faster than a thread can handle them, and turns it off: a large report never arrives.
     // The devices of a driver that is built in are named here, those of a module when it is loaded.
+    // A first file system of the kind tmpfs takes at most half of the memory, of which some kernels know very little yet when they
+    // mount it (CONFIG_DEFERRED_STRUCT_PAGE_INIT; init/do_mounts.c chooses the kind): a test beside its program did not
+    // fit. One of the kind ramfs has no bound.
     format!(
-        "console={},115200 panic=-1 oops=panic loglevel=5 noirqdebug rdinit=/init binder.devices={devices}{own}{counting}",
+        "console={},115200 panic=-1 oops=panic loglevel=5 noirqdebug rdinit=/init rootfstype=ramfs \
+         binder.devices={devices}{own}{counting}",
         arch.ports()[0]
     )
 }
