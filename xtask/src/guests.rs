@@ -74,7 +74,7 @@ pub(crate) fn check(arch: Arch, which: Packaged) -> Result<Outcome> {
             arguments: arguments.split(' ').map(str::to_owned).collect(),
             environment: vec![
                 ("PROPTEST_CASES".into(), sequences(arch, which).to_string()),
-                ("ROUNDTRIP".into(), format!("/work/roundtrip-{}", arch.name())),
+                ("ROUNDTRIP".into(), format!("./roundtrip-{}", arch.name())),
             ],
             out: None,
             limit: LIMIT,

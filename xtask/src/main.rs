@@ -112,25 +112,21 @@ fn peers_only() -> bool {
     steps::run(&[("static binaries", dist::build), PEERS])
 }
 
-const PEERS: Step = ("guest: the cost of a call, counted", || steps::twice(peers::check));
+const PEERS: Step = ("guest: the cost of a call, counted", peers::check);
 
 fn perfetto_only() -> bool {
     steps::run(&[PERFETTO])
 }
 
-const PERFETTO: Step = ("traces in Perfetto", || steps::twice(perfetto::check));
+const PERFETTO: Step = ("traces in Perfetto", perfetto::check);
 
 const GUESTS: [Step; 5] = [
-    ("guest: Linux on x86-64", || guest_step(Arch::X86_64, Packaged::Debian)),
-    ("guest: PREEMPT_RT on x86-64", || guest_step(Arch::X86_64, Packaged::DebianRealtime)),
-    ("guest: binderfs on x86-64", || guest_step(Arch::X86_64, Packaged::Ubuntu)),
-    ("guest: Linux on arm64", || guest_step(Arch::Aarch64, Packaged::Debian)),
-    ("guest: storage on SD, NVMe, virtio, SCSI and the device mapper", || steps::twice(disks::check)),
+    ("guest: Linux on x86-64", || guests::check(Arch::X86_64, Packaged::Debian)),
+    ("guest: PREEMPT_RT on x86-64", || guests::check(Arch::X86_64, Packaged::DebianRealtime)),
+    ("guest: binderfs on x86-64", || guests::check(Arch::X86_64, Packaged::Ubuntu)),
+    ("guest: Linux on arm64", || guests::check(Arch::Aarch64, Packaged::Debian)),
+    ("guest: storage on SD, NVMe, virtio, SCSI and the device mapper", disks::check),
 ];
-
-fn guest_step(arch: Arch, which: Packaged) -> anyhow::Result<Outcome> {
-    steps::twice(|| guests::check(arch, which))
-}
 
 fn test() -> bool {
     steps::run(&[
@@ -140,12 +136,7 @@ fn test() -> bool {
         ("install: cargo-fuzz and nightly Rust", install::fuzzing),
         ("formatting", || shell::cargo(&["fmt", "--all", "--check"])),
         ("lints", || shell::cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])),
-        ("tests", || shell::cargo(&["test", "--workspace", "--exclude", "bench", "--exclude", "roundtrip"])),
-        ("tests that measure", || {
-            steps::twice(|| {
-                shell::cargo(&["test", "--no-fail-fast", "--package", "bench", "--package", "roundtrip"])
-            })
-        }),
+        ("tests", || shell::cargo(&["test", "--workspace", "--no-fail-fast"])),
         PERFETTO,
         ("dependencies: licences and sources", || shell::cargo(&["deny", "check", "licenses", "sources"])),
         // What only tests use may build C; the device binary may not.

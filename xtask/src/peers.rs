@@ -14,7 +14,7 @@ use crate::shell::{output, root, run, say, target_dir};
 use crate::steps::Outcome;
 
 const ARCH: Arch = Arch::X86_64;
-const ROUNDS: &str = "5";
+const ROUNDS: &str = "3";
 /// Calls in one batch.
 const CALLS: &str = "300";
 const SIZES: [u32; 2] = [4, 4096];

@@ -9,8 +9,6 @@ use crate::shell::say;
 pub(crate) enum Outcome {
     /// It did its work.
     Passed,
-    /// It did at the second try: why it had not at the first. Shown as loudly: if it comes back, something is wrong.
-    PassedAgain(String),
     /// It could not: why. Shown loudly, so that nobody takes silence for success.
     NotRun(String),
 }
@@ -21,27 +19,6 @@ pub(crate) type Step = (&'static str, fn() -> anyhow::Result<Outcome>);
 /// Runs every step, also behind one that failed, and reports. True if none failed.
 pub(crate) fn run(steps: &[Step]) -> bool {
     run_and_tell(steps, say)
-}
-
-/// Runs a step that measures on this machine or boots an emulated one, and once more if it fails. Its bounds and time limits hold
-/// on a machine that is left alone; one that others share may take the processor away at any moment. Nothing else gets a
-/// second try.
-pub(crate) fn twice(work: impl Fn() -> anyhow::Result<Outcome>) -> anyhow::Result<Outcome> {
-    twice_and_tell(work, say)
-}
-
-fn twice_and_tell(work: impl Fn() -> anyhow::Result<Outcome>, say: impl Fn(&str)) -> anyhow::Result<Outcome> {
-    let first = match work() {
-        Ok(outcome) => return Ok(outcome),
-        Err(error) => error,
-    };
-    let (reason, details) = reason_and_details(&first);
-    say(&format!("{details}\nNOT PASSED AT THE FIRST TRY: {reason}\n\n=== once more"));
-    match work()? {
-        // What failed has not passed because it could not run again.
-        Outcome::NotRun(_) => Err(first),
-        Outcome::Passed | Outcome::PassedAgain(_) => Ok(Outcome::PassedAgain(reason)),
-    }
 }
 
 fn run_and_tell(steps: &[Step], say: impl Fn(&str)) -> bool {
@@ -65,13 +42,9 @@ fn run_and_tell(steps: &[Step], say: impl Fn(&str)) -> bool {
         say(&line(name, result, *took));
     }
     let failed = results.iter().filter(|(_, result, _)| result.is_err()).count();
-    let count = |is: fn(&Outcome) -> bool| {
-        results.iter().filter(|(_, result, _)| result.as_ref().is_ok_and(is)).count()
-    };
-    let not_run = count(|outcome| matches!(outcome, Outcome::NotRun(_)));
-    let again = count(|outcome| matches!(outcome, Outcome::PassedAgain(_)));
+    let not_run = results.iter().filter(|(_, result, _)| matches!(result, Ok(Outcome::NotRun(_)))).count();
     let total = seconds(results.iter().map(|(.., took)| *took).sum());
-    say(&format!("{total}  in total; {failed} failed, {again} passed only again, {not_run} could not run"));
+    say(&format!("{total}  in total; {failed} failed, {not_run} could not run"));
     failed == 0
 }
 
@@ -79,7 +52,6 @@ fn line(name: &str, result: &anyhow::Result<Outcome>, took: Duration) -> String 
     let took = seconds(took);
     match result {
         Ok(Outcome::Passed) => format!("{took}  passed   {name}"),
-        Ok(Outcome::PassedAgain(why)) => format!("{took}  passed   {name}, BUT ONLY AGAIN; at first: {why}"),
         Ok(Outcome::NotRun(why)) => format!("{took}  NOT RUN  {name}: {why}"),
         Err(error) => format!("{took}  FAILED   {name}: {}", reason_and_details(error).0),
     }
@@ -98,7 +70,7 @@ fn seconds(took: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::{Cell, RefCell};
+    use std::cell::RefCell;
 
     use super::*;
 
@@ -122,14 +94,9 @@ mod tests {
     fn one_failure_fails_the_run_and_the_rest_still_runs() {
         let (text, passed) =
             told(&[("a", || Ok(Outcome::Passed)), ("b", || Ok(Outcome::NotRun("why".into())))]);
-        assert!(passed && text.contains("0 failed, 0 passed only again, 1 could not run"), "{text}");
+        assert!(passed && text.contains("0 failed, 1 could not run"), "{text}");
         let (text, passed) = told(&[("a", || anyhow::bail!("no")), ("b", || Ok(Outcome::Passed))]);
-        assert!(
-            !passed
-                && text.contains("=== b")
-                && text.contains("1 failed, 0 passed only again, 0 could not run"),
-            "{text}"
-        );
+        assert!(!passed && text.contains("=== b") && text.contains("1 failed, 0 could not run"), "{text}");
     }
 
     #[test]
@@ -137,36 +104,5 @@ mod tests {
         let (text, _) = told(&[("a", || anyhow::bail!("it ended badly:\nmuch\noutput\n"))]);
         assert!(text.contains("much\noutput\nFAILED: it ended badly\n"), "{text}");
         assert_eq!(text.matches("output").count(), 1, "{text}");
-    }
-
-    /// What comes of a step tried twice, and how often it was tried.
-    fn tried(outcomes: &[fn() -> anyhow::Result<Outcome>]) -> (anyhow::Result<Outcome>, usize) {
-        let tries = Cell::new(0);
-        let work = || {
-            let this_try = tries.get();
-            tries.set(this_try + 1);
-            outcomes[this_try]()
-        };
-        let outcome = twice_and_tell(work, |_| ());
-        (outcome, tries.get())
-    }
-
-    #[test]
-    fn a_second_try_is_told_from_a_first_and_two_failures_are_one() {
-        let (outcome, tries) = tried(&[|| Ok(Outcome::Passed)]);
-        assert_eq!((outcome.unwrap(), tries), (Outcome::Passed, 1));
-        let (outcome, tries) = tried(&[|| anyhow::bail!("late:\nby much"), || Ok(Outcome::Passed)]);
-        assert_eq!((outcome.unwrap(), tries), (Outcome::PassedAgain("late".into()), 2));
-        let (outcome, tries) = tried(&[|| anyhow::bail!("late"), || anyhow::bail!("later")]);
-        assert_eq!((outcome.unwrap_err().to_string(), tries), ("later".into(), 2));
-        let (outcome, _) = tried(&[|| anyhow::bail!("late"), || Ok(Outcome::NotRun("no network".into()))]);
-        assert_eq!(outcome.unwrap_err().to_string(), "late");
-    }
-
-    #[test]
-    fn the_summary_says_why_a_step_passed_only_again() {
-        let (text, passed) = told(&[("a", || Ok(Outcome::PassedAgain("late".into())))]);
-        assert!(passed && text.contains("a, BUT ONLY AGAIN; at first: late"), "{text}");
-        assert!(text.contains("0 failed, 1 passed only again"), "{text}");
     }
 }
