@@ -289,6 +289,12 @@ fn wake(written: &mut Written, time_ns: u64, cpu: u32, by: u32, woken: u32) {
     written.event(time_ns, cpu, by, "sched/sched_waking", &fields);
 }
 
+/// The writer's, from 1,010 to 8,900.
+fn system_call(written: &mut Written) {
+    written.event(1_010, 0, WRITER, "syscalls/sys_enter_write", &[("__syscall_nr", Int(1)), ("fd", Int(3))]);
+    written.event(8_900, 0, WRITER, "syscalls/sys_exit_write", &[("__syscall_nr", Int(1)), ("ret", Long(0))]);
+}
+
 /// A write that waits while a worker of the kernel's does something else, and is then queued by that worker. What the worker is
 /// woken by says whether it was held. `other` has the worker's CPU at first.
 fn throttled(other: u32, wake_worker: impl FnOnce(&mut Written)) -> Layers {
@@ -365,13 +371,33 @@ fn a_switch_that_was_not_recorded_leaves_no_more_open_than_when_it_was() {
     event(8_500, WRITER, "irq/softirq_exit");
     switch(&mut written, 1_200, 0, (WRITER, 2), OTHER);
     switch(&mut written, 9_500, 0, (WRITER, 1), 0);
-    written.event(1_010, 0, WRITER, "syscalls/sys_enter_write", &[("__syscall_nr", Int(1)), ("fd", Int(3))]);
-    written.event(8_900, 0, WRITER, "syscalls/sys_exit_write", &[("__syscall_nr", Int(1)), ("ret", Long(0))]);
+    system_call(&mut written);
     let layers = layers(&mut written, devices(&[], &[], 512));
     let of = |layer| layers.total_ns(layer);
     // It waited for the CPU at least as long as another was seen there.
     assert_eq!(of(Layer::Wake), 8_100 - 5_000);
     assert_eq!(of(Layer::Unexplained), (8_400 - 8_100) + (5_000 - 1_200));
+    // The other time lacks what the writer waited for.
+    assert_eq!((layers.unrecorded_switches, layers.unexplained_for_switches_ns), (1, 8_400 - 8_100));
+}
+
+#[test]
+fn a_wake_up_that_was_not_recorded_leaves_no_doubt_that_the_writer_had_been_woken() {
+    let mut written = Written::default();
+    switch(&mut written, 900, 0, (0, 0), WRITER);
+    switch(&mut written, 1_200, 0, (WRITER, 2), 0);
+    wake(&mut written, 5_000, 1, 96, WRITER);
+    // What the kernel has such events for, and none for this wake-up.
+    let fields = [("comm", Text("c")), ("pid", Int(97)), ("prio", Int(120)), ("target_cpu", Int(0))];
+    written.event(5_100, 1, 96, "sched/sched_wakeup", &fields);
+    switch(&mut written, 6_000, 0, (0, 0), WRITER);
+    switch(&mut written, 9_500, 0, (WRITER, 1), 0);
+    system_call(&mut written);
+    let layers = layers(&mut written, devices(&[], &[], 512));
+    assert_eq!(layers.total_ns(Layer::Wake), 6_000 - 5_000);
+    // What it waited for is not in the recording, and that is no switch's fault.
+    assert_eq!(layers.total_ns(Layer::Unexplained), 5_000 - 1_200);
+    assert_eq!((layers.unrecorded_switches, layers.unexplained_for_switches_ns), (0, 0));
 }
 
 #[test]

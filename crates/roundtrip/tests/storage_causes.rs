@@ -52,12 +52,14 @@ fn requests_of_the_journals_thread_are_attributed_to_the_writes_they_were_for() 
     let name = |request: &Request| (request.issued_ns, request.sector, request.flush);
     let mut attributed = BTreeSet::new();
     let mut by_others = 0;
-    let mut unexplained_ns = 0;
+    let (mut unexplained_ns, mut for_switches_ns) = (0, 0);
     let mut badly = 0;
     for write in writes(&calls, tid) {
         let layers = recorded.layers(write);
         assert!(!layers.lost, "the buffers are too small for this test");
-        let unexplained = layers.total_ns(Layer::Unexplained);
+        // Some virtual machines' kernels leave switches out: they may be anywhere between two events of their CPU.
+        for_switches_ns += layers.unexplained_for_switches_ns;
+        let unexplained = layers.total_ns(Layer::Unexplained) - layers.unexplained_for_switches_ns;
         unexplained_ns += unexplained;
         if unexplained * 100 > write.end_ns - write.start_ns {
             badly += 1;
@@ -69,10 +71,14 @@ fn requests_of_the_journals_thread_are_attributed_to_the_writes_they_were_for() 
         }
     }
     let whole_ns: u64 = calls.iter().map(|call| call.latency_ns()).sum();
+    let percent = |ns: u64| ns as f64 / whole_ns as f64 * 100.0;
     eprintln!(
-        "{} of {counted} requests attributed, {by_others} of them queued by others than the writer; {:.4}% unexplained",
+        "{} of {counted} requests attributed, {by_others} of them queued by others than the writer; {:.4}% unexplained, {:.4}% more \
+         for {} switches that the kernel left out",
         attributed.len(),
-        unexplained_ns as f64 / whole_ns as f64 * 100.0
+        percent(unexplained_ns),
+        percent(for_switches_ns),
+        recorded.unrecorded_switches()
     );
     assert!(counted >= 600, "a write, the journal's record of it, and a flush each: {counted}");
     assert!(by_others >= 200, "the journal's thread writes for each call: {by_others}");
@@ -80,9 +86,8 @@ fn requests_of_the_journals_thread_are_attributed_to_the_writes_they_were_for() 
     assert!(attributed * 100 >= counted * 99, "{attributed} of {counted}");
     // No request was invented, nor another's taken.
     assert!(attributed <= counted, "{attributed} of {counted}");
-    // A third of that and a half where every switch of a CPU is recorded; some virtual machines' kernels leave a few out.
-    assert!(unexplained_ns * 1000 <= whole_ns * 3, "{unexplained_ns} ns of {whole_ns}");
-    assert!(badly * 50 <= calls.len(), "{badly} calls have more than 1% unexplained");
+    assert!(unexplained_ns * 1000 <= whole_ns, "{unexplained_ns} ns of {whole_ns}");
+    assert!(badly * 100 <= calls.len(), "{badly} calls have more than 1% unexplained");
 }
 
 /// A control group that may write so often to a device, with one process in it, until it is dropped.

@@ -279,10 +279,12 @@ fn counted(count: u64, one: &str) -> String {
 
 /// What calls lie among, where the kernel left switches out.
 pub(super) fn unrecorded_switches(breakdown: &Breakdown) -> String {
+    let all_ns = breakdown.sum_ns.max(1);
     format!(
         "may have had a switch of a CPU that the kernel did not record ({} at least in these recordings): who had that CPU until \
-         its next event is inferred, or unexplained",
-        breakdown.unrecorded_switches
+         its next event is inferred, or unexplained ({:.2}% of the time)",
+        breakdown.unrecorded_switches,
+        breakdown.unexplained_for_switches_ns as f64 * 100.0 / all_ns as f64
     )
 }
 

@@ -16,7 +16,8 @@ use crate::storage_layers::SeriesLayers;
 pub(crate) fn csv(result: &StorageResult, layers: &[SeriesLayers<'_>]) -> String {
     let mut out = String::from(
         "writer,durability,position,size_bytes,layer,calls,mean_ns,p50_ns,p90_ns,p99_ns,max_ns,share,of,lost_calls,\
-         unexplained_calls,disturbed_calls,doubts,unrecorded_switches,unrecorded_switch_calls,file_system,device,bus,scheduler,write_cache\n",
+         unexplained_calls,disturbed_calls,doubts,unrecorded_switches,unrecorded_switch_calls,\
+         unexplained_for_switches_ns,file_system,device,bus,scheduler,write_cache\n",
     );
     let device = result.path.device.as_ref();
     let known = |value: Option<&String>| value.cloned().unwrap_or_default();
@@ -33,11 +34,14 @@ pub(crate) fn csv(result: &StorageResult, layers: &[SeriesLayers<'_>]) -> String
         let position = result.plan.position;
         let head = format!("{},{},{position},{}", writer.api, writer.durability, series.size_bytes);
         let ours = of(layers, series);
-        let trust = ours.map_or(",,,,,".to_owned(), |SeriesLayers { breakdown, .. }| {
+        let trust = ours.map_or(",,,,,,".to_owned(), |SeriesLayers { breakdown, .. }| {
             let Breakdown { lost_calls, unexplained_calls, disturbed_calls, doubts, .. } = breakdown;
-            let Breakdown { unrecorded_switches, unrecorded_switch_calls, .. } = breakdown;
+            let Breakdown {
+                unrecorded_switches, unrecorded_switch_calls, unexplained_for_switches_ns, ..
+            } = breakdown;
             format!(
-                "{lost_calls},{unexplained_calls},{disturbed_calls},{},{unrecorded_switches},{unrecorded_switch_calls}",
+                "{lost_calls},{unexplained_calls},{disturbed_calls},{},{unrecorded_switches},{unrecorded_switch_calls},\
+                 {unexplained_for_switches_ns}",
                 doubts.len()
             )
         });
@@ -125,6 +129,7 @@ fn series_json(result: &StorageResult, series: &StorageSeries, ours: Option<&Ser
         out["lost_calls"] = breakdown.lost_calls.into();
         out["unrecorded_switches"] = breakdown.unrecorded_switches.into();
         out["unrecorded_switch_calls"] = breakdown.unrecorded_switch_calls.into();
+        out["unexplained_for_switches_ns"] = breakdown.unexplained_for_switches_ns.into();
         out["unexplained_calls"] = breakdown.unexplained_calls.into();
         out["disturbed_calls"] = breakdown.disturbed_calls.into();
         out["doubts"] = breakdown.doubts.iter().map(String::as_str).collect();

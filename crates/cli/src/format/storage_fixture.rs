@@ -105,6 +105,7 @@ pub(crate) fn layers(result: &StorageResult) -> Vec<SeriesLayers<'_>> {
             interruptions: interruptions.clone(),
             lost: false,
             unrecorded_switches: 0,
+            unexplained_for_switches_ns: 0,
         },
     );
     breakdown.add(
@@ -120,6 +121,7 @@ pub(crate) fn layers(result: &StorageResult) -> Vec<SeriesLayers<'_>> {
             interruptions,
             lost: true,
             unrecorded_switches: 2,
+            unexplained_for_switches_ns: 9_000,
         },
     );
     breakdown.unrecorded_switches = 3;

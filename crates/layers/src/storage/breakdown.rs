@@ -58,6 +58,8 @@ pub struct Breakdown {
     pub unrecorded_switches: u64,
     /// Calls during which there may have been one.
     pub unrecorded_switch_calls: u64,
+    /// How much of these calls is unexplained because of them, in nanoseconds.
+    pub unexplained_for_switches_ns: u64,
     /// Calls of which more than a hundredth is unexplained.
     pub unexplained_calls: u64,
     /// Calls in which others had the application's or a helper's CPU.
@@ -91,6 +93,7 @@ impl Breakdown {
         let had = |layer: Layer| totals.get(&layer).copied().unwrap_or(0);
         self.lost_calls += u64::from(layers.lost);
         self.unrecorded_switch_calls += u64::from(layers.unrecorded_switches > 0);
+        self.unexplained_for_switches_ns += layers.unexplained_for_switches_ns;
         self.unexplained_calls +=
             u64::from(had(Layer::Unexplained) * 100 > duration_ns * UNEXPLAINED_PERCENT);
         self.disturbed_calls += u64::from(had(Layer::Preempted) > 0 || had(Layer::Stolen) > 0);
@@ -173,12 +176,10 @@ impl Breakdown {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::Interruptions;
 
     fn layers(pieces: &[(u64, u64, Layer)], requests: Vec<Request>) -> Layers {
         let pieces = pieces.iter().map(|&(begin_ns, end_ns, layer)| Piece { begin_ns, end_ns, layer });
-        let interruptions = Interruptions::default();
-        Layers { pieces: pieces.collect(), requests, interruptions, lost: false, unrecorded_switches: 0 }
+        Layers { pieces: pieces.collect(), requests, ..Layers::default() }
     }
 
     #[test]

@@ -194,6 +194,8 @@ pub struct Layers {
     pub lost: bool,
     /// How many switches of a CPU the kernel may have left out of the recording meanwhile, at least.
     pub unrecorded_switches: u64,
+    /// How much of what is unexplained lies where they must have been, in nanoseconds.
+    pub unexplained_for_switches_ns: u64,
 }
 
 impl Layers {
@@ -245,12 +247,18 @@ impl<'t> Writes<'t> {
     pub fn layers(&self, write: Write) -> Layers {
         let found = walk::walk(self, write);
         let requests = found.requests.iter().map(|&index| self.requests.done[index].clone()).collect();
+        let pieces = partition::pieces(write, &found.claims, &found.fallback);
+        let unexplained = pieces.iter().filter(|piece| piece.layer == Layer::Unexplained);
+        let unexplained_for_switches_ns = unexplained
+            .map(|piece| self.timeline.unknown_for_switches_ns(piece.begin_ns, piece.end_ns))
+            .sum();
         Layers {
-            pieces: partition::pieces(write, &found.claims, &found.fallback),
+            pieces,
             requests,
             interruptions: account::count(self, write),
             lost: self.timeline.lost_within(write.start_ns, write.end_ns),
             unrecorded_switches: self.timeline.unrecorded_within(write.start_ns, write.end_ns),
+            unexplained_for_switches_ns,
         }
     }
 }

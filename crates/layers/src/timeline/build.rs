@@ -6,7 +6,9 @@ use std::collections::HashMap;
 use tracefs::{Body, Event, TaskState, ThreadRef, Trace};
 
 use super::gaps::Gaps;
-use super::{Call, CpuLine, Current, Doing, Knows, ThreadLine, Timeline, Waking, WakingBy, change, tick};
+use super::{
+    Call, CpuLine, Current, Doing, Knows, ThreadLine, Timeline, Unrecorded, Waking, WakingBy, change, tick,
+};
 
 /// The most CPUs that an event may name: what is above comes from damaged bytes.
 const MAX_CPUS: u32 = 1 << 14;
@@ -78,7 +80,7 @@ struct Builder<'t> {
     firsts: Vec<Option<(u64, u32)>>,
     gaps: Gaps,
     /// See [`Timeline`].
-    unrecorded: Vec<(u64, u64)>,
+    unrecorded: Vec<Unrecorded>,
     /// Whether any switch is in the recording.
     switched: bool,
 }
@@ -132,7 +134,6 @@ impl<'t> Builder<'t> {
     /// A CPU has another thread than it had, and no event said so. Some virtual machines record no switch out of idling; all
     /// else is an event that was lost without a trace.
     fn missed_switch(&mut self, cpu: u32, last: Last, tid: u32, time_ns: u64) {
-        self.unrecorded.push((last.time_ns, time_ns));
         let doing = self.threads.get(&tid).and_then(|line| line.doing.last().copied());
         let from_idle = last.tid == 0 && tid != 0;
         let begin_ns = match doing {
@@ -142,6 +143,8 @@ impl<'t> Builder<'t> {
             Some((since_ns, Doing::Waking { .. })) if from_idle => Some(since_ns.max(last.time_ns)),
             _ => None,
         };
+        let (after_ns, before_ns) = (last.time_ns, time_ns);
+        self.unrecorded.push(Unrecorded { after_ns, before_ns, inferred: begin_ns.is_some() });
         match begin_ns {
             Some(begin_ns) => {
                 change(&mut self.cpus[cpu as usize].current, begin_ns, Current::Thread(tid));
@@ -481,6 +484,10 @@ fn agree(before: Doing, now: Doing, knows: Knows) -> Agreement {
             Agreement::Yes
         }
         (Doing::Waking { .. }, Doing::Runnable { .. }) if !knows.wakeups => Agreement::Rather(now),
+        // A wake-up that left no event: whether it waited for this or for the CPU cannot be told.
+        (Doing::Waking { .. }, Doing::Runnable { cpu: Some(cpu), .. }) => {
+            Agreement::Rather(Doing::Moved { cpu })
+        }
         (Doing::Gone, Doing::Gone) => Agreement::Yes,
         (Doing::Moved { .. }, Doing::Runnable { .. } | Doing::Waking { .. }) => Agreement::Rather(now),
         _ => Agreement::No,

@@ -101,6 +101,15 @@ pub(crate) struct During<T> {
     pub(crate) what: T,
 }
 
+/// A switch that left no event: between which two events of its CPU.
+#[derive(Clone, Copy, Debug)]
+struct Unrecorded {
+    after_ns: u64,
+    before_ns: u64,
+    /// Whether it is known all the same when it was: a CPU that idled took the thread when that was woken.
+    inferred: bool,
+}
+
 /// What a recording can tell at all.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Knows {
@@ -121,9 +130,8 @@ pub struct Timeline<'t> {
     threads: HashMap<u32, ThreadLine>,
     cpus: Vec<CpuLine>,
     gaps: Gaps,
-    /// Switches of a CPU that left no event although nothing was lost: between which two events of that CPU, in the order of the
-    /// second.
-    unrecorded: Vec<(u64, u64)>,
+    /// Switches of a CPU that left no event although nothing was lost, in the order of the events that show it.
+    unrecorded: Vec<Unrecorded>,
     tick_ns: Option<u64>,
 }
 
@@ -161,8 +169,26 @@ impl<'t> Timeline<'t> {
 
     /// Of these, those that may have happened within this stretch, on any CPU.
     pub(crate) fn unrecorded_within(&self, from_ns: u64, to_ns: u64) -> u64 {
-        let first = self.unrecorded.partition_point(|between| between.1 <= from_ns);
-        self.unrecorded[first..].iter().filter(|between| between.0 < to_ns).count() as u64
+        self.unrecorded_between(from_ns, to_ns).count() as u64
+    }
+
+    /// How much of a stretch lies where a CPU switched between two of its events and nothing tells when: who had it is unknown.
+    pub(crate) fn unknown_for_switches_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
+        let unknown = self.unrecorded_between(from_ns, to_ns).filter(|switch| !switch.inferred);
+        let mut stretches: Vec<(u64, u64)> =
+            unknown.map(|switch| (switch.after_ns.max(from_ns), switch.before_ns.min(to_ns))).collect();
+        stretches.sort_unstable();
+        let (mut sum_ns, mut until_ns) = (0, from_ns);
+        for (begin_ns, end_ns) in stretches {
+            sum_ns += end_ns.saturating_sub(begin_ns.max(until_ns));
+            until_ns = until_ns.max(end_ns);
+        }
+        sum_ns
+    }
+
+    fn unrecorded_between(&self, from_ns: u64, to_ns: u64) -> impl Iterator<Item = &Unrecorded> {
+        let first = self.unrecorded.partition_point(|switch| switch.before_ns <= from_ns);
+        self.unrecorded[first..].iter().filter(move |switch| switch.after_ns < to_ns)
     }
 
     /// Every waking within a stretch, and of whom, in no order.

@@ -91,6 +91,7 @@ fn side(device_ns: f64, elsewhere: bool) -> Side {
             interruptions: Default::default(),
             lost: false,
             unrecorded_switches: 1,
+            unexplained_for_switches_ns: 30,
         },
     );
     breakdown.unrecorded_switches = 4;
