@@ -37,8 +37,7 @@ const RUNS: [(&str, &[&str]); 2] = [
 ];
 
 /// A slow call over the kernel's driver, and what its explanation must say: that it was found by the driver's own events. Only for
-/// the kernels of which it is known how slow emulation makes them. A disturbance that comes due between two turns of the run, of
-/// 200 ms each, meets one of the next one's calls that are not timed: at every 300 ms all of them did, on some machines.
+/// the kernels of which it is known how slow emulation makes them.
 const EXPLAINED: (&str, &[&str]) = (
     "ipc latency --driver kernel --stack hwbinder --duration 2s --deadline 20ms --explain --explain-limit 1 \
      --inject sleep,every=100ms,for=40ms",

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use binder::NodeOptions;
-use binder::echo::{self, Benchmark, Echo, Probe, Scheduling};
+use binder::echo::{self, Benchmark, Echo, Probe, Purpose, Scheduling};
 use binder::manager::{self, ServiceManager};
 use support::{STACKS, World, proxy};
 
@@ -56,7 +56,7 @@ fn exercise(service: &dyn Benchmark, bytes: &[u8]) {
     service.send_vec(bytes, &mut |bytes| length = bytes.len()).unwrap();
     assert_eq!(length, bytes.len());
     service.nop().unwrap();
-    service.call(bytes, true).unwrap();
+    service.call(bytes, Purpose::Measured).unwrap();
 }
 
 // One test in this file: the count is the process's.

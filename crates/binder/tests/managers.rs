@@ -5,7 +5,7 @@ mod support;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use binder::echo::{self, Benchmark, Echo, Probe, Scheduling};
+use binder::echo::{self, Benchmark, Echo, Probe, Purpose, Scheduling};
 use binder::manager::{self, ServiceManager};
 use binder::{Error, NodeOptions, Stack};
 use support::{STACKS, World, proxy};
@@ -137,10 +137,11 @@ fn the_benchmark_service_is_the_same_over_each_stack_and_in_process() {
         service.send_vec(&bytes, &mut |bytes| echoed.extend_from_slice(bytes)).unwrap();
         assert_eq!(echoed, bytes);
         service.nop().unwrap();
-        let report = service.call(&bytes, true).unwrap();
+        let report = service.call(&bytes, Purpose::Measured).unwrap();
         assert_eq!((report.received_ns, report.replied_ns, report.cpu), (12_345, 12_345, 3));
         assert_eq!(report.scheduling, Some(Fixed.scheduling()));
-        assert_eq!(service.call(&[], false).unwrap().scheduling, None);
+        assert_eq!(service.call(&[], Purpose::WarmUp).unwrap().scheduling, Some(Fixed.scheduling()));
+        assert_eq!(service.call(&[], Purpose::Plain).unwrap().scheduling, None);
         service.server_copied_bytes().unwrap()
     };
     assert_eq!(exercise(&Echo::new(Fixed)), 0);

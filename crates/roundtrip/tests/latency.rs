@@ -107,6 +107,24 @@ fn a_deadline_of_nothing_is_missed_by_both_kinds_of_caller() {
 }
 
 #[test]
+fn each_disturbance_within_a_server_meets_a_call_that_is_timed() {
+    let folder = std::env::temp_dir().join(format!("roundtrip-disturbed-{}", std::process::id()));
+    // Due again before each of the three turns, which begin with calls that are not timed.
+    let args = "--driver emulated --callers other --duration 600ms --deadline 3ms --inject sleep,every=10ms,for=5ms --format json";
+    let output = succeed(latency(args).arg("--out").arg(&folder));
+    let noted = std::fs::read_to_string(folder.join("injected.csv")).unwrap().lines().count() - 1;
+    std::fs::remove_dir_all(&folder).unwrap();
+    let json = json(&output);
+    let series = json["results"]["latency"]["series"].as_array().unwrap();
+    let missed = series.iter().map(|one| &one["pairs"][0]["callers"][0]["deadline"]["missed"]);
+    let missed: u64 = missed.map(|count| count.as_u64().unwrap()).sum();
+    assert!(
+        noted >= 10 && missed as usize >= noted,
+        "{missed} calls missed the deadline, {noted} disturbances"
+    );
+}
+
+#[test]
 fn more_pairs_than_cpus_are_warned_of_and_recorded() {
     // The program inherits the affinity of this test's thread.
     let cpus = bench::sched::allowed_cpus(0).unwrap();

@@ -1,6 +1,6 @@
 //! What a served call reports: clock, CPU and scheduling of the serving thread. Must not know who asks.
 
-use binder::echo::{Probe, Scheduling};
+use binder::echo::{Probe, Purpose, Scheduling};
 use latency::{Placement, Policy};
 
 use crate::inject::Handler;
@@ -32,13 +32,12 @@ impl Probe for SchedulingProbe {
     }
 }
 
-/// As [`SchedulingProbe`], for a service that has something to do: each look at the scheduling, which lies between the
-/// server's two stamps, uses that much CPU time.
+/// As [`SchedulingProbe`], for a service that has something to do.
 #[derive(Debug)]
 pub(crate) struct WorkingProbe {
-    /// Nanoseconds of CPU time; what the thread waits for a CPU meanwhile comes on top.
+    /// Nanoseconds of CPU time in each call; what the thread waits for a CPU meanwhile comes on top.
     pub(crate) work_ns: u64,
-    /// What makes some calls slow on purpose.
+    /// What makes some calls slow on purpose: of those that are measured, since nobody sees it in others.
     pub(crate) handler: Option<Handler>,
 }
 
@@ -52,16 +51,19 @@ impl Probe for WorkingProbe {
     }
 
     fn scheduling(&self) -> Scheduling {
+        SchedulingProbe.scheduling()
+    }
+
+    fn work(&self, purpose: Purpose) {
         if self.work_ns > 0 {
             let until_ns = clock::thread_cpu_ns() + self.work_ns;
             while clock::thread_cpu_ns() < until_ns {
                 std::hint::spin_loop();
             }
         }
-        if let Some(handler) = &self.handler {
+        if let Some(handler) = self.handler.as_ref().filter(|_| purpose == Purpose::Measured) {
             handler.run();
         }
-        SchedulingProbe.scheduling()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use super::{Benchmark, CALL, COPIED_BYTES, Echo, NOP, SEND_VEC, ServerReport};
+use super::{Benchmark, CALL, COPIED_BYTES, Echo, NOP, Purpose, SEND_VEC, ServerReport};
 use crate::{Call, Error, InterfaceToken, Parcel, ParcelReader, Process, Proxy, Status, Stub};
 
 pub(super) const INTERFACE: &str = "roundtrip.IBenchmark";
@@ -38,8 +38,8 @@ impl Stub for EchoStub {
             }
             NOP => {}
             CALL => {
-                let want_scheduling = data.read_bool()?;
-                self.echo.call(data.read_bytes()?, want_scheduling)?.write(reply);
+                let purpose = Purpose::read(data)?;
+                self.echo.call(data.read_bytes()?, purpose)?.write(reply);
             }
             COPIED_BYTES => reply.write_u64(self.owner.upgrade().map_or(0, |owner| owner.copied_bytes())),
             _ => return Err(Status::UNKNOWN_TRANSACTION),
@@ -73,10 +73,10 @@ impl Benchmark for EchoProxy {
         reply.reader()?.read_exception()
     }
 
-    fn call(&self, payload: &[u8], want_scheduling: bool) -> Result<ServerReport, Error> {
+    fn call(&self, payload: &[u8], purpose: Purpose) -> Result<ServerReport, Error> {
         let reply = self.proxy.call(CALL, |parcel| {
             parcel.write_token(&self.token);
-            parcel.write_bool(want_scheduling);
+            parcel.write_u32(purpose as u32);
             parcel.write_bytes(payload)
         })?;
         let mut reader = reply.reader()?;

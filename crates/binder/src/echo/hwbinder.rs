@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use super::{Benchmark, CALL, COPIED_BYTES, Echo, NOP, SEND_VEC, ServerReport};
+use super::{Benchmark, CALL, COPIED_BYTES, Echo, NOP, Purpose, SEND_VEC, ServerReport};
 use crate::{Call, Error, HwParcel, HwReader, HwStub, Process, Proxy, Status};
 
 pub(super) const INTERFACE: &str = "android.hardware.tests.libhwbinder@1.0::IBenchmark";
@@ -30,8 +30,8 @@ impl HwStub for EchoStub {
             SEND_VEC => reply.write_vec(data.read_vec()?)?,
             NOP => {}
             CALL => {
-                let want_scheduling = data.plain().read_bool()?;
-                self.echo.call(data.read_vec()?, want_scheduling)?.write(reply.plain());
+                let purpose = Purpose::read(data.plain())?;
+                self.echo.call(data.read_vec()?, purpose)?.write(reply.plain());
             }
             COPIED_BYTES => {
                 reply.plain().write_u64(self.owner.upgrade().map_or(0, |owner| owner.copied_bytes()));
@@ -61,10 +61,10 @@ impl Benchmark for EchoProxy {
         reply.reader()?.read_exception()
     }
 
-    fn call(&self, payload: &[u8], want_scheduling: bool) -> Result<ServerReport, Error> {
+    fn call(&self, payload: &[u8], purpose: Purpose) -> Result<ServerReport, Error> {
         let reply = self.0.call_hw(CALL, |parcel| {
             parcel.write_interface_token(INTERFACE)?;
-            parcel.plain().write_bool(want_scheduling);
+            parcel.plain().write_u32(purpose as u32);
             parcel.write_vec(payload)
         })?;
         let mut reader = reply.reader()?;

@@ -8,7 +8,9 @@ mod hwbinder;
 
 use std::sync::Arc;
 
-use crate::{Binder, Error, NodeOptions, Parcel, ParcelReader, Process, Proxy, Service, Stack};
+use crate::{
+    Binder, Error, NodeOptions, Parcel, ParcelReader, Process, Proxy, Service, Stack, Status, status,
+};
 
 const SEND_VEC: u32 = 1;
 const NOP: u32 = 2;
@@ -29,18 +31,41 @@ pub trait Benchmark: Send + Sync {
     /// As [`Benchmark::send_vec`].
     fn nop(&self) -> Result<(), Error>;
 
-    /// Sends bytes, and returns when they arrived and, if it is wanted (it costs system calls), how the serving
-    /// thread was scheduled.
+    /// Sends bytes, and returns when they arrived and, unless it is [`Purpose::Plain`], how the serving thread was scheduled
+    /// (which costs system calls).
     ///
     /// # Errors
     /// As [`Benchmark::send_vec`].
-    fn call(&self, payload: &[u8], want_scheduling: bool) -> Result<ServerReport, Error>;
+    fn call(&self, payload: &[u8], purpose: Purpose) -> Result<ServerReport, Error>;
 
     /// How many payload bytes the serving process has copied so far ([`Process::copied_bytes`]).
     ///
     /// # Errors
     /// As [`Benchmark::send_vec`].
     fn server_copied_bytes(&self) -> Result<u64, Error>;
+}
+
+/// What a [`Benchmark::call`] is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Purpose {
+    /// To be there and back: the service does nothing of its own.
+    Plain = 0,
+    /// To be measured.
+    Measured = 1,
+    /// To make the caller and the service ready for calls that are measured.
+    WarmUp = 2,
+}
+
+impl Purpose {
+    fn read(reader: &mut ParcelReader<'_>) -> Result<Self, Status> {
+        match reader.read_u32()? {
+            0 => Ok(Self::Plain),
+            1 => Ok(Self::Measured),
+            2 => Ok(Self::WarmUp),
+            _ => Err(Status::Code(status::BAD_VALUE)),
+        }
+    }
 }
 
 /// Tells the service what only its surroundings know.
@@ -51,6 +76,8 @@ pub trait Probe: Send + Sync {
     fn cpu(&self) -> u32;
     /// How the calling thread is scheduled.
     fn scheduling(&self) -> Scheduling;
+    /// What the service does in a call that is not [`Purpose::Plain`], between its two stamps: nothing.
+    fn work(&self, _: Purpose) {}
 }
 
 /// How a thread is scheduled.
@@ -137,9 +164,12 @@ impl Echo {
         process.publish_with(service, options)
     }
 
-    fn report(&self, want_scheduling: bool) -> ServerReport {
+    fn report(&self, purpose: Purpose) -> ServerReport {
         let received_ns = self.probe.now_ns();
-        let scheduling = want_scheduling.then(|| self.probe.scheduling());
+        let scheduling = (purpose != Purpose::Plain).then(|| {
+            self.probe.work(purpose);
+            self.probe.scheduling()
+        });
         ServerReport { received_ns, cpu: self.probe.cpu(), scheduling, replied_ns: self.probe.now_ns() }
     }
 }
@@ -154,8 +184,8 @@ impl Benchmark for Echo {
         Ok(())
     }
 
-    fn call(&self, _: &[u8], want_scheduling: bool) -> Result<ServerReport, Error> {
-        Ok(self.report(want_scheduling))
+    fn call(&self, _: &[u8], purpose: Purpose) -> Result<ServerReport, Error> {
+        Ok(self.report(purpose))
     }
 
     fn server_copied_bytes(&self) -> Result<u64, Error> {

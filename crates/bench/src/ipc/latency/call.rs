@@ -3,7 +3,7 @@
 
 use std::sync::Mutex;
 
-use binder::echo::{Benchmark, ServerReport};
+use binder::echo::{Benchmark, Purpose, ServerReport};
 use latency::{Deadline, Placement, Policy, Sample};
 
 use super::account::Accounts;
@@ -97,7 +97,7 @@ impl<'a> Caller<'a> {
     /// Calls that are not counted: they set the thread up for the driver.
     pub(super) fn warm_up(&mut self, calls: u32) -> Result<()> {
         for _ in 0..calls {
-            let report = self.shared.service.call(self.shared.payload, true)?;
+            let report = self.shared.service.call(self.shared.payload, Purpose::WarmUp)?;
             if self.shared.watch.is_some() {
                 self.accounts.served_by(self.server(&report));
             }
@@ -121,7 +121,7 @@ impl<'a> Caller<'a> {
             self.accounts.begin();
         }
         let start_ns = now_ns();
-        let report = shared.service.call(shared.payload, true);
+        let report = shared.service.call(shared.payload, Purpose::Measured);
         let end_ns = now_ns();
         let slow = shared.watch.filter(|watch| watch.slow(end_ns - start_ns)).map(|watch| {
             // This thread's time first, then what stops the recorder, and everything else after that.

@@ -172,7 +172,11 @@ mod tests {
             Ok(())
         }
 
-        fn call(&self, _: &[u8], _: bool) -> Result<binder::echo::ServerReport, binder::Error> {
+        fn call(
+            &self,
+            _: &[u8],
+            _: binder::echo::Purpose,
+        ) -> Result<binder::echo::ServerReport, binder::Error> {
             Ok(binder::echo::ServerReport::default())
         }
 

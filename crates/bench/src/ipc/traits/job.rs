@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use binder::echo::{Benchmark, Echo};
+use binder::echo::{Benchmark, Echo, Purpose};
 use binder::{NodeOptions, Process};
 use latency::Histogram;
 use serde::{Deserialize, Serialize};
@@ -169,7 +169,7 @@ fn count(
     if both_ways {
         service.send_vec(&payload, &mut |_| {})?;
     } else {
-        service.call(&payload, false)?;
+        service.call(&payload, Purpose::Plain)?;
     }
     // Before the question below, which is a call, too.
     let request = watched.last_call();
@@ -186,7 +186,7 @@ fn call_as(service: &dyn Benchmark, caller: Scheduling) -> Result<Result<Vec<Sch
             return Ok(Err(error.to_string()));
         }
         let serving = (0..CALLS).map(|_| {
-            let placement = probe::placement(&service.call(&[], true)?);
+            let placement = probe::placement(&service.call(&[], Purpose::Measured)?);
             let latency::Placement { policy, priority, nice, .. } = placement;
             Ok(Scheduling { policy, priority, nice: if policy.is_realtime() { 0 } else { nice } })
         });
