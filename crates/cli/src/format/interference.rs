@@ -10,6 +10,7 @@ use layers::storage::Layer;
 
 use super::quantity::{length, three_digits};
 use super::storage::{environment, unrecorded_switches};
+use super::storage_files::{PLACE_COLUMNS, place};
 use super::table::{Column, Table};
 use crate::storage_interference::{Explained, Side};
 
@@ -315,8 +316,10 @@ fn legend(out: &mut String, result: &InterferenceResult, explained: &[Explained<
 pub(crate) fn csv(result: &InterferenceResult, explained: &[Explained<'_>]) -> String {
     let mut out = String::from(
         "beside,writer,durability,size_bytes,round,side,first,calls,application_p50_ns,device_p50_ns,device_counted_ns,\
-         waited_for_cpu_ns_per_write,frequency_khz,neighbour_cpu_ns,neighbour_count,elapsed_ns\n",
+         waited_for_cpu_ns_per_write,frequency_khz,neighbour_cpu_ns,neighbour_count,elapsed_ns,lost_calls,doubts,",
     );
+    let _ = writeln!(out, "{PLACE_COLUMNS}");
+    let place = place(&result.path);
     for one in explained {
         let beside = one.beside;
         for (round, pair) in beside.pairs.iter().enumerate() {
@@ -325,10 +328,11 @@ pub(crate) fn csv(result: &InterferenceResult, explained: &[Explained<'_>]) -> S
             for (index, (side, block, writer)) in sides.into_iter().enumerate() {
                 let Some(who) = result.writers.get(writer) else { continue };
                 let device = one.sides.as_ref().and_then(|sides| sides[index].device_ns.get(round));
+                let breakdown = one.sides.as_ref().map(|sides| &sides[index].breakdown);
                 let per_write = block.run_delay_ns.map(|ns| ns as f64 / f64::from(block.all_calls.max(1)));
                 let _ = writeln!(
                     out,
-                    "{},{},{},{},{},{side},{},{},{},{},{},{},{},{},{},{}",
+                    "{},{},{},{},{},{side},{},{},{},{},{},{},{},{},{},{},{},{},{place}",
                     beside.condition,
                     who.api,
                     who.durability,
@@ -344,6 +348,9 @@ pub(crate) fn csv(result: &InterferenceResult, explained: &[Explained<'_>]) -> S
                     text(block.neighbour_cpu_ns.map(|ns| ns as f64)),
                     text(block.neighbour_count.map(|count| count as f64)),
                     block.elapsed_ns,
+                    // Of all rounds together: where something was lost, none of them is certain.
+                    text(breakdown.map(|breakdown| breakdown.lost_calls as f64)),
+                    text(breakdown.map(|breakdown| breakdown.doubts.len() as f64)),
                 );
             }
         }

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use bench::run::Run;
-use bench::storage::{StorageResult, StorageSeries};
+use bench::storage::{StoragePath, StorageResult, StorageSeries};
 use layers::storage::{Begin, Breakdown, End, InterruptUse, Layer, Request, SlowCall};
 use serde_json::{Map, Value};
 
@@ -12,23 +12,32 @@ use super::storage::{STUDY_HOST_SHARE, STUDY_SIZE_BYTES};
 use super::storage_rows::{PERCENTS, Row, rows};
 use crate::storage_layers::SeriesLayers;
 
+/// What [`place`] says of each line.
+pub(super) const PLACE_COLUMNS: &str = "file_system,device,bus,scheduler,write_cache";
+
+/// Where the writes of a CSV's line went.
+pub(super) fn place(path: &StoragePath) -> String {
+    let device = path.device.as_ref();
+    let known = |value: Option<&String>| value.cloned().unwrap_or_default();
+    format!(
+        "{},{},{},{},{}",
+        path.file_system,
+        known(device.map(|device| &device.name)),
+        device.map(|device| device.bus.name()).unwrap_or_default(),
+        known(device.and_then(|device| device.scheduler.as_ref())),
+        known(device.and_then(|device| device.write_cache.as_ref())),
+    )
+}
+
 /// A line for each writer, size and part, and one for each part of each of the slowest calls; times in nanoseconds.
 pub(crate) fn csv(result: &StorageResult, layers: &[SeriesLayers<'_>]) -> String {
     let mut out = String::from(
         "writer,durability,position,size_bytes,layer,calls,mean_ns,p50_ns,p90_ns,p99_ns,max_ns,share,of,lost_calls,\
          unexplained_calls,disturbed_calls,doubts,unrecorded_switches,unrecorded_switch_calls,\
-         unexplained_for_switches_ns,file_system,device,bus,scheduler,write_cache\n",
+         unexplained_for_switches_ns,",
     );
-    let device = result.path.device.as_ref();
-    let known = |value: Option<&String>| value.cloned().unwrap_or_default();
-    let tail = format!(
-        "{},{},{},{},{}",
-        result.path.file_system,
-        known(device.map(|device| &device.name)),
-        device.map(|device| device.bus.name()).unwrap_or_default(),
-        known(device.and_then(|device| device.scheduler.as_ref())),
-        known(device.and_then(|device| device.write_cache.as_ref())),
-    );
+    let _ = writeln!(out, "{PLACE_COLUMNS}");
+    let tail = place(&result.path);
     for series in &result.series {
         let Some(writer) = result.writers.get(series.writer) else { continue };
         let position = result.plan.position;

@@ -214,10 +214,13 @@ fn csv_has_a_line_for_each_round_and_side() {
     let csv = csv(&result, &plain);
     let lines: Vec<&str> = csv.lines().collect();
     assert_eq!(lines.len(), 5);
-    assert_eq!(lines[1], "alone,native,dsync,16384,1,alone,true,3,300000,,150000,1000,400000,,,10000000");
+    assert_eq!(
+        lines[1],
+        "alone,native,dsync,16384,1,alone,true,3,300000,,150000,1000,400000,,,10000000,,,f2fs,,,,"
+    );
     assert_eq!(
         lines[4],
-        "hog-other,native,dsync,16384,1,beside,false,3,240000,,120000,20000,1000000,9900000,,10000000"
+        "hog-other,native,dsync,16384,1,beside,false,3,240000,,120000,20000,1000000,9900000,,10000000,,,f2fs,,,,"
     );
-    assert!(lines.iter().all(|line| line.split(',').count() == 16), "{csv}");
+    assert!(lines.iter().all(|line| line.split(',').count() == 23), "{csv}");
 }
