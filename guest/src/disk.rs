@@ -21,19 +21,20 @@ pub enum Disk {
     Scsi,
     /// `dm-linear` on a `virtio-blk` disk.
     Mapped,
+    /// A logical unit of a UFS controller, which QEMU has since version 8.2.
+    Ufs,
 }
 
 /// The image's length: a power of two, as SD cards have it. The file is sparse.
 const IMAGE_BYTES: u64 = 128 << 20;
 /// Where the one partition begins.
 const PARTITION_BYTES: u64 = 1 << 20;
-const SECTOR_BYTES: u64 = 512;
 /// The image, in the guest's folder.
 pub(crate) const IMAGE: &str = "disk";
 
 impl Disk {
     /// All of them.
-    pub const ALL: [Disk; 5] = [Disk::Virtio, Disk::Nvme, Disk::Sd, Disk::Scsi, Disk::Mapped];
+    pub const ALL: [Disk; 6] = [Disk::Virtio, Disk::Nvme, Disk::Sd, Disk::Scsi, Disk::Mapped, Disk::Ufs];
 
     /// As options say it.
     #[must_use]
@@ -44,7 +45,20 @@ impl Disk {
             Disk::Sd => "sd",
             Disk::Scsi => "scsi",
             Disk::Mapped => "dm",
+            Disk::Ufs => "ufs",
         }
+    }
+
+    /// Whether a QEMU can attach it: this program has every device that it needs.
+    #[must_use]
+    pub fn is_known_to(self, emulator: &str) -> bool {
+        self.devices().iter().all(|device| {
+            let kind = device.split(',').next().unwrap_or_default();
+            let mut asked = Command::new(emulator);
+            asked.args(["-device", &format!("{kind},help")]).stdin(Stdio::null());
+            // It ends with 0 in either case, and lists the options of what it has.
+            asked.output().is_ok_and(|told| !told.stdout.is_empty())
+        })
     }
 
     /// The partition with the file system, as the guest's kernel calls it.
@@ -53,8 +67,13 @@ impl Disk {
             Disk::Virtio | Disk::Mapped => "vda1",
             Disk::Nvme => "nvme0n1p1",
             Disk::Sd => "mmcblk0p1",
-            Disk::Scsi => "sda1",
+            Disk::Scsi | Disk::Ufs => "sda1",
         }
+    }
+
+    /// How long its blocks are, in bytes: the unit of its partition table, and the least of its file system's.
+    fn block_bytes(self) -> u64 {
+        if self == Disk::Ufs { 4096 } else { 512 }
     }
 
     /// The modules that reach it and its file system; each needs others, and on some kernels some are built in.
@@ -66,6 +85,7 @@ impl Disk {
             Disk::Sd => &["sdhci_pci", "mmc_block", "crc32c_generic", "ext4"],
             Disk::Scsi => &["virtio_pci", "virtio_scsi", "sd_mod", "crc32c_generic", "ext4"],
             Disk::Mapped => &["virtio_pci", "virtio_blk", "dm_mod", "crc32c_generic", "ext4"],
+            Disk::Ufs => &["ufshcd_pci", "sd_mod", "crc32c_generic", "ext4"],
         }
     }
 
@@ -73,28 +93,33 @@ impl Disk {
     pub(crate) fn options(self) -> Vec<String> {
         // Nothing on the image outlives the guest: a flush need not reach the host's disk.
         let drive = format!("if=none,id=disk,file={IMAGE},format=raw,cache=unsafe");
-        let devices: &[&str] = match self {
+        let devices = self.devices().iter().flat_map(|device| ["-device".to_owned(), (*device).to_owned()]);
+        ["-drive".to_owned(), drive].into_iter().chain(devices).collect()
+    }
+
+    fn devices(self) -> &'static [&'static str] {
+        match self {
             Disk::Virtio | Disk::Mapped => &["virtio-blk-pci,drive=disk"],
             Disk::Nvme => &["nvme,serial=scratch,drive=disk"],
             Disk::Sd => &["sdhci-pci", "sd-card,drive=disk"],
             Disk::Scsi => &["virtio-scsi-pci", "scsi-hd,drive=disk"],
-        };
-        let devices = devices.iter().flat_map(|device| ["-device".to_owned(), (*device).to_owned()]);
-        ["-drive".to_owned(), drive].into_iter().chain(devices).collect()
+            Disk::Ufs => &["ufs", "ufs-lu,drive=disk"],
+        }
     }
 
     /// Makes an image: one partition, and in it ext4 with a journal.
-    pub(crate) fn image(path: &Path) -> Result<()> {
+    pub(crate) fn image(self, path: &Path) -> Result<()> {
         let cannot = || format!("write {}", path.display());
         let mut file = File::create(path).with_context(cannot)?;
         file.set_len(IMAGE_BYTES).with_context(cannot)?;
         file.seek(SeekFrom::Start(0)).with_context(cannot)?;
-        file.write_all(&partition_table()).with_context(cannot)?;
+        file.write_all(&partition_table(self.block_bytes())).with_context(cannot)?;
         let kilobytes = (IMAGE_BYTES - PARTITION_BYTES) / 1024;
         let make = |program: &str| {
             Command::new(program)
                 // Nothing is left for the guest's kernel to do later.
-                .args(["-q", "-F", "-J", "size=4", "-E"])
+                .args(["-q", "-F", "-J", "size=4", "-b"])
+                .args([self.block_bytes().max(1024).to_string(), "-E".to_owned()])
                 .arg(format!("offset={PARTITION_BYTES},lazy_itable_init=0,lazy_journal_init=0,nodiscard"))
                 .arg(path)
                 .arg(format!("{kilobytes}k"))
@@ -114,11 +139,11 @@ impl Disk {
 }
 
 /// A master boot record with one partition of Linux's kind, to the end of the image.
-fn partition_table() -> [u8; SECTOR_BYTES as usize] {
+fn partition_table(block_bytes: u64) -> [u8; 512] {
     const LINUX: u8 = 0x83;
-    let first = (PARTITION_BYTES / SECTOR_BYTES) as u32;
-    let count = (IMAGE_BYTES / SECTOR_BYTES) as u32 - first;
-    let mut record = [0; SECTOR_BYTES as usize];
+    let first = (PARTITION_BYTES / block_bytes) as u32;
+    let count = (IMAGE_BYTES / block_bytes) as u32 - first;
+    let mut record = [0; 512];
     let entry = &mut record[446..462];
     entry[4] = LINUX;
     entry[8..12].copy_from_slice(&first.to_le_bytes());
@@ -144,7 +169,7 @@ mod tests {
     #[test]
     fn an_image_has_one_partition_with_a_file_system_that_has_a_journal() {
         let path = std::env::temp_dir().join(format!("roundtrip-guest-image-{}", std::process::id()));
-        Disk::image(&path).expect("an image");
+        Disk::Sd.image(&path).expect("an image");
         let image = fs::read(&path).expect("readable");
         fs::remove_file(&path).expect("removable");
         assert_eq!(image.len() as u64, IMAGE_BYTES);
@@ -158,7 +183,7 @@ mod tests {
     #[test]
     fn a_disk_that_no_option_names_is_refused_with_those_that_are() {
         let error = "floppy".parse::<Disk>().expect_err("no such disk").to_string();
-        assert!(error.contains("virtio, nvme, sd, scsi, dm"), "{error}");
+        assert!(error.contains("virtio, nvme, sd, scsi, dm, ufs"), "{error}");
         for disk in Disk::ALL {
             assert_eq!(disk.name().parse::<Disk>().expect("its own name"), disk);
         }

@@ -113,8 +113,8 @@ fn attempt(
     for log in LOGS {
         File::create(file(log)).with_context(|| format!("create {}", file(log).display()))?;
     }
-    if kernel.disk.is_some() {
-        Disk::image(&file(IMAGE))?;
+    if let Some(disk) = kernel.disk {
+        disk.image(&file(IMAGE))?;
     }
     let complaints = File::create(file("qemu")).context("create QEMU's log")?;
     let (program, package) = kernel.arch.emulator();

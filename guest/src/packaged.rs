@@ -111,14 +111,14 @@ pub(crate) fn kernel(arch: Arch, which: Packaged, cache: &Path) -> Result<Kernel
 /// The folder with the modules that reach disks, beside a kernel that is in the cache: from the same package. Few guests have a
 /// disk, so that they are fetched when one does.
 pub(crate) fn disk_modules(arch: Arch, which: Packaged, folder: &Path) -> Result<Modules> {
-    let kept = folder.join("disk");
+    let kept = folder.join("modules");
     if !kept.is_dir() {
-        let half = folder.join(format!("disk.half-{}", std::process::id()));
+        let half = folder.join(format!("modules.half-{}", std::process::id()));
         let made = fetch_disk_modules(arch, which, folder, &half).with_context(|| {
             format!("get the modules for disks; delete {} to get a newer kernel", folder.display())
         });
         let moved = made.and_then(|()| {
-            fs::rename(half.join("disk"), &kept)
+            fs::rename(half.join("modules"), &kept)
                 .or_else(|error| if kept.is_dir() { Ok(()) } else { Err(error) })?;
             Ok(())
         });
@@ -129,7 +129,7 @@ pub(crate) fn disk_modules(arch: Arch, which: Packaged, folder: &Path) -> Result
 }
 
 /// Where in a package the modules lie that disks may need.
-const DISK_MODULES: [&str; 11] = [
+const DISK_MODULES: [&str; 12] = [
     "*/kernel/block/*.ko*",
     "*/kernel/crypto/*.ko*",
     "*/kernel/drivers/block/virtio_blk.ko*",
@@ -137,6 +137,7 @@ const DISK_MODULES: [&str; 11] = [
     "*/kernel/drivers/mmc/*.ko*",
     "*/kernel/drivers/nvme/*.ko*",
     "*/kernel/drivers/scsi/*.ko*",
+    "*/kernel/drivers/ufs/*.ko*",
     "*/kernel/drivers/virtio/*.ko*",
     "*/kernel/fs/ext4/*.ko*",
     "*/kernel/fs/*b*.ko*",
@@ -156,7 +157,7 @@ fn fetch_disk_modules(arch: Arch, which: Packaged, cached: &Path, folder: &Path)
         }
     }
     let all = Modules::read(&content)?;
-    let kept = folder.join("disk");
+    let kept = folder.join("modules");
     fs::create_dir_all(&kept).with_context(|| format!("create {}", kept.display()))?;
     for disk in Disk::ALL {
         for path in all.in_order(disk.modules())? {

@@ -105,7 +105,7 @@ fn guests_only() -> bool {
 }
 
 fn disks_only() -> bool {
-    steps::run(&[("static binaries", dist::build), GUESTS[4]])
+    steps::run(&[("static binaries", dist::build), GUESTS[4], GUESTS[5]])
 }
 
 fn peers_only() -> bool {
@@ -120,12 +120,13 @@ fn perfetto_only() -> bool {
 
 const PERFETTO: Step = ("traces in Perfetto", perfetto::check);
 
-const GUESTS: [Step; 5] = [
+const GUESTS: [Step; 6] = [
     ("guest: Linux on x86-64", || guests::check(Arch::X86_64, Packaged::Debian)),
     ("guest: PREEMPT_RT on x86-64", || guests::check(Arch::X86_64, Packaged::DebianRealtime)),
     ("guest: binderfs on x86-64", || guests::check(Arch::X86_64, Packaged::Ubuntu)),
     ("guest: Linux on arm64", || guests::check(Arch::Aarch64, Packaged::Debian)),
     ("guest: storage on SD, NVMe, virtio, SCSI and the device mapper", disks::check),
+    ("guest: storage on UFS", disks::check_ufs),
 ];
 
 fn test() -> bool {

@@ -114,6 +114,30 @@ fn writes_through_a_journal_and_a_loop_device_are_followed_to_the_device_and_add
     assert_eq!(names(&mount), ["lost+found"]);
 }
 
+/// A run in a guest with Linux 6.1 on QEMU 10's UFS controller: `storage layers --durability dsync --position append --sizes 4k`.
+#[test]
+fn writes_to_ufs_are_bounded_by_its_commands_and_its_interrupt_on_any_machine() {
+    let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs/x86_64-6.1-ufs");
+    let mut show = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
+    let page = text(&succeed(show.arg("show").arg(&run)).stdout);
+    for part in [
+        "sda (UFS): QEMU HARDDISK",
+        "interrupt 10 ufshcd on CPU 1",
+        "4 KiB  a write: 3.08 requests, 2.00 flushes; 5.00 device interrupts",
+        "device: from ufshcd_command (send) to the controller's interrupt (60 requests)",
+        // It was sent while the handler of an earlier interrupt was still running, which found its answer.
+        "device: from ufshcd_command (send) to ufshcd_command (complete) (1 request)",
+    ] {
+        assert!(page.contains(part), "no '{part}' in:\n{page}");
+    }
+    // Response and its percentiles, the mean, each layer's mean (unexplained last), and the host's share.
+    let row = page.lines().find(|line| line.starts_with("4 KiB ")).unwrap();
+    let row: Vec<f64> = row.split_whitespace().skip(5).map(|field| field.parse().unwrap()).collect();
+    let [mean, layers @ .., unexplained, _] = row.as_slice() else { panic!("too short: {row:?}") };
+    assert_eq!(*unexplained, 0.0);
+    assert!((layers.iter().sum::<f64>() - mean).abs() <= 2.0, "{row:?}");
+}
+
 #[test]
 fn a_full_disk_is_said_and_leaves_nothing() {
     let Some(file_system) = Journalled::mount_as_root("full") else { return };

@@ -228,7 +228,9 @@ impl Device {
         let flag = |file: &str| value(file).map(|value| value != 0);
         // Where the driver is another directory away, /sys/block/X/device tells more of the way than the disk itself.
         let way = std::fs::canonicalize(root.path(format!("{disk}/device"))).unwrap_or_else(|_| at.clone());
-        let bus = Bus::of(&way.to_string_lossy(), &name);
+        let host = numbered(&way.to_string_lossy(), "host").map(str::to_owned);
+        let driver = host.and_then(|host| root.read(format!("sys/class/scsi_host/{host}/proc_name")));
+        let bus = Bus::of(&way.to_string_lossy(), &name, driver.as_deref());
         let backing_file = read("loop/backing_file");
         let slaves = root.names(format!("{disk}/slaves"));
         let mut below: Vec<Device> = slaves
@@ -282,13 +284,14 @@ fn chosen(list: &str) -> String {
 }
 
 impl Bus {
-    /// From the device's directory in sysfs, and its name.
-    fn of(way: &str, name: &str) -> Bus {
+    /// From the device's directory in sysfs, its name, and what its SCSI host's driver is called.
+    fn of(way: &str, name: &str, driver: Option<&str>) -> Bus {
         let has = |part: &str| way.contains(part);
         let named = |prefix: &str| name.starts_with(prefix);
         match () {
             () if has("/mmc_host/") => Bus::Mmc,
-            () if has("ufs") && has("/host") => Bus::Ufs,
+            // On PCI nothing in the way says so.
+            () if driver == Some("ufshcd") || has("ufs") && has("/host") => Bus::Ufs,
             () if has("/nvme") || named("nvme") => Bus::Nvme,
             () if has("/target") && has("/host") => Bus::Scsi,
             () if named("loop") => Bus::Loop,
@@ -487,7 +490,11 @@ mod tests {
             ("/sys/devices/virtual/block/dm-3", "dm-3", Bus::Dm),
             ("/sys/devices/virtual/block/zram0", "zram0", Bus::Other),
         ] {
-            assert_eq!(Bus::of(way, name), bus, "{way}");
+            assert_eq!(Bus::of(way, name, None), bus, "{way}");
+        }
+        let on_pci = "/sys/devices/pci0000:00/0000:00:02.0/host0/target0:0:0/0:0:0:0";
+        for (driver, bus) in [("ufshcd", Bus::Ufs), ("ahci", Bus::Scsi)] {
+            assert_eq!(Bus::of(on_pci, "sda", Some(driver)), bus);
         }
     }
 }
