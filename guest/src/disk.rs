@@ -15,6 +15,8 @@ pub enum Disk {
     Virtio,
     /// An NVMe controller.
     Nvme,
+    /// A disk that NVMe controllers of a subsystem may share, which has one.
+    NvmeShared,
     /// An SD card in an SDHCI controller.
     Sd,
     /// A SCSI disk on `virtio-scsi`.
@@ -34,7 +36,8 @@ pub(crate) const IMAGE: &str = "disk";
 
 impl Disk {
     /// All of them.
-    pub const ALL: [Disk; 6] = [Disk::Virtio, Disk::Nvme, Disk::Sd, Disk::Scsi, Disk::Mapped, Disk::Ufs];
+    pub const ALL: [Disk; 7] =
+        [Disk::Virtio, Disk::Nvme, Disk::NvmeShared, Disk::Sd, Disk::Scsi, Disk::Mapped, Disk::Ufs];
 
     /// As options say it.
     #[must_use]
@@ -42,6 +45,7 @@ impl Disk {
         match self {
             Disk::Virtio => "virtio",
             Disk::Nvme => "nvme",
+            Disk::NvmeShared => "nvme-shared",
             Disk::Sd => "sd",
             Disk::Scsi => "scsi",
             Disk::Mapped => "dm",
@@ -65,7 +69,7 @@ impl Disk {
     pub(crate) fn partition(self) -> &'static str {
         match self {
             Disk::Virtio | Disk::Mapped => "vda1",
-            Disk::Nvme => "nvme0n1p1",
+            Disk::Nvme | Disk::NvmeShared => "nvme0n1p1",
             Disk::Sd => "mmcblk0p1",
             Disk::Scsi | Disk::Ufs => "sda1",
         }
@@ -81,7 +85,7 @@ impl Disk {
         // jbd2 and ext4 ask for a checksum by its name, which no module's dependencies tell.
         match self {
             Disk::Virtio => &["virtio_pci", "virtio_blk", "crc32c_generic", "ext4"],
-            Disk::Nvme => &["nvme", "crc32c_generic", "ext4"],
+            Disk::Nvme | Disk::NvmeShared => &["nvme", "crc32c_generic", "ext4"],
             Disk::Sd => &["sdhci_pci", "mmc_block", "crc32c_generic", "ext4"],
             Disk::Scsi => &["virtio_pci", "virtio_scsi", "sd_mod", "crc32c_generic", "ext4"],
             Disk::Mapped => &["virtio_pci", "virtio_blk", "dm_mod", "crc32c_generic", "ext4"],
@@ -101,6 +105,12 @@ impl Disk {
         match self {
             Disk::Virtio | Disk::Mapped => &["virtio-blk-pci,drive=disk"],
             Disk::Nvme => &["nvme,serial=scratch,drive=disk"],
+            Disk::NvmeShared => &[
+                "nvme-subsys,id=subsystem",
+                // With another one, which of the two gives the disk its name would be chance.
+                "nvme,id=controller,serial=scratch,subsys=subsystem",
+                "nvme-ns,bus=controller,drive=disk,shared=on",
+            ],
             Disk::Sd => &["sdhci-pci", "sd-card,drive=disk"],
             Disk::Scsi => &["virtio-scsi-pci", "scsi-hd,drive=disk"],
             Disk::Ufs => &["ufs", "ufs-lu,drive=disk"],
@@ -183,7 +193,7 @@ mod tests {
     #[test]
     fn a_disk_that_no_option_names_is_refused_with_those_that_are() {
         let error = "floppy".parse::<Disk>().expect_err("no such disk").to_string();
-        assert!(error.contains("virtio, nvme, sd, scsi, dm, ufs"), "{error}");
+        assert!(error.contains("virtio, nvme, nvme-shared, sd, scsi, dm, ufs"), "{error}");
         for disk in Disk::ALL {
             assert_eq!(disk.name().parse::<Disk>().expect("its own name"), disk);
         }

@@ -28,7 +28,7 @@ fn most_unexplained(disk: Disk) -> f64 {
 }
 
 /// What the report must say of each disk: its way down as the environment has it, and the events that bound its time.
-const DISKS: [(Disk, &[&str]); 5] = [
+const DISKS: [(Disk, &[&str]); 6] = [
     (
         Disk::Sd,
         &[
@@ -41,6 +41,14 @@ const DISKS: [(Disk, &[&str]); 5] = [
         Disk::Nvme,
         &[
             "nvme0n1 (NVMe): QEMU NVMe Ctrl",
+            " nvme0q1 on CPU ",
+            "device: from nvme_setup_cmd to the controller's interrupt",
+        ],
+    ),
+    (
+        Disk::NvmeShared,
+        &[
+            ", reached through nvme0c0n1",
             " nvme0q1 on CPU ",
             "device: from nvme_setup_cmd to the controller's interrupt",
         ],

@@ -22,8 +22,8 @@ Options:
   --rt            boots Debian's kernel with PREEMPT_RT
   --ubuntu        boots Ubuntu's kernel, which is newer and has binderfs
   --arch ARCH     x86_64 or aarch64; not needed, since PROGRAM says it
-  --disk KIND     gives it a scratch disk with ext4, mounted at /disk: virtio, nvme, sd, scsi, dm (the device mapper on
-                  virtio), or ufs (QEMU 8.2 or later)
+  --disk KIND     gives it a scratch disk with ext4, mounted at /disk: virtio, nvme, nvme-shared (for multipathing),
+                  sd, scsi, dm (the device mapper on virtio), or ufs (QEMU 8.2 or later)
   --count         makes time count instructions: 1 ns for each, on one processor
   --env NAME=VALUE  sets a variable of PROGRAM's environment; may be repeated
   --file FILE     puts a file beside PROGRAM; may be repeated

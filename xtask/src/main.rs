@@ -125,7 +125,7 @@ const GUESTS: [Step; 6] = [
     ("guest: PREEMPT_RT on x86-64", || guests::check(Arch::X86_64, Packaged::DebianRealtime)),
     ("guest: binderfs on x86-64", || guests::check(Arch::X86_64, Packaged::Ubuntu)),
     ("guest: Linux on arm64", || guests::check(Arch::Aarch64, Packaged::Debian)),
-    ("guest: storage on SD, NVMe, virtio, SCSI and the device mapper", disks::check),
+    ("guest: storage on SD, NVMe, NVMe multipath, virtio, SCSI and the device mapper", disks::check),
     ("guest: storage on UFS", disks::check_ufs),
 ];
 

@@ -65,6 +65,7 @@ pub fn devices(path: &StoragePath) -> Devices {
             .map(|device| Controller {
                 dev: device.dev,
                 names: device.controllers.clone(),
+                paths: device.paths.clone(),
                 interrupts: device.interrupts.iter().map(|interrupt| interrupt.name.clone()).collect(),
                 block_bytes: device.logical_block_bytes.unwrap_or(512),
             })

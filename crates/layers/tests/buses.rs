@@ -1,5 +1,5 @@
-//! Which events bound the time of a device on each bus, in recordings that are written by hand: so for UFS, which no emulator
-//! here has, and for what real recordings show too seldom.
+//! Which events bound the time of a device on each bus, in recordings that are written by hand: for what real recordings show too
+//! seldom, or not on every kernel.
 
 mod polled;
 mod written;
@@ -20,7 +20,7 @@ const COMPLETE: &str = "block/block_rq_complete";
 
 fn devices(names: &[&str], interrupts: &[&str], block_bytes: u32) -> Devices {
     let [names, interrupts] = [names, interrupts].map(|all| all.iter().map(|name| (*name).into()).collect());
-    let controller = Controller { dev: DISK, names, interrupts, block_bytes };
+    let controller = Controller { dev: DISK, names, paths: Vec::new(), interrupts, block_bytes };
     Devices {
         leaves: vec![DISK],
         interrupts: controller.interrupts.clone(),
@@ -177,9 +177,21 @@ fn a_cards_write_and_its_questions_for_the_status_are_one_request_and_a_busy_car
     assert_eq!(layers.total_ns(Layer::Block), 200);
 }
 
-fn nvme(written: &mut Written, time_ns: u64, cpu: u32, (qid, cid): (u32, u32), first: Option<&'static [u8]>) {
+fn nvme(written: &mut Written, time_ns: u64, cpu: u32, command: (u32, u32), first: Option<&'static [u8]>) {
+    nvme_on("nvme0n1", written, time_ns, cpu, command, first);
+}
+
+fn nvme_on(
+    disk: &'static str,
+    written: &mut Written,
+    time_ns: u64,
+    cpu: u32,
+    (qid, cid): (u32, u32),
+    first: Option<&'static [u8]>,
+) {
+    let controller = u32::from(disk.contains("c1"));
     let mut fields =
-        vec![("disk", Text("nvme0n1")), ("ctrl_id", Int(0)), ("qid", Int(qid)), ("cid", Int(cid))];
+        vec![("disk", Text(disk)), ("ctrl_id", Int(controller)), ("qid", Int(qid)), ("cid", Int(cid))];
     match first {
         Some(first) => {
             fields.extend([("opcode", Int(1)), ("cdw10", Bytes(first))]);
@@ -214,6 +226,36 @@ fn nvme_commands_are_joined_by_queue_and_number_and_end_with_their_own_queues_in
     assert_eq!(found(&layers), [second, first]);
     let cpus: Vec<_> = layers.requests.iter().map(|request| request.interrupt_cpu).collect();
     assert_eq!(cpus, [Some(1), Some(0)]);
+}
+
+#[test]
+fn requests_for_a_hidden_path_of_an_nvme_disk_are_the_disks_and_anothers_are_not() {
+    const PATH: u32 = 259 << 20 | 5;
+    const OTHER: u32 = 259 << 20 | 6;
+    let written = |names: [&'static str; 2]| {
+        let mut written = Written::default();
+        written.block(1_100, 0, WRITER, QUEUE, PARTITION, (80, 8, "WS"));
+        for (at_ns, queue, disk, dev) in [(1_200, 1, names[0], PATH), (1_300, 2, names[1], OTHER)] {
+            nvme_on(disk, &mut written, at_ns, 0, (queue, 7), Some(&[80]));
+            written.block(at_ns + 10, 0, WRITER, ISSUE, dev, (80, 8, "WS"));
+        }
+        written.interrupt((2_000, 2_050), 0, "nvme0q1");
+        nvme_on(names[0], &mut written, 2_010, 0, (1, 7), None);
+        written.block(2_020, 0, 0, COMPLETE, PATH, (80, 8, "WS"));
+        written
+    };
+    let mut ours = devices(&["nvme0"], &["nvme0q1"], 512);
+    ours.controllers[0].paths = vec!["nvme0c0n1".into(), "nvme0c3n1".into()];
+    let layers = layers(&mut written(["nvme0c0n1", "nvme2c1n1"]), ours.clone());
+    assert_eq!(found(&layers), [(80, vec![(1_200, 2_000)], Begin::Nvme, End::Interrupt)]);
+    assert_eq!(
+        (layers.requests[0].dev, layers.requests[0].queued.as_slice()),
+        (DISK, &[(1_100, WRITER)][..])
+    );
+    // Where no event tells whose they are, that is said.
+    let trace = written(["", ""]).read();
+    let doubts = Writes::new(&trace, ours).doubts();
+    assert!(doubts.iter().any(|doubt| doubt.contains("no request for the device itself")), "{doubts:?}");
 }
 
 #[test]

@@ -62,7 +62,10 @@ pub struct Device {
     /// How the kernel's events call its controller: "mmc0", "nvme0", "0:0:0:0" (SCSI), "1d84000.ufshc" (UFS).
     #[serde(default)]
     pub controllers: Vec<String>,
-    /// The interrupts of its controller.
+    /// The hidden disks that its requests are made for, where an NVMe disk may have several controllers ("nvme0c1n1").
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<String>,
+    /// The interrupts of its controllers.
     pub interrupts: Vec<Interrupt>,
     /// The file behind a loop device.
     pub backing_file: Option<String>,
@@ -231,6 +234,11 @@ impl Device {
         let host = numbered(&way.to_string_lossy(), "host").map(str::to_owned);
         let driver = host.and_then(|host| root.read(format!("sys/class/scsi_host/{host}/proc_name")));
         let bus = Bus::of(&way.to_string_lossy(), &name, driver.as_deref());
+        let many = if bus == Bus::Nvme { Multipath::of(root, &disk, &name) } else { Multipath::default() };
+        let controllers = match many.controllers.is_empty() {
+            true => controllers(bus, &way.to_string_lossy()),
+            false => many.controllers,
+        };
         let backing_file = read("loop/backing_file");
         let slaves = root.names(format!("{disk}/slaves"));
         let mut below: Vec<Device> = slaves
@@ -261,8 +269,9 @@ impl Device {
             logical_block_bytes: value("queue/logical_block_size"),
             physical_block_bytes: value("queue/physical_block_size"),
             max_sectors_kb: value("queue/max_sectors_kb"),
-            controllers: controllers(bus, &way.to_string_lossy()),
-            interrupts: interrupts(root, bus, &way.to_string_lossy()),
+            interrupts: interrupts(root, bus, &way.to_string_lossy(), &controllers),
+            controllers,
+            paths: many.paths,
             backing_file,
             below,
             name,
@@ -317,6 +326,35 @@ impl Bus {
     }
 }
 
+/// NVMe's native multipathing (drivers/nvme/host/multipath.c): a disk of the subsystem, "nvme0n1", and below it a hidden one for
+/// each controller, "nvme0c1n1".
+#[derive(Default)]
+struct Multipath {
+    controllers: Vec<String>,
+    paths: Vec<String>,
+}
+
+impl Multipath {
+    fn of(root: &Root, disk: &str, name: &str) -> Multipath {
+        let mut many = Multipath::default();
+        let Some((subsystem, space)) = name.rsplit_once('n') else { return many };
+        // The controllers are there beside the disk, each with its path.
+        for controller in root.names(format!("{disk}/device")) {
+            let is_path = |path: &String| {
+                let own = path.strip_prefix(subsystem).and_then(|rest| rest.strip_prefix('c'));
+                own.and_then(|rest| rest.split_once('n')).is_some_and(|(_, of)| of == space)
+            };
+            let mut paths = root.names(format!("{disk}/device/{controller}"));
+            paths.retain(is_path);
+            if !paths.is_empty() {
+                many.controllers.push(controller);
+                many.paths.append(&mut paths);
+            }
+        }
+        many
+    }
+}
+
 /// The part of a device's directory in sysfs that is this text and a number.
 fn numbered<'a>(way: &'a str, prefix: &str) -> Option<&'a str> {
     way.split('/').find(|part| {
@@ -343,33 +381,32 @@ fn controllers(bus: Bus, way: &str) -> Vec<String> {
 }
 
 /// The controller's interrupts, by the names that their drivers give them.
-fn interrupts(root: &Root, bus: Bus, way: &str) -> Vec<Interrupt> {
-    let is_ours: Box<dyn Fn(&str) -> bool> =
-        match (bus, numbered(way, "virtio"), numbered(way, "nvme"), numbered(way, "mmc")) {
-            (_, Some(virtio), ..) => {
-                let prefix = format!("{virtio}-");
-                // The queue for settings has an interrupt of its own.
-                Box::new(move |name| name.starts_with(&prefix) && !name.ends_with("-config"))
-            }
-            (Bus::Nvme, _, Some(nvme), _) => {
-                let prefix = format!("{nvme}q");
-                Box::new(move |name| name.starts_with(&prefix))
-            }
-            (Bus::Mmc, .., Some(mmc)) => {
-                let host = mmc.to_owned();
-                Box::new(move |name| name == host)
-            }
-            (Bus::Ufs, ..) => Box::new(|name| name.starts_with("ufshcd")),
-            // AHCI's carry the PCI address: "ahci[0000:00:1f.2]".
-            (Bus::Scsi, ..) => {
-                let way = way.to_owned();
-                Box::new(move |name| {
-                    let address = name.split_once('[').and_then(|(_, rest)| rest.strip_suffix(']'));
-                    address.is_some_and(|address| way.contains(&format!("/{address}/")))
-                })
-            }
-            _ => return Vec::new(),
-        };
+fn interrupts(root: &Root, bus: Bus, way: &str, controllers: &[String]) -> Vec<Interrupt> {
+    let is_ours: Box<dyn Fn(&str) -> bool> = match (bus, numbered(way, "virtio"), numbered(way, "mmc")) {
+        (_, Some(virtio), _) => {
+            let prefix = format!("{virtio}-");
+            // The queue for settings has an interrupt of its own.
+            Box::new(move |name| name.starts_with(&prefix) && !name.ends_with("-config"))
+        }
+        (Bus::Nvme, ..) => {
+            let prefixes: Vec<String> = controllers.iter().map(|nvme| format!("{nvme}q")).collect();
+            Box::new(move |name| prefixes.iter().any(|prefix| name.starts_with(prefix)))
+        }
+        (Bus::Mmc, _, Some(mmc)) => {
+            let host = mmc.to_owned();
+            Box::new(move |name| name == host)
+        }
+        (Bus::Ufs, ..) => Box::new(|name| name.starts_with("ufshcd")),
+        // AHCI's carry the PCI address: "ahci[0000:00:1f.2]".
+        (Bus::Scsi, ..) => {
+            let way = way.to_owned();
+            Box::new(move |name| {
+                let address = name.split_once('[').and_then(|(_, rest)| rest.strip_suffix(']'));
+                address.is_some_and(|address| way.contains(&format!("/{address}/")))
+            })
+        }
+        _ => return Vec::new(),
+    };
     let table = root.read("proc/interrupts").unwrap_or_default();
     let lines = table.lines().filter_map(|line| {
         let (irq, rest) = line.trim().split_once(':')?;
@@ -477,6 +514,37 @@ mod tests {
         ] {
             assert_eq!(controllers(bus, way), names, "{way}");
         }
+    }
+
+    #[test]
+    fn an_nvme_disk_may_have_several_controllers_and_a_hidden_disk_for_each() {
+        let disk = "sys/dev/block/259:0";
+        let beside = |file: &str| format!("{disk}/device/{file}");
+        let files = [
+            beside("nvme0/nvme0c0n1/size"),
+            beside("nvme0/nvme0c0n2/size"),
+            beside("nvme3/nvme0c3n1/size"),
+            beside("nvme3/hwmon1/name"),
+            beside("nvme0n1/size"),
+        ];
+        let mut files: Vec<(&str, &str)> = files.iter().map(|file| (file.as_str(), "1")).collect();
+        files.push((
+            "proc/interrupts",
+            "24: 0 0 PCI-MSIX nvme0q1\n25: 0 0 PCI-MSIX nvme1q1\n26: 0 0 PCI-MSIX nvme3q1",
+        ));
+        let root = fixture(&files);
+        let many = Multipath::of(&root, disk, "nvme0n1");
+        assert_eq!(many.controllers, ["nvme0", "nvme3"]);
+        assert_eq!(many.paths, ["nvme0c0n1", "nvme0c3n1"]);
+        let found = interrupts(
+            &root,
+            Bus::Nvme,
+            "/sys/devices/virtual/nvme-subsystem/nvme-subsys0",
+            &many.controllers,
+        );
+        assert_eq!(found.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["nvme0q1", "nvme3q1"]);
+        // All others have their one controller in their way.
+        assert!(Multipath::of(&root, disk, "nvme1n1").paths.is_empty());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use latency::Comparison;
 use layers::storage::Layer;
 
 use super::quantity::{length, three_digits};
-use super::storage::{environment, unrecorded_switches};
+use super::storage::{WITHOUT_DEVICE, environment, unrecorded_switches};
 use super::storage_files::{PLACE_COLUMNS, place};
 use super::table::{Column, Table};
 use crate::storage_interference::{Explained, Side};
@@ -267,10 +267,7 @@ fn trust(out: &mut String, ours: &[&Explained<'_>]) {
             );
             line(breakdown.unrecorded_switch_calls, &unrecorded_switches(breakdown));
             line(breakdown.unexplained_calls, "have more than 1% that no event explains");
-            line(
-                breakdown.calls_without(Layer::Device),
-                "had no time with the device: no request was made for them, or none that could be told to be theirs",
-            );
+            line(breakdown.calls_without(Layer::Device), WITHOUT_DEVICE);
         }
         let ways = |side: &Side| {
             let calls: u64 = side.completions.values().sum();

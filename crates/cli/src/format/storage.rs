@@ -99,6 +99,7 @@ fn device_lines(out: &mut String, device: &Device, depth: usize) {
         }),
         device.rq_affinity.map(|affinity| format!("rq_affinity {affinity}")),
         device.io_poll.filter(|&poll| poll).map(|_| "can be polled".to_owned()),
+        (!device.paths.is_empty()).then(|| format!("reached through {}", device.paths.join(", "))),
     ];
     let facts: Vec<_> = facts.into_iter().flatten().collect();
     let indent = "  ".repeat(depth);
@@ -288,6 +289,10 @@ pub(super) fn unrecorded_switches(breakdown: &Breakdown) -> String {
     )
 }
 
+/// What is said of calls without any time of the device.
+pub(super) const WITHOUT_DEVICE: &str =
+    "had no time with the device: no request was made for them, or none that could be told to be theirs";
+
 /// How far the figures can be trusted.
 fn trust(out: &mut String, ours: &[&SeriesLayers<'_>]) {
     for SeriesLayers { series, breakdown } in ours {
@@ -303,6 +308,7 @@ fn trust(out: &mut String, ours: &[&SeriesLayers<'_>]) {
         );
         line(breakdown.unrecorded_switch_calls, &unrecorded_switches(breakdown));
         line(breakdown.unexplained_calls, "have more than 1% that no event explains");
+        line(breakdown.calls_without(Layer::Device), WITHOUT_DEVICE);
         line(breakdown.disturbed_calls, "were disturbed by others on the CPU");
         for doubt in &breakdown.doubts {
             let _ = writeln!(out, "{size}: not certain: {doubt}");

@@ -28,6 +28,8 @@ const VECTORS: [&str; 5] = ["local_timer", "reschedule", "call_function", "call_
 struct Seen {
     kinds: BTreeSet<&'static str>,
     controllers: bool,
+    /// Whether a request was for a device that has nothing below it.
+    leaf: bool,
     /// Beginnings and ends of each kind of interrupt.
     pairs: BTreeMap<String, [u64; 2]>,
     cpus: BTreeSet<u32>,
@@ -47,6 +49,9 @@ pub(super) fn doubts(trace: &Trace, devices: &Devices, knows: Knows) -> Vec<Stri
         if !seen.kinds.contains(event) && !needless && !no_device {
             out.push(format!("the recording has no {event}: {effect}"));
         }
+    }
+    if !devices.leaves.is_empty() && seen.kinds.contains("block/block_rq_issue") && !seen.leaf {
+        out.push("the recording has no request for the device itself: device is not known".to_owned());
     }
     if !devices.interrupts.is_empty() && !seen.controllers {
         out.push(format!(
@@ -114,6 +119,10 @@ impl Seen {
             Body::VectorExit { kind } => return pair(trace.names.text(kind).to_owned() + " interrupts", 1),
             Body::Other { event: kind, .. } => {
                 let name = trace.names.text(kind);
+                if name == "block/block_rq_issue" && !self.leaf {
+                    let dev = trace.field(event, "dev").and_then(|value| value.number());
+                    self.leaf = dev.is_some_and(|dev| devices.is_leaf(devices.disk(dev as u32)));
+                }
                 match EXPECTED.iter().find(|expected| expected.0 == name) {
                     Some(expected) => expected.0,
                     None => return,

@@ -9,6 +9,7 @@ mod completion;
 mod doubts;
 mod interrupts;
 mod partition;
+mod paths;
 mod requests;
 mod walk;
 
@@ -108,8 +109,8 @@ pub struct Devices {
     pub interrupts: Vec<String>,
     /// How the events of each device's bus call its controller.
     pub controllers: Vec<Controller>,
-    /// Partitions, and the disk that each is a part of: a part of a request is queued for the one, and the request made for the
-    /// other.
+    /// What stands for a disk, and the disk: a part of a request is queued for a partition, and the request made for the disk, or for
+    /// a path to it.
     pub partitions: Vec<(u32, u32)>,
 }
 
@@ -120,6 +121,9 @@ pub struct Controller {
     pub dev: u32,
     /// What events call its controller: "mmc0", "nvme0", "0:0:0:0" (SCSI), "1d84000.ufshc" (UFS).
     pub names: Vec<String>,
+    /// The hidden disks that requests for it are made for, as events name them ("nvme0c0n1"): where an NVMe disk is reached by
+    /// more controllers than one, or could be.
+    pub paths: Vec<String>,
     /// The names of its interrupts.
     pub interrupts: Vec<String>,
     /// The unit that it counts its blocks in, in bytes.
@@ -218,7 +222,8 @@ pub struct Writes<'t> {
 impl<'t> Writes<'t> {
     /// Indexes a recording.
     #[must_use]
-    pub fn new(trace: &'t Trace, devices: Devices) -> Writes<'t> {
+    pub fn new(trace: &'t Trace, mut devices: Devices) -> Writes<'t> {
+        devices.partitions.extend(paths::of(trace, &devices));
         let requests = Requests::of(trace, &devices);
         Writes { timeline: Timeline::new(trace), devices, requests }
     }
