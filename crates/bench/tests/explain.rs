@@ -94,14 +94,17 @@ fn check_recording(directory: &Path, explained: &Explained) {
         assert!(stopped_ns >= miss.sample.end_ns);
         assert!(trace.events.iter().all(|event| event.time_ns <= stopped_ns), "no event follows");
         let within = |ns: u64| (miss.sample.start_ns..=miss.sample.end_ns).contains(&ns);
-        // Woken by the client; or, where it had been preempted after the reply before and had not slept yet, switched to.
-        let served = trace.events.iter().any(|event| match &event.body {
-            Body::Waking { thread, .. } | Body::Switch { next: thread, .. } => {
-                Some(thread.tid) == miss.server.map(|server| server.tid) && within(event.time_ns)
-            }
-            _ => false,
+        // Woken by the client; or, where it had been preempted after the reply before and had not slept yet, switched to. That is in
+        // an event of its own where a virtual machine's kernel leaves the switch out.
+        let server = miss.server.map(|server| server.tid);
+        let served = trace.events.iter().filter(|event| within(event.time_ns)).any(|event| {
+            let named = match &event.body {
+                Body::Waking { thread, .. } | Body::Switch { next: thread, .. } => Some(thread.tid),
+                _ => None,
+            };
+            [named, Some(event.tid)].contains(&server)
         });
-        assert!(served, "the server is woken or switched to, {miss:?}");
+        assert!(served, "the server is woken, or seen at work, {miss:?}");
         let from_ns = trace.complete_from_ns.values().copied().max().unwrap();
         assert!(from_ns <= miss.sample.start_ns, "complete from {from_ns}");
         for thread in [Some(miss.client), miss.server].into_iter().flatten() {
