@@ -224,7 +224,7 @@ impl Ioctl<'_> {
     }
 
     /// Whether what comes next for the process is a call.
-    fn call_waits(&self) -> bool {
+    pub(super) fn call_waits(&self) -> bool {
         let next = self.guard.front(process::TODO.queue(self.process));
         let t = next.filter(|&next| self.guard.kind(next) == Some(Kind::Transaction));
         let t = t.and_then(|next| self.guard.transaction_of(next));

@@ -113,7 +113,11 @@ impl<'a> Ioctl<'a> {
             // The caller wakes first; then this thread gives back what it was lent.
             self.guard.unlock();
             self.guard.relock();
-            self.guard.set_priority(self.profile, self.thread, own);
+            // Who calls meanwhile finds this thread at a caller's priority, or lends it its own: the next call goes on from there.
+            let is_free = self.guard.get(self.thread, thread::STACK).is_none();
+            if !(self.profile == Profile::Ack && is_free && self.call_waits()) {
+                self.guard.set_priority(self.profile, self.thread, own);
+            }
         }
     }
 
