@@ -167,10 +167,8 @@ impl Ioctl<'_> {
             // Fixed before the wait, as in the kernel: work that arrives for the process while the thread waits for
             // its own is not this thread's.
             let for_process = self.may_take_process_work();
-            // A call is served at its caller's priority at once: at its own this thread may not get that far.
-            let keeps = self.profile == Profile::Ack && self.call_waits();
             if for_process
-                && !keeps
+                && !self.keeps_priority()
                 && let Some(own) = self.guard.priority_to_wait_at(self.profile, self.thread)
             {
                 self.guard.set_priority(self.profile, self.thread, own);
@@ -223,8 +221,12 @@ impl Ioctl<'_> {
         wakeup::will_sleep(self.guard.region(), self.thread, fair)
     }
 
-    /// Whether what comes next for the process is a call.
-    pub(super) fn call_waits(&self) -> bool {
+    /// Whether this thread gives back nothing that it was lent, since what comes next for the process is a call, which it can take:
+    /// that is served at its caller's priority at once, and at its own this thread may not get that far.
+    pub(super) fn keeps_priority(&self) -> bool {
+        if self.profile != Profile::Ack || self.guard.get(self.thread, thread::STACK).is_some() {
+            return false;
+        }
         let next = self.guard.front(process::TODO.queue(self.process));
         let t = next.filter(|&next| self.guard.kind(next) == Some(Kind::Transaction));
         let t = t.and_then(|next| self.guard.transaction_of(next));

@@ -114,8 +114,7 @@ impl<'a> Ioctl<'a> {
             self.guard.unlock();
             self.guard.relock();
             // Who calls meanwhile finds this thread at a caller's priority, or lends it its own: the next call goes on from there.
-            let is_free = self.guard.get(self.thread, thread::STACK).is_none();
-            if !(self.profile == Profile::Ack && is_free && self.call_waits()) {
+            if !self.keeps_priority() {
                 self.guard.set_priority(self.profile, self.thread, own);
             }
         }
