@@ -9,7 +9,7 @@ use latency::Comparison;
 use layers::storage::Layer;
 
 use super::quantity::{length, three_digits};
-use super::storage::{WITHOUT_DEVICE, environment, unrecorded_switches};
+use super::storage::{environment, untold};
 use super::storage_files::{PLACE_COLUMNS, place};
 use super::table::{Column, Table};
 use crate::storage_interference::{Explained, Side};
@@ -265,9 +265,7 @@ fn trust(out: &mut String, ours: &[&Explained<'_>]) {
                 breakdown.lost_calls,
                 "lie where events were lost: take a shorter --duration, or a larger --buffer",
             );
-            line(breakdown.unrecorded_switch_calls, &unrecorded_switches(breakdown));
-            line(breakdown.unexplained_calls, "have more than 1% that no event explains");
-            line(breakdown.calls_without(Layer::Device), WITHOUT_DEVICE);
+            untold(breakdown).iter().for_each(|(count, what)| line(*count, what));
         }
         let ways = |side: &Side| {
             let calls: u64 = side.completions.values().sum();
@@ -311,11 +309,11 @@ fn legend(out: &mut String, result: &InterferenceResult, explained: &[Explained<
 
 /// A line for each comparison, round and side; times in nanoseconds.
 pub(crate) fn csv(result: &InterferenceResult, explained: &[Explained<'_>]) -> String {
-    let mut out = String::from(
+    let mut out = format!(
         "beside,writer,durability,size_bytes,round,side,first,calls,application_p50_ns,device_p50_ns,device_counted_ns,\
-         waited_for_cpu_ns_per_write,frequency_khz,neighbour_cpu_ns,neighbour_count,elapsed_ns,lost_calls,doubts,",
+         waited_for_cpu_ns_per_write,frequency_khz,neighbour_cpu_ns,neighbour_count,elapsed_ns,lost_calls,doubts,\
+         {PLACE_COLUMNS}\n",
     );
-    let _ = writeln!(out, "{PLACE_COLUMNS}");
     let place = place(&result.path);
     for one in explained {
         let beside = one.beside;

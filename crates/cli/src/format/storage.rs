@@ -278,20 +278,23 @@ fn counted(count: u64, one: &str) -> String {
     format!("{count} {one}{}", if count == 1 { "" } else { many })
 }
 
-/// What calls lie among, where the kernel left switches out.
-pub(super) fn unrecorded_switches(breakdown: &Breakdown) -> String {
+/// Of how many calls something is not told, and what.
+pub(super) fn untold(breakdown: &Breakdown) -> [(u64, String); 3] {
     let all_ns = breakdown.sum_ns.max(1);
-    format!(
+    let switches = format!(
         "may have had a switch of a CPU that the kernel did not record ({} at least in these recordings): who had that CPU until \
          its next event is inferred, or unexplained ({:.2}% of the time)",
         breakdown.unrecorded_switches,
         breakdown.unexplained_for_switches_ns as f64 * 100.0 / all_ns as f64
-    )
+    );
+    let without_device =
+        "had no time with the device: no request was made for them, or none that could be told to be theirs";
+    [
+        (breakdown.unrecorded_switch_calls, switches),
+        (breakdown.unexplained_calls, "have more than 1% that no event explains".to_owned()),
+        (breakdown.calls_without(Layer::Device), without_device.to_owned()),
+    ]
 }
-
-/// What is said of calls without any time of the device.
-pub(super) const WITHOUT_DEVICE: &str =
-    "had no time with the device: no request was made for them, or none that could be told to be theirs";
 
 /// How far the figures can be trusted.
 fn trust(out: &mut String, ours: &[&SeriesLayers<'_>]) {
@@ -306,9 +309,7 @@ fn trust(out: &mut String, ours: &[&SeriesLayers<'_>]) {
             breakdown.lost_calls,
             "lie where events were lost: take fewer calls a round, or a larger --buffer",
         );
-        line(breakdown.unrecorded_switch_calls, &unrecorded_switches(breakdown));
-        line(breakdown.unexplained_calls, "have more than 1% that no event explains");
-        line(breakdown.calls_without(Layer::Device), WITHOUT_DEVICE);
+        untold(breakdown).iter().for_each(|(count, what)| line(*count, what));
         line(breakdown.disturbed_calls, "were disturbed by others on the CPU");
         for doubt in &breakdown.doubts {
             let _ = writeln!(out, "{size}: not certain: {doubt}");

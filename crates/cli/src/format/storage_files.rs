@@ -31,12 +31,11 @@ pub(super) fn place(path: &StoragePath) -> String {
 
 /// A line for each writer, size and part, and one for each part of each of the slowest calls; times in nanoseconds.
 pub(crate) fn csv(result: &StorageResult, layers: &[SeriesLayers<'_>]) -> String {
-    let mut out = String::from(
+    let mut out = format!(
         "writer,durability,position,size_bytes,layer,calls,mean_ns,p50_ns,p90_ns,p99_ns,max_ns,share,of,lost_calls,\
          unexplained_calls,disturbed_calls,doubts,unrecorded_switches,unrecorded_switch_calls,\
-         unexplained_for_switches_ns,",
+         unexplained_for_switches_ns,{PLACE_COLUMNS}\n",
     );
-    let _ = writeln!(out, "{PLACE_COLUMNS}");
     let tail = place(&result.path);
     for series in &result.series {
         let Some(writer) = result.writers.get(series.writer) else { continue };
