@@ -231,14 +231,12 @@ impl Device {
         let flag = |file: &str| value(file).map(|value| value != 0);
         // Where the driver is another directory away, /sys/block/X/device tells more of the way than the disk itself.
         let way = std::fs::canonicalize(root.path(format!("{disk}/device"))).unwrap_or_else(|_| at.clone());
-        let host = numbered(&way.to_string_lossy(), "host").map(str::to_owned);
+        let way = way.to_string_lossy();
+        let host = numbered(&way, "host");
         let driver = host.and_then(|host| root.read(format!("sys/class/scsi_host/{host}/proc_name")));
-        let bus = Bus::of(&way.to_string_lossy(), &name, driver.as_deref());
+        let bus = Bus::of(&way, &name, driver.as_deref());
         let many = if bus == Bus::Nvme { Multipath::of(root, &disk, &name) } else { Multipath::default() };
-        let controllers = match many.controllers.is_empty() {
-            true => controllers(bus, &way.to_string_lossy()),
-            false => many.controllers,
-        };
+        let controllers = if many.controllers.is_empty() { controllers(bus, &way) } else { many.controllers };
         let backing_file = read("loop/backing_file");
         let slaves = root.names(format!("{disk}/slaves"));
         let mut below: Vec<Device> = slaves
@@ -269,7 +267,7 @@ impl Device {
             logical_block_bytes: value("queue/logical_block_size"),
             physical_block_bytes: value("queue/physical_block_size"),
             max_sectors_kb: value("queue/max_sectors_kb"),
-            interrupts: interrupts(root, bus, &way.to_string_lossy(), &controllers),
+            interrupts: interrupts(root, bus, &way, &controllers),
             controllers,
             paths: many.paths,
             backing_file,
