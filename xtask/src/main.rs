@@ -16,6 +16,7 @@ mod shell;
 mod sizes;
 mod steps;
 mod storage;
+mod tests;
 
 use std::process::ExitCode;
 
@@ -137,7 +138,7 @@ fn test() -> bool {
         ("install: cargo-fuzz and nightly Rust", install::fuzzing),
         ("formatting", || shell::cargo(&["fmt", "--all", "--check"])),
         ("lints", || shell::cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])),
-        ("tests", || shell::cargo(&["test", "--workspace", "--no-fail-fast"])),
+        ("tests", tests::all),
         PERFETTO,
         ("dependencies: licences and sources", || shell::cargo(&["deny", "check", "licenses", "sources"])),
         // What only tests use may build C; the device binary may not.

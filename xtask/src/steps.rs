@@ -9,6 +9,8 @@ use crate::shell::say;
 pub(crate) enum Outcome {
     /// It did its work.
     Passed,
+    /// It did its work, but for these tests, which found nothing to test here: names and reasons. May be empty.
+    Skipped(Vec<String>),
     /// It could not: why. Shown loudly, so that nobody takes silence for success.
     NotRun(String),
 }
@@ -41,17 +43,33 @@ fn run_and_tell(steps: &[Step], say: impl Fn(&str)) -> bool {
     for (name, result, took) in &results {
         say(&line(name, result, *took));
     }
+    for (name, tests) in results.iter().filter_map(|(name, result, _)| Some((name, skipped(result)?))) {
+        say(&format!("\nskipped in {name}, for want of what this machine does not offer:"));
+        tests.iter().for_each(|test| say(&format!("  {test}")));
+    }
+    let tests: usize = results.iter().filter_map(|(_, result, _)| skipped(result)).map(<[_]>::len).sum();
     let failed = results.iter().filter(|(_, result, _)| result.is_err()).count();
     let not_run = results.iter().filter(|(_, result, _)| matches!(result, Ok(Outcome::NotRun(_)))).count();
     let total = seconds(results.iter().map(|(.., took)| *took).sum());
-    say(&format!("{total}  in total; {failed} failed, {not_run} could not run"));
+    say(&format!("{total}  in total; {failed} failed, {not_run} could not run, {tests} tests skipped"));
     failed == 0
+}
+
+/// The tests that a step skipped, if it did skip any.
+fn skipped(result: &anyhow::Result<Outcome>) -> Option<&[String]> {
+    match result {
+        Ok(Outcome::Skipped(tests)) if !tests.is_empty() => Some(tests),
+        _ => None,
+    }
 }
 
 fn line(name: &str, result: &anyhow::Result<Outcome>, took: Duration) -> String {
     let took = seconds(took);
     match result {
-        Ok(Outcome::Passed) => format!("{took}  passed   {name}"),
+        Ok(Outcome::Skipped(tests)) if !tests.is_empty() => {
+            format!("{took}  passed   {name}; {} skipped", tests.len())
+        }
+        Ok(Outcome::Passed | Outcome::Skipped(_)) => format!("{took}  passed   {name}"),
         Ok(Outcome::NotRun(why)) => format!("{took}  NOT RUN  {name}: {why}"),
         Err(error) => format!("{took}  FAILED   {name}: {}", reason_and_details(error).0),
     }
@@ -94,9 +112,27 @@ mod tests {
     fn one_failure_fails_the_run_and_the_rest_still_runs() {
         let (text, passed) =
             told(&[("a", || Ok(Outcome::Passed)), ("b", || Ok(Outcome::NotRun("why".into())))]);
-        assert!(passed && text.contains("0 failed, 1 could not run"), "{text}");
+        assert!(passed && text.contains("0 failed, 1 could not run, 0 tests skipped"), "{text}");
         let (text, passed) = told(&[("a", || anyhow::bail!("no")), ("b", || Ok(Outcome::Passed))]);
         assert!(!passed && text.contains("=== b") && text.contains("1 failed, 0 could not run"), "{text}");
+    }
+
+    #[test]
+    fn skipped_tests_are_counted_and_named_in_the_summary() {
+        let (text, passed) = told(&[
+            ("a", || Ok(Outcome::Skipped(vec!["one: no root".into(), "two: no btt".into()]))),
+            ("b", || Ok(Outcome::Skipped(Vec::new()))),
+        ]);
+        let summary = text.split("=== summary").nth(1).unwrap();
+        assert!(
+            passed && summary.contains("passed   a; 2 skipped\n") && summary.contains("passed   b\n"),
+            "{text}"
+        );
+        assert!(
+            summary.contains("skipped in a, ") && summary.contains("\n  one: no root\n  two: no btt\n"),
+            "{text}"
+        );
+        assert!(summary.contains("0 failed, 0 could not run, 2 tests skipped"), "{text}");
     }
 
     #[test]

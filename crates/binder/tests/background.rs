@@ -5,6 +5,7 @@ mod support;
 use std::sync::{Arc, Barrier};
 
 use binder::{Call, Parcel, ParcelReader, Process, Service, Status};
+use skips::{Need, skip};
 use support::{World, function};
 
 const SCHED_OTHER: i64 = 0;
@@ -47,6 +48,8 @@ fn assert_foreground((policy, nice): (i64, i64)) {
     assert!(policy == SCHED_OTHER && nice < 10, "policy {policy}, nice {nice}");
 }
 
+const NO_LOWER_NICE: &str = "this user may not lower a nice value again";
+
 fn may_lower_nice() -> bool {
     let own = || rustix::process::getpriority_process(None).unwrap();
     let lower = move || {
@@ -64,7 +67,8 @@ fn a_binder_thread_runs_as_background_for_a_background_caller_and_only_then() {
     let client = world.process();
     assert_eq!(observed(&client, 9), (SCHED_OTHER, 9), "not yet in the background");
     if !may_lower_nice() {
-        return; // what was lent cannot be taken back, so the next caller would meet it
+        // What was inherited cannot be taken back, so the next caller would meet it.
+        return skip(Need::Root, NO_LOWER_NICE);
     }
     assert_eq!(observed(&client, 10), (SCHED_BATCH, 10));
     assert_eq!(observed(&client, 0), (SCHED_OTHER, 0));
@@ -76,7 +80,7 @@ fn a_binder_thread_runs_as_background_for_a_background_caller_and_only_then() {
 #[test]
 fn a_looper_that_starts_during_a_background_call_does_not_stay_in_the_background() {
     if !may_lower_nice() {
-        return;
+        return skip(Need::Root, NO_LOWER_NICE);
     }
     let mut world = World::new();
     let server = world.process();

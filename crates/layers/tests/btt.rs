@@ -9,6 +9,7 @@ use std::process::Command;
 
 use layers::storage::{Request, Writes};
 use recorded::{Recorded, kind};
+use skips::{Need, skip};
 use tracefs::Trace;
 
 /// Actions and what they are of: a queued, an issued, a completed write.
@@ -70,8 +71,7 @@ fn the_devices_time_is_what_btt_makes_of_the_same_events() {
         let writes = Writes::new(&recorded.trace, recorded.devices.clone());
         for dev in [recorded.device, recorded.devices.leaves[0]] {
             let Some((times_s, count)) = btt(&blktrace(&recorded.trace, dev), name) else {
-                eprintln!("NOT TESTED: no btt here; it is in Debian's blktrace package");
-                return;
+                return skip(Need::Program("btt"), "no btt here; it is in Debian's blktrace package");
             };
             let ours: Vec<&Request> =
                 writes.requests().iter().filter(|request| request.dev == dev && !request.flush).collect();

@@ -1,5 +1,5 @@
 //! From a slow call to its explanation, on the running kernel: a run with a known disturbance, its explanations as they are
-//! stored, and the trace that other tools open. Where this process may not use the kernel's trace, a test says so. What only
+//! stored, and the trace that other tools open. Where this process may not use the kernel's trace, a test is skipped. What only
 //! Perfetto's trace processor can tell needs packages that `cargo xtask perfetto` fetches.
 #![allow(clippy::print_stderr)] // How a test says what it could not try.
 
@@ -9,16 +9,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
+use skips::{Need, skip};
 use tracefs::{Body, Recording, Trace, Tracefs};
 
 /// A run whose server sleeps now and then for longer than the deadline, in a folder of its own.
 struct Run(PathBuf);
 
 impl Run {
-    /// `None`, and a word about it, where the kernel's trace cannot be used.
+    /// `None`, with the test skipped, where the kernel's trace cannot be used.
     fn record(name: &str) -> Option<Run> {
         if let Err(error) = Tracefs::open() {
-            eprintln!("not tested: {error}");
+            skip(Need::Tracefs, error);
             return None;
         }
         let folder = std::env::temp_dir().join(format!("roundtrip-explained-{}-{name}", std::process::id()));

@@ -1,11 +1,12 @@
 //! What becomes of recordings when the disk is full: a clear line, exit code 1, nothing half-written and nothing left in the
 //! kernel. The disk is a small tmpfs in a mount namespace of the test's own. Where this process may not make one, or may not
-//! use the kernel's trace, a test says so.
+//! use the kernel's trace, a test is skipped.
 #![allow(clippy::print_stderr)] // How a test says what it could not try.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use skips::{Need, skip};
 use tracefs::Tracefs;
 
 /// Runs the program, which takes `$1` for the folder of a tmpfs of a megabyte, of which it may use `$2` kilobytes; then tells
@@ -37,10 +38,10 @@ impl Drop for Folder {
 }
 
 fn tracefs() -> Option<Tracefs> {
-    Tracefs::open().inspect_err(|error| eprintln!("not tested: {error}")).ok()
+    Tracefs::open().inspect_err(|error| skip(Need::Tracefs, error)).ok()
 }
 
-/// What came of the program in a folder with this much space; `None`, and a word about it, where there can be none.
+/// What came of the program in a folder with this much space; `None`, with the test skipped, where there can be none.
 fn on_full_disk(name: &str, kilobytes: u32, program: &mut Command) -> Option<Output> {
     let folder = Folder::new(name);
     let mut command = Command::new("unshare");
@@ -50,11 +51,11 @@ fn on_full_disk(name: &str, kilobytes: u32, program: &mut Command) -> Option<Out
     match output {
         Ok(output) if output.status.code() != Some(77) => Some(output),
         Ok(output) => {
-            eprintln!("not tested: no tmpfs can be mounted: {}", stderr(&output));
+            skip(Need::Root, format!("no tmpfs can be mounted: {}", stderr(&output)));
             None
         }
         Err(error) => {
-            eprintln!("not tested: no unshare here: {error}");
+            skip(Need::Program("unshare"), error);
             None
         }
     }
@@ -123,8 +124,7 @@ fn the_global_trace_is_kept_when_its_file_does_not_fit() {
     let started = roundtrip("trace start -b 256").output().unwrap();
     if !started.status.success() {
         // Somebody uses it: that is not ours to change.
-        eprintln!("not tested: {}", stderr(&started));
-        return;
+        return skip(Need::Machine, stderr(&started));
     }
     let mut stop = roundtrip("trace stop -o trace.txt");
     let text = on_full_disk("text", 4, &mut stop);

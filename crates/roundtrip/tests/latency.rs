@@ -12,6 +12,7 @@ use bench::counters::ThreadCounters;
 use bench::sched::realtime_permission;
 use long_run::{LongRun, kill};
 use serde_json::Value;
+use skips::{Need, skip};
 
 fn called(name: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
@@ -276,8 +277,8 @@ fn an_interrupt_ends_the_run_with_status_130() {
     assert_eq!((code, stderr.as_str()), (Some(130), "libhwbinder_latency: interrupted by SIGINT\n"));
 }
 
-/// The program with a directory of ours in tracefs's place, in a mount namespace of its own; `None` where that takes
-/// rights that this user has not.
+/// The program with a directory of ours in tracefs's place, in a mount namespace of its own; `None`, with the
+/// test skipped, where this user has no right to that.
 fn with_tracefs(name: &str, tracing_on: &str, args: &str) -> Option<(Output, String)> {
     let directory = std::env::temp_dir().join(format!("roundtrip-trace-{}-{name}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
@@ -290,9 +291,12 @@ fn with_tracefs(name: &str, tracing_on: &str, args: &str) -> Option<(Output, Str
         .output();
     let left = std::fs::read_to_string(directory.join("tracing_on")).unwrap();
     std::fs::remove_dir_all(&directory).unwrap();
-    let output = output.ok()?;
-    let refused = ["unshare: ", "mount: "].iter().any(|tool| stderr(&output).starts_with(tool));
-    (!refused).then(|| (output, left.trim().to_owned()))
+    let output = output.inspect_err(|error| skip(Need::Program("unshare"), error)).ok()?;
+    if ["unshare: ", "mount: "].iter().any(|tool| stderr(&output).starts_with(tool)) {
+        skip(Need::Root, stderr(&output));
+        return None;
+    }
+    Some((output, left.trim().to_owned()))
 }
 
 #[test]

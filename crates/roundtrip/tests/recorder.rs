@@ -1,5 +1,5 @@
 //! The flight recorder and the global trace, as processes: what is left when they are cut short, and what there is without
-//! root. Where this process may not use the kernel's trace, a test says so.
+//! root. Where this process may not use the kernel's trace, a test is skipped.
 #![allow(clippy::print_stderr)] // How a test says what it could not try.
 
 use std::os::unix::process::CommandExt;
@@ -8,6 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use skips::{Need, skip};
 use tracefs::{GlobalTrace, Tracefs};
 
 /// Long enough for the slowest machine; nothing waits for it when all is well.
@@ -26,9 +27,9 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The kernel's trace; `None`, and a word about it, where this process may not use it.
+/// The kernel's trace; `None`, with the test skipped, where this process may not use it.
 fn tracefs() -> Option<Tracefs> {
-    Tracefs::open().inspect_err(|error| eprintln!("not tested: {error}")).ok()
+    Tracefs::open().inspect_err(|error| skip(Need::Tracefs, error)).ok()
 }
 
 /// The trace instances of a process.
@@ -157,8 +158,7 @@ fn without_root_slow_calls_are_kept_with_what_counters_tell() {
     let output = match command.output() {
         Ok(output) => output,
         Err(error) => {
-            eprintln!("not tested: the program cannot be run by another user: {error}");
-            return;
+            return skip(Need::Root, format!("the program cannot be run by another user: {error}"));
         }
     };
     assert!(output.status.success(), "{}", stderr(&output));
@@ -216,8 +216,7 @@ fn the_global_trace_is_started_stopped_and_put_back() {
     if !started.status.success() {
         // Somebody uses it: that is not ours to change.
         assert_eq!(stderr(&started).lines().count(), 1, "{}", stderr(&started));
-        eprintln!("not tested: {}", stderr(&started));
-        return;
+        return skip(Need::Machine, stderr(&started));
     }
     let again = roundtrip("trace start").output().unwrap();
     assert!(stderr(&again).contains("roundtrip trace stop") && again.status.code() == Some(1));

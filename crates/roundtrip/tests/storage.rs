@@ -1,5 +1,4 @@
 //! `roundtrip storage layers` as a process: real writes, on a journalled file system of its own where this may be mounted.
-#![allow(clippy::print_stderr)] // How a test says what it could not try.
 
 #[path = "support/storage.rs"]
 mod support;
@@ -7,6 +6,7 @@ mod support;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use skips::{Need, skip};
 use support::{Journalled, folder};
 
 fn layers(directory: &Path) -> Command {
@@ -200,8 +200,7 @@ fn who_is_not_root_gets_response_times_and_is_told_once_what_is_missing() {
 #[test]
 fn the_studys_own_method_is_set_beside_the_kernels_events() {
     if Command::new("strace").arg("-V").output().is_err() {
-        eprintln!("NOT TESTED: no strace here");
-        return;
+        return skip(Need::Program("strace"), "no strace here");
     }
     let directory = folder("strace");
     let method = ["--method", "strace", "--writers", "native", "--format", "json"];
@@ -210,9 +209,7 @@ fn the_studys_own_method_is_set_beside_the_kernels_events() {
         // A container may forbid it; then one line says so.
         let stderr = text(&output.stderr);
         assert!(stderr.contains("strace cannot watch the writer") && stderr.lines().count() == 1, "{stderr}");
-        assert!(!rustix::process::geteuid().is_root(), "{stderr}");
-        eprintln!("NOT TESTED: {stderr}");
-        return;
+        return skip(Need::Root, stderr);
     }
     let all: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     for series in all["results"]["storage"]["layers"].as_array().unwrap() {

@@ -1,5 +1,5 @@
 //! Writes whose layers are known beforehand: requests of a journal's thread, counted by the block layer itself, and writes that a
-//! control group's limit holds. Both need root, and say so where they are not tested.
+//! control group's limit holds. Both need root, and are skipped without.
 #![allow(clippy::print_stderr)] // How a test says what it could not try.
 
 #[path = "support/storage.rs"]
@@ -15,6 +15,7 @@ use bench::clock::now_ns;
 use bench::sched::{self, Scheduling};
 use bench::storage::Call;
 use layers::storage::{Layer, Request, Writes};
+use skips::{Need, skip};
 use support::{Finally, Journalled, read};
 use tracefs::WriteEvents;
 use writes_support::{Recorder, Writing, devices, path_of, writes};
@@ -157,8 +158,7 @@ fn a_write_that_its_control_group_holds_back_is_held() {
     let _limit = match limit {
         Ok(limit) => limit,
         Err(reason) => {
-            eprintln!("NOT TESTED: {reason}");
-            return;
+            return skip(Need::Machine, reason);
         }
     };
     assert!(free.iter().any(|(held_ns, rest_ns, _)| held_ns * 10 < *rest_ns), "without a limit: {free:?}");

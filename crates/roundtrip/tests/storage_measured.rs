@@ -1,7 +1,7 @@
 //! What needs a calm machine: the cost of recording, fio's view of the same writes, and causes that move time by microseconds.
 //! `cargo xtask storage` runs these; each prints its figures and judges them. Blocks of what is compared take turns, and two
 //! kinds of block are the same, so that a machine that is not calm enough shows.
-#![allow(clippy::print_stdout, clippy::print_stderr)] // Figures are what these are for.
+#![allow(clippy::print_stdout)] // Figures are what these are for.
 
 #[path = "support/storage.rs"]
 mod support;
@@ -17,6 +17,7 @@ use std::time::Duration;
 use bench::sched::{self, Scheduling};
 use bench::storage::{Call, StoragePath, Strace};
 use layers::storage::{Layer, Write, Writes};
+use skips::{Need, skip};
 use support::{Finally, Journalled, folder, read};
 use tracefs::{Body, Selection, Trace, Tracefs, WriteEvents};
 use writes_support::{Recorder, Writing, devices, median, path_of, writes};
@@ -27,7 +28,7 @@ const CALM: f64 = 0.03;
 fn is_root() -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
-        println!("NOT MEASURED: this needs root");
+        skip(Need::Root, "this needs root");
     }
     root
 }
@@ -183,8 +184,7 @@ fn fio_sees_the_same_writes_take_as_long() {
         return;
     }
     if Command::new("fio").arg("--version").output().is_err() {
-        println!("NOT MEASURED: no fio here; it is in Debian's package fio");
-        return;
+        return skip(Need::Program("fio"), "no fio here; it is in Debian's package fio");
     }
     let Some(file_system) = Journalled::mount_as_root("fio") else { return };
     let file = file_system.mount.join("file");
@@ -291,8 +291,7 @@ fn completion_on_the_submitters_cpu_makes_waking_shorter() {
         Some((name, cpu, cpus.into_iter().find(|&one| one != cpu)?))
     });
     let Some((name, cpu, other)) = other else {
-        println!("NOT MEASURED: no disk with an interrupt that comes to another CPU than a writer's");
-        return;
+        return skip(Need::Machine, "no disk with an interrupt that comes to another CPU than a writer's");
     };
     let setting = format!("/sys/block/{name}/queue/rq_affinity");
     let before = read(&setting);
@@ -368,8 +367,7 @@ fn a_timer_storm_on_the_interrupts_cpu_makes_irq_longer() {
     let other = disk(&path)
         .and_then(|(_, cpu)| Some((cpu, sched::allowed_cpus(0).ok()?.into_iter().find(|&one| one != cpu)?)));
     let Some((cpu, other)) = other else {
-        println!("NOT MEASURED: no disk with an interrupt that comes to another CPU than a writer's");
-        return;
+        return skip(Need::Machine, "no disk with an interrupt that comes to another CPU than a writer's");
     };
     let mut writing = Writing::start(&folder.join("file"), Some(Scheduling::fifo(50)), Some(vec![other]));
     let times = rounds(&[1, 2, 3], 80, |kind| {

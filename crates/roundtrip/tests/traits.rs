@@ -3,6 +3,7 @@
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
+use skips::{Need, skip};
 
 fn traits(args: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
@@ -59,13 +60,21 @@ fn without_the_right_to_real_time_the_cells_say_so_and_the_rest_is_tried() {
         .stdin(Stdio::null())
         .output();
     std::fs::remove_file(&binary).unwrap();
-    // Not everybody may become nobody; then this user is an ordinary one already, and the other tests say it.
-    let Some(output) = output.ok().filter(|output| output.status.success()) else { return };
+    let output = match output {
+        Ok(output) => output,
+        Err(error) => return skip(Need::Program("setpriv"), error),
+    };
+    if !output.status.success() {
+        return skip(
+            Need::Root,
+            format!("cannot become nobody: {}", String::from_utf8_lossy(&output.stderr)),
+        );
+    }
     let run: Value = serde_json::from_slice(&output.stdout).unwrap();
     let rows = run["results"]["traits"]["rows"].as_array().unwrap();
     let row = |aspect: &str| rows.iter().find(|row| row["aspect"] == aspect).unwrap();
     if run["environment"]["realtime"]["realtime"] != "refused" {
-        return; // nobody may, here
+        return skip(Need::Machine, "this machine lets everybody be real-time");
     }
     for aspect in ["realtime_inheritance", "least_policy"] {
         assert_eq!(row(aspect)["hwbinder"]["kind"], "not_tried");

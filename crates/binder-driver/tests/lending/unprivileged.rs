@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use binder_driver::sched_attr::{self, SchedAttr};
 use rustix::process::{Gid, Resource, Rlimit, Uid, setrlimit};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+use skips::{Need, skip};
 
 pub(crate) const OTHER: u32 = 0;
 pub(crate) const FIFO: u32 = 1;
@@ -15,7 +16,7 @@ const NOBODY: u32 = 65534;
 static TURN: Mutex<()> = Mutex::new(());
 
 /// Runs `act` on a thread at this real-time priority whose user has no rights, and whose process has none to lend to
-/// (`RLIMIT_RTPRIO` 0); not at all where that cannot be had.
+/// (`RLIMIT_RTPRIO` 0); the test is skipped where that cannot be had.
 pub(crate) fn unprivileged(priority: u32, act: impl FnOnce() + Send + 'static) {
     run(priority, true, act);
 }
@@ -28,12 +29,9 @@ pub(crate) fn as_root(priority: u32, act: impl FnOnce() + Send + 'static) {
 fn run(priority: u32, drop_rights: bool, act: impl FnOnce() + Send + 'static) {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let thread = std::thread::spawn(move || {
-        if !rustix::process::geteuid().is_root() {
-            return;
-        }
         let realtime = SchedAttr { policy: FIFO, priority, ..Default::default() };
-        if sched_attr::set(0, realtime).is_err() {
-            return;
+        if !rustix::process::geteuid().is_root() || sched_attr::set(0, realtime).is_err() {
+            return false;
         }
         if drop_rights {
             let none = Rlimit { current: Some(0), maximum: Some(0) };
@@ -46,8 +44,11 @@ fn run(priority: u32, drop_rights: bool, act: impl FnOnce() + Send + 'static) {
             assert!(sched_attr::set(0, SchedAttr { priority: priority + 1, ..realtime }).is_err());
         }
         act();
+        true
     });
-    if let Err(panic) = thread.join() {
-        std::panic::resume_unwind(panic);
+    match thread.join() {
+        Ok(true) => {}
+        Ok(false) => skip(Need::Root, "this user has no real-time threads"),
+        Err(panic) => std::panic::resume_unwind(panic),
     }
 }

@@ -1,0 +1,136 @@
+//! How a test says that this machine gives it nothing to test with. Only tests use this crate; it must not know what they test.
+//!
+//! A skipped test passes as far as Cargo can see. So each skip is also written to the file that [`FILE`] names, and
+//! `cargo xtask test` counts and names them in its summary. Where the machine does offer what the test needs, a skip is a
+//! failure: the test would otherwise hide the very fault that it looks for.
+//!
+//! ```no_run
+//! # fn trace() -> Result<(), String> { Err("no tracefs".into()) }
+//! use skips::{Need, skip};
+//!
+//! let Ok(trace) = trace() else { return skip(Need::Tracefs, "no tracefs") };
+//! ```
+#![allow(clippy::print_stderr)] // What a person who runs one test reads.
+
+use std::fmt::Display;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+/// The environment variable that names the file to which skips are added, one line each: the test's binary and name, a tab, and
+/// the reason. Unset, skips are only printed.
+pub const FILE: &str = "ROUNDTRIP_SKIPS_FILE";
+
+/// What a test needs and has not got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Need<'a> {
+    /// The rights of root: to mount, to set policies and priorities, to become another user.
+    Root,
+    /// The kernel's tracing file system, and the right to use it.
+    Tracefs,
+    /// A program in `PATH`.
+    Program(&'a str),
+    /// A device, a driver or a kernel's feature that no right and no package brings.
+    Machine,
+}
+
+impl Need<'_> {
+    /// Whether this machine offers it to this process, so that a test may not do without.
+    #[must_use]
+    pub fn is_met(self) -> bool {
+        match self {
+            Self::Root => has_roots_rights(),
+            Self::Tracefs => has_roots_rights() && kernel_has_tracefs(),
+            Self::Program(name) => find(name).is_some(),
+            Self::Machine => false,
+        }
+    }
+}
+
+/// Says that the calling test is skipped, and why: to standard error, and to the file that [`FILE`] names. The test then
+/// returns.
+///
+/// # Panics
+/// When this machine offers what the test needs, and when the skip cannot be written down.
+pub fn skip(need: Need<'_>, why: impl Display) {
+    let test = test();
+    assert!(
+        !need.is_met(),
+        "{test} was about to be skipped although this machine offers what it needs: {why}"
+    );
+    // A reason is one line, as the file's readers expect.
+    let why = why.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+    eprintln!("SKIPPED {test}: {why}");
+    if let Some(file) = std::env::var_os(FILE) {
+        let line = format!("{test}\t{why}\n");
+        let written = std::fs::OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(&file)
+            // One write each, so that lines of tests that run at the same time stay whole.
+            .and_then(|mut file| file.write_all(line.as_bytes()));
+        written
+            .unwrap_or_else(|error| panic!("cannot note a skip in {}: {error}", Path::new(&file).display()));
+    }
+}
+
+/// The running test: its binary and its own name, which is its thread's.
+fn test() -> String {
+    let binary = std::env::current_exe().unwrap_or_default();
+    let stem = binary.file_stem().unwrap_or_default().to_string_lossy();
+    // Cargo appends a hash to a test's binary.
+    let name = stem.rsplit_once('-').map_or(&*stem, |(name, _)| name);
+    let thread = std::thread::current();
+    format!("{name}::{}", thread.name().unwrap_or("?"))
+}
+
+/// Whether this is root with the capabilities that tests use: CAP_SYS_ADMIN (21) and CAP_SYS_NICE (23), capabilities(7). A
+/// container's root often lacks them.
+fn has_roots_rights() -> bool {
+    const NEEDED: u64 = 1 << 21 | 1 << 23;
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = effective.and_then(|text| u64::from_str_radix(text.trim(), 16).ok());
+    rustix::process::geteuid().is_root() && effective.is_some_and(|set| set & NEEDED == NEEDED)
+}
+
+fn kernel_has_tracefs() -> bool {
+    let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    known.lines().any(|line| line.split_whitespace().last() == Some("tracefs"))
+}
+
+fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "this machine offers what it needs: no shell")]
+    fn a_skip_is_a_failure_where_the_need_is_met() {
+        skip(Need::Program("sh"), "no shell");
+    }
+
+    #[test]
+    fn a_skip_is_noted_with_its_test_and_its_reason_in_one_line() {
+        let file = std::env::temp_dir().join(format!("roundtrip-skips-{}", std::process::id()));
+        let status = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "tests::skipped_here", "--include-ignored"])
+            .env(FILE, &file)
+            .output()
+            .unwrap();
+        let noted = std::fs::read_to_string(&file).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        assert!(status.status.success());
+        assert_eq!(noted, "skips::tests::skipped_here\tno such thing\n");
+    }
+
+    #[test]
+    #[ignore = "is run by the test above"]
+    fn skipped_here() {
+        skip(Need::Program("no-such-program-anywhere"), "no such\nthing");
+    }
+}

@@ -1,0 +1,50 @@
+//! Runs all tests, and tells which of them this machine gave nothing to test with.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+
+use crate::shell;
+use crate::steps::Outcome;
+
+/// Runs the tests of the whole workspace.
+pub(crate) fn all() -> Result<Outcome> {
+    let noted = shell::target_dir().join("skipped-tests");
+    // What an earlier run noted is not this one's.
+    match std::fs::remove_file(&noted) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(error).with_context(|| format!("cannot remove {}", noted.display()));
+        }
+        _ => {}
+    }
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    shell::run(cargo.args(["test", "--workspace", "--no-fail-fast"]).env(skips::FILE, &noted))?;
+    Ok(Outcome::Skipped(read(&noted)?))
+}
+
+/// What tests have noted, one line each; nothing where none did.
+fn read(noted: &Path) -> Result<Vec<String>> {
+    if !noted.exists() {
+        return Ok(Vec::new());
+    }
+    let text = std::fs::read_to_string(noted).with_context(|| format!("cannot read {}", noted.display()))?;
+    let mut tests: Vec<String> = text.lines().map(|line| line.replacen('\t', ": ", 1)).collect();
+    tests.sort();
+    Ok(tests)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_skipped_is_read_in_order_and_nothing_where_nothing_was() {
+        let noted = std::env::temp_dir().join(format!("roundtrip-skipped-{}", std::process::id()));
+        assert_eq!(read(&noted).unwrap(), [] as [String; 0]);
+        std::fs::write(&noted, "b::two\tno root\na::one\tno btt: here\n").unwrap();
+        let tests = read(&noted).unwrap();
+        std::fs::remove_file(&noted).unwrap();
+        assert_eq!(tests, ["a::one: no btt: here", "b::two: no root"]);
+    }
+}
