@@ -8,6 +8,7 @@
 
 mod call;
 mod command;
+pub mod copy;
 mod driver;
 pub mod emulated;
 pub mod kernel;

@@ -4,10 +4,11 @@
 
 use std::fs::File;
 use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::ptr::{NonNull, copy_nonoverlapping};
+use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
 
 use anyhow::{Context as _, Result};
+use binder_driver::copy;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 
@@ -57,7 +58,7 @@ impl Shared {
     pub(crate) fn write(&self, offset: usize, bytes: &[u8]) {
         self.check(offset, bytes.len());
         // SAFETY: in bounds; `bytes` is private memory. The protocol on top passes the range to and fro through a word.
-        unsafe { copy_nonoverlapping(bytes.as_ptr(), self.start.as_ptr().add(offset), bytes.len()) }
+        unsafe { copy::raw(bytes.as_ptr(), self.start.as_ptr().add(offset), bytes.len()) }
     }
 
     /// The bytes there, which the other side leaves alone until the next turn.

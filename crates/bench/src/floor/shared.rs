@@ -4,9 +4,10 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::ptr::{NonNull, copy_nonoverlapping};
+use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
 
+use binder_driver::copy;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
@@ -50,14 +51,14 @@ impl Shared {
         self.check(offset, bytes.len());
         // SAFETY: in bounds by the check; `bytes` is private memory, so the two do not overlap. The other process does
         // not touch this range now: the protocol on top passes it to and fro through a word.
-        unsafe { copy_nonoverlapping(bytes.as_ptr(), self.start.as_ptr().add(offset), bytes.len()) }
+        unsafe { copy::raw(bytes.as_ptr(), self.start.as_ptr().add(offset), bytes.len()) }
     }
 
     /// Copies bytes out of the mapping.
     pub(super) fn read(&self, offset: usize, into: &mut [u8]) {
         self.check(offset, into.len());
         // SAFETY: as for `write`, with the direction reversed.
-        unsafe { copy_nonoverlapping(self.start.as_ptr().add(offset), into.as_mut_ptr(), into.len()) }
+        unsafe { copy::raw(self.start.as_ptr().add(offset), into.as_mut_ptr(), into.len()) }
     }
 
     /// Copies bytes from one place of the mapping to another that does not overlap it.
@@ -66,7 +67,7 @@ impl Shared {
         self.check(to, len);
         assert!(from.abs_diff(to) >= len);
         // SAFETY: both ranges are in bounds and do not overlap by the checks; ownership as for `write`.
-        unsafe { copy_nonoverlapping(self.start.as_ptr().add(from), self.start.as_ptr().add(to), len) }
+        unsafe { copy::raw(self.start.as_ptr().add(from), self.start.as_ptr().add(to), len) }
     }
 
     fn check(&self, offset: usize, len: usize) {

@@ -223,7 +223,7 @@ impl Region {
         // (or another area's). The range belongs to a buffer that is allocated and not yet delivered, so no
         // well-behaved participant reads it now.
         unsafe {
-            std::ptr::copy(bytes.as_ptr(), self.base.add(area_at(slot) + offset).as_ptr(), bytes.len());
+            crate::copy::raw(bytes.as_ptr(), self.base.add(area_at(slot) + offset).as_ptr(), bytes.len());
         }
         true
     }

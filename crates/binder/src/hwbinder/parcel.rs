@@ -1,5 +1,6 @@
 //! [`HwParcel`]: a scatter-gather transaction on its way out.
 
+use binder_driver::copy;
 use binder_driver::uapi::{BINDER_BUFFER_FLAG_HAS_PARENT, BINDER_TYPE_PTR, BufferObject, align8};
 
 use super::{VECTOR_POINTER, vector_header};
@@ -178,7 +179,7 @@ impl<'a> HwParcel<'a> {
     fn put_string(&mut self, text: &str, parent: BufferIndex, offset: u64) -> Result<(), Error> {
         self.store.plain.count_copy(text.len());
         let start = self.store.own.len();
-        self.store.own.extend_from_slice(text.as_bytes());
+        copy::append(&mut self.store.own, text.as_bytes());
         self.store.own.push(0);
         self.name_own(start, Some((parent, offset)))?;
         Ok(())
@@ -202,7 +203,7 @@ impl<'a> HwParcel<'a> {
         parent: Option<(BufferIndex, u64)>,
     ) -> Result<BufferIndex, Error> {
         let start = self.store.own.len();
-        self.store.own.extend_from_slice(bytes);
+        copy::append(&mut self.store.own, bytes);
         self.name_own(start, parent)
     }
 

@@ -17,6 +17,8 @@ use std::os::fd::OwnedFd;
 pub use reader::ParcelReader;
 pub use token::InterfaceToken;
 
+use binder_driver::copy;
+
 use crate::{Binder, Error};
 
 /// The length that stands for a null string or vector.
@@ -195,7 +197,7 @@ impl Parcel {
     /// [`Error::Unsendable`] for a string of 2³¹ bytes or more.
     pub fn write_string8(&mut self, text: &str) -> Result<(), Error> {
         self.write_i32(wire_length("a string", text.len())?);
-        self.data.extend_from_slice(text.as_bytes());
+        copy::append(&mut self.data, text.as_bytes());
         self.data.push(0);
         self.pad();
         self.count_copy(text.len());
@@ -224,7 +226,7 @@ impl Parcel {
         if text::has_nul(text) {
             return Err(Error::Unsendable { what: "a C string", problem: "there is a NUL in it" });
         }
-        self.data.extend_from_slice(text.as_bytes());
+        copy::append(&mut self.data, text.as_bytes());
         self.data.push(0);
         self.pad();
         self.count_copy(text.len());
@@ -238,7 +240,7 @@ impl Parcel {
     /// [`Error::Unsendable`] for 2³¹ bytes or more.
     pub fn write_bytes(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.write_i32(wire_length("a byte vector", bytes.len())?);
-        self.data.extend_from_slice(bytes);
+        copy::append(&mut self.data, bytes);
         self.pad();
         self.count_copy(bytes.len());
         Ok(())

@@ -1,0 +1,179 @@
+#![allow(unsafe_code)]
+//! One way to copy bytes, whose speed does not depend on where in their pages they lie. Must not know what the bytes are.
+//!
+//! The C library copies more than about 2 KiB with `rep movsb` where a CPU announces that as fast. On some CPUs (AMD family
+//! 25) it is several times slower when the destination begins a little behind the source, counted within their pages. So
+//! long copies on x86-64 are made here, by plain vector instructions. Elsewhere the C library's way has no such trait.
+//! `cargo run --release -p binder-driver --example copies` shows both.
+
+/// From here on the C library may choose a string instruction, and a vector loop costs as little as it.
+const LONG: usize = 1024;
+
+/// Copies `length` bytes. If source and destination overlap, or another process writes to the source meanwhile, it is
+/// unspecified which bytes arrive.
+///
+/// # Safety
+/// `from` must be readable and `to` writable for `length` bytes, and no Rust reference may cover the written bytes.
+#[inline]
+pub unsafe fn raw(from: *const u8, to: *mut u8, length: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if length >= LONG {
+        // SAFETY: as for this function.
+        return unsafe { vectors::copy(from, to, length) };
+    }
+    // SAFETY: as for this function.
+    unsafe { std::ptr::copy(from, to, length) }
+}
+
+/// Appends bytes.
+#[inline]
+pub fn append(to: &mut Vec<u8>, bytes: &[u8]) {
+    if bytes.len() < LONG {
+        return to.extend_from_slice(bytes);
+    }
+    to.reserve(bytes.len());
+    let end = to.len() + bytes.len();
+    // SAFETY: there is room for these bytes behind the others, which nothing refers to; then they are initialised.
+    unsafe {
+        raw(bytes.as_ptr(), to.as_mut_ptr().add(to.len()), bytes.len());
+        to.set_len(end);
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod vectors {
+    use std::arch::asm;
+
+    /// As [`super::raw`]. Assembly, because the compiler turns any loop that copies back into a call of the C library.
+    #[inline(never)]
+    pub(super) unsafe fn copy(from: *const u8, to: *mut u8, length: usize) {
+        let done = if std::is_x86_feature_detected!("avx") {
+            // SAFETY: as for this function, and the CPU has AVX.
+            unsafe { wide(from, to, length) }
+        } else {
+            // SAFETY: as for this function.
+            unsafe { narrow(from, to, length) }
+        };
+        // SAFETY: the rest of the same ranges.
+        unsafe { std::ptr::copy(from.add(done), to.add(done), length - done) }
+    }
+
+    /// Copies whole blocks of 128 bytes; returns how many bytes that were.
+    unsafe fn wide(from: *const u8, to: *mut u8, length: usize) -> usize {
+        let blocks = length / 128;
+        if blocks > 0 {
+            // SAFETY: reads and writes `blocks` blocks from the beginnings on, within `length`; ends without upper halves
+            // in use, as the calling convention wants.
+            unsafe {
+                asm!(
+                    "2:",
+                    "vmovups ymm0, [{from}]",
+                    "vmovups ymm1, [{from} + 32]",
+                    "vmovups ymm2, [{from} + 64]",
+                    "vmovups ymm3, [{from} + 96]",
+                    "vmovups [{to}], ymm0",
+                    "vmovups [{to} + 32], ymm1",
+                    "vmovups [{to} + 64], ymm2",
+                    "vmovups [{to} + 96], ymm3",
+                    "sub {from}, -128",
+                    "sub {to}, -128",
+                    "dec {blocks}",
+                    "jnz 2b",
+                    "vzeroupper",
+                    from = inout(reg) from => _,
+                    to = inout(reg) to => _,
+                    blocks = inout(reg) blocks => _,
+                    // All vector registers: vzeroupper clears the upper halves of each.
+                    out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
+                    out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
+                    out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
+                    out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,
+                    options(nostack),
+                );
+            }
+        }
+        blocks * 128
+    }
+
+    /// Copies whole blocks of 64 bytes with what every x86-64 CPU has; returns how many bytes that were.
+    unsafe fn narrow(from: *const u8, to: *mut u8, length: usize) -> usize {
+        let blocks = length / 64;
+        if blocks > 0 {
+            // SAFETY: reads and writes `blocks` blocks from the beginnings on, within `length`.
+            unsafe {
+                asm!(
+                    "2:",
+                    "movups xmm0, [{from}]",
+                    "movups xmm1, [{from} + 16]",
+                    "movups xmm2, [{from} + 32]",
+                    "movups xmm3, [{from} + 48]",
+                    "movups [{to}], xmm0",
+                    "movups [{to} + 16], xmm1",
+                    "movups [{to} + 32], xmm2",
+                    "movups [{to} + 48], xmm3",
+                    "add {from}, 64",
+                    "add {to}, 64",
+                    "dec {blocks}",
+                    "jnz 2b",
+                    from = inout(reg) from => _,
+                    to = inout(reg) to => _,
+                    blocks = inout(reg) blocks => _,
+                    out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
+                    options(nostack),
+                );
+            }
+        }
+        blocks * 64
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn cpus_without_wide_vectors_copy_the_same() {
+            let from: Vec<u8> = (0..5000_u32).map(|at| (at * 7) as u8).collect();
+            for length in [0, 1, 63, 64, 65, 1000, 4096, 5000] {
+                let mut to = vec![0xee; from.len()];
+                // SAFETY: both are at least that long.
+                let done = unsafe { narrow(from.as_ptr(), to.as_mut_ptr(), length) };
+                assert_eq!(done, length / 64 * 64);
+                assert_eq!(to[..done], from[..done], "{length}");
+                assert!(to[done..].iter().all(|&byte| byte == 0xee), "{length}");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LENGTHS: [usize; 12] = [0, 1, 4, 127, 1023, 1024, 1025, 1151, 1152, 4096, 65_536, 70_001];
+
+    #[test]
+    fn every_byte_arrives_and_no_other_is_touched_wherever_both_lie() {
+        let from: Vec<u8> = (0..80_000_u32).map(|at| (at % 251) as u8).collect();
+        for length in LENGTHS {
+            for (source, target) in [(0, 0), (0, 1), (1, 0), (16, 48), (4095, 33), (7, 4090)] {
+                let mut to = vec![0xee; 80_000];
+                let place = &mut to[target..target + length];
+                // SAFETY: both are this long.
+                unsafe { raw(from[source..source + length].as_ptr(), place.as_mut_ptr(), length) };
+                assert_eq!(to[target..target + length], from[source..source + length], "{length}");
+                let around = to[..target].iter().chain(&to[target + length..]);
+                assert!(around.copied().all(|byte| byte == 0xee), "{length} from {source} to {target}");
+            }
+        }
+    }
+
+    #[test]
+    fn appended_bytes_stand_behind_the_others() {
+        let bytes: Vec<u8> = (0..70_001_u32).map(|at| at as u8).collect();
+        for length in LENGTHS {
+            let mut to = b"before".to_vec();
+            append(&mut to, &bytes[..length]);
+            assert_eq!((&to[..6], &to[6..]), (&b"before"[..], &bytes[..length]));
+        }
+    }
+}
