@@ -209,18 +209,44 @@ impl From<Error> for Status {
     }
 }
 
-/// Why a call was refused, as far as its errno tells.
+/// Why a call was refused, as far as its errno tells. It comes from a driver, which may tell none, or anything: only numbers that
+/// are errno values are taken for one.
 fn refusal(errno: i32) -> &'static str {
-    match Errno::from_raw_os_error(errno.saturating_neg()) {
-        Errno::NOSPC => "the data does not fit into the receiver's area",
-        Errno::NOMEM => {
+    let told = std::io::Error::from_raw_os_error(errno.saturating_neg());
+    match Errno::from_io_error(&told) {
+        Some(Errno::NOSPC) => "the data does not fit into the receiver's area",
+        Some(Errno::NOMEM) => {
             "the driver has no room for one more handle, object or transaction (the emulated one has 16,383 handles for a \
              process)"
         }
-        Errno::INVAL => "the handle is unknown, or an object in the data is malformed",
-        Errno::PERM => "the receiver takes no file descriptors",
-        _ => {
+        Some(Errno::INVAL) => "the handle is unknown, or an object in the data is malformed",
+        Some(Errno::PERM) => "the receiver takes no file descriptors",
+        Some(Errno::MFILE) => {
+            "a process has no room for one more file descriptor; raise its limit (ulimit -n)"
+        }
+        Some(_) => {
             "the handle is unknown, the data does not fit into the receiver's area, or an object in it is malformed"
         }
+        None => {
+            "it does not say why (the handle is unknown, the data does not fit into the receiver's area, an object in it is \
+             malformed, or the receiver is out of file descriptors)"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_call_is_told_whatever_number_the_driver_gives_for_an_errno() {
+        for errno in [0, 1, -1, -22, 22, -4095, -4096, 4096, i32::MIN, i32::MAX] {
+            let text = Error::Failed { handle: 7, code: 1, errno }.to_string();
+            assert!(text.starts_with("the driver refused call 1 to handle 7: "), "{text}");
+        }
+        let text = Error::Failed { handle: 7, code: 1, errno: 0 }.to_string();
+        assert!(text.contains("it does not say why"), "{text}");
+        let text = Error::Failed { handle: 7, code: 1, errno: -28 }.to_string();
+        assert!(text.ends_with("the data does not fit into the receiver's area"), "{text}");
     }
 }
