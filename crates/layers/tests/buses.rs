@@ -2,6 +2,7 @@
 //! seldom, or not on every kernel.
 
 mod polled;
+mod woken;
 mod written;
 
 use layers::storage::{Begin, Controller, Devices, End, Layer, Layers, Write, Writes};

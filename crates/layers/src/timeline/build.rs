@@ -309,6 +309,8 @@ impl<'t> Builder<'t> {
             Doing::Runnable { cpu: Some(cpu), preempted: true }
         } else if matches!(prev_state.letter(), "X" | "Z") {
             Doing::Gone
+        } else if let Some(cpu) = self.woken_early(prev.tid, time_ns) {
+            Doing::Waking { cpu }
         } else {
             Doing::Blocked { state: Some(prev_state) }
         };
@@ -334,6 +336,9 @@ impl<'t> Builder<'t> {
 
     fn waking(&mut self, tid: u32, time_ns: u64, target_cpu: u32) {
         match self.sleeping(tid, time_ns) {
+            Some(false) if self.knows.wakeups => {
+                self.threads.entry(tid).or_default().woken_early = Some((time_ns, target_cpu));
+            }
             Some(false) => {}
             Some(true) => {
                 self.prove(tid, time_ns, Doing::Blocked { state: None });
@@ -343,7 +348,17 @@ impl<'t> Builder<'t> {
         }
     }
 
+    /// A thread may be woken after it has said that it will sleep, and before it has left its CPU: then whoever wakes it waits for that
+    /// (`try_to_wake_up` in kernel/sched/core.c), and the wake-up follows the switch. In between it is being woken, to this CPU.
+    fn woken_early(&mut self, tid: u32, time_ns: u64) -> Option<u32> {
+        let (woken_ns, cpu) = self.threads.get_mut(&tid)?.woken_early.take()?;
+        self.gaps.within(None, woken_ns, time_ns).is_none().then_some(cpu)
+    }
+
     fn wakeup(&mut self, tid: u32, time_ns: u64, target_cpu: u32, new: bool) {
+        if let Some(line) = self.threads.get_mut(&tid) {
+            line.woken_early = None;
+        }
         let line = self.threads.get(&tid);
         let doing = line.and_then(|line| line.doing.last().copied());
         let confirmed_ns = line.map_or(0, |line| line.confirmed_ns);

@@ -73,6 +73,8 @@ pub(crate) struct ThreadLine {
     confirmed_ns: u64,
     /// Since when what it does rests on the assumption that it slept before it was woken.
     doubted_ns: Option<u64>,
+    /// A waking that came while it still had a CPU, and whose wake-up has not come yet: when, and to which CPU.
+    woken_early: Option<(u64, u32)>,
     seen: bool,
 }
 
