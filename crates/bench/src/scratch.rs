@@ -1,10 +1,9 @@
 //! Folders of a run's own: a temporary one, which ends with it, and one that is nobody's until it is complete. Must not know
 //! what is put there.
 
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use tracefs::{is_abandoned, own_name};
+use tracefs::Owned;
 
 use crate::error::{Error, Result};
 
@@ -13,7 +12,7 @@ const PREFIX: &str = "roundtrip-scratch-";
 /// The folder. It is removed with all that is in it when this value is dropped; what a killed process could not remove, the
 /// next one does.
 #[derive(Debug)]
-pub struct Scratch(PathBuf);
+pub struct Scratch(Owned);
 
 impl Scratch {
     /// Makes it where temporary files belong (`TMPDIR`), open to this user only.
@@ -30,53 +29,51 @@ impl Scratch {
     /// [`Error::File`] when it cannot be made.
     pub(crate) fn within(folder: &Path) -> Result<Scratch> {
         remove_abandoned(folder, PREFIX);
-        let path = folder.join(own_name(PREFIX));
-        let made = std::fs::DirBuilder::new().mode(0o700).create(&path);
-        made.map_err(|cause| Error::file("create", &path, cause))?;
-        Ok(Scratch(path))
+        let made = Owned::make(folder, PREFIX);
+        made.map(Scratch).map_err(|cause| Error::file("make a directory in", folder, cause))
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
-        &self.0
+        self.0.path()
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        let _ = std::fs::remove_dir_all(self.path());
     }
 }
 
 /// Removes folders of this user's that processes left behind when they were killed.
 fn remove_abandoned(folder: &Path, prefix: &str) {
-    let own = rustix::process::geteuid().as_raw();
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        let abandoned = entry.file_name().to_str().is_some_and(|name| is_abandoned(prefix, name));
-        // A link is not followed.
-        let ours = entry.metadata().is_ok_and(|metadata| metadata.is_dir() && metadata.uid() == own);
-        if abandoned && ours {
-            let _ = std::fs::remove_dir_all(entry.path());
-        }
+    for abandoned in Owned::abandoned(folder, prefix) {
+        let _ = std::fs::remove_dir_all(abandoned.path());
     }
 }
 
-/// A folder that stays, while it is filled: beside its place, under another name. It is removed unless it is kept.
+/// A folder that stays, while it is filled: beside its place, in a folder of its own. It is removed unless it is kept.
 #[derive(Debug)]
 pub(crate) struct Folder {
     pub(crate) partial: PathBuf,
     place: PathBuf,
+    around: Owned,
 }
 
 impl Folder {
-    /// Makes no folder yet: the one that fills it does.
-    pub(crate) fn beside(place: &Path) -> Folder {
-        let prefix = format!(".{}.", place.file_name().unwrap_or_default().to_string_lossy());
-        if let Some(above) = place.parent() {
-            remove_abandoned(above, &prefix);
-        }
-        let partial = place.with_file_name(own_name(&prefix));
-        Folder { partial, place: place.to_owned() }
+    /// Makes the directories above the place and no folder yet: the one that fills it does.
+    ///
+    /// # Errors
+    /// [`Error::File`] when nothing can be made there.
+    pub(crate) fn beside(place: &Path) -> Result<Folder> {
+        let name = place.file_name().unwrap_or_default();
+        let prefix = format!(".{}.", name.to_string_lossy());
+        let above = place.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        std::fs::create_dir_all(above).map_err(|cause| Error::file("create", above, cause))?;
+        remove_abandoned(above, &prefix);
+        let made = Owned::make(above, &prefix);
+        let around = made.map_err(|cause| Error::file("make a directory in", above, cause))?;
+        Ok(Folder { partial: around.path().join(name), place: place.to_owned(), around })
     }
 
     /// Puts it in its place, instead of one that was there.
@@ -91,8 +88,8 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // There is none any more when it has its place.
-        let _ = std::fs::remove_dir_all(&self.partial);
+        // The folder is not in there any more when it has its place.
+        let _ = std::fs::remove_dir_all(self.around.path());
     }
 }
 
@@ -118,5 +115,18 @@ mod tests {
             fixture(&[(".x.4194303-1-0/file", ""), (".x.notes/file", ""), (".x.4194302-1-0", "a file")]);
         remove_abandoned(&root.path(""), ".x.");
         assert_eq!(root.names(""), [".x.4194302-1-0", ".x.notes"]);
+    }
+
+    #[test]
+    fn a_folder_that_is_being_filled_is_nobodys_to_remove() {
+        let root = fixture(&[("x", "")]);
+        let place = root.path("above/run");
+        let first = Folder::beside(&place).unwrap();
+        std::fs::create_dir(&first.partial).unwrap();
+        let second = Folder::beside(&place).unwrap();
+        assert!(first.partial.exists());
+        first.keep().unwrap();
+        drop((first, second));
+        assert_eq!(root.names("above"), ["run"]);
     }
 }

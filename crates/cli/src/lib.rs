@@ -26,6 +26,10 @@ pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Runs the command line that the process was started with, and tells its exit code.
 pub fn main() -> ExitCode {
+    bench::worker::ignore_file_size_signal();
+    bench::worker::set_cleaning_up_line(
+        "roundtrip: cleaning up; a signal in three seconds or later ends that and may leave files and settings behind\n",
+    );
     let mut args = std::env::args_os();
     let executable = args.next().unwrap_or_default().to_string_lossy().into_owned();
     let out_colour = terminal::colour();

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -28,17 +29,26 @@ fn affinities() -> BTreeMap<PathBuf, String> {
     files.filter_map(|file| Some((file.clone(), std::fs::read_to_string(file).ok()?))).collect()
 }
 
+/// Tests that change settings take turns: one run at a time has one.
+static TURN: Mutex<()> = Mutex::new(());
+
+const SETTINGS: [&str; 4] = ["--neighbours", "rq-affinity-0,rq-affinity-1,rq-affinity-2", "--duration", "1h"];
+
 /// Starts a comparison of settings, and waits until one is changed; `None` where this machine cannot.
 fn with_a_changed_setting(directory: &Path, before: &BTreeMap<PathBuf, String>) -> Option<Child> {
-    let arguments = ["--neighbours", "rq-affinity-0,rq-affinity-1,rq-affinity-2", "--duration", "1h"];
-    let mut child = interference(directory, &arguments).spawn().unwrap();
+    let mut child = interference(directory, &SETTINGS).spawn().unwrap();
     let until = Instant::now() + Duration::from_secs(120);
     while Instant::now() < until {
         if affinities() != *before {
             return Some(child);
         }
         if child.try_wait().unwrap().is_some() {
-            return None;
+            let said = std::io::read_to_string(child.stderr.take().unwrap()).unwrap();
+            if !said.contains("belongs to another run") {
+                return None;
+            }
+            // Somebody else's on this machine.
+            child = interference(directory, &SETTINGS).spawn().unwrap();
         }
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -49,6 +59,7 @@ fn with_a_changed_setting(directory: &Path, before: &BTreeMap<PathBuf, String>) 
 
 #[test]
 fn a_changed_setting_is_put_back_on_ctrl_c_and_after_a_kill_by_the_next_run() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let directory = folder("settings");
     let before = affinities();
     let Some(mut child) = with_a_changed_setting(&directory, &before) else {
@@ -68,6 +79,58 @@ fn a_changed_setting_is_put_back_on_ctrl_c_and_after_a_kill_by_the_next_run() {
     let arguments = ["--neighbours", "alone", "--duration", "1ms", "--rounds", "1"];
     let output = interference(&directory, &arguments).stdout(Stdio::piped()).output().unwrap();
     assert!(output.status.success());
+    assert_eq!(affinities(), before);
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+/// timeout(1) signals its child and then its group, and people press Ctrl-C twice.
+#[test]
+fn a_second_signal_does_not_cut_the_cleaning_up_short() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let directory = folder("signalled-twice");
+    let before = affinities();
+    for pause_us in [0, 20, 100, 300, 1_000, 3_000, 10_000, 30_000] {
+        let Some(child) = with_a_changed_setting(&directory, &before) else {
+            let need = if before.is_empty() { Need::Machine } else { Need::Root };
+            return skip(need, "no setting could be changed here");
+        };
+        let pid = Pid::from_child(&child);
+        for _ in 0..3 {
+            // The run may have ended before the last one: nobody has waited for it, so the id is still its own.
+            kill_process(pid, Signal::TERM).unwrap();
+            std::thread::sleep(Duration::from_micros(pause_us));
+        }
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(143), "{pause_us} us: {:?} {said}", output.status);
+        assert!(said.lines().count() <= 2 && said.contains("SIGTERM"), "{said}");
+        assert_eq!(affinities(), before, "{pause_us} us");
+        assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0, "{pause_us} us");
+    }
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+#[test]
+fn of_two_runs_at_a_time_one_has_a_setting_and_the_other_says_who_has_it() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let directory = folder("overlapping");
+    let before = affinities();
+    let Some(first) = with_a_changed_setting(&directory, &before) else {
+        let need = if before.is_empty() { Need::Machine } else { Need::Root };
+        return skip(need, "no setting could be changed here");
+    };
+    let refused = interference(&directory, &SETTINGS).output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success());
+    let holder = format!("belongs to another run at this time (pid {})", first.id());
+    assert!(said.contains(&holder) && said.lines().count() == 1, "{said}");
+    let arguments =
+        ["--neighbours", "alone,rq-affinity-0,rq-affinity-1", "--duration", "1ms", "--rounds", "1"];
+    let without = interference(&directory, &arguments).stdout(Stdio::piped()).output().unwrap();
+    let page = String::from_utf8_lossy(&without.stdout).into_owned();
+    assert!(without.status.success() && page.contains(&holder), "{page}");
+    kill_process(Pid::from_child(&first), Signal::INT).unwrap();
+    assert_eq!(first.wait_with_output().unwrap().status.code(), Some(130));
     assert_eq!(affinities(), before);
     std::fs::remove_dir_all(&directory).unwrap();
 }

@@ -1,7 +1,6 @@
 //! A private instance of the kernel's trace as a flight recorder: it overwrites the oldest events, and is stopped when
 //! something has happened. Everything that it sets is its own, and ends with it. Must not know what is waited for.
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -10,7 +9,7 @@ use std::time::Duration;
 use crate::buffers::{Buffers, CpuStats, Snapshot, now_ns};
 use crate::error::{Error, Result};
 use crate::mount::{Tracefs, read, write};
-use crate::owner::{is_abandoned, own_name};
+use crate::owner::Owned;
 use crate::recording::Header;
 use crate::wanted::Selection;
 
@@ -26,6 +25,8 @@ pub struct Instance {
     missing: Vec<String>,
     /// Open all the time: so the kernel refuses to remove an instance that is in use.
     switch: Option<File>,
+    /// Held until it is removed.
+    _owned: Owned,
 }
 
 impl Instance {
@@ -37,25 +38,23 @@ impl Instance {
     /// for want of memory. Then nothing is left of it.
     pub fn create(tracefs: &Tracefs, selection: &Selection, kilobytes: u64) -> Result<Instance> {
         remove_abandoned(tracefs);
-        let directory = tracefs.root().join("instances").join(own_name(PREFIX));
-        std::fs::create_dir(&directory).map_err(|cause| match cause.kind() {
+        let instances = tracefs.root().join("instances");
+        let owned = Owned::make(&instances, PREFIX).map_err(|cause| match cause.kind() {
             ErrorKind::PermissionDenied => Error::NotAvailable {
-                reason: format!(
-                    "{} is closed to this user: run as root",
-                    tracefs.root().join("instances").display()
-                ),
+                reason: format!("{} is closed to this user: run as root", instances.display()),
             },
             ErrorKind::NotFound => {
                 Error::NotAvailable { reason: "this kernel has no trace instances".to_owned() }
             }
-            _ => Error::file("create", &directory, cause),
+            _ => Error::file("make an instance in", &instances, cause),
         })?;
         let mut instance = Instance {
-            buffers: Buffers::new(directory, tracefs.root()),
+            buffers: Buffers::new(owned.path().to_owned(), tracefs.root()),
             clock: String::new(),
             events: Vec::new(),
             missing: selection.missing.clone(),
             switch: None,
+            _owned: owned,
         };
         if nobody_else_records(tracefs) {
             // The kernel notes the names of threads that are switched to, which costs a short round trip as much as two
@@ -209,8 +208,6 @@ fn remove(directory: &Path) -> bool {
 /// Removes the instances of processes that were killed before they could, and tells how many. Those that cannot be removed
 /// are in use, and are left alone.
 pub fn remove_abandoned(tracefs: &Tracefs) -> usize {
-    let Ok(entries) = std::fs::read_dir(tracefs.root().join("instances")) else { return 0 };
-    let ours = |name: &OsStr| name.to_str().is_some_and(|name| is_abandoned(PREFIX, name));
-    let abandoned = entries.flatten().filter(|entry| ours(&entry.file_name()));
-    abandoned.filter(|entry| remove(&entry.path())).count()
+    let abandoned = Owned::abandoned(&tracefs.root().join("instances"), PREFIX);
+    abandoned.iter().filter(|owned| remove(owned.path())).count()
 }

@@ -13,13 +13,16 @@ use rustix::mount::{
 };
 
 use crate::error::{Error, Result};
-use crate::owner::own_name;
+use crate::owner::Owned;
 
 /// Where distributions and Android mount it (Documentation/trace/ftrace.rst). The second is the way through debugfs.
 pub const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
 /// The number of the first pid namespace (`PROC_PID_INIT_INO` in the kernel's `proc_ns.h`), in which events name threads.
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+
+/// What the names of directories begin with that are mounted on for a moment.
+const MOMENT: &str = "roundtrip-tracefs-";
 
 /// A tracing file system that this process may use.
 #[derive(Debug)]
@@ -126,16 +129,21 @@ fn detached() -> Result<OwnedFd, Errno> {
 }
 
 fn mounted_for_a_moment() -> Result<OwnedFd, Errno> {
-    let place = std::env::temp_dir().join(own_name("roundtrip-tracefs-"));
-    rustix::fs::mkdir(&place, Mode::RWXU)?;
+    let above = std::env::temp_dir();
+    for left in Owned::abandoned(&above, MOMENT) {
+        let _ = rustix::fs::rmdir(left.path());
+    }
+    let errno = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
+    let owned = Owned::make(&above, MOMENT).map_err(errno)?;
+    let place = owned.path();
     let opened =
-        mount("nodev", &place, "tracefs", MountFlags::NOSUID | MountFlags::NODEV, None).and_then(|()| {
-            let opened = rustix::fs::open(&place, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+        mount("nodev", place, "tracefs", MountFlags::NOSUID | MountFlags::NODEV, None).and_then(|()| {
+            let opened = rustix::fs::open(place, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
             // The open directory keeps the mount; its place is free again.
-            unmount(&place, UnmountFlags::DETACH)?;
+            unmount(place, UnmountFlags::DETACH)?;
             opened
         });
-    let removed = rustix::fs::rmdir(&place);
+    let removed = rustix::fs::rmdir(place);
     opened.and_then(|opened| removed.map(|()| opened))
 }
 

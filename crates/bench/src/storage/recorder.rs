@@ -28,7 +28,7 @@ impl BlockRecorder {
             Selection::writes(tids, events, |event| tracefs.has_event(event))
         })?;
         let header = recorder.instance.header();
-        let folder = Folder::beside(directory);
+        let folder = Folder::beside(directory)?;
         let recording = Recording::create(&folder.partial, header, recorder.tracefs.root())?;
         Ok(BlockRecorder { recorder, recording, folder })
     }

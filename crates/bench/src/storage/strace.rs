@@ -11,6 +11,7 @@ use super::writer::Call;
 use crate::clock::now_ns;
 use crate::error::{Error, Result};
 use crate::scratch::Scratch;
+use crate::worker::die_with_parent;
 
 /// One system call, as strace tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +53,9 @@ impl Strace {
     /// [`Error::Plan`] where there is none or it may not; [`Error::System`] when it cannot be started.
     pub fn attach(pid: u32) -> Result<Strace> {
         let scratch = Scratch::new()?;
-        let mut child = Command::new("strace")
+        let mut command = Command::new("strace");
+        die_with_parent(&mut command);
+        let mut child = command
             .args(["-f", "-T", "-ttt", "-s", "0", "-e", "signal=none", "-o"])
             .arg(scratch.path().join("strace"))
             .args(["-p", &pid.to_string()])

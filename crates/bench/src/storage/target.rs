@@ -129,9 +129,9 @@ impl Target {
     }
 }
 
-/// The name that a test file has where none is chosen.
+/// The name that a test file has where none is chosen. In containers that share a directory process ids are not enough.
 pub(super) fn own_name() -> PathBuf {
-    format!("{PREFIX}{}{SUFFIX}", std::process::id()).into()
+    format!("{PREFIX}{}-{}{SUFFIX}", std::process::id(), crate::clock::now_ns()).into()
 }
 
 /// The directory that a path names something in.
@@ -144,8 +144,8 @@ fn own_names(path: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder(path)).into_iter().flatten().flatten();
     let is_own = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str());
-        let pid = name.and_then(|name| name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX));
-        pid.is_some_and(|pid| pid.parse::<u32>().is_ok())
+        let numbers = name.and_then(|name| name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX));
+        numbers.is_some_and(|numbers| numbers.split('-').all(|number| number.parse::<u64>().is_ok()))
     };
     entries.map(|entry| entry.path()).filter(is_own).collect()
 }

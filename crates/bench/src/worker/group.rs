@@ -68,7 +68,7 @@ pub struct WorkerGroup {
 }
 
 impl WorkerGroup {
-    /// A group without workers. From the first one on, the process's SIGINT, SIGTERM and SIGHUP are handled.
+    /// A group without workers. From the first one on, the signals that end the process are handled.
     ///
     /// # Errors
     /// [`Error::System`] when signals cannot be handled, [`Error::Interrupted`] when one has already come.

@@ -32,9 +32,10 @@ pub trait Work: DeserializeOwned {
 ///
 /// Tells whether the job was done, which is all that the exit status is to say; the reason went to the parent in a frame.
 pub fn main<J: Work>() -> bool {
-    // Ctrl-C and a closing terminal reach the whole process group; the parent decides what ends.
-    sys::ignore(libc::SIGINT);
-    sys::ignore(libc::SIGHUP);
+    // Ctrl-C, Ctrl-\\ and a closing terminal reach the whole process group; the parent decides what ends.
+    for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP] {
+        sys::ignore(signal);
+    }
     let Ok(mut link) = Link::open() else { return false };
     let result = link.start().and_then(|job| {
         let job: J = stored::read(&job).map_err(|error| garbled(format!("no job of ours: {error}")))?;

@@ -16,7 +16,9 @@ pub use child::Spawner;
 pub use frame::MAX_PAYLOAD;
 pub use group::{Event, What, WorkerGroup, WorkerId};
 pub use link::{Link, Work, main};
-pub use signals::Interrupts;
+pub(crate) use sys::die_with_parent;
+
+pub use signals::{Interrupts, ignore_file_size_signal, set_cleaning_up_line};
 
 /// The hidden command that makes the binary a worker: the program must hand over to [`main`] when this is its first argument.
 pub const COMMAND: &str = "__worker";

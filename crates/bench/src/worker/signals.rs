@@ -5,21 +5,28 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use libc::{
+    SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGPWR, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU,
+};
 
+use super::sys::{self, CAUGHT};
 use crate::error::{Error, Result};
 use crate::root::Root;
 
-/// Watches SIGINT, SIGTERM and SIGHUP. The first one ends the run in order; a second one ends the process at once.
+/// What ends a process that does not handle it, and is no fault of its own (signal(7)). Two more tell
+/// of writing errors, and are ignored, so that the write fails: `SIGPIPE` by Rust's runtime, and `SIGXFSZ`
+/// ([`ignore_file_size_signal`]).
+const ENDING: [i32; 12] =
+    [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGXCPU, SIGVTALRM, SIGPROF, SIGUSR1, SIGUSR2, SIGIO, SIGPWR];
+
+/// Watches the signals that end a process. The first one ends the run in order. timeout(1) sends two at once, and people press
+/// Ctrl-C twice: further ones do nothing for three seconds. One that comes later ends the process at once.
 #[derive(Debug)]
 pub struct Interrupts {
     pipe: UnixStream,
 }
-
-static CAUGHT: AtomicUsize = AtomicUsize::new(0);
-static AGAIN: AtomicBool = AtomicBool::new(false);
 
 impl Interrupts {
     /// The process's one watch; the first call sets the handlers.
@@ -55,18 +62,28 @@ impl AsFd for Interrupts {
 
 fn register() -> io::Result<Interrupts> {
     let (pipe, write) = UnixStream::pair()?;
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        // Under nohup(1) a run goes on when its terminal closes.
-        if signal == SIGHUP && is_ignored(signal) {
+    for signal in ENDING {
+        // Under nohup(1) a run goes on when its terminal closes. Shells start background jobs with SIGINT ignored, which scripts
+        // send all the same to end a run.
+        if ![SIGINT, SIGTERM].contains(&signal) && is_ignored(signal) {
             continue;
         }
-        // The order matters: the second signal must find the flag set by the first.
-        signal_hook::flag::register_conditional_default(signal, &AGAIN)?;
-        signal_hook::flag::register(signal, &AGAIN)?;
-        signal_hook::flag::register_usize(signal, &CAUGHT, signal as usize)?;
+        // The order matters: who is woken by the pipe must find what was caught.
+        sys::end_by(signal)?;
         signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
     }
     Ok(Interrupts { pipe })
+}
+
+/// Sets the line that is written to standard error when a further signal comes while a run cleans up.
+pub fn set_cleaning_up_line(line: &'static str) {
+    let _ = sys::CLEANING_UP.set(line);
+}
+
+/// From now on a write beyond the limit on file sizes (`ulimit -f`) fails like any other, in this process and those that it
+/// starts, instead of ending the process before it can clean up.
+pub fn ignore_file_size_signal() {
+    sys::ignore(libc::SIGXFSZ);
 }
 
 /// Whether this process was started with the signal ignored (/proc/self/status, proc_pid_status(5)).

@@ -71,7 +71,7 @@ pub(crate) const fn file<A: HasStorage>() -> Opt<A> {
             Ok(())
         },
     )
-    .default("roundtrip-PID.test in this directory")
+    .default("roundtrip-PID-TIME.test in this directory")
 }
 
 pub(crate) const fn sizes<A: HasStorage>(default: &'static str) -> Opt<A> {

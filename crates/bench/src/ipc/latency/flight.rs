@@ -88,7 +88,7 @@ impl Flight {
         match Recorder::open(plan.kilobytes, plan.system_calls) {
             Ok(recorder) => {
                 flight.info = Some(recorder.info());
-                let folder = Folder::beside(&plan.directory);
+                let folder = Folder::beside(&plan.directory)?;
                 let header = recorder.instance.header();
                 let recording = Recording::create(&folder.partial, header, recorder.tracefs.root())?;
                 let windows = folder.partial.join(WINDOWS);

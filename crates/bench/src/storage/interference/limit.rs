@@ -2,10 +2,11 @@
 //! and gone at the end. Both versions of control groups. Must not know why.
 
 use std::path::PathBuf;
+use std::rc::Rc;
 
-use tracefs::{is_abandoned, own_name};
+use tracefs::Owned;
 
-use super::setting::Setting;
+use super::setting::{Claim, Setting};
 use crate::cgroup::{self, IoGroups};
 use crate::error::{Error, Result};
 use crate::root::Root;
@@ -15,10 +16,11 @@ const PREFIX: &str = "roundtrip-io-";
 /// The group. It ends with this value; what a killed process left, the next one removes.
 #[derive(Debug)]
 pub(super) struct Limit {
-    directory: PathBuf,
+    directory: Owned,
     home: PathBuf,
     /// The controller that had to be switched on for it.
     _switched_on: Option<Setting>,
+    _claim: Option<Rc<Claim>>,
 }
 
 impl Limit {
@@ -30,25 +32,28 @@ impl Limit {
         let Some(IoGroups { unified, mount, home }) = cgroup::io_groups(root) else {
             return Err("no control group of this process's has an I/O controller".into());
         };
-        for name in root.names(&mount).iter().filter(|name| is_abandoned(PREFIX, name)) {
+        let above = root.path(&mount);
+        for abandoned in Owned::abandoned(&above, PREFIX) {
             // One that is still in use cannot be removed.
-            let _ = std::fs::remove_dir(root.path(mount.join(name)));
+            let _ = std::fs::remove_dir(abandoned.path());
         }
         let controllers = mount.join("cgroup.subtree_control");
+        // Whether it was on before or not: another run that switched it on would switch it off under this one.
+        let claim = unified.then(|| Claim::take(root, &controllers).map(Rc::new)).transpose()?;
         let on = root.read(&controllers).unwrap_or_default().split(' ').any(|name| name == "io");
         let text = |error: Error| error.to_string();
-        let switched_on = (unified && !on)
-            .then(|| Setting::change(root, &controllers, "+io", "-io".into()).map_err(text))
-            .transpose()?;
-        let directory = root.path(mount.join(own_name(PREFIX)));
-        std::fs::create_dir(&directory).map_err(|cause| text(Error::file("create", &directory, cause)))?;
-        let limit = Limit { directory, home: root.path(home), _switched_on: switched_on };
+        let off = claim.as_ref().filter(|_| !on);
+        let switched_on =
+            off.map(|claim| Setting::change(claim, "+io", "-io".into()).map_err(text)).transpose()?;
+        let made = Owned::make(&above, PREFIX);
+        let directory = made.map_err(|cause| text(Error::file("make a control group in", &above, cause)))?;
+        let limit = Limit { directory, home: root.path(home), _switched_on: switched_on, _claim: claim };
         let device = format!("{}:{}", dev >> 20, dev & 0xf_ffff);
         let (file, line) = match unified {
             true => ("io.max", format!("{device} wbps={bytes_per_s}")),
             false => ("blkio.throttle.write_bps_device", format!("{device} {bytes_per_s}")),
         };
-        let path = limit.directory.join(file);
+        let path = limit.directory.path().join(file);
         std::fs::write(&path, line).map_err(|cause| text(Error::file("write to", &path, cause)))?;
         Ok(limit)
     }
@@ -59,7 +64,7 @@ impl Limit {
     /// [`Error::File`] when the kernel refuses.
     pub(super) fn hold(&self, pid: u32) -> Result<Held> {
         let held = Held { home: self.home.join("cgroup.procs"), pid };
-        let path = self.directory.join("cgroup.procs");
+        let path = self.directory.path().join("cgroup.procs");
         std::fs::write(&path, pid.to_string()).map_err(|cause| Error::file("write to", &path, cause))?;
         Ok(held)
     }
@@ -69,7 +74,7 @@ impl Drop for Limit {
     fn drop(&mut self) {
         // A writer that has just been killed leaves its group a moment later.
         for _ in 0..100 {
-            if std::fs::remove_dir(&self.directory).is_ok() {
+            if std::fs::remove_dir(self.directory.path()).is_ok() {
                 return;
             }
             std::thread::sleep(std::time::Duration::from_millis(5));

@@ -1,17 +1,20 @@
 //! How each condition is brought about on this machine, for the time of one block, and undone behind it. What the machine
 //! cannot do is found out before anything is measured. Must not know what is measured.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::Duration;
 
 use rustix::fs::MemfdFlags;
 
 use super::limit::{Held, Limit};
 use super::neighbour::{NeighbourJob, Work};
-use super::setting::Setting;
+use super::setting::{Claim, Setting};
 use super::{Condition, InterferencePlan};
 use crate::cgroup;
 use crate::counters::ThreadCounters;
@@ -53,8 +56,8 @@ pub(super) enum Means {
         bytes: (u64, u64),
     },
     Limit(Limit),
-    /// Files below the root, what is written to them, and what to put them back.
-    Settings(Vec<(PathBuf, String, String)>),
+    /// What is written to them, and what to put them back.
+    Settings(Vec<(Rc<Claim>, String, String)>),
     /// Another writer.
     Polled,
 }
@@ -68,6 +71,8 @@ pub(super) struct Machine<'a> {
     /// All that this process may use.
     pub(super) cpus: Vec<u32>,
     pub(super) spawner: Spawner,
+    /// Settings that this run may change, by their files.
+    pub(super) claims: RefCell<BTreeMap<PathBuf, Rc<Claim>>>,
 }
 
 impl Machine<'_> {
@@ -224,11 +229,16 @@ impl Machine<'_> {
     fn settings(&self, files: Vec<PathBuf>, wanted: &str, what: &str) -> std::result::Result<Means, String> {
         let mut changes = Vec::new();
         for file in files {
-            let before = self.root.read(&file).ok_or_else(|| format!("there is no /{}", file.display()))?;
+            if !self.root.has(&file) {
+                return Err(format!("there is no /{}", file.display()));
+            }
             let opened = File::options().write(true).open(self.root.path(&file));
             opened.map_err(|cause| format!("/{} cannot be changed: {cause}", file.display()))?;
+            // Before it is read: another run may have changed it.
+            let claim = self.claim(&file)?;
+            let before = self.root.read(&file).unwrap_or_default();
             if before != wanted {
-                changes.push((file, wanted.to_owned(), before));
+                changes.push((claim, wanted.to_owned(), before));
             }
         }
         if changes.is_empty() {
@@ -236,6 +246,16 @@ impl Machine<'_> {
         } else {
             Ok(Means::Settings(changes))
         }
+    }
+
+    /// Several conditions change the same setting.
+    fn claim(&self, file: &Path) -> std::result::Result<Rc<Claim>, String> {
+        if let Some(claim) = self.claims.borrow().get(file) {
+            return Ok(Rc::clone(claim));
+        }
+        let claim = Rc::new(Claim::take(&self.root, file)?);
+        self.claims.borrow_mut().insert(file.to_owned(), Rc::clone(&claim));
+        Ok(claim)
     }
 
     /// Brings a condition about.
@@ -277,8 +297,8 @@ impl Machine<'_> {
             }
             Means::Limit(limit) => presence.held = Some(limit.hold(writer_pid)?),
             Means::Settings(changes) => {
-                for (file, value, before) in changes {
-                    presence.settings.push(Setting::change(&self.root, file, value, before.clone())?);
+                for (claim, value, before) in changes {
+                    presence.settings.push(Setting::change(claim, value, before.clone())?);
                 }
             }
         }

@@ -61,7 +61,8 @@ pub fn run(
     without_polling(&mut apis, &path, &mut not_possible)?;
     target.fill(file_bytes)?;
 
-    let machine = Machine { root, plan, path: &path, writer_cpus, cpus, spawner: spawner.clone() };
+    let claims = Default::default();
+    let machine = Machine { root, plan, path: &path, writer_cpus, cpus, spawner: spawner.clone(), claims };
     let all = conditions(&machine, &mut not_possible)?;
     notes.extend(autogroup(&machine.root));
     let own_writers = apis.len() * write.durabilities.len();

@@ -1,51 +1,129 @@
 //! A setting of the kernel's that is changed for a while: put back when this value ends, and by the next run when this
-//! process was killed. What it was stands in a file meanwhile. Must not know what a setting means.
+//! process was killed. What it was stands in a note meanwhile. One run at a time has a setting: whoever holds the lock on
+//! its note, which the kernel takes from a process that ends (flock(2)). Must not know what a setting means.
 
+use std::cell::Cell;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
 
-use rustix::fs::OFlags;
-use tracefs::{is_abandoned, own_name};
+use rustix::fs::{FlockOperation, OFlags, flock};
+use tracefs::{private_directories, private_directory};
 
 use crate::error::{Error, Result};
 use crate::root::Root;
 
-const PREFIX: &str = "roundtrip-setting-";
+const PREFIX: &str = "setting-";
 
-/// Notes are kept where files of a running system belong; Android has no such place, and has this one. Only root changes
-/// settings.
-const NOTES: [&str; 2] = ["run", "data/local/tmp"];
+/// How long another run may take to let go of a setting.
+const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The place of notes here.
-fn notes(root: &Root) -> &'static str {
-    let [first, second] = NOTES;
-    if root.path(first).is_dir() || !root.path(second).is_dir() { first } else { second }
+/// The last line of a complete note. One that does not end in it was not written to its end, and nothing was changed yet.
+const END: &str = "end";
+
+/// A setting that only this run may change, for as long as this value lives.
+#[derive(Debug)]
+pub(super) struct Claim {
+    /// Below the root.
+    name: PathBuf,
+    file: PathBuf,
+    note: PathBuf,
+    /// Holds the lock.
+    lock: File,
+    boot: String,
+    /// Whether it has not been put back.
+    changed: Cell<bool>,
+}
+
+impl Claim {
+    /// Claims the setting in `file`, a path below the root. If a run that was killed left it changed, it is put back first.
+    ///
+    /// # Errors
+    /// Who has it, or why it cannot be claimed.
+    pub(super) fn take(root: &Root, file: &Path) -> std::result::Result<Claim, String> {
+        Claim::take_within(root, file, PATIENCE)
+    }
+
+    fn take_within(root: &Root, file: &Path, patience: Duration) -> std::result::Result<Claim, String> {
+        let note =
+            private_directory(&root.path("")).map_err(|error| error.to_string())?.join(note_name(file));
+        let until = Instant::now() + patience;
+        let lock = loop {
+            let opened = open(&note, true).map_err(|cause| Error::file("open", &note, cause).to_string())?;
+            if let Some(lock) = hold(opened, &note) {
+                break lock;
+            }
+            if Instant::now() >= until {
+                let holder = std::fs::read_to_string(&note).unwrap_or_default();
+                let holder = holder.lines().next().unwrap_or_default().trim_start_matches("pid ").to_owned();
+                return Err(format!(
+                    "/{} belongs to another run at this time (pid {holder}): wait until that has ended",
+                    file.display()
+                ));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        let claim = Claim {
+            name: file.to_owned(),
+            file: root.path(file),
+            note,
+            lock,
+            boot: boot_id(root),
+            changed: Cell::new(false),
+        };
+        claim.put_back_abandoned(root).map_err(|error| error.to_string())?;
+        claim.write_note("").map_err(|error| error.to_string())?;
+        Ok(claim)
+    }
+
+    /// Puts back what a killed run left changed; tells whether there was such a thing.
+    fn put_back_abandoned(&self, root: &Root) -> Result<bool> {
+        let Some((file, before)) = load(root, &self.lock) else { return Ok(false) };
+        // Until that is done the note stays.
+        self.changed.set(true);
+        write(&root.path(file), &before)?;
+        self.changed.set(false);
+        Ok(true)
+    }
+
+    fn write_note(&self, rest: &str) -> Result<()> {
+        let text = format!("pid {}\n{rest}", std::process::id());
+        let mut note = &self.lock;
+        let written =
+            note.set_len(0).and_then(|()| note.rewind()).and_then(|()| note.write_all(text.as_bytes()));
+        written.map_err(|cause| Error::file("write", &self.note, cause))
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if !self.changed.get() {
+            let _ = std::fs::remove_file(&self.note);
+        }
+    }
 }
 
 /// A changed setting.
 #[derive(Debug)]
 pub(super) struct Setting {
-    file: PathBuf,
+    claim: Rc<Claim>,
     before: String,
-    note: PathBuf,
 }
 
 impl Setting {
-    /// Writes `value` to `file`, a path below the root; `before` is what is written to put it back.
+    /// Writes `value`; `before` is what is written to put it back.
     ///
     /// # Errors
     /// [`Error::File`] when that is not possible; then nothing has changed.
-    pub(super) fn change(root: &Root, file: &Path, value: &str, before: String) -> Result<Setting> {
-        let note = root.path(notes(root)).join(own_name(PREFIX));
-        let text = format!("{}\n{}\n{before}\n", boot_id(root), file.display());
-        let made = File::options().write(true).create_new(true).mode(0o600).open(&note);
-        made.and_then(|mut made| made.write_all(text.as_bytes()))
-            .map_err(|cause| Error::file("write", &note, cause))?;
+    pub(super) fn change(claim: &Rc<Claim>, value: &str, before: String) -> Result<Setting> {
+        claim.write_note(&format!("{}\n{}\n{before}\n{END}\n", claim.boot, claim.name.display()))?;
+        claim.changed.set(true);
         // From here on it is put back, also where writing fails half-way.
-        let setting = Setting { file: root.path(file), before, note };
-        write(&setting.file, value)?;
+        let setting = Setting { claim: Rc::clone(claim), before };
+        write(&setting.claim.file, value)?;
         Ok(setting)
     }
 }
@@ -53,8 +131,8 @@ impl Setting {
 impl Drop for Setting {
     fn drop(&mut self) {
         // A note stays when the setting could not be put back: the next run tries again.
-        if write(&self.file, &self.before).is_ok() {
-            let _ = std::fs::remove_file(&self.note);
+        if write(&self.claim.file, &self.before).is_ok() {
+            self.claim.changed.set(self.claim.write_note("").is_err());
         }
     }
 }
@@ -62,34 +140,55 @@ impl Drop for Setting {
 /// Puts back what killed processes left changed; tells which files.
 pub(super) fn restore_abandoned(root: &Root) -> Vec<String> {
     let mut restored = Vec::new();
-    let notes = notes(root);
-    for name in root.names(notes) {
-        let path = root.path(notes).join(&name);
-        if !is_abandoned(PREFIX, &name) {
-            continue;
+    for directory in private_directories(&root.path("")) {
+        let names = std::fs::read_dir(&directory).into_iter().flatten().flatten();
+        for note in names.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX)) {
+            let note = note.path();
+            let Some(lock) = open(&note, false).ok().and_then(|file| hold(file, &note)) else { continue };
+            let before = load(root, &lock);
+            if let Some((file, before)) = before {
+                if write(&root.path(&file), &before).is_err() {
+                    continue;
+                }
+                restored.push(format!("/{}", file.trim_start_matches('/')));
+            }
+            let _ = std::fs::remove_file(&note);
         }
-        if let Some((file, before)) = load(root, &path)
-            && write(&root.path(&file), &before).is_ok()
-        {
-            restored.push(format!("/{}", file.trim_start_matches('/')));
-        }
-        let _ = std::fs::remove_file(&path);
     }
     restored
 }
 
-/// What a note says, if it is this user's own, closed to others, and of this boot: it says what is written to the kernel.
-fn load(root: &Root, path: &Path) -> Option<(String, String)> {
-    let flags = OFlags::NOFOLLOW.bits().cast_signed();
-    let mut file = File::options().read(true).custom_flags(flags).open(path).ok()?;
-    let metadata = file.metadata().ok()?;
-    let own = rustix::process::geteuid().as_raw();
-    if metadata.uid() != own || metadata.mode() & 0o022 != 0 || !metadata.is_file() {
-        return None;
-    }
+/// One note for each setting, whoever changes it: the end of its path, and a number for all of it (FNV-1a).
+fn note_name(file: &Path) -> String {
+    let text = file.to_string_lossy();
+    let number = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |number, byte| {
+        (number ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    });
+    let words: Vec<char> =
+        text.chars().map(|one| if one.is_ascii_alphanumeric() { one } else { '-' }).collect();
+    let end: String = words.iter().skip(words.len().saturating_sub(60)).collect();
+    format!("{PREFIX}{end}-{number:016x}")
+}
+
+fn open(note: &Path, create: bool) -> std::io::Result<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    File::options().read(true).write(true).create(create).mode(0o600).custom_flags(flags).open(note)
+}
+
+/// The note with its lock; `None` when another has it, or has just removed the note.
+fn hold(file: File, note: &Path) -> Option<File> {
+    flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
+    let identity = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
+    let there = std::fs::symlink_metadata(note).ok().map(identity);
+    (file.metadata().ok().map(identity) == there).then_some(file)
+}
+
+/// What is to be written to which file, if the note is complete and of this boot.
+fn load(root: &Root, mut note: &File) -> Option<(String, String)> {
     let mut text = String::new();
-    file.read_to_string(&mut text).ok()?;
-    let [boot, file, before] = text.lines().collect::<Vec<_>>()[..] else { return None };
+    note.rewind().ok()?;
+    note.read_to_string(&mut text).ok()?;
+    let [_, boot, file, before, END] = text.lines().collect::<Vec<_>>()[..] else { return None };
     (boot == boot_id(root)).then(|| (file.to_owned(), before.to_owned()))
 }
 
@@ -108,54 +207,5 @@ fn write(path: &Path, value: &str) -> Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::root::fixture;
-
-    const FILE: &str = "sys/block/vda/queue/rq_affinity";
-
-    #[test]
-    fn a_setting_is_put_back_when_it_ends() {
-        let root = fixture(&[(FILE, "1"), ("run/x", ""), ("proc/sys/kernel/random/boot_id", "now\n")]);
-        let setting = Setting::change(&root, Path::new(FILE), "2", "1".into()).unwrap();
-        assert_eq!(root.read(FILE).as_deref(), Some("2"));
-        assert!(restore_abandoned(&root).is_empty(), "its process lives");
-        drop(setting);
-        assert_eq!(root.read(FILE).as_deref(), Some("1"));
-        assert_eq!(root.names("run"), ["x"]);
-    }
-
-    #[test]
-    fn what_a_killed_process_changed_is_put_back_by_the_next_and_nothing_of_another_boot_is() {
-        let notes =
-            [("roundtrip-setting-4194303-1-0", "now", "0"), ("roundtrip-setting-4194303-1-1", "then", "9")];
-        let root = fixture(&[(FILE, "2"), ("run/x", ""), ("proc/sys/kernel/random/boot_id", "now\n")]);
-        for (name, boot, before) in notes {
-            let text = format!("{boot}\n{FILE}\n{before}\n");
-            let note = root.path("run").join(name);
-            let made = File::options().write(true).create_new(true).mode(0o600).open(note);
-            made.unwrap().write_all(text.as_bytes()).unwrap();
-        }
-        assert_eq!(restore_abandoned(&root), [format!("/{FILE}")]);
-        assert_eq!(root.read(FILE).as_deref(), Some("0"));
-        assert_eq!(root.names("run"), ["x"]);
-    }
-
-    #[test]
-    fn where_there_is_no_run_directory_notes_are_where_android_has_room() {
-        let root =
-            fixture(&[(FILE, "1"), ("data/local/tmp/x", ""), ("proc/sys/kernel/random/boot_id", "now\n")]);
-        let setting = Setting::change(&root, Path::new(FILE), "2", "1".into()).unwrap();
-        assert_eq!(root.names("data/local/tmp").len(), 2);
-        drop(setting);
-        assert_eq!(root.names("data/local/tmp"), ["x"]);
-    }
-
-    #[test]
-    fn a_setting_that_cannot_be_changed_leaves_nothing() {
-        let root = fixture(&[("run/x", "")]);
-        let error = Setting::change(&root, Path::new(FILE), "2", "1".into()).unwrap_err().to_string();
-        assert!(error.contains("rq_affinity"), "{error}");
-        assert!(!root.has(FILE));
-    }
-}
+#[path = "setting_tests.rs"]
+mod tests;

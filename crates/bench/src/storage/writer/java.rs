@@ -13,6 +13,7 @@ use super::{Application, Block, Call, Opened, WriterJob, failed};
 use crate::clock::now_ns;
 use crate::error::{Error, Result};
 use crate::sched;
+use crate::worker::die_with_parent;
 
 /// The program, which the virtual machine compiles.
 const SOURCE: &str = include_str!("../../../../../java/SyncWriter.java");
@@ -103,6 +104,8 @@ impl Machine {
             command.args(["--source", "11", &source]);
         }
         command.args([path, job.api.name(), job.durability.name()]);
+        // A writer is killed where a run ends early: its virtual machine would go on to the end of its block.
+        die_with_parent(&mut command);
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -1,0 +1,89 @@
+//! The directory for what commands of a user must know of each other: only that user may write there, so nobody else can put
+//! anything in a command's way. Must not know what is kept there.
+
+use std::fs::DirBuilder;
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+
+/// The directory, made if it is not there; `root` is `/` on a running machine.
+///
+/// # Errors
+/// [`Error::Refused`] when no place for it takes it.
+pub fn private_directory(root: &Path) -> Result<PathBuf> {
+    let own = rustix::process::geteuid().as_raw();
+    let mut reasons = Vec::new();
+    for path in places(root, own) {
+        if !path.parent().is_some_and(Path::is_dir) {
+            continue;
+        }
+        match DirBuilder::new().mode(0o700).create(&path) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                reasons.push(format!("{} cannot be made: {error}", path.display()));
+            }
+            _ if is_private(&path, own) => return Ok(path),
+            _ => reasons.push(format!(
+                "{} is not this user's own directory, or is open to others: remove it",
+                path.display()
+            )),
+        }
+    }
+    let why = if reasons.is_empty() { "there is no /run".to_owned() } else { reasons.join("; ") };
+    Err(Error::Refused(format!("no directory for what must be remembered until it is put back: {why}")))
+}
+
+/// Those that are there, in the order in which they are chosen.
+#[must_use]
+pub fn private_directories(root: &Path) -> Vec<PathBuf> {
+    let own = rustix::process::geteuid().as_raw();
+    places(root, own).into_iter().filter(|path| is_private(path, own)).collect()
+}
+
+/// Root's are where only root may make anything: Android has no /run, and its /data/local is root's. Others' are where their
+/// session keeps such things; temporary directories belong to everybody, and come last.
+fn places(root: &Path, uid: u32) -> Vec<PathBuf> {
+    let temporary = std::env::temp_dir().join(format!("roundtrip-{uid}"));
+    if uid == 0 {
+        return vec![root.join("run/roundtrip"), root.join("data/local/roundtrip"), temporary];
+    }
+    let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
+    session.map(|path| path.join("roundtrip")).into_iter().chain([temporary]).collect()
+}
+
+fn is_private(path: &Path, uid: u32) -> bool {
+    std::fs::symlink_metadata(path)
+        .is_ok_and(|metadata| metadata.is_dir() && metadata.uid() == uid && metadata.mode() & 0o077 == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_directory_that_others_may_enter_is_passed_over_and_so_is_a_link() {
+        let root = std::env::temp_dir().join(format!("roundtrip-private-{}", std::process::id()));
+        for name in ["run", "data/local", "elsewhere"] {
+            std::fs::create_dir_all(root.join(name)).unwrap();
+        }
+        let own = rustix::process::geteuid().as_raw();
+        let (first, second) = (root.join("run/roundtrip"), root.join("data/local/roundtrip"));
+        std::fs::create_dir(&first).unwrap();
+        std::fs::set_permissions(&first, std::fs::Permissions::from_mode(0o700)).unwrap();
+        assert!(is_private(&first, own) && !is_private(&first, own + 1));
+        std::fs::set_permissions(&first, std::fs::Permissions::from_mode(0o755)).unwrap();
+        std::os::unix::fs::symlink(root.join("elsewhere"), &second).unwrap();
+        assert!(!is_private(&first, own) && !is_private(&second, own));
+        if own == 0 {
+            assert!(!private_directories(&root).iter().any(|path| path.starts_with(root.join("run"))));
+            std::fs::remove_dir(&first).unwrap();
+            assert_eq!(private_directory(&root).unwrap(), first);
+            assert_eq!(private_directories(&root)[0], first);
+            assert_eq!(std::fs::metadata(&first).unwrap().mode() & 0o777, 0o700);
+        }
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+}
