@@ -122,8 +122,8 @@ fn select(
     mut args: Vec<OsString>,
 ) -> (anyhow::Result<&'static dyn Command>, Vec<OsString>) {
     let name = Path::new(executable).file_name().unwrap_or_default();
-    if let Some(old) = old_names::ALL.iter().find(|command| name == command.doc().path[0]) {
-        return (Ok(*old), args);
+    if let Some(old) = name.to_str().and_then(old_names::called) {
+        return (Ok(old), args);
     }
     match args.first().and_then(|first| first.to_str()) {
         None if args.is_empty() => return (Ok(&commands::help::COMMAND), args),

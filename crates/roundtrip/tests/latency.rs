@@ -36,6 +36,14 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+/// What one of Android's latency programs printed: its exit status says what the inheritance verdict does.
+fn judged(command: &mut Command) -> Output {
+    let output = command.output().unwrap();
+    let failed = json(&output)["inheritance"] == "FAIL";
+    assert_eq!(output.status.code(), Some(i32::from(failed)), "{}", stderr(&output));
+    output
+}
+
 /// Standard output, which is one JSON value and nothing else.
 fn json(output: &Output) -> Value {
     let text = std::str::from_utf8(&output.stdout).unwrap();
@@ -73,13 +81,16 @@ fn check_block(block: &Value, iterations: u64, realtime: bool) {
 #[test]
 fn raw_data_is_in_one_json_value_that_adds_up() {
     let output =
-        succeed(called("libhwbinder_latency").args("-raw_data -pair 1 -i 1000 -m BINDERIZE".split(' ')));
+        judged(called("libhwbinder_latency").args("-raw_data -pair 1 -i 1000 -m BINDERIZE".split(' ')));
     let value = json(&output);
     let realtime = realtime_permission().max_priority().is_some();
     assert_eq!(value["cfg"]["pair"], 1);
     assert_eq!(value["cfg"]["iterations"], 1000);
     assert_eq!(value["cfg"]["deadline_us"], 2500);
-    assert_eq!(value["cfg"]["passthrough"], false);
+    assert_eq!(value["cfg"]["passthrough"], 0);
+    let text = std::str::from_utf8(&output.stdout).unwrap();
+    let at = ["\"cfg\"", "\"fifo_0_data\"", "\"ALL\"", "\"P0\"", "\"inheritance\""].map(|key| text.find(key));
+    assert!(at.iter().all(Option::is_some) && at.is_sorted(), "the original's order: {text}");
     assert!(value["cfg"]["driver"].as_str().unwrap().contains("driver"));
     check_block(&value["P0"], 1000, realtime);
     assert_eq!(value["P0"], value["ALL"]);
@@ -98,12 +109,14 @@ fn raw_data_is_in_one_json_value_that_adds_up() {
 
 #[test]
 fn a_deadline_of_nothing_is_missed_by_both_kinds_of_caller() {
-    let value = json(&succeed(called("schd-dbg").args("-i 20 -deadline_us 0".split(' '))));
+    let value = json(&judged(called("schd-dbg64").args("-i 20 -deadline_us 0".split(' '))));
     assert_eq!(value["P0"]["other_ms"]["miss"], 20);
     assert_eq!(value["P0"]["other_ms"]["meetR"], 0);
     if realtime_permission().max_priority().is_some() {
         assert_eq!(value["P0"]["fifo_ms"]["miss"], 20);
         assert_eq!(value["inheritance"], "FAIL", "binder does not lend real-time priorities");
+        // 256 calls without inheritance, which an exit status of one byte would tell as 0.
+        assert_eq!(json(&judged(called("schd-dbg").args(["-i", "256"])))["inheritance"], "FAIL");
     }
 }
 
@@ -130,7 +143,7 @@ fn more_pairs_than_cpus_are_warned_of_and_recorded() {
     // The program inherits the affinity of this test's thread.
     let cpus = bench::sched::allowed_cpus(0).unwrap();
     bench::sched::set_allowed_cpus(0, &cpus[..1]).unwrap();
-    let output = succeed(called("libhwbinder_latency").args("-w 2 -i 10".split(' ')));
+    let output = judged(called("libhwbinder_latency").args("-w 2 -i 10".split(' ')));
     bench::sched::set_allowed_cpus(0, &cpus).unwrap();
     let value = json(&output);
     for name in ["P0", "P1"] {
@@ -145,30 +158,53 @@ fn more_pairs_than_cpus_are_warned_of_and_recorded() {
 
 #[test]
 fn in_process_nothing_is_between() {
-    let value = json(&succeed(called("libhwbinder_latency").args("-m PASSTHROUGH -i 10".split(' '))));
-    assert_eq!(value["cfg"]["passthrough"], true);
-    assert_eq!(value["P0"]["I"], if realtime_permission().max_priority().is_some() { 20 } else { 10 });
+    for args in ["-m PASSTHROUGH -i 10", "-passthrough -i 10"] {
+        let value = json(&judged(called("libhwbinder_latency").args(args.split(' '))));
+        assert_eq!(value["cfg"]["passthrough"], 1);
+        assert_eq!(value["P0"]["I"], if realtime_permission().max_priority().is_some() { 20 } else { 10 });
+    }
 }
 
-#[test]
-fn verbose_blocks_go_to_standard_error_in_their_order() {
-    let output = succeed(called("libhwbinder_latency").args("-i 1 -v".split(' ')));
-    json(&output);
-    let text = stderr(&output);
+/// The roles and policies of the blocks of `-v`, and what stands behind them.
+fn blocks(text: &str) -> (Vec<String>, String) {
+    let rule = format!("{}\n", "-".repeat(50));
     let mut roles = Vec::new();
-    for block in text.split(&format!("{}\n", "-".repeat(50))).skip(1) {
+    let mut behind = String::new();
+    for block in text.split(&rule).skip(1) {
         let (head, policy) = block.split_once('\n').unwrap();
         let (role, ids) = head.split_at(12);
         let numbers: Vec<_> = ids.split_whitespace().collect();
         assert_eq!([numbers[0], numbers[2], numbers[4]], ["pid:", "tid:", "cpu:"], "{block}");
-        roles.push(format!("{} {}", role.trim_end(), policy.lines().next().unwrap()));
+        let (policy, rest) = policy.split_once('\n').unwrap();
+        roles.push(format!("{} {policy}", role.trim_end()));
+        behind = rest.to_owned();
     }
-    let mut expected = vec!["service SCHED_OTHER 0", "main SCHED_OTHER 0", "client SCHED_OTHER 0"];
-    if realtime_permission().max_priority() == Some(99) {
-        expected.extend(["fifo-caller SCHED_FIFO  99", "hwbinder ???         99"]);
+    (roles, behind)
+}
+
+#[test]
+fn verbose_blocks_stand_before_the_json_in_the_order_and_with_the_roles_of_each_program() {
+    let realtime = realtime_permission().max_priority() == Some(99);
+    for (name, processes, stack, lent) in [
+        ("libhwbinder_latency", ["service", "main", "client"], "hwbinder", "???         99"),
+        ("schd-dbg", ["main", "server", "client"], "binder", "SCHED_OTHER 0"),
+    ] {
+        let output = called(name).args("-i 1 -v".split(' ')).output().unwrap();
+        let text = std::str::from_utf8(&output.stdout).unwrap();
+        let (roles, value) = blocks(text);
+        serde_json::from_str::<Value>(&value).unwrap_or_else(|error| panic!("{error}: {text}"));
+        let mut expected: Vec<String> =
+            processes.iter().map(|role| format!("{role} SCHED_OTHER 0")).collect();
+        if realtime {
+            expected.extend(["fifo-caller SCHED_FIFO  99".to_owned(), format!("{stack} {lent}")]);
+        }
+        expected.extend(["other-caller SCHED_OTHER 0".to_owned(), format!("{stack} SCHED_OTHER 0")]);
+        assert_eq!(roles, expected, "{name}");
+        assert!(!stderr(&output).contains("pid:"), "{}", stderr(&output));
     }
-    expected.extend(["other-caller SCHED_OTHER 0", "hwbinder SCHED_OTHER 0"]);
-    assert_eq!(roles, expected);
+    let output = succeed(&mut latency("--stack hwbinder --iterations 1 --verbose --format json"));
+    json(&output);
+    assert!(stderr(&output).contains("other-caller pid:"), "{}", stderr(&output));
 }
 
 #[test]

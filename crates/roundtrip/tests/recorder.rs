@@ -188,6 +188,7 @@ fn options_that_make_no_sense_together_are_usage_errors() {
         ("trace stop", "-o FILE"),
         ("trace stop -o x --discard", "exclude each other"),
         ("trace start -b 1", "64"),
+        ("trace start sched gfx", "gfx: expected sched, idle, freq"),
     ] {
         let output = roundtrip(args).output().unwrap();
         let text = stderr(&output);
@@ -235,7 +236,10 @@ fn the_global_trace_is_started_stopped_and_put_back() {
     std::fs::remove_file(&file).unwrap();
     assert!(text.starts_with("# tracer: nop") && text.contains("sched_switch"), "{text:.200}");
     assert_eq!(settings(tracefs.root()), before);
-    assert!(roundtrip("trace start -b 128").output().unwrap().status.success());
+    let some = roundtrip("trace start -b 128 sched irq").output().unwrap();
+    assert!(some.status.success(), "{}", stderr(&some));
+    let on = std::fs::read_to_string(tracefs.root().join("set_event")).unwrap();
+    assert!(on.contains("irq:softirq_entry") && !on.contains("workqueue:"), "{on}");
     let file = file.with_extension("perfetto-trace");
     let stopped = roundtrip("trace stop -o").arg(&file).output().unwrap();
     assert!(stopped.status.success(), "{}", stderr(&stopped));
@@ -245,4 +249,10 @@ fn the_global_trace_is_started_stopped_and_put_back() {
     assert!(bytes.len() > 1000 && bytes[0] == 0x0a, "{} bytes", bytes.len());
     assert_eq!(settings(tracefs.root()), before);
     assert_eq!(roundtrip("trace status").output().unwrap().status.code(), Some(1));
+    // Of kernels 3.x and of no kernel since.
+    let lacking = roundtrip("trace start sched load membus").output().unwrap();
+    let text = stderr(&lacking);
+    assert_eq!((lacking.status.code(), text.lines().count()), (Some(2), 1), "{text}");
+    assert!(text.contains("this kernel has no events of load, membus; it has those of sched, "), "{text}");
+    assert_eq!(settings(tracefs.root()), before);
 }

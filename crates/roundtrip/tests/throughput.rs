@@ -133,7 +133,7 @@ fn the_old_names_print_google_benchmarks_table() {
     for (program, args, family) in [
         ("libbinder_benchmark", &[][..], "BM_sendVec_binder"),
         ("libhwbinder_benchmark", &["-m", "BINDERIZE"], "BM_sendVec_binderize"),
-        ("/data/libhwbinder_benchmark", &["-m", "PASSTHROUGH"], "BM_sendVec_passthrough"),
+        ("/data/libhwbinder_benchmark64", &["-m", "PASSTHROUGH"], "BM_sendVec_passthrough"),
     ] {
         let text = stdout(program, &[args, &["--benchmark_min_time=3x"]].concat());
         let lines: Vec<Vec<_>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
@@ -144,7 +144,7 @@ fn the_old_names_print_google_benchmarks_table() {
         assert_eq!(lines.len(), 3 + sizes.len());
         for (line, size) in lines[3..].iter().zip(sizes) {
             assert_eq!(line[0], format!("{family}/{size}"));
-            assert!(line[1].parse::<f64>().is_ok() && line[3].parse::<f64>().is_ok(), "{text}");
+            assert!(line[1].parse::<u64>().is_ok() && line[3].parse::<u64>().is_ok(), "{text}");
             assert_eq!((line[2], line[4], line[5]), ("ns", "ns", "3"), "{text}");
             assert!(line[6].starts_with("bytes_per_second=") && line[6].ends_with("/s"), "{text}");
         }
@@ -182,6 +182,24 @@ fn the_old_names_json_has_every_field_and_a_true_rate() {
         assert!((rate / true_rate - 1.0).abs() < 1e-6, "{rate} is not {true_rate}");
         assert!(row["cpu_time"].as_f64().unwrap() > 0.0);
     }
+}
+
+#[test]
+fn warm_up_columns_and_log_lines_are_had_as_from_google_benchmark() {
+    let args = ["--benchmark_filter=/4$", "--benchmark_min_time=3x"];
+    let start = std::time::Instant::now();
+    let more = ["--benchmark_min_warmup_time=0.2", "--benchmark_counters_tabular", "--v=2"];
+    let output = output("libhwbinder_benchmark", &[&args[..], &more].concat());
+    assert!(start.elapsed().as_secs_f64() >= 0.2);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<Vec<_>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines[1], ["Benchmark", "Time", "CPU", "Iterations", "bytes_per_second"], "{text}");
+    assert_eq!((lines[3].len(), lines[3][5]), (7, "3"), "{text}");
+    assert!(lines[3][6].ends_with("/s") && !lines[3][6].contains('='), "{text}");
+    let log = String::from_utf8(output.stderr).unwrap();
+    assert!(log.contains("-- LOG(2): Running BM_sendVec_binderize/4 for 3\n-- LOG(2): Ran in "), "{log}");
+    let quiet = program("libhwbinder_benchmark").args(args).arg("--v=1").output().unwrap();
+    assert!(quiet.status.success() && !String::from_utf8(quiet.stderr).unwrap().contains("LOG("));
 }
 
 #[test]

@@ -63,6 +63,9 @@ pub enum Error {
         /// What is wrong, and how to mend it.
         reason: String,
     },
+    /// A category of atrace's that there is not, here or anywhere.
+    #[error("{0}")]
+    Category(String),
     /// A global trace that is not ours to change.
     #[error("{0}")]
     Refused(String),

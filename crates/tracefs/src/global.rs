@@ -11,11 +11,11 @@ use rustix::fs::OFlags;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use serde::{Deserialize, Serialize};
 
+use crate::atrace::Category;
 use crate::buffers::{Buffers, CpuStats, current, now_ns};
 use crate::error::{Error, Result};
 use crate::mount::{PLACES, Tracefs, read, write};
 use crate::recording::{Header, Recording};
-use crate::wanted::ATRACE;
 
 /// The name of the file that holds what was.
 const STATE: &str = "roundtrip-trace.json";
@@ -69,14 +69,15 @@ pub struct Status {
 }
 
 impl GlobalTrace {
-    /// Starts what `atrace --async_start -b KILOBYTES -c sched idle workq binder_driver sync freq irq` would: these events,
-    /// into buffers of that size for each CPU, in which the newest overwrite the oldest.
+    /// Starts what `atrace --async_start -b KILOBYTES -c CATEGORIES` would: these events, into buffers of that size for each CPU, in
+    /// which the newest overwrite the oldest. Without categories it takes the usual ones, as far as the kernel has them.
     ///
     /// # Errors
+    /// [`Error::Category`] when the kernel has no event of a category that was named;
     /// [`Error::Refused`] when one was started before, or when somebody else uses the global trace;
     /// [`Error::NotAvailable`] when this process may not; [`Error::File`] when the kernel refuses a setting. Then
     /// everything is as it was.
-    pub fn start(kilobytes: u64) -> Result<GlobalTrace> {
+    pub fn start(kilobytes: u64, categories: &[Category]) -> Result<GlobalTrace> {
         if let Some(running) = GlobalTrace::find()? {
             let root = running.buffers.root.display();
             return Err(Error::Refused(format!(
@@ -84,17 +85,23 @@ impl GlobalTrace {
             )));
         }
         let (root, mounted) = mounted_for_all()?;
-        let started = GlobalTrace::start_in(root.clone(), mounted, kilobytes);
+        let started = GlobalTrace::start_in(root.clone(), mounted, kilobytes, categories);
         if started.is_err() && mounted {
             let _ = unmount(&root, UnmountFlags::DETACH);
         }
         started
     }
 
-    fn start_in(root: PathBuf, mounted: bool, kilobytes: u64) -> Result<GlobalTrace> {
+    fn start_in(
+        root: PathBuf,
+        mounted: bool,
+        kilobytes: u64,
+        categories: &[Category],
+    ) -> Result<GlobalTrace> {
         let buffers = Buffers::new(root.clone(), &root);
+        // What was asked for cannot be had whatever others do.
+        let (events, missing) = chosen(&root, categories)?;
         refuse_if_used(&buffers)?;
-        let (events, missing) = chosen(&root);
         let mut before = Vec::new();
         // Events first: nothing is recorded any more when the rest changes.
         for event in &events {
@@ -295,23 +302,27 @@ fn refuse_if_used(buffers: &Buffers) -> Result<()> {
     Ok(())
 }
 
-/// The events of `atrace`'s categories that this kernel has, and the categories of which it has none.
-fn chosen(root: &Path) -> (Vec<String>, Vec<String>) {
+/// The events of these categories that this kernel has, and the categories of which it has none: only without a choice.
+fn chosen(root: &Path, categories: &[Category]) -> Result<(Vec<String>, Vec<String>)> {
     let (mut events, mut missing) = (Vec::new(), Vec::new());
-    for (category, names) in ATRACE {
-        let before = events.len();
-        for name in *names {
-            // A whole system has a switch of its own.
-            let event = name.strip_suffix("/*").unwrap_or(name);
-            if root.join("events").join(event).join("enable").exists() {
-                events.push(event.to_owned());
+    for category in if categories.is_empty() { Category::usual() } else { categories } {
+        let found = category.events(root);
+        if found.is_empty() {
+            missing.push(category.name.to_owned());
+        }
+        for event in found {
+            if !events.contains(&event) {
+                events.push(event);
             }
         }
-        if events.len() == before {
-            missing.push((*category).to_owned());
-        }
     }
-    (events, missing)
+    if categories.is_empty() || missing.is_empty() {
+        return Ok((events, missing));
+    }
+    let there = Category::ALL.iter().filter(|category| !category.events(root).is_empty());
+    let there: Vec<_> = there.map(|category| category.name).collect();
+    let (missing, there) = (missing.join(", "), there.join(", "));
+    Err(Error::Category(format!("this kernel has no events of {missing}; it has those of {there}")))
 }
 
 /// The events behind a name: of a whole system all that it has.

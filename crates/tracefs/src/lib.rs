@@ -4,6 +4,7 @@
 //! Recording and reading are apart: a recording is a folder of raw ring-buffer pages with the formats that describe them,
 //! and is read on any machine. Must not know what a round trip is, nor what an event is used for.
 
+mod atrace;
 mod buffers;
 mod cursor;
 mod decode;
@@ -25,6 +26,7 @@ mod recording;
 mod trace;
 mod wanted;
 
+pub use atrace::Category;
 pub use buffers::{CpuSnapshot, CpuStats, Snapshot};
 pub use error::{Error, Result};
 pub use event::{Body, Event, TaskState, ThreadRef};

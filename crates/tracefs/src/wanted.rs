@@ -172,55 +172,6 @@ pub enum WriteEvents {
     Diagnosis,
 }
 
-/// What `atrace`'s categories sched, idle, freq, workq, binder_driver and sync switch on (Android's `atrace.cpp`), and irq
-/// (`irq/*`, `ipi/*`), which the documented line leaves out. A whole system is `system/*`.
-pub(crate) const ATRACE: &[(&str, &[&str])] = &[
-    (
-        "sched",
-        &[
-            "sched/sched_switch",
-            "sched/sched_wakeup",
-            "sched/sched_wakeup_new",
-            "sched/sched_waking",
-            "sched/sched_blocked_reason",
-            "sched/sched_pi_setprio",
-            "sched/sched_cpu_hotplug",
-            "sched/sched_process_exit",
-            "cgroup/*",
-            "task/task_newtask",
-            "task/task_rename",
-        ],
-    ),
-    ("idle", &["power/cpu_idle"]),
-    (
-        "freq",
-        &[
-            "power/cpu_frequency",
-            "power/cpu_frequency_limits",
-            "power/gpu_frequency",
-            "power/suspend_resume",
-            "clk/clk_set_rate",
-            "clk/clk_disable",
-            "clk/clk_enable",
-            "cpuhp/cpuhp_enter",
-            "cpuhp/cpuhp_exit",
-        ],
-    ),
-    ("workq", &["workqueue/*"]),
-    (
-        "binder_driver",
-        &[
-            "binder/binder_transaction",
-            "binder/binder_transaction_received",
-            "binder/binder_transaction_alloc_buf",
-            "binder/binder_set_priority",
-            "rust_binder/*",
-        ],
-    ),
-    ("sync", &["dma_fence/*", "sync/*", "fence/*"]),
-    ("irq", &["irq/*", "ipi/*"]),
-];
-
 /// What a recorder records.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use binder::echo::{self, Benchmark};
 use binder::manager::ServiceManager;
-use binder::{Binder, Process};
+use binder::{Binder, Process, Proxy};
 use binder_driver::emulated::{Context, Emulated, Lending, WakeUp};
 use binder_driver::kernel::Kernel;
 use binder_driver::{Backend, Driver, Profile};
@@ -166,9 +166,17 @@ impl Endpoint {
 /// # Errors
 /// [`Error::Ipc`] when it is not registered within ten seconds.
 pub(crate) fn find(process: &Arc<Process>, stack: Stack, instance: &str) -> Result<Box<dyn Benchmark>> {
+    Ok(echo::connect(find_proxy(process, stack, instance)?, stack.into()))
+}
+
+/// The same, without saying yet which of its methods are called.
+///
+/// # Errors
+/// As [`find`].
+pub(crate) fn find_proxy(process: &Arc<Process>, stack: Stack, instance: &str) -> Result<Proxy> {
     let name = echo::service_name(stack.into(), instance);
     match ServiceManager::new(process, stack.into()).wait(&name, REGISTERED_WITHIN)? {
-        Binder::Remote(proxy) => Ok(echo::connect(proxy, stack.into())),
+        Binder::Remote(proxy) => Ok(proxy),
         Binder::Local(_) => Err(Error::Plan(format!("service {name} is this process's own"))),
     }
 }

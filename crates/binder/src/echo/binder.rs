@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use super::{Benchmark, CALL, COPIED_BYTES, Echo, NOP, Purpose, SEND_VEC, ServerReport};
+use super::{Benchmark, CALL, COPIED_BYTES, Echo, NOP, Purpose, SEND_VEC, ServerReport, TAKE};
 use crate::{Call, Error, InterfaceToken, Parcel, ParcelReader, Process, Proxy, Status, Stub};
 
 pub(super) const INTERFACE: &str = "roundtrip.IBenchmark";
@@ -28,6 +28,9 @@ impl Stub for EchoStub {
         data: &mut ParcelReader<'_>,
         reply: &mut Parcel,
     ) -> Result<(), Status> {
+        if call.code == TAKE {
+            return Ok(());
+        }
         data.check_token(&self.token)?;
         reply.write_no_exception();
         match call.code {

@@ -16,6 +16,7 @@ const SEND_VEC: u32 = 1;
 const NOP: u32 = 2;
 const CALL: u32 = 3;
 const COPIED_BYTES: u32 = 4;
+const TAKE: u32 = 5;
 
 /// What is measured: implemented by the service itself and by each stack's proxy for it.
 pub trait Benchmark: Send + Sync {
@@ -199,6 +200,27 @@ pub fn connect(proxy: Proxy, stack: Stack) -> Box<dyn Benchmark> {
     match stack {
         Stack::Binder => Box::new(binder::EchoProxy { proxy, token: binder::token() }),
         Stack::Hwbinder => Box::new(hwbinder::EchoProxy(proxy)),
+    }
+}
+
+/// The service's method over the binder stack that takes whatever it is sent and answers with an empty parcel. Its request is
+/// the caller's alone: no interface's name stands in front.
+#[derive(Debug)]
+pub struct Sink(Proxy);
+
+impl Sink {
+    /// The method of a benchmark service that another process published on the binder stack.
+    #[must_use]
+    pub fn new(proxy: Proxy) -> Self {
+        Self(proxy)
+    }
+
+    /// Sends a request and waits for the empty reply.
+    ///
+    /// # Errors
+    /// As [`Proxy::transact`].
+    pub fn send(&self, request: &Parcel) -> Result<(), Error> {
+        self.0.transact(TAKE, request).map(drop)
     }
 }
 

@@ -54,7 +54,7 @@ fn body(out: &mut String, doc: &Doc, commands: &[Doc]) {
             (None, _) | (Some((_, false)), _) => continue,
             (_, ValueKind::OneOf(words)) => format!("_roundtrip_words '{}'", words.join(" ")),
             (_, ValueKind::Path) => "_roundtrip_files".to_owned(),
-            (_, ValueKind::Text) => ":".to_owned(),
+            (_, ValueKind::Text | ValueKind::Number) => ":".to_owned(),
         };
         let _ = writeln!(out, "    {names}) {action}; return ;;");
     }
@@ -72,7 +72,7 @@ fn body(out: &mut String, doc: &Doc, commands: &[Doc]) {
             let _ = writeln!(out, "    _roundtrip_words '{} {flags}'", words.join(" "));
         }
         // Commands that take free words are those about commands.
-        Some(ValueKind::Text) => {
+        Some(ValueKind::Text | ValueKind::Number) => {
             let words: BTreeSet<&str> = commands.iter().flat_map(|doc| doc.path).copied().collect();
             let words: Vec<&str> = words.into_iter().collect();
             let _ = writeln!(out, "    _roundtrip_words '{} {flags}'", words.join(" "));

@@ -88,6 +88,16 @@ fn apply(
             check(option.kind, name, &value)?;
             store(Some(&value)).map_err(|reason| Usage(format!("{name} {value}: {reason}")))
         }
+        Some((_, false)) if option.kind == ValueKind::Number => {
+            let number = |arg: &OsStr| arg.to_str().is_some_and(|arg| arg.parse::<u64>().is_ok());
+            let value = parser.optional_value().or_else(|| parser.try_raw_args()?.next_if(number));
+            match value.map(|value| text(name, value)).transpose()? {
+                Some(value) if !number(value.as_ref()) => {
+                    Err(Usage(format!("{name} {value}: expected a whole number, or none")))
+                }
+                value => store(value.as_deref()).map_err(|reason| Usage(format!("{name}: {reason}"))),
+            }
+        }
         Some((_, false)) => {
             let value = parser.optional_value().map(|value| text(name, value)).transpose()?;
             store(value.as_deref())

@@ -25,6 +25,7 @@ pub(crate) enum Action<A: 'static> {
     Flag(fn(&mut A)),
     Value { name: &'static str, kind: ValueKind, set: fn(&mut A, &str) -> Result<(), String> },
     Optional { name: &'static str, kind: ValueKind, set: fn(&mut A, Option<&str>) -> Result<(), String> },
+    Numbered { name: &'static str, set: fn(&mut A) },
 }
 
 /// What a value is, for checking it and for completing it in a shell.
@@ -33,6 +34,8 @@ pub(crate) enum ValueKind {
     Text,
     Path,
     OneOf(&'static [&'static str]),
+    /// A whole number that may follow an option or not, also as an argument of its own: `-t 3`.
+    Number,
 }
 
 impl<A> Opt<A> {
@@ -82,6 +85,16 @@ impl<A> Opt<A> {
         Self::new(names, Action::Optional { name: "true|false", kind, set }, help)
     }
 
+    /// An option of an old program that may be followed by a number, of which nothing is made.
+    pub(crate) const fn flag_with_number(
+        names: &'static [&'static str],
+        name: &'static str,
+        help: &'static str,
+        set: fn(&mut A),
+    ) -> Self {
+        Self::new(names, Action::Numbered { name, set }, help)
+    }
+
     const fn new(names: &'static [&'static str], action: Action<A>, help: &'static str) -> Self {
         Self { names, action, default: "", help, environment: false }
     }
@@ -104,6 +117,7 @@ impl<A> Opt<A> {
             Action::Flag(_) => (None, ValueKind::Text),
             Action::Value { name, kind, .. } => (Some((name, true)), kind),
             Action::Optional { name, kind, .. } => (Some((name, false)), kind),
+            Action::Numbered { name, .. } => (Some((name, false)), ValueKind::Number),
         };
         let Self { names, default, help, environment, .. } = *self;
         OptDoc { names, value, kind, default, help, environment }
@@ -112,7 +126,7 @@ impl<A> Opt<A> {
     /// Stores what was typed: a value is there where the option must have one.
     fn store(&self, typed: &mut A, value: Option<&str>) -> Result<(), String> {
         match self.action {
-            Action::Flag(set) => {
+            Action::Flag(set) | Action::Numbered { set, .. } => {
                 set(typed);
                 Ok(())
             }
@@ -310,6 +324,7 @@ impl OptDoc {
             None => names,
             Some((value, true)) if self.is_google_style() => format!("{names}={value}"),
             Some((value, true)) => format!("{names} {value}"),
+            Some((value, false)) if self.kind == ValueKind::Number => format!("{names} [{value}]"),
             Some((value, false)) => format!("{names}[={value}]"),
         }
     }

@@ -7,7 +7,8 @@ use ::latency::Deadline;
 use bench::floor::CpuPlacement;
 use bench::inject::Injection;
 use bench::ipc::latency::{
-    self, Amount, ExplainPlan, HaltTrace, Inheritance, LatencyPlan, LatencyResult, Notice, Trigger,
+    self, Amount, ExplainPlan, HaltTrace, Inheritance, LatencyPlan, LatencyResult, Notice, ThreadReport,
+    Trigger,
 };
 use bench::ipc::{DriverPlan, Mode, Stack};
 use bench::load::Load;
@@ -180,19 +181,22 @@ fn explain(typed: &Typed) -> Result<Option<ExplainPlan>, Usage> {
     }))
 }
 
-/// Carries out a plan; progress and the blocks of a verbose plan go to standard error. `None` when the kernel's trace was
-/// halted, which has been said then.
-pub(crate) fn measure(plan: &LatencyPlan, terminal: &mut Terminal<'_>) -> anyhow::Result<Option<Run>> {
+/// Carries out a plan; progress goes to standard error, and `block` writes what a verbose plan tells, where it wants to: standard
+/// output is lent. `None` when the kernel's trace was halted, which has been said then.
+pub(crate) fn measure(
+    plan: &LatencyPlan,
+    block: &mut dyn FnMut(&ThreadReport, &mut dyn Write) -> std::io::Result<()>,
+    terminal: &mut Terminal<'_>,
+) -> anyhow::Result<Option<Run>> {
     let mut line = ProgressLine::new(terminal.err);
-    let mut blocks = std::io::stderr();
     let measured = Run::record(|environment| {
         let result = latency::run(plan, &Spawner::default(), &mut |notice| match notice {
             // A line that is written over would tear the blocks apart.
             Notice::Progress(progress) if !plan.verbose => line.show(progress),
             Notice::Progress(_) => {}
-            // With standard error gone there is nobody left to tell.
+            // With its stream gone there is nobody left to tell.
             Notice::Thread(report) => {
-                let _ = blocks.write_all(format::latency_android::thread_block(report).as_bytes());
+                let _ = block(report, terminal.out);
             }
         })?;
         let mut driver = driver::in_full(result.backend.as_ref(), result.wake_up.as_deref());
@@ -227,7 +231,10 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     if let (Some(injection), Some(directory)) = (&mut plan.injection, &typed.output.out) {
         injection.log = Some(directory.join("injected.csv"));
     }
-    let Some(run) = measure(&plan, terminal)? else { return Ok(Exit::FAILED) };
+    let block = &mut |report: &ThreadReport, _: &mut dyn Write| {
+        std::io::stderr().write_all(format::latency_android::thread_block(report).as_bytes())
+    };
+    let Some(run) = measure(&plan, block, terminal)? else { return Ok(Exit::FAILED) };
     let Some(result) = &run.results.latency else { return Ok(Exit::FAILED) };
     let text = match typed.output.format.as_deref() {
         Some("json") => run.to_json()?,

@@ -189,6 +189,7 @@ fn plan(typed: &Typed) -> Result<ThroughputPlan, Usage> {
         client_cpus: typed.client_cpus.clone(),
         server_cpus: typed.server_cpus.clone(),
         latency_calls: default.latency_calls,
+        warm_up_ns: default.warm_up_ns,
     };
     plan.check().map_err(|error| Usage(error.to_string()))?;
     Ok(plan)

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use bench::scratch::Scratch;
 use bench::worker::Interrupts;
-use tracefs::{GlobalTrace, Recording, Status};
+use tracefs::{Category, GlobalTrace, Recording, Status};
 
 use crate::args::values::set;
-use crate::args::{Entry, Group, Kind, Opt, values};
+use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind, values};
 use crate::format;
 use crate::format::perfetto::Contents;
 use crate::terminal::{Exit, Terminal};
@@ -26,6 +26,7 @@ const PERFETTO: &str = ".perfetto-trace";
 #[derive(Default)]
 pub(crate) struct Start {
     kilobytes: Option<u64>,
+    categories: Vec<Category>,
 }
 
 /// What was typed behind `stop`.
@@ -44,12 +45,24 @@ pub(crate) static START: Entry<Start> = Entry {
     path: &["trace", "start"],
     kind: Kind::Command,
     summary: "starts the kernel's trace as atrace does",
-    description: "Starts what `atrace --async_start -b 8000 -c sched idle workq binder_driver sync freq irq` starts: those \
-                  events of the kernel, in its global trace, in buffers in which the newest events overwrite the oldest. \
+    description: "Starts what `atrace --async_start -b 8000 -c sched idle workq binder_driver sync freq irq` starts, or other \
+                  categories of atrace's: those events of the kernel, in its global trace, in buffers in which the newest events \
+                  overwrite the oldest. \
                   `ipc latency --trace`, schd-dbg -trace and libhwbinder_latency -trace stop it at the first call that \
                   misses its deadline. How everything was set before is noted in a file, and `roundtrip trace stop` puts \
                   it back. A trace that somebody else uses is left alone. Needs root.",
-    positionals: None,
+    positionals: Some(Positionals {
+        usage: "[CATEGORY]...",
+        help: "atrace's categories of kernel events: sched, idle, freq, workq, binder_driver, sync, irq, irqoff, preemptoff, disk, \
+               mmc, load, membus, i2c, regulators, memreclaim, binder_lock, pagecache, memory, thermal. Without any, the first \
+               seven, as far as the kernel has them.",
+        count: 0..=Category::ALL.len(),
+        kind: ValueKind::OneOf(Category::NAMES),
+        set: |typed, text| {
+            typed.categories.push(text.parse().map_err(|error: tracefs::Error| error.to_string())?);
+            Ok(())
+        },
+    }),
     groups: &[Group {
         heading: "What to record",
         options: &[Opt::value(
@@ -115,7 +128,11 @@ pub(crate) static STATUS: Entry<NoArguments> = Entry {
 fn start(typed: Start, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     // A signal waits until everything is set, and can be put back.
     let interrupts = Interrupts::watch()?;
-    let trace = GlobalTrace::start(typed.kilobytes.unwrap_or(KILOBYTES))?;
+    let started = GlobalTrace::start(typed.kilobytes.unwrap_or(KILOBYTES), &typed.categories);
+    let trace = started.map_err(|error| match error {
+        tracefs::Error::Category(_) => crate::args::usage!("{error}"),
+        error => error.into(),
+    })?;
     if let Err(interrupted) = interrupts.check() {
         trace.restore()?;
         return Err(interrupted.into());

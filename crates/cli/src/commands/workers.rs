@@ -1,7 +1,7 @@
 //! `roundtrip ipc workers`: how many calls many processes make together, and what each takes then. Also runs the old
 //! throughput tests, which do the same.
 
-use bench::ipc::workers::{self, MAX_PROCESSES, Stage, Topology, WorkersPlan};
+use bench::ipc::workers::{self, MAX_PROCESSES, Stage, Topology, WorkersPlan, WorkersResult};
 use bench::ipc::{DriverPlan, Mode, Stack};
 use bench::run::{Results, Run};
 use bench::worker::Spawner;
@@ -163,6 +163,7 @@ fn plan(typed: &Typed) -> Result<WorkersPlan, Usage> {
         size_bytes: typed.size_bytes.unwrap_or(default.size_bytes),
         warn_above_ns: typed.warn_above_ns,
         training: typed.training,
+        ..default
     };
     check(&plan)?;
     Ok(plan)
@@ -174,27 +175,26 @@ fn check(plan: &WorkersPlan) -> Result<(), Usage> {
 
 /// Runs a plan and tells of its stages as they are reached.
 fn record(plan: &WorkersPlan, mut tell: impl FnMut(&Stage) -> std::io::Result<()>) -> anyhow::Result<Run> {
-    let mut run = Run::record(|environment| {
+    Ok(Run::record(|environment| {
         let result = workers::run(plan, &Spawner::default(), |stage| {
             tell(&stage)?;
             Ok::<_, anyhow::Error>(())
         })?;
         environment.driver = result.backend.as_ref().map(binder_driver::Backend::in_full);
         Ok::<_, anyhow::Error>(Results::from(result))
-    })?;
-    if let Some(result) = &run.results.workers {
-        run.warnings.extend(format::workers::above_line(result));
-    }
-    Ok(run)
+    })?)
 }
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let plan = plan(&typed)?;
     let _place = typed.output.place()?;
-    let run = record(&plan, |stage| match format::workers::training_line(stage) {
+    let mut run = record(&plan, |stage| match format::workers::training_line(stage) {
         Some(line) => writeln!(terminal.err, "roundtrip: {line}"),
         None => Ok(()),
     })?;
+    if let Some(result) = &run.results.workers {
+        run.warnings.extend(format::workers::above_line(result));
+    }
     finish(&run, typed.output.out.as_deref(), terminal, |terminal| {
         let text = match (typed.output.format.as_deref(), &run.results.workers) {
             (Some("json"), _) => run.to_json()?,
@@ -208,27 +208,26 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     })
 }
 
-/// Runs a plan of one of Android's throughput tests: each line on standard output when it becomes true, warnings on
-/// standard error.
-pub(crate) fn run_old(name: &str, plan: &WorkersPlan, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
+/// Runs a plan of one of Android's throughput tests: each line on standard output when it becomes true, what those have no line for on
+/// standard error. Whatever a program prints behind its last stage is left to the caller.
+pub(crate) fn run_old(
+    name: &str,
+    plan: &WorkersPlan,
+    terminal: &mut Terminal<'_>,
+) -> anyhow::Result<WorkersResult> {
     check(plan)?;
-    let run = record(plan, |stage| {
-        if let Some(line) = format::workers::android_line(stage) {
-            writeln!(terminal.out, "{line}")?;
-            terminal.out.flush()?;
+    let mut run = record(plan, |stage| {
+        if let Stage::Made { backend, .. } = stage {
+            let backend = format::workers::backend_name(backend.as_ref());
+            writeln!(terminal.err, "{name}: driver: {backend}")?;
         }
-        match format::workers::training_line(stage) {
-            Some(line) => writeln!(terminal.err, "{name}: {line}"),
-            None => Ok(()),
-        }
+        terminal.out.write_all(format::workers::android_lines(stage, plan).as_bytes())?;
+        terminal.out.flush()
     })?;
-    if let Some(result) = &run.results.workers {
-        terminal.out.write_all(format::workers::android_summary(result).as_bytes())?;
-    }
     for warning in &run.warnings {
         writeln!(terminal.err, "{name}: warning: {warning}")?;
     }
-    Ok(Exit::OK)
+    run.results.workers.take().ok_or_else(|| anyhow::anyhow!("the run has no result"))
 }
 
 #[cfg(test)]

@@ -25,12 +25,12 @@ pub(crate) fn json(result: &LatencyResult, series: &Series, warnings: &[String],
         "\"cfg\":{{\"pair\":{},{amount},\"deadline_us\":{},\"passthrough\":{},\"driver\":{}}},",
         plan.pairs,
         plan.deadline.ns as f64 / 1000.0,
-        plan.mode == Mode::Passthrough,
+        u8::from(plan.mode == Mode::Passthrough),
         json!(driver),
     );
-    for (index, pair) in series.pairs.iter().enumerate() {
-        block(&mut out, &format!("P{index}"), pair);
-        if raw {
+    // The order of the keys is that of libhwbinder_latency.
+    if raw {
+        for (index, pair) in series.pairs.iter().enumerate() {
             let data: Vec<_> = realtime(pair)
                 .flat_map(|caller| &caller.samples)
                 .map(|sample| sample.latency_ns().to_string())
@@ -40,6 +40,9 @@ pub(crate) fn json(result: &LatencyResult, series: &Series, warnings: &[String],
     }
     if let Some(all) = series.all() {
         block(&mut out, "ALL", &all);
+    }
+    for (index, pair) in series.pairs.iter().enumerate() {
+        block(&mut out, &format!("P{index}"), pair);
     }
     if !warnings.is_empty() {
         let _ = writeln!(out, "\"warnings\": {},", json!(warnings));

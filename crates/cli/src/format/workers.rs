@@ -10,20 +10,50 @@ use latency::Histogram;
 use super::quantity::{duration, three_digits};
 use super::table::{Column, Table};
 
-/// The line that Android's programs print when a stage is reached; `None` for one that they are silent about.
-pub(crate) fn android_line(stage: &Stage) -> Option<String> {
+/// The lines that Android's programs print when a stage is reached: hwbinderThroughputTest for a plan with services apart, else
+/// binderThroughputTest. None for a stage that they are silent about.
+pub(crate) fn android_lines(stage: &Stage, plan: &WorkersPlan) -> String {
+    let services = match (plan.topology, plan.mode) {
+        (Topology::Services(services), Mode::Binderize) => services,
+        _ => 0,
+    };
+    let apart = matches!(plan.topology, Topology::Services(_));
     match stage {
-        Stage::Made { workers, backend } => {
-            Some(format!("workers made: {workers}, {}", backend_name(backend.as_ref())))
+        Stage::Made { .. } => {
+            (0..services).map(|n| format!("creating service: hwbinderService{n}\n")).collect()
         }
-        Stage::Training | Stage::Trained { .. } => None,
-        Stage::Waiting => Some("waiting for workers to complete".into()),
+        Stage::Waiting => {
+            let made = 0..if apart { 0 } else { plan.workers };
+            let made: String = made.map(|n| format!("Created BinderWorker{n}\n")).collect();
+            format!("waiting for workers to complete\n{made}")
+        }
         Stage::Complete { iterations_per_s } => {
-            Some(format!("iterations per sec: {}", six_digits(*iterations_per_s)))
+            format!("iterations per sec: {}\n", six_digits(*iterations_per_s))
         }
-        Stage::Collecting => Some("collecting results".into()),
-        Stage::Killing => Some("killing workers".into()),
+        Stage::Collecting => "collecting results\n".into(),
+        Stage::Measured(result) if apart => android_summary(result),
+        Stage::Killing if services > 0 => "killing services\nkilling workers\n".into(),
+        Stage::Killing => "killing workers\n".into(),
+        Stage::Training | Stage::Trained { .. } | Stage::Measured(_) => String::new(),
     }
+}
+
+/// What binderThroughputTest says of calls that took longer than it expected; nothing without any.
+pub(crate) fn android_above(result: &WorkersResult) -> String {
+    let Some(Above { count, worst_ns, .. }) = result.above.filter(|above| above.count > 0) else {
+        return String::new();
+    };
+    format!(
+        "{}% of transactions took longer than estimated max latency. Consider setting -m to be higher than {} microseconds\n",
+        six_digits(100.0 * count as f64 / result.latency.count() as f64),
+        worst_ns / 1000
+    )
+}
+
+/// What the training round of binderThroughputTest ends with.
+pub(crate) fn android_trained(result: &WorkersResult) -> String {
+    let worst_ms = result.latency.max_ns().unwrap_or(0) as f64 / 1e6;
+    format!("Max latency during training: {}ms\nCompleted training round\n\n", six_digits(worst_ms))
 }
 
 /// The two lines at the end of Android's report, all in milliseconds.
@@ -152,7 +182,7 @@ fn figures_ns(latency: &Histogram) -> [Option<f64>; 7] {
 }
 
 /// The driver, or the mode that needs none.
-fn backend_name(backend: Option<&Backend>) -> String {
+pub(crate) fn backend_name(backend: Option<&Backend>) -> String {
     backend.map_or_else(|| format!("in process ({})", Mode::Passthrough), ToString::to_string)
 }
 
@@ -195,26 +225,54 @@ mod tests {
         }
     }
 
-    #[test]
-    fn androids_lines_come_in_their_order_and_the_first_names_the_driver() {
+    /// Everything that a program prints for its stages.
+    fn printed(plan: &WorkersPlan) -> String {
         let stages = [
             Stage::Made { workers: 2, backend: result().backend },
-            Stage::Training,
             Stage::Waiting,
             Stage::Complete { iterations_per_s: 48_612.84 },
             Stage::Collecting,
+            Stage::Measured(Box::new(result())),
             Stage::Killing,
         ];
-        let lines: Vec<String> = stages.iter().filter_map(android_line).collect();
+        stages.iter().map(|stage| android_lines(stage, plan)).collect()
+    }
+
+    #[test]
+    fn binder_throughput_tests_lines_come_in_their_order() {
         assert_eq!(
-            lines,
-            [
-                "workers made: 2, emulated driver (ack profile)",
-                "waiting for workers to complete",
-                "iterations per sec: 48612.8",
-                "collecting results",
-                "killing workers",
-            ]
+            printed(&WorkersPlan { empty_reply: true, ..WorkersPlan::default() }),
+            "waiting for workers to complete\nCreated BinderWorker0\nCreated BinderWorker1\n\
+             iterations per sec: 48612.8\ncollecting results\nkilling workers\n"
+        );
+    }
+
+    #[test]
+    fn hwbinder_throughput_test_ends_its_services_behind_the_summary() {
+        let topology = Topology::Services(2);
+        let plan = WorkersPlan { stack: bench::ipc::Stack::Hwbinder, topology, ..WorkersPlan::default() };
+        let text = printed(&plan);
+        let made = "creating service: hwbinderService0\ncreating service: hwbinderService1\n";
+        let summary = android_summary(&result());
+        let rest = format!(
+            "waiting for workers to complete\niterations per sec: 48612.8\ncollecting results\n{summary}"
+        );
+        assert_eq!(text, format!("{made}{rest}killing services\nkilling workers\n"));
+        let in_process = printed(&WorkersPlan { mode: Mode::Passthrough, ..plan });
+        assert_eq!(in_process, format!("{rest}killing workers\n"));
+    }
+
+    #[test]
+    fn calls_that_took_longer_than_expected_are_told_with_the_share_in_percent() {
+        assert_eq!(
+            android_above(&result()),
+            "25% of transactions took longer than estimated max latency. Consider setting -m to be higher than 510 \
+             microseconds\n"
+        );
+        assert_eq!(android_above(&WorkersResult { above: None, ..result() }), "");
+        assert_eq!(
+            android_trained(&result()),
+            "Max latency during training: 0.51ms\nCompleted training round\n\n"
         );
     }
 

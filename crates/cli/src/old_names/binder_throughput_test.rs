@@ -4,8 +4,10 @@ use bench::ipc::Stack;
 use bench::ipc::workers::{MAX_PROCESSES, MAX_SIZE, Topology, WorkersPlan};
 
 use crate::args::values::set;
-use crate::args::{Entry, Group, Kind, Opt, values};
+use crate::args::{Entry, Group, Kind, Opt, Usage, values};
 use crate::commands::workers::{MOST_CALLS, run_old};
+use crate::format;
+use crate::terminal::{Exit, Terminal};
 
 /// What was typed.
 #[derive(Default)]
@@ -19,6 +21,9 @@ pub(crate) struct Typed {
 }
 
 const NAME: &str = "binderThroughputTest";
+
+/// The longest latency that Android's program expects unless it is told, in microseconds.
+const EXPECTED_US: u64 = 50_000;
 
 /// The command.
 pub(crate) static COMMAND: Entry<Typed> = Entry {
@@ -47,28 +52,36 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 "Client and server pairs: one half of the workers serve, each of the others calls its own.",
                 |typed: &mut Typed| typed.pairs = true,
             ),
-            Opt::value(&["-s"], "N", "Payload in bytes, each way.", |typed: &mut Typed, text| {
-                typed.size_bytes = Some(values::whole(text, 0..=MAX_SIZE)?);
-                Ok(())
-            })
+            Opt::value(
+                &["-s"],
+                "N",
+                "Payload of the request in bytes, in whole words of four; the reply is empty.",
+                |typed: &mut Typed, text| {
+                    typed.size_bytes = Some(values::whole(text, 0..=MAX_SIZE)?);
+                    Ok(())
+                },
+            )
             .default("0"),
             Opt::value(
                 &["-m"],
                 "N",
-                "Warn of calls that take longer than N us.",
+                "The longest latency that is expected, in us: says how many calls took longer.",
                 |typed: &mut Typed, text| {
-                    set(&mut typed.warn_above_us, values::whole(text, 0..=3_600_000_000))
+                    set(&mut typed.warn_above_us, values::whole(text, 1..=3_600_000_000))
                 },
-            ),
-            Opt::flag(
+            )
+            .default("50000"),
+            Opt::flag_with_number(
                 &["-t"],
-                "Run once before, and warn above twice the longest call of that.",
+                "N",
+                "Runs a training round first, and expects at most twice the longest latency of that. As in the original, N makes \
+                 no difference: it is one round.",
                 |typed: &mut Typed| typed.training = true,
             ),
         ],
     }],
     examples: &[("binderThroughputTest -w 4 -i 5000", "Four workers, 5000 calls each.")],
-    run: |typed, terminal| run_old(NAME, &plan(&typed), terminal),
+    run,
 };
 
 fn plan(typed: &Typed) -> WorkersPlan {
@@ -78,10 +91,26 @@ fn plan(typed: &Typed) -> WorkersPlan {
         topology: if typed.pairs { Topology::Pairs } else { Topology::Everyone },
         iterations: typed.iterations.unwrap_or(default.iterations),
         size_bytes: typed.size_bytes.unwrap_or(default.size_bytes),
-        warn_above_ns: typed.warn_above_us.map(|us| us * 1000),
-        training: typed.training,
+        empty_reply: true,
+        warn_above_ns: Some(1000 * typed.warn_above_us.unwrap_or(EXPECTED_US)),
         ..default
     }
+}
+
+/// The training round is a whole run of its own, as it is in the original.
+fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
+    let mut plan = plan(&typed);
+    plan.check().map_err(|error| Usage(error.to_string()))?;
+    if typed.training {
+        writeln!(terminal.out, "Start training round")?;
+        let trained = run_old(NAME, &plan, terminal)?;
+        terminal.out.write_all(format::workers::android_trained(&trained).as_bytes())?;
+        plan.warn_above_ns = trained.latency.max_ns().map(|worst_ns| 2 * worst_ns);
+    }
+    let result = run_old(NAME, &plan, terminal)?;
+    let text = format::workers::android_above(&result) + &format::workers::android_summary(&result);
+    terminal.out.write_all(text.as_bytes())?;
+    Ok(Exit::OK)
 }
 
 #[cfg(test)]
@@ -92,6 +121,7 @@ mod tests {
     fn nothing_typed_is_two_workers_that_call_ten_thousand_times_without_a_payload() {
         let plan = plan(&Typed::default());
         assert_eq!((plan.workers, plan.iterations, plan.size_bytes), (2, 10_000, 0));
+        assert_eq!((plan.empty_reply, plan.warn_above_ns), (true, Some(50_000_000)));
         assert_eq!((plan.stack, plan.topology), (Stack::Binder, Topology::Everyone));
     }
 

@@ -6,6 +6,7 @@ use bench::ipc::{Mode, Stack};
 use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, values};
 use crate::commands::workers::{MOST_CALLS, run_old};
+use crate::terminal::Exit;
 
 /// What was typed.
 #[derive(Default)]
@@ -62,7 +63,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         ],
     }],
     examples: &[("hwbinderThroughputTest -w 4 -s 1 -m BINDERIZE", "Four workers contend for one service.")],
-    run: |typed, terminal| run_old(NAME, &plan(&typed), terminal),
+    run: |typed, terminal| run_old(NAME, &plan(&typed), terminal).map(|_| Exit::OK),
 };
 
 fn plan(typed: &Typed) -> WorkersPlan {

@@ -1,7 +1,9 @@
 //! `libhwbinder_latency`: latency of the hwbinder stack, as Android's program reports it. `schd_dbg` shares everything but
 //! the stack and the mode.
 
-use bench::ipc::latency::{Amount, HaltTrace, Inheritance, LatencyPlan, MAX_PAIRS};
+use std::io::Write;
+
+use bench::ipc::latency::{Amount, HaltTrace, Inheritance, LatencyPlan, MAX_PAIRS, ThreadReport, Verdict};
 use bench::ipc::{Mode, Stack};
 use latency::Deadline;
 
@@ -25,12 +27,12 @@ pub(crate) struct Typed {
 
 pub(super) const DESCRIPTION: &str = "\
     Client processes call server processes of their own. In each iteration a real-time thread (SCHED_FIFO, priority 99) \
-    calls first, a new one each time, whose set-up is timed too, and then an ordinary one. Standard output is one JSON value; \
-    everything else goes to standard error.\n\n\
+    calls first, a new one each time, whose set-up is timed too, and then an ordinary one. Standard output is one JSON value, \
+    behind the blocks of -v; everything else goes to standard error.\n\n\
     S counts the calls that were served on the caller's CPU, R is their share of all I, and SYNC is GOOD above 0.6. \
     Inheritance is PASS when every server thread ran with its caller's policy class and real-time priority, and SKIP where no \
     real-time caller is possible, or its priority was inherited in a way that the server's policy does not show; then inheritance_reason \
-    says which. cfg names the driver that was measured.";
+    says which. Exit status 1 says FAIL. cfg names the driver that was measured.";
 
 /// The flags that both programs have.
 pub(super) const FLAGS: &[Opt<Typed>] = &[
@@ -51,9 +53,13 @@ pub(super) const FLAGS: &[Opt<Typed>] = &[
         Ok(())
     })
     .default("2500"),
-    Opt::flag(&["-v"], "Tells on standard error, for each call, who runs where.", |typed: &mut Typed| {
-        typed.verbose = true;
-    }),
+    Opt::flag(
+        &["-v"],
+        "Tells for each call who runs where, on standard output before the JSON value.",
+        |typed: &mut Typed| {
+            typed.verbose = true;
+        },
+    ),
     Opt::flag(
         &["-trace"],
         "Stops the running kernel trace, and the run, at the first call that misses its deadline.",
@@ -89,7 +95,10 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     Ok(())
                 },
             )
-            .default("BINDERIZE")],
+            .default("BINDERIZE"),
+            Opt::flag(&["-passthrough"], "As -m PASSTHROUGH: its name in older versions.", |typed: &mut Typed| {
+                typed.mode = Mode::Passthrough;
+            })],
         },
     ],
     examples: &[
@@ -120,17 +129,44 @@ fn plan(typed: &Typed, stack: Stack) -> Result<LatencyPlan, Usage> {
 /// Runs one of the programs.
 pub(super) fn run(typed: &Typed, stack: Stack, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let plan = plan(typed, stack)?;
-    let Some(run) = measure(&plan, terminal)? else { return Ok(Exit::FAILED) };
+    let mut blocks = Blocks { stack, waiting: Vec::new() };
+    let Some(run) = measure(&plan, &mut |report, out| blocks.write(report, out), terminal)? else {
+        return Ok(Exit::FAILED);
+    };
     for warning in &run.warnings {
         writeln!(terminal.err, "warning: {warning}")?;
     }
+    let mut exit = Exit::OK;
     if let Some(result) = &run.results.latency {
         for series in &result.series {
             let text = latency_android::json(result, series, &run.warnings, typed.raw_data);
             terminal.out.write_all(text.as_bytes())?;
+            if matches!(series.verdict, Verdict::Fail { .. }) {
+                exit = Exit::FAILED;
+            }
         }
     }
-    Ok(Exit::OK)
+    Ok(exit)
+}
+
+/// The blocks of `-v` in the order and with the roles of the program that is meant.
+struct Blocks {
+    stack: Stack,
+    /// schd-dbg tells of itself first, and of its servers, which are told first here, behind that.
+    waiting: Vec<String>,
+}
+
+impl Blocks {
+    fn write(&mut self, report: &ThreadReport, out: &mut dyn Write) -> std::io::Result<()> {
+        let server = self.stack == Stack::Binder && report.role == "service";
+        if server {
+            let report = ThreadReport { role: "server".into(), ..report.clone() };
+            self.waiting.push(latency_android::thread_block(&report));
+            return Ok(());
+        }
+        out.write_all(latency_android::thread_block(report).as_bytes())?;
+        self.waiting.drain(..).try_for_each(|block| out.write_all(block.as_bytes()))
+    }
 }
 
 #[cfg(test)]

@@ -44,7 +44,14 @@ pub(super) fn run(
     let backend = session.backend();
     output.begin(&context(&environment, backend.as_ref(), &terminal.executable, &flags.context), terminal)?;
     while let Some(row) = session.next_row(&mut |_| {})? {
-        output.benchmark(&rows(&plan, &row), terminal)?;
+        let rows = rows(&plan, &row);
+        for row in rows.iter().filter(|_| flags.verbosity >= 2) {
+            let (real_s, cpu_s) = (row.real_time_ns / 1e9, row.cpu_time_ns / 1e9);
+            let calls = row.iterations as f64;
+            writeln!(terminal.err, "-- LOG(2): Running {} for {}", row.run_name, row.iterations)?;
+            writeln!(terminal.err, "-- LOG(2): Ran in {}/{}", cpu_s * calls, real_s * calls)?;
+        }
+        output.benchmark(&rows, terminal)?;
     }
     for limit in session.finish()?.0 {
         writeln!(terminal.err, "***WARNING*** {limit}")?;
@@ -68,6 +75,7 @@ fn plan(flags: &Flags, stack: Stack, mode: Mode) -> Result<ThroughputPlan, Usage
             MinTime::Seconds(seconds) => Length::CpuNs((seconds * 1e9) as u64),
             MinTime::Iterations(iterations) => Length::Iterations(iterations),
         },
+        warm_up_ns: flags.min_warm_up_ns(),
         repetitions: flags.repetitions(),
         interleaved: flags.enable_random_interleaving,
         latency_calls: 0,

@@ -188,16 +188,32 @@ impl Session {
         Ok((limits, wake_up))
     }
 
-    /// One repetition. The first one of a row also finds out how many calls it takes.
+    /// One repetition. The first one of a row also finds out how many calls it takes, behind the warm-up.
     fn batch(&mut self, index: usize) -> Result<Batch> {
         let Running { iterations, ref row, .. } = self.running[index];
         let size_bytes = row.size_bytes;
+        if self.plan.warm_up_ns > 0 && iterations.is_none() {
+            self.warm_up(index, size_bytes)?;
+        }
         let mut calls = iterations.unwrap_or_else(|| calibration::first(self.plan.length));
         loop {
             let batch: Batch = self.ask(index, &Ask::Batch { size_bytes, calls }, calls)?;
             match calibration::next(self.plan.length, &batch) {
                 Some(more) if iterations.is_none() => calls = more,
                 _ => return Ok(batch),
+            }
+        }
+    }
+
+    /// Calls that are timed only to know when they were enough.
+    fn warm_up(&mut self, index: usize, size_bytes: usize) -> Result<()> {
+        let length = Length::ElapsedNs(self.plan.warm_up_ns);
+        let mut calls = calibration::first(length);
+        loop {
+            let batch: Batch = self.ask(index, &Ask::Batch { size_bytes, calls }, calls)?;
+            match calibration::next(length, &batch) {
+                Some(more) => calls = more,
+                None => return Ok(()),
             }
         }
     }

@@ -27,6 +27,9 @@ pub struct ThroughputPlan {
     pub sizes_bytes: Vec<usize>,
     /// How many calls a batch has.
     pub length: Length,
+    /// How long each stack and size runs before its first batch, in nanoseconds.
+    #[serde(default)]
+    pub warm_up_ns: u64,
     /// Batches for each stack and size; 1 to 100 000.
     pub repetitions: u32,
     /// Whether the batches of all stacks and sizes run in random order, so that a drift of the machine hits all alike.
@@ -62,6 +65,7 @@ impl Default for ThroughputPlan {
             mode: Mode::Binderize,
             sizes_bytes: (2..=16).map(|power| 1 << power).collect(),
             length: Length::ElapsedNs(500_000_000),
+            warm_up_ns: 0,
             repetitions: 1,
             interleaved: false,
             placement: CpuPlacement::Free,

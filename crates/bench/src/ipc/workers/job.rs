@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use binder::echo::{Benchmark, Echo};
-use binder::{NodeOptions, Process};
+use binder::echo::{Benchmark, Echo, Sink};
+use binder::{NodeOptions, Parcel, Process};
 use latency::Histogram;
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +41,15 @@ pub struct WorkerJob {
     /// The instances that it calls.
     calls: Vec<String>,
     size_bytes: usize,
+    empty_reply: bool,
+}
+
+/// What a caller calls.
+enum Target {
+    /// Sends back what it gets.
+    Echo(Box<dyn Benchmark>),
+    /// Answers with nothing.
+    Sink(Sink),
 }
 
 /// What the parent asks of a caller.
@@ -88,6 +97,7 @@ pub(super) fn all(plan: &WorkersPlan, endpoint: Option<&Endpoint>) -> Vec<(Strin
         serves: serves.filter(|_| plan.mode == Mode::Binderize).cloned(),
         calls,
         size_bytes: plan.size_bytes,
+        empty_reply: plan.empty_reply,
     };
     match plan.topology {
         Topology::Everyone => {
@@ -143,7 +153,7 @@ impl WorkerJob {
             match ask {
                 Ask::Connect => {
                     targets = self.connect(process.as_ref())?;
-                    targets.iter().try_for_each(|target| check_echo(&**target, &payload))?;
+                    targets.iter().try_for_each(|target| check(target, &payload))?;
                     link.send(&())?;
                 }
                 Ask::Round(round) => {
@@ -168,18 +178,25 @@ impl WorkerJob {
         Ok(())
     }
 
-    fn connect(&self, process: Option<&Arc<Process>>) -> Result<Vec<Box<dyn Benchmark>>> {
+    fn connect(&self, process: Option<&Arc<Process>>) -> Result<Vec<Target>> {
         let target = |instance: &String| match process {
-            Some(process) => endpoint::find(process, self.stack, instance),
-            None => Ok(Box::new(Echo::new(SchedulingProbe)) as Box<dyn Benchmark>),
+            Some(process) if self.empty_reply => {
+                Ok(Target::Sink(Sink::new(endpoint::find_proxy(process, self.stack, instance)?)))
+            }
+            Some(process) => Ok(Target::Echo(endpoint::find(process, self.stack, instance)?)),
+            None => Ok(Target::Echo(Box::new(Echo::new(SchedulingProbe)))),
         };
         self.calls.iter().map(target).collect()
     }
 }
 
-/// What is sent comes back: asked once, before anything is timed.
-fn check_echo(target: &dyn Benchmark, payload: &[u8]) -> Result<()> {
+/// What is to come back does: asked once, before anything is timed.
+fn check(target: &Target, payload: &[u8]) -> Result<()> {
     let mut same = false;
+    let target = match target {
+        Target::Echo(target) => target,
+        Target::Sink(sink) => return Ok(sink.send(&request(payload))?),
+    };
     target.send_vec(payload, &mut |echo| same = echo == payload)?;
     if same {
         return Ok(());
@@ -189,27 +206,41 @@ fn check_echo(target: &dyn Benchmark, payload: &[u8]) -> Result<()> {
 }
 
 /// Calls as often as it is asked to, each time a random one of the targets.
-fn call_all(
-    round: &Round,
-    targets: &[Box<dyn Benchmark>],
-    payload: &[u8],
-    latency: &mut Histogram,
-) -> Result<RoundEnd> {
+fn call_all(round: &Round, targets: &[Target], payload: &[u8], latency: &mut Histogram) -> Result<RoundEnd> {
     let mut random = Random::new(u64::from(std::process::id()) ^ round.start_ns);
     let mut worst_ns = 0;
     let mut above = 0;
     std::thread::sleep(Duration::from_nanos(round.start_ns.saturating_sub(now_ns())));
     let start_ns = now_ns();
     for _ in 0..round.iterations {
-        let target = &*targets[random.below(targets.len())];
-        let call_ns = now_ns();
-        target.send_vec(payload, &mut |_| {})?;
+        let call_ns = match &targets[random.below(targets.len())] {
+            Target::Echo(target) => {
+                let call_ns = now_ns();
+                target.send_vec(payload, &mut |_| {})?;
+                call_ns
+            }
+            Target::Sink(sink) => {
+                let request = request(payload);
+                let call_ns = now_ns();
+                sink.send(&request)?;
+                call_ns
+            }
+        };
         let took_ns = now_ns() - call_ns;
         latency.record(took_ns);
         worst_ns = worst_ns.max(took_ns);
         above += u64::from(round.threshold_ns.is_some_and(|threshold_ns| took_ns > threshold_ns));
     }
     Ok(RoundEnd { start_ns, end_ns: now_ns(), worst_ns, above })
+}
+
+/// A parcel with the payload and nothing else, in whole words.
+fn request(payload: &[u8]) -> Parcel {
+    let mut parcel = Parcel::with_capacity(payload.len());
+    payload.chunks_exact(4).for_each(|word| {
+        parcel.write_u32(word.try_into().map(u32::from_le_bytes).unwrap_or_default());
+    });
+    parcel
 }
 
 /// A xorshift generator (Marsaglia 2003): a few instructions, far less than what is timed, and good enough to spread calls.
@@ -240,6 +271,14 @@ mod tests {
         let mut hits = [0; 5];
         (0..5000).for_each(|_| hits[random.below(5)] += 1);
         assert!(hits.iter().all(|&count| (800..1200).contains(&count)), "{hits:?}");
+    }
+
+    #[test]
+    fn a_request_without_an_echo_is_the_payloads_whole_words_and_nothing_else() {
+        for (bytes, sent) in [(0, 0), (3, 0), (4, 4), (66, 64)] {
+            let payload: Vec<u8> = (0..bytes).map(|i| i as u8).collect();
+            assert_eq!(request(&payload).data(), &payload[..sent]);
+        }
     }
 
     #[test]

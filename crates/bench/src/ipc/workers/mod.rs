@@ -56,6 +56,8 @@ pub enum Stage {
     },
     /// What each call took is collected.
     Collecting,
+    /// The result is there; the processes, too.
+    Measured(Box<WorkersResult>),
     /// The workers are ended.
     Killing,
 }
@@ -109,9 +111,6 @@ pub fn run<E: From<Error>>(
     stage(Stage::Collecting)?;
     ask(&mut group, &callers, &Ask::Report)?;
     let reports = answers::<Report>(&mut group, &callers, Some(PATIENCE))?;
-    stage(Stage::Killing)?;
-    group.finish(PATIENCE)?;
-
     let mut latency = Histogram::new();
     let mut limits: BTreeSet<String> = host.iter().filter_map(Host::why_emulated).collect();
     let mut parts = Vec::new();
@@ -122,9 +121,9 @@ pub fn run<E: From<Error>>(
         limits.extend(report.limits);
         parts.push(Caller { worker, wall_ns: end.end_ns - end.start_ns, latency: report.latency });
     }
-    Ok(WorkersResult {
+    let result = WorkersResult {
         plan: plan.clone(),
-        backend: host.map(|host| host.backend()),
+        backend: host.as_ref().map(Host::backend),
         wall_ns: round.wall_ns,
         iterations_per_s: round.iterations_per_s,
         latency,
@@ -136,7 +135,11 @@ pub fn run<E: From<Error>>(
         training,
         callers: parts,
         limits: limits.into_iter().collect(),
-    })
+    };
+    stage(Stage::Measured(Box::new(result.clone())))?;
+    stage(Stage::Killing)?;
+    group.finish(PATIENCE)?;
+    Ok(result)
 }
 
 /// A round that is over.

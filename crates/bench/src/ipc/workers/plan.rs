@@ -43,6 +43,10 @@ pub struct WorkersPlan {
     pub iterations: u64,
     /// Payload of each call, and of its echo, in bytes.
     pub size_bytes: usize,
+    /// Whether a reply is empty, and a request is the payload alone, as whole words, built before the clock is read: what
+    /// Android's binderThroughputTest measures. The binder stack's, over a driver.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub empty_reply: bool,
     /// Count the calls that take longer, in nanoseconds.
     pub warn_above_ns: Option<u64>,
     /// Run once before, and count the calls that take longer than twice that run's worst.
@@ -59,6 +63,7 @@ impl Default for WorkersPlan {
             topology: Topology::Everyone,
             iterations: 10_000,
             size_bytes: 0,
+            empty_reply: false,
             warn_above_ns: None,
             training: false,
         }
@@ -94,6 +99,9 @@ impl WorkersPlan {
         }
         if self.iterations == 0 {
             return wrong("0 calls cannot be measured: choose 1 or more".into());
+        }
+        if self.empty_reply && (self.stack, self.mode) != (Stack::Binder, Mode::Binderize) {
+            return wrong("only the binder stack over a driver has calls with an empty reply".into());
         }
         if self.size_bytes > MAX_SIZE {
             return wrong(format!(

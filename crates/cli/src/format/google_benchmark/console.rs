@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use anstyle::AnsiColor;
 
 use super::aggregate::LONGEST_ENDING;
+use super::flags::Flags;
 use super::output::Format;
 use super::{Context, Counter, Row, TimeUnit, general};
 
@@ -12,20 +13,26 @@ use super::{Context, Counter, Row, TimeUnit, general};
 pub(super) struct Console {
     unit: TimeUnit,
     colour: bool,
+    tabular: bool,
     name_width: usize,
     header_printed: bool,
 }
 
 impl Console {
     /// `names` are those of all benchmarks that will run: the first column is as wide as the longest.
-    pub(super) fn new(names: &[String], aggregated: bool, unit: TimeUnit, colour: bool) -> Self {
+    pub(super) fn new(names: &[String], flags: &Flags, colour: bool) -> Self {
         let longest = names.iter().map(String::len).max().unwrap_or(0).max(10);
-        let ending = if aggregated { LONGEST_ENDING } else { 0 };
-        Self { unit, colour, name_width: longest + ending, header_printed: false }
+        let ending = if flags.repetitions() > 1 { LONGEST_ENDING } else { 0 };
+        let (unit, tabular) = (flags.time_unit, flags.counters_tabular);
+        Self { unit, colour, tabular, name_width: longest + ending, header_printed: false }
     }
 
     fn header(&self, first: &Row) -> String {
-        let counters = if first.counters.is_empty() { "" } else { " UserCounters..." };
+        let counters: String = match (first.counters.is_empty(), self.tabular) {
+            (true, _) => String::new(),
+            (false, true) => first.counters.keys().map(|name| format!(" {name:>10}")).collect(),
+            (false, false) => " UserCounters...".into(),
+        };
         let titles = format!(
             "{:<width$} {:>13} {:>15} {:>12}{counters}",
             "Benchmark",
@@ -49,6 +56,7 @@ impl Console {
         let times = if row.is_ratio() {
             format!("{:>10.2} {:<4} {:>10.2} {:<4} ", 100.0 * real, "%", 100.0 * cpu, "%")
         } else {
+            let time = |value| time(value, self.unit);
             format!("{} {unit:<4} {} {unit:<4} ", time(real), time(cpu), unit = self.unit.name())
         };
         line += &self.paint(&times, AnsiColor::Yellow);
@@ -59,7 +67,10 @@ impl Console {
             } else {
                 format!("{}{}", human_readable(*counter), if counter.is_rate { "/s" } else { "" })
             };
-            line += &self.plain(&format!(" {name}={value}"));
+            line += &self.plain(&match self.tabular {
+                true => format!(" {value:>width$}", width = name.len().max(10)),
+                false => format!(" {name}={value}"),
+            });
         }
         if !row.label.is_empty() {
             line += &self.plain(&format!(" {}", row.label));
@@ -139,9 +150,11 @@ pub(super) fn basic_context(context: &Context, err: &mut dyn Write) -> io::Resul
     err.flush()
 }
 
-/// A time in ten columns: the fewer digits before the point, the more behind it.
-fn time(value: f64) -> String {
+/// A time in ten columns: the fewer digits before the point, the more behind it. Nanoseconds are whole, as in the version that
+/// Android's scripts were written for: they read integers.
+fn time(value: f64, unit: TimeUnit) -> String {
     match value {
+        v if unit == TimeUnit::Nanosecond && v <= 9_999_999_999.0 => format!("{v:>10.0}"),
         v if v < 1.0 => format!("{v:>10.3}"),
         v if v < 10.0 => format!("{v:>10.2}"),
         v if v < 100.0 => format!("{v:>10.1}"),
@@ -191,14 +204,16 @@ mod tests {
 
     #[test]
     fn times_keep_their_ten_columns() {
-        for (value, text) in [
-            (0.0, "     0.000"),
-            (1.149, "      1.15"),
-            (12.34, "      12.3"),
-            (70302.4, "     70302"),
-            (12_345_678_901.0, "1.2346e+10"),
+        for (value, text, whole) in [
+            (0.0, "     0.000", "         0"),
+            (1.149, "      1.15", "         1"),
+            (8.01, "      8.01", "         8"),
+            (12.34, "      12.3", "        12"),
+            (70302.4, "     70302", "     70302"),
+            (12_345_678_901.0, "1.2346e+10", "1.2346e+10"),
         ] {
-            assert_eq!(time(value), text);
+            assert_eq!(time(value, TimeUnit::Microsecond), text);
+            assert_eq!(time(value, TimeUnit::Nanosecond), whole);
         }
     }
 

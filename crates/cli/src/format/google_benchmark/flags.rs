@@ -14,6 +14,7 @@ use crate::args::{Group, Opt};
 pub(crate) struct Flags {
     pub(crate) filter: Filter,
     min_time: MinTime,
+    min_warm_up_s: f64,
     repetitions: u32,
     pub(crate) enable_random_interleaving: bool,
     pub(crate) report_aggregates_only: bool,
@@ -24,6 +25,10 @@ pub(crate) struct Flags {
     /// `None` leaves it to the terminal.
     pub(crate) color: Option<bool>,
     pub(crate) list_tests: bool,
+    /// A column for each counter in the console format.
+    pub(crate) counters_tabular: bool,
+    /// From 2 on, each batch is told of.
+    pub(crate) verbosity: u32,
     pub(crate) time_unit: TimeUnit,
     /// Further facts for the context, in the order given.
     pub(crate) context: Vec<(String, String)>,
@@ -35,6 +40,7 @@ impl Default for Flags {
         Self {
             filter: Filter::default(),
             min_time: MinTime::Seconds(0.5),
+            min_warm_up_s: 0.0,
             repetitions: 1,
             enable_random_interleaving: false,
             report_aggregates_only: false,
@@ -44,6 +50,8 @@ impl Default for Flags {
             out_format: FormatName::Json,
             color: None,
             list_tests: false,
+            counters_tabular: false,
+            verbosity: 0,
             time_unit: TimeUnit::Nanosecond,
             context: Vec::new(),
             dry_run: false,
@@ -55,6 +63,11 @@ impl Flags {
     /// How long each repetition is; a dry run makes one call.
     pub(crate) fn min_time(&self) -> MinTime {
         if self.dry_run { MinTime::Iterations(1) } else { self.min_time }
+    }
+
+    /// How long each benchmark runs before it is measured, in nanoseconds; a dry run does not.
+    pub(crate) fn min_warm_up_ns(&self) -> u64 {
+        if self.dry_run { 0 } else { (self.min_warm_up_s * 1e9) as u64 }
     }
 
     /// How often each benchmark is repeated; a dry run repeats nothing.
@@ -153,6 +166,14 @@ impl<A: AsMut<Flags> + 'static> Table<A> {
         .default("0.5s")
         .or_environment(),
         Opt::value(
+            &["--benchmark_min_warmup_time"],
+            "SECONDS",
+            "Runs each benchmark at least so long before it is measured.",
+            |typed: &mut A, text| seconds(text).map(|value| typed.as_mut().min_warm_up_s = value),
+        )
+        .default("0")
+        .or_environment(),
+        Opt::value(
             &["--benchmark_repetitions"],
             "N",
             "Repeats each benchmark; from 2 on, mean, median, standard deviation and coefficient of variation follow.",
@@ -222,6 +243,12 @@ impl<A: AsMut<Flags> + 'static> Table<A> {
         )
         .default("auto")
         .or_environment(),
+        Opt::switch(
+            &["--benchmark_counters_tabular"],
+            "Gives each counter a column of its own in the console format.",
+            |typed: &mut A, text| boolean(text).map(|value| typed.as_mut().counters_tabular = value),
+        )
+        .or_environment(),
         Opt::one_of(
             &["--benchmark_time_unit"],
             "UNIT",
@@ -252,6 +279,13 @@ impl<A: AsMut<Flags> + 'static> Table<A> {
             |typed: &mut A, text| boolean(text).map(|value| typed.as_mut().dry_run = value),
         )
         .or_environment(),
+        Opt::value(
+            &["--v"],
+            "N",
+            "From 2 on, tells on standard error of each batch that was timed.",
+            |typed: &mut A, text| whole(text, 0..=9).map(|value| typed.as_mut().verbosity = value),
+        )
+        .default("0"),
     ];
 }
 
@@ -260,11 +294,14 @@ fn min_time(text: &str) -> Result<MinTime, String> {
     if let Some(iterations) = text.strip_suffix('x') {
         return whole(iterations, 1..=1_000_000_000).map(MinTime::Iterations).map_err(|_| expected());
     }
-    let number = text.strip_suffix('s').unwrap_or(text);
-    let plain = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    match number.parse() {
-        Ok(seconds) if plain && seconds <= 86_400.0 => Ok(MinTime::Seconds(seconds)),
-        _ => Err(expected()),
+    seconds(text.strip_suffix('s').unwrap_or(text)).map(MinTime::Seconds).map_err(|_| expected())
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    match text.parse() {
+        Ok(seconds) if plain && seconds <= 86_400.0 => Ok(seconds),
+        _ => Err("expected seconds, as in 0.5".to_owned()),
     }
 }
 

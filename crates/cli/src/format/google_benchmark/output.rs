@@ -36,11 +36,10 @@ impl Output {
     /// # Errors
     /// The file of `--benchmark_out` cannot be created.
     pub(crate) fn open(flags: &Flags, names: &[String], terminal: &Terminal<'_>) -> anyhow::Result<Self> {
-        let aggregated = flags.repetitions() > 1;
         let colour = flags.color.unwrap_or(terminal.out_colour);
         let make = |format: FormatName, colour: bool| -> Box<dyn Format> {
             match format {
-                FormatName::Console => Box::new(Console::new(names, aggregated, flags.time_unit, colour)),
+                FormatName::Console => Box::new(Console::new(names, flags, colour)),
                 FormatName::Json => Box::new(Json::new(flags.time_unit)),
                 FormatName::Csv => Box::new(Csv::new(flags.time_unit)),
             }

@@ -1,0 +1,220 @@
+//! `atrace`'s categories of kernel events, by the names that Android's `atrace.cpp` gives them. Pure but for the question whether
+//! an event is there; must not know how events are switched on.
+
+use std::path::Path;
+use std::str::FromStr;
+
+use crate::error::{Error, Result};
+
+/// A category: the events that it switches on, as far as a kernel has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Category {
+    /// Its name.
+    pub name: &'static str,
+    /// `system/event`; a whole system is `system/*`.
+    events: &'static [&'static str],
+}
+
+impl Category {
+    /// All there are.
+    pub const ALL: &[Category] = &[
+        Category::new(
+            "sched",
+            &[
+                "sched/sched_switch",
+                "sched/sched_wakeup",
+                "sched/sched_wakeup_new",
+                "sched/sched_waking",
+                "sched/sched_blocked_reason",
+                "sched/sched_pi_setprio",
+                "sched/sched_cpu_hotplug",
+                "sched/sched_process_exit",
+                "cgroup/*",
+                "oom/oom_score_adj_update",
+                "task/task_newtask",
+                "task/task_rename",
+            ],
+        ),
+        Category::new("idle", &["power/cpu_idle"]),
+        Category::new(
+            "freq",
+            &[
+                "power/cpu_frequency",
+                "power/cpu_frequency_limits",
+                "power/gpu_frequency",
+                "power/suspend_resume",
+                "power/clock_set_rate",
+                "power/clock_disable",
+                "power/clock_enable",
+                "clk/clk_set_rate",
+                "clk/clk_disable",
+                "clk/clk_enable",
+                "cpuhp/cpuhp_enter",
+                "cpuhp/cpuhp_exit",
+                "cpuhp/cpuhp_pause",
+            ],
+        ),
+        Category::new("workq", &["workqueue/*"]),
+        Category::new(
+            "binder_driver",
+            &[
+                "binder/binder_transaction",
+                "binder/binder_transaction_received",
+                "binder/binder_transaction_alloc_buf",
+                "binder/binder_set_priority",
+                "rust_binder/*",
+            ],
+        ),
+        Category::new("sync", &["dma_fence/*", "sync/*", "fence/*"]),
+        Category::new("irq", &["irq/*", "ipi/*"]),
+        Category::new("irqoff", &["preemptirq/irq_enable", "preemptirq/irq_disable"]),
+        Category::new("preemptoff", &["preemptirq/preempt_enable", "preemptirq/preempt_disable"]),
+        Category::new(
+            "disk",
+            &[
+                "f2fs/f2fs_sync_file_enter",
+                "f2fs/f2fs_sync_file_exit",
+                "f2fs/f2fs_write_begin",
+                "f2fs/f2fs_write_end",
+                "f2fs/f2fs_iostat",
+                "f2fs/f2fs_iostat_latency",
+                "ext4/ext4_da_write_begin",
+                "ext4/ext4_da_write_end",
+                "ext4/ext4_sync_file_enter",
+                "ext4/ext4_sync_file_exit",
+                "block/block_bio_queue",
+                "block/block_bio_complete",
+                // Older versions of atrace.
+                "block/block_rq_issue",
+                "block/block_rq_complete",
+                "ufs/ufshcd_command",
+            ],
+        ),
+        Category::new("mmc", &["mmc/*"]),
+        Category::new("load", &["cpufreq_interactive/*"]),
+        Category::new("membus", &["memory_bus/*"]),
+        Category::new("i2c", &["i2c/*", "smbus/*"]),
+        Category::new("regulators", &["regulator/*"]),
+        Category::new(
+            "memreclaim",
+            &[
+                "vmscan/mm_vmscan_direct_reclaim_begin",
+                "vmscan/mm_vmscan_direct_reclaim_end",
+                "vmscan/mm_vmscan_kswapd_wake",
+                "vmscan/mm_vmscan_kswapd_sleep",
+                "lowmemorykiller/*",
+            ],
+        ),
+        Category::new("binder_lock", &["binder/binder_lock", "binder/binder_locked", "binder/binder_unlock"]),
+        Category::new("pagecache", &["filemap/*"]),
+        Category::new(
+            "memory",
+            &[
+                "mm_event/mm_event_record",
+                "synthetic/rss_stat_throttled",
+                "kmem/ion_heap_grow",
+                "kmem/ion_heap_shrink",
+                "ion/ion_stat",
+                "gpu_mem/gpu_mem_total",
+                "fastrpc/fastrpc_dma_stat",
+            ],
+        ),
+        Category::new("thermal", &["thermal/thermal_temperature", "thermal/cdev_update"]),
+    ];
+
+    /// Their names.
+    pub const NAMES: &[&str] = &[
+        "sched",
+        "idle",
+        "freq",
+        "workq",
+        "binder_driver",
+        "sync",
+        "irq",
+        "irqoff",
+        "preemptoff",
+        "disk",
+        "mmc",
+        "load",
+        "membus",
+        "i2c",
+        "regulators",
+        "memreclaim",
+        "binder_lock",
+        "pagecache",
+        "memory",
+        "thermal",
+    ];
+
+    /// How many of [`Category::ALL`], from the first, belong to the line that Android's documents give for latencies, with irq,
+    /// which that leaves out.
+    const USUAL: usize = 7;
+
+    const fn new(name: &'static str, events: &'static [&'static str]) -> Category {
+        Category { name, events }
+    }
+
+    /// sched, idle, freq, workq, binder_driver, sync and irq.
+    #[must_use]
+    pub fn usual() -> &'static [Category] {
+        &Category::ALL[..Category::USUAL]
+    }
+
+    /// Its events below a tracefs of this root; a whole system is its name alone, for it has a switch of its own.
+    pub(crate) fn events(self, root: &Path) -> Vec<String> {
+        let events = self.events.iter().map(|name| name.strip_suffix("/*").unwrap_or(name));
+        let there = events.filter(|event| root.join("events").join(event).join("enable").exists());
+        there.map(str::to_owned).collect()
+    }
+}
+
+impl FromStr for Category {
+    type Err = Error;
+
+    /// A category by its name.
+    ///
+    /// # Errors
+    /// [`Error::Category`] says which names there are.
+    fn from_str(name: &str) -> Result<Category> {
+        if let Some(found) = Category::ALL.iter().find(|category| category.name == name) {
+            return Ok(*found);
+        }
+        let names = Category::NAMES.join(", ");
+        Err(Error::Category(format!("'{name}' is no category of kernel events: choose from {names}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_category_is_found_by_its_name_and_others_are_refused_with_the_names() {
+        for name in ["sched", "idle", "freq", "irq", "workq", "sync", "binder_driver", "disk"] {
+            assert_eq!(name.parse::<Category>().unwrap().name, name);
+        }
+        let refusal = |name: &str| name.parse::<Category>().unwrap_err().to_string();
+        // atrace's other categories are what programs write themselves.
+        assert!(refusal("gfx").starts_with("'gfx' is no category of kernel events: choose from sched, idle"));
+        assert!(Category::ALL.iter().map(|category| category.name).eq(Category::NAMES.iter().copied()));
+        let usual: Vec<_> = Category::usual().iter().map(|category| category.name).collect();
+        assert_eq!(usual, ["sched", "idle", "freq", "workq", "binder_driver", "sync", "irq"]);
+    }
+
+    #[test]
+    fn the_events_are_those_that_the_kernel_has() {
+        let root = std::env::temp_dir().join(format!("tracefs-atrace-{}", std::process::id()));
+        for event in ["irq", "block/block_bio_queue"] {
+            let folder = root.join("events").join(event);
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join("enable"), "0").unwrap();
+        }
+        let events = |name: &str| name.parse::<Category>().unwrap().events(&root);
+        assert_eq!(
+            (events("irq"), events("disk")),
+            (vec!["irq".into()], vec!["block/block_bio_queue".into()])
+        );
+        assert!(events("sched").is_empty());
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+}
