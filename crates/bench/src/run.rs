@@ -158,6 +158,7 @@ impl Run {
         let after = CpuTimes::read(&Root::real());
         environment.cpu_shares = before.zip(after).and_then(|(before, after)| before.shares_until(&after));
         let mut warnings = warnings(&environment);
+        warnings.extend(tracefs::foreign_clock());
         warnings.extend(results.warnings());
         Ok(Run { environment, results, warnings })
     }

@@ -73,6 +73,26 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("no number: {value}"))
 }
 
+#[test]
+fn in_a_time_namespace_nothing_is_explained_and_the_run_says_why() {
+    let unshare = ["--time", "--boottime", "1000"];
+    let tried = Command::new("unshare").args(unshare).arg("true").output();
+    if !tried.is_ok_and(|output| output.status.success()) {
+        // Root may, where the kernel has them (Linux 5.6).
+        let need = if Path::new("/proc/self/ns/time").exists() { Need::Root } else { Need::Machine };
+        return skip(need, "no time namespace could be made");
+    }
+    let args = "ipc latency --driver emulated --stack hwbinder --callers other --iterations 50 --explain --deadline 1ns";
+    let mut command = Command::new("unshare");
+    command.args(unshare).arg(env!("CARGO_BIN_EXE_roundtrip")).args(args.split_whitespace());
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let page = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let why = "this process is in a time namespace, whose boot clock is shifted by 1000 s";
+    assert!(format!("{page}{}", stderr(&output)).contains(why), "{page}");
+    assert!(page.contains("No kernel events: the kernel's trace cannot be used: "), "{page}");
+}
+
 /// Checks that parts follow each other from one instant to another, also those that they wait for.
 fn check_parts(parts: &Value, begin_ns: u64, end_ns: u64) {
     let mut at_ns = begin_ns;

@@ -15,6 +15,7 @@ use crate::atrace::Category;
 use crate::buffers::{Buffers, CpuStats, current, now_ns};
 use crate::error::{Error, Result};
 use crate::mount::{PLACES, Tracefs, read, write};
+use crate::namespace::foreign_clock;
 use crate::recording::{Header, Recording};
 
 /// The name of the file that holds what was.
@@ -223,7 +224,8 @@ impl GlobalTrace {
         let events = events.iter().flat_map(|event| single_events(root, event)).collect();
         let header = Header::of_this_machine(&self.buffers, clock, events, missing.clone());
         let recording = Recording::create(directory, header, root)?;
-        recording.add(&self.buffers.snapshot(None, (clock == "boot").then(now_ns))?)?;
+        let ours = clock == "boot" && foreign_clock().is_none();
+        recording.add(&self.buffers.snapshot(None, ours.then(now_ns))?)?;
         Ok(recording)
     }
 

@@ -13,13 +13,11 @@ use rustix::mount::{
 };
 
 use crate::error::{Error, Result};
+use crate::namespace::{foreign_clock, foreign_ids};
 use crate::owner::Owned;
 
 /// Where distributions and Android mount it (Documentation/trace/ftrace.rst). The second is the way through debugfs.
 pub const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-
-/// The number of the first pid namespace (`PROC_PID_INIT_INO` in the kernel's `proc_ns.h`), in which events name threads.
-const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
 /// What the names of directories begin with that are mounted on for a moment.
 const MOMENT: &str = "roundtrip-tracefs-";
@@ -37,15 +35,11 @@ impl Tracefs {
     /// stay as they are, and nobody can unmount it. Where that may not be, the mounted one.
     ///
     /// # Errors
-    /// [`Error::NotAvailable`] when there is none and none may be mounted, and for a process in a pid namespace of its own,
-    /// whose thread ids are not those that events name.
+    /// [`Error::NotAvailable`] when there is none and none may be mounted, and for a process in a pid or time namespace of its
+    /// own, whose thread ids or instants are not those of the events.
     pub fn open() -> Result<Tracefs> {
-        let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
-        if namespace.to_str().is_some_and(|name| name.starts_with("pid:[") && name != FIRST_PID_NAMESPACE) {
-            return Err(not_available(
-                "this process is in a pid namespace of its own, and events name threads by other ids: run it outside \
-                 of the container",
-            ));
+        if let Some(reason) = foreign_ids().or_else(foreign_clock) {
+            return Err(not_available(reason));
         }
         let descriptor = match detached() {
             Ok(descriptor) => descriptor,

@@ -54,7 +54,10 @@ impl Environment {
     /// Looks at the running machine. Takes a few milliseconds, most of them for the clock and for trying SCHED_FIFO.
     pub fn collect() -> Environment {
         let usable = allowed_cpus(0).unwrap_or_default();
-        Environment::of(&Root::real(), usable, realtime_permission(), clock::read_cost_ns())
+        let mut environment =
+            Environment::of(&Root::real(), usable, realtime_permission(), clock::read_cost_ns());
+        environment.missing.extend(tracefs::foreign_clock().map(|why| format!("the machine's clock: {why}")));
+        environment
     }
 
     fn of(
