@@ -1,6 +1,7 @@
 //! Which events bound the time of a device on each bus, in recordings that are written by hand: for what real recordings show too
 //! seldom, or not on every kernel.
 
+mod flushes;
 mod polled;
 mod woken;
 mod written;

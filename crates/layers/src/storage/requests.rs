@@ -119,6 +119,8 @@ struct Builder<'a> {
     devices: &'a Devices,
     waiting: HashMap<u32, Vec<Queued>>,
     flushes: HashMap<u32, Vec<Queued>>,
+    /// When each device's last flush was made ready: whoever asks for one after that gets the next.
+    ready_ns: HashMap<u32, u64>,
     phased: HashMap<u32, Vec<Phased>>,
     running: Vec<Running>,
     /// Commands that are made ready before their request is said to be issued, as NVMe's are.
@@ -134,6 +136,7 @@ impl Requests {
             devices,
             waiting: HashMap::new(),
             flushes: HashMap::new(),
+            ready_ns: HashMap::new(),
             phased: HashMap::new(),
             running: Vec::new(),
             ready: Vec::new(),
@@ -225,6 +228,7 @@ impl Builder<'_> {
         if flush {
             let phased = self.phased.get(&dev).map_or(&[][..], |phased| phased);
             request.queued.extend(phased.iter().map(|phased| (phased.queued.time_ns, phased.queued.tid)));
+            self.flush_for(&mut request);
         }
         let same = |one: &Running| {
             let one = &one.request;
@@ -240,6 +244,25 @@ impl Builder<'_> {
         });
         running.commands.extend(ready.map(|at| self.ready.remove(at).0));
         self.running.push(running);
+    }
+
+    /// One flush serves whoever had asked when it was made ready (block/blk-flush.c): as soon as one asks, or the flush before has
+    /// ended. That leaves no event. So whoever asked between that and its issue is taken for served, until another flush comes for
+    /// which nobody has asked: it is theirs.
+    fn flush_for(&mut self, flush: &mut Request) {
+        let dev = flush.dev;
+        let running = self.running.iter_mut().map(|one| &mut one.request).rev();
+        let mut earlier = running.chain(self.done.iter_mut().rev());
+        let mut before_ns = 0;
+        if let Some(last) = earlier.find(|one| one.dev == dev && one.flush) {
+            before_ns = last.completed_ns;
+            if let Some(ready_ns) = self.ready_ns.get(&dev).filter(|_| flush.queued.is_empty()) {
+                let (served, left) = last.queued.iter().partition(|queued| queued.0 <= *ready_ns);
+                (last.queued, flush.queued) = (served, left);
+            }
+        }
+        let asked_ns = flush.queued.iter().map(|queued| queued.0).min().unwrap_or(flush.issued_ns);
+        self.ready_ns.insert(dev, asked_ns.max(before_ns));
     }
 
     /// A controller gets a command: for the request that it names, else for the oldest one that the controller has.

@@ -1,0 +1,46 @@
+//! Flushes that several writers ask for at about the same time, in recordings that are written by hand.
+
+use layers::storage::{Layer, Layers};
+
+use super::{COMPLETE, DISK, ISSUE, QUEUE, WRITER, devices, layers, switch, system_call, wake};
+use crate::written::Written;
+
+const OTHER: u32 = 96;
+const LAST: u64 = u64::MAX;
+
+fn flush(written: &mut Written, (issued_ns, completed_ns): (u64, u64)) {
+    written.block(issued_ns, 1, OTHER, ISSUE, DISK, (0, 0, "FF"));
+    written.block(completed_ns, 1, OTHER, COMPLETE, DISK, (LAST, 0, "FF"));
+}
+
+/// Another asks at 950, the writer at 1,100; each flush is issued and completed at these instants.
+fn flushed(flushes: &[(u64, u64)]) -> Layers {
+    let mut written = Written::default();
+    switch(&mut written, 900, 0, (0, 0), WRITER);
+    written.block(950, 1, OTHER, QUEUE, DISK, (0, 0, "FWS"));
+    written.block(1_100, 0, WRITER, QUEUE, DISK, (0, 0, "FWS"));
+    switch(&mut written, 1_200, 0, (WRITER, 2), 0);
+    let last_ns = flushes.iter().map(|flush| flush.1).max().unwrap_or_default();
+    flushes.iter().for_each(|&times| flush(&mut written, times));
+    wake(&mut written, last_ns + 100, 1, OTHER, WRITER);
+    switch(&mut written, last_ns + 200, 0, (0, 0), WRITER);
+    switch(&mut written, 9_500, 0, (WRITER, 1), 0);
+    system_call(&mut written);
+    layers(&mut written, devices(&[], &[], 512))
+}
+
+#[test]
+fn who_asks_for_a_flush_when_one_is_ready_has_the_next_and_waits_in_the_block_layer_until_then() {
+    let layers = flushed(&[(3_000, 4_000), (6_000, 7_000)]);
+    let of = |layer| layers.total_ns(layer);
+    assert_eq!(of(Layer::Device), 7_000 - 6_000);
+    assert_eq!(of(Layer::Block), 6_000 - 1_100);
+    assert_eq!((layers.requests.len(), of(Layer::Unexplained)), (1, 0));
+}
+
+#[test]
+fn a_flush_that_no_other_follows_has_served_all_who_had_asked() {
+    let layers = flushed(&[(3_000, 4_000)]);
+    assert_eq!(layers.total_ns(Layer::Device), 4_000 - 3_000);
+    assert_eq!(layers.total_ns(Layer::Block), 3_000 - 1_100);
+}
