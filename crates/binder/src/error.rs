@@ -52,12 +52,20 @@ pub mod exception {
     pub const NONE: i32 = 0;
     /// The caller may not do that.
     pub const SECURITY: i32 = -1;
+    /// An object in the call cannot be read.
+    pub const BAD_PARCELABLE: i32 = -2;
     /// An argument cannot be right.
     pub const ILLEGAL_ARGUMENT: i32 = -3;
+    /// An argument is null that may not be.
+    pub const NULL_POINTER: i32 = -4;
     /// Not now.
     pub const ILLEGAL_STATE: i32 = -5;
+    /// The service does not do that.
+    pub const UNSUPPORTED_OPERATION: i32 = -7;
     /// An error of the service's own numbering; its number follows.
     pub const SERVICE_SPECIFIC: i32 = -8;
+    /// An exception of Java's with an object, which follows.
+    pub const PARCELABLE: i32 = -9;
 }
 
 /// Why a call, or something around it, failed.
@@ -113,6 +121,19 @@ pub enum Error {
         /// The service's words.
         message: String,
     },
+    /// The service answered with an error of its own numbering.
+    #[error("the service answered with its own error {error}: {message}")]
+    ServiceSpecific {
+        /// The service's number.
+        error: i32,
+        /// The service's words.
+        message: String,
+    },
+    /// The calling process has forked from the one that opened the driver.
+    #[error(
+        "this process is a fork of the one that opened the binder driver; open it anew, or start the program with exec"
+    )]
+    Forked,
     /// Received bytes are not what they should be.
     #[error("cannot read {what} at byte {at} of a parcel: {problem}")]
     Malformed {
@@ -181,6 +202,14 @@ pub enum Status {
         /// What went wrong, for a person.
         message: String,
     },
+    /// An error of the service's own numbering, sent in the reply's status header.
+    #[error("service-specific error {error}: {message}")]
+    ServiceSpecific {
+        /// The service's number. Hwbinder's headers have no room for it.
+        error: i32,
+        /// What went wrong, for a person.
+        message: String,
+    },
 }
 
 impl Status {
@@ -192,6 +221,12 @@ impl Status {
     pub fn exception(code: i32, message: impl Into<String>) -> Self {
         Self::Exception { code, message: message.into() }
     }
+
+    /// An error of the service's own numbering, with a message.
+    #[must_use]
+    pub fn service_specific(error: i32, message: impl Into<String>) -> Self {
+        Self::ServiceSpecific { error, message: message.into() }
+    }
 }
 
 impl From<Error> for Status {
@@ -202,6 +237,7 @@ impl From<Error> for Status {
             Error::DeadObject { .. } => Self::Code(status::DEAD_OBJECT),
             Error::Status { code } => Self::Code(code),
             Error::Exception { code, message } => Self::Exception { code, message },
+            Error::ServiceSpecific { error, message } => Self::ServiceSpecific { error, message },
             Error::Name { .. } => Self::exception(exception::ILLEGAL_ARGUMENT, error.to_string()),
             Error::NotRegistered { .. } => Self::Code(status::NAME_NOT_FOUND),
             _ => Self::Code(status::FAILED_TRANSACTION),

@@ -61,31 +61,42 @@
 //! This crate has no clock and prints nothing. Which driver it runs over is its user's choice.
 
 mod background;
+mod control;
+mod death;
 mod descriptors;
+mod dialect;
 pub mod echo;
 mod error;
+mod fork;
 mod hwbinder;
 mod looper;
 pub mod manager;
 mod node;
 mod parcel;
 mod process;
+mod proxies;
 mod proxy;
 mod received;
 mod requests;
 mod sched;
 mod serve;
 mod thread;
+mod weak;
+mod work_source;
 
 use std::fmt;
 
+pub use death::DeathLink;
+pub use dialect::{Dialect, Stability};
 pub use error::{Error, Status, exception, status};
 pub use hwbinder::{BufferIndex, HwParcel, HwReader, NativeHandle};
 pub use node::{Call, HwStub, LeastPolicy, Local, NodeOptions, Service, Stub};
 pub use parcel::{InterfaceToken, Parcel, ParcelReader};
 pub use process::Process;
-pub use proxy::{Binder, Proxy};
+pub use proxy::{Binder, CallFlags, Proxy};
 pub use thread::Reply;
+pub use weak::WeakProxy;
+pub use work_source::WorkSource;
 
 /// One of the two stacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -14,7 +14,7 @@ use binder_driver::uapi::{
 
 use crate::hwbinder::{HwParcel, HwReader};
 use crate::parcel::{Parcel, ParcelReader};
-use crate::{Stack, Status};
+use crate::{Binder, Stability, Stack, Status};
 
 /// Who calls what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +27,9 @@ pub struct Call {
     pub sender_pid: i32,
     /// The caller's effective user id.
     pub sender_euid: u32,
+    /// True when the caller had the driver clear the call's buffers ([`CallFlags::CLEAR_BUFFERS`](crate::CallFlags)); the
+    /// reply's are cleared too.
+    pub clear_buffers: bool,
 }
 
 /// An object of the binder stack that other processes call.
@@ -45,6 +48,11 @@ pub trait Stub: Send + Sync {
     /// What it says of its state, for a person.
     fn dump(&self, _arguments: &[String]) -> String {
         String::new()
+    }
+
+    /// An object that extends this one with methods of another interface (`IBinder::getExtension`).
+    fn extension(&self) -> Option<Binder> {
+        None
     }
 }
 
@@ -141,17 +149,23 @@ pub struct NodeOptions {
     /// With [`LeastPolicy::Other`]: the highest nice value that is lent, −20 to 19 (the mainline kernel takes a negative
     /// one for a number above 235). Otherwise the least real-time priority, 1 to 99.
     pub least_priority: i8,
+    /// What its interface promises; only the binder stack's objects tell it.
+    pub stability: Stability,
 }
 
 impl NodeOptions {
     /// What Android's binder library sends (0x113): any nice value is lent, so that a call from the background is served
     /// in the background; real-time priorities are not.
-    pub const BINDER: Self =
-        Self { inherit_rt: false, accept_fds: true, least_policy: LeastPolicy::Other, least_priority: 19 };
+    pub const BINDER: Self = Self {
+        inherit_rt: false,
+        accept_fds: true,
+        least_policy: LeastPolicy::Other,
+        least_priority: 19,
+        stability: Stability::System,
+    };
 
     /// What Android's hwbinder library sends (0x900): real-time priorities are lent, and a nice value above 0 is not.
-    pub const HWBINDER: Self =
-        Self { inherit_rt: true, accept_fds: true, least_policy: LeastPolicy::Other, least_priority: 0 };
+    pub const HWBINDER: Self = Self { inherit_rt: true, least_priority: 0, ..Self::BINDER };
 
     /// The same with or without real-time inheritance.
     #[must_use]
@@ -199,6 +213,10 @@ impl Local {
         FlatBinderObject { kind: BINDER_TYPE_BINDER, flags: self.0.flags, binder: name, cookie: name }
     }
 
+    pub(crate) fn stability(&self) -> Stability {
+        self.0.stability
+    }
+
     /// True for two clones of one.
     #[must_use]
     pub fn same(&self, other: &Self) -> bool {
@@ -211,6 +229,7 @@ struct Node {
     /// Both the `ptr` and the `cookie` that the driver knows.
     name: u64,
     flags: u32,
+    stability: Stability,
     service: Service,
     nodes: Weak<Nodes>,
 }
@@ -283,7 +302,13 @@ impl Nodes {
         service: Service,
         options: NodeOptions,
     ) -> Local {
-        let node = Arc::new(Node { name, flags: options.flags(), service, nodes: Arc::downgrade(self) });
+        let node = Arc::new(Node {
+            name,
+            flags: options.flags(),
+            stability: options.stability,
+            service,
+            nodes: Arc::downgrade(self),
+        });
         table.slots[slot_of(name)] =
             Some(Entry { name, node: Arc::downgrade(&node), references: 0, held: None });
         Local(node)

@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use binder_driver::Driver;
 
+use crate::fork::ForkGuard;
 use crate::looper::Pool;
 use crate::node::{Nodes, Service};
-use crate::proxy::Proxies;
+use crate::proxies::Proxies;
 use crate::thread::{Copies, ThreadState};
-use crate::{Binder, Error, NodeOptions};
+use crate::{Binder, Dialect, Error, NodeOptions};
 
 /// One opened driver: published objects, proxies, and looper threads.
 ///
@@ -20,10 +21,13 @@ use crate::{Binder, Error, NodeOptions};
 pub struct Process {
     id: u64,
     driver: Arc<dyn Driver>,
+    dialect: Dialect,
+    fork_guard: ForkGuard,
     nodes: Arc<Nodes>,
     proxies: Proxies,
     pub(crate) pool: Pool,
     background_scheduling: AtomicBool,
+    spam_suspicions: AtomicU64,
     /// Copies made by threads that are gone, and the counters of those that are not.
     copies: Mutex<(u64, Vec<Arc<Copies>>)>,
     /// Keeps the context manager's object, which the driver counts no references for.
@@ -31,17 +35,26 @@ pub struct Process {
 }
 
 impl Process {
-    /// A process over an opened driver.
+    /// A process over an opened driver, in the newest dialect.
     #[must_use]
     pub fn new(driver: Arc<dyn Driver>) -> Arc<Self> {
+        Self::in_dialect(driver, Dialect::default())
+    }
+
+    /// A process that exchanges binder-stack parcels with those of an Android release.
+    #[must_use]
+    pub fn in_dialect(driver: Arc<dyn Driver>, dialect: Dialect) -> Arc<Self> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         Arc::new(Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             driver,
+            dialect,
+            fork_guard: ForkGuard::new(),
             nodes: Nodes::new(),
             proxies: Proxies::default(),
             pool: Pool::default(),
             background_scheduling: AtomicBool::new(true),
+            spam_suspicions: AtomicU64::new(0),
             copies: Mutex::default(),
             manager: Mutex::default(),
         })
@@ -50,6 +63,34 @@ impl Process {
     /// Tells processes apart within one real process.
     pub(crate) fn id(&self) -> u64 {
         self.id
+    }
+
+    /// Whose layout its parcels of the binder stack have.
+    #[must_use]
+    #[inline]
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    /// True in a fork of the process that opened the driver.
+    #[inline]
+    pub(crate) fn forked(&self) -> bool {
+        self.fork_guard.forked()
+    }
+
+    /// The driver, unless this is a fork.
+    pub(crate) fn own_driver(&self) -> Result<&dyn Driver, Error> {
+        if self.forked() { Err(Error::Forked) } else { Ok(&*self.driver) }
+    }
+
+    pub(crate) fn suspected_of_spam(&self) {
+        self.spam_suspicions.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often the driver has said that this process's oneway calls fill an area ([`Process::set_oneway_spam_detection`]).
+    #[must_use]
+    pub fn spam_suspicions(&self) -> u64 {
+        self.spam_suspicions.load(Ordering::Relaxed)
     }
 
     /// The driver below.
@@ -92,6 +133,7 @@ impl Process {
     /// # Errors
     /// [`Error::Driver`] when the context has a manager already.
     pub fn become_context_manager(&self, service: Service) -> Result<(), Error> {
+        let driver = self.own_driver()?;
         let options = self.options_for(&service);
         let mut manager = self.manager.lock().unwrap_or_else(PoisonError::into_inner);
         let become_manager = || match &*manager {
@@ -99,7 +141,7 @@ impl Process {
             None => {
                 // First, since a call may arrive as soon as the driver agrees.
                 let local = self.nodes.publish_context_manager(service, options);
-                self.driver.become_context_manager(options.flags()).map(|()| Binder::Local(local))
+                driver.become_context_manager(options.flags()).map(|()| Binder::Local(local))
             }
         };
         *manager = Some(
@@ -114,7 +156,7 @@ impl Process {
     /// # Errors
     /// [`Error::Driver`] when the driver refuses.
     pub fn set_max_threads(&self, threads: u32) -> Result<(), Error> {
-        self.driver
+        self.own_driver()?
             .set_max_threads(threads)
             .map_err(|source| Error::Driver { operation: "set the most looper threads", source })
     }
@@ -164,6 +206,9 @@ impl Process {
     /// Ends the looper threads, waits for them (not for the calling thread, if it is one: it ends when its call is
     /// served), and lets go of objects that only other processes hold.
     pub fn stop(self: &Arc<Self>) {
+        if self.forked() {
+            return; // the threads are the parent's
+        }
         let own = ThreadState::current(self).looper.get();
         self.pool.stop(&*self.driver, own.into());
         *self.manager.lock().unwrap_or_else(PoisonError::into_inner) = None;

@@ -1,19 +1,19 @@
 //! Remote objects: one [`Proxy`] for each handle that this process holds, and the calls that are made through it.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use binder_driver::Command;
-use binder_driver::uapi::{BINDER_TYPE_HANDLE, FlatBinderObject, HandleCookie};
+use binder_driver::uapi::{BINDER_TYPE_HANDLE, FlatBinderObject, TF_CLEAR_BUF};
 
+use crate::death::Death;
 use crate::hwbinder::HwParcel;
 use crate::node::Local;
 use crate::parcel::Parcel;
 use crate::thread::{Outgoing, Reply, ThreadState};
-use crate::{Error, Process};
+use crate::{Error, Process, Stability};
 
 /// The handle at which every process finds its context's manager.
-const CONTEXT_MANAGER: u32 = 0;
+pub(crate) const CONTEXT_MANAGER: u32 = 0;
 
 /// An object: one of this process, or another's.
 #[derive(Clone, Debug)]
@@ -33,6 +33,13 @@ impl Binder {
                 binder: proxy.handle().into(),
                 ..Default::default()
             },
+        }
+    }
+
+    pub(crate) fn stability(&self) -> Stability {
+        match self {
+            Self::Local(local) => local.stability(),
+            Self::Remote(proxy) => proxy.stability(),
         }
     }
 
@@ -56,36 +63,26 @@ impl Binder {
     }
 }
 
+/// How the driver is to treat one call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallFlags(u32);
+
+impl CallFlags {
+    /// The driver overwrites the buffers of the call and of its reply with zeros when they are given back (`FLAG_CLEAR_BUF`):
+    /// for passwords and keys.
+    pub const CLEAR_BUFFERS: Self = Self(TF_CLEAR_BUF);
+}
+
 /// Another process's object, by this process's handle for it. Clones share one handle; the last one gives it back.
 #[derive(Clone, Debug)]
-pub struct Proxy(Arc<Handle>);
+pub struct Proxy(pub(crate) Arc<Handle>);
 
 #[derive(Debug)]
-struct Handle {
-    process: Arc<Process>,
-    handle: u32,
-    death: Mutex<Death>,
-}
-
-type Recipient = Box<dyn FnOnce() + Send>;
-
-#[derive(Default)]
-enum Death {
-    #[default]
-    NotAsked,
-    /// The driver was asked to tell, under this cookie.
-    Asked(u64, Vec<Recipient>),
-    Happened,
-}
-
-impl std::fmt::Debug for Death {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::NotAsked => "not asked",
-            Self::Asked(..) => "asked",
-            Self::Happened => "happened",
-        })
-    }
+pub(crate) struct Handle {
+    pub(crate) process: Arc<Process>,
+    pub(crate) handle: u32,
+    stability: Stability,
+    pub(crate) death: Mutex<Death>,
 }
 
 impl Proxy {
@@ -93,6 +90,12 @@ impl Proxy {
     #[must_use]
     pub fn handle(&self) -> u32 {
         self.0.handle
+    }
+
+    /// What the object's interface promises, as its owner said when it was received.
+    #[must_use]
+    pub fn stability(&self) -> Stability {
+        self.0.stability
     }
 
     /// The process that calls are made from.
@@ -107,10 +110,20 @@ impl Proxy {
     /// [`Error::DeadObject`], [`Error::Failed`], [`Error::Frozen`] as the driver says; [`Error::Status`] when the service
     /// could not serve the call; [`Error::Driver`] when the driver is out of order.
     pub fn transact(&self, code: u32, data: &Parcel) -> Result<Reply<'_>, Error> {
+        self.transact_with(code, data, CallFlags::default())
+    }
+
+    /// As [`Proxy::transact`], with flags for the driver.
+    ///
+    /// # Errors
+    /// As [`Proxy::transact`].
+    pub fn transact_with(&self, code: u32, data: &Parcel, flags: CallFlags) -> Result<Reply<'_>, Error> {
+        data.check_dialect(self.0.process.dialect())?;
         let thread = ThreadState::current(&self.0.process);
         thread.count_copies(data.take_copied());
         let memory = [data.data(), data.offsets()];
-        thread.transact(&self.0.process, self.handle(), code, &Outgoing::plain(&memory))
+        let outgoing = Outgoing::plain(&memory).with_flags(flags.0);
+        thread.transact(&self.0.process, self.handle(), code, &outgoing)
     }
 
     /// Calls a method and returns when the driver has taken the call; calls to one object arrive in their order.
@@ -118,10 +131,20 @@ impl Proxy {
     /// # Errors
     /// As [`Proxy::transact`], as far as the driver can say at once.
     pub fn transact_oneway(&self, code: u32, data: &Parcel) -> Result<(), Error> {
+        self.transact_oneway_with(code, data, CallFlags::default())
+    }
+
+    /// As [`Proxy::transact_oneway`], with flags for the driver.
+    ///
+    /// # Errors
+    /// As [`Proxy::transact_oneway`].
+    pub fn transact_oneway_with(&self, code: u32, data: &Parcel, flags: CallFlags) -> Result<(), Error> {
+        data.check_dialect(self.0.process.dialect())?;
         let thread = ThreadState::current(&self.0.process);
         thread.count_copies(data.take_copied());
         let memory = [data.data(), data.offsets()];
-        thread.transact_oneway(&self.0.process, self.handle(), code, &Outgoing::plain(&memory))
+        let outgoing = Outgoing::plain(&memory).with_flags(flags.0);
+        thread.transact_oneway(&self.0.process, self.handle(), code, &outgoing)
     }
 
     /// As [`Proxy::transact`], with a parcel of this thread's that is used again and again: `fill` writes it.
@@ -181,99 +204,23 @@ impl Proxy {
         thread.give_store(parcel.into_store());
         result
     }
-
-    /// Has `recipient` called, once and on a looper thread of this process, when the object dies.
-    ///
-    /// # Errors
-    /// [`Error::DeadObject`] when it is known to be dead; [`Error::Driver`] when the driver cannot be asked.
-    pub fn link_to_death(&self, recipient: impl FnOnce() + Send + 'static) -> Result<(), Error> {
-        let mut death = self.0.death.lock().unwrap_or_else(PoisonError::into_inner);
-        match &mut *death {
-            Death::Happened => return Err(Error::DeadObject { handle: self.handle() }),
-            Death::Asked(_, recipients) => recipients.push(Box::new(recipient)),
-            Death::NotAsked => {
-                let cookie = self.0.process.proxies().ask(&self.0);
-                *death = Death::Asked(cookie, vec![Box::new(recipient)]);
-                drop(death);
-                let target = HandleCookie { handle: self.handle(), cookie };
-                let thread = ThreadState::current(&self.0.process);
-                thread.push(Command::RequestDeathNotification(target));
-                thread.flush(&self.0.process)?;
-            }
-        }
-        Ok(())
-    }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        let proxies = self.process.proxies();
-        proxies.forget(self.handle);
-        if self.handle == CONTEXT_MANAGER {
-            return;
-        }
+        self.process.proxies().forget(self.handle);
         let thread = ThreadState::current(&self.process);
-        let death = self.death.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Death::Asked(cookie, _) = *death {
-            proxies.unask(cookie);
-            thread.push(Command::ClearDeathNotification(HandleCookie { handle: self.handle, cookie }));
+        let asked = self.death.get_mut().unwrap_or_else(PoisonError::into_inner).cookie();
+        if let Some(cookie) = asked {
+            self.process.proxies().unask(cookie);
+            thread.clear_death(self.handle, cookie);
         }
-        thread.push(Command::Release(self.handle));
-        thread.push(Command::Decrefs(self.handle));
-        // A thread that serves calls goes back to the driver soon; any other might never.
-        if !thread.returns_to_driver() {
-            let _ = thread.flush(&self.process); // a driver that is out of order holds no references
+        // Handle 0 is there without a reference; only who asks for its death holds one.
+        if self.handle != CONTEXT_MANAGER {
+            thread.push(Command::Release(self.handle));
+            thread.push(Command::Decrefs(self.handle));
         }
-    }
-}
-
-/// A process's proxies, by handle, and those whose death it waits for, by cookie.
-#[derive(Debug, Default)]
-pub(crate) struct Proxies(Mutex<Tables>);
-
-#[derive(Debug, Default)]
-struct Tables {
-    handles: HashMap<u32, Weak<Handle>>,
-    deaths: HashMap<u64, Weak<Handle>>,
-    last_cookie: u64,
-}
-
-impl Proxies {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Tables> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn forget(&self, handle: u32) {
-        let mut tables = self.lock();
-        if tables.handles.get(&handle).is_some_and(|proxy| proxy.strong_count() == 0) {
-            tables.handles.remove(&handle);
-        }
-    }
-
-    fn ask(&self, handle: &Arc<Handle>) -> u64 {
-        let mut tables = self.lock();
-        tables.last_cookie += 1;
-        let cookie = tables.last_cookie;
-        tables.deaths.insert(cookie, Arc::downgrade(handle));
-        cookie
-    }
-
-    fn unask(&self, cookie: u64) {
-        self.lock().deaths.remove(&cookie);
-    }
-
-    /// The driver says that the object behind `cookie` is dead.
-    pub(crate) fn died(&self, cookie: u64) {
-        let Some(handle) = self.lock().deaths.remove(&cookie).and_then(|handle| handle.upgrade()) else {
-            return;
-        };
-        let death = std::mem::replace(
-            &mut *handle.death.lock().unwrap_or_else(PoisonError::into_inner),
-            Death::Happened,
-        );
-        if let Death::Asked(_, recipients) = death {
-            recipients.into_iter().for_each(|recipient| recipient());
-        }
+        thread.flush_unless_soon(&self.process);
     }
 }
 
@@ -281,24 +228,25 @@ impl Process {
     /// The manager of this process's context; whether there is one shows when it is called.
     #[must_use]
     pub fn context_manager(self: &Arc<Self>) -> Proxy {
-        self.proxy_for(CONTEXT_MANAGER)
+        self.proxy_for(CONTEXT_MANAGER, Stability::System)
     }
 
-    /// The proxy for a handle that the driver gave to this process.
-    pub(crate) fn proxy_for(self: &Arc<Self>, handle: u32) -> Proxy {
-        let mut tables = self.proxies().lock();
-        if let Some(known) = tables.handles.get(&handle).and_then(Weak::upgrade) {
-            return Proxy(known);
-        }
-        // Handle 0 is always there and needs no reference. Any other came in a buffer, which keeps it alive until this
-        // thread gives the buffer back: its commands go out in order, so these come first.
-        if handle != CONTEXT_MANAGER {
+    /// The proxy for a handle that the driver gave to this process, in a buffer that this thread holds.
+    pub(crate) fn proxy_for(self: &Arc<Self>, handle: u32, stability: Stability) -> Proxy {
+        let (proxy, new) = self.proxies().find_or_insert(handle, || {
+            Arc::new(Handle { process: self.clone(), handle, stability, death: Mutex::default() })
+        });
+        // Handle 0 is always there and needs no reference. The buffer keeps any other alive until this thread gives it back: its
+        // commands go out in order, so these come first.
+        if new && handle != CONTEXT_MANAGER {
             let thread = ThreadState::current(self);
             thread.push(Command::Increfs(handle));
             thread.push(Command::Acquire(handle));
+            // Another thread may give up its clone, and the references with it, before these are taken: the proxy lives until
+            // they are.
+            thread.keep_until_sent(&proxy);
+            thread.flush_unless_soon(self);
         }
-        let new = Arc::new(Handle { process: self.clone(), handle, death: Mutex::default() });
-        tables.handles.insert(handle, Arc::downgrade(&new));
-        Proxy(new)
+        proxy
     }
 }

@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use crate::{Error, NativeHandle, Proxy, Stack};
+use crate::{Binder, Error, NativeHandle, Proxy, Stack};
 
 const fn code(letters: &[u8; 4]) -> u32 {
     u32::from_be_bytes(*letters)
@@ -14,6 +14,8 @@ pub(crate) const PING: u32 = code(b"_PNG");
 pub(crate) const DESCRIPTOR: u32 = code(b"_NTF");
 /// `DUMP_TRANSACTION`: a file descriptor to write the text to, and arguments.
 pub(crate) const DUMP: u32 = code(b"_DMP");
+/// `EXTENSION_TRANSACTION`: the object that extends this one, or null.
+pub(crate) const EXTENSION: u32 = code(b"_EXT");
 /// HIDL's `IBase::ping`.
 pub(crate) const HIDL_PING: u32 = code(b"\x0fPNG");
 /// HIDL's `IBase::interfaceDescriptor`.
@@ -33,7 +35,8 @@ impl Proxy {
             Stack::Binder => self.call(PING, |_| Ok(())).map(drop),
             Stack::Hwbinder => self
                 .call_hw(HIDL_PING, |parcel| parcel.write_interface_token(HIDL_BASE))?
-                .reader()?
+                .hw_reader()?
+                .plain()
                 .read_exception(),
         }
     }
@@ -53,6 +56,14 @@ impl Proxy {
                 reader.read_string().map(str::to_owned)
             }
         }
+    }
+
+    /// Asks the object, which is of the binder stack, for the one that extends it (`getExtension`, Android 11 and later).
+    ///
+    /// # Errors
+    /// As [`Proxy::transact`]; [`Error::Status`] from libraries that do not know the question.
+    pub fn extension(&self) -> Result<Option<Binder>, Error> {
+        self.call(EXTENSION, |_| Ok(()))?.reader()?.read_nullable_binder()
     }
 
     /// Asks the object, which is of this stack, to describe its state, as `dumpsys` and `lshal debug` do. It writes it, as a rule

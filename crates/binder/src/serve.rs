@@ -5,16 +5,16 @@ use std::io::Write as _;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use binder_driver::uapi::{TF_ONE_WAY, TransactionData};
+use binder_driver::uapi::{TF_CLEAR_BUF, TF_ONE_WAY, TransactionData};
 
 use crate::background::Background;
 use crate::hwbinder::{HwParcel, HwReader};
 use crate::node::{Call, HwStub, Service, Stub};
 use crate::parcel::{Parcel, ParcelReader};
 use crate::received::Received;
-use crate::requests::{DESCRIPTOR, DUMP, HIDL_BASE, HIDL_DEBUG, HIDL_DESCRIPTOR, HIDL_PING, PING};
+use crate::requests::{DESCRIPTOR, DUMP, EXTENSION, HIDL_BASE, HIDL_DEBUG, HIDL_DESCRIPTOR, HIDL_PING, PING};
 use crate::thread::{Outgoing, ThreadState};
-use crate::{Error, Process, Status, status};
+use crate::{Error, Process, Status, WorkSource, exception, status};
 
 impl ThreadState {
     /// Serves a call that the driver handed to this thread.
@@ -24,16 +24,19 @@ impl ThreadState {
             oneway: data.flags & TF_ONE_WAY != 0,
             sender_pid: data.sender_pid,
             sender_euid: data.sender_euid,
+            clear_buffers: data.flags & TF_CLEAR_BUF != 0,
         };
         let target = (data.target, data.cookie);
         let data = &Received::new(process, data);
         self.serving.set(self.serving.get() + 1);
+        let work_source = WorkSource::clear();
         let object = process.nodes().find(target.0, target.1);
         let result = match object.as_ref().map(|local| local.service()) {
             Some(Service::Binder(stub)) => self.serve_binder(process, &**stub, &call, data),
             Some(Service::Hwbinder(stub)) => self.serve_hwbinder(process, &**stub, &call, data),
             None => self.answer_status(process, &call, data, status::DEAD_OBJECT, true),
         };
+        drop(work_source);
         self.serving.set(self.serving.get() - 1);
         result
     }
@@ -56,7 +59,9 @@ impl ThreadState {
         let result = match outcome {
             Ok(()) => {
                 self.count_copies(reply.take_copied());
-                self.answer(process, call, data, &Outgoing::plain(&[reply.data(), reply.offsets()]), wait)
+                let memory = [reply.data(), reply.offsets()];
+                let flags = if call.clear_buffers { TF_CLEAR_BUF } else { 0 };
+                self.answer(process, call, data, &Outgoing::plain(&memory).with_flags(flags), wait)
             }
             Err(code) => self.answer_status(process, call, data, code, wait),
         };
@@ -148,6 +153,10 @@ fn dispatch(
             write_dump(to, &text);
             Ok(())
         }
+        EXTENSION => {
+            reply.write_nullable_binder(stub.extension().as_ref());
+            Ok(())
+        }
         _ => stub.on_transact(call, data, reply),
     }
 }
@@ -187,11 +196,14 @@ fn write_dump(to: OwnedFd, text: &str) {
 
 /// Puts an exception into the reply; a status code goes without one.
 fn write_exception(reply: &mut Parcel, failed: Status) -> Result<(), i32> {
-    match failed {
-        Status::Code(code) => Err(code),
-        Status::Exception { code, message } => {
-            reply.clear();
-            reply.write_exception(code, &message).map_err(|_| status::FAILED_TRANSACTION)
+    reply.clear();
+    let written = match failed {
+        Status::Code(code) => return Err(code),
+        Status::Exception { code, message } => reply.write_exception(code, &message),
+        Status::ServiceSpecific { error, message } if reply.is_hwbinder() => {
+            reply.write_exception(exception::SERVICE_SPECIFIC, &format!("{message} (error {error})"))
         }
-    }
+        Status::ServiceSpecific { error, message } => reply.write_service_specific(error, &message),
+    };
+    written.map_err(|_| status::FAILED_TRANSACTION)
 }

@@ -16,7 +16,7 @@ use binder_driver::{Command, Commands, Errno, Return, Returns};
 use crate::hwbinder::{HwReader, HwStore};
 use crate::parcel::{Parcel, ParcelReader};
 use crate::received::Received;
-use crate::{Binder, Error, Process};
+use crate::{Binder, Dialect, Error, Process, Proxy};
 
 /// Payload bytes copied by one thread. Only that thread adds, others read.
 #[derive(Debug, Default)]
@@ -50,9 +50,14 @@ impl<'a> Outgoing<'a> {
         Self { memory, buffers_size: Some(buffers_size), flags: 0 }
     }
 
+    /// With these of the driver's flags besides those that it has anyway.
+    pub(crate) fn with_flags(self, flags: u32) -> Self {
+        Self { flags: self.flags | flags, ..self }
+    }
+
     /// The data is a status code.
     pub(crate) fn status(self) -> Self {
-        Self { flags: TF_STATUS_CODE, ..self }
+        self.with_flags(TF_STATUS_CODE)
     }
 
     pub(crate) fn memory(&self) -> &'a [&'a [u8]] {
@@ -91,6 +96,7 @@ impl<'a> Outgoing<'a> {
 #[derive(Debug)]
 pub(crate) struct ThreadState {
     process: Weak<Process>,
+    dialect: Dialect,
     copies: Arc<Copies>,
     io: RefCell<Io>,
     // Boxed, because each call takes one and gives it back.
@@ -106,6 +112,10 @@ pub(crate) struct ThreadState {
     unacknowledged: Cell<u32>,
     /// What those replies named: until the driver has said that it holds references, this thread does.
     in_flight: RefCell<Vec<Binder>>,
+    /// Proxies that queued commands take references for: until the driver has taken these, this thread holds them.
+    until_sent: RefCell<Vec<Proxy>>,
+    /// How many calls this thread waits for, one inside the other.
+    calling: Cell<u32>,
 }
 
 #[derive(Debug)]
@@ -127,7 +137,9 @@ impl ThreadState {
         if !STARTED.replace(true) {
             // A driver may keep data of its own for each thread. An ending thread drops what it used last first: the
             // driver comes first here, so that these states can still use it when they are dropped.
-            let _ = process.driver().write_read(&mut Commands::default(), &[], None);
+            if !process.forked() {
+                let _ = process.driver().write_read(&mut Commands::default(), &[], None);
+            }
         }
         let found = STATES.try_with(|states| {
             if let Some((_, state)) = states.borrow().iter().find(|(id, _)| *id == process.id()) {
@@ -147,6 +159,7 @@ impl ThreadState {
     fn new(process: &Arc<Process>) -> Rc<Self> {
         Rc::new(Self {
             process: Arc::downgrade(process),
+            dialect: process.dialect(),
             copies: process.new_copies(),
             io: RefCell::new(Io { commands: Commands::with_capacity(512), returns: Returns::default() }),
             parcels: RefCell::default(),
@@ -155,12 +168,15 @@ impl ThreadState {
             serving: Cell::new(0),
             unacknowledged: Cell::new(0),
             in_flight: RefCell::default(),
+            until_sent: RefCell::default(),
+            calling: Cell::new(0),
         })
     }
 
     /// An empty parcel with the room that its last use left.
     pub(crate) fn take_parcel(&self) -> Box<Parcel> {
-        self.parcels.borrow_mut().pop().unwrap_or_default()
+        let kept = self.parcels.borrow_mut().pop();
+        kept.unwrap_or_else(|| Box::new(Parcel::in_dialect(self.dialect)))
     }
 
     pub(crate) fn give_parcel(&self, mut parcel: Box<Parcel>) {
@@ -185,9 +201,16 @@ impl ThreadState {
         self.copies.add(bytes);
     }
 
-    /// True for a thread that hands over its commands soon without being asked.
-    pub(crate) fn returns_to_driver(&self) -> bool {
-        self.looper.get() || self.serving.get() > 0
+    /// Keeps a proxy until what is queued now is handed over.
+    pub(crate) fn keep_until_sent(&self, proxy: &Proxy) {
+        self.until_sent.borrow_mut().push(proxy.clone());
+    }
+
+    /// Hands over what is queued, unless this thread soon goes to the driver anyway. Any other might never.
+    pub(crate) fn flush_unless_soon(&self, process: &Process) {
+        if !(self.looper.get() || self.serving.get() > 0 || self.calling.get() > 0) {
+            let _ = self.flush(process); // a driver that is out of order holds no references
+        }
     }
 
     fn push_outgoing(&self, outgoing: &Outgoing<'_>, reply: bool, target: u32, code: u32, flags: u32) {
@@ -216,10 +239,23 @@ impl ThreadState {
     /// handled yet are never thrown away: they come first, and there is no waiting.
     #[inline]
     pub(crate) fn exchange(&self, process: &Process, memory: &[&[u8]], wait: bool) -> Result<(), Error> {
+        let result = self.exchange_now(process, memory, wait);
+        if !self.until_sent.borrow().is_empty() {
+            self.sent();
+        }
+        result
+    }
+
+    #[inline]
+    fn exchange_now(&self, process: &Process, memory: &[&[u8]], wait: bool) -> Result<(), Error> {
         let io = &mut *self.io.borrow_mut();
         let wait = wait && io.returns.is_empty();
         if io.commands.is_empty() && !wait {
             return Ok(());
+        }
+        if process.forked() {
+            io.commands.clear();
+            return Err(Error::Forked);
         }
         loop {
             let returns = if wait { Some(&mut io.returns) } else { None };
@@ -233,6 +269,13 @@ impl ThreadState {
                 }
             }
         }
+    }
+
+    /// The driver has taken the references that were queued; this thread's own end.
+    #[cold]
+    fn sent(&self) {
+        let kept = self.until_sent.take();
+        drop(kept); // dropping the last of one queues commands
     }
 
     /// The next return that asks for something, or answers; `None` when the driver woke this thread without one.
@@ -284,19 +327,33 @@ impl ThreadState {
         code: u32,
         outgoing: &Outgoing<'_>,
     ) -> Result<Reply<'p>, Error> {
-        self.push_outgoing(outgoing, false, handle, code, TF_ACCEPT_FDS);
-        let data = loop {
-            match self.next(process, outgoing.memory)? {
-                Some(Return::Reply(data)) => break data,
+        self.push_outgoing(outgoing, false, handle, code, outgoing.flags | TF_ACCEPT_FDS);
+        self.calling.set(self.calling.get() + 1);
+        let answer = self.wait_for_reply(process, handle, code, outgoing.memory);
+        self.calling.set(self.calling.get() - 1);
+        let data = answer?;
+        let reply = Reply { process, thread: self.clone(), received: Received::new(process, &data) };
+        if data.flags & TF_STATUS_CODE == 0 { Ok(reply) } else { Err(reply.status()) }
+    }
+
+    #[inline(always)]
+    fn wait_for_reply(
+        &self,
+        process: &Arc<Process>,
+        handle: u32,
+        code: u32,
+        memory: &[&[u8]],
+    ) -> Result<TransactionData, Error> {
+        loop {
+            match self.next(process, memory)? {
+                Some(Return::Reply(data)) => return Ok(data),
                 Some(Return::DeadReply) => return Err(Error::DeadObject { handle }),
                 Some(Return::FailedReply) => return Err(refused(process, handle, code)),
                 Some(Return::FrozenReply) => return Err(Error::Frozen { handle }),
                 Some(other) => self.handle(process, &other)?,
                 None => {}
             }
-        };
-        let reply = Reply { process, thread: self.clone(), received: Received::new(process, &data) };
-        if data.flags & TF_STATUS_CODE == 0 { Ok(reply) } else { Err(reply.status()) }
+        }
     }
 
     /// A oneway call: until the driver has taken it.
@@ -307,15 +364,15 @@ impl ThreadState {
         code: u32,
         outgoing: &Outgoing<'_>,
     ) -> Result<(), Error> {
-        self.push_outgoing(outgoing, false, handle, code, TF_ACCEPT_FDS | TF_ONE_WAY);
+        self.push_outgoing(outgoing, false, handle, code, outgoing.flags | TF_ACCEPT_FDS | TF_ONE_WAY);
         loop {
             match self.next_of(process, outgoing.memory, true)? {
                 Some(Return::TransactionComplete) if self.unacknowledged.get() > 0 => self.acknowledged(),
-                Some(
-                    Return::TransactionComplete
-                    | Return::OnewaySpamSuspect
-                    | Return::TransactionPendingFrozen,
-                ) => return Ok(()),
+                Some(Return::OnewaySpamSuspect) => {
+                    process.suspected_of_spam();
+                    return Ok(());
+                }
+                Some(Return::TransactionComplete | Return::TransactionPendingFrozen) => return Ok(()),
                 Some(Return::DeadReply) => return Err(Error::DeadObject { handle }),
                 Some(Return::FailedReply) => return Err(refused(process, handle, code)),
                 Some(Return::FrozenReply) => return Err(Error::Frozen { handle }),
@@ -359,10 +416,7 @@ impl ThreadState {
             }
             Return::Release(node) => process.nodes().count(node.ptr, -1),
             Return::SpawnLooper => process.spawn_registered_looper(),
-            Return::DeadBinder(cookie) => {
-                process.proxies().died(cookie);
-                self.push(Command::DeadBinderDone(cookie));
-            }
+            Return::DeadBinder(cookie) => self.told_of_death(process, cookie),
             Return::Error(errno) => return Err(Error::Reported { errno }),
             // Weak references keep nothing here: a node's name is never used again. Failed replies are their
             // callers' concern.
@@ -374,7 +428,7 @@ impl ThreadState {
 
 impl Drop for ThreadState {
     fn drop(&mut self) {
-        let Some(process) = self.process.upgrade() else { return };
+        let Some(process) = self.process.upgrade().filter(|process| !process.forked()) else { return };
         let _ = self.flush(&process); // a driver that is out of order has forgotten everything
         process.driver().exit_thread();
         process.retire_copies(&self.copies);

@@ -92,7 +92,7 @@ fn a_hwbinder_services_exception_reaches_the_caller() {
     world.manager(Service::hwbinder(HwEcho), 1);
     let service = world.process().context_manager();
     let reply = service.call_hw(9, |parcel| parcel.write_interface_token("test@1.0::IEcho")).unwrap();
-    let error = reply.reader().unwrap().read_exception().unwrap_err();
+    let error = reply.hw_reader().unwrap().plain().read_exception().unwrap_err();
     assert_eq!(error.to_string(), "the service answered with exception -5: not now");
     drop(reply);
     let error = service.call_hw(1, |parcel| parcel.write_interface_token("another")).unwrap_err();

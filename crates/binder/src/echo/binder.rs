@@ -13,8 +13,8 @@ pub(super) struct EchoStub {
     pub(super) token: InterfaceToken,
 }
 
-pub(super) fn token() -> InterfaceToken {
-    InterfaceToken::new(INTERFACE).expect("a short name")
+pub(super) fn token(process: &Process) -> InterfaceToken {
+    InterfaceToken::new(process.dialect(), INTERFACE).expect("a short name")
 }
 
 impl Stub for EchoStub {

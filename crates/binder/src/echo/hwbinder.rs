@@ -58,7 +58,7 @@ impl Benchmark for EchoProxy {
 
     fn nop(&self) -> Result<(), Error> {
         let reply = self.0.call_hw(NOP, |parcel| parcel.write_interface_token(INTERFACE))?;
-        reply.reader()?.read_exception()
+        reply.hw_reader()?.plain().read_exception()
     }
 
     fn call(&self, payload: &[u8], purpose: Purpose) -> Result<ServerReport, Error> {
@@ -67,14 +67,16 @@ impl Benchmark for EchoProxy {
             parcel.plain().write_u32(purpose as u32);
             parcel.write_vec(payload)
         })?;
-        let mut reader = reply.reader()?;
+        let mut reader = reply.hw_reader()?;
+        let reader = reader.plain();
         reader.read_exception()?;
-        ServerReport::read(&mut reader)
+        ServerReport::read(reader)
     }
 
     fn server_copied_bytes(&self) -> Result<u64, Error> {
         let reply = self.0.call_hw(COPIED_BYTES, |parcel| parcel.write_interface_token(INTERFACE))?;
-        let mut reader = reply.reader()?;
+        let mut reader = reply.hw_reader()?;
+        let reader = reader.plain();
         reader.read_exception()?;
         reader.read_u64()
     }

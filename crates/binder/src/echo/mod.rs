@@ -159,7 +159,9 @@ impl Echo {
     pub fn publish(self: Arc<Self>, process: &Arc<Process>, stack: Stack, options: NodeOptions) -> Binder {
         let owner = Arc::downgrade(process);
         let service = match stack {
-            Stack::Binder => Service::binder(binder::EchoStub { echo: self, owner, token: binder::token() }),
+            Stack::Binder => {
+                Service::binder(binder::EchoStub { echo: self, owner, token: binder::token(process) })
+            }
             Stack::Hwbinder => Service::hwbinder(hwbinder::EchoStub { echo: self, owner }),
         };
         process.publish_with(service, options)
@@ -198,7 +200,10 @@ impl Benchmark for Echo {
 #[must_use]
 pub fn connect(proxy: Proxy, stack: Stack) -> Box<dyn Benchmark> {
     match stack {
-        Stack::Binder => Box::new(binder::EchoProxy { proxy, token: binder::token() }),
+        Stack::Binder => {
+            let token = binder::token(proxy.process());
+            Box::new(binder::EchoProxy { proxy, token })
+        }
         Stack::Hwbinder => Box::new(hwbinder::EchoProxy(proxy)),
     }
 }

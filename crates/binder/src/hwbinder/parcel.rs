@@ -28,7 +28,7 @@ pub struct HwParcel<'a> {
 }
 
 /// What of a parcel outlives the memory that it names, so that it is used again without an allocation.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct HwStore {
     plain: Parcel,
     /// Buffers of the parcel's own, each padded to 8 bytes: headers of vectors, and what had to be copied.
@@ -38,6 +38,12 @@ pub(crate) struct HwStore {
     unresolved: Vec<(usize, usize)>,
     /// The bytes of all buffers, each rounded up to 8.
     buffers_size: u64,
+}
+
+impl Default for HwStore {
+    fn default() -> Self {
+        Self { plain: Parcel::of_hwbinder(), own: Vec::new(), unresolved: Vec::new(), buffers_size: 0 }
+    }
 }
 
 impl HwStore {

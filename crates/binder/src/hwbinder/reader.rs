@@ -22,7 +22,7 @@ impl<'a> HwReader<'a> {
     /// A reader over data whose buffers lie in `driver`'s area.
     #[must_use]
     pub fn new(plain: ParcelReader<'a>, driver: &'a dyn Driver) -> Self {
-        Self { plain, driver }
+        Self { plain: plain.with_layout(None), driver }
     }
 
     pub(super) fn driver(&self) -> &'a dyn Driver {

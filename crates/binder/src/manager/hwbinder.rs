@@ -71,14 +71,14 @@ pub(super) fn add(manager: &Proxy, name: &str, binder: &Binder) -> Result<(), Er
         parcel.plain().write_binder(binder);
         Ok(())
     })?;
-    reply.reader()?.read_exception()
+    reply.hw_reader()?.plain().read_exception()
 }
 
 pub(super) fn get(manager: &Proxy, name: &str) -> Result<Option<Binder>, Error> {
     let reply = manager.call_hw(GET, |parcel| write_name(parcel, name))?;
-    let mut reader = reply.reader()?;
-    reader.read_exception()?;
-    reader.read_nullable_binder()
+    let mut reader = reply.hw_reader()?;
+    reader.plain().read_exception()?;
+    reader.plain().read_nullable_binder()
 }
 
 pub(super) fn list(manager: &Proxy) -> Result<Vec<String>, Error> {

@@ -26,7 +26,7 @@ const ASK_AGAIN: (Duration, Duration) = (Duration::from_millis(1), Duration::fro
 pub fn serve(process: &Arc<Process>, stack: Stack) -> Result<(), Error> {
     let registry = Arc::new(Registry::default());
     process.become_context_manager(match stack {
-        Stack::Binder => Service::binder(binder::Manager(registry)),
+        Stack::Binder => Service::binder(binder::Manager { registry, dialect: process.dialect() }),
         Stack::Hwbinder => Service::hwbinder(hwbinder::Manager(registry)),
     })
 }

@@ -1,25 +1,30 @@
 //! What stands in front of a call's arguments and of its result: the interface token and the status header.
 
 use super::{Parcel, ParcelReader};
-use crate::{Error, Status, exception, status};
+use crate::{Dialect, Error, Status, exception, status, work_source};
 
-/// The fourth word of an interface token since Android 11: which kind of partition the sender belongs to.
+/// The word before the name of an interface token since Android 11: which kind of partition the sender belongs to.
 const HEADER_SYSTEM: i32 = i32::from_be_bytes(*b"SYST");
 /// The strict-mode word of native callers: `STRICT_MODE_PENALTY_GATHER`, and no policy.
 const STRICT_MODE: i32 = 1 << 31;
-/// The work source of a caller that works for nobody else: `kUnsetWorkSource`.
-const NO_WORK_SOURCE: i32 = -1;
+
+/// Headers that a Java service may put in front of its status: app-ops that it noted (Android 11 and later; the status follows), and
+/// strict-mode violations (there was no exception).
+const NOTED_APP_OPS: i32 = -127;
+const STRICT_MODE_STACKS: i32 = -128;
 
 impl Parcel {
-    /// Writes what a call to a method of `interface` begins with (Android 11 and later): the strict-mode policy, the work
-    /// source's uid, the header `SYST`, the name as UTF-16.
+    /// Writes what a call to a method of `interface` begins with: the strict-mode policy, the work source's uid
+    /// ([`WorkSource`](crate::WorkSource)), from Android 11 on the header `SYST`, the name as UTF-16.
     ///
     /// # Errors
     /// As [`Parcel::write_string16`].
     pub fn write_interface_token(&mut self, interface: &str) -> Result<(), Error> {
         self.write_i32(STRICT_MODE);
-        self.write_i32(NO_WORK_SOURCE);
-        self.write_i32(HEADER_SYSTEM);
+        self.write_u32(work_source::current());
+        if self.dialect.is_none_or(Dialect::has_header) {
+            self.write_i32(HEADER_SYSTEM);
+        }
         let copied = self.copied.get();
         self.write_string16(interface)?;
         self.copied.set(copied); // a name is no payload
@@ -31,16 +36,35 @@ impl Parcel {
         self.write_i32(exception::NONE);
     }
 
-    /// Writes a reply's status header: an exception, its message, and an empty remote stack trace (Android 9 and
-    /// later). A service-specific exception carries 0 as its number.
+    /// Writes a reply's status header: an exception, its message, and, in the binder stack, an empty remote stack trace. A
+    /// service-specific exception carries 0 as its number; see [`Parcel::write_service_specific`].
     ///
     /// # Errors
     /// As [`Parcel::write_string16`].
     pub fn write_exception(&mut self, code: i32, message: &str) -> Result<(), Error> {
+        self.put_exception(code, message)?;
+        // Two kinds carry more, which is empty here: a number, and the size of an object.
+        if self.dialect.is_some() && [exception::SERVICE_SPECIFIC, exception::PARCELABLE].contains(&code) {
+            self.write_i32(0);
+        }
+        Ok(())
+    }
+
+    /// Writes a reply's status header: an error of the service's own numbering (`Status::fromServiceSpecificError`).
+    ///
+    /// # Errors
+    /// As [`Parcel::write_string16`].
+    pub fn write_service_specific(&mut self, error: i32, message: &str) -> Result<(), Error> {
+        self.put_exception(exception::SERVICE_SPECIFIC, message)?;
+        self.write_i32(error);
+        Ok(())
+    }
+
+    fn put_exception(&mut self, code: i32, message: &str) -> Result<(), Error> {
         self.write_i32(code);
         self.write_string16(message)?;
-        self.write_i32(0);
-        if code == exception::SERVICE_SPECIFIC {
+        // The size of the remote stack trace, which hwbinder's headers do not have.
+        if self.dialect.is_some() {
             self.write_i32(0);
         }
         Ok(())
@@ -54,28 +78,157 @@ impl ParcelReader<'_> {
     /// `BAD_TYPE` when it names another interface or has another header, `BAD_VALUE` when there is no token.
     pub fn check_interface(&mut self, interface: &str) -> Result<(), Status> {
         self.read_i32()?;
-        self.read_i32()?;
-        let header = self.read_i32()?;
+        let work_source = self.read_u32()?;
+        let has_header = self.dialect.is_none_or(Dialect::has_header);
+        let header = if has_header { self.read_i32()? } else { HEADER_SYSTEM };
         let units = self.take_units()?.unwrap_or_default();
         let name = units.chunks_exact(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]]));
         if header == HEADER_SYSTEM && name.eq(interface.encode_utf16()) {
+            self.work_source = work_source;
             Ok(())
         } else {
             Err(Status::Code(status::BAD_TYPE))
         }
     }
 
-    /// Reads a reply's status header.
+    /// Reads a reply's status header, as Java services write it too: with headers of their own in front, and with a remote stack
+    /// trace, which are skipped.
     ///
     /// # Errors
-    /// [`Error::Exception`] when the service answered with one, [`Error::Malformed`] when there is no header.
+    /// [`Error::ServiceSpecific`] or [`Error::Exception`] when the service answered with one, [`Error::Malformed`] when there
+    /// is no header.
     pub fn read_exception(&mut self) -> Result<(), Error> {
-        match self.read_i32()? {
-            exception::NONE => Ok(()),
-            code => {
-                let message = self.read_nullable_string16()?.unwrap_or_default();
-                Err(Error::Exception { code, message })
+        let mut code = self.read_i32()?;
+        if code == NOTED_APP_OPS {
+            self.skip_sized("a header of noted app-ops")?;
+            code = self.read_i32()?;
+        }
+        if code == STRICT_MODE_STACKS {
+            return self.skip_sized("a strict-mode header");
+        }
+        if code == exception::NONE {
+            return Ok(());
+        }
+        let message = self.read_nullable_string16()?.unwrap_or_default();
+        if self.dialect.is_some() {
+            self.skip_sized("a remote stack trace")?;
+            match code {
+                exception::SERVICE_SPECIFIC => {
+                    return Err(Error::ServiceSpecific { error: self.read_i32()?, message });
+                }
+                exception::PARCELABLE => self.skip_sized("an exception's object")?,
+                _ => {}
             }
+        }
+        Err(Error::Exception { code, message })
+    }
+
+    /// Skips what begins with its own size in bytes, which the size's word is part of; an empty one says 0.
+    fn skip_sized(&mut self, what: &'static str) -> Result<(), Error> {
+        let start = self.position();
+        match self.read_i32()? {
+            0 => Ok(()),
+            size => self.skip_from(what, start, size),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A reply as a Java service writes it: words, a message, and what follows.
+    fn reply(before: &[i32], message: Option<&str>, after: &[i32]) -> Parcel {
+        let mut parcel = Parcel::new();
+        before.iter().for_each(|word| parcel.write_i32(*word));
+        if let Some(message) = message {
+            parcel.write_string16(message).unwrap();
+        }
+        after.iter().for_each(|word| parcel.write_i32(*word));
+        parcel
+    }
+
+    #[test]
+    fn headers_of_java_services_are_skipped() {
+        for before in [
+            &[0][..],
+            &[-128, 12, 1, 2],      // strict-mode stacks
+            &[-128, 0],             // none of them
+            &[-127, 8, 9, 0],       // noted app-ops, then no exception
+            &[-127, 4, -128, 8, 9], // both
+        ] {
+            let parcel = reply(before, None, &[42]);
+            let mut reader = parcel.reader();
+            reader.read_exception().unwrap();
+            assert_eq!(reader.read_i32().unwrap(), 42, "{before:?}");
+        }
+    }
+
+    #[test]
+    fn an_exception_is_read_with_its_trace_its_number_and_its_object() {
+        for trace in [&[0][..], &[12, 7, 7]] {
+            let parcel = reply(&[exception::SERVICE_SPECIFIC], Some("no"), &[trace, &[-3, 42]].concat());
+            let mut reader = parcel.reader();
+            let error = reader.read_exception().unwrap_err();
+            assert!(
+                matches!(&error, Error::ServiceSpecific { error: -3, message } if message == "no"),
+                "{error}"
+            );
+            assert_eq!(reader.read_i32().unwrap(), 42);
+        }
+        let parcel = reply(&[exception::PARCELABLE], Some("no"), &[0, 8, 7, 42]);
+        let mut reader = parcel.reader();
+        assert!(matches!(reader.read_exception(), Err(Error::Exception { code: exception::PARCELABLE, .. })));
+        assert_eq!(reader.read_i32().unwrap(), 42);
+    }
+
+    #[test]
+    fn what_is_written_is_what_is_read() {
+        let mut parcel = Parcel::new();
+        parcel.write_service_specific(7, "seven").unwrap();
+        parcel.write_exception(exception::SECURITY, "no").unwrap();
+        parcel.write_i32(42);
+        let mut reader = parcel.reader();
+        assert!(matches!(reader.read_exception(), Err(Error::ServiceSpecific { error: 7, .. })));
+        assert!(matches!(reader.read_exception(), Err(Error::Exception { code: exception::SECURITY, .. })));
+        assert_eq!(reader.read_i32().unwrap(), 42);
+    }
+
+    #[test]
+    fn impossible_sizes_are_malformed() {
+        for size in [-1, 3, 1000, i32::MIN, i32::MAX] {
+            for before in [&[-128, size][..], &[-127, size, 0]] {
+                let parcel = reply(before, None, &[]);
+                let read = parcel.reader().read_exception();
+                assert!(matches!(read, Err(Error::Malformed { .. })), "{before:?}: {read:?}");
+            }
+            let parcel = reply(&[-1], Some("no"), &[size]);
+            assert!(matches!(parcel.reader().read_exception(), Err(Error::Malformed { .. })), "{size}");
+        }
+    }
+
+    #[test]
+    fn hwbinder_has_neither_trace_nor_number() {
+        let mut parcel = Parcel::of_hwbinder();
+        parcel.write_exception(exception::SERVICE_SPECIFIC, "no").unwrap();
+        assert_eq!(parcel.data().len(), 4 + 4 + 8);
+        assert!(matches!(parcel.reader().read_exception(), Err(Error::Exception { .. })));
+    }
+
+    #[test]
+    fn a_token_has_the_layout_of_its_dialect_and_says_for_whom_it_works() {
+        for dialect in Dialect::ALL {
+            let mut parcel = Parcel::in_dialect(dialect);
+            parcel.write_interface_token("a.B").unwrap();
+            let _works_for = crate::WorkSource::set(10_042);
+            parcel.write_interface_token("a.B").unwrap();
+            let words = if dialect == Dialect::Android10 { 2 } else { 3 };
+            assert_eq!(parcel.data().len(), 2 * (words * 4 + 4 + 8), "{dialect:?}");
+            let mut reader = parcel.reader();
+            reader.check_interface("a.B").unwrap();
+            assert_eq!(reader.work_source(), None);
+            reader.check_interface("a.B").unwrap();
+            assert_eq!(reader.work_source(), Some(10_042));
         }
     }
 }

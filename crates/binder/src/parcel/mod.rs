@@ -1,7 +1,7 @@
 //! [`Parcel`]: data on its way out, in Android's standard layout.
 //!
-//! Little-endian, every item padded with zeros to 4 bytes. Values, strings and vectors are laid out as by
-//! `Parcel.cpp` of Android 11 and later; binders as of Android 10 and earlier (see [`Parcel::write_binder`]).
+//! Little-endian, every item padded with zeros to 4 bytes. Values, strings and vectors are laid out as by `Parcel.cpp`;
+//! binders and what stands in front of the arguments as by that of the [`Dialect`]'s release.
 //! It knows nothing of threads or drivers: it is bytes, offsets, and the objects that those bytes name.
 
 mod descriptor;
@@ -19,14 +19,16 @@ pub use token::InterfaceToken;
 
 use binder_driver::copy;
 
-use crate::{Binder, Error};
+use crate::{Binder, Dialect, Error};
 
 /// The length that stands for a null string or vector.
 const NULL: i32 = -1;
 
 /// Data on its way out. Written once, sent, and, when cleared, written again without a new allocation.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Parcel {
+    /// Whose layout it has; `None` for hwbinder's.
+    dialect: Option<Dialect>,
     data: Vec<u8>,
     /// Where in `data` the objects lie: native 64-bit words, kept as the bytes that the driver reads.
     offsets: Vec<u8>,
@@ -48,11 +50,54 @@ fn wire_length(what: &'static str, length: usize) -> Result<i32, Error> {
         .map_err(|_| Error::Unsendable { what, problem: "it has more than 2147483647 items" })
 }
 
+impl Default for Parcel {
+    fn default() -> Self {
+        Self::in_dialect(Dialect::default())
+    }
+}
+
 impl Parcel {
-    /// An empty parcel.
+    /// An empty parcel in the newest dialect. A process that has another refuses it; see [`Parcel::in_dialect`].
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An empty parcel in a process's dialect ([`Process::dialect`](crate::Process::dialect)).
+    #[must_use]
+    pub fn in_dialect(dialect: Dialect) -> Self {
+        Self::with_layout(Some(dialect))
+    }
+
+    /// The plain part of a hwbinder parcel.
+    pub(crate) fn of_hwbinder() -> Self {
+        Self::with_layout(None)
+    }
+
+    fn with_layout(dialect: Option<Dialect>) -> Self {
+        Self {
+            dialect,
+            data: Vec::new(),
+            offsets: Vec::new(),
+            objects: Vec::new(),
+            descriptors: Vec::new(),
+            copied: Cell::new(0),
+        }
+    }
+
+    pub(crate) fn is_hwbinder(&self) -> bool {
+        self.dialect.is_none()
+    }
+
+    /// Refuses a parcel that has another layout than a process's calls.
+    pub(crate) fn check_dialect(&self, of_process: Dialect) -> Result<(), Error> {
+        match self.dialect {
+            Some(dialect) if dialect == of_process => Ok(()),
+            _ => Err(Error::Unsendable {
+                what: "a call's data",
+                problem: "the parcel is in another dialect than the process (make it with Parcel::in_dialect)",
+            }),
+        }
     }
 
     /// An empty parcel with room for `bytes` bytes before it must allocate.
@@ -103,7 +148,7 @@ impl Parcel {
     /// A reader over what was written; it can read all but binders and descriptors back.
     #[must_use]
     pub fn reader(&self) -> ParcelReader<'_> {
-        ParcelReader::new(&self.data, &self.offsets)
+        ParcelReader::new(&self.data, &self.offsets).with_layout(self.dialect)
     }
 
     pub(crate) fn count_copy(&self, bytes: usize) {

@@ -3,11 +3,10 @@
 use binder_driver::uapi::{BINDER_TYPE_BINDER, BINDER_TYPE_HANDLE, Field, FlatBinderObject};
 
 use super::{Parcel, ParcelReader};
-use crate::{Binder, Error};
+use crate::{Binder, Error, Stability};
 
 impl Parcel {
-    /// Writes a strong binder: the 24 bytes of a `flat_binder_object`, in the layout of Android 10 and earlier (later
-    /// ones append a 4-byte stability word, which only their own partitions need).
+    /// Writes a strong binder: the 24 bytes of a `flat_binder_object`, and from Android 11 on its stability word.
     ///
     /// The parcel keeps the binder until it is cleared.
     pub fn write_binder(&mut self, binder: &Binder) {
@@ -17,7 +16,14 @@ impl Parcel {
             self.list_object();
         }
         self.data.extend_from_slice(&object.to_bytes());
+        self.write_stability(binder.stability());
         self.objects.push(binder.clone());
+    }
+
+    fn write_stability(&mut self, stability: Stability) {
+        if let Some(word) = self.dialect.and_then(|dialect| dialect.stability_word(stability)) {
+            self.write_i32(word);
+        }
     }
 
     /// Writes a strong binder, or null: an object of zeros that is not listed in the offsets, as on Android.
@@ -27,6 +33,7 @@ impl Parcel {
             None => {
                 let null = FlatBinderObject { kind: BINDER_TYPE_BINDER, ..Default::default() };
                 self.data.extend_from_slice(&null.to_bytes());
+                self.write_stability(Stability::Undeclared);
             }
         }
     }
@@ -95,24 +102,51 @@ impl<'a> ParcelReader<'a> {
         let object = self.peek(FlatBinderObject::SIZE).and_then(FlatBinderObject::from_bytes);
         let object = object.ok_or_else(|| self.malformed(WHAT, "the parcel ends before it does"))?;
         let zero = object.binder == 0 && object.cookie == 0;
-        let process = self.process.ok_or_else(|| self.malformed(WHAT, "the bytes belong to no process"));
-        let binder = match object.kind {
-            BINDER_TYPE_BINDER if zero && !listed => None,
-            _ if !listed && !zero => return Err(self.malformed(WHAT, "no object lies here")),
-            BINDER_TYPE_HANDLE => {
+        let null = object.kind == BINDER_TYPE_BINDER && zero && !listed;
+        if !listed && !zero {
+            return Err(self.malformed(WHAT, "no object lies here"));
+        }
+        if !null && self.process.is_none() {
+            return Err(self.malformed(WHAT, "the bytes belong to no process"));
+        }
+        let length = FlatBinderObject::SIZE;
+        let stability = self.peek_stability(length)?;
+        let binder = match (object.kind, self.process) {
+            _ if null => None,
+            (BINDER_TYPE_HANDLE, Some(process)) => {
                 let handle = u32::try_from(object.binder)
                     .map_err(|_| self.malformed(WHAT, "its handle has more than 32 bits"))?;
-                Some(Binder::Remote(process?.proxy_for(handle)))
+                Some(Binder::Remote(process.proxy_for(handle, stability)))
             }
-            BINDER_TYPE_BINDER => {
-                let local = process?.nodes().find(object.binder, object.cookie);
+            (BINDER_TYPE_BINDER, Some(process)) => {
+                let local = process.nodes().find(object.binder, object.cookie);
                 Some(Binder::Local(
                     local.ok_or_else(|| self.malformed(WHAT, "this process has no such node"))?,
                 ))
             }
             _ => return Err(self.malformed(WHAT, "another type of object lies here")),
         };
-        self.take(WHAT, FlatBinderObject::SIZE)?;
+        self.take(WHAT, length)?;
+        if self.has_stability() {
+            self.read_i32()?;
+        }
         Ok(binder)
+    }
+
+    fn has_stability(&self) -> bool {
+        self.dialect.is_some_and(|dialect| dialect.stability_word(Stability::Undeclared).is_some())
+    }
+
+    /// The stability that stands `after` bytes from here; what Android assumes where none does.
+    fn peek_stability(&self, after: usize) -> Result<Stability, Error> {
+        const WHAT: &str = "a binder's stability";
+        if !self.has_stability() {
+            return Ok(Stability::System);
+        }
+        let word = self.peek(after + 4).and_then(|bytes| bytes.get(after..)).map(i32::take);
+        let word = word.ok_or_else(|| {
+            self.malformed(WHAT, "the parcel ends before it does (is the sender in another dialect?)")
+        })?;
+        Stability::from_word(word).ok_or_else(|| self.malformed(WHAT, "there is no such level"))
     }
 }

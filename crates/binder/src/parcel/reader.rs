@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::{NULL, padded};
-use crate::{Error, Process, thread::Copies};
+use crate::{Dialect, Error, Process, thread::Copies, work_source};
 
 /// A reader over received data.
 #[derive(Clone, Debug)]
@@ -18,6 +18,10 @@ pub struct ParcelReader<'a> {
     pub(crate) next_offset: usize,
     pub(super) process: Option<&'a Arc<Process>>,
     copies: Option<&'a Copies>,
+    /// Whose layout the data has; `None` for hwbinder's.
+    pub(super) dialect: Option<Dialect>,
+    /// What the interface token said of it.
+    pub(super) work_source: u32,
 }
 
 impl<'a> ParcelReader<'a> {
@@ -25,7 +29,26 @@ impl<'a> ParcelReader<'a> {
     /// It has no process, so it reads all but binders and descriptors.
     #[must_use]
     pub fn new(data: &'a [u8], offsets: &'a [u8]) -> Self {
-        Self { data, offsets, at: 0, next_offset: 0, process: None, copies: None }
+        Self {
+            data,
+            offsets,
+            at: 0,
+            next_offset: 0,
+            process: None,
+            copies: None,
+            dialect: Some(Dialect::default()),
+            work_source: work_source::UNSET,
+        }
+    }
+
+    /// The same for bytes in another dialect than the newest.
+    #[must_use]
+    pub fn in_dialect(self, dialect: Dialect) -> Self {
+        self.with_layout(Some(dialect))
+    }
+
+    pub(crate) fn with_layout(self, dialect: Option<Dialect>) -> Self {
+        Self { dialect, ..self }
     }
 
     pub(crate) fn received(
@@ -34,7 +57,8 @@ impl<'a> ParcelReader<'a> {
         process: &'a Arc<Process>,
         copies: &'a Copies,
     ) -> Self {
-        Self { data, offsets, at: 0, next_offset: 0, process: Some(process), copies: Some(copies) }
+        let dialect = Some(process.dialect());
+        Self { process: Some(process), copies: Some(copies), dialect, ..Self::new(data, offsets) }
     }
 
     /// All bytes, from the first.
@@ -55,6 +79,13 @@ impl<'a> ParcelReader<'a> {
         self.data.len() - self.at
     }
 
+    /// On whose behalf the call is made: the uid in the interface token, once that was checked. `None` when the caller works for
+    /// nobody else.
+    #[must_use]
+    pub fn work_source(&self) -> Option<u32> {
+        (self.work_source != work_source::UNSET).then_some(self.work_source)
+    }
+
     pub(crate) fn malformed(&self, what: &'static str, problem: &'static str) -> Error {
         Error::Malformed { what, at: self.at, problem }
     }
@@ -72,6 +103,14 @@ impl<'a> ParcelReader<'a> {
             rest.get(..length).ok_or_else(|| self.malformed(what, "the parcel ends before it does"))?;
         self.at += padded(length).min(rest.len());
         Ok(bytes)
+    }
+
+    /// Goes on `length` bytes after `start`, which lies at or before the next read.
+    pub(super) fn skip_from(&mut self, what: &'static str, start: usize, length: i32) -> Result<(), Error> {
+        let end = usize::try_from(length).ok().and_then(|length| start.checked_add(length));
+        let end = end.filter(|end| (self.at..=self.data.len()).contains(end));
+        self.at = end.ok_or_else(|| self.malformed(what, "its length is impossible"))?;
+        Ok(())
     }
 
     pub(super) fn peek(&self, length: usize) -> Option<&'a [u8]> {

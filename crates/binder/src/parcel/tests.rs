@@ -76,16 +76,29 @@ fn an_exception_carries_its_message_and_no_stack_trace() {
     let mut parcel = Parcel::new();
     parcel.write_exception(exception::SERVICE_SPECIFIC, "no").unwrap();
     let error = parcel.reader().read_exception().unwrap_err();
-    assert_eq!(error.to_string(), "the service answered with exception -8: no");
+    assert_eq!(error.to_string(), "the service answered with its own error 0: no");
 }
 
 #[test]
 fn a_null_binder_is_an_object_of_zeros_that_is_not_listed() {
-    let mut parcel = Parcel::new();
-    parcel.write_nullable_binder(None);
-    assert_eq!(parcel.data()[..8], [0x85, b'*', b'b', b's', 0, 0, 0, 0]);
-    assert_eq!(parcel.data()[8..], [0; 16]);
-    assert!(parcel.offsets().is_empty());
+    for dialect in Dialect::ALL {
+        let mut parcel = Parcel::in_dialect(dialect);
+        parcel.write_nullable_binder(None);
+        parcel.write_i32(42);
+        assert_eq!(parcel.data()[..8], [0x85, b'*', b'b', b's', 0, 0, 0, 0]);
+        assert_eq!(parcel.data()[8..24], [0; 16]);
+        // Its stability is undeclared; Android 12's word has a version.
+        let stability: &[u8] = match dialect {
+            Dialect::Android10 => &[],
+            Dialect::Android12 => &[1, 0, 0, 0],
+            _ => &[0, 0, 0, 0],
+        };
+        assert_eq!(parcel.data()[24..parcel.data().len() - 4], *stability, "{dialect:?}");
+        assert!(parcel.offsets().is_empty());
+        let mut reader = parcel.reader();
+        assert!(reader.read_nullable_binder().unwrap().is_none());
+        assert_eq!(reader.read_i32().unwrap(), 42);
+    }
 }
 
 #[test]

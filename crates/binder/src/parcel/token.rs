@@ -1,10 +1,12 @@
 //! Interface tokens: the name in front of each call, made once where a call's cost matters.
 
 use super::{Parcel, ParcelReader, text};
-use crate::{Error, Status, status};
+use crate::{Dialect, Error, Status, status, work_source};
 
 /// How many bytes of a token are the sender's own: its strict-mode policy and its work source.
 const OWN: usize = 8;
+/// Where the work source begins.
+const WORK_SOURCE: usize = 4;
 
 /// What calls to one interface of the binder stack begin with, as [`Parcel::write_interface_token`] writes it. Proxies and
 /// stubs that keep one write and compare it as a whole.
@@ -12,12 +14,12 @@ const OWN: usize = 8;
 pub struct InterfaceToken(Vec<u8>);
 
 impl InterfaceToken {
-    /// The token of an interface.
+    /// The token of an interface, for processes of the dialect.
     ///
     /// # Errors
     /// As [`Parcel::write_interface_token`].
-    pub fn new(interface: &str) -> Result<Self, Error> {
-        let mut parcel = Parcel::new();
+    pub fn new(dialect: Dialect, interface: &str) -> Result<Self, Error> {
+        let mut parcel = Parcel::in_dialect(dialect);
         parcel.write_interface_token(interface)?;
         Ok(Self(parcel.data))
     }
@@ -26,7 +28,9 @@ impl InterfaceToken {
 impl Parcel {
     /// Writes an interface token; see [`Parcel::write_interface_token`].
     pub fn write_token(&mut self, token: &InterfaceToken) {
+        let at = self.data.len() + WORK_SOURCE;
         self.data.extend_from_slice(&token.0);
+        self.data[at..at + 4].copy_from_slice(&work_source::current().to_le_bytes());
     }
 
     /// Writes what a call in the hwbinder stack begins with: the interface's name as a C string.
@@ -47,14 +51,14 @@ impl ParcelReader<'_> {
         let length = token.0.len();
         let is_this = |received: &[u8]| text::same(&received[OWN..], &token.0[OWN..]);
         if self.peek(length).is_some_and(is_this) {
-            self.take("an interface token", length)?;
+            let received = self.take("an interface token", length)?;
+            if let Some(&[a, b, c, d]) = received.get(WORK_SOURCE..OWN) {
+                self.work_source = u32::from_le_bytes([a, b, c, d]);
+            }
             return Ok(());
         }
-        for _ in 0..3 {
-            self.read_i32()?;
-        }
-        self.take_units()?;
-        Err(Status::Code(status::BAD_TYPE))
+        // Which of the two is wrong is for the slow way to say; no interface is called that.
+        self.check_interface("").and(Err(Status::Code(status::BAD_TYPE)))
     }
 
     /// Reads a call's interface token in the hwbinder stack, a C string, and checks that it names `interface`.
@@ -82,7 +86,7 @@ mod tests {
         let mut parcel = Parcel::new();
         parcel.write_interface_token(interface).unwrap();
         parcel.write_i32(7);
-        (InterfaceToken::new(interface).unwrap(), parcel)
+        (InterfaceToken::new(Dialect::default(), interface).unwrap(), parcel)
     }
 
     #[test]
@@ -119,7 +123,7 @@ mod tests {
     #[test]
     fn another_name_is_a_bad_type_and_none_a_bad_value() {
         let (_, parcel) = token("example.IThing");
-        let other = InterfaceToken::new("example.IThin").unwrap();
+        let other = InterfaceToken::new(Dialect::default(), "example.IThin").unwrap();
         let refused = parcel.reader().check_token(&other);
         assert!(matches!(refused, Err(Status::Code(status::BAD_TYPE))), "{refused:?}");
         let refused = ParcelReader::new(&parcel.data()[..8], &[]).check_token(&other);

@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use binder::{
-    Binder, Call, HwParcel, HwReader, HwStub, Parcel, ParcelReader, Process, Proxy, Stack, Status, Stub,
+    Binder, Call, Dialect, HwParcel, HwReader, HwStub, Parcel, ParcelReader, Process, Proxy, Stack, Status,
+    Stub,
 };
-use binder_driver::Profile;
 use binder_driver::emulated::{Context, Emulated};
+use binder_driver::{Driver, Profile};
 
 pub(crate) const AREA_BYTES: u64 = 1 << 20;
 pub(crate) const STACKS: [Stack; 2] = [Stack::Binder, Stack::Hwbinder];
@@ -15,18 +16,38 @@ pub(crate) const STACKS: [Stack; 2] = [Stack::Binder, Stack::Hwbinder];
 /// A context and the processes that were made in it, which are stopped with it.
 pub(crate) struct World {
     context: Context,
+    dialect: Dialect,
     processes: Vec<Arc<Process>>,
 }
 
 impl World {
     pub(crate) fn new() -> Self {
-        Self { context: Context::create(Profile::Ack).unwrap(), processes: Vec::new() }
+        Self::in_dialect(Dialect::default())
+    }
+
+    /// A context whose processes have a dialect.
+    pub(crate) fn in_dialect(dialect: Dialect) -> Self {
+        Self { context: Context::create(Profile::Ack).unwrap(), dialect, processes: Vec::new() }
+    }
+
+    /// A driver that joined it.
+    pub(crate) fn driver(&self) -> Arc<dyn Driver> {
+        Arc::new(Emulated::join(self.context.address(), AREA_BYTES).unwrap())
+    }
+
+    /// What the driver says of all processes.
+    pub(crate) fn state(&self) -> String {
+        self.context.state()
+    }
+
+    /// Stops all processes.
+    pub(crate) fn stop(&mut self) {
+        self.processes.drain(..).for_each(|process| process.stop());
     }
 
     /// A process without loopers.
     pub(crate) fn process(&mut self) -> Arc<Process> {
-        let driver = Emulated::join(self.context.address(), AREA_BYTES).unwrap();
-        let process = Process::new(Arc::new(driver));
+        let process = Process::in_dialect(self.driver(), self.dialect);
         self.processes.push(process.clone());
         process
     }
@@ -58,7 +79,7 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        self.processes.iter().for_each(|process| process.stop());
+        self.stop();
     }
 }
 

@@ -1,0 +1,221 @@
+//! What a process holds of others' objects: references that are neither lost nor left, weak ones, deaths, and what may be said of
+//! the context manager.
+
+mod support;
+
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use binder::{Binder, Call, Error, Parcel, ParcelReader, Process, Proxy, Stack, Status};
+use support::{World, function, proxy};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A manager that keeps objects in two places, gives them away, and forgets them: 1, 2 and 3 for the first, 11 and so on for the
+/// other.
+fn keeper() -> binder::Service {
+    let kept = [const { Mutex::new(None::<Binder>) }; 2];
+    function(move |call: &Call, data: &mut ParcelReader<'_>, reply: &mut Parcel| -> Result<(), Status> {
+        let kept = &kept[usize::from(call.code > 10)];
+        match call.code % 10 {
+            1 => *kept.lock().unwrap() = Some(data.read_binder()?),
+            2 => reply.write_nullable_binder(kept.lock().unwrap().as_ref()),
+            _ => drop(kept.lock().unwrap().take()),
+        }
+        Ok(())
+    })
+}
+
+/// Has the manager keep an object of a server's in a place.
+fn keep_in(place: u32, server: &Arc<Process>, object: &Binder) {
+    let parcel = &mut Parcel::new();
+    parcel.write_binder(object);
+    drop(server.context_manager().transact(place + 1, parcel).unwrap());
+}
+
+/// The same in the first place, for an object that does nothing.
+fn keep(server: &Arc<Process>) -> Binder {
+    let object = server.publish(function(|_, _, _| Ok(())));
+    keep_in(0, server, &object);
+    object
+}
+
+/// Asks the manager for what it keeps in a place.
+fn get_from(place: u32, process: &Arc<Process>) -> Proxy {
+    let manager = process.context_manager();
+    let reply = manager.transact(place + 2, &Parcel::new()).unwrap();
+    proxy(&reply.reader().unwrap().read_binder().unwrap())
+}
+
+fn get(process: &Arc<Process>) -> Proxy {
+    get_from(0, process)
+}
+
+/// The lines of the driver's state that tell of references, when they are as many as expected.
+fn wait_for_references(world: &World, expected: usize) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let state = world.state();
+        let references: Vec<&str> =
+            state.lines().map(str::trim).filter(|line| line.starts_with("ref ")).collect();
+        if references.len() == expected {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{expected} references are expected in\n{state}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_proxy_that_another_thread_drops_before_its_reader_flushes_leaves_nothing() {
+    let mut world = World::new();
+    world.manager(keeper(), 1);
+    let owner = world.server(1);
+    let other = keep(&owner);
+    let server = world.server(1);
+    // A looper reads an object and hands it to another thread while it serves: its own commands go out later. That thread
+    // drops it, and receives another object, which must not get the handle that the looper's commands are for.
+    let (to_dropper, objects) = channel::<(Proxy, Sender<()>)>();
+    let dropper = std::thread::spawn({
+        let server = server.clone();
+        move || {
+            for (dropped, done) in objects {
+                drop(dropped);
+                let other = get(&server);
+                done.send(()).unwrap();
+                drop(other);
+            }
+        }
+    });
+    let reader = server.publish(function(move |_, data, _| {
+        let (done, is_done) = channel();
+        to_dropper.send((proxy(&data.read_binder()?), done)).unwrap();
+        is_done.recv_timeout(PATIENCE).expect("the other thread drops it");
+        Ok(())
+    }));
+    keep_in(10, &server, &reader);
+    let object = owner.publish(function(|_, _, _| Ok(())));
+    let reading = get_from(10, &owner);
+    for _ in 0..20 {
+        let reply = reading.call(7, |parcel| {
+            parcel.write_binder(&object);
+            Ok(())
+        });
+        drop(reply.unwrap());
+    }
+    drop(reading);
+    wait_for_references(&world, 2); // the manager's
+    drop(owner.context_manager().transact(13, &Parcel::new()).unwrap());
+    wait_for_references(&world, 1);
+    world.forget(&server);
+    server.stop();
+    drop((reader, server)); // its dropper ends with it
+    dropper.join().unwrap();
+    drop((object, other));
+}
+
+#[test]
+fn a_proxy_that_is_read_outside_a_looper_is_held_at_once() {
+    let mut world = World::new();
+    world.manager(keeper(), 1);
+    let owner = world.server(1);
+    let _object = keep(&owner);
+    let client = world.process();
+    let manager = client.context_manager();
+    let reply = manager.transact(2, &Parcel::new()).unwrap();
+    let received = reply.reader().unwrap().read_binder().unwrap();
+    // Another thread gives it up while the reply, and what this thread has queued, are still here.
+    std::thread::spawn(move || drop(received)).join().unwrap();
+    drop(reply);
+    client.flush().unwrap();
+    wait_for_references(&world, 1);
+    drop(manager.transact(3, &Parcel::new()).unwrap());
+    wait_for_references(&world, 0);
+}
+
+#[test]
+fn a_weak_proxy_is_promoted_while_the_object_is_held_and_keeps_its_handle() {
+    let mut world = World::new();
+    world.manager(keeper(), 1);
+    let owner = world.server(1);
+    let _object = keep(&owner);
+    let client = world.process();
+    let strong = get(&client);
+    let weak = strong.downgrade();
+    let handle = strong.handle();
+    assert_eq!((weak.handle(), &weak), (handle, &strong.downgrade()));
+    assert_eq!(weak.promote().expect("it is held").handle(), handle);
+    drop(strong);
+    assert!(weak.promote().is_none());
+    wait_for_references(&world, 2); // the weak one is a reference of its own
+    assert!(world.state().contains("s 0 w 1"), "{}", world.state());
+    // Received again, it has the same handle, and can be promoted again.
+    let strong = get(&client);
+    assert_eq!(strong.handle(), handle);
+    assert!(weak.promote().is_some());
+    drop(strong);
+    drop(weak);
+    wait_for_references(&world, 1);
+}
+
+#[test]
+fn the_context_managers_death_is_told_and_its_successors_too() {
+    let mut world = World::new();
+    let client = world.server(1);
+    let handle0 = client.context_manager();
+    let nobody = handle0.link_to_death(|| unreachable!("nobody is linked"));
+    assert!(matches!(nobody, Err(Error::DeadObject { handle: 0 })), "{nobody:?}");
+    for _ in 0..3 {
+        let manager = world.manager(keeper(), 1);
+        let (sender, receiver) = channel();
+        handle0.link_to_death(move || sender.send(()).unwrap()).unwrap();
+        assert!(receiver.try_recv().is_err());
+        world.forget(&manager);
+        manager.stop();
+        drop(manager);
+        receiver.recv_timeout(PATIENCE).expect("the death is told");
+        wait_for_references(&world, 0);
+    }
+    assert!(matches!(handle0.ping(Stack::Binder), Err(Error::DeadObject { handle: 0 })));
+}
+
+#[test]
+fn a_context_manager_cannot_be_told_of_its_own_death() {
+    let mut world = World::new();
+    let manager = world.manager(keeper(), 1);
+    let linked = manager.context_manager().link_to_death(|| ());
+    assert!(matches!(linked, Err(Error::Driver { .. })), "{linked:?}");
+}
+
+#[test]
+fn a_recipient_that_is_unlinked_is_not_called_and_the_others_are() {
+    let mut world = World::new();
+    world.manager(keeper(), 1);
+    let server = world.server(1);
+    let object = keep(&server);
+    let client = world.server(1);
+    let remote = get(&client);
+    let (sender, receiver) = channel();
+    let recipient = |name: &'static str| {
+        let sender = sender.clone();
+        move || sender.send(name).unwrap()
+    };
+    let first = remote.link_to_death(recipient("first")).unwrap();
+    let second = remote.link_to_death(recipient("second")).unwrap();
+    assert!(remote.unlink_to_death(first).unwrap());
+    assert!(!remote.unlink_to_death(first).unwrap());
+    // Without any, the driver is told; a later one is linked anew.
+    assert!(remote.unlink_to_death(second).unwrap());
+    assert!(!world.state().lines().any(|line| line.ends_with(" d 1")), "{}", world.state());
+    remote.link_to_death(recipient("third")).unwrap();
+
+    world.forget(&server);
+    server.stop();
+    drop((object, server));
+    assert_eq!(receiver.recv_timeout(PATIENCE), Ok("third"));
+    assert!(receiver.try_recv().is_err());
+    let late = remote.link_to_death(recipient("late"));
+    assert!(matches!(late, Err(Error::DeadObject { .. })), "{late:?}");
+    assert!(!remote.unlink_to_death(second).unwrap());
+}
