@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::mqueue_sys as sys;
 use super::transport::{End, Opening, Prepared, Side, Transport};
+use crate::clock::now_ns;
 use crate::error::{Error, Result};
 use crate::root::Root;
 
@@ -60,7 +61,8 @@ fn queues(max_len: usize) -> io::Result<Vec<OwnedFd>> {
     (0..2)
         .map(|_| {
             let count = COUNT.fetch_add(1, Ordering::Relaxed);
-            let name = CString::new(format!("roundtrip-{}-{count}", std::process::id()))?;
+            // The clock makes it a name that nobody can take beforehand.
+            let name = CString::new(format!("roundtrip-{}-{}-{count}", std::process::id(), now_ns()))?;
             sys::create_unlinked(&name, max_len)
         })
         .collect()

@@ -96,7 +96,7 @@ impl Handler {
 fn unnamed_file() -> Result<File> {
     let directory = std::path::Path::new("/var/tmp");
     let directory = if directory.is_dir() { directory.to_owned() } else { std::env::temp_dir() };
-    let path = directory.join(format!(".roundtrip-{}", std::process::id()));
+    let path = directory.join(format!(".roundtrip-{}-{}", std::process::id(), crate::clock::now_ns()));
     let file = File::options().read(true).write(true).create_new(true).open(&path);
     let file = file.map_err(|source| Error::file("create", &path, source))?;
     std::fs::remove_file(&path).map_err(|source| Error::file("remove", &path, source))?;

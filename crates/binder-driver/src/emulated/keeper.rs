@@ -25,8 +25,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, recvmsg, sendmsg,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, recvmsg, sendmsg,
 };
 
 use super::descriptors::Request;
@@ -167,22 +167,26 @@ pub(super) fn profile_of(region: &Region) -> Option<Profile> {
 /// What every context's name begins with.
 const NAME: &str = "roundtrip-";
 
-/// The addresses of all contexts that run in this network namespace, whoever's they are, in the order of their names: those of listening sockets in
-/// /proc/net/unix (proc_net_unix in the kernel's `net/unix/af_unix.c`).
+/// The addresses of all contexts that run in this network namespace, whoever's they are, in the order of their names: those of
+/// listening sockets in /proc/net/unix (proc_net_unix in the kernel's `net/unix/af_unix.c`). Anybody may have named a socket so:
+/// joining tells.
 ///
 /// # Errors
 /// When that file cannot be read.
 pub fn running() -> io::Result<Vec<String>> {
     /// `SO_ACCEPTCON`, in the column "Flags".
     const LISTENS: &str = "00010000";
-    let sockets = std::fs::read_to_string("/proc/net/unix")?;
-    let name = |line: &str| {
-        let mut fields = line.split_ascii_whitespace();
+    let sockets = std::fs::read("/proc/net/unix")?;
+    let name = |line: &[u8]| {
+        // Other programs' names may hold any bytes.
+        let mut fields = std::str::from_utf8(line).ok()?.split_ascii_whitespace();
         let listens = fields.nth(3)? == LISTENS;
         let name = fields.nth(3)?.strip_prefix('@')?;
-        (listens && name.starts_with(NAME)).then(|| name.to_owned())
+        let numbers = name.strip_prefix(NAME)?;
+        let ours = numbers.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+        (listens && ours).then(|| name.to_owned())
     };
-    let mut names: Vec<String> = sockets.lines().filter_map(name).collect();
+    let mut names: Vec<String> = sockets.split(|&byte| byte == b'\n').filter_map(name).collect();
     names.sort_unstable();
     Ok(names)
 }
@@ -498,9 +502,34 @@ pub(super) struct Membership {
 }
 
 /// Connects to the keeper at `address`. The kernel tells it the calling process's name and user.
+///
+/// A keeper that many join at once may have a full queue for a moment. A stranger's socket may have one for ever, and there
+/// may be many of them: all waiting of this process takes no longer than [`CONNECT_WITHIN_MS`].
 pub(super) fn connect(address: &str) -> io::Result<UnixStream> {
-    UnixStream::connect_addr(&SocketAddr::from_abstract_name(address)?)
+    static WAITED_MS: AtomicU64 = AtomicU64::new(0);
+    let address = SocketAddrUnix::new_abstract_name(address.as_bytes())?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    while let Err(errno) = rustix::net::connect(&socket, &address) {
+        match errno {
+            // unix(7): the queue is full.
+            Errno::AGAIN if WAITED_MS.fetch_add(1, Ordering::Relaxed) < CONNECT_WITHIN_MS => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Errno::AGAIN => {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "nobody accepts connections"));
+            }
+            Errno::INTR => {}
+            errno => return Err(errno.into()),
+        }
+    }
+    let connection = UnixStream::from(socket);
+    connection.set_nonblocking(false)?;
+    Ok(connection)
 }
+
+/// See [`connect`].
+const CONNECT_WITHIN_MS: u64 = 5_000;
 
 /// Joins the context at the other end.
 pub(super) fn join(connection: UnixStream) -> Result<Membership, (&'static str, io::Error)> {

@@ -1,0 +1,102 @@
+//! `roundtrip service` beside sockets that other programs, or other users, have put in its way.
+
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+/// Does not outlive the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn list() -> (Duration, String) {
+    let begin = Instant::now();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
+    let output = command.args(["service", "list"]).stdin(Stdio::null()).output().unwrap();
+    (begin.elapsed(), String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[test]
+fn full_sockets_and_names_that_are_no_text_hide_no_context_and_hold_nobody_up() {
+    let listen = |name: &[u8], backlog| {
+        let socket =
+            rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+                .unwrap();
+        rustix::net::bind(&socket, &SocketAddrUnix::new_abstract_name(name).unwrap()).unwrap();
+        rustix::net::listen(&socket, backlog).unwrap();
+        socket
+    };
+    // Each before all contexts in the order of names, and full: nobody accepts.
+    let full: Vec<_> = (0..8)
+        .map(|number| {
+            let name = format!("roundtrip-0-{}-{number}", std::process::id());
+            let socket = listen(name.as_bytes(), 0);
+            let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap();
+            let mut connected = Vec::new();
+            loop {
+                let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+                let one =
+                    rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
+                if rustix::net::connect(&one, &address).is_err() {
+                    break (socket, connected);
+                }
+                connected.push(one);
+            }
+        })
+        .collect();
+    let strange = format!("roundtrip-{}-", std::process::id());
+    let _no_text = listen(&[strange.as_bytes(), b"\xff\xfe\n"].concat(), 1);
+
+    let args = "ipc latency --driver emulated --stack hwbinder --callers other --rate 10/s --duration 10m";
+    let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
+    command.args(args.split(' ')).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let running = Running(command.spawn().unwrap());
+    let own = format!("roundtrip-{}-", running.0.id());
+    let until = Instant::now() + Duration::from_secs(120);
+    loop {
+        let (took, page) = list();
+        assert!(took < Duration::from_secs(60), "{took:?}");
+        if page.contains(&own) {
+            break;
+        }
+        assert!(Instant::now() < until, "the context is not listed: {page}");
+    }
+    drop(full);
+}
+
+#[test]
+fn a_socket_of_another_user_is_sent_nothing() {
+    if !rustix::process::geteuid().is_root() {
+        return skips::skip(skips::Need::Root, "only root can be another user");
+    }
+    let name = format!("roundtrip-1-{}-0", std::process::id());
+    // The kernel notes who listens when that begins.
+    let listener = std::thread::scope(|scope| {
+        let listen = || {
+            // Of this thread alone.
+            rustix::thread::set_thread_res_uid(
+                rustix::process::Uid::ROOT,
+                rustix::process::Uid::from_raw(65_534),
+                rustix::process::Uid::ROOT,
+            )
+            .unwrap();
+            UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap()
+        };
+        scope.spawn(listen).join().unwrap()
+    });
+    let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
+    let output = command.args(["service", "list", "--context", &name]).stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("another user") && said.lines().count() == 1, "{said}");
+    let (connection, _) = listener.accept().unwrap();
+    assert_eq!(std::io::read_to_string(connection).unwrap(), "");
+}
