@@ -2,12 +2,13 @@
 //! send their steps to actors.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use binder_driver::uapi::TransactionData;
 use binder_driver::{Command, Commands, Driver, Errno, Return, Returns};
+
+use crate::begun::Begun;
 
 type Step = Box<dyn FnOnce(&mut Desk) + Send>;
 
@@ -15,6 +16,7 @@ type Step = Box<dyn FnOnce(&mut Desk) + Send>;
 pub(crate) struct Actor {
     steps: Option<Sender<Step>>,
     thread: Option<JoinHandle<()>>,
+    tid: i32,
     pub(crate) driver: Arc<dyn Driver>,
 }
 
@@ -25,18 +27,17 @@ pub(crate) struct Desk {
 }
 
 /// A step that is still running.
-pub(crate) struct Pending<T>(Receiver<T>);
+pub(crate) struct Pending<T>(Begun<T>);
 
 impl<T> Pending<T> {
     /// Waits for it.
     pub(crate) fn wait(self) -> T {
-        self.0.recv_timeout(Duration::from_secs(20)).expect("the step hangs, or its actor panicked")
+        self.0.wait()
     }
 
-    /// True when it has not ended after a while.
+    /// True once its thread sleeps in the driver, false when it has ended.
     pub(crate) fn is_waiting(&self) -> bool {
-        std::thread::sleep(Duration::from_millis(30));
-        matches!(self.0.try_recv(), Err(std::sync::mpsc::TryRecvError::Empty))
+        self.0.end_or_sleep().is_none()
     }
 }
 
@@ -52,12 +53,15 @@ impl Actor {
     pub(crate) fn unknown(driver: &Arc<dyn Driver>) -> Self {
         let (steps, received) = channel::<Step>();
         let mut desk = Desk { driver: Arc::clone(driver), returns: Returns::with_room(4096) };
+        let (tell, told) = channel();
         let thread = std::thread::spawn(move || {
+            let _ = tell.send(rustix::thread::gettid().as_raw_nonzero().get());
             for step in received {
                 step(&mut desk);
             }
         });
-        Self { steps: Some(steps), thread: Some(thread), driver: Arc::clone(driver) }
+        let tid = told.recv().expect("a thread");
+        Self { steps: Some(steps), thread: Some(thread), tid, driver: Arc::clone(driver) }
     }
 
     /// Begins a step.
@@ -70,7 +74,7 @@ impl Actor {
             let _ = done.send(act(desk));
         });
         self.steps.as_ref().expect("a living actor").send(step).expect("the actor panicked earlier");
-        Pending(result)
+        Pending(Begun { result, tid: self.tid })
     }
 
     /// Carries out a step.

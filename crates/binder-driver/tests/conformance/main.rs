@@ -5,6 +5,7 @@
 //! ignored unless asked for: they need one, and `cargo xtask guests` brings one.
 
 mod actor;
+mod begun;
 mod buffers;
 mod calls;
 mod deaths;

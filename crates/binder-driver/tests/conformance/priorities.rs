@@ -32,8 +32,21 @@ fn become_nice(nice: i32) -> bool {
     rustix::process::setpriority_process(None, nice).is_ok()
 }
 
-/// A server whose node has `flags`, called by a thread that `prepare` changes. What it ran at: before, during, after.
+/// A server of nice 0 whose node has `flags`, called by a thread that `prepare` changes. What it ran at: before, during, after.
 fn served<D: Device>(flags: u32, prepare: fn() -> bool) -> Option<[Priority; 3]> {
+    at_nice_0(|| served_from::<D>(flags, prepare)).flatten()
+}
+
+/// Calls `act` on a thread of nice 0, as all that this one starts and opens then is. `None` where there is no right to that.
+pub(crate) fn at_nice_0<T: Send>(act: impl FnOnce() -> T + Send) -> Option<T> {
+    let act = || become_nice(0).then(act);
+    match std::thread::scope(|scope| scope.spawn(act).join()) {
+        Ok(result) => result,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+fn served_from<D: Device>(flags: u32, prepare: fn() -> bool) -> Option<[Priority; 3]> {
     let device = D::new();
     let server = Actor::new(&device.open());
     server.driver.become_context_manager(flags).unwrap();
@@ -83,6 +96,6 @@ pub(crate) fn a_nice_value_is_lent_and_restored<D: Device>() {
     assert_eq!(after, before);
 }
 
-fn denied() {
+pub(crate) fn denied() {
     skip(Need::Root, "this user may not set these priorities");
 }

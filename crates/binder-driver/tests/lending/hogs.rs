@@ -32,7 +32,8 @@ impl Hogs {
         let (running, stop) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
         let cpus = (0..CpuSet::MAX_CPU).filter(|&cpu| usable.is_set(cpu));
         let lower = SchedAttr { policy: FIFO, priority, ..Default::default() };
-        let ordinary = SchedAttr { policy: OTHER, ..Default::default() };
+        let nice = rustix::process::getpriority_process(None).expect("one's own");
+        let ordinary = SchedAttr { policy: OTHER, nice, ..Default::default() };
         let threads: Vec<_> = cpus
             .flat_map(|cpu| kinds.iter().map(move |&kind| (cpu, kind)))
             .map(|(cpu, kind)| {

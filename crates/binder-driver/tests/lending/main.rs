@@ -25,9 +25,24 @@ const PRIORITY: u32 = 60;
 /// How /proc shows it while it is lent: field 18 of /proc/PID/stat (proc_pid_stat(5)).
 const SHOWN: i64 = -1 - PRIORITY as i64;
 
-/// Makes the calling thread an ordinary one, as servers are.
+/// Makes the calling thread an ordinary one, as servers are. Its nice value stays: to lower that takes rights.
 fn become_ordinary() {
-    sched_attr::set(0, SchedAttr { policy: OTHER, ..Default::default() }).expect("a lower policy");
+    let nice = rustix::process::getpriority_process(None).expect("one's own");
+    sched_attr::set(0, SchedAttr { policy: OTHER, nice, ..Default::default() }).expect("a lower policy");
+}
+
+/// Calls until some were answered before their caller looked by itself whether they were. That it does after a millisecond, and
+/// then less often: a call that nobody ends in another way takes longer, however fast the machine.
+fn asks_until_some_are_quick(client: &mut Party, code: u32) {
+    const LOOKS_AFTER: Duration = Duration::from_millis(1);
+    let (begin, mut quick, mut calls) = (Instant::now(), 0, 0);
+    while quick < 50 {
+        let called = Instant::now();
+        assert_eq!(client.ask(0, code, Some(7)), SHOWN);
+        quick += usize::from(called.elapsed() < LOOKS_AFTER);
+        calls += 1;
+        assert!(begin.elapsed() < party::PATIENCE, "{quick} of {calls} calls were quick");
+    }
 }
 
 fn context() -> Context {
@@ -48,7 +63,7 @@ fn a_server_runs_at_its_callers_priority_though_nobody_may_set_it_and_its_policy
         let shown = sched_attr::get(server.looper()).expect("a living thread");
         assert_eq!((shown.policy, shown.priority), (OTHER, 0));
         client.driver.set_lending(Lending::Policy);
-        assert_eq!(client.ask(0, RUNS_AT, None), party::ORDINARY);
+        assert_eq!(client.ask(0, RUNS_AT, None), party::ordinary());
         assert_eq!(server.driver.lent_by_pi_futex(), 20);
         assert!(!server.driver.limits().is_empty(), "this was denied");
     });
@@ -74,12 +89,7 @@ fn a_nested_call_comes_back_to_the_lender_at_once_and_what_is_lent_goes_on_after
         let context = context();
         let _server = Party::manager(&context);
         let mut client = Party::join(&context);
-        let begin = Instant::now();
-        for _ in 0..500 {
-            assert_eq!(client.ask(0, CALL_BACK, Some(7)), SHOWN);
-        }
-        // A lender looks by itself after a millisecond, and then less often.
-        assert!(begin.elapsed() < Duration::from_millis(500), "{:?} for 500 calls", begin.elapsed());
+        asks_until_some_are_quick(&mut client, CALL_BACK);
     });
 }
 
@@ -104,11 +114,7 @@ fn the_last_of_a_chain_calls_the_first_and_all_of_them_go_on() {
         let _first = Party::manager(&context);
         let _second = Party::serving(&context);
         let mut client = Party::join(&context);
-        let begin = Instant::now();
-        for _ in 0..500 {
-            assert_eq!(client.ask(0, FORWARD_BACK, Some(7)), SHOWN);
-        }
-        assert!(begin.elapsed() < Duration::from_millis(500), "{:?} for 500 calls", begin.elapsed());
+        asks_until_some_are_quick(&mut client, FORWARD_BACK);
     });
 }
 
@@ -154,7 +160,7 @@ fn a_caller_that_lends_is_told_of_its_servers_end_and_a_server_survives_its_lend
             // The looper leaves in the middle of the call.
             server.leave();
             assert_eq!(caller.join().expect("no panic"), None, "no reply, and no waiting for one");
-            assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
+            assert!(begin.elapsed() < party::PATIENCE, "{:?}", begin.elapsed());
         }
     });
 }

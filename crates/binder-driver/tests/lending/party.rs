@@ -22,11 +22,13 @@ pub(crate) const FORWARD_BACK: u32 = 5;
 /// Answered when [`Party::go_on`] says so.
 pub(crate) const WAIT: u32 = 6;
 
-/// What /proc/PID/stat shows of an ordinary thread.
-pub(crate) const ORDINARY: i64 = 20;
+/// What /proc/PID/stat shows of an ordinary thread that these tests start.
+pub(crate) fn ordinary() -> i64 {
+    20 + i64::from(rustix::process::getpriority_process(None).expect("one's own"))
+}
 /// Nodes whose servers are lent real-time priorities.
 const INHERITS: u32 = 0x900;
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct Party {
     pub(crate) driver: Arc<Emulated>,

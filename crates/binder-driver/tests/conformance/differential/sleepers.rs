@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::stage::Outcome;
-use super::worker::Begun;
+use crate::begun::Begun;
 
 /// A process and one of its threads.
 pub(super) type Place = (usize, usize);

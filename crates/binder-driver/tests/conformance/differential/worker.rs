@@ -1,10 +1,11 @@
 //! A worker: a thread that carries out steps for one thread of the sequence, and lives through many sequences. To the driver
 //! it is a new thread in each, since each opens the device anew.
 
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use binder_driver::Returns;
+
+use crate::begun::Begun;
 
 type Job = Box<dyn FnOnce(&mut Returns) + Send>;
 
@@ -46,56 +47,3 @@ impl Worker {
         self.begin(act).wait()
     }
 }
-
-/// What a worker has begun.
-pub(super) struct Begun<T> {
-    result: Receiver<T>,
-    tid: i32,
-}
-
-impl<T> Begun<T> {
-    /// Waits for its end.
-    pub(super) fn wait(&self) -> T {
-        self.result.recv_timeout(Duration::from_secs(20)).expect("the step hangs, or its worker panicked")
-    }
-
-    /// Waits until it has ended, and gives the result, or until the thread sleeps in the driver: in its ioctl, or at the
-    /// futex of the emulated one.
-    pub(super) fn end_or_sleep(&self) -> Option<T> {
-        let mut asleep = 0;
-        for _ in 0..100_000 {
-            match self.result.try_recv() {
-                Ok(result) => return Some(result),
-                Err(TryRecvError::Disconnected) => panic!("the worker panicked"),
-                Err(TryRecvError::Empty) => {}
-            }
-            // Seen twice: a lock that the thread meets for a moment is no sleep.
-            asleep = if self.sleeps() { asleep + 1 } else { 0 };
-            if asleep == 2 {
-                return None;
-            }
-            std::thread::sleep(PAUSE);
-        }
-        panic!("the step hangs");
-    }
-
-    /// Whether the thread is off its processor inside such a system call. "running" is said of one that only waits for a
-    /// processor.
-    fn sleeps(&self) -> bool {
-        let told = std::fs::read_to_string(format!("/proc/self/task/{}/syscall", self.tid));
-        let told = told.expect("a kernel that says where threads sleep");
-        let number = told.split(' ').next().and_then(|number| number.parse::<i64>().ok());
-        [libc::SYS_ioctl, libc::SYS_futex].iter().any(|&call| number == Some(call))
-    }
-
-    /// How often the thread has slept so far.
-    pub(super) fn times_slept(&self) -> u64 {
-        let status =
-            std::fs::read_to_string(format!("/proc/self/task/{}/status", self.tid)).expect("a /proc");
-        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
-        line.and_then(|count| count.trim().parse().ok()).expect("a number")
-    }
-}
-
-/// Lets the thread run, which may have to share the processor with this one.
-const PAUSE: Duration = Duration::from_micros(50);
