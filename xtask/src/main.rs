@@ -1,6 +1,7 @@
 //! Developer tasks: `cargo xtask test` installs what the tests need and passes all of them, `cargo xtask dist`
 //! builds the static binaries. Knows the project's commands, nothing of what its code does.
 
+mod attack;
 mod disks;
 mod dist;
 mod fuzz;
@@ -16,7 +17,7 @@ mod shell;
 mod sizes;
 mod steps;
 mod storage;
-mod tests;
+mod suite;
 
 use std::process::ExitCode;
 
@@ -28,7 +29,8 @@ const HELP: &str = "\
 Usage: cargo xtask TASK
 
 Tasks:
-  test      installs what the tests need, then: formatting, lints, all tests, dependency rules, static
+  setup     installs what the tests need
+  test      setup, then: formatting, lints, all tests, dependency rules, static
             builds, real kernels in guests, traces in Perfetto, and a short run of every fuzz target
   dist      builds the static binaries into target/dist and prints their sizes
   sizes     says what takes the room in them: modules and functions, the largest first
@@ -38,6 +40,8 @@ Tasks:
   guest     runs a program on a real kernel's binder driver or a disk, in QEMU; see cargo xtask guest --help
   sequences  replays thousands of random sequences of commands on a real kernel's driver and on the emulated one; see
             cargo xtask sequences --help
+  attack    damages run directories, sends signals, sets limits and refuses system calls, to see that the program ends
+            well; see cargo xtask attack --help
   peers     counts what a call costs on a real kernel's driver: bare, through both stacks, through rsbinder
   faults    kills thousands of processes, at every instruction of what they do and in busy contexts of the emulated
             driver, and sends ten million transactions through one; takes minutes
@@ -54,6 +58,7 @@ Tasks:
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let task = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["setup"] => setup,
         ["test"] => test,
         ["dist"] => dist_only,
         ["sizes"] => sizes_only,
@@ -63,6 +68,7 @@ fn main() -> ExitCode {
         ["perfetto"] => perfetto_only,
         ["guest", ..] => return guest::command(&args[1..]),
         ["ipc-peers", ..] => return ipc_peers::command(&args[1..]),
+        ["attack", ..] => return attack::command(&args[1..]),
         ["sequences", ..] => return sequences::command(&args[1..]),
         ["faults"] => faults_only,
         ["injections"] => injections_only,
@@ -130,15 +136,22 @@ const GUESTS: [Step; 6] = [
     ("guest: storage on UFS", disks::check_ufs),
 ];
 
+const SETUP: [Step; 4] = [
+    ("install: packages", install::packages),
+    ("install: Rust components and targets", install::rust),
+    ("install: cargo-deny", || install::cargo_tool(&install::DENY)),
+    ("install: cargo-fuzz and nightly Rust", install::fuzzing),
+];
+
+fn setup() -> bool {
+    steps::run(&SETUP)
+}
+
 fn test() -> bool {
-    steps::run(&[
-        ("install: packages", install::packages),
-        ("install: Rust components and targets", install::rust),
-        ("install: cargo-deny", || install::cargo_tool("cargo-deny", "deny")),
-        ("install: cargo-fuzz and nightly Rust", install::fuzzing),
+    const TESTS: &[Step] = &[
         ("formatting", || shell::cargo(&["fmt", "--all", "--check"])),
         ("lints", || shell::cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])),
-        ("tests", tests::all),
+        ("tests", suite::all),
         PERFETTO,
         ("dependencies: licences and sources", || shell::cargo(&["deny", "check", "licenses", "sources"])),
         // What only tests use may build C; the device binary may not.
@@ -152,7 +165,8 @@ fn test() -> bool {
         GUESTS[4],
         PEERS,
         ("fuzz targets", fuzz::short_runs),
-    ])
+    ];
+    steps::run(&[&SETUP, TESTS].concat())
 }
 
 /// Checks for known vulnerabilities where their database can be had.

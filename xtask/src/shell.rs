@@ -1,6 +1,6 @@
 //! What tasks have in common: their arguments and messages, and other programs run in the project's folder.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -43,12 +43,26 @@ pub(crate) fn target_dir() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |dir| root().join(dir))
 }
 
+/// Where a tool goes that is installed for the tests only: each in a folder of its own, which pip replaces as a whole.
+pub(crate) fn tool_dir(package: &str) -> PathBuf {
+    target_dir().join("tools").join(package)
+}
+
+/// Where programs are looked for: among the tests' own tools last.
+fn path() -> OsString {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let tools = std::fs::read_dir(tool_dir("")).into_iter().flatten().flatten();
+    let tools = tools.map(|tool| tool.path().join("bin"));
+    std::env::join_paths(std::env::split_paths(&path).chain(tools)).unwrap_or(path)
+}
+
 /// Runs a program to its end, its output passed through.
 pub(crate) fn run(command: &mut Command) -> Result<Outcome> {
     let line = words(command);
     say(&format!("$ {line}"));
     let status = command
         .current_dir(root())
+        .env("PATH", path())
         .stdin(Stdio::null())
         .status()
         .with_context(|| format!("cannot start '{line}'"))?;
@@ -60,7 +74,9 @@ pub(crate) fn run(command: &mut Command) -> Result<Outcome> {
 
 /// Runs a program and returns its standard output; `None` if it cannot be started or fails.
 pub(crate) fn output(program: &str, args: &[&str]) -> Option<String> {
-    let output = Command::new(program).args(args).current_dir(root()).stdin(Stdio::null()).output().ok()?;
+    let mut command = Command::new(program);
+    command.args(args).current_dir(root()).env("PATH", path()).stdin(Stdio::null());
+    let output = command.output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 

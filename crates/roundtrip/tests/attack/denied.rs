@@ -1,0 +1,119 @@
+//! System calls that are refused, as a container's filter or a full machine refuses them: strace(1) answers in the kernel's place.
+
+use std::process::Command;
+
+use skips::{Need, skip};
+
+use crate::victim::Victim;
+use crate::{Folder, rounds};
+
+pub(crate) const COMMANDS: &[&str] = &[
+    "ipc latency --driver emulated --iterations 10",
+    "ipc latency --driver emulated --iterations 10 --deadline 1ns --explain --explain-limit 1 --out run",
+    "ipc workers --driver emulated --workers 2 --iterations 10",
+    "ipc floor --duration 50ms --sizes 4",
+    "storage layers --writers native --sizes 4k --calls 3 --rounds 1 --file-size 1M --out run",
+    "service list",
+];
+
+/// System calls that may be refused somewhere, but for those without which no program starts, and for getrandom(2) and
+/// prlimit64(2), whose failure Rust's library and rustix take for impossible.
+const CALLS: &[&str] = &[
+    "accept4",
+    "bind",
+    "clock_nanosleep",
+    "connect",
+    "eventfd2",
+    "fallocate",
+    "fchmod",
+    "fcntl",
+    "fdatasync",
+    "flock",
+    "fstatfs",
+    "fsync",
+    "ftruncate",
+    "getdents64",
+    "getpriority",
+    "getrusage",
+    "getsockname",
+    "getsockopt",
+    "io_uring_enter",
+    "io_uring_setup",
+    "kill",
+    "linkat",
+    "listen",
+    "memfd_create",
+    "mkdir",
+    "mlock",
+    "mlockall",
+    "mount",
+    "mq_open",
+    "openat2",
+    "perf_event_open",
+    "pidfd_open",
+    "pidfd_send_signal",
+    "pipe2",
+    "prctl",
+    "pwrite64",
+    "readlink",
+    "recvfrom",
+    "recvmsg",
+    "rename",
+    "renameat2",
+    "rmdir",
+    "sched_getaffinity",
+    "sched_getattr",
+    "sched_setaffinity",
+    "sched_setattr",
+    "sched_setscheduler",
+    "seccomp",
+    "sendmsg",
+    "sendto",
+    "setpriority",
+    "setrlimit",
+    "setsid",
+    "setsockopt",
+    "shutdown",
+    "socket",
+    "socketpair",
+    "statfs",
+    "statx",
+    "symlink",
+    "sysinfo",
+    "tgkill",
+    "timerfd_create",
+    "umount2",
+    "uname",
+    "unlink",
+    "unlinkat",
+    "unshare",
+];
+
+const ERRORS: &[&str] =
+    &["EPERM", "EACCES", "ENOSYS", "ENOMEM", "EMFILE", "EINTR", "EINVAL", "EIO", "ENOSPC", "EAGAIN"];
+
+#[test]
+fn whatever_call_is_refused_a_command_ends_in_time_and_no_process_lives_on() {
+    let traced = Command::new("strace").args(["-o", "/dev/null", "true"]).output();
+    match traced {
+        Err(error) => return skip(Need::Program("strace"), error),
+        Ok(output) if !output.status.success() => {
+            return skip(Need::Root, "strace may not watch a program here");
+        }
+        Ok(_) => {}
+    }
+    rounds(16, |random| {
+        let args = *random.choice(COMMANDS).unwrap();
+        let call = random.choice(CALLS).unwrap();
+        let error = random.choice(ERRORS).unwrap();
+        let first = random.u32(1..6);
+        // Once, or from then on.
+        let on = if random.bool() { "+" } else { "" };
+        let mut command = Command::new("strace");
+        let inject = format!("inject={call}:error={error}:when={first}{on}");
+        command.args(["-f", "-q", "-o", "/dev/null", "-e", &format!("trace={call}"), "-e", &inject]);
+        command.arg(env!("CARGO_BIN_EXE_roundtrip")).args(args.split_whitespace());
+        // What cannot be removed stays, so files are not asked about.
+        Victim::start(command, Folder::new("denied")).end()?.is_sound(&[])
+    });
+}

@@ -1,0 +1,79 @@
+//! Limits on what a process may use, from too few for anything to nearly enough.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use fastrand::Rng;
+use rustix::process::Signal;
+use skips::{Need, skip};
+
+use crate::victim::Victim;
+use crate::{Folder, rounds};
+
+pub(crate) const COMMANDS: &[&str] = &[
+    "ipc latency --driver emulated --iterations 20 --pairs 2",
+    "ipc throughput --driver emulated --sizes 4,64k --min-time 50ms --repetitions 2",
+    "ipc workers --driver emulated --workers 8 --iterations 20",
+    "ipc floor --duration 200ms --sizes 4",
+    "ipc traits --driver emulated --iterations 10",
+    "service list",
+    "storage layers --writers native --sizes 4k --calls 5 --rounds 1 --file-size 1M",
+    "help",
+];
+
+/// The program where everybody may run it: root is above some limits, so it is attacked as nobody.
+fn program() -> &'static Path {
+    static PROGRAM: OnceLock<(Folder, PathBuf)> = OnceLock::new();
+    let (_, path) = PROGRAM.get_or_init(|| {
+        let folder = Folder::new("program");
+        let path = folder.path().join("roundtrip");
+        std::fs::copy(env!("CARGO_BIN_EXE_roundtrip"), &path).unwrap();
+        open_to_all(folder.path());
+        (folder, path)
+    });
+    path
+}
+
+fn open_to_all(folder: &Path) {
+    std::fs::set_permissions(folder, PermissionsExt::from_mode(0o777)).unwrap();
+}
+
+/// A limit, and the signals that the kernel itself ends a process with beyond it.
+fn limit(random: &mut Rng) -> (String, Vec<Signal>) {
+    match random.u8(..6) {
+        0 => (format!("--nofile={}", random.u64(3..60)), vec![]),
+        1 => (format!("--nofile={0}:{0}", random.u64(3..200)), vec![]),
+        2 => (format!("--nproc={}", random.u64(1..40)), vec![]),
+        3 => (format!("--fsize={}", random.u64(..2_000_000)), vec![]),
+        // Rust ends a process that gets no memory, and says so.
+        4 => (format!("--as={}", random.u64(30..600) << 20), vec![Signal::ABORT]),
+        _ => (format!("--memlock={}", random.u64(..100_000)), vec![]),
+    }
+}
+
+#[test]
+fn whatever_is_limited_a_command_ends_in_time_and_leaves_nothing() {
+    let may = Command::new("setpriv").args(["--reuid=65534", "--clear-groups", "true"]).output();
+    if !may.is_ok_and(|output| output.status.success()) {
+        return skip(Need::Root, "this user cannot run a program as nobody");
+    }
+    rounds(16, |random| {
+        let args = *random.choice(COMMANDS).unwrap();
+        let (limit, signals) = limit(random);
+        let folder = Folder::new("limit");
+        for name in ["work", "tmp", "run"] {
+            std::fs::create_dir(folder.path().join(name)).unwrap();
+            open_to_all(&folder.path().join(name));
+        }
+        open_to_all(folder.path());
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "prlimit", &limit, "--"]);
+        command.arg(program()).args(args.split_whitespace());
+        let end = Victim::start(command, folder).end()?;
+        let memory =
+            end.stderr.contains("memory allocation of") || end.stderr.contains("cannot allocate memory");
+        end.is_clean(if memory { &signals } else { &[] })
+    });
+}

@@ -1,0 +1,97 @@
+//! Attacks the program for long: the tests in `crates/roundtrip/tests/attack`, with as many rounds as are asked for.
+
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::shell;
+
+const HELP: &str = "\
+Usage: cargo xtask attack [ROUNDS] [ATTACK]
+       cargo xtask attack --seed SEED ATTACK
+
+Attacks the program as a whole: damaged run directories, signals at random moments, limits on what it may use, and
+system calls that are refused. Needs root for most of it.
+
+  ROUNDS       rounds of each attack, each with a seed of its own (default 500)
+  ATTACK       only attacks whose names contain this: mutations, signals, limits, denied, trace
+  --seed SEED  repeats the one round that a finding names";
+
+#[derive(Debug, PartialEq, Eq)]
+struct Asked {
+    variable: (&'static str, u64),
+    attack: String,
+}
+
+pub(crate) fn command(arguments: &[String]) -> ExitCode {
+    let asked = match shell::asked("attack", HELP, arguments, parse) {
+        Ok(asked) => asked,
+        Err(status) => return status,
+    };
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args([
+        "test",
+        "--package",
+        "roundtrip",
+        "--test",
+        "attack",
+        "--",
+        "--nocapture",
+        "--test-threads",
+        "1",
+    ]);
+    cargo.arg(&asked.attack).env(asked.variable.0, asked.variable.1.to_string());
+    match shell::run(&mut cargo) {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(error) => {
+            shell::say(&format!("attack: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn parse(arguments: &[String]) -> Result<Asked> {
+    let number = |text: &str| text.parse::<u64>().with_context(|| format!("'{text}' is not a whole number"));
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let (variable, attack) = match words[..] {
+        ["--seed", seed, attack] => (("ROUNDTRIP_ATTACK_SEED", number(seed)?), attack),
+        ["--seed", ..] => bail!("--seed takes a seed and the attack that it belongs to"),
+        [] => (("ROUNDTRIP_ATTACK_ROUNDS", 500), ""),
+        [rounds] if rounds.starts_with(|first: char| first.is_ascii_digit()) => {
+            (("ROUNDTRIP_ATTACK_ROUNDS", number(rounds)?), "")
+        }
+        [attack] => (("ROUNDTRIP_ATTACK_ROUNDS", 500), attack),
+        [rounds, attack] => (("ROUNDTRIP_ATTACK_ROUNDS", number(rounds)?), attack),
+        _ => bail!("too many arguments"),
+    };
+    if attack.starts_with('-') {
+        bail!("unknown option '{attack}'");
+    }
+    Ok(Asked { variable, attack: attack.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(words: &str) -> Result<Asked> {
+        parse(&words.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn rounds_an_attack_and_a_seed_can_be_chosen() {
+        let asked = |name, number, attack: &str| Asked { variable: (name, number), attack: attack.into() };
+        assert_eq!(parsed("").unwrap(), asked("ROUNDTRIP_ATTACK_ROUNDS", 500, ""));
+        assert_eq!(parsed("20").unwrap(), asked("ROUNDTRIP_ATTACK_ROUNDS", 20, ""));
+        assert_eq!(parsed("20 limits").unwrap(), asked("ROUNDTRIP_ATTACK_ROUNDS", 20, "limits"));
+        assert_eq!(parsed("signals").unwrap(), asked("ROUNDTRIP_ATTACK_ROUNDS", 500, "signals"));
+        assert_eq!(parsed("--seed 7 denied").unwrap(), asked("ROUNDTRIP_ATTACK_SEED", 7, "denied"));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for words in ["--seed", "--seed 7", "--seed x limits", "1x", "20 --long", "--long", "1 2 3"] {
+            assert!(parsed(words).is_err(), "{words}");
+        }
+    }
+}
