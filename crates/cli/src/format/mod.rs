@@ -20,6 +20,7 @@ pub(crate) mod storage_files;
 mod storage_fixture;
 mod storage_rows;
 mod storage_strace;
+mod storage_study;
 pub(crate) mod summary;
 pub(crate) mod table;
 pub(crate) mod throughput;

@@ -9,15 +9,12 @@ use layers::storage::{Breakdown, Layer, SlowCall};
 
 use super::quantity::{duration, length, three_digits};
 use super::storage_strace::strace;
+use super::storage_study;
 use super::table::{Column, Table};
 use crate::storage_layers::SeriesLayers;
 
 /// How wide a bar is, in characters.
 const BAR: usize = 60;
-
-/// What the study of 2012 found: the host's share (runtime and kernel) of a write of 16 KiB was above this.
-pub(crate) const STUDY_HOST_SHARE: f64 = 0.9;
-pub(crate) const STUDY_SIZE_BYTES: u64 = 16 << 10;
 
 /// The letter of each layer in a bar.
 fn letter(layer: Layer) -> char {
@@ -57,7 +54,8 @@ pub(crate) fn page(result: &StorageResult, layers: &[SeriesLayers<'_>], colour: 
         interrupts(&mut out, &ours);
         boundaries(&mut out, &ours);
         strace(&mut out, &ours, colour);
-        study(&mut out, &ours);
+        let size = |one: &&&SeriesLayers<'_>| one.series.size_bytes == storage_study::SIZE_BYTES;
+        out.extend(ours.iter().find(size).map(|one| storage_study::line(&one.breakdown) + "\n"));
         slowest(&mut out, &ours);
         trust(&mut out, &ours);
         out.push('\n');
@@ -232,19 +230,6 @@ fn boundaries(out: &mut String, ours: &[&SeriesLayers<'_>]) {
     }
 }
 
-/// The study's figure beside ours.
-fn study(out: &mut String, ours: &[&SeriesLayers<'_>]) {
-    let Some(one) = ours.iter().find(|one| one.series.size_bytes == STUDY_SIZE_BYTES) else { return };
-    let share = one.breakdown.host_share();
-    let verdict = if share > STUDY_HOST_SHARE { "yes" } else { "no" };
-    let _ = writeln!(
-        out,
-        "The study of 2012 found a host share above {:.0}% at 16 KiB; here it is {:.1}%. Reproduced here: {verdict}.",
-        STUDY_HOST_SHARE * 100.0,
-        share * 100.0
-    );
-}
-
 /// The slowest calls, each with what took its time.
 fn slowest(out: &mut String, ours: &[&SeriesLayers<'_>]) {
     for SeriesLayers { series, breakdown } in ours {
@@ -310,7 +295,7 @@ fn trust(out: &mut String, ours: &[&SeriesLayers<'_>]) {
             "lie where events were lost: take fewer calls a round, or a larger --buffer",
         );
         untold(breakdown).iter().for_each(|(count, what)| line(*count, what));
-        line(breakdown.disturbed_calls, "were disturbed by others on the CPU");
+        line(breakdown.disturbed_calls, "were delayed by other tasks on a CPU, or a helper by interrupts");
         for doubt in &breakdown.doubts {
             let _ = writeln!(out, "{size}: not certain: {doubt}");
         }

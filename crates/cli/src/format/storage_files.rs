@@ -8,8 +8,8 @@ use bench::storage::{StoragePath, StorageResult, StorageSeries};
 use layers::storage::{Begin, Breakdown, End, InterruptUse, Layer, Request, SlowCall};
 use serde_json::{Map, Value};
 
-use super::storage::{STUDY_HOST_SHARE, STUDY_SIZE_BYTES};
 use super::storage_rows::{PERCENTS, Row, rows};
+use super::storage_study;
 use crate::storage_layers::SeriesLayers;
 
 /// What [`place`] says of each line.
@@ -142,13 +142,8 @@ fn series_json(result: &StorageResult, series: &StorageSeries, ours: Option<&Ser
         out["disturbed_calls"] = breakdown.disturbed_calls.into();
         out["doubts"] = breakdown.doubts.iter().map(String::as_str).collect();
         out["slowest"] = breakdown.slowest.iter().map(slow_json).collect();
-        if series.size_bytes == STUDY_SIZE_BYTES {
-            let share = breakdown.host_share();
-            out["study"] = object([
-                ("host_share_above", STUDY_HOST_SHARE.into()),
-                ("host_share_here", share.into()),
-                ("reproduced", (share > STUDY_HOST_SHARE).into()),
-            ]);
+        if series.size_bytes == storage_study::SIZE_BYTES {
+            out["study"] = storage_study::json(breakdown);
         }
     }
     out

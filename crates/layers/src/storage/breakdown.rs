@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use latency::Histogram;
 use serde::Serialize;
 
+use super::host::HostShares;
 use super::{Begin, End, InterruptUse, Layer, Layers, Piece, Request, Write};
 
 /// From this share of a call on, what nobody claims is worth counting the call: parts in a hundred.
@@ -62,10 +63,12 @@ pub struct Breakdown {
     pub unexplained_for_switches_ns: u64,
     /// Calls of which more than a hundredth is unexplained.
     pub unexplained_calls: u64,
-    /// Calls in which others had the application's or a helper's CPU.
+    /// Calls in which others had the CPU that the application or a helper could have gone on with, or waited for.
     pub disturbed_calls: u64,
     /// How long each call took but for its device.
     pub host: LayerTimes,
+    /// The host's share of each call's own time: without what it waited behind other tasks.
+    pub host_shares: HostShares,
     /// Why the figures are not certain: what its recordings lack, a sentence each.
     pub doubts: BTreeSet<String>,
     /// The slowest calls, slowest first.
@@ -96,7 +99,16 @@ impl Breakdown {
         self.unexplained_for_switches_ns += layers.unexplained_for_switches_ns;
         self.unexplained_calls +=
             u64::from(had(Layer::Unexplained) * 100 > duration_ns * UNEXPLAINED_PERCENT);
-        self.disturbed_calls += u64::from(had(Layer::Preempted) > 0 || had(Layer::Stolen) > 0);
+        self.disturbed_calls +=
+            u64::from(layers.behind_others_ns + had(Layer::Preempted) + had(Layer::Stolen) > 0);
+        if !layers.lost {
+            self.host_shares.add(
+                duration_ns,
+                had(Layer::Device),
+                had(Layer::Unexplained),
+                layers.behind_others_ns,
+            );
+        }
         for (&layer, &ns) in &totals {
             let times = self.layers.entry(layer).or_default();
             times.sum_ns += ns;
@@ -200,6 +212,11 @@ mod tests {
         assert_eq!((breakdown.requests, breakdown.flushes, breakdown.completed_elsewhere), (1, 0, 1));
         assert_eq!((breakdown.unexplained_calls, breakdown.disturbed_calls), (1, 0));
         assert_eq!((breakdown.host.sum_ns, breakdown.host.calls.max_ns()), (130, Some(40)));
+        let woken = layers(&[(0, 100, Layer::Wake)], Vec::new());
+        breakdown.add(Write { start_ns: 0, end_ns: 100, tid: 1 }, woken.clone());
+        assert_eq!(breakdown.disturbed_calls, 0);
+        breakdown.add(Write { start_ns: 0, end_ns: 100, tid: 1 }, Layers { behind_others_ns: 1, ..woken });
+        assert_eq!(breakdown.disturbed_calls, 1);
         assert_eq!(breakdown.slowest.iter().map(|slow| slow.write).collect::<Vec<_>>(), [slow]);
     }
 }

@@ -7,6 +7,7 @@ mod breakdown;
 mod commands;
 mod completion;
 mod doubts;
+mod host;
 mod interrupts;
 mod partition;
 mod paths;
@@ -23,6 +24,7 @@ pub use breakdown::{Breakdown, LayerTimes, SlowCall};
 pub use commands::{Begin, End};
 use commands::{Label, Purpose};
 pub use completion::{Completion, Context};
+pub use host::{HostShare, HostShares};
 pub use requests::Request;
 use requests::Requests;
 
@@ -194,6 +196,9 @@ pub struct Layers {
     pub requests: Vec<Request>,
     /// The interrupts that its devices and other CPUs raised meanwhile.
     pub interruptions: Interruptions,
+    /// How long it, or who worked for it, could have gone on and other tasks had the CPU, in nanoseconds: of wake, preempted and
+    /// stolen.
+    pub behind_others_ns: u64,
     /// Whether events of this time were lost: then nothing of it is certain.
     pub lost: bool,
     /// How many switches of a CPU the kernel may have left out of the recording meanwhile, at least.
@@ -258,6 +263,7 @@ impl<'t> Writes<'t> {
             .map(|piece| self.timeline.unknown_for_switches_ns(piece.begin_ns, piece.end_ns))
             .sum();
         Layers {
+            behind_others_ns: partition::within(&pieces, &found.behind_others),
             pieces,
             requests,
             interruptions: account::count(self, write),

@@ -25,6 +25,23 @@ pub(super) fn pieces(write: Write, claims: &[Piece], fallback: &[Piece]) -> Vec<
     out
 }
 
+/// How much of these stretches lies in pieces of waiting for a CPU, in nanoseconds.
+pub(super) fn within(pieces: &[Piece], stretches: &[(u64, u64)]) -> u64 {
+    let mut stretches = stretches.to_vec();
+    stretches.sort_unstable();
+    let waiting = |piece: &&Piece| matches!(piece.layer, Layer::Wake | Layer::Preempted | Layer::Stolen);
+    let mut sum_ns = 0;
+    for piece in pieces.iter().filter(waiting) {
+        let mut until_ns = piece.begin_ns;
+        for &(begin_ns, end_ns) in &stretches {
+            let end_ns = end_ns.min(piece.end_ns);
+            sum_ns += end_ns.saturating_sub(begin_ns.max(until_ns));
+            until_ns = until_ns.max(end_ns);
+        }
+    }
+    sum_ns
+}
+
 /// What of the claims lies within the call.
 fn clipped(write: Write, claims: &[Piece]) -> Vec<Piece> {
     let within = |claim: &Piece| Piece {
@@ -68,6 +85,14 @@ mod tests {
                 piece(170, 200, Layer::Platform),
             ]
         );
+    }
+
+    #[test]
+    fn what_overlaps_is_counted_once_and_only_where_somebody_waits_for_a_cpu() {
+        let pieces =
+            [piece(100, 120, Layer::Wake), piece(120, 160, Layer::Device), piece(160, 200, Layer::Stolen)];
+        assert_eq!(within(&pieces, &[(150, 170), (90, 110), (105, 130), (165, 180)]), 20 + 20);
+        assert_eq!(within(&pieces, &[]), 0);
     }
 
     proptest! {

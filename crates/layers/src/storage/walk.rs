@@ -2,7 +2,7 @@
 //! requests behind each wait. Makes claims on the call's time; must not know which claim wins.
 
 use super::{Layer, Piece, Request, Write, Writes};
-use crate::timeline::{Doing, Source, Waking, WakingBy};
+use crate::timeline::{Current, Doing, Source, Waking, WakingBy};
 
 /// Soft interrupts (include/linux/interrupt.h).
 const TIMER_SOFTIRQ: u32 = 1;
@@ -17,6 +17,8 @@ pub(super) struct Found {
     pub(super) claims: Vec<Piece>,
     /// What holds where nothing of it does: a device that is made of others has a request, and what those do is not known.
     pub(super) fallback: Vec<Piece>,
+    /// When someone who worked for the call waited for a CPU that another task had, from and to.
+    pub(super) behind_others: Vec<(u64, u64)>,
     /// By their place in the completed requests, ascending.
     pub(super) requests: Vec<usize>,
 }
@@ -85,6 +87,9 @@ impl<'a> Walk<'a, '_> {
             if depth == 0 { (Layer::Fs, Layer::Preempted) } else { (Layer::Helper, Layer::Stolen) };
         for during in timeline.doing(tid, from_ns, to_ns) {
             let (begin_ns, end_ns) = (during.begin_ns, during.end_ns);
+            if let Doing::Runnable { cpu, preempted } = during.what {
+                self.behind_others(cpu, preempted, begin_ns, end_ns);
+            }
             match during.what {
                 Doing::Running { cpu } => {
                     for (begin_ns, end_ns) in self.system_call_parts(begin_ns, end_ns, depth) {
@@ -106,6 +111,22 @@ impl<'a> Walk<'a, '_> {
                 }
                 Doing::Blocked { .. } => self.blocked(tid, begin_ns, end_ns, depth),
                 Doing::Unknown | Doing::Gone => {}
+            }
+        }
+    }
+
+    /// A thread waits on a CPU's run queue: behind others as far as one that does not work for the call has that CPU. Who lost its
+    /// CPU waits for others also where it is not known on which.
+    fn behind_others(&mut self, cpu: Option<u32>, preempted: bool, begin_ns: u64, end_ns: u64) {
+        let Some(cpu) = cpu else {
+            return self.found.behind_others.extend(preempted.then_some((begin_ns, end_ns)));
+        };
+        for during in self.writes.timeline.on_cpu(cpu, begin_ns, end_ns) {
+            if let Current::Thread(other) = during.what
+                && other != 0
+                && !self.worked(other, during.begin_ns)
+            {
+                self.found.behind_others.push((during.begin_ns, during.end_ns));
             }
         }
     }

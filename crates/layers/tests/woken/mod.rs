@@ -35,6 +35,8 @@ fn a_writer_that_is_woken_before_it_leaves_its_cpu_waits_for_its_wake_up_and_not
     let layers = woken(&[4_000]);
     assert_eq!(layers.total_ns(Layer::Wake), 6_000 - 3_000);
     assert_eq!((layers.total_ns(Layer::Unexplained), layers.unrecorded_switches), (0, 0));
+    // From then on it could have run, and another had the CPU.
+    assert_eq!(layers.behind_others_ns, 6_000 - 4_000);
 }
 
 #[test]

@@ -89,6 +89,7 @@ fn side(device_ns: f64, elsewhere: bool) -> Side {
             pieces,
             requests: vec![request],
             interruptions: Default::default(),
+            behind_others_ns: 0,
             lost: false,
             unrecorded_switches: 1,
             unexplained_for_switches_ns: 30,
