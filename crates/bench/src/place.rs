@@ -1,74 +1,235 @@
-//! Where a run is to be stored: tried out before anything is measured, so that no measurement is made for nothing. Must not know
-//! what is stored there.
+//! Where a run is to be stored: tried out before anything is measured, so that no measurement is made for nothing, and filled in one
+//! go when all is there, so that an earlier run stays whole until then. Must not know what is in the files.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
+use files::Existing;
+use tracefs::Owned;
 
-/// A directory that files can be made in. Dropping it removes the directories that were made for it and are still empty, as
-/// after a run that did not come about.
+use crate::error::{Error, Result};
+use crate::run::{FILE_NAME, FILES};
+use crate::scratch::remove_abandoned;
+
+/// How the name of the folder begins in which a run's files are made.
+const UNFINISHED: &str = ".roundtrip-run-";
+
+/// How the name of the folder begins in which an earlier run waits until the new one has its place. One that is left is never
+/// removed by itself: it may be all that there is.
+const EARLIER: &str = ".roundtrip-earlier-";
+
+/// From where to where.
+type Moves = Vec<(PathBuf, PathBuf)>;
+
+/// A directory that files can be made in. Dropping it removes what was not kept, and the directories that were made for it and
+/// are still empty, as after a run that did not come about.
 #[derive(Debug)]
 pub struct Place {
-    path: PathBuf,
+    directory: PathBuf,
+    unfinished: Owned,
+    existing: Existing,
     /// The outermost first.
     made: Vec<PathBuf>,
 }
 
 impl Place {
-    /// Makes the directory, with those above it, unless it is there, and tries whether a file can be made in it.
+    /// Makes the directory, with those above it, unless it is there, and tries whether files can be made in it. Nothing that is
+    /// there is touched before [`Place::keep`].
     ///
     /// # Errors
-    /// [`Error::File`] when it cannot be made, is something else, or takes no files; then nothing is left behind.
-    pub fn prepare(path: &Path) -> Result<Place> {
+    /// [`Error::File`] when it cannot be made, is something else, takes no files, or holds a run that is to stay; then nothing
+    /// is left behind.
+    pub fn prepare(path: &Path, existing: Existing) -> Result<Place> {
+        if existing == Existing::Keep {
+            refuse_results(path)?;
+        }
         let missing = path.ancestors().filter(|above| !above.as_os_str().is_empty() && !above.exists());
         let mut made: Vec<PathBuf> = missing.map(Path::to_owned).collect();
         made.reverse();
-        let place = Place { path: path.to_owned(), made };
-        std::fs::create_dir_all(path).map_err(|cause| Error::file("create", path, cause))?;
-        let trial = path.join(format!(".roundtrip.{}", std::process::id()));
-        File::create_new(&trial).map_err(|cause| Error::file("make a file in", path, cause))?;
-        // It has just been made, by nobody else.
-        let _ = std::fs::remove_file(&trial);
-        Ok(place)
+        let tried = std::fs::create_dir_all(path)
+            .map_err(|cause| Error::file("create", path, cause))
+            .and_then(|()| {
+                remove_abandoned(path, UNFINISHED);
+                Owned::make(path, UNFINISHED).map_err(|cause| Error::file("make a file in", path, cause))
+            });
+        match tried {
+            Ok(unfinished) => Ok(Place { directory: path.to_owned(), unfinished, existing, made }),
+            Err(error) => {
+                remove_empty(&made);
+                Err(error)
+            }
+        }
     }
 
-    /// Which directory.
+    /// Where the run's files are made, until they are kept.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        self.unfinished.path()
     }
+
+    /// The directory that they are for.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Gives the files their names in the directory, the run itself last. An earlier run that is to be replaced goes when all have
+    /// theirs.
+    ///
+    /// # Errors
+    /// [`Error::File`]; then the directory is as it was, and the files are where they were made.
+    pub fn keep(&self) -> Result<()> {
+        let earlier = match self.existing {
+            Existing::Keep => None,
+            Existing::Replace => self.set_aside()?,
+        };
+        let names = FILES.iter().filter(|name| self.path().join(name).exists());
+        let moves = names.map(|name| (self.path().join(name), self.directory.join(name)));
+        let moved = move_all(moves);
+        if let Some((earlier, aside)) = earlier {
+            if moved.is_err() {
+                let _ = move_all(aside.into_iter().map(|(from, to)| (to, from)));
+                let _ = std::fs::remove_dir(earlier.path());
+            } else {
+                // The new run is stored: that the earlier one cannot be removed does not undo it.
+                let _ = std::fs::remove_dir_all(earlier.path());
+            }
+        }
+        moved
+    }
+
+    /// Moves an earlier run's files into a folder, and tells from where to where. `None` when there are none.
+    fn set_aside(&self) -> Result<Option<(Owned, Moves)>> {
+        let there = FILES.iter().filter(|name| std::fs::symlink_metadata(self.directory.join(name)).is_ok());
+        let there: Vec<_> = there.collect();
+        if there.is_empty() {
+            return Ok(None);
+        }
+        let earlier = Owned::make(&self.directory, EARLIER)
+            .map_err(|cause| Error::file("make a directory in", &self.directory, cause))?;
+        let moves = there.iter().map(|name| (self.directory.join(name), earlier.path().join(name)));
+        let moves: Moves = moves.collect();
+        move_all(moves.iter().cloned()).inspect_err(|_| drop(std::fs::remove_dir(earlier.path())))?;
+        Ok(Some((earlier, moves)))
+    }
+
+    /// Keeps what was stored of a run that cannot be kept as a whole, in a folder of the directory, and tells which. `None` when
+    /// there is nothing.
+    #[must_use]
+    pub fn save_rest(&self) -> Option<PathBuf> {
+        let mut entries = std::fs::read_dir(self.path()).ok()?;
+        entries.next()?.ok()?;
+        (1..1000).find_map(|number| {
+            let rest = self.directory.join(format!("unfinished-{number}"));
+            files::put(self.path(), &rest).is_ok().then_some(rest)
+        })
+    }
+}
+
+/// Refuses a directory with files of an earlier run.
+fn refuse_results(path: &Path) -> Result<()> {
+    let there = FILES.iter().find(|name| std::fs::symlink_metadata(path.join(name)).is_ok());
+    there.map_or(Ok(()), |&name| {
+        let what = if name == FILE_NAME { "a run" } else { name };
+        let cause =
+            std::io::Error::new(std::io::ErrorKind::AlreadyExists, format!("it holds {what} already"));
+        Err(Error::file("write to", path, cause))
+    })
+}
+
+/// Renames one after the other, all or none. No name that is taken is given again.
+fn move_all(moves: impl Iterator<Item = (PathBuf, PathBuf)>) -> Result<()> {
+    let mut moved = Moves::new();
+    for (from, to) in moves {
+        if let Err(cause) = files::put(&from, &to) {
+            for (from, to) in moved.into_iter().rev() {
+                let _ = files::put(&to, &from);
+            }
+            return Err(Error::file("write", to, cause));
+        }
+        moved.push((from, to));
+    }
+    Ok(())
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        for made in self.made.iter().rev() {
-            // Refused for one that holds something by now.
-            let _ = std::fs::remove_dir(made);
-        }
+        // There is nothing in it, or not even itself, when all was kept.
+        let _ = std::fs::remove_dir_all(self.path());
+        remove_empty(&self.made);
+    }
+}
+
+/// Removes directories, the outermost of which comes first.
+fn remove_empty(made: &[PathBuf]) {
+    for made in made.iter().rev() {
+        // Refused for one that holds something by now.
+        let _ = std::fs::remove_dir(made);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::root::Root;
     use crate::scratch::Scratch;
+
+    fn names(path: &Path) -> Vec<String> {
+        Root::at(path).names("")
+    }
 
     #[test]
     fn directories_that_stay_empty_go_again_and_others_stay() {
         let scratch = Scratch::new().unwrap();
         let (there, new) = (scratch.path().join("there"), scratch.path().join("there/a/b"));
         std::fs::create_dir(&there).unwrap();
-        let place = Place::prepare(&new).unwrap();
-        assert_eq!((place.path(), std::fs::read_dir(&new).unwrap().count()), (&*new, 0));
+        let place = Place::prepare(&new, Existing::Keep).unwrap();
+        assert_eq!((place.directory(), std::fs::read_dir(place.path()).unwrap().count()), (&*new, 0));
         drop(place);
         assert_eq!(std::fs::read_dir(&there).unwrap().count(), 0);
-        drop(Place::prepare(&there).unwrap());
+        drop(Place::prepare(&there, Existing::Keep).unwrap());
         assert!(there.exists(), "it was there before");
-        let place = Place::prepare(&new).unwrap();
-        std::fs::write(new.join("run.json"), "").unwrap();
+        let place = Place::prepare(&new, Existing::Keep).unwrap();
+        std::fs::write(place.path().join("run.json"), "").unwrap();
+        place.keep().unwrap();
         drop(place);
-        assert!(new.join("run.json").exists());
+        assert_eq!(names(&new), ["run.json"]);
+    }
+
+    #[test]
+    fn an_earlier_run_stays_unless_it_is_to_be_replaced_and_then_until_the_new_one_is_there() {
+        for name in FILES {
+            let scratch = Scratch::new().unwrap();
+            let path = scratch.path();
+            std::fs::write(path.join(name), "precious").unwrap();
+            std::fs::write(path.join("notes"), "mine").unwrap();
+            let error = Place::prepare(path, Existing::Keep).unwrap_err().to_string();
+            assert!(error.starts_with("cannot write to ") && error.contains(" already"), "{error}");
+            let place = Place::prepare(path, Existing::Replace).unwrap();
+            std::fs::write(place.path().join("run.json"), "new").unwrap();
+            assert_eq!(std::fs::read(path.join(name)).unwrap(), b"precious");
+            place.keep().unwrap();
+            drop(place);
+            assert_eq!(names(path), ["notes", "run.json"], "nothing of the earlier run is left");
+            assert_eq!(std::fs::read(path.join("run.json")).unwrap(), b"new");
+        }
+    }
+
+    #[test]
+    fn a_run_that_comes_meanwhile_stays_and_what_was_measured_is_kept_beside_it() {
+        let scratch = Scratch::new().unwrap();
+        let path = scratch.path();
+        let place = Place::prepare(path, Existing::Keep).unwrap();
+        for name in ["recording", "run.json"] {
+            std::fs::write(place.path().join(name), "late").unwrap();
+        }
+        std::fs::write(path.join("run.json"), "first").unwrap();
+        assert!(place.keep().unwrap_err().to_string().contains("run.json"));
+        assert_eq!(std::fs::read(path.join("run.json")).unwrap(), b"first");
+        let rest = place.save_rest().unwrap();
+        drop(place);
+        assert_eq!(names(path), ["run.json", "unfinished-1"]);
+        assert_eq!(names(&rest), ["recording", "run.json"]);
+        assert_eq!(Place::prepare(path, Existing::Replace).unwrap().save_rest(), None);
     }
 
     #[test]
@@ -77,10 +238,10 @@ mod tests {
         let file = scratch.path().join("file");
         std::fs::write(&file, "kept").unwrap();
         for path in [file.clone(), file.join("below"), "/proc/roundtrip/run".into()] {
-            let error = Place::prepare(&path).unwrap_err().to_string();
+            let error = Place::prepare(&path, Existing::Keep).unwrap_err().to_string();
             assert!(error.contains("cannot create") && error.contains(&*path.to_string_lossy()), "{error}");
         }
-        let error = Place::prepare(Path::new("/proc")).unwrap_err().to_string();
+        let error = Place::prepare(Path::new("/proc"), Existing::Keep).unwrap_err().to_string();
         assert!(error.starts_with("cannot make a file in /proc: "), "{error}");
         assert_eq!(std::fs::read(&file).unwrap(), b"kept");
     }

@@ -1,10 +1,10 @@
 //! The run directory: what was planned, on what machine, and what came of it, in one versioned JSON file that every
 //! later command reads. Written whole or not at all. Must not know how results are made or shown.
 
-use std::fs::File;
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use files::Existing;
 use serde::{Deserialize, Serialize};
 
 use crate::environment::{CpuTimes, Environment};
@@ -23,6 +23,18 @@ pub const FILE_NAME: &str = "run.json";
 
 /// The name of the folder in a run directory that holds what the kernel recorded of slow calls.
 pub const RECORDING: &str = "recording";
+
+/// The name of the file in a run directory that lists every sample.
+pub const SAMPLES: &str = "latency-samples.csv";
+
+/// The name of the file in a run directory that lists what was done to disturb the calls.
+pub const INJECTED: &str = "injected.csv";
+
+/// All that a run directory may hold. The run itself comes last: where it is, everything is.
+pub(crate) const FILES: [&str; 4] = [RECORDING, SAMPLES, INJECTED, FILE_NAME];
+
+/// The longest file that is read as a run, in bytes.
+const MOST_BYTES: u64 = 256 << 20;
 
 /// What the file says it is.
 const SCHEMA: &str = "roundtrip.run";
@@ -72,6 +84,10 @@ pub struct Results {
 impl Results {
     /// What the tests themselves say that a reader must know, each once.
     fn warnings(&self) -> Vec<String> {
+        let ended = [
+            self.storage.as_ref().and_then(|result| result.recording_ended.clone()),
+            self.interference.as_ref().and_then(|result| result.recording_ended.clone()),
+        ];
         let limits = [
             self.latency.as_ref().map(|result| &result.warnings),
             self.throughput.as_ref().map(|result| &result.limits),
@@ -83,7 +99,17 @@ impl Results {
                 all.push(warning.clone());
             }
         }
+        all.extend(ended.into_iter().flatten());
         all
+    }
+
+    /// Whether there was a recorder that could not go on, or whose recording is lost: not all that was asked for is there.
+    #[must_use]
+    pub fn recording_ended(&self) -> bool {
+        let latency = self.latency.as_ref().and_then(|result| result.explained.as_ref());
+        latency.is_some_and(|kept| kept.recorder.is_some() && kept.not_recorded.is_some())
+            || self.storage.as_ref().is_some_and(|result| result.recording_ended.is_some())
+            || self.interference.as_ref().is_some_and(|result| result.recording_ended.is_some())
     }
 }
 
@@ -178,24 +204,21 @@ impl Run {
     /// nothing is left behind, and a run that was there before stays as it was.
     ///
     /// # Errors
-    /// [`Error::File`] when the directory or the file cannot be written, also for want of space.
+    /// [`Error::File`] when the directory or the file cannot be written, also for want of space or since there is a run.
     pub fn write(&self, directory: &Path) -> Result<PathBuf> {
         let made = !directory.exists();
         std::fs::create_dir_all(directory).map_err(|source| Error::file("create", directory, source))?;
         let path = directory.join(FILE_NAME);
-        let partial = directory.join(format!(".{FILE_NAME}.{}", std::process::id()));
-        let result = self.to_json().and_then(|json| write_file(&partial, &json)).and_then(|()| {
-            std::fs::rename(&partial, &path).map_err(|source| Error::file("write", &path, source))
+        let json = self.to_json();
+        let written = json.and_then(|json| {
+            files::write(&path, json.as_bytes(), Existing::Keep)
+                .map_err(|cause| Error::file("write", &path, cause))
         });
-        if let Err(error) = result {
-            // The error to tell is the first one; these may fail because there is nothing to remove.
-            let _ = std::fs::remove_file(&partial);
-            if made {
-                let _ = std::fs::remove_dir(directory);
-            }
-            return Err(error);
+        if made && written.is_err() {
+            // The error to tell is the first one.
+            let _ = std::fs::remove_dir(directory);
         }
-        Ok(path)
+        written.map(|()| path)
     }
 
     /// Reads a run from its directory, or from the file itself.
@@ -205,7 +228,7 @@ impl Run {
     pub fn read(path: &Path) -> Result<Run> {
         let path = if path.is_dir() { path.join(FILE_NAME) } else { path.to_owned() };
         let not_a_run = |reason: String| Error::NotARun { path: path.clone(), reason };
-        let bytes = std::fs::read(&path).map_err(|cause| match cause.kind() {
+        let bytes = files::read(&path, MOST_BYTES).map_err(|cause| match cause.kind() {
             ErrorKind::NotFound | ErrorKind::NotADirectory => not_a_run(format!(
                 "cannot read it: {cause}; name a directory that --out or 'survey' has made"
             )),
@@ -227,16 +250,6 @@ impl Run {
         }
         stored::read(&value).map_err(|error| not_a_run(format!("damaged: {error}")))
     }
-}
-
-fn write_file(path: &Path, text: &str) -> Result<()> {
-    let write = || {
-        let mut file = File::create(path)?;
-        file.write_all(text.as_bytes())?;
-        // Renaming a file whose bytes are not on the disk yet could leave an empty one after a power failure.
-        file.sync_all()
-    };
-    write().map_err(|source| Error::file("write", path, source))
 }
 
 /// What makes every figure of a run doubtful, whatever was measured.

@@ -46,7 +46,7 @@ impl Drop for Scratch {
 }
 
 /// Removes folders of this user's that processes left behind when they were killed.
-fn remove_abandoned(folder: &Path, prefix: &str) {
+pub(crate) fn remove_abandoned(folder: &Path, prefix: &str) {
     for abandoned in Owned::abandoned(folder, prefix) {
         let _ = std::fs::remove_dir_all(abandoned.path());
     }
@@ -76,13 +76,9 @@ impl Folder {
         Ok(Folder { partial: around.path().join(name), place: place.to_owned(), around })
     }
 
-    /// Puts it in its place, instead of one that was there.
+    /// Puts it in its place, where nothing may be.
     pub(crate) fn keep(&self) -> Result<()> {
-        let failed = |operation, path: &PathBuf, cause| Error::file(operation, path, cause);
-        if self.place.exists() {
-            std::fs::remove_dir_all(&self.place).map_err(|cause| failed("remove", &self.place, cause))?;
-        }
-        std::fs::rename(&self.partial, &self.place).map_err(|cause| failed("create", &self.place, cause))
+        files::put(&self.partial, &self.place).map_err(|cause| Error::file("create", &self.place, cause))
     }
 }
 

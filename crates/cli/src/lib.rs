@@ -100,6 +100,9 @@ fn remedy(error: &anyhow::Error) -> &'static str {
         }
         Some((_, ErrorKind::PermissionDenied)) => "; name another place, or run as a user who may",
         Some((_, ErrorKind::ReadOnlyFilesystem)) => "; name a place on another file system",
+        Some(("write" | "write to", ErrorKind::AlreadyExists)) => {
+            "; name another, or replace it with --force"
+        }
         Some((_, ErrorKind::AlreadyExists | ErrorKind::NotADirectory)) => "; name a directory",
         _ => "",
     }

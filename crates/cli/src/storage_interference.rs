@@ -58,14 +58,14 @@ impl Explained<'_> {
     }
 }
 
-/// Explains every comparison, as far as a recording is there.
+/// Explains every comparison, as far as a recording is there: in a run directory, or none.
 pub(crate) fn explain<'a>(
     result: &'a InterferenceResult,
-    directory: &Path,
+    directory: Option<&Path>,
 ) -> anyhow::Result<Vec<Explained<'a>>> {
-    let recording = match result.recorder {
-        Some(_) => Some(Recording::open(&directory.join(RECORDING))?),
-        None => None,
+    let recording = match (&result.recorder, directory) {
+        (Some(_), Some(directory)) => Some(Recording::open(&directory.join(RECORDING))?),
+        _ => None,
     };
     let mut out = Vec::new();
     for beside in &result.comparisons {
@@ -74,10 +74,12 @@ pub(crate) fn explain<'a>(
                 let side = |writer, of: fn(&Pair) -> &Measured| {
                     side(result, recording, writer, beside.pairs.iter().map(of))
                 };
-                Some([
+                let sides = [
                     side(beside.writer, |pair| &pair.alone)?,
                     side(beside.writer_beside, |pair| &pair.beside)?,
-                ])
+                ];
+                // A recording that ended early may have neither.
+                sides.iter().all(|side| side.breakdown.calls > 0).then_some(sides)
             }
             None => None,
         };

@@ -1,11 +1,10 @@
 //! A snapshot of a recording as a file that other tools open: which form, and that the file is whole or not there. Must not
 //! know the forms themselves, nor what the tracks are about.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use anyhow::Context as _;
+use files::{Existing, NewFile};
 use tracefs::{Recording, Trace};
 
 use crate::args::Usage;
@@ -48,8 +47,11 @@ pub(crate) fn write(
     snapshot: u32,
     tracks: &[Track],
     form: Form,
-    path: &Path,
+    (path, existing): (&Path, Existing),
 ) -> anyhow::Result<Trace> {
+    let failed = || format!("cannot write {}", path.display());
+    // Before anything is read in vain.
+    let mut out = NewFile::create(path, existing).with_context(failed)?;
     let header = recording.header();
     if form == Form::Perfetto && header.clock != "boot" {
         anyhow::bail!(
@@ -61,14 +63,14 @@ pub(crate) fn write(
     }
     let trace = recording.read(snapshot)?;
     let comms = recording.snapshot(snapshot)?.comms;
-    whole(path, |out| match form {
+    let written = match form {
         Form::Perfetto => {
             let contents = Contents { trace: &trace, release: &header.kernel_release, comms: &comms, tracks };
-            perfetto::write(&contents, out)
+            perfetto::write(&contents, &mut out)
         }
-        Form::Text => ftrace_text::write(&trace, &comms, out),
-    })
-    .with_context(|| format!("cannot write {}", path.display()))?;
+        Form::Text => ftrace_text::write(&trace, &comms, &mut out),
+    };
+    written.and_then(|()| out.complete()).with_context(failed)?;
     Ok(trace)
 }
 
@@ -81,23 +83,6 @@ pub(crate) fn summary(path: &Path, trace: &Trace) -> String {
         times => format!("; events were lost {times} times, where the trace says so"),
     };
     format!("{}: {} events{lost}", path.display(), trace.events.len())
-}
-
-/// Writes a file whole or not at all.
-fn whole(path: &Path, fill: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> std::io::Result<()> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let partial = path.with_file_name(format!(".{name}.{}", std::process::id()));
-    let write = || {
-        let mut out = BufWriter::with_capacity(1 << 18, File::create(&partial)?);
-        fill(&mut out)?;
-        // Renaming a file whose bytes are not on the disk yet could leave an empty one after a power failure.
-        out.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?;
-        std::fs::rename(&partial, path)
-    };
-    write().inspect_err(|_| {
-        // The error to tell is the first one.
-        let _ = std::fs::remove_file(&partial);
-    })
 }
 
 #[cfg(test)]
@@ -113,18 +98,5 @@ mod tests {
         for path in ["run", "run.json", ".txt"] {
             assert!(form(path).unwrap_err().0.contains("the name says the form"), "{path}");
         }
-    }
-
-    #[test]
-    fn a_file_is_there_whole_or_not_at_all() {
-        let folder = std::env::temp_dir().join(format!("roundtrip-trace-file-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let path = folder.join("run.txt");
-        whole(&path, |out| out.write_all(b"first")).unwrap();
-        let full = |_: &mut dyn Write| Err(std::io::ErrorKind::StorageFull.into());
-        assert!(whole(&path, full).is_err());
-        assert_eq!(std::fs::read(&path).unwrap(), b"first");
-        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "nothing else is left");
-        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

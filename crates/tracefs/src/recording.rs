@@ -15,6 +15,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use files::Existing;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -193,7 +194,7 @@ impl Recording {
         whole(&self.place(number), |partial| {
             for cpu in &snapshot.cpus {
                 let path = partial.join(pages_name(cpu.cpu));
-                std::fs::write(&path, &cpu.pages).map_err(|cause| Error::file("write", &path, cause))?;
+                create(&path, &cpu.pages)?;
             }
             let header = SnapshotHeader {
                 stopped_ns: snapshot.stopped_ns,
@@ -212,12 +213,7 @@ impl Recording {
     /// [`Error::File`] when it cannot be written, also for want of space; then nothing of it is left.
     pub fn put_beside(&self, number: u32, name: &str, bytes: &[u8]) -> Result<()> {
         let path = self.place(number).join(name);
-        let partial = path.with_file_name(format!(".{name}.{}", std::process::id()));
-        let written = std::fs::write(&partial, bytes).and_then(|()| std::fs::rename(&partial, &path));
-        written.map_err(|cause| {
-            let _ = std::fs::remove_file(&partial);
-            Error::file("write", &path, cause)
-        })
+        files::write(&path, bytes, Existing::Keep).map_err(|cause| Error::file("write", &path, cause))
     }
 
     /// What [`Recording::put_beside`] has stored; `None` when it has not.
@@ -373,7 +369,7 @@ fn whole(directory: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()>
     let name = directory.file_name().unwrap_or_default().to_string_lossy();
     let partial = directory.with_file_name(format!(".{name}.{}", std::process::id()));
     let filled = make_directory(&partial).and_then(|()| fill(&partial)).and_then(|()| {
-        std::fs::rename(&partial, directory).map_err(|cause| Error::file("create", directory, cause))
+        files::put(&partial, directory).map_err(|cause| Error::file("create", directory, cause))
     });
     if filled.is_err() {
         // The error to tell is the first one.
@@ -387,13 +383,19 @@ fn make_directory(path: &Path) -> Result<()> {
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {
-    std::fs::write(to, read_bytes(from)?).map_err(|cause| Error::file("write", to, cause))
+    create(to, &read_bytes(from)?)
+}
+
+/// Writes a file in a folder that this process has just made, and that is thrown away unless all of it could be written.
+fn create(path: &Path, bytes: &[u8]) -> Result<()> {
+    let written = File::create_new(path).and_then(|mut file| file.write_all(bytes));
+    written.map_err(|cause| Error::file("write", path, cause))
 }
 
 fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
     let failed = |cause| Error::file("write", path, cause);
     let text = stored::to_text(value).map_err(|error| failed(std::io::Error::other(error)))?;
-    File::create(path).and_then(|mut file| file.write_all(text.as_bytes())).map_err(failed)
+    create(path, text.as_bytes())
 }
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {

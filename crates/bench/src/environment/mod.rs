@@ -7,6 +7,7 @@ mod kernel;
 mod share;
 
 pub use cpus::{Cache, Cpus};
+pub use date::now;
 pub use kernel::Kernel;
 pub use share::{CpuShares, CpuTimes};
 

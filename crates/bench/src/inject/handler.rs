@@ -115,9 +115,9 @@ mod tests {
 
     #[test]
     fn each_disturbance_is_noted_with_its_thread_and_time() {
-        let root = crate::root::fixture(&[("x", "")]);
-        let directory = root.path("run");
         for cause in [Cause::Work, Cause::Sleep, Cause::Fsync] {
+            let root = crate::root::fixture(&[("x", "")]);
+            let directory = root.path("run");
             let handler = Handler::new(plan(cause, &directory)).unwrap();
             handler.run();
             let log = std::fs::read_to_string(directory.join("injected.csv")).unwrap();

@@ -1,8 +1,11 @@
 //! The list of what was done when, as lines of a file that several processes append to.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+
+use rustix::fs::OFlags;
 
 use super::Cause;
 use crate::error::{Error, Result};
@@ -12,7 +15,8 @@ pub(super) fn create(path: &Path) -> Result<()> {
     if let Some(directory) = path.parent() {
         std::fs::create_dir_all(directory).map_err(|source| Error::file("create", directory, source))?;
     }
-    std::fs::write(path, "cause,tid,begin_ns,end_ns\n").map_err(|source| Error::file("write", path, source))
+    files::write(path, b"cause,tid,begin_ns,end_ns\n", files::Existing::Keep)
+        .map_err(|source| Error::file("write", path, source))
 }
 
 /// The list, to append to.
@@ -20,11 +24,14 @@ pub(super) fn create(path: &Path) -> Result<()> {
 pub(super) struct Log(Option<File>);
 
 impl Log {
+    /// Opens it. One that is gone costs the list, not the run.
     pub(super) fn open(path: Option<&Path>) -> Result<Log> {
-        let open = |path: &Path| {
-            File::options().append(true).open(path).map_err(|source| Error::file("open", path, source))
+        let nofollow = OFlags::NOFOLLOW.bits().cast_signed();
+        let open = |path: &Path| match File::options().append(true).custom_flags(nofollow).open(path) {
+            Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(None),
+            opened => opened.map(Some).map_err(|cause| Error::file("open", path, cause)),
         };
-        path.map(open).transpose().map(Log)
+        Ok(Log(path.map(open).transpose()?.flatten()))
     }
 
     /// Notes one. Each line is one write, so that lines of several processes do not mix.

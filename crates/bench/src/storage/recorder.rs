@@ -14,6 +14,8 @@ pub(super) struct BlockRecorder {
     recorder: Recorder,
     recording: Recording,
     folder: Folder,
+    /// Why nothing more is recorded.
+    ended: Option<String>,
 }
 
 impl BlockRecorder {
@@ -30,24 +32,37 @@ impl BlockRecorder {
         let header = recorder.instance.header();
         let folder = Folder::beside(directory)?;
         let recording = Recording::create(&folder.partial, header, recorder.tracefs.root())?;
-        Ok(BlockRecorder { recorder, recording, folder })
+        Ok(BlockRecorder { recorder, recording, folder, ended: None })
     }
 
-    /// Records what happens during `write`.
-    pub(super) fn record<T>(&self, write: impl FnOnce() -> Result<T>) -> Result<(T, Option<u32>)> {
+    /// Records what happens during `write`. A recording that cannot be stored ends, and writing goes on without.
+    pub(super) fn record<T>(&mut self, write: impl FnOnce() -> Result<T>) -> Result<(T, Option<u32>)> {
+        if self.ended.is_some() {
+            return Ok((write()?, None));
+        }
         let instance = &self.recorder.instance;
         instance.clear()?;
         let started_ns = instance.on()?;
         let written = write();
         let stopped_ns = instance.off()?;
         let written = written?;
-        let number = self.recording.add(&instance.snapshot(started_ns, stopped_ns)?)?;
-        Ok((written, Some(number)))
+        let snapshot = instance.snapshot(started_ns, stopped_ns)?;
+        let number = match self.recording.add(&snapshot) {
+            Ok(number) => Some(number),
+            Err(error) => {
+                self.ended = Some(format!("recording ended: {error}"));
+                None
+            }
+        };
+        Ok((written, number))
     }
 
-    /// Ends recording, puts the recording in its place, and tells what it was made with.
-    pub(super) fn keep(self) -> Result<RecorderInfo> {
-        self.folder.keep()?;
-        Ok(self.recorder.info())
+    /// Ends recording and puts the recording in its place. Tells what it was made with, where it is kept, and why not all that
+    /// was asked for is in it.
+    pub(super) fn keep(self) -> (Option<RecorderInfo>, Option<String>) {
+        match self.folder.keep() {
+            Ok(()) => (Some(self.recorder.info()), self.ended),
+            Err(error) => (None, self.ended.or(Some(format!("the recording is lost: {error}")))),
+        }
     }
 }

@@ -40,6 +40,9 @@ pub struct StorageResult {
     pub series: Vec<StorageSeries>,
     /// What the kernel's events were recorded with; `None` where they were not.
     pub recorder: Option<RecorderInfo>,
+    /// Why not everything was recorded that was to be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recording_ended: Option<String>,
     /// What this machine could not do.
     pub not_possible: Vec<String>,
     /// What else is to be said.
@@ -118,7 +121,7 @@ pub fn run(
     target.fill(file_bytes)?;
 
     let (writers, results) = start_writers(plan, &apis, &mut group, &target, file_bytes)?;
-    let recorder = recorder(plan, &results, &mut not_possible)?;
+    let mut recorder = recorder(plan, &results, &mut not_possible)?;
     let mut series: Vec<StorageSeries> = (0..writers.len())
         .flat_map(|writer| plan.sizes_bytes.iter().map(move |&size_bytes| (writer, size_bytes)))
         .map(|(writer, size_bytes)| StorageSeries {
@@ -152,7 +155,7 @@ pub fn run(
                 one.strace.push(StraceBlock { calls, system_ns });
                 continue;
             }
-            let (calls, snapshot) = match &recorder {
+            let (calls, snapshot) = match &mut recorder {
                 Some(recorder) => recorder.record(write)?,
                 None => (write()?, None),
             };
@@ -163,7 +166,7 @@ pub fn run(
     }
     progress(Progress { what: "storage", done: total, total });
     group.finish(PATIENCE)?;
-    let recorder = recorder.map(BlockRecorder::keep).transpose()?;
+    let (recorder, recording_ended) = recorder.map_or((None, None), BlockRecorder::keep);
     Ok(StorageResult {
         plan: plan.clone(),
         path,
@@ -171,6 +174,7 @@ pub fn run(
         writers: results,
         series,
         recorder,
+        recording_ended,
         not_possible,
         notes: target.notes(),
     })

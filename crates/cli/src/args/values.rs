@@ -3,12 +3,18 @@
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 /// Stores what a value means, unless it means nothing.
 pub(crate) fn set<T, E: Display>(place: &mut Option<T>, value: Result<T, E>) -> Result<(), String> {
     *place = Some(value.map_err(|error| error.to_string())?);
     Ok(())
+}
+
+/// The name of a file or directory. An empty one would mean the current directory, which nobody has asked for.
+pub(crate) fn path(text: &str) -> Result<PathBuf, String> {
+    if text.is_empty() { Err("an empty name names nothing".to_owned()) } else { Ok(text.into()) }
 }
 
 /// A whole number within a range.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use bench::ipc::latency::{self, LatencyResult};
 use bench::run::{RECORDING, Run};
+use files::Existing;
 use tracefs::Recording;
 
 use crate::args::values::set;
@@ -20,6 +21,7 @@ pub(crate) struct Typed {
     number: Option<usize>,
     format: Option<String>,
     out: Option<PathBuf>,
+    existing: Existing,
 }
 
 /// The command.
@@ -67,11 +69,11 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 "FILE",
                 "Writes FILE.perfetto-trace instead, for ui.perfetto.dev: what the kernel recorded of one slow call, \
                  the slowest unless --miss says which, with all that was kept of it.",
-                |typed: &mut Typed, text| {
-                    typed.out = Some(text.into());
-                    Ok(())
-                },
+                |typed: &mut Typed, text| set(&mut typed.out, values::path(text)),
             ),
+            Opt::flag(&["--force"], "Replaces FILE if it is there already.", |typed: &mut Typed| {
+                typed.existing = Existing::Replace;
+            }),
         ],
     }],
     examples: &[
@@ -105,7 +107,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         if typed.format.is_some() {
             return Err(usage!("--format and -o exclude each other"));
         }
-        return trace(&run, result, directory, typed.number, out, terminal);
+        return trace(&run, result, directory, typed.number, (out, typed.existing), terminal);
     }
     let wanted = |number, _: &_| typed.number.is_none_or(|only| only == number);
     let explained = explained::explain(&run, result, directory, wanted)?;
@@ -123,7 +125,7 @@ fn trace(
     result: &LatencyResult,
     directory: &Path,
     number: Option<usize>,
-    out: &Path,
+    (out, existing): (&Path, Existing),
     terminal: &mut Terminal<'_>,
 ) -> anyhow::Result<Exit> {
     if Form::of(out)? != Form::Perfetto {
@@ -152,7 +154,7 @@ fn trace(
     let explained = explained::explain(run, result, directory, |_, miss| miss.snapshot == Some(snapshot))?;
     let calls = explained::recorded_calls(result, &recording, snapshot)?;
     let tracks = format::explanation_tracks::tracks(&explained, calls.as_deref().unwrap_or_default());
-    let trace = trace_file::write(&recording, snapshot, &tracks, Form::Perfetto, out)?;
+    let trace = trace_file::write(&recording, snapshot, &tracks, Form::Perfetto, (out, existing))?;
     writeln!(terminal.out, "{}", trace_file::summary(out, &trace))?;
     match &calls {
         Some(calls) => {

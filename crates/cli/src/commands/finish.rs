@@ -1,32 +1,38 @@
 //! The end of every command that measures: the run is stored, printed and commented, in the order that loses least.
 
-use std::path::Path;
-
-use bench::run::{RECORDING, Run};
+use bench::place::Place;
+use bench::run::Run;
 
 use crate::terminal::{Exit, Terminal};
 
-/// Stores the run if a directory is given, has it printed, then says what to beware of. A run that cannot be stored is
+/// Stores the run if there is a place for it, has it printed, then says what to beware of. A run that cannot be stored is
 /// still shown, and a reader that goes away does not cost the stored one.
 pub(crate) fn finish(
     run: &Run,
-    directory: Option<&Path>,
+    place: Option<Place>,
     terminal: &mut Terminal<'_>,
     print: impl FnOnce(&mut Terminal<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<Exit> {
-    let stored = directory.map_or(Ok(()), |directory| {
-        run.write(directory).map(drop).inspect_err(|_| {
-            // A recording without its run says nothing, and beside an earlier run it would say something wrong.
-            if run.results.latency.as_ref().is_some_and(|result| result.explained.is_some()) {
-                let _ = std::fs::remove_dir_all(directory.join(RECORDING));
-            }
-        })
-    });
-    print(terminal)?;
-    terminal.out.flush()?;
+    let stored = place.map_or(Ok(()), |place| store(run, &place));
+    let printed = print(terminal).and_then(|()| Ok(terminal.out.flush()?));
+    if let (Err(error), Err(_)) = (&stored, &printed) {
+        // Only one of both can be what the command ends with, and a reader that goes away is no failure.
+        writeln!(terminal.err, "roundtrip: {error:#}")?;
+    }
+    printed?;
     for warning in &run.warnings {
         writeln!(terminal.err, "roundtrip: warning: {warning}")?;
     }
     stored?;
-    Ok(Exit::OK)
+    Ok(if run.results.recording_ended() { Exit::FAILED } else { Exit::OK })
+}
+
+/// Puts the run beside what was recorded, and all in its place; or keeps what can be kept.
+fn store(run: &Run, place: &Place) -> anyhow::Result<()> {
+    let stored = run.write(place.path()).and_then(|_| place.keep());
+    stored.map_err(|error| match place.save_rest() {
+        Some(rest) => anyhow::Error::from(error)
+            .context(format!("what was stored of the run before is kept in {}", rest.display())),
+        None => error.into(),
+    })
 }

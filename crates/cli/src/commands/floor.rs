@@ -96,6 +96,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             options: &[
                 output::format(&["table", "json", "csv"], "How the result is printed; json is what a run directory holds."),
                 output::out("Also writes the run into this directory."),
+                output::force(),
             ],
         },
     ],
@@ -133,7 +134,7 @@ fn plan(typed: &Typed) -> Result<FloorPlan, Usage> {
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let plan = plan(&typed)?;
-    let _place = typed.output.place()?;
+    let place = typed.output.place()?;
     let run = {
         let mut line = ProgressLine::new(terminal.err);
         Run::record(|environment| {
@@ -142,7 +143,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             Ok::<_, bench::Error>(Results::from(floor))
         })?
     };
-    finish(&run, typed.output.out.as_deref(), terminal, |terminal| {
+    finish(&run, place, terminal, |terminal| {
         let text = match (typed.output.format.as_deref(), &run.results.floor) {
             (Some("json"), _) => run.to_json()?,
             (Some("csv"), Some(floor)) => format::floor::csv(floor),

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use ::latency::Deadline;
+use anyhow::Context as _;
 use bench::floor::CpuPlacement;
 use bench::inject::Injection;
 use bench::ipc::latency::{
@@ -12,9 +13,10 @@ use bench::ipc::latency::{
 };
 use bench::ipc::{DriverPlan, Mode, Stack};
 use bench::load::Load;
-use bench::run::{RECORDING, Results, Run};
+use bench::run::{INJECTED, RECORDING, Results, Run, SAMPLES};
 use bench::sched::Scheduling;
 use bench::worker::Spawner;
+use files::Existing;
 
 use super::finish::finish;
 use super::output::{Directory, RunOutput};
@@ -228,8 +230,8 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         }
         None => typed.output.place()?.map(Directory::Asked),
     };
-    if let (Some(injection), Some(directory)) = (&mut plan.injection, &typed.output.out) {
-        injection.log = Some(directory.join("injected.csv"));
+    if let (Some(injection), Some(Directory::Asked(place))) = (&mut plan.injection, &place) {
+        injection.log = Some(place.path().join(INJECTED));
     }
     let block = &mut |report: &ThreadReport, _: &mut dyn Write| {
         std::io::stderr().write_all(format::latency_android::thread_block(report).as_bytes())
@@ -247,19 +249,25 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         _ => format::run::page(&run, &format::latency::tables(result, terminal.out_colour)),
     };
     let directory = place.as_ref().map(Directory::path);
-    let text = match typed.output.format.as_deref() {
-        None | Some("table") => text + &explanations(&run, result, directory)?,
-        _ => text,
+    // A recording that cannot be read any more costs the explanations, not the figures; nor does want of room for the samples.
+    let (explained, mut missing) = match typed.output.format.as_deref() {
+        None | Some("table") => {
+            let explained = explanations(&run, result, directory);
+            explained.map_or_else(|error| (String::new(), Some(error)), |explained| (explained, None))
+        }
+        _ => (String::new(), None),
     };
-    let exit = finish(&run, typed.output.out.as_deref(), terminal, |terminal| {
-        Ok(terminal.out.write_all(text.as_bytes())?)
-    })?;
-    if let Some(directory) = typed.output.out.as_deref().filter(|_| typed.raw_samples) {
-        write_samples(result, directory)?;
+    let place = place.and_then(Directory::asked);
+    if let Some(place) = place.as_ref().filter(|_| typed.raw_samples)
+        && let Err(error) = write_samples(result, place.path())
+    {
+        missing.get_or_insert(error);
     }
-    // A recorder that there was and that could not go on, for want of space say: not all that was asked for is there.
-    let cut_short = |kept: &latency::Explained| kept.recorder.is_some() && kept.not_recorded.is_some();
-    Ok(if result.explained.as_ref().is_some_and(cut_short) { Exit::FAILED } else { exit })
+    let exit = finish(&run, place, terminal, |terminal| {
+        terminal.out.write_all(text.as_bytes())?;
+        Ok(terminal.out.write_all(explained.as_bytes())?)
+    })?;
+    missing.map_or(Ok(exit), Err)
 }
 
 /// Why the slow calls were slow, as far as any were kept.
@@ -272,14 +280,10 @@ fn explanations(run: &Run, result: &LatencyResult, directory: Option<&Path>) -> 
 
 /// Writes every sample beside the run, whole or not at all.
 fn write_samples(result: &LatencyResult, directory: &Path) -> anyhow::Result<()> {
-    let path = directory.join("latency-samples.csv");
-    let partial = directory.join(format!(".latency-samples.csv.{}", std::process::id()));
-    let written = std::fs::write(&partial, format::latency_csv::samples(result))
-        .and_then(|()| std::fs::rename(&partial, &path));
-    written.map_err(|cause| {
-        let _ = std::fs::remove_file(&partial);
-        anyhow::anyhow!("cannot write {}: {cause}", path.display())
-    })
+    let path = directory.join(SAMPLES);
+    let samples = format::latency_csv::samples(result);
+    files::write(&path, samples.as_bytes(), Existing::Keep)
+        .with_context(|| format!("cannot write {}", path.display()))
 }
 
 #[cfg(test)]
@@ -300,8 +304,10 @@ mod tests {
         let refusal = |typed: Typed| plan(&typed).unwrap_err().to_string();
         let both = Typed { iterations: Some(1), duration_ns: Some(1), ..Typed::default() };
         assert!(refusal(both).contains("exclude each other"));
-        let android =
-            Typed { output: RunOutput { format: Some("android".into()), out: None }, ..Typed::default() };
+        let android = Typed {
+            output: RunOutput { format: Some("android".into()), ..RunOutput::default() },
+            ..Typed::default()
+        };
         assert!(refusal(android).contains("one stack"));
         let samples = Typed { raw_samples: true, ..Typed::default() };
         assert!(refusal(samples).contains("--out DIR"));

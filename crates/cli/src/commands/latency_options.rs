@@ -221,4 +221,5 @@ pub(super) const OUTPUT: &[Opt<Typed>] = &[
         "How the result is printed: json is what a run directory holds, android the JSON of Android's programs.",
     ),
     output::out("Also writes the run into this directory."),
+    output::force(),
 ];

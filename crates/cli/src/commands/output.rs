@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 
 use bench::place::Place;
 use bench::scratch::Scratch;
+use files::Existing;
 
-use crate::args::Opt;
+use crate::args::values::set;
+use crate::args::{Opt, values};
 
 /// What was typed of them.
 #[derive(Default)]
@@ -13,6 +15,8 @@ pub(crate) struct RunOutput {
     /// `None`: a table.
     pub(crate) format: Option<String>,
     pub(crate) out: Option<PathBuf>,
+    /// What becomes of a run that is there.
+    pub(crate) existing: Existing,
 }
 
 /// Where files of a run go while it is made.
@@ -30,12 +34,20 @@ impl Directory {
             Self::Scratch(scratch) => scratch.path(),
         }
     }
+
+    /// The place that is asked for. What is not asked for ends here.
+    pub(crate) fn asked(self) -> Option<Place> {
+        match self {
+            Self::Asked(place) => Some(place),
+            Self::Scratch(_) => None,
+        }
+    }
 }
 
 impl RunOutput {
     /// Makes the run's directory, before anything is measured in vain. To be held until the run has been stored.
     pub(crate) fn place(&self) -> bench::Result<Option<Place>> {
-        self.out.as_deref().map(Place::prepare).transpose()
+        self.out.as_deref().map(|out| Place::prepare(out, self.existing)).transpose()
     }
 
     /// As [`RunOutput::place`]; where no directory is asked for, one that lasts as long as the command.
@@ -61,8 +73,12 @@ pub(crate) const fn format<A: AsMut<RunOutput>>(
 
 /// `--out`, with what is in the directory.
 pub(crate) const fn out<A: AsMut<RunOutput>>(help: &'static str) -> Opt<A> {
-    Opt::path(&["--out"], "DIR", help, |typed: &mut A, text| {
-        typed.as_mut().out = Some(text.into());
-        Ok(())
+    Opt::path(&["--out"], "DIR", help, |typed: &mut A, text| set(&mut typed.as_mut().out, values::path(text)))
+}
+
+/// `--force`, beside `--out`.
+pub(crate) const fn force<A: AsMut<RunOutput>>() -> Opt<A> {
+    Opt::flag(&["--force"], "Replaces a run that is in the directory already.", |typed: &mut A| {
+        typed.as_mut().existing = Existing::Replace;
     })
 }

@@ -80,7 +80,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         let storage = run.results.storage.as_ref();
         let layers = storage.map_or(Ok(Vec::new()), |result| divide(result, directory, 1))?;
         let interference = run.results.interference.as_ref();
-        let beside = interference.map_or(Ok(Vec::new()), |result| explain(result, directory))?;
+        let beside = interference.map_or(Ok(Vec::new()), |result| explain(result, Some(directory)))?;
         let text = match typed.format.as_deref() {
             Some("json") => run.to_json()?,
             _ if typed.short => format::run::first_page(run),

@@ -128,6 +128,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             options: &[
                 output::format(&["table", "json", "csv"], "How the result is printed; json is what a run directory holds, csv has a line for each round and side."),
                 output::out("Also writes the run, with what was recorded, into this directory."),
+                output::force(),
             ],
         },
     ],
@@ -167,9 +168,13 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             Ok::<_, bench::Error>(Results::from(result))
         })?
     };
-    finish(&run, typed.output.out.as_deref(), terminal, |terminal| {
-        let Some(result) = &run.results.interference else { return Ok(()) };
-        let explained = explain(result, directory.path())?;
+    let Some(result) = &run.results.interference else { return Ok(Exit::FAILED) };
+    // A recording that cannot be read any more costs the explanations, not the times.
+    let (explained, unread) = match explain(result, Some(directory.path())) {
+        Ok(explained) => (explained, None),
+        Err(error) => (explain(result, None)?, Some(error)),
+    };
+    let exit = finish(&run, directory.asked(), terminal, |terminal| {
         let text = match typed.output.format.as_deref() {
             Some("json") => run.to_json()?,
             Some("csv") => format::interference::csv(result, &explained),
@@ -178,7 +183,8 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             }
         };
         Ok(terminal.out.write_all(text.as_bytes())?)
-    })
+    })?;
+    unread.map_or(Ok(exit), Err)
 }
 
 #[cfg(test)]

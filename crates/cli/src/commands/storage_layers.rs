@@ -130,6 +130,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 .default("1"),
                 output::format(&["table", "json", "csv"], "How the result is printed; json is what a run directory holds, with the layers."),
                 output::out("Also writes the run, with what was recorded, into this directory."),
+                output::force(),
             ],
         },
     ],
@@ -169,17 +170,19 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             Ok::<_, bench::Error>(Results::from(result))
         })?
     };
-    finish(&run, typed.output.out.as_deref(), terminal, |terminal| {
-        let Some(result) = &run.results.storage else { return Ok(()) };
-        let keep = typed.slowest.unwrap_or(1);
-        let layers = divide(result, directory.path(), keep)?;
+    let Some(result) = &run.results.storage else { return Ok(Exit::FAILED) };
+    // A recording that cannot be read any more costs the layers, not the times.
+    let divided = divide(result, directory.path(), typed.slowest.unwrap_or(1));
+    let (layers, unread) = divided.map_or_else(|error| (Vec::new(), Some(error)), |layers| (layers, None));
+    let exit = finish(&run, directory.asked(), terminal, |terminal| {
         let text = match typed.output.format.as_deref() {
             Some("json") => format::storage_files::json(&run, result, &layers)?,
             Some("csv") => format::storage_files::csv(result, &layers),
             _ => format::run::page(&run, &format::storage::page(result, &layers, terminal.out_colour)),
         };
         Ok(terminal.out.write_all(text.as_bytes())?)
-    })
+    })?;
+    unread.map_or(Ok(exit), Err)
 }
 
 #[cfg(test)]

@@ -66,10 +66,7 @@ pub(crate) const fn file<A: HasStorage>() -> Opt<A> {
         &["--file"],
         "FILE",
         "The file to write to. It must not exist: it is made, and removed at the end.",
-        |typed: &mut A, text| {
-            typed.storage().file = Some(text.into());
-            Ok(())
-        },
+        |typed: &mut A, text| set(&mut typed.storage().file, values::path(text)),
     )
     .default("roundtrip-PID-TIME.test in this directory")
 }

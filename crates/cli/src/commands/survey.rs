@@ -79,6 +79,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     "How the result is printed; json is what the run directory holds.",
                 ),
                 output::out("The run directory.").default("runs/survey-DATE-TIME"),
+                output::force(),
             ],
         },
     ],
@@ -100,7 +101,8 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         deadline: typed.deadline_ns.map_or(default.deadline, |ns| Deadline { ns }),
     };
     // Before anything is measured in vain.
-    let _place = Place::prepare(typed.output.out.as_deref().unwrap_or(Path::new(DEFAULT_DIRECTORY)))?;
+    let directory = typed.output.out.unwrap_or_else(|| default_directory(&bench::environment::now()));
+    let place = Place::prepare(&directory, typed.output.existing)?;
     let run = {
         let mut last = String::new();
         let mut line = ProgressLine::new(terminal.err);
@@ -119,8 +121,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             Ok::<_, bench::Error>(results)
         })?
     };
-    let directory = typed.output.out.unwrap_or_else(|| default_directory(&run.environment.date));
-    let exit = finish(&run, Some(&directory), terminal, |terminal| {
+    let exit = finish(&run, Some(place), terminal, |terminal| {
         let text = match typed.output.format.as_deref() {
             Some("json") => run.to_json()?,
             _ => format::run::first_page(&run),

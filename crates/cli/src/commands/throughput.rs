@@ -147,6 +147,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 output::format(&["table", "json", "csv", "google"], "How the result is printed: json is what a run directory holds, google the JSON of Google Benchmark, \
                      for its tools."),
                 output::out("Also writes the run into this directory."),
+                output::force(),
             ],
         },
     ],
@@ -197,7 +198,7 @@ fn plan(typed: &Typed) -> Result<ThroughputPlan, Usage> {
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let plan = plan(&typed)?;
-    let _place = typed.output.place()?;
+    let place = typed.output.place()?;
     let run = {
         let mut line = ProgressLine::new(terminal.err);
         Run::record(|environment| {
@@ -206,7 +207,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             Ok::<_, bench::Error>(Results::from(result))
         })?
     };
-    finish(&run, typed.output.out.as_deref(), terminal, |terminal| match &run.results.throughput {
+    finish(&run, place, terminal, |terminal| match &run.results.throughput {
         Some(result) => print(typed.output.format.as_deref(), &run, result, terminal),
         None => Ok(()),
     })

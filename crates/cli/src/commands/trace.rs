@@ -1,13 +1,11 @@
 //! `roundtrip trace start`, `stop` and `status`: the kernel's global trace as `atrace` drives it, for machines that have no
 //! atrace. What a trace is and how it is put back is not known here.
 
-use std::fs::File;
-use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use bench::scratch::Scratch;
 use bench::worker::Interrupts;
+use files::{Existing, NewFile};
 use tracefs::{Category, GlobalTrace, Recording, Status};
 
 use crate::args::values::set;
@@ -33,6 +31,7 @@ pub(crate) struct Start {
 #[derive(Default)]
 pub(crate) struct Stop {
     out: Option<PathBuf>,
+    existing: Existing,
     discard: bool,
 }
 
@@ -97,11 +96,11 @@ pub(crate) static STOP: Entry<Stop> = Entry {
                 "FILE",
                 "Where the trace is written: in the kernel's text form, or for a name that ends in .perfetto-trace as a \
                  Perfetto trace.",
-                |typed: &mut Stop, text| {
-                    typed.out = Some(text.into());
-                    Ok(())
-                },
+                |typed: &mut Stop, text| set(&mut typed.out, values::path(text)),
             ),
+            Opt::flag(&["--force"], "Replaces FILE if it is there already.", |typed: &mut Stop| {
+                typed.existing = Existing::Replace;
+            }),
             Opt::flag(&["--discard"], "Throws the trace away.", |typed: &mut Stop| typed.discard = true),
         ],
     }],
@@ -172,7 +171,7 @@ fn stop(typed: Stop, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let held = held_by(&status);
     if let Some(path) = out {
         let mut kept = None;
-        if let Err(error) = store(&trace, path, &mut kept) {
+        if let Err(error) = store(&trace, (path, typed.existing), &mut kept) {
             let failed = format!("cannot write {}", path.display());
             if held == 0 || held_by(&trace.status()?) > 0 {
                 return Err(error
@@ -223,30 +222,25 @@ fn lost(status: &Status, terminal: &mut Terminal<'_>) -> anyhow::Result<()> {
 
 /// Writes the trace to a file, whole or not at all. `kept` is where it is when it was taken out of the buffers and the file
 /// could not be written.
-fn store(trace: &GlobalTrace, path: &Path, kept: &mut Option<PathBuf>) -> anyhow::Result<()> {
-    let name = path.file_name().context("it is no file's name")?.to_string_lossy().into_owned();
-    let partial = path.with_file_name(format!(".{name}.{}", std::process::id()));
-    let put = |file: BufWriter<File>| -> anyhow::Result<()> {
-        file.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?;
-        Ok(std::fs::rename(&partial, path)?)
-    };
-    let write = |kept: &mut Option<PathBuf>| -> anyhow::Result<()> {
-        // Before events are taken out: a folder that is not there, for example, costs none.
-        let mut file = BufWriter::new(File::create(&partial)?);
-        if name.ends_with(PERFETTO) {
-            let scratch = Scratch::new()?;
-            let recording = trace.record(&scratch.path().join("recording"))?;
-            perfetto(&recording, &mut file).and_then(|()| put(file)).inspect_err(|_| {
-                let folder = std::env::temp_dir().join(format!("roundtrip-trace-{}", std::process::id()));
-                *kept = std::fs::rename(recording.directory(), &folder).is_ok().then_some(folder);
-            })
-        } else {
-            trace.write_text(&mut file)?;
-            put(file)
-        }
-    };
-    write(kept).inspect_err(|_| {
-        let _ = std::fs::remove_file(&partial);
+fn store(
+    trace: &GlobalTrace,
+    (path, existing): (&Path, Existing),
+    kept: &mut Option<PathBuf>,
+) -> anyhow::Result<()> {
+    // Before events are taken out: a folder that is not there, for example, costs none.
+    let mut file = NewFile::create(path, existing)?;
+    if !path.to_string_lossy().ends_with(PERFETTO) {
+        trace.write_text(&mut file)?;
+        return Ok(file.complete()?);
+    }
+    let scratch = Scratch::new()?;
+    let recording = trace.record(&scratch.path().join("recording"))?;
+    perfetto(&recording, &mut file).and_then(|()| Ok(file.complete()?)).inspect_err(|_| {
+        *kept = (0..1000).find_map(|number| {
+            let folder = format!("roundtrip-trace-{}-{number}", std::process::id());
+            let folder = std::env::temp_dir().join(folder);
+            files::put(recording.directory(), &folder).is_ok().then_some(folder)
+        });
     })
 }
 

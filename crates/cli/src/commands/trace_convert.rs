@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use bench::run::RECORDING;
+use files::Existing;
 use tracefs::Recording;
 
 use crate::args::values::set;
@@ -16,6 +17,7 @@ pub(crate) struct Typed {
     recordings: Vec<PathBuf>,
     snapshot: Option<u32>,
     out: Option<PathBuf>,
+    existing: Existing,
 }
 
 /// The command.
@@ -43,11 +45,11 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 &["-o", "--output"],
                 "FILE",
                 "The file; its name says the form: .perfetto-trace or .txt.",
-                |typed: &mut Typed, text| {
-                    typed.out = Some(text.into());
-                    Ok(())
-                },
+                |typed: &mut Typed, text| set(&mut typed.out, values::path(text)),
             ),
+            Opt::flag(&["--force"], "Replaces FILE if it is there already.", |typed: &mut Typed| {
+                typed.existing = Existing::Replace;
+            }),
             Opt::value(
                 &["--snapshot"],
                 "N",
@@ -85,7 +87,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             return Err(usage!("{} holds no snapshot {number}, but {}", path.display(), all.join(", ")));
         }
     };
-    let trace = trace_file::write(&recording, snapshot, &[], form, &out)?;
+    let trace = trace_file::write(&recording, snapshot, &[], form, (&out, typed.existing))?;
     writeln!(terminal.out, "{}", trace_file::summary(&out, &trace))?;
     Ok(Exit::OK)
 }

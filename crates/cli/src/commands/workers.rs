@@ -126,6 +126,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     "How the result is printed; json is what a run directory holds.",
                 ),
                 output::out("Also writes the run into this directory."),
+                output::force(),
             ],
         },
     ],
@@ -187,7 +188,7 @@ fn record(plan: &WorkersPlan, mut tell: impl FnMut(&Stage) -> std::io::Result<()
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let plan = plan(&typed)?;
-    let _place = typed.output.place()?;
+    let place = typed.output.place()?;
     let mut run = record(&plan, |stage| match format::workers::training_line(stage) {
         Some(line) => writeln!(terminal.err, "roundtrip: {line}"),
         None => Ok(()),
@@ -195,7 +196,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     if let Some(result) = &run.results.workers {
         run.warnings.extend(format::workers::above_line(result));
     }
-    finish(&run, typed.output.out.as_deref(), terminal, |terminal| {
+    finish(&run, place, terminal, |terminal| {
         let text = match (typed.output.format.as_deref(), &run.results.workers) {
             (Some("json"), _) => run.to_json()?,
             (Some("csv"), Some(result)) => format::workers::csv(result),

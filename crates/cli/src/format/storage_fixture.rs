@@ -65,6 +65,7 @@ pub(crate) fn result() -> StorageResult {
             strace: vec![StraceBlock { calls: straced, system_ns: vec![Some(138_000), None] }],
         }],
         recorder: None,
+        recording_ended: None,
         not_possible: vec!["java-file: there is no Java here".into()],
         notes: vec!["a note".into()],
     }

@@ -17,7 +17,7 @@ pub(super) const CALLS: &str = "calls";
 /// Which calls are to be explained, and where what was recorded is put.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExplainPlan {
-    /// The recording's folder, which is made when the run ends well, in place of one that is there. Not stored: runs are of
+    /// The recording's folder, which is made when the run ends well. Not stored: runs are of
     /// one plan wherever they are put.
     #[serde(skip)]
     pub directory: PathBuf,

@@ -14,13 +14,13 @@ use super::window::Window;
 use crate::error::{Error, Result};
 use crate::recorder::{Recorder, RecorderInfo};
 use crate::sched::Scheduling;
-use crate::scratch::Folder;
+use crate::scratch::{Folder, Scratch};
 
 /// How far a snapshot reaches back before its call, in nanoseconds: who was there, and on what.
 const HISTORY_NS: u64 = 50_000_000;
 
-/// The file in the unfinished recording in which clients find what is recorded.
-const WINDOWS: &str = ".windows";
+/// The file in which clients find what is recorded. It is not beside the recording: a run goes on without that.
+const WINDOWS: &str = "windows";
 
 /// The most calls of a client that the slowest are compared with before they count.
 const COMPARED_WITH: u64 = 100;
@@ -45,6 +45,8 @@ struct Tape {
     recorder: Recorder,
     recording: Recording,
     folder: Folder,
+    /// With [`WINDOWS`].
+    scratch: Scratch,
     /// When the recorder was put on last, with empty buffers.
     armed_ns: u64,
     next: u32,
@@ -91,12 +93,15 @@ impl Flight {
                 let folder = Folder::beside(&plan.directory)?;
                 let header = recorder.instance.header();
                 let recording = Recording::create(&folder.partial, header, recorder.tracefs.root())?;
-                let windows = folder.partial.join(WINDOWS);
-                File::create(&windows).map_err(|cause| Error::file("create", windows, cause))?;
+                let above = plan.directory.parent().unwrap_or(&plan.directory);
+                let scratch = Scratch::new().or_else(|_| Scratch::within(above))?;
+                let windows = scratch.path().join(WINDOWS);
+                File::create_new(&windows).map_err(|cause| Error::file("create", windows, cause))?;
                 flight.tape = Some(Tape {
                     recorder,
                     recording,
                     folder,
+                    scratch,
                     armed_ns: 0,
                     next: 1,
                     ended: false,
@@ -163,7 +168,7 @@ impl Flight {
         }
         if kept {
             self.misses.push(miss);
-            self.drop_fastest()?;
+            self.drop_fastest();
         }
         if self.threshold_ns() == u64::MAX {
             // Enough were kept: from here on the recorder would only cost.
@@ -193,21 +198,23 @@ impl Flight {
     }
 
     /// Makes room when a slower call has come.
-    fn drop_fastest(&mut self) -> Result<()> {
+    fn drop_fastest(&mut self) {
         if self.misses.len() <= self.plan.most() {
-            return Ok(());
+            return;
         }
         let latencies = self.misses.iter().enumerate().map(|(index, miss)| (miss.sample.latency_ns(), index));
-        let Some((_, index)) = latencies.min() else { return Ok(()) };
+        let Some((_, index)) = latencies.min() else { return };
         let dropped = self.misses.remove(index);
         let shared = self.misses.iter().any(|miss| miss.snapshot == dropped.snapshot);
         if let (Some(tape), Some(number), false) = (&mut self.tape, dropped.snapshot, shared) {
-            tape.recording.remove(number)?;
+            let removed = tape.recording.remove(number);
             tape.last = tape.last.filter(|last| last.0 != number);
             tape.open.retain(|open| open.number != number);
             self.recorded.retain(|of| of.snapshot != number);
+            if let Err(error) = removed {
+                self.give_up(format!("recording ended: {error}"));
+            }
         }
-        Ok(())
     }
 
     /// Whether there are snapshots whose calls are not stored yet.
@@ -266,19 +273,18 @@ impl Flight {
     }
 
     /// Ends recording. `slow` is how many calls missed the deadline in all, `slowest_ns` what the slowest of each client took.
-    ///
-    /// # Errors
-    /// [`Error::File`] when the recording cannot be put in its place.
-    pub(super) fn finish(self, missed: u64, slowest_ns: Vec<Vec<u64>>) -> Result<Explained> {
-        let Flight { plan, tape, info, not_recorded, mut misses, while_busy, recorded, .. } = self;
-        if let Some(tape) = tape {
-            let windows = tape.windows();
-            let Tape { recorder, folder, .. } = tape;
+    /// A recording that cannot be put in its place is lost, and nothing else.
+    pub(super) fn finish(self, missed: u64, slowest_ns: Vec<Vec<u64>>) -> Explained {
+        let Flight { plan, tape, info, mut not_recorded, mut misses, while_busy, mut recorded, .. } = self;
+        if let Some(Tape { recorder, folder, .. }) = tape {
             drop(recorder);
-            std::fs::remove_file(&windows).map_err(|cause| Error::file("remove", windows, cause))?;
             // An empty recording tells nothing.
-            if misses.iter().any(|miss| miss.snapshot.is_some()) {
-                folder.keep()?;
+            if misses.iter().any(|miss| miss.snapshot.is_some())
+                && let Err(error) = folder.keep()
+            {
+                misses.iter_mut().for_each(|miss| miss.snapshot = None);
+                recorded.clear();
+                not_recorded.get_or_insert(format!("the recording is lost: {error}"));
             }
         }
         misses.sort_by_key(|miss| miss.sample.start_ns);
@@ -287,7 +293,7 @@ impl Flight {
             Trigger::Deadline => (missed.saturating_sub(kept), 0),
             Trigger::Slowest(count) => (0, unkept(slowest_ns, count as usize, &misses)),
         };
-        Ok(Explained {
+        Explained {
             recorder: info,
             not_recorded,
             misses,
@@ -295,7 +301,7 @@ impl Flight {
             while_busy,
             recorded,
             before_comparison,
-        })
+        }
     }
 }
 
@@ -318,7 +324,7 @@ fn unkept(slowest_ns: Vec<Vec<u64>>, count: usize, misses: &[Miss]) -> u64 {
 impl Tape {
     /// Where clients read what is recorded.
     fn windows(&self) -> PathBuf {
-        self.folder.partial.join(WINDOWS)
+        self.scratch.path().join(WINDOWS)
     }
 
     /// Takes out what led to a call, and goes on.

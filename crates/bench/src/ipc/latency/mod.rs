@@ -144,7 +144,7 @@ pub fn run(
     let missed = missed.map(|caller| caller.deadline.missed).sum();
     group.finish(PATIENCE)?;
     let slowest_ns = std::mem::take(&mut setup.slowest_ns);
-    let explained = setup.flight.take().map(|flight| flight.finish(missed, slowest_ns)).transpose()?;
+    let explained = setup.flight.take().map(|flight| flight.finish(missed, slowest_ns));
     warnings.extend(explained.iter().flat_map(Explained::warnings));
     warnings.dedup();
     Ok(LatencyResult {

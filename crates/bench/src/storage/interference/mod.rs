@@ -40,6 +40,9 @@ pub struct InterferenceResult {
     pub comparisons: Vec<Beside>,
     /// What the kernel's events were recorded with; `None` where they were not.
     pub recorder: Option<RecorderInfo>,
+    /// Why not everything was recorded that was to be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recording_ended: Option<String>,
     /// What this machine could not do.
     pub not_possible: Vec<String>,
     /// What else a reader must know.

@@ -70,7 +70,7 @@ pub fn run(
         apis.extend([Api::Uring, Api::UringPolled]);
     }
     let (writers, results) = start_writers(&write, &apis, &mut group, &target, file_bytes)?;
-    let recorder = recorder(&write, &results, &mut not_possible)?;
+    let mut recorder = recorder(&write, &results, &mut not_possible)?;
 
     let mut series = Vec::new();
     for (index, (condition, means, what)) in all.iter().enumerate() {
@@ -102,7 +102,7 @@ pub fn run(
         machine: &machine,
         group: &mut group,
         writers: &writers,
-        recorder: recorder.as_ref(),
+        recorder: recorder.as_mut(),
         target: &target,
         budget: Budget::of(plan.duration_ns, blocks),
         warm_up: write.warm_up,
@@ -128,7 +128,7 @@ pub fn run(
     }
     progress(Progress { what: "interference", done: blocks, total: blocks });
     group.finish(PATIENCE)?;
-    let recorder = recorder.map(BlockRecorder::keep).transpose()?;
+    let (recorder, recording_ended) = recorder.map_or((None, None), BlockRecorder::keep);
     Ok(InterferenceResult {
         plan: plan.clone(),
         clock_read_cost_ns,
@@ -137,6 +137,7 @@ pub fn run(
         writer_cpus: machine.writer_cpus,
         comparisons: series.into_iter().map(|series| series.beside).collect(),
         recorder,
+        recording_ended,
         not_possible,
         notes,
         path,
@@ -186,7 +187,7 @@ struct Run<'a> {
     machine: &'a Machine<'a>,
     group: &'a mut WorkerGroup,
     writers: &'a [Writer],
-    recorder: Option<&'a BlockRecorder>,
+    recorder: Option<&'a mut BlockRecorder>,
     target: &'a Target,
     budget: Budget,
     warm_up: u32,
@@ -232,7 +233,7 @@ impl Run<'_> {
             measured.lost_cpu = used.involuntary_switches;
             Ok(())
         };
-        measured.snapshot = match self.recorder {
+        measured.snapshot = match &mut self.recorder {
             // The trial's events are of no use.
             Some(recorder) if !trial => recorder.record(write)?.1,
             _ => write().map(|()| None)?,

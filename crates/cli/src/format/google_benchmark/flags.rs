@@ -213,7 +213,7 @@ impl<A: AsMut<Flags> + 'static> Table<A> {
         Opt::path(
             &["--benchmark_out"],
             "FILE",
-            "Writes the result to a file as well.",
+            "Writes the result to a file as well. It replaces an earlier one when the run is complete; another user's symbolic link is refused.",
             |typed: &mut A, text| {
                 typed.as_mut().out = (!text.is_empty()).then(|| text.into());
                 Ok(())

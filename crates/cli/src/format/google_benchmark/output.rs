@@ -5,6 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use files::{Existing, NewFile};
 
 use super::console::Console;
 use super::csv::Csv;
@@ -61,9 +62,7 @@ impl Output {
         self.display.begin(context, terminal.out, terminal.err)?;
         if let Some((format, file)) = &mut self.file {
             let path = file.path.display().to_string();
-            format
-                .begin(context, &mut file.writer, &mut io::sink())
-                .with_context(|| format!("write {path}"))?;
+            format.begin(context, file.writer(), &mut io::sink()).with_context(|| format!("write {path}"))?;
         }
         Ok(())
     }
@@ -84,7 +83,7 @@ impl Output {
         if let Some((format, file)) = &mut self.file {
             let path = file.path.display().to_string();
             format
-                .rows(&select(self.file_aggregates_only), &mut file.writer)
+                .rows(&select(self.file_aggregates_only), file.writer())
                 .with_context(|| format!("write {path}"))?;
         }
         Ok(())
@@ -96,7 +95,7 @@ impl Output {
         if let Some((mut format, mut file)) = self.file.take() {
             let path = file.path.display().to_string();
             format
-                .end(&mut file.writer)
+                .end(file.writer())
                 .and_then(|()| file.complete())
                 .with_context(|| format!("write {path}"))?;
         }
@@ -104,45 +103,50 @@ impl Output {
     }
 }
 
-/// A file that is written under a temporary name and removed unless it is completed.
+/// A file that appears, or replaces an earlier one, when it is complete. Google Benchmark cuts an earlier one off at once, and
+/// scripts rely on its being replaced.
 struct OutFile {
     path: PathBuf,
-    /// `None` where the path is no ordinary file (a pipe, a device): that is written to as it stands.
-    temporary: Option<PathBuf>,
-    writer: BufWriter<File>,
+    writer: Writer,
+}
+
+enum Writer {
+    New(NewFile),
+    /// What is no ordinary file (a pipe, a device) is written to as it stands.
+    Special(BufWriter<File>),
 }
 
 impl OutFile {
     fn create(path: &Path) -> anyhow::Result<Self> {
-        let special = fs::metadata(path).is_ok_and(|found| !found.is_file());
-        let temporary = (!special).then(|| {
-            let mut name = path.as_os_str().to_owned();
-            name.push(format!(".{}.tmp", std::process::id()));
-            PathBuf::from(name)
-        });
-        let opened = match &temporary {
-            Some(temporary) => File::create(temporary),
-            None => File::options().write(true).open(path),
+        let failed = || format!("cannot create {}", path.display());
+        let place = files::followed(path).with_context(failed)?;
+        let special = fs::metadata(&place).is_ok_and(|found| !found.is_file() && !found.is_dir());
+        let writer = if special {
+            special_file(&place).map(|file| Writer::Special(BufWriter::new(file)))
+        } else {
+            NewFile::create(&place, Existing::Replace).map(Writer::New)
         };
-        let file = opened.with_context(|| format!("create {}", path.display()))?;
-        Ok(Self { path: path.to_owned(), temporary, writer: BufWriter::new(file) })
+        Ok(Self { path: path.to_owned(), writer: writer.with_context(failed)? })
     }
 
-    fn complete(mut self) -> io::Result<()> {
-        self.writer.flush()?;
-        if let Some(temporary) = &self.temporary {
-            fs::rename(temporary, &self.path)?;
-            self.temporary = None;
+    fn writer(&mut self) -> &mut dyn Write {
+        match &mut self.writer {
+            Writer::New(file) => file,
+            Writer::Special(file) => file,
         }
-        Ok(())
+    }
+
+    fn complete(self) -> io::Result<()> {
+        match self.writer {
+            Writer::New(file) => file.complete(),
+            Writer::Special(mut file) => file.flush(),
+        }
     }
 }
 
-impl Drop for OutFile {
-    fn drop(&mut self) {
-        if let Some(temporary) = &self.temporary {
-            // The run failed already; that a leftover cannot be removed adds nothing to its reason.
-            let _ = fs::remove_file(temporary);
-        }
-    }
+fn special_file(path: &Path) -> io::Result<File> {
+    let file = File::options().write(true).open(path)?;
+    // It may have been exchanged since it was looked at.
+    let exchanged = file.metadata()?.is_file();
+    if exchanged { Err(io::Error::other("it has just become a regular file")) } else { Ok(file) }
 }

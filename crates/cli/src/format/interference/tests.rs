@@ -61,6 +61,7 @@ fn result() -> InterferenceResult {
             beside(Condition::Timers, 130),
         ],
         recorder: None,
+        recording_ended: None,
         not_possible: vec!["performance: there is no frequency governor here".into()],
         notes: vec!["a note".into()],
     }

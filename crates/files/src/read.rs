@@ -1,0 +1,64 @@
+//! Reading a file that anybody may have made. Opening or reading never waits, and never takes more memory than its limit.
+
+use std::fs::{File, Metadata};
+use std::io::{Error, ErrorKind, Read, Result};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+use rustix::fs::OFlags;
+
+/// Reads a regular file of at most `most` bytes.
+///
+/// # Errors
+/// [`ErrorKind::InvalidInput`] for what is not a regular file, [`ErrorKind::FileTooLarge`] for a longer one,
+/// [`ErrorKind::OutOfMemory`] when there is no memory for it, and what the kernel says.
+pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
+    read_within(path, &mut { most })
+}
+
+/// As [`read`] for one of several files that may have `budget` bytes together: the file's size is taken from it.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_within(path: &Path, budget: &mut u64) -> Result<Vec<u8>> {
+    // Before it is opened: opening alone starts some devices.
+    only_regular(&std::fs::metadata(path)?)?;
+    // It may have been exchanged meanwhile: opening a FIFO must not wait.
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+    let found = file.metadata()?;
+    only_regular(&found)?;
+    if found.len() > *budget {
+        return Err(too_long(found.len(), *budget));
+    }
+    let mut bytes = Vec::new();
+    let length = usize::try_from(found.len()).map_err(|_| ErrorKind::OutOfMemory)?;
+    bytes.try_reserve_exact(length).map_err(|_| ErrorKind::OutOfMemory)?;
+    // One that grows meanwhile is read as far as it went when it was opened.
+    file.take(found.len()).read_to_end(&mut bytes)?;
+    *budget -= bytes.len() as u64;
+    Ok(bytes)
+}
+
+fn too_long(length: u64, most: u64) -> Error {
+    Error::new(
+        ErrorKind::FileTooLarge,
+        format!("it has {length} bytes, more than the {most} that are read of such a file"),
+    )
+}
+
+fn only_regular(found: &Metadata) -> Result<()> {
+    let kind = found.file_type();
+    let what = if kind.is_file() {
+        return Ok(());
+    } else if kind.is_dir() {
+        "a directory"
+    } else if kind.is_fifo() {
+        "a FIFO"
+    } else if kind.is_socket() {
+        "a socket"
+    } else {
+        "a device"
+    };
+    Err(Error::new(ErrorKind::InvalidInput, format!("it is {what}, not a regular file")))
+}
