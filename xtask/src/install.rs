@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-use crate::shell::{output, run, tool_dir};
+use crate::shell::{output, root, run, tool_dir};
 use crate::steps::Outcome;
 
 /// Debian's packages that tests run: Google Benchmark's own reader of our JSON, with the Python libraries it uses, the Java of
@@ -64,6 +64,24 @@ pub(crate) fn rust() -> Result<Outcome> {
         run(Command::new("rustup").args(["component", "add", "rustfmt", "clippy"]))?;
     }
     Ok(Outcome::Passed)
+}
+
+/// The oldest Rust that the program says it can be built with.
+pub(crate) fn oldest_rust() -> Result<String> {
+    let manifest = std::fs::read_to_string(root().join("Cargo.toml")).context("cannot read Cargo.toml")?;
+    let version = manifest.lines().find_map(|line| line.strip_prefix("rust-version = "));
+    Ok(version.context("Cargo.toml names no rust-version")?.trim_matches('"').to_owned())
+}
+
+/// Installs that one. A failure here does not fail the tests: the step that needs it says what it misses.
+pub(crate) fn oldest() -> Result<Outcome> {
+    let version = oldest_rust()?;
+    if output("cargo", &[&format!("+{version}"), "--version"]).is_some() {
+        return Ok(Outcome::Passed);
+    }
+    let installed =
+        run(Command::new("rustup").args(["toolchain", "install", &version, "--profile", "minimal"]));
+    Ok(installed.unwrap_or_else(|error| Outcome::NotRun(format!("{error:#}"))))
 }
 
 /// A Cargo subcommand: its package, its own name, and the Python wheel that has it built already, with its version.

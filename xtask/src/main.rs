@@ -4,6 +4,7 @@
 mod attack;
 mod disks;
 mod dist;
+mod documents;
 mod fuzz;
 mod guest;
 mod guests;
@@ -136,9 +137,10 @@ const GUESTS: [Step; 6] = [
     ("guest: storage on UFS", disks::check_ufs),
 ];
 
-const SETUP: [Step; 4] = [
+const SETUP: [Step; 5] = [
     ("install: packages", install::packages),
     ("install: Rust components and targets", install::rust),
+    ("install: the oldest Rust", install::oldest),
     ("install: cargo-deny", || install::cargo_tool(&install::DENY)),
     ("install: cargo-fuzz and nightly Rust", install::fuzzing),
 ];
@@ -151,6 +153,9 @@ fn test() -> bool {
     const TESTS: &[Step] = &[
         ("formatting", || shell::cargo(&["fmt", "--all", "--check"])),
         ("lints", || shell::cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])),
+        ("documentation: rustdoc", documents::rustdoc),
+        ("documentation: links", documents::links),
+        ("oldest Rust", oldest_rust),
         ("tests", suite::all),
         PERFETTO,
         ("dependencies: licences and sources", || shell::cargo(&["deny", "check", "licenses", "sources"])),
@@ -167,6 +172,19 @@ fn test() -> bool {
         ("fuzz targets", fuzz::short_runs),
     ];
     steps::run(&[&SETUP, TESTS].concat())
+}
+
+/// Builds the program with the oldest Rust that it says it needs.
+fn oldest_rust() -> anyhow::Result<Outcome> {
+    let version = install::oldest_rust()?;
+    let toolchain = format!("+{version}");
+    if shell::output("cargo", &[&toolchain, "--version"]).is_none() {
+        return Ok(Outcome::NotRun(format!("Rust {version} is not here; see the install step")));
+    }
+    // A folder of its own, so that neither version throws away what the other has built.
+    let folder = shell::target_dir().join("oldest-rust");
+    let arguments = [&toolchain, "check", "--package", "roundtrip", "--target-dir"];
+    shell::run(std::process::Command::new("cargo").args(arguments).arg(folder))
 }
 
 /// Checks for known vulnerabilities where their database can be had.

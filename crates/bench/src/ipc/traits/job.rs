@@ -33,7 +33,7 @@ const WARM_UP: u64 = 100;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "side", rename_all = "snake_case")]
 pub enum TraitsJob {
-    /// Serves, and answers each `()` of its parent with [`ServerFacts`].
+    /// Serves, and answers each `()` of its parent with `ServerFacts`.
     Server {
         /// The context.
         endpoint: Endpoint,
@@ -44,7 +44,7 @@ pub enum TraitsJob {
         /// The SCHED_FIFO priority that is the least for its node; `None`: the stack's own rules.
         least_fifo: Option<u8>,
     },
-    /// Makes the calls of each [`Trial`] that it is sent.
+    /// Makes the calls of each `Trial` that it is sent.
     Client {
         /// The context.
         endpoint: Endpoint,

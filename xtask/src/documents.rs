@@ -1,0 +1,104 @@
+//! Checks what people read: that the code's documentation builds without a warning, and that every link in the Markdown files
+//! leads to something that is there.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::shell::{output, root, run};
+use crate::steps::Outcome;
+
+/// Builds the documentation of all crates with warnings denied.
+pub(crate) fn rustdoc() -> Result<Outcome> {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    run(cargo.args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings"))
+}
+
+/// Checks the links of every Markdown file of the project. Those to other hosts are not followed.
+pub(crate) fn links() -> Result<Outcome> {
+    let files =
+        output("git", &["ls-files", "*.md"]).context("git does not list the files of this project")?;
+    let mut broken = Vec::new();
+    for file in files.lines() {
+        let path = root().join(file);
+        let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {file}"))?;
+        for (line, target) in targets(&text) {
+            if let Err(reason) = follow(&path, target) {
+                broken.push(format!("{file}:{line}: {target}: {reason}"));
+            }
+        }
+    }
+    if !broken.is_empty() {
+        bail!("{} links lead nowhere:\n{}", broken.len(), broken.join("\n"));
+    }
+    Ok(Outcome::Passed)
+}
+
+/// The targets of a text's links, with their lines. What stands between fences is no link.
+fn targets(text: &str) -> Vec<(usize, &str)> {
+    let mut fenced = false;
+    let mut all = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            fenced = !fenced;
+        }
+        if fenced {
+            continue;
+        }
+        all.extend(line.split("](").skip(1).filter_map(|rest| Some((at + 1, rest.split_once(')')?.0))));
+    }
+    all
+}
+
+/// Whether a link in `from` leads to a file of the project, and to a heading where it names one.
+fn follow(from: &Path, target: &str) -> Result<(), String> {
+    if ["https://", "http://", "mailto:"].iter().any(|scheme| target.starts_with(scheme)) {
+        return Ok(());
+    }
+    let (file, heading) =
+        target.split_once('#').map_or((target, None), |(file, heading)| (file, Some(heading)));
+    let path: PathBuf = match file {
+        "" => from.to_owned(),
+        _ => from.parent().unwrap_or(Path::new(".")).join(file),
+    };
+    if !path.exists() {
+        return Err("no such file".into());
+    }
+    let Some(heading) = heading else { return Ok(()) };
+    let text = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
+    let headings = text.lines().filter(|line| line.starts_with('#')).map(anchor);
+    if headings.into_iter().any(|one| one == heading) { Ok(()) } else { Err("no such heading".into()) }
+}
+
+/// What a heading is called in links: its words in lower case, joined by dashes, without punctuation.
+fn anchor(heading: &str) -> String {
+    let words = heading.trim_start_matches('#').trim().to_lowercase();
+    let kept = words.chars().filter(|one| one.is_alphanumeric() || " -_".contains(*one));
+    kept.map(|one| if one == ' ' { '-' } else { one }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_found_outside_of_fences() {
+        let text = "See [one](a.md) and [`two`](b.md#c).\n```\n[not](this.md)\n```\n[three](https://x)";
+        assert_eq!(targets(text), [(1, "a.md"), (1, "b.md#c"), (5, "https://x")]);
+    }
+
+    #[test]
+    fn a_heading_is_called_by_its_words() {
+        assert_eq!(anchor("## What it costs: `read(2)`, twice"), "what-it-costs-read2-twice");
+    }
+
+    #[test]
+    fn a_link_to_no_file_or_no_heading_is_told() {
+        let readme = root().join("README.md");
+        assert_eq!(follow(&readme, "LICENSE"), Ok(()));
+        assert_eq!(follow(&readme, "CONTRIBUTING.md#recipes"), Ok(()));
+        assert_eq!(follow(&readme, "no-such-file.md"), Err("no such file".into()));
+        assert_eq!(follow(&readme, "CONTRIBUTING.md#no-such-heading"), Err("no such heading".into()));
+    }
+}
