@@ -315,13 +315,23 @@ fn a_request_that_the_driver_gave_back_and_got_again_is_one() {
     assert_eq!(layers.total_ns(Layer::Block), 800);
 }
 
-fn switch(written: &mut Written, time_ns: u64, cpu: u32, (prev, state): (u32, u64), next: u32) {
+fn switch(written: &mut Written, time_ns: u64, cpu: u32, from: (u32, u64), next: u32) {
+    switch_to(written, time_ns, cpu, from, (next, "b"));
+}
+
+fn switch_to(
+    written: &mut Written,
+    time_ns: u64,
+    cpu: u32,
+    (prev, state): (u32, u64),
+    (next, name): (u32, &'static str),
+) {
     let fields = [
         ("prev_comm", Text("a")),
         ("prev_pid", Int(prev)),
         ("prev_prio", Int(120)),
         ("prev_state", Long(state)),
-        ("next_comm", Text("b")),
+        ("next_comm", Text(name)),
         ("next_pid", Int(next)),
         ("next_prio", Int(120)),
     ];

@@ -196,8 +196,8 @@ pub struct Layers {
     pub requests: Vec<Request>,
     /// The interrupts that its devices and other CPUs raised meanwhile.
     pub interruptions: Interruptions,
-    /// How long it, or who worked for it, could have gone on and other tasks had the CPU, in nanoseconds: of wake, preempted and
-    /// stolen.
+    /// How long it, or who worked for it, could have gone on and other tasks had the CPU, in nanoseconds: of block (where a worker
+    /// is to issue a request), wake, preempted and stolen.
     pub behind_others_ns: u64,
     /// Whether events of this time were lost: then nothing of it is certain.
     pub lost: bool,

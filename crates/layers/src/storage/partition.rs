@@ -29,7 +29,8 @@ pub(super) fn pieces(write: Write, claims: &[Piece], fallback: &[Piece]) -> Vec<
 pub(super) fn within(pieces: &[Piece], stretches: &[(u64, u64)]) -> u64 {
     let mut stretches = stretches.to_vec();
     stretches.sort_unstable();
-    let waiting = |piece: &&Piece| matches!(piece.layer, Layer::Wake | Layer::Preempted | Layer::Stolen);
+    let waiting =
+        |piece: &&Piece| matches!(piece.layer, Layer::Block | Layer::Wake | Layer::Preempted | Layer::Stolen);
     let mut sum_ns = 0;
     for piece in pieces.iter().filter(waiting) {
         let mut until_ns = piece.begin_ns;

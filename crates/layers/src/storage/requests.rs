@@ -31,6 +31,8 @@ pub struct Request {
     pub queued: Vec<(u64, u32)>,
     /// When it was handed to the driver, in nanoseconds (`block_rq_issue`); 0 when that was not seen.
     pub issued_ns: u64,
+    /// By which thread.
+    pub issued_by: u32,
     /// When the controller got it, in nanoseconds: its first command, on buses that tell; else [`Request::issued_ns`].
     pub started_ns: u64,
     /// When the controller was done with it, in nanoseconds: the last command's interrupt; without one, what [`Request::end`]
@@ -213,6 +215,7 @@ impl Builder<'_> {
             write,
             leaf: self.devices.is_leaf(dev),
             issued_ns: event.time_ns,
+            issued_by: event.tid,
             started_ns: event.time_ns,
             ..Request::default()
         };

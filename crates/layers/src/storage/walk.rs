@@ -345,7 +345,7 @@ impl<'a> Walk<'a, '_> {
     fn claim_requests(&mut self) {
         let requests: Vec<&Request> =
             self.found.requests.iter().map(|&index| &self.writes.requests.done[index]).collect();
-        let (mut claims, mut fallback) = (Vec::new(), Vec::new());
+        let (mut claims, mut fallback, mut late) = (Vec::new(), Vec::new(), Vec::new());
         for request in requests {
             let mut claim = |begin_ns, end_ns, layer| claims.push(Piece { begin_ns, end_ns, layer });
             // From its first part that was queued for this call: a flush serves others, too.
@@ -353,6 +353,7 @@ impl<'a> Walk<'a, '_> {
             let first = queued.filter(|&time| time >= self.write.start_ns).min().unwrap_or(request.issued_ns);
             if request.leaf {
                 claim(first, request.started_ns, Layer::Block);
+                late.push((request.issued_by, first, request.issued_ns));
                 // Between two commands, the driver is told of the one and makes ready the next.
                 claim(request.started_ns, request.completed_ns, Layer::Irq);
                 for &(begin_ns, end_ns) in &request.device {
@@ -364,6 +365,23 @@ impl<'a> Walk<'a, '_> {
         }
         self.found.fallback = fallback;
         self.found.claims.extend(claims);
+        for (tid, begin_ns, end_ns) in late {
+            self.late_worker(tid, begin_ns, end_ns);
+        }
+    }
+
+    /// A worker of the kernel's hands a queued request to the driver as soon as it has a CPU.
+    fn late_worker(&mut self, tid: u32, begin_ns: u64, end_ns: u64) {
+        let timeline = &self.writes.timeline;
+        let name = timeline.thread(tid).map_or("", |line| timeline.trace.names.text(line.comm));
+        if !name.starts_with("kworker/") {
+            return;
+        }
+        for during in timeline.doing(tid, begin_ns, end_ns) {
+            if let Doing::Runnable { cpu, preempted } = during.what {
+                self.behind_others(cpu, preempted, during.begin_ns, during.end_ns);
+            }
+        }
     }
 }
 

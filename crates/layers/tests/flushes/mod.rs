@@ -2,7 +2,8 @@
 
 use layers::storage::{Layer, Layers};
 
-use super::{COMPLETE, DISK, ISSUE, QUEUE, WRITER, devices, layers, switch, system_call, wake};
+use super::{COMPLETE, DISK, ISSUE, QUEUE, WRITER, devices, layers, switch, switch_to, system_call, wake};
+use crate::written::Is::{Int, Text};
 use crate::written::Written;
 
 const OTHER: u32 = 96;
@@ -43,4 +44,33 @@ fn a_flush_that_no_other_follows_has_served_all_who_had_asked() {
     let layers = flushed(&[(3_000, 4_000)]);
     assert_eq!(layers.total_ns(Layer::Device), 4_000 - 3_000);
     assert_eq!(layers.total_ns(Layer::Block), 3_000 - 1_100);
+}
+
+#[test]
+fn a_request_whose_worker_waits_for_a_cpu_waits_behind_who_has_it() {
+    const KWORKER: u32 = 44;
+    let mut written = Written::default();
+    switch(&mut written, 900, 0, (0, 0), WRITER);
+    switch(&mut written, 910, 1, (0, 0), OTHER);
+    written.block(1_100, 0, WRITER, QUEUE, DISK, (80, 8, "WS"));
+    wake_up(&mut written, (1_150, 1_160), KWORKER);
+    switch(&mut written, 1_200, 0, (WRITER, 2), 0);
+    switch_to(&mut written, 5_000, 1, (OTHER, 0), (KWORKER, "kworker/1:1H"));
+    written.block(5_100, 1, KWORKER, ISSUE, DISK, (80, 8, "WS"));
+    written.block(6_000, 1, KWORKER, COMPLETE, DISK, (80, 8, "WS"));
+    wake_up(&mut written, (6_100, 6_110), WRITER);
+    switch(&mut written, 6_200, 0, (0, 0), WRITER);
+    switch(&mut written, 9_500, 0, (WRITER, 1), 0);
+    system_call(&mut written);
+    let layers = layers(&mut written, devices(&[], &[], 512));
+    assert_eq!(layers.total_ns(Layer::Block), 5_100 - 1_100);
+    assert_eq!(layers.behind_others_ns, 5_000 - 1_160);
+}
+
+/// A waking and its wake-up, on the CPU that the woken thread will have.
+fn wake_up(written: &mut Written, (waking_ns, wakeup_ns): (u64, u64), tid: u32) {
+    let cpu = u32::from(tid != WRITER);
+    let fields = [("comm", Text("c")), ("pid", Int(tid)), ("prio", Int(120)), ("target_cpu", Int(cpu))];
+    written.event(waking_ns, 0, WRITER, "sched/sched_waking", &fields);
+    written.event(wakeup_ns, 0, WRITER, "sched/sched_wakeup", &fields);
 }
