@@ -2,11 +2,15 @@
 //! root. Where this process may not use the kernel's trace, a test is skipped.
 #![allow(clippy::print_stderr)] // How a test says what it could not try.
 
+#[path = "support/global_trace.rs"]
+mod global_trace;
+
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use global_trace::{Turn, settings};
 use serde_json::Value;
 use skips::{Need, skip};
 use tracefs::{GlobalTrace, Tracefs};
@@ -197,20 +201,9 @@ fn options_that_make_no_sense_together_are_usage_errors() {
     }
 }
 
-/// Every setting of the global trace that is touched, as text.
-fn settings(root: &Path) -> Vec<String> {
-    let files = ["trace_clock", "tracing_on", "set_event", "options/overwrite", "options/record-tgid"];
-    let mut all: Vec<String> =
-        files.iter().map(|file| std::fs::read_to_string(root.join(file)).unwrap()).collect();
-    // A buffer that was never used says how large it would be.
-    let size = std::fs::read_to_string(root.join("buffer_size_kb")).unwrap();
-    let size = size.trim().rsplit(' ').next().unwrap().trim_end_matches(')').to_owned();
-    all.push(size);
-    all
-}
-
 #[test]
 fn the_global_trace_is_started_stopped_and_put_back() {
+    let _turn = Turn::take();
     let Some(tracefs) = tracefs() else { return };
     let before = settings(tracefs.root());
     let started = roundtrip("trace start -b 128").output().unwrap();

@@ -1,51 +1,34 @@
 //! The global trace, started and stopped as Android's `atrace --async_start` and `--async_stop` do, with every setting put
-//! back as it was. What it was stands in a file meanwhile, so that another process can stop what one has started, and
-//! so can one after a crash. Must not know who looks at the trace.
+//! back as it was. What it was stands in a file meanwhile (`global_state.rs`), so that another process can stop what one has
+//! started, and so can one after a crash.
+//!
+//! A command may be killed between any two of its system calls. So the file says what is about to be done before anything
+//! is, each step can be done again, and the next command, whichever it is, first finishes what was begun. Must not know
+//! who looks at the trace.
 
 use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
-use serde::{Deserialize, Serialize};
 
 use crate::atrace::Category;
 use crate::buffers::{Buffers, CpuStats, current, now_ns};
 use crate::error::{Error, Result};
+use crate::global_state::{Phase, Place, State};
 use crate::mount::{PLACES, Tracefs, read, write};
 use crate::namespace::foreign_clock;
 use crate::recording::{Header, Recording};
 
-/// The name of the file that holds what was.
-const STATE: &str = "roundtrip-trace.json";
+/// What a mount of ours is named, so that nobody else's is taken for it.
+const SOURCE: &str = "roundtrip-trace";
 
 /// The global trace while it runs, or after it was stopped and before its settings were put back.
 #[derive(Debug)]
 pub struct GlobalTrace {
     buffers: Buffers,
     state: State,
-    path: PathBuf,
-}
-
-/// What was before, and what was started.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct State {
-    schema: String,
-    version: u32,
-    /// When it was started, in nanoseconds of CLOCK_BOOTTIME: after a reboot nothing of it holds.
-    started_ns: u64,
-    boot_id: String,
-    root: PathBuf,
-    /// Whether tracefs was mounted there for it.
-    mounted: bool,
-    /// Files below the root, and what to write to them, in this order.
-    before: Vec<(String, String)>,
-    events: Vec<String>,
-    missing: Vec<String>,
-    clock: String,
-    kilobytes: u64,
+    place: Place,
 }
 
 /// How the global trace is doing.
@@ -79,30 +62,32 @@ impl GlobalTrace {
     /// [`Error::NotAvailable`] when this process may not; [`Error::File`] when the kernel refuses a setting. Then
     /// everything is as it was.
     pub fn start(kilobytes: u64, categories: &[Category]) -> Result<GlobalTrace> {
-        if let Some(running) = GlobalTrace::find()? {
-            let root = running.buffers.root.display();
-            return Err(Error::Refused(format!(
-                "a trace was already started in {root}: end it with `roundtrip trace stop`"
-            )));
+        let place = Place::make()?;
+        if let Some(running) = GlobalTrace::settle(&place)? {
+            return Err(already_started(&running.state));
         }
-        let (root, mounted) = mounted_for_all()?;
-        let started = GlobalTrace::start_in(root.clone(), mounted, kilobytes, categories);
-        if started.is_err() && mounted {
-            let _ = unmount(&root, UnmountFlags::DETACH);
+        let mounted = Tracefs::mounted()?;
+        let root = mounted.as_ref().map_or(Path::new(PLACES[0]), Tracefs::root).to_owned();
+        let state = State::new(root.clone(), mounted.is_none(), kilobytes, now_ns());
+        let mut trace = GlobalTrace { buffers: Buffers::new(root.clone(), &root), state, place };
+        let started = trace.begin(categories);
+        if started.is_err() {
+            // The error to tell is the first one. What could not be put back now the next command puts back.
+            let _ = trace.put_back();
         }
-        started
+        started.map(|()| trace)
     }
 
-    fn start_in(
-        root: PathBuf,
-        mounted: bool,
-        kilobytes: u64,
-        categories: &[Category],
-    ) -> Result<GlobalTrace> {
-        let buffers = Buffers::new(root.clone(), &root);
+    fn begin(&mut self, categories: &[Category]) -> Result<()> {
+        let root = self.state.root.clone();
+        if self.state.mounted {
+            self.place.store(&self.state)?;
+            mount_at(&root)?;
+            self.buffers = Buffers::new(root.clone(), &root);
+        }
         // What was asked for cannot be had whatever others do.
         let (events, missing) = chosen(&root, categories)?;
-        refuse_if_used(&buffers)?;
+        refuse_if_used(&self.buffers)?;
         let mut before = Vec::new();
         // Events first: nothing is recorded any more when the rest changes.
         for event in &events {
@@ -116,33 +101,12 @@ impl GlobalTrace {
         }
         let clocks = read(&root.join("trace_clock"))?;
         before.extend(current(&clocks).map(|clock| ("trace_clock".to_owned(), clock)));
-        before.extend(sizes(&buffers)?);
-        let on = read(&buffers.switch())?;
+        before.extend(sizes(&self.buffers)?);
+        let on = read(&self.buffers.switch())?;
         before.push(("tracing_on".to_owned(), on.trim().to_owned()));
-        let state = State {
-            schema: "roundtrip.trace-state".to_owned(),
-            version: 1,
-            started_ns: now_ns(),
-            boot_id: boot_id(),
-            root,
-            mounted,
-            before,
-            events,
-            missing,
-            clock: String::new(),
-            kilobytes,
-        };
-        let path = store(&state)?;
-        let mut trace = GlobalTrace { buffers, state, path };
-        match trace.set_up() {
-            Ok(()) => Ok(trace),
-            Err(error) => {
-                // The error to tell is the first one.
-                let _ = trace.put_back();
-                let _ = std::fs::remove_file(&trace.path);
-                Err(error)
-            }
-        }
+        (self.state.before, self.state.events, self.state.missing) = (before, events, missing);
+        self.place.store(&self.state)?;
+        self.set_up()
     }
 
     fn set_up(&mut self) -> Result<()> {
@@ -156,27 +120,51 @@ impl GlobalTrace {
         for event in &self.state.events {
             write(&root.join("events").join(event).join("enable"), "1")?;
         }
-        // Now that the clock is known.
-        replace(&self.path, &self.state)?;
-        self.buffers.set_on(true)
+        self.buffers.set_on(true)?;
+        self.state.phase = Phase::Running;
+        self.place.store(&self.state)
     }
 
-    /// The one that was started before, by whichever process of this user.
+    /// The one that was started before, by whichever process of this user. What a killed command had begun is finished first:
+    /// a start is undone, a stop that had come to the settings puts them all back.
     ///
     /// # Errors
-    /// [`Error::Refused`] when the file that says so is somebody else's, [`Error::NotARecording`] when it is damaged.
+    /// [`Error::Refused`] when another command is at work, [`Error::NotARecording`] when the file that says so is damaged,
+    /// [`Error::File`] when something cannot be put back.
     pub fn find() -> Result<Option<GlobalTrace>> {
-        for path in places() {
-            let Some(state) = load(&path)? else { continue };
-            if state.boot_id != boot_id() {
-                // The machine was started anew since: there is nothing to put back.
-                let _ = std::fs::remove_file(&path);
-                continue;
+        Place::find()?.map_or(Ok(None), |place| GlobalTrace::settle(&place))
+    }
+
+    fn settle(place: &Place) -> Result<Option<GlobalTrace>> {
+        let Some(state) = place.load()? else { return Ok(None) };
+        let buffers = Buffers::new(state.root.clone(), &state.root);
+        let mut trace = GlobalTrace { buffers, state, place: place.clone() };
+        match trace.state.phase {
+            Phase::Running => {
+                trace.mount_again()?;
+                return Ok(Some(trace));
             }
-            let buffers = Buffers::new(state.root.clone(), &state.root);
-            return Ok(Some(GlobalTrace { buffers, state, path }));
+            Phase::Starting | Phase::Restoring => trace.put_back()?,
+            Phase::Leaving => trace.leave()?,
         }
         Ok(None)
+    }
+
+    /// Somebody may have unmounted what the settings are to be put back in.
+    fn mount_again(&mut self) -> Result<()> {
+        if self.buffers.switch().exists() {
+            return Ok(());
+        }
+        match Tracefs::mounted()? {
+            Some(tracefs) => tracefs.root().clone_into(&mut self.state.root),
+            None => {
+                (self.state.root, self.state.mounted) = (PLACES[0].into(), true);
+                self.place.store(&self.state)?;
+                mount_at(&self.state.root)?;
+            }
+        }
+        self.buffers = Buffers::new(self.state.root.clone(), &self.state.root);
+        Ok(())
     }
 
     /// How it is doing.
@@ -234,12 +222,24 @@ impl GlobalTrace {
     /// # Errors
     /// [`Error::File`] with the first setting that the kernel refuses; the others are put back all the same, and it can be
     /// tried again.
-    pub fn restore(self) -> Result<()> {
-        self.put_back()?;
-        std::fs::remove_file(&self.path).map_err(|cause| Error::file("remove", &self.path, cause))
+    pub fn restore(mut self) -> Result<()> {
+        self.put_back()
     }
 
-    fn put_back(&self) -> Result<()> {
+    fn put_back(&mut self) -> Result<()> {
+        // Without them nothing was changed yet, and all that the trace holds is somebody's.
+        if !self.state.before.is_empty() {
+            self.state.phase = Phase::Restoring;
+            self.place.store(&self.state)?;
+            self.mount_again()?;
+            self.put_back_settings()?;
+        }
+        self.state.phase = Phase::Leaving;
+        self.place.store(&self.state)?;
+        self.leave()
+    }
+
+    fn put_back_settings(&self) -> Result<()> {
         let root = &self.state.root;
         let mut results = vec![self.buffers.set_on(false)];
         let (last, others) =
@@ -249,28 +249,44 @@ impl GlobalTrace {
         }
         results.push(self.buffers.clear());
         results.extend(last.map(|(file, value)| write(&root.join(file), value)));
-        if self.state.mounted {
-            let unmounted = unmount(root, UnmountFlags::DETACH);
-            results.push(unmounted.map_err(|cause| Error::file("unmount", root, cause)));
-        }
         results.into_iter().collect()
+    }
+
+    /// The last steps, from which on the trace may be somebody else's.
+    fn leave(&self) -> Result<()> {
+        let root = &self.state.root;
+        if self.state.mounted && is_our_mount(root) {
+            unmount(root, UnmountFlags::DETACH).map_err(|cause| Error::file("unmount", root, cause))?;
+        }
+        self.place.forget()
     }
 }
 
-/// Where tracefs is mounted, for others to see; mounted at its usual place if it is not.
-fn mounted_for_all() -> Result<(PathBuf, bool)> {
-    if let Some(tracefs) = Tracefs::mounted()? {
-        return Ok((tracefs.root().to_owned(), false));
-    }
-    let place = Path::new(PLACES[0]);
-    mount("nodev", place, "tracefs", MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC, None)
-        .map_err(|errno| Error::NotAvailable {
-            reason: format!(
-                "tracefs is not mounted, and cannot be mounted at {}: {errno}; it needs root",
-                place.display()
-            ),
-        })?;
-    Ok((place.to_owned(), true))
+fn already_started(state: &State) -> Error {
+    Error::Refused(format!(
+        "a trace was already started in {}: end it with `roundtrip trace stop`",
+        state.root.display()
+    ))
+}
+
+/// Mounts tracefs, for others to see.
+fn mount_at(place: &Path) -> Result<()> {
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    mount(SOURCE, place, "tracefs", flags, None).map_err(|errno| Error::NotAvailable {
+        reason: format!(
+            "tracefs is not mounted, and cannot be mounted at {}: {errno}; it needs root",
+            place.display()
+        ),
+    })
+}
+
+/// Whether the topmost mount at a place is one of [`mount_at`] (proc_pid_mountinfo(5)).
+fn is_our_mount(place: &Path) -> bool {
+    let mounts = std::fs::read(Path::new("/proc/self/mountinfo")).unwrap_or_default();
+    let mounts = String::from_utf8_lossy(&mounts).into_owned();
+    let there = |line: &&str| line.split(' ').nth(4).is_some_and(|at| Path::new(at) == place);
+    let last = mounts.lines().filter(there).last().and_then(|line| line.split_once(" - "));
+    last.is_some_and(|(_, rest)| rest.starts_with(&format!("tracefs {SOURCE} ")))
 }
 
 /// Somebody else's trace is neither changed nor thrown away.
@@ -356,79 +372,4 @@ fn sizes(buffers: &Buffers) -> Result<Vec<(String, String)>> {
         return Ok(vec![all]);
     }
     buffers.cpus()?.into_iter().map(|cpu| size(format!("per_cpu/cpu{cpu}/buffer_size_kb"))).collect()
-}
-
-/// Where the state is kept: where files of a running system belong, else where temporary ones do.
-fn places() -> Vec<PathBuf> {
-    vec![Path::new("/run").join(STATE), std::env::temp_dir().join(STATE)]
-}
-
-fn boot_id() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
-}
-
-/// Writes the state to the first place that takes it. Nobody else's file is followed or overwritten.
-fn store(state: &State) -> Result<PathBuf> {
-    let text = stored::to_text(state).unwrap_or_default();
-    let mut last = None;
-    for path in places() {
-        let created = File::options().write(true).create_new(true).mode(0o600).open(&path);
-        match created.and_then(|mut file| file.write_all(text.as_bytes())) {
-            Ok(()) => return Ok(path),
-            Err(cause) => {
-                if cause.kind() != ErrorKind::AlreadyExists {
-                    let _ = std::fs::remove_file(&path);
-                }
-                last = Some(Error::file("create", &path, cause));
-            }
-        }
-    }
-    Err(last.unwrap_or_else(|| Error::Refused("there is no place for the trace's state".to_owned())))
-}
-
-/// Writes it anew, whole or not at all.
-fn replace(path: &Path, state: &State) -> Result<()> {
-    let partial = path.with_extension("json.partial");
-    let text = stored::to_text(state).unwrap_or_default();
-    let flags = OFlags::NOFOLLOW.bits().cast_signed();
-    let written = File::options()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .custom_flags(flags)
-        .open(&partial)
-        .and_then(|mut file| file.write_all(text.as_bytes()))
-        .and_then(|()| std::fs::rename(&partial, path));
-    written.map_err(|cause| {
-        let _ = std::fs::remove_file(&partial);
-        Error::file("write", path, cause)
-    })
-}
-
-/// The state in a file, which must be this user's own and closed to others: it says what is written to the kernel.
-fn load(path: &Path) -> Result<Option<State>> {
-    let flags = OFlags::NOFOLLOW.bits().cast_signed();
-    let mut file = match File::options().read(true).custom_flags(flags).open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(cause) => return Err(Error::file("open", path, cause)),
-    };
-    let metadata = file.metadata().map_err(|cause| Error::file("read", path, cause))?;
-    let own = rustix::process::geteuid().as_raw();
-    if metadata.uid() != own || metadata.mode() & 0o022 != 0 || !metadata.is_file() {
-        return Err(Error::Refused(format!(
-            "{} is not this user's own, or others may write to it: whoever started the trace must stop it",
-            path.display()
-        )));
-    }
-    let mut text = String::new();
-    file.read_to_string(&mut text).map_err(|cause| Error::file("read", path, cause))?;
-    let state: State = stored::read_text(text.as_bytes()).map_err(|error| Error::NotARecording {
-        path: path.to_owned(),
-        reason: format!(
-            "damaged: {error}; the trace's settings must be put back by hand, then remove the file"
-        ),
-    })?;
-    Ok(Some(state))
 }

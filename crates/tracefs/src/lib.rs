@@ -15,6 +15,7 @@ mod fields;
 mod format;
 mod formats;
 mod global;
+mod global_state;
 mod instance;
 mod merge;
 mod mount;

@@ -1,0 +1,182 @@
+//! `roundtrip trace start` and `stop`, killed before each of their system calls: the next command, whichever it is, finds its way
+//! on, and everything is as it was before in the end.
+//!
+//! The tests kill where a system call before may have changed something. Before every system call, which takes minutes:
+//! `cargo test -p roundtrip --test trace_killed -- --ignored`.
+
+#[path = "support/global_trace.rs"]
+mod global_trace;
+#[path = "support/stepped.rs"]
+mod stepped;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use global_trace::{Turn, settings};
+use skips::{Need, skip};
+use stepped::{Stepped, Stopped};
+use tracefs::Tracefs;
+
+/// How long somebody else may use the trace. Nothing waits for it when all is well.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn roundtrip(args: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
+    command.args(args.split_whitespace()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn output(args: &str) -> Output {
+    roundtrip(args).output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    let [out, err] =
+        [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    format!("{:?}: {out}{err}", output.status)
+}
+
+/// What must be as it was in the end.
+#[derive(Debug, PartialEq, Eq)]
+struct Before {
+    settings: Vec<String>,
+    mounts: String,
+    kept: Vec<PathBuf>,
+}
+
+impl Before {
+    fn now(root: &Path) -> Before {
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let mounts = mounts.lines().filter(|line| line.contains("roundtrip-trace")).collect();
+        let kept = std::fs::read_dir("/run/roundtrip").into_iter().flatten().flatten();
+        let kept = kept.map(|entry| entry.path()).filter(|path| path.to_string_lossy().contains("trace"));
+        Before { settings: settings(root), mounts, kept: kept.collect() }
+    }
+}
+
+/// Runs a command until it is about to make its `number`th system call that counts, and kills it there; false when it ended
+/// before.
+fn kill_before(args: &str, number: usize, every: bool) -> bool {
+    let mut command = Stepped::start(roundtrip(args).stdout(Stdio::null()).stderr(Stdio::null()));
+    let (mut counted, mut may_have_changed) = (0, true);
+    loop {
+        match command.next() {
+            Stopped::Ended => return false,
+            Stopped::Before(call) => {
+                if every || may_have_changed {
+                    counted += 1;
+                }
+                if counted > number {
+                    command.kill();
+                    return true;
+                }
+                may_have_changed = !call.changes_nothing();
+            }
+        }
+    }
+}
+
+/// Starts a trace, if need be when somebody else on this machine has ended theirs.
+fn start() {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let start = output("trace start -b 64 sched");
+        if start.status.success() {
+            return;
+        }
+        assert!(said(&start).contains("somebody") && Instant::now() < until, "{}", said(&start));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// Kills `victim` at every moment; after each kill, these commands are run and must do what they are told.
+fn kill_at_every_moment(victim: &str, started: bool, next: &[&[&str]], every: bool) {
+    let _turn = Turn::take();
+    // Held to the end, so that the trace exists for this process when nobody else mounts it.
+    let Ok(tracefs) = Tracefs::open().inspect_err(|error| skip(Need::Tracefs, error)) else { return };
+    start();
+    assert!(output("trace stop --discard").status.success());
+    let before = Before::now(tracefs.root());
+    let (mut number, mut kills) = (0, 0);
+    loop {
+        if started {
+            start();
+        }
+        let killed = kill_before(victim, number, every);
+        for args in next[number % next.len()] {
+            let next = output(args);
+            // No trace may be running: then `status` says so, and there is nothing to stop.
+            let known = ["no trace was started", "already started", "somebody"];
+            assert!(
+                next.status.success() || known.iter().any(|known| said(&next).contains(known)),
+                "{victim}, killed before call {number}; {args}: {}",
+                said(&next)
+            );
+        }
+        // Whatever state that was: it runs, or it does not, and both end.
+        let stop = output("trace stop --discard");
+        assert!(
+            stop.status.success() || said(&stop).contains("no trace was started"),
+            "{number}: {}",
+            said(&stop)
+        );
+        // Somebody else on this machine may use the trace for a moment.
+        let until = Instant::now() + PATIENCE;
+        while Before::now(tracefs.root()) != before && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        assert_eq!(Before::now(tracefs.root()), before, "{victim}, killed before call {number}");
+        if !killed {
+            break;
+        }
+        (number, kills) = (number + 1, kills + 1);
+    }
+    assert!(kills > 10, "{victim} was killed {kills} times");
+    println!("{victim} was killed {kills} times");
+}
+
+const NEXT: [&[&str]; 4] = [
+    &["trace status"],
+    &["trace start -b 64 sched", "trace status"],
+    &[],
+    &["trace status", "trace start -b 64 irq", "trace stop --discard", "trace start -b 64 sched"],
+];
+
+#[test]
+fn a_start_that_is_killed_leaves_nothing_that_the_next_command_cannot_mend() {
+    kill_at_every_moment("trace start -b 64 sched", false, &NEXT, false);
+}
+
+#[test]
+fn a_stop_that_is_killed_leaves_nothing_that_the_next_command_cannot_mend() {
+    kill_at_every_moment("trace stop --discard", true, &NEXT, false);
+}
+
+#[test]
+#[ignore = "takes minutes: before every system call"]
+fn a_start_may_be_killed_before_every_system_call() {
+    kill_at_every_moment("trace start -b 64 sched", false, &NEXT, true);
+}
+
+#[test]
+#[ignore = "takes minutes: before every system call"]
+fn a_stop_may_be_killed_before_every_system_call() {
+    kill_at_every_moment("trace stop --discard", true, &NEXT, true);
+}
+
+/// Anybody may put something into the temporary directory, and a start that was killed used to be looked for there.
+#[test]
+fn what_others_put_into_the_temporary_directory_does_not_matter() {
+    let _turn = Turn::take();
+    let directory =
+        PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("trace-tmp-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    for name in ["roundtrip-trace.json", "trace.json"] {
+        let path = std::ffi::CString::new(directory.join(name).to_str().unwrap()).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RUSR).unwrap();
+    }
+    let status = roundtrip("trace status").env("TMPDIR", &directory).output().unwrap();
+    assert!(said(&status).contains("no trace was started"), "{}", said(&status));
+    std::fs::remove_dir_all(&directory).unwrap();
+}
