@@ -96,8 +96,15 @@ fn a_recording_that_does_not_fit_ends_and_what_is_there_is_whole() {
         let (pid, left) = left(&output);
         let halves: Vec<&String> = left.iter().filter(|path| path.contains("/.")).collect();
         assert_eq!(halves, [] as [&String; 0], "nothing half-written is left");
-        let is_there = |path: &str| left.iter().any(|one| one == path);
-        assert_eq!(is_there("./run/recording"), is_there("./run/run.json") && name == "some", "{left:?}");
+        // What was measured is printed, and what was stored is kept.
+        let text = String::from_utf8_lossy(&output.stdout);
+        let run = text.lines().next().unwrap();
+        assert_eq!(run.starts_with("{\"schema\":\"roundtrip.run\""), name == "some", "{said}");
+        let kept = left.iter().any(|path| path.ends_with("/recording/snapshots/0001/snapshot.json"));
+        assert_eq!(kept, name == "some", "{left:?}");
+        if left.iter().any(|path| path.contains("/unfinished-1")) {
+            assert!(said.contains("is kept in run/unfinished-1"), "{said}");
+        }
         let prefix = format!("roundtrip-{pid}-");
         let instances = std::fs::read_dir(tracefs.root().join("instances")).unwrap().flatten();
         let ours = instances.filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix));
@@ -147,4 +154,50 @@ fn the_global_trace_is_kept_when_its_file_does_not_fit() {
     let again = roundtrip("trace convert").arg(&folder.0).arg("-o").arg(&file).output().unwrap();
     assert!(again.status.success(), "{}", stderr(&again));
     assert!(std::fs::read_to_string(&file).unwrap().contains("sched_switch"));
+}
+
+/// Runs the program, and removes its run directory as soon as something is recorded there.
+fn without_directory(name: &str, args: &str) -> (Folder, Output) {
+    let folder = Folder::new(name);
+    let mut program = roundtrip(args);
+    program.current_dir(&folder.0).args(["--out", "run"]).stdin(Stdio::null());
+    let child = program.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let recorded = || {
+        let found = Command::new("find").arg(folder.0.join("run")).args(["-name", "snapshot.json"]).output();
+        !found.unwrap().stdout.is_empty()
+    };
+    for _ in 0..2000 {
+        if recorded() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    // The program may just be adding to it.
+    while folder.0.join("run").exists() {
+        let _ = std::fs::remove_dir_all(folder.0.join("run"));
+    }
+    (folder, child.wait_with_output().unwrap())
+}
+
+#[test]
+fn a_run_whose_directory_vanishes_is_still_printed() {
+    let Some(_) = tracefs() else { return };
+    for (name, args) in [
+        (
+            "vanished-calls",
+            "ipc latency --driver emulated --stack hwbinder --callers other --duration 1500ms --deadline 1us --explain \
+             --explain-limit 1000 --inject sleep,every=50ms,for=2ms --format json",
+        ),
+        (
+            "vanished-writes",
+            "storage layers --writers native --sizes 4k --calls 400 --rounds 100 --format json --file writes",
+        ),
+    ] {
+        let (_folder, output) = without_directory(name, args);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("recording ended") || said.contains("the recording is lost"), "{said}");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains("\"latency\""), "what was measured is not printed: {text}{said}");
+    }
 }
