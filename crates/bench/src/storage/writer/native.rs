@@ -54,9 +54,14 @@ impl Application for Native {
     }
 
     fn write(&mut self, block: Block, until: u64) -> Result<Vec<Call>> {
-        let mut memory = vec![0; block.size_bytes as usize + ALIGNMENT];
+        let length = block.size_bytes as usize;
+        let mut memory = vec![0; length + ALIGNMENT];
         let aligned = memory.as_ptr().align_offset(ALIGNMENT);
-        let data = &mut memory[aligned..aligned + block.size_bytes as usize];
+        let own = aligned..aligned + length;
+        let data = match &mut self.ring {
+            None => &mut memory[own.clone()],
+            Some(ring) => ring.memory(length, ALIGNMENT).map_err(|error| failed(block, error))?,
+        };
         (0..).zip(&mut *data).for_each(|(at, byte): (u64, _)| *byte = (at * 31 + 7) as u8);
         // Touched before: no page of it is missing in a timed section.
         let mut calls = vec![Call { start_ns: 1, end_ns: 1 }; block.calls as usize];
@@ -69,8 +74,8 @@ impl Application for Native {
             self.file.seek(SeekFrom::Start(position)).map_err(|error| failed(block, error))?;
             let start_ns = now_ns();
             let written = match &mut self.ring {
-                None => self.file.write_all(data),
-                Some(ring) => ring.write(&self.file, data, position),
+                None => self.file.write_all(&memory[own.clone()]),
+                Some(ring) => ring.write(&self.file, position),
             };
             let result = written.and_then(|()| match self.durability {
                 Durability::Fsync => self.file.sync_all(),

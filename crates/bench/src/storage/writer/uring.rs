@@ -4,8 +4,10 @@
 
 use std::fs::File;
 use std::io::{Error as IoError, Result as IoResult};
+use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 /// `IORING_SETUP_IOPOLL` (include/uapi/linux/io_uring.h).
 const IOPOLL: u32 = 1;
@@ -18,6 +20,9 @@ const ENTRIES_AT: i64 = 0x1000_0000;
 const GET_EVENTS: u32 = 1;
 /// `IORING_OP_WRITE` (Linux 5.6).
 const OP_WRITE: u8 = 23;
+
+/// How long a write is waited for that the kernel has, when it refuses to be entered: longer than any disk takes.
+const COMPLETED_WITHIN: Duration = Duration::from_secs(30);
 
 /// `struct io_uring_params`.
 #[repr(C)]
@@ -104,6 +109,7 @@ impl Drop for Mapping {
 /// A ring with one entry.
 #[derive(Debug)]
 pub(super) struct Ring {
+    taken: *mut AtomicU32,
     submitted: *mut AtomicU32,
     completed_head: *mut AtomicU32,
     completed_tail: *mut AtomicU32,
@@ -114,6 +120,12 @@ pub(super) struct Ring {
     _rings: Mapping,
     _entries: Mapping,
     fd: OwnedFd,
+    enter: fn(&OwnedFd, u32) -> IoResult<u32>,
+    memory: Vec<u8>,
+    /// What of it is written.
+    data: Range<usize>,
+    /// Whether the kernel may still read the memory.
+    in_flight: bool,
 }
 
 impl Ring {
@@ -145,6 +157,7 @@ impl Ring {
             // The last completion fits, too.
             rings.place::<Completion>(params.cq_off[5] + mask * size_of::<Completion>() as u32)?;
             Some((
+                rings.place(params.sq_off[0])?,
                 rings.place(params.sq_off[1])?,
                 rings.place(params.cq_off[0])?,
                 rings.place(params.cq_off[1])?,
@@ -153,10 +166,12 @@ impl Ring {
                 mask,
             ))
         };
-        let Some((submitted, completed_head, completed_tail, entry, completions, mask)) = places() else {
+        let Some((taken, submitted, completed_head, completed_tail, entry, completions, mask)) = places()
+        else {
             return Err(IoError::other("io_uring's offsets lie outside its memory"));
         };
         Ok(Ring {
+            taken,
             submitted,
             completed_head,
             completed_tail,
@@ -166,65 +181,214 @@ impl Ring {
             _rings: rings,
             _entries: entries,
             fd,
+            enter,
+            memory: Vec::new(),
+            data: 0..0,
+            in_flight: false,
         })
     }
 
-    /// Writes all of `data` at `position`, and waits until that is done.
-    pub(super) fn write(&mut self, file: &File, data: &[u8], position: u64) -> IoResult<()> {
+    /// Memory of this many bytes to be written, at a multiple of `alignment`.
+    ///
+    /// # Errors
+    /// When the kernel may still read the memory of an earlier write.
+    pub(super) fn memory(&mut self, bytes: usize, alignment: usize) -> IoResult<&mut [u8]> {
+        self.idle()?;
+        self.memory = vec![0; bytes + alignment];
+        self.data = self.memory.as_ptr().align_offset(alignment)..0;
+        self.data.end = self.data.start + bytes;
+        Ok(&mut self.memory[self.data.clone()])
+    }
+
+    /// Writes all of the [memory](Ring::memory) at `position`, and waits until that is done.
+    ///
+    /// # Errors
+    /// The write's own. When the kernel refuses to be entered while a write is on its way, that write is waited for, and after
+    /// [`COMPLETED_WITHIN`] the ring can no longer be used.
+    pub(super) fn write(&mut self, file: &File, position: u64) -> IoResult<()> {
+        self.idle()?;
+        let data = &self.memory[self.data.clone()];
+        let length = data.len();
         let entry = Entry {
             opcode: OP_WRITE,
             fd: file.as_raw_fd(),
             offset: position,
             address: data.as_ptr() as u64,
-            length: u32::try_from(data.len()).map_err(IoError::other)?,
+            length: u32::try_from(length).map_err(IoError::other)?,
             ..Entry::default()
         };
         // SAFETY: the pointers lie in mappings that live as long as this value; the kernel does not touch the entry before
-        // the tail is moved, nor the tail ever. `data` outlives the write, for this returns when that is complete.
+        // the tail is moved, nor the tail ever. Until the write is known to be complete, `in_flight` keeps the memory: it is
+        // neither changed nor freed, even when this value ends.
         unsafe {
             self.entry.write(entry);
             (*self.submitted).fetch_add(1, Ordering::Release);
         }
+        self.in_flight = true;
         let mut to_submit = 1;
+        let mut refused: Option<(IoError, Instant)> = None;
         loop {
-            // SAFETY: no pointer is handed over but through the ring.
-            let entered = unsafe {
-                let null = std::ptr::null::<libc::sigset_t>();
-                let fd = self.fd.as_raw_fd();
-                libc::syscall(libc::SYS_io_uring_enter, fd, to_submit, 1, GET_EVENTS, null, 0)
-            };
-            if entered < 0 {
-                let error = IoError::last_os_error();
-                if error.kind() != std::io::ErrorKind::Interrupted {
-                    return Err(error);
+            match (self.enter)(&self.fd, to_submit) {
+                Ok(0) => {}
+                Ok(_) => to_submit = 0,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) if self.take_back() => return Err(error),
+                // The kernel has the entry. Its completion may come without entering.
+                Err(error) => {
+                    let (error, since) = refused.get_or_insert((error, Instant::now()));
+                    if since.elapsed() > COMPLETED_WITHIN {
+                        return Err(IoError::new(error.kind(), error.to_string()));
+                    }
+                    std::thread::sleep(Duration::from_millis(1));
+                    to_submit = 0;
                 }
-            } else if entered > 0 {
-                to_submit = 0;
             }
-            // SAFETY: as above; the kernel writes a completion before it moves the tail.
-            let result = unsafe {
-                let head = (*self.completed_head).load(Ordering::Relaxed);
-                if head == (*self.completed_tail).load(Ordering::Acquire) {
-                    continue;
-                }
-                let result = self.completions.add((head & self.mask) as usize).read().result;
-                (*self.completed_head).store(head.wrapping_add(1), Ordering::Release);
-                result
-            };
+            let Some(result) = self.completed() else { continue };
+            self.in_flight = false;
             return match usize::try_from(result) {
-                Ok(written) if written == data.len() => Ok(()),
-                Ok(written) => {
-                    Err(IoError::other(format!("only {written} of {} bytes were written", data.len())))
-                }
+                Ok(written) if written == length => Ok(()),
+                Ok(written) => Err(IoError::other(format!("only {written} of {length} bytes were written"))),
                 Err(_) => Err(IoError::from_raw_os_error(-result)),
             };
         }
     }
+
+    fn idle(&self) -> IoResult<()> {
+        if self.in_flight {
+            return Err(IoError::other("the kernel has not completed an earlier write"));
+        }
+        Ok(())
+    }
+
+    /// Takes the entry out of the ring again, unless the kernel has it already.
+    fn take_back(&mut self) -> bool {
+        // SAFETY: both lie in a mapping that lives as long as this value. The kernel moves its head only when it is entered,
+        // by this thread, and there is no thread of its own (no IORING_SETUP_SQPOLL).
+        unsafe {
+            let submitted = (*self.submitted).load(Ordering::Relaxed);
+            if (*self.taken).load(Ordering::Acquire) == submitted {
+                return false;
+            }
+            (*self.submitted).store(submitted.wrapping_sub(1), Ordering::Release);
+        }
+        self.in_flight = false;
+        true
+    }
+
+    /// The result of the write, once it is complete.
+    fn completed(&mut self) -> Option<i32> {
+        // SAFETY: the pointers lie in mappings that live as long as this value; the kernel writes a completion before it moves
+        // the tail.
+        unsafe {
+            let head = (*self.completed_head).load(Ordering::Relaxed);
+            if head == (*self.completed_tail).load(Ordering::Acquire) {
+                return None;
+            }
+            let result = self.completions.add((head & self.mask) as usize).read().result;
+            (*self.completed_head).store(head.wrapping_add(1), Ordering::Release);
+            Some(result)
+        }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        if self.in_flight {
+            // The kernel may read it for as long as this process lives.
+            std::mem::forget(std::mem::take(&mut self.memory));
+        }
+    }
+}
+
+/// Submits so many entries, waits for one completion, and tells how many were submitted.
+fn enter(ring: &OwnedFd, to_submit: u32) -> IoResult<u32> {
+    let null = std::ptr::null::<libc::sigset_t>();
+    // SAFETY: no pointer is handed over but through the ring.
+    let entered = unsafe {
+        libc::syscall(libc::SYS_io_uring_enter, ring.as_raw_fd(), to_submit, 1, GET_EVENTS, null, 0)
+    };
+    u32::try_from(entered).map_err(|_| IoError::last_os_error())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A ring, and a file that it may write; `None`, with the test skipped, where there is no io_uring.
+    fn ring(enter: fn(&OwnedFd, u32) -> IoResult<u32>) -> Option<(Ring, File)> {
+        match Ring::new(false) {
+            Ok(mut ring) => {
+                ring.enter = enter;
+                let file = rustix::fs::memfd_create("written", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+                Some((ring, file.into()))
+            }
+            Err(error) => {
+                skips::skip(skips::Need::Machine, format!("no io_uring: {error}"));
+                None
+            }
+        }
+    }
+
+    fn written(file: &File) -> Vec<u8> {
+        let mut bytes = vec![0; file.metadata().unwrap().len() as usize];
+        std::os::unix::fs::FileExt::read_exact_at(file, &mut bytes, 0).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn a_write_that_the_kernel_has_is_waited_for_when_it_cannot_be_entered() {
+        // What a seccomp filter does that is installed by another thread meanwhile.
+        let submits_and_fails = |ring: &OwnedFd, to_submit: u32| {
+            if to_submit > 0 {
+                enter(ring, to_submit).unwrap();
+            }
+            Err(IoError::from_raw_os_error(libc::EPERM))
+        };
+        let Some((mut ring, file)) = ring(submits_and_fails) else { return };
+        ring.memory(4096, 4096).unwrap().fill(7);
+        ring.write(&file, 0).unwrap();
+        assert!(!ring.in_flight && written(&file) == [7; 4096]);
+    }
+
+    #[test]
+    fn an_entry_that_the_kernel_has_not_taken_is_not_left_to_a_later_write() {
+        let fails = |_: &OwnedFd, _: u32| Err(IoError::from_raw_os_error(libc::EPERM));
+        let Some((mut ring, file)) = ring(fails) else { return };
+        ring.memory(4096, 4096).unwrap().fill(7);
+        assert_eq!(ring.write(&file, 0).unwrap_err().raw_os_error(), Some(libc::EPERM));
+        assert!(!ring.in_flight && written(&file).is_empty());
+        ring.enter = enter;
+        ring.memory(512, 512).unwrap().fill(9);
+        ring.write(&file, 0).unwrap();
+        assert_eq!(written(&file), [9; 512]);
+    }
+
+    #[test]
+    fn a_write_is_not_begun_twice_when_a_signal_comes() {
+        let interrupted = |ring: &OwnedFd, to_submit: u32| {
+            if to_submit > 0 {
+                return enter(ring, to_submit);
+            }
+            Err(IoError::from_raw_os_error(libc::EINTR))
+        };
+        let Some((mut ring, file)) = ring(interrupted) else { return };
+        ring.memory(4096, 4096).unwrap().fill(7);
+        ring.write(&file, 0).unwrap();
+        assert_eq!(written(&file), [7; 4096]);
+    }
+
+    #[test]
+    fn memory_that_the_kernel_may_read_is_neither_given_out_nor_freed() {
+        let Some((mut ring, file)) = ring(enter) else { return };
+        ring.memory(4096, 4096).unwrap().fill(7);
+        ring.in_flight = true;
+        ring.memory(4096, 4096).unwrap_err();
+        ring.write(&file, 0).unwrap_err();
+        let data = ring.memory[ring.data.clone()].as_ptr_range();
+        drop(ring);
+        let others: Vec<Vec<u8>> = (0..64).map(|_| vec![1; 8192]).collect();
+        assert!(others.iter().all(|other| !data.contains(&other.as_ptr())), "it was freed");
+    }
 
     #[test]
     fn the_structures_are_the_kernels() {
