@@ -114,6 +114,26 @@ fn check_recording(directory: &Path, explained: &Explained) {
 }
 
 #[test]
+fn of_the_calls_that_miss_the_slowest_are_kept() {
+    let folder = Folder::new("worst");
+    let (result, explained) = run(&plan(&folder, 0, Trigger::Deadline));
+    let samples = result.series[0].pairs.iter().flat_map(|pair| &pair.callers);
+    let samples = samples.flat_map(|caller| &caller.samples).map(::latency::Sample::latency_ns);
+    let mut slowest: Vec<u64> = samples.collect();
+    slowest.sort_unstable_by(|one, other| other.cmp(one));
+    slowest.truncate(3);
+    let mut kept: Vec<u64> = explained.misses.iter().map(|miss| miss.sample.latency_ns()).collect();
+    kept.sort_unstable_by(|one, other| other.cmp(one));
+    assert_eq!(kept, slowest, "all 80 missed, in whatever order");
+    if recorder() {
+        // What is not kept leaves nothing behind.
+        let numbers: Vec<u32> = explained.misses.iter().filter_map(|miss| miss.snapshot).collect();
+        let stored = Recording::open(&folder.recording()).unwrap().snapshots().unwrap();
+        assert!(stored.iter().all(|number| numbers.contains(number)), "{stored:?} {numbers:?}");
+    }
+}
+
+#[test]
 fn misses_are_kept_up_to_the_limit_and_the_rest_is_counted() {
     let folder = Folder::new("deadline");
     let (result, explained) = run(&plan(&folder, 0, Trigger::Deadline));

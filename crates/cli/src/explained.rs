@@ -12,7 +12,7 @@ use tracefs::{Recording, Trace};
 
 /// A slow call with its explanation.
 pub(crate) struct Explained<'a> {
-    /// Counted from 1, in the order of time.
+    /// Counted from 1, the slowest first.
     pub(crate) number: usize,
     pub(crate) miss: &'a Miss,
     /// Whose call it was: "hwbinder, pair P0".
@@ -27,8 +27,16 @@ pub(crate) struct Explained<'a> {
     pub(crate) without_events: Option<String>,
 }
 
-/// Explains those slow calls of a run that are wanted, by number (counted from 1) and call. `directory` has the run's
-/// recording.
+/// The slow calls that a run has kept, the slowest first, with their numbers: counted from 1.
+pub(crate) fn ranked(result: &LatencyResult) -> Vec<(usize, &Miss)> {
+    let mut misses: Vec<&Miss> = result.explained.iter().flat_map(|kept| &kept.misses).collect();
+    // Of the same length, the earlier first: as they are stored.
+    misses.sort_by_key(|miss| std::cmp::Reverse(miss.sample.latency_ns()));
+    (1..).zip(misses).collect()
+}
+
+/// Explains those slow calls of a run that are wanted, by number (as [`ranked`] counts) and call; the slowest comes first.
+/// `directory` has the run's recording.
 ///
 /// # Errors
 /// When the recording is there and cannot be read.
@@ -42,10 +50,10 @@ pub(crate) fn explain<'a>(
     let recording = directory.join(RECORDING);
     let recording = recording.exists().then(|| Recording::open(&recording)).transpose()?;
     let virtualised = run.environment.cpus.virtualised == Some(true);
-    // Calls that follow each other closely share a snapshot.
+    // Calls that were made at the same time share a snapshot.
     let mut last: Option<(u32, Trace)> = None;
     let mut out = Vec::new();
-    for (number, miss) in (1..).zip(&explained.misses) {
+    for (number, miss) in ranked(result) {
         if !wanted(number, miss) {
             continue;
         }

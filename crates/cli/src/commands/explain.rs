@@ -49,7 +49,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             Opt::value(
                 &["--miss"],
                 "N",
-                "Only the Nth slow call, counted from 1.",
+                "Only the Nth slow call, counted from the slowest, which is 1.",
                 |typed: &mut Typed, text| set(&mut typed.number, values::whole(text, 1..=usize::MAX)),
             )
             .default("all"),
@@ -77,7 +77,10 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         ],
     }],
     examples: &[
-        ("roundtrip explain runs/monday", "Explains every slow call that the run has kept."),
+        (
+            "roundtrip explain runs/monday",
+            "Explains every slow call that the run has kept, the slowest first.",
+        ),
         ("roundtrip explain --miss 3 --format json runs/monday", "Prints all parts of the third as JSON."),
         (
             "roundtrip explain -o slow.perfetto-trace runs/monday",
@@ -135,23 +138,19 @@ fn trace(
         ));
     }
     let kept = result.explained.as_ref();
-    let misses = kept.map_or(&[][..], |explained| &explained.misses);
-    let recorded =
-        (1..).zip(misses).filter_map(|(at, miss)| miss.snapshot.map(|snapshot| (at, snapshot, miss)));
-    let chosen = match number {
-        Some(number) => recorded.clone().find(|(at, ..)| *at == number),
-        None => {
-            recorded.clone().max_by_key(|(.., miss)| miss.sample.end_ns.saturating_sub(miss.sample.start_ns))
-        }
-    };
-    let Some((at, snapshot, _)) = chosen else {
+    let misses = explained::ranked(result);
+    let mut recorded = misses.iter().filter_map(|(at, miss)| miss.snapshot.map(|snapshot| (*at, snapshot)));
+    let count = recorded.clone().count();
+    let Some((at, snapshot)) = recorded.find(|(at, _)| number.is_none_or(|number| number == *at)) else {
         let which = number.map_or_else(|| "any slow call".into(), |number| format!("slow call {number}"));
         let why = kept.and_then(|explained| explained.not_recorded.as_deref());
         let why = why.map_or_else(String::new, |why| format!(": {why}"));
         anyhow::bail!("{} holds no kernel events of {which}{why}", directory.display())
     };
     let recording = Recording::open(&directory.join(RECORDING))?;
-    let explained = explained::explain(run, result, directory, |_, miss| miss.snapshot == Some(snapshot))?;
+    let mut explained =
+        explained::explain(run, result, directory, |_, miss| miss.snapshot == Some(snapshot))?;
+    explained.sort_by_key(|one| one.explanation.start_ns);
     let calls = explained::recorded_calls(result, &recording, snapshot)?;
     let tracks = format::explanation_tracks::tracks(&explained, calls.as_deref().unwrap_or_default());
     let trace = trace_file::write(&recording, snapshot, &tracks, Form::Perfetto, (out, existing))?;
@@ -171,7 +170,7 @@ fn trace(
     } else {
         String::new()
     };
-    let others = if recorded.count() > numbers.len() { "; --miss N chooses another" } else { "" };
+    let others = if count > numbers.len() { "; --miss N chooses another" } else { "" };
     writeln!(
         terminal.out,
         "it explains slow call {} of {}{slowest}{others}",
@@ -192,7 +191,6 @@ fn print(
     } else {
         format::explanation::text(explained, result)
     };
-    let text = if text.is_empty() { "No call was slow.\n" } else { &text };
     terminal.out.write_all(text.as_bytes())?;
     Ok(())
 }

@@ -6,15 +6,21 @@ use std::fmt::Write as _;
 use bench::ipc::latency::LatencyResult;
 use layers::{Boundary, Explanation, Flag, Interrupt, Part, State, Thread, Waker};
 
+use super::explanation_summary;
 use super::quantity::duration;
 use crate::explained::Explained;
 
 /// Parts that are shorter than this share of the call are told together.
 const SHORT_PERCENT: u64 = 1;
 
-/// All that is known of some slow calls, and how many more there were in the run that they are from.
+/// All that is known of some slow calls, and how many more there were in the run that they are from. In front of all that a run has
+/// kept stands what delayed them, in one line.
 pub(crate) fn text(explained: &[Explained<'_>], of: &LatencyResult) -> String {
+    let Some(kept) = &of.explained else { return String::new() };
     let mut out = String::new();
+    if explained.len() == kept.misses.len() {
+        out.push_str(&explanation_summary::line(explained, of));
+    }
     for one in explained {
         if !out.is_empty() {
             out.push('\n');
@@ -187,7 +193,7 @@ fn brief(state: &State) -> String {
     }
 }
 
-fn comm(thread: &Thread) -> String {
+pub(super) fn comm(thread: &Thread) -> String {
     if thread.comm.is_empty() { format!("thread {}", thread.tid) } else { thread.comm.clone() }
 }
 
@@ -264,7 +270,7 @@ mod tests {
         };
         result.plan.explain = Some(ExplainPlan { limit: 3, ..ExplainPlan::new("") });
         result.explained = Some(kept.clone());
-        assert_eq!(text(&[], &result), "");
+        assert!(text(&[], &result).starts_with("No call was slow: "), "{}", text(&[], &result));
         kept.over_limit = 2;
         result.explained = Some(kept);
         assert_eq!(text(&[], &result), "Not explained: 2 more slow calls, beyond --explain-limit 3.\n");

@@ -3,6 +3,7 @@
 pub(crate) mod environment;
 pub(crate) mod explanation;
 pub(crate) mod explanation_json;
+mod explanation_summary;
 pub(crate) mod explanation_tracks;
 pub(crate) mod floor;
 pub(crate) mod ftrace_text;

@@ -23,7 +23,7 @@ pub struct ExplainPlan {
     pub directory: PathBuf,
     /// Which calls are slow.
     pub trigger: Trigger,
-    /// How many slow calls are kept; the rest is counted.
+    /// How many calls that miss are kept, the slowest of those that are recorded; the rest is counted.
     pub limit: u32,
     /// The size of each CPU's buffer, in kilobytes.
     pub kilobytes: u64,

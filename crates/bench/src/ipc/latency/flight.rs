@@ -35,7 +35,8 @@ pub(super) struct Flight {
     not_recorded: Option<String>,
     /// The slow calls that are kept.
     misses: Vec<Miss>,
-    while_busy: u64,
+    /// When those began that have no recording because that of another one was just being taken.
+    while_busy: Vec<u64>,
     /// Whose calls are stored beside the snapshots.
     recorded: Vec<RecordedCalls>,
 }
@@ -84,7 +85,7 @@ impl Flight {
             info: None,
             not_recorded: None,
             misses: Vec::new(),
-            while_busy: 0,
+            while_busy: Vec::new(),
             recorded: Vec::new(),
         };
         match Recorder::open(plan.kilobytes, plan.system_calls) {
@@ -141,19 +142,20 @@ impl Flight {
     /// # Errors
     /// [`Error::Trace`] when the kernel refuses to go on.
     pub(super) fn slow(&mut self, mut miss: Miss, stopped: std::result::Result<u64, String>) -> Result<u64> {
-        let kept = self.keeps(&miss);
+        let (start_ns, end_ns) = (miss.sample.start_ns, miss.sample.end_ns);
+        let whole = |(_, window): &(u32, Window)| window.from_ns <= start_ns && end_ns <= window.to_ns;
+        let last = self.tape.as_ref().and_then(|tape| tape.last).filter(whole);
+        let begun = self.tape.as_ref().is_some_and(|tape| !tape.ended && tape.armed_ns <= start_ns);
+        let kept = self.keeps(&miss, last.is_some() || begun);
         match (self.tape.as_mut().filter(|tape| !tape.ended), stopped) {
             (Some(_), Err(cause)) => self.give_up(format!("the recorder could not be stopped: {cause}")),
             (Some(tape), Ok(stopped_ns)) => {
-                let (start_ns, end_ns) = (miss.sample.start_ns, miss.sample.end_ns);
-                let whole =
-                    |(_, window): &(u32, Window)| window.from_ns <= start_ns && end_ns <= window.to_ns;
-                if let Some((number, _)) = tape.last.filter(whole) {
+                if let Some((number, _)) = last {
                     // Another client's slow call stopped the recorder just before.
                     miss.snapshot = Some(number);
                     tape.begin_anew()?;
-                } else if start_ns < tape.armed_ns {
-                    self.while_busy += u64::from(kept);
+                } else if !begun {
+                    self.while_busy.extend(kept.then_some(start_ns));
                     tape.begin_anew()?;
                 } else if kept {
                     match tape.take(start_ns, stopped_ns) {
@@ -168,42 +170,46 @@ impl Flight {
         }
         if kept {
             self.misses.push(miss);
-            self.drop_fastest();
-        }
-        if self.threshold_ns() == u64::MAX {
-            // Enough were kept: from here on the recorder would only cost.
-            self.end()?;
+            self.drop_last();
         }
         Ok(self.threshold_ns())
     }
 
-    /// Whether a slow call is to be kept.
-    fn keeps(&self, miss: &Miss) -> bool {
-        match self.plan.trigger {
-            Trigger::Deadline => self.misses.len() < self.plan.most(),
-            Trigger::Slowest(_) => miss.sample.latency_ns() > self.threshold_ns(),
-        }
+    /// Which of two slow calls is rather kept: the slower one. Of those that miss a deadline one that is recorded comes first, for of others
+    /// little can be told.
+    fn rank(&self, miss: &Miss, recorded: bool) -> (bool, u64) {
+        let alike = self.info.is_none() || self.plan.trigger != Trigger::Deadline;
+        (recorded || alike, miss.sample.latency_ns())
     }
 
-    /// From when on a call is slow for whichever client; those with a deadline keep to it while there is room.
-    fn threshold_ns(&self) -> u64 {
+    /// The rank of the one that makes room for a slower one; `None` while there is room.
+    fn last_rank(&self) -> Option<(bool, u64)> {
         let full = self.misses.len() >= self.plan.most();
-        match self.plan.trigger {
-            Trigger::Deadline if full => u64::MAX,
-            Trigger::Slowest(_) if full => {
-                self.misses.iter().map(|miss| miss.sample.latency_ns()).min().unwrap_or(u64::MAX)
-            }
-            _ => 0,
+        let ranks = self.misses.iter().map(|miss| self.rank(miss, miss.snapshot.is_some()));
+        full.then(|| ranks.min().unwrap_or((true, u64::MAX)))
+    }
+
+    /// Whether a slow call is to be kept.
+    fn keeps(&self, miss: &Miss, recorded: bool) -> bool {
+        self.last_rank().is_none_or(|last| self.rank(miss, recorded) > last)
+    }
+
+    /// From when on a call is slow for whichever client.
+    fn threshold_ns(&self) -> u64 {
+        match (self.last_rank(), self.plan.trigger) {
+            (Some((true, latency_ns)), _) => latency_ns,
+            (_, Trigger::Deadline) => self.deadline_ns,
+            (_, Trigger::Slowest(_)) => 0,
         }
     }
 
-    /// Makes room when a slower call has come.
-    fn drop_fastest(&mut self) {
+    /// Makes room when one more is kept.
+    fn drop_last(&mut self) {
         if self.misses.len() <= self.plan.most() {
             return;
         }
-        let latencies = self.misses.iter().enumerate().map(|(index, miss)| (miss.sample.latency_ns(), index));
-        let Some((_, index)) = latencies.min() else { return };
+        let ranks = self.misses.iter().map(|miss| self.rank(miss, miss.snapshot.is_some()));
+        let Some((_, index)) = ranks.zip(0..).min() else { return };
         let dropped = self.misses.remove(index);
         let shared = self.misses.iter().any(|miss| miss.snapshot == dropped.snapshot);
         if let (Some(tape), Some(number), false) = (&mut self.tape, dropped.snapshot, shared) {
@@ -276,6 +282,9 @@ impl Flight {
     /// A recording that cannot be put in its place is lost, and nothing else.
     pub(super) fn finish(self, missed: u64, slowest_ns: Vec<Vec<u64>>) -> Explained {
         let Flight { plan, tape, info, mut not_recorded, mut misses, while_busy, mut recorded, .. } = self;
+        // Some may have made room for slower ones since.
+        let while_busy =
+            misses.iter().filter(|miss| while_busy.contains(&miss.sample.start_ns)).count() as u64;
         if let Some(Tape { recorder, folder, .. }) = tape {
             drop(recorder);
             // An empty recording tells nothing.
