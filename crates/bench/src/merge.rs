@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::floor::{self, FloorResult};
-use crate::ipc::latency::{LatencyResult, Verdict};
+use crate::ipc::latency::LatencyResult;
 use crate::ipc::throughput::ThroughputResult;
 use crate::ipc::workers::{Above, WorkersResult};
 use crate::run::{Results, Run};
@@ -114,10 +114,10 @@ fn merge_latency(ours: &mut LatencyResult, theirs: &LatencyResult) -> Result<()>
         for (pair, more) in series.pairs.iter_mut().zip(&more.pairs) {
             pair.merge(more);
         }
-        let good = matches!(series.verdict, Verdict::Pass | Verdict::Unseen { .. });
-        if good && more.verdict != Verdict::Pass {
-            series.verdict = more.verdict.clone();
-        }
+        let callers = || series.pairs.iter().flat_map(|pair| &pair.callers);
+        let failed = callers().map(|caller| caller.not_inherited).sum();
+        let total = callers().map(|caller| caller.count()).sum();
+        series.verdict.merge(&more.verdict, failed, total);
     }
     ours.lent_by_pi_futex |= theirs.lent_by_pi_futex;
     Ok(())

@@ -240,6 +240,8 @@ fn unknown_and_incomplete_flags_are_one_line_and_exit_code_2() {
         ("schd-dbg", "extra", "unexpected argument 'extra'"),
         ("roundtrip", "ipc latency --callers fifo:100", "fifo:1..99"),
         ("roundtrip", "ipc latency --load hogs=0", "1 to 4096"),
+        ("roundtrip", "ipc latency --payload 512k", "at most 500k"),
+        ("roundtrip", "ipc latency --payload 400k --server-threads 2", "does not fit"),
         ("roundtrip", "ipc latency --format android", "one stack"),
     ] {
         let output = called(name).args(args.split(' ')).output().unwrap();
@@ -268,6 +270,31 @@ fn the_run_directory_holds_what_is_printed_and_every_sample() {
     assert_eq!(series.len(), 4);
     assert_eq!(series[0]["pairs"][0]["callers"][1]["latency"]["count"], 30);
     assert_eq!(samples.lines().count(), 1 + 4 * 2 * 30);
+}
+
+#[test]
+fn runs_are_shown_with_where_they_are_from_and_binder_without_inheritance_is_no_failure() {
+    let folder = std::env::temp_dir().join(format!("roundtrip-shown-{}", std::process::id()));
+    let runs = ["monday", "tuesday"].map(|name| folder.join(name));
+    for run in &runs {
+        let args = "--driver emulated --stack binder --iterations 20 --payload 500k --out";
+        let table = succeed(latency(args).arg(run)).stdout;
+        if realtime_permission().max_priority().is_some() {
+            let table = String::from_utf8(table).unwrap();
+            let line = "Real-time inheritance: off, as binder always has it";
+            assert!(table.contains(line) && !table.contains("FAIL"), "{table}");
+        }
+    }
+    let show = |args: &[&str]| {
+        let output = succeed(called("roundtrip").arg("show").args(args).args(&runs));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let (apart, merged) = (show(&[]), show(&["--merge"]));
+    std::fs::remove_dir_all(&folder).unwrap();
+    let [monday, tuesday] = runs.map(|run| run.display().to_string());
+    assert!(apart.starts_with(&format!("Run: {monday}\n")), "{apart}");
+    assert!(apart.contains(&format!("\n\nRun: {tuesday}\n")), "{apart}");
+    assert!(merged.starts_with(&format!("2 runs together: {monday}, {tuesday}; ")), "{merged}");
 }
 
 #[test]

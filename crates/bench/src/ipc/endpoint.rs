@@ -18,7 +18,7 @@ use crate::job::Job;
 use crate::worker::WorkerGroup;
 
 /// The receive area of each process, in bytes: Android's, 1 MiB less two pages.
-const AREA_BYTES: u64 = (1 << 20) - 2 * 4096;
+pub(crate) const AREA_BYTES: u64 = (1 << 20) - 2 * 4096;
 
 /// How long a client waits for a service to be registered.
 const REGISTERED_WITHIN: Duration = Duration::from_secs(10);

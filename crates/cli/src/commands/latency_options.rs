@@ -66,11 +66,11 @@ pub(super) const WHAT: &[Opt<Typed>] = &[
     Opt::value(
         &["--payload"],
         "SIZE",
-        "Bytes sent with each call, as in 256 or 4k; at most 512k.",
+        "Bytes sent with each call, as in 256 or 4k; at most 500k, and less where several calls arrive at once.",
         |typed: &mut Typed, text| {
             let bytes = values::size_bytes(text)?;
             if bytes > MAX_PAYLOAD_BYTES {
-                return Err("expected at most 512k".to_owned());
+                return Err("expected at most 500k".to_owned());
             }
             typed.payload_bytes = Some(bytes);
             Ok(())
@@ -187,7 +187,7 @@ pub(super) const EXPLANATION: &[Opt<Typed>] = &[
     Opt::value(
         &["--explain-limit"],
         "N",
-        "How many calls that miss are kept; the rest is counted.",
+        "How many calls that miss are kept, the slowest ones; the rest is counted.",
         |typed: &mut Typed, text| set(&mut typed.explain_limit, values::whole(text, 1..=1000)),
     )
     .default("20"),

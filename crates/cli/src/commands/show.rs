@@ -1,6 +1,6 @@
 //! `roundtrip show`: recorded runs as text, or several of one plan as one. Reads run directories; measures nothing.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bench::run::Run;
 
@@ -67,6 +67,15 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     run,
 };
 
+/// Which of several runs a report is of.
+fn origin(typed: &Typed, path: &Path) -> String {
+    if !typed.merge {
+        return format!("Run: {}", path.display());
+    }
+    let paths: Vec<String> = typed.runs.iter().map(|path| path.display().to_string()).collect();
+    format!("{} runs together: {}; the machine's state is that of the first", paths.len(), paths.join(", "))
+}
+
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let mut runs = typed.runs.iter().map(|path| Run::read(path)).collect::<Result<Vec<_>, _>>()?;
     if typed.merge {
@@ -86,8 +95,9 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             _ if typed.short => format::run::first_page(run),
             _ => format::run::text(run, &layers, &beside, terminal.out_colour),
         };
-        if index > 0 && typed.format.as_deref() != Some("json") {
-            writeln!(terminal.out)?;
+        if typed.runs.len() > 1 && typed.format.as_deref() != Some("json") {
+            let gap = if index > 0 { "\n" } else { "" };
+            writeln!(terminal.out, "{gap}{}", origin(&typed, path))?;
         }
         terminal.out.write_all(text.as_bytes())?;
     }

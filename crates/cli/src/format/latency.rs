@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use bench::counters::ThreadCounters;
 use bench::ipc::Mode;
-use bench::ipc::latency::{CallerResult, LatencyResult, Series, Verdict};
+use bench::ipc::latency::{CallerResult, Inheritance, LatencyResult, Series, Verdict};
 use latency::{Histogram, Summary};
 
 use super::quantity::{duration, three_digits};
@@ -75,16 +75,32 @@ fn heading(result: &LatencyResult, series: &Series) -> String {
         0 => String::new(),
         ns => format!(", each call works {}", duration(ns as f64)),
     };
-    let verdict = match series.verdict.reason() {
-        None => series.verdict.name().to_owned(),
-        Some(reason) => format!("{}: {reason}", series.verdict.name()),
-    };
     format!(
-        "{}, {inheritance}, {pairs}, {} bytes{work}{}\nInherited: {verdict}",
+        "{}, {inheritance}, {pairs}, {} bytes{work}{}\nReal-time inheritance: {}",
         series.stack,
         plan.payload_bytes,
-        load.concat()
+        load.concat(),
+        inheritance_of(series, plan.mode),
     )
+}
+
+/// Whether real-time priorities were inherited. Where the node does not ask for that, it is no failure: the stack, or the one who
+/// asked for the run, has it so.
+pub(crate) fn inheritance_of(series: &Series, mode: Mode) -> String {
+    let verdict = match (&series.verdict, series.verdict.reason()) {
+        (Verdict::Fail { .. }, _) if mode == Mode::Binderize && !series.inheritance.is_on(series.stack) => {
+            let why = match series.inheritance {
+                Inheritance::Stack => format!(", as {} always has it", series.stack),
+                _ => String::new(),
+            };
+            return format!("off{why}");
+        }
+        (verdict, reason) => (verdict.name(), reason),
+    };
+    match verdict {
+        (name, None) => name.to_owned(),
+        (name, Some(reason)) => format!("{name}: {reason}"),
+    }
 }
 
 /// A line for each pair and caller, for all pairs of a caller, and for everything.

@@ -3,10 +3,12 @@
 use std::fmt::Write as _;
 
 use bench::floor::{BASELINE, CpuPlacement, FloorResult};
+use bench::ipc::Mode;
 use bench::ipc::latency::Series;
 use bench::ipc::throughput::ThroughputRow;
 use bench::run::Results;
 
+use super::latency::inheritance_of;
 use super::quantity::{byte_rate, duration, length};
 
 /// A paragraph for each test that was run.
@@ -22,7 +24,7 @@ pub(crate) fn paragraphs(results: &Results) -> String {
     }
     if let Some(latency) = &results.latency {
         let _ = writeln!(out, "\nLatency against {}", duration(latency.plan.deadline.ns as f64));
-        latency.series.iter().for_each(|series| latency_lines(&mut out, series));
+        latency.series.iter().for_each(|series| latency_lines(&mut out, series, latency.plan.mode));
     }
     out
 }
@@ -68,7 +70,7 @@ fn throughput_line(out: &mut String, row: &ThroughputRow) {
     line(out, &format!("{}, {}", row.stack, length(row.size_bytes)), &text);
 }
 
-fn latency_lines(out: &mut String, series: &Series) {
+fn latency_lines(out: &mut String, series: &Series, mode: Mode) {
     let Some(all) = series.all() else { return };
     for caller in &all.callers {
         let percentile = |percent| caller.latency.percentile_ns(percent).map(|ns| duration(ns as f64));
@@ -88,10 +90,7 @@ fn latency_lines(out: &mut String, series: &Series) {
             ),
         );
     }
-    let mut text = format!("inheritance {}", series.verdict.name());
-    if let Some(reason) = series.verdict.reason() {
-        let _ = write!(text, " ({reason})");
-    }
+    let mut text = format!("real-time inheritance: {}", inheritance_of(series, mode));
     if all.count() > 0 {
         let percent = all.same_cpu() as f64 / all.count() as f64 * 100.0;
         let _ = write!(text, "; {percent:.0}% of calls served on the caller's CPU");
@@ -151,8 +150,8 @@ mod tests {
         for hint in [
             "hwbinder, fifo:99    p50 120 us",
             "1 of 3 calls missed",
-            "inheritance PASS; 67% of calls",
-            "FAIL (",
+            "real-time inheritance: PASS; 67% of calls",
+            "real-time inheritance: off; ",
         ] {
             assert!(text.contains(hint), "no '{hint}' in:\n{text}");
         }

@@ -11,6 +11,7 @@ use super::explain::{ExplainPlan, Trigger};
 use crate::error::{Error, Result};
 use crate::floor::CpuPlacement;
 use crate::inject::Injection;
+use crate::ipc::endpoint::AREA_BYTES;
 use crate::ipc::{DriverPlan, Mode, Stack};
 use crate::load::Load;
 use crate::sched::Scheduling;
@@ -159,8 +160,11 @@ pub const MAX_PAIRS: u32 = 256;
 /// The most threads that a server may have.
 pub const MAX_SERVER_THREADS: u32 = 64;
 
-/// The largest payload, in bytes: half of a process's receive area, which also holds what was not given back yet.
-pub const MAX_PAYLOAD_BYTES: usize = 512 << 10;
+/// The largest payload, in bytes: a server's receive area also holds the one before, which it may not have given back yet.
+pub const MAX_PAYLOAD_BYTES: usize = 500 << 10;
+
+/// What a call's own words take beside its payload, in bytes, with room to spare.
+const CALL_BYTES: usize = 1 << 10;
 
 /// The most samples that are kept beside the histograms; each takes 64 bytes.
 const MAX_KEPT: u64 = 20_000_000;
@@ -190,6 +194,16 @@ impl LatencyPlan {
                 self.payload_bytes
             ));
         }
+        if self.payload_bytes > self.most_payload_bytes() {
+            return wrong(format!(
+                "a payload of {} bytes does not fit into a server's receive area as often as {} callers and {} server \
+                 threads may have it there: at most {}",
+                self.payload_bytes,
+                self.callers.len(),
+                self.server_threads,
+                self.most_payload_bytes()
+            ));
+        }
         if matches!(self.amount, Amount::Iterations(0) | Amount::DurationNs(0)) {
             return wrong("at least one iteration is needed".into());
         }
@@ -216,6 +230,15 @@ impl LatencyPlan {
             }
         }
         Ok(())
+    }
+
+    /// The largest payload for these callers and servers: each server thread may still have its last one while the next arrive, of which
+    /// there is one without a rate and one of each caller with it.
+    fn most_payload_bytes(&self) -> usize {
+        let arriving = if self.rate_per_s.is_some() { self.callers.len() } else { 1 };
+        let at_once = self.server_threads as usize + arriving;
+        let most = AREA_BYTES as usize / at_once - CALL_BYTES;
+        if self.mode == Mode::Passthrough { MAX_PAYLOAD_BYTES } else { most.min(MAX_PAYLOAD_BYTES) }
     }
 
     /// What is measured in turn: each stack under each inheritance setting. In process there is nothing to inherit.
@@ -253,6 +276,10 @@ mod tests {
         assert!(refusal(LatencyPlan { pairs: 0, ..plan() }).contains("1 to 256 pairs"));
         assert!(refusal(LatencyPlan { callers: vec![], ..plan() }).contains("a caller"));
         assert!(refusal(LatencyPlan { payload_bytes: 1 << 20, ..plan() }).contains("1048576 bytes"));
+        let large = LatencyPlan { payload_bytes: MAX_PAYLOAD_BYTES, ..plan() };
+        large.check().unwrap();
+        assert!(refusal(LatencyPlan { server_threads: 3, ..large.clone() }).contains("at most 259072"));
+        assert!(refusal(LatencyPlan { rate_per_s: Some(1.0), ..large }).contains("at most 345770"));
         assert!(refusal(LatencyPlan { amount: Amount::Iterations(0), ..plan() }).contains("at least one"));
         let (rate_per_s, fresh_threads) = (Some(1.0), true);
         assert!(refusal(LatencyPlan { rate_per_s, fresh_threads, ..plan() }).contains("a rate"));

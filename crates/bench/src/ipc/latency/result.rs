@@ -86,12 +86,44 @@ impl Verdict {
         }
     }
 
+    /// The verdict on two runs' calls together, of which `failed` of `total` were not inherited. One that is worse counts.
+    pub(crate) fn merge(&mut self, other: &Verdict, failed: u64, total: u64) {
+        let good = matches!(self, Verdict::Pass | Verdict::Unseen { .. });
+        if good && *other != Verdict::Pass {
+            *self = other.clone();
+        }
+        let theirs = other.reason().map(without_counts);
+        if let Verdict::Fail { reason } | Verdict::Unseen { reason } = self {
+            let ours = without_counts(reason);
+            if ours == *reason {
+                return;
+            }
+            let also = theirs.filter(|theirs| *theirs != ours && failed_too(other));
+            let also = also.map_or_else(String::new, |theirs| format!("; in another run {theirs}"));
+            *reason = format!("in {failed} of {total} calls {ours}{also}");
+        }
+    }
+
     /// Why it is not PASS.
     pub fn reason(&self) -> Option<&str> {
         match self {
             Verdict::Pass => None,
             Verdict::Fail { reason } | Verdict::Unseen { reason } | Verdict::Skip { reason } => Some(reason),
         }
+    }
+}
+
+fn failed_too(verdict: &Verdict) -> bool {
+    matches!(verdict, Verdict::Fail { .. })
+}
+
+/// A reason behind its "in 3 of 8 calls ", with which those begin that count calls.
+fn without_counts(reason: &str) -> &str {
+    let counted = reason.strip_prefix("in ").and_then(|rest| rest.split_once(" calls "));
+    let number = |text: &str| text.parse::<u64>().is_ok();
+    match counted.and_then(|(counts, rest)| Some((counts.split_once(" of ")?, rest))) {
+        Some(((failed, total), rest)) if number(failed) && number(total) => rest,
+        _ => reason,
     }
 }
 
@@ -309,6 +341,28 @@ mod tests {
         assert_eq!((result.request.max_ns(), result.handling.max_ns()), (Some(1), Some(2)));
         assert_eq!(result.reply.max_ns(), Some(98));
         assert_eq!(result.served_as, [(Scheduling::fifo(99), 2), (Scheduling::other(0), 1)]);
+    }
+
+    #[test]
+    fn a_verdict_on_two_runs_counts_the_calls_of_both() {
+        let fail = |text: &str| Verdict::Fail { reason: text.into() };
+        let merged = |mut ours: Verdict, theirs: &Verdict| {
+            ours.merge(theirs, 2000, 4000);
+            ours
+        };
+        let failed = fail("in 1000 of 2000 calls it was not: off");
+        let both = fail("in 2000 of 4000 calls it was not: off");
+        for (ours, theirs) in [(&failed, &failed), (&Verdict::Pass, &failed), (&failed, &Verdict::Pass)] {
+            assert_eq!(merged(ours.clone(), theirs), both);
+        }
+        let other = merged(failed, &fail("in 3 of 2000 calls it was not: no permission"));
+        assert_eq!(
+            other.reason(),
+            Some("in 2000 of 4000 calls it was not: off; in another run it was not: no permission")
+        );
+        let skip = Verdict::Skip { reason: "no real-time callers".into() };
+        assert_eq!(merged(skip.clone(), &skip), skip);
+        assert_eq!(merged(Verdict::Pass, &Verdict::Pass), Verdict::Pass);
     }
 
     #[test]
