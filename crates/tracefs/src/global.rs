@@ -282,10 +282,10 @@ fn mount_at(place: &Path) -> Result<()> {
 
 /// Whether the topmost mount at a place is one of [`mount_at`] (proc_pid_mountinfo(5)).
 fn is_our_mount(place: &Path) -> bool {
-    let mounts = std::fs::read(Path::new("/proc/self/mountinfo")).unwrap_or_default();
+    let mounts = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
     let mounts = String::from_utf8_lossy(&mounts).into_owned();
     let there = |line: &&str| line.split(' ').nth(4).is_some_and(|at| Path::new(at) == place);
-    let last = mounts.lines().filter(there).last().and_then(|line| line.split_once(" - "));
+    let last = mounts.lines().rfind(there).and_then(|line| line.split_once(" - "));
     last.is_some_and(|(_, rest)| rest.starts_with(&format!("tracefs {SOURCE} ")))
 }
 
