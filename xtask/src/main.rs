@@ -10,6 +10,7 @@ mod guest;
 mod guests;
 mod injections;
 mod install;
+mod interop;
 mod ipc_peers;
 mod peers;
 mod perfetto;
@@ -43,6 +44,7 @@ Tasks:
             cargo xtask sequences --help
   attack    damages run directories, sends signals, sets limits and refuses system calls, to see that the program ends
             well; see cargo xtask attack --help
+  interop   calls between our stack and rsbinder, both ways, on a real kernel's driver
   peers     counts what a call costs on a real kernel's driver: bare, through both stacks, through rsbinder
   faults    kills thousands of processes, at every instruction of what they do and in busy contexts of the emulated
             driver, and sends ten million transactions through one; takes minutes
@@ -65,6 +67,7 @@ fn main() -> ExitCode {
         ["sizes"] => sizes_only,
         ["guests"] => guests_only,
         ["disks"] => disks_only,
+        ["interop"] => interop_only,
         ["peers"] => peers_only,
         ["perfetto"] => perfetto_only,
         ["guest", ..] => return guest::command(&args[1..]),
@@ -120,6 +123,10 @@ fn peers_only() -> bool {
     steps::run(&[("static binaries", dist::build), PEERS])
 }
 
+fn interop_only() -> bool {
+    steps::run(&[GUESTS[6]])
+}
+
 const PEERS: Step = ("guest: the cost of a call, counted", peers::check);
 
 fn perfetto_only() -> bool {
@@ -128,13 +135,14 @@ fn perfetto_only() -> bool {
 
 const PERFETTO: Step = ("traces in Perfetto", perfetto::check);
 
-const GUESTS: [Step; 6] = [
+const GUESTS: [Step; 7] = [
     ("guest: Linux on x86-64", || guests::check(Arch::X86_64, Packaged::Debian)),
     ("guest: PREEMPT_RT on x86-64", || guests::check(Arch::X86_64, Packaged::DebianRealtime)),
     ("guest: binderfs on x86-64", || guests::check(Arch::X86_64, Packaged::Ubuntu)),
     ("guest: Linux on arm64", || guests::check(Arch::Aarch64, Packaged::Debian)),
     ("guest: storage on SD, NVMe, NVMe multipath, virtio, SCSI and the device mapper", disks::check),
     ("guest: storage on UFS", disks::check_ufs),
+    ("guest: calls to and from rsbinder", interop::check),
 ];
 
 const SETUP: [Step; 5] = [
@@ -168,6 +176,7 @@ fn test() -> bool {
         GUESTS[2],
         GUESTS[3],
         GUESTS[4],
+        GUESTS[6],
         PEERS,
         ("fuzz targets", fuzz::short_runs),
     ];

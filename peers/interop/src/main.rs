@@ -1,0 +1,124 @@
+//! Calls between this project's stack and `rsbinder`, which others wrote after Android's library, over the kernel's binder driver:
+//! a client of each calls a service of the other, through either's service manager. `cargo xtask interop` runs it in a guest.
+//!
+//! Each part is a process of its own, this program again with the part's name. Prints a line for each pair; fails at the first thing
+//! that is not as it must be.
+
+mod ours;
+mod theirs;
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+/// The device that all share.
+const DEVICE: &str = "/dev/binder";
+/// Where `rsbinder`'s service manager looks for it.
+const THEIR_DEVICE: &str = "/dev/binderfs/binder";
+
+/// The interface's name, and what the service is registered as.
+const INTERFACE: &str = "roundtrip.interop.IPeer";
+const SERVICE: &str = "roundtrip.interop";
+
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a client prints when it waits for the service's death.
+const LINKED: &str = "linked";
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["all", rsb_hub] => all(rsb_hub),
+        ["manage"] => ours::manage(),
+        ["serve", "ours"] => ours::serve(),
+        ["serve", "rsbinder"] => theirs::serve(),
+        ["call", "ours"] => ours::call(),
+        ["call", "rsbinder"] => theirs::call(),
+        _ => bail!("use: interop all RSB_HUB"),
+    }
+}
+
+/// Every pair through every service manager.
+fn all(rsb_hub: &str) -> Result<()> {
+    if !Path::new(THEIR_DEVICE).exists() {
+        std::fs::create_dir_all("/dev/binderfs")?;
+        std::os::unix::fs::symlink(DEVICE, THEIR_DEVICE)?;
+    }
+    for manager in ["roundtrip", "rsb_hub"] {
+        let _manager = match manager {
+            "roundtrip" => Running::own(&["manage"])?,
+            _ => Running::start(Command::new(rsb_hub).arg("--insecure-allow-all"))?,
+        };
+        for server in ["ours", "rsbinder"] {
+            for client in ["ours", "rsbinder"] {
+                pair(server, client)
+                    .with_context(|| format!("{manager} manages, {server} serves, {client} calls"))?;
+                println!("{manager} manages, {server} serves, {client} calls: as it must be");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One client calls one service, until that is killed.
+fn pair(server: &str, client: &str) -> Result<()> {
+    let server = Running::own(&["serve", server])?;
+    let mut client =
+        Running::start(Command::new(std::env::current_exe()?).args(["call", client]).stdout(Stdio::piped()))?;
+    let out = client.0.stdout.take().context("a pipe")?;
+    let mut lines = BufReader::new(out).lines();
+    let said = lines.next().transpose()?.unwrap_or_default();
+    ensure!(said == LINKED, "the client said '{said}'");
+    drop(server);
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(status) = client.0.try_wait()? {
+            ensure!(status.success(), "the client failed: {status}");
+            return Ok(());
+        }
+        ensure!(Instant::now() < deadline, "the client was not told of the service's death");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A process, killed when it is not needed any more.
+struct Running(Child);
+
+impl Running {
+    fn start(command: &mut Command) -> Result<Running> {
+        Ok(Running(command.spawn().with_context(|| format!("start {command:?}"))?))
+    }
+
+    fn own(arguments: &[&str]) -> Result<Running> {
+        Running::start(Command::new(std::env::current_exe()?).args(arguments))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Tells the parent that the service may die now.
+fn say_linked() -> Result<()> {
+    println!("{LINKED}");
+    Ok(std::io::stdout().flush()?)
+}
+
+/// Tries until it works or [`PATIENCE`] is over: others are still starting.
+fn until<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> Result<T> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = attempt() {
+            return Ok(found);
+        }
+        ensure!(Instant::now() < deadline, "{what}: not within {} s", PATIENCE.as_secs());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

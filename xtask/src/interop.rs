@@ -1,0 +1,80 @@
+//! `cargo xtask interop`: calls between this project's binder stack and `rsbinder`, both ways and through either's service manager,
+//! over the kernel's binder driver in a guest. Knows how the programs are built; what must come out, `peers/interop` knows.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use guest::{Arch, Clock, End, Job, Kernel, Packaged, Source};
+
+use crate::guest::first_process;
+use crate::shell::{output, root, run, say, target_dir};
+use crate::steps::Outcome;
+
+const ARCH: Arch = Arch::X86_64;
+const LIMIT: Duration = Duration::from_secs(300);
+/// Where `rsb_hub` comes from; of the version that the programs in `peers` use.
+const TOOLS: &str = "rsbinder-tools@0.12.0";
+/// Two service managers, two services, two clients.
+const PAIRS: usize = 8;
+
+/// Builds, boots and judges.
+pub(crate) fn check() -> Result<Outcome> {
+    let (emulator, package) = ARCH.emulator();
+    if output(emulator, &["--version"]).is_none() {
+        return Ok(Outcome::NotRun(format!("no {emulator} here; install what Debian calls {package}")));
+    }
+    let source = Source::Packaged(Packaged::Debian);
+    let kernel = match Kernel::prepare(ARCH, &source, &target_dir().join("guest")) {
+        Ok(kernel) => kernel,
+        Err(error) => return Ok(Outcome::NotRun(format!("{error:#}"))),
+    };
+    let hub = build_hub()?;
+    let name = hub.file_name().unwrap_or_default().display().to_string();
+    let job = Job {
+        program: build()?,
+        arguments: vec!["all".to_owned(), format!("./{name}")],
+        environment: Vec::new(),
+        files: vec![hub],
+        out: None,
+        limit: LIMIT,
+    };
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let end = guest::run(&kernel, &first_process(ARCH)?, &job, Clock::Wall, &mut out, &mut err)?;
+    let said = String::from_utf8_lossy(&out).into_owned();
+    let pairs = said.lines().filter(|line| line.ends_with("as it must be")).count();
+    if end != End::Exit(0) || pairs != PAIRS {
+        bail!("the pairs {end} on {}:\n{said}{}", kernel.name, String::from_utf8_lossy(&err));
+    }
+    say(said.trim_end());
+    Ok(Outcome::Passed)
+}
+
+/// Where both programs are built: small enough to boot with.
+fn cargo(arguments: &[&str]) -> Command {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(arguments).args(["--locked", "--target", ARCH.target(), "--target-dir"]).arg(folder());
+    command.envs([("CARGO_PROFILE_DEV_DEBUG", "0"), ("CARGO_PROFILE_DEV_STRIP", "symbols")]);
+    command
+}
+
+fn folder() -> PathBuf {
+    target_dir().join("peers")
+}
+
+/// Builds the program, which is no member of the workspace.
+fn build() -> Result<PathBuf> {
+    let manifest = root().join("peers/Cargo.toml").display().to_string();
+    run(&mut cargo(&["build", "--quiet", "--package", "interop", "--manifest-path", &manifest]))?;
+    Ok(folder().join(ARCH.target()).join("debug/interop"))
+}
+
+/// Builds `rsbinder`'s service manager from the registry, beside the program; does nothing when it is there.
+fn build_hub() -> Result<PathBuf> {
+    let tools = folder().join("tools");
+    let root = tools.display().to_string();
+    run(&mut cargo(&["install", "--quiet", "--debug", TOOLS, "--bin", "rsb_hub", "--root", &root]))?;
+    Ok(tools.join("bin/rsb_hub"))
+}
