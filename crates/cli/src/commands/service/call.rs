@@ -44,7 +44,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> Result<Exit> {
     let (name, code) = (&typed.words[0], &typed.words[1]);
     let code = code.parse().map_err(|_| usage!("code {code}: expected a whole number, 0 to 4294967295"))?;
-    let context = Found::one(typed.context.as_deref())?;
+    let context = Found::one(&typed.place)?;
     let arguments = arguments(&typed.words[2..], context.stack)?;
     let service = context.service(name)?;
     let interface = service.interface_descriptor(context.stack)?;

@@ -1,11 +1,14 @@
 //! A context that somebody else runs, found and joined to be looked at. Knows no command.
 
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use bench::ipc::Endpoint;
 use binder::manager::ServiceManager;
-use binder::{Process, Proxy, Stack};
+use binder::{Dialect, Process, Proxy, Stack};
+
+use super::Place;
 
 /// A context that was joined, whose service manager answers.
 pub(super) struct Found {
@@ -25,9 +28,14 @@ pub(super) fn name(endpoint: &Endpoint) -> &str {
 }
 
 impl Found {
-    /// Joins a context and asks its manager which stack's it is.
-    pub(super) fn join(endpoint: &Endpoint) -> Result<Found> {
-        let process = endpoint.connect()?;
+    /// Joins a context and asks its manager which stack's it is. Services on a device are in the dialect that is given, else in the
+    /// phone's own; emulated contexts have only this project's.
+    pub(super) fn join(endpoint: &Endpoint, android: Option<Dialect>) -> Result<Found> {
+        let dialect = match endpoint {
+            Endpoint::Emulated(_) => Dialect::default(),
+            Endpoint::Kernel(_) => android.or_else(of_this_phone).unwrap_or_default(),
+        };
+        let process = Process::in_dialect(endpoint.open()?, dialect);
         let manager = process.context_manager();
         let stack = stack_of(&manager)
             .with_context(|| format!("nobody in {} answers as its service manager", name(endpoint)))?;
@@ -36,18 +44,22 @@ impl Found {
     }
 
     /// The context that was named, or the only one whose manager answers.
-    pub(super) fn one(named: Option<&str>) -> Result<Found> {
-        if let Some(named) = named {
-            return Found::join(&Endpoint::named(named));
+    pub(super) fn one(place: &Place) -> Result<Found> {
+        if let Some(named) = &place.context {
+            return Found::join(&Endpoint::named(named), place.android);
         }
-        let mut found: Vec<Found> =
-            Endpoint::all().iter().filter_map(|endpoint| Found::join(endpoint).ok()).collect();
+        let mut found = Found::all(place);
         let names: Vec<&str> = found.iter().map(|found| found.name.as_str()).collect();
         match names[..] {
             [_] => Ok(found.remove(0)),
             [] => bail!("{NONE}"),
             _ => bail!("several contexts run: choose one with --context: {}", names.join(", ")),
         }
+    }
+
+    /// Every context whose manager answers.
+    pub(super) fn all(place: &Place) -> Vec<Found> {
+        Endpoint::all().iter().filter_map(|endpoint| Found::join(endpoint, place.android).ok()).collect()
     }
 
     /// The service that is registered under a name.
@@ -67,5 +79,61 @@ fn stack_of(manager: &Proxy) -> Result<Stack, binder::Error> {
         Ok(_) => Ok(Stack::Binder),
         Err(error @ (binder::Error::DeadObject { .. } | binder::Error::Driver { .. })) => Err(error),
         Err(_) => manager.interface_descriptor(Stack::Hwbinder).map(|_| Stack::Hwbinder),
+    }
+}
+
+/// The dialect of an Android release, by the number that people know.
+pub(super) fn dialect_of_release(release: u32) -> Option<Dialect> {
+    match release {
+        10 => Some(Dialect::Android10),
+        11 => Some(Dialect::Android11),
+        12 => Some(Dialect::Android12),
+        13 | 14 => Some(Dialect::Android13),
+        15 => Some(Dialect::Android15),
+        16 => Some(Dialect::Android16),
+        _ => None,
+    }
+}
+
+/// The dialect of the phone that this runs on; `None` on anything else, and on releases that are newer than any known here.
+fn of_this_phone() -> Option<Dialect> {
+    let mut getprop = Command::new("getprop");
+    let output =
+        getprop.arg("ro.build.version.sdk").stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    dialect_of_api(String::from_utf8(output.stdout).ok()?.trim().parse().ok()?)
+}
+
+/// The dialect of an API level; 12 has two.
+fn dialect_of_api(level: u32) -> Option<Dialect> {
+    let release = match level {
+        29..=31 => level - 19,
+        32.. => level - 20,
+        _ => return None,
+    };
+    dialect_of_release(release)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_phones_api_level_says_its_dialect() {
+        let known = [
+            (29, Dialect::Android10),
+            (30, Dialect::Android11),
+            (31, Dialect::Android12),
+            (32, Dialect::Android12),
+            (33, Dialect::Android13),
+            (34, Dialect::Android13),
+            (35, Dialect::Android15),
+            (36, Dialect::Android16),
+        ];
+        for (level, dialect) in known {
+            assert_eq!(dialect_of_api(level), Some(dialect), "{level}");
+        }
+        for unknown in [0, 28, 37, u32::MAX] {
+            assert_eq!(dialect_of_api(unknown), None, "{unknown}");
+        }
     }
 }

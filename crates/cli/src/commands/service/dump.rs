@@ -59,11 +59,11 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     match typed.words.split_first() {
         Some((name, arguments)) => {
-            let context = Found::one(typed.context.as_deref())?;
+            let context = Found::one(&typed.place)?;
             let timeout = Duration::from_nanos(typed.timeout_ns.unwrap_or(TIMEOUT_NS));
             service(&context, name, arguments, timeout, terminal)?;
         }
-        None => state(typed.context.as_deref(), terminal)?,
+        None => state(typed.place.context.as_deref(), terminal)?,
     }
     Ok(Exit::OK)
 }

@@ -6,7 +6,7 @@ use binder::manager::ServiceManager;
 use serde_json::json;
 
 use super::context::{Found, NONE};
-use super::group;
+use super::{Place, group};
 use crate::args::{Entry, Group, Kind, Opt};
 use crate::format::table::{Column, Table};
 use crate::terminal::{Exit, Terminal};
@@ -14,13 +14,13 @@ use crate::terminal::{Exit, Terminal};
 /// What was typed.
 #[derive(Default)]
 pub(crate) struct Typed {
-    context: Option<String>,
+    place: Place,
     json: bool,
 }
 
-impl AsMut<Option<String>> for Typed {
-    fn as_mut(&mut self) -> &mut Option<String> {
-        &mut self.context
+impl AsMut<Place> for Typed {
+    fn as_mut(&mut self) -> &mut Place {
+        &mut self.place
     }
 }
 
@@ -55,9 +55,9 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
 };
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
-    let contexts = match &typed.context {
-        Some(name) => vec![Found::join(&Endpoint::named(name))?],
-        None => Endpoint::all().iter().filter_map(|endpoint| Found::join(endpoint).ok()).collect(),
+    let contexts = match &typed.place.context {
+        Some(name) => vec![Found::join(&Endpoint::named(name), typed.place.android)?],
+        None => Found::all(&typed.place),
     };
     if contexts.is_empty() {
         bail!("{NONE}");
@@ -67,7 +67,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         let services = match services(context) {
             Ok(services) => services,
             // It has ended meanwhile.
-            Err(_) if typed.context.is_none() => continue,
+            Err(_) if typed.place.context.is_none() => continue,
             Err(error) => return Err(error),
         };
         if typed.json {

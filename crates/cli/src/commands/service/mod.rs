@@ -11,19 +11,29 @@ pub(crate) use call::COMMAND as CALL;
 pub(crate) use dump::COMMAND as DUMP;
 pub(crate) use list::COMMAND as LIST;
 
+use binder::Dialect;
+
 use crate::args::{Group, Opt};
+
+/// Where to look: what was typed, shared by the three.
+#[derive(Default)]
+pub(crate) struct Place {
+    context: Option<String>,
+    /// Whose layout a device's services have.
+    android: Option<Dialect>,
+}
 
 /// What was typed for `call` and `dump`.
 #[derive(Default)]
 pub(crate) struct Typed {
-    context: Option<String>,
+    place: Place,
     words: Vec<String>,
     timeout_ns: Option<u64>,
 }
 
-impl AsMut<Option<String>> for Typed {
-    fn as_mut(&mut self) -> &mut Option<String> {
-        &mut self.context
+impl AsMut<Place> for Typed {
+    fn as_mut(&mut self) -> &mut Place {
+        &mut self.place
     }
 }
 
@@ -34,21 +44,33 @@ impl Typed {
     }
 }
 
-/// Which context is meant: what was typed, shared by the three.
-pub(super) const fn group<A: AsMut<Option<String>> + 'static>() -> Group<A> {
+/// Which context is meant.
+pub(super) const fn group<A: AsMut<Place> + 'static>() -> Group<A> {
     Group { heading: "Where", options: Table::<A>::OPTIONS }
 }
 
 struct Table<A>(std::marker::PhantomData<A>);
 
-impl<A: AsMut<Option<String>> + 'static> Table<A> {
-    const OPTIONS: &'static [Opt<A>] = &[Opt::value(
-        &["--context"],
-        "NAME",
-        "The context: an emulated one's name, as list shows it, or the path of a binder device. Needed where several run.",
-        |typed: &mut A, text| {
-            *typed.as_mut() = Some(text.to_owned());
-            Ok(())
-        },
-    )];
+impl<A: AsMut<Place> + 'static> Table<A> {
+    const OPTIONS: &'static [Opt<A>] = &[
+        Opt::value(
+            &["--context"],
+            "NAME",
+            "The context: an emulated one's name, as list shows it, or the path of a binder device. Needed where several run.",
+            |typed: &mut A, text| {
+                typed.as_mut().context = Some(text.to_owned());
+                Ok(())
+            },
+        ),
+        Opt::one_of(
+            &["--android"],
+            "RELEASE",
+            &["10", "11", "12", "13", "14", "15", "16"],
+            "The Android release that the services on a device speak; without it, the phone's own, and 16 elsewhere.",
+            |typed: &mut A, text| {
+                typed.as_mut().android = text.parse().ok().and_then(context::dialect_of_release);
+                Ok(())
+            },
+        ),
+    ];
 }
