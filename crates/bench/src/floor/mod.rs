@@ -35,7 +35,8 @@ use crate::progress::Progress;
 use crate::recorder::{self, Recorder};
 use crate::worker::{Spawner, WorkerGroup, WorkerId};
 use crate::{clock, sched};
-pub(crate) use schedule::{Budget, Shuffle};
+use schedule::Budget;
+pub(crate) use schedule::Shuffle;
 use side::{Block, Opened, Place, Wakes};
 use transport::{Prepared, Side, TRANSPORTS, Transport};
 

@@ -10,13 +10,13 @@ const MIN_CALLS: u64 = 9;
 
 /// The time that a run may take, shared out among its blocks. What has been lost to starting blocks, or to a busy
 /// machine, is taken from the calls of those to come.
-pub(crate) struct Budget {
+pub(super) struct Budget {
     start_ns: u64,
     total_ns: u64,
     /// Blocks in all, the trial round included, for it lasts about as long as others.
-    pub(crate) blocks: u64,
+    pub(super) blocks: u64,
     /// Blocks that have run.
-    pub(crate) done: u64,
+    pub(super) done: u64,
     /// Spent in timed calls.
     calls_ns: u64,
 }
@@ -28,12 +28,12 @@ impl Budget {
     }
 
     /// For so many blocks, trial blocks included.
-    pub(crate) fn of(total_ns: u64, blocks: u64) -> Budget {
+    fn of(total_ns: u64, blocks: u64) -> Budget {
         Budget { start_ns: now_ns(), total_ns, blocks, done: 0, calls_ns: 0 }
     }
 
     /// Counts a block in which the timed calls took this long.
-    pub(crate) fn spend(&mut self, calls_ns: u64) {
+    pub(super) fn spend(&mut self, calls_ns: u64) {
         self.done += 1;
         self.calls_ns += calls_ns;
     }

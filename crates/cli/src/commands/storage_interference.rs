@@ -95,7 +95,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 Opt::value(
                     &["--duration"],
                     "TIME",
-                    "About how long all may take; a block has 9 calls at least.",
+                    "How long all may take, to within one pair of blocks. Rounds, then neighbours, that do not fit are left out and said; the control and one neighbour are measured in any case.",
                     |typed: &mut Typed, text| set(&mut typed.duration_ns, values::duration_ns(text)),
                 )
                 .default("1m"),

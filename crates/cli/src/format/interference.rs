@@ -218,6 +218,9 @@ fn neighbour(beside: &Beside) -> [String; 2] {
 const STUDY: &str = "The study of 2012 found beside a CPU hog the application's response up to 20% better, the device's up to \
                      7% worse.";
 
+/// A difference up to this is none.
+const SMALL: f64 = 0.02;
+
 /// The study's finding beside ours. Better or worse is only what chance does not explain: the interval excludes 1, and the
 /// ratio lies outside that of alone against alone.
 fn study(ours: &[&Explained<'_>]) -> Vec<String> {
@@ -236,7 +239,13 @@ fn study(ours: &[&Explained<'_>]) -> Vec<String> {
                 let beyond =
                     |low: f64, high: f64| if sign > 0.0 { found.median > high } else { found.median < low };
                 let clear = if sign > 0.0 { own.low > 1.0 } else { own.high < 1.0 };
-                if clear && beyond(noise.low, noise.high) { "yes" } else { "no" }
+                if clear && beyond(noise.low, noise.high) {
+                    "yes"
+                } else if sign * (found.median - 1.0) > SMALL {
+                    "cannot tell, alone against alone varied as much or rounds differ"
+                } else {
+                    "no"
+                }
             }
             _ => "cannot tell, fewer than 6 rounds",
         };
@@ -302,7 +311,7 @@ fn legend(out: &mut String, result: &InterferenceResult, explained: &[Explained<
         out,
         "Each figure is the median of {} rounds' medians; a ratio is the median of the rounds' ratios. Where the interval of \
          alone\nagainst alone is as wide, a ratio is chance. Each call contains about {} ns for reading the clock.",
-        result.plan.rounds,
+        explained.iter().map(|one| one.beside.pairs.len()).min().unwrap_or_default(),
         three_digits(result.clock_read_cost_ns)
     );
 }

@@ -8,6 +8,7 @@ mod means;
 mod neighbour;
 mod plan;
 mod run;
+mod schedule;
 mod setting;
 
 use latency::{Comparison, quantile};

@@ -21,7 +21,7 @@ pub struct InterferencePlan {
     pub conditions: Vec<Condition>,
     /// How often each pair of blocks, alone and beside, has its turn.
     pub rounds: u32,
-    /// About how long all may take, in nanoseconds.
+    /// How long all may take, in nanoseconds: what does not fit is left out and said.
     pub duration_ns: u64,
     /// How much of the memory that is free the neighbour `memory` takes, in percent.
     pub memory_percent: u32,
@@ -71,10 +71,10 @@ impl InterferencePlan {
     }
 }
 
-/// The calls of a block of this length if one takes `call_ns`.
-pub(super) fn calls_in(block_ns: u64, call_ns: u64) -> u32 {
-    let fit = block_ns / call_ns.max(1);
-    u32::try_from(fit).unwrap_or(MAX_CALLS).clamp(MIN_CALLS, MAX_CALLS)
+/// The calls of a block that may take so much longer than one of the fewest, if a call takes `call_ns`.
+pub(super) fn calls_in(extra_ns: u64, call_ns: u64) -> u32 {
+    let more = u32::try_from(extra_ns / call_ns.max(1)).unwrap_or(MAX_CALLS);
+    MIN_CALLS.saturating_add(more).min(MAX_CALLS)
 }
 
 #[cfg(test)]
@@ -98,8 +98,8 @@ mod tests {
 
     #[test]
     fn a_block_has_as_many_calls_as_fit_and_never_too_few_for_a_median() {
-        assert_eq!(calls_in(100_000_000, 1_000_000), 100);
-        assert_eq!(calls_in(100_000_000, 60_000_000), MIN_CALLS);
+        assert_eq!(calls_in(100_000_000, 1_000_000), MIN_CALLS + 100);
+        assert_eq!(calls_in(100_000_000, 600_000_000), MIN_CALLS);
         assert_eq!(calls_in(0, 0), MIN_CALLS);
         assert_eq!(calls_in(u64::MAX, 1), MAX_CALLS);
     }

@@ -5,12 +5,13 @@ use rustix::fs::syncfs;
 
 use super::means::{Done, Machine, Means, Presence};
 use super::plan::{MIN_CALLS, calls_in};
+use super::schedule::{Fit, extra_ns, fit};
 use super::setting::restore_abandoned;
 use super::{Beside, Condition, InterferencePlan, InterferenceResult, Measured, Pair};
 use crate::clock::{self, now_ns};
 use crate::counters::ThreadCounters;
 use crate::error::{Error, Result};
-use crate::floor::{Budget, Shuffle};
+use crate::floor::Shuffle;
 use crate::progress::Progress;
 use crate::root::Root;
 use crate::sched;
@@ -21,12 +22,17 @@ use crate::storage::writer::{Block, Writer};
 use crate::storage::{Api, Position, StoragePath};
 use crate::worker::{Spawner, WorkerGroup};
 
+/// The part of the time that is for measuring, writers' starts included: the rest is for reading what was recorded.
+const MEASURING_PERCENT: u64 = 85;
+
 /// A pair of blocks, over all rounds.
 struct Series {
     beside: Beside,
     means: usize,
     /// What a call took last, alone and beside, in nanoseconds.
     call_ns: [u64; 2],
+    /// What a pair of the shortest blocks takes, with all that is done around them.
+    cost_ns: u64,
 }
 
 /// Measures.
@@ -41,6 +47,7 @@ pub fn run(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<InterferenceResult> {
     plan.check()?;
+    let end_ns = now_ns() + plan.duration_ns / 100 * MEASURING_PERCENT;
     let root = Root::real();
     let mut notes: Vec<String> = restore_abandoned(&root)
         .into_iter()
@@ -92,41 +99,22 @@ pub fn run(
                     size_bytes,
                     pairs: Vec::new(),
                 };
-                series.push(Series { beside, means: index, call_ns: [1_000_000; 2] });
+                series.push(Series { beside, means: index, call_ns: [1_000_000; 2], cost_ns: 0 });
             }
         }
     }
-    // One round more: it shows how long calls take, and is not counted.
-    let blocks = 2 * series.len() as u64 * (u64::from(plan.rounds) + 1);
     let mut run = Run {
         machine: &machine,
         group: &mut group,
         writers: &writers,
         recorder: recorder.as_mut(),
         target: &target,
-        budget: Budget::of(plan.duration_ns, blocks),
+        means: &all,
         warm_up: write.warm_up,
     };
-    let mut shuffle = Shuffle::new();
-    for round in 0..=plan.rounds {
-        for index in shuffle.order(series.len()) {
-            progress(Progress { what: "interference", done: run.budget.done, total: blocks });
-            let halves = shuffle.order(2);
-            let mut measured = [Measured::default(), Measured::default()];
-            for &half in &halves {
-                let one = &series[index];
-                let means = &all[one.means].1;
-                measured[half] = run.block(one, (half == 1).then_some(means), round == 0)?;
-                series[index].call_ns[half] =
-                    measured[half].elapsed_ns / u64::from(measured[half].all_calls.max(1));
-            }
-            if round > 0 {
-                let [alone, beside] = measured;
-                series[index].beside.pairs.push(Pair { alone, beside, alone_first: halves[0] == 0 });
-            }
-        }
-    }
-    progress(Progress { what: "interference", done: blocks, total: blocks });
+    let left_out = run.trial(&mut series, end_ns, progress)?;
+    not_possible.extend(left_out);
+    notes.extend(run.rounds(&mut series, end_ns, progress)?);
     group.finish(PATIENCE)?;
     let (recorder, recording_ended) = recorder.map_or((None, None), BlockRecorder::keep);
     Ok(InterferenceResult {
@@ -189,19 +177,130 @@ struct Run<'a> {
     writers: &'a [Writer],
     recorder: Option<&'a mut BlockRecorder>,
     target: &'a Target,
-    budget: Budget,
+    means: &'a [(Condition, Means, String)],
     warm_up: u32,
 }
 
 impl Run<'_> {
-    /// One block: alone, or by these means.
-    fn block(&mut self, series: &Series, means: Option<&Means>, trial: bool) -> Result<Measured> {
+    /// One round that is not counted: it shows how long everything takes, and so what fits. Takes the other series out, and says of
+    /// which conditions and why.
+    fn trial(
+        &mut self,
+        series: &mut Vec<Series>,
+        end_ns: u64,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Vec<String>> {
+        let seconds = |ns: u64| format!("{:.1} s", ns as f64 / 1e9);
+        let duration_ns = self.machine.plan.duration_ns;
+        let (mut shuffle, begun_ns) = (Shuffle::new(), now_ns());
+        let half_ns = begun_ns + end_ns.saturating_sub(begun_ns) / 2;
+        let mut costs_ns = vec![0; self.means.len()];
+        let mut tried = 0;
+        for index in 0..series.len() {
+            let condition = series[index].means;
+            // The control and one more are tried in any case.
+            if condition > 1 && condition == tried && now_ns() > half_ns {
+                break;
+            }
+            progress(Progress { what: "interference", done: index as u64, total: series.len() as u64 });
+            self.pair(&mut series[index], 0, true, &mut shuffle)?;
+            costs_ns[condition] += series[index].cost_ns;
+            tried = condition + 1;
+        }
+        let untried = (tried..self.means.len())
+            .map(|at| (at, "the trial of the others took half of the time".to_owned()));
+        let Fit { left_out, .. } =
+            fit(&costs_ns[..tried], end_ns.saturating_sub(now_ns()), self.machine.plan.rounds);
+        let too_long = left_out.into_iter().map(|at| {
+            let took = seconds(costs_ns[at]);
+            (at, format!("a round of it takes {took} at least, too long for rounds of all"))
+        });
+        let left_out: Vec<(usize, String)> = too_long.chain(untried).collect();
+        series.retain(|one| left_out.iter().all(|(at, _)| *at != one.means));
+        let said = |(at, why): (usize, String)| {
+            let condition = self.means[at].0;
+            format!(
+                "{condition}: left out, {why} within {}; take a longer --duration, or fewer --neighbours",
+                seconds(duration_ns)
+            )
+        };
+        Ok(left_out.into_iter().map(said).collect())
+    }
+
+    /// The rounds that count, as many as fit; says if those are fewer than were asked for.
+    fn rounds(
+        &mut self,
+        series: &mut [Series],
+        end_ns: u64,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Option<String>> {
+        let rounds = self.machine.plan.rounds;
+        let mut shuffle = Shuffle::new();
+        let left_ns = || end_ns.saturating_sub(now_ns());
+        let mut made = 0;
+        for round in 0..rounds {
+            let costs_ns: Vec<u64> = series.iter().map(|one| one.cost_ns).collect();
+            let round_ns = costs_ns.iter().sum();
+            if round > 0 && round_ns > left_ns() {
+                break;
+            }
+            let fitting = fit(&[round_ns], left_ns(), rounds - round).rounds;
+            let extra_ns = extra_ns(left_ns(), round_ns, fitting, 2 * series.len());
+            for (done, index) in shuffle.order(series.len()).into_iter().enumerate() {
+                // A machine that has become slower: each has had its rounds but for this one.
+                if round > 0 && left_ns() == 0 {
+                    break;
+                }
+                let total = u64::from(round + fitting) * series.len() as u64;
+                let done = u64::from(round) * series.len() as u64 + done as u64;
+                progress(Progress { what: "interference", done, total });
+                let pair = self.pair(&mut series[index], extra_ns, false, &mut shuffle)?;
+                series[index].beside.pairs.push(pair);
+            }
+            made = round + 1;
+        }
+        progress(Progress { what: "interference", done: 1, total: 1 });
+        Ok((made < rounds).then(|| {
+            format!(
+                "{made} of {rounds} rounds fitted into {:.1} s; take a longer --duration, or fewer --neighbours, for more",
+                self.machine.plan.duration_ns as f64 / 1e9
+            )
+        }))
+    }
+
+    /// Both blocks of a pair, in either order, each with so many calls more than the fewest as fit into `extra_ns`.
+    fn pair(
+        &mut self,
+        series: &mut Series,
+        extra_ns: u64,
+        trial: bool,
+        shuffle: &mut Shuffle,
+    ) -> Result<Pair> {
+        let halves = shuffle.order(2);
+        let mut measured = [Measured::default(), Measured::default()];
+        let begun_ns = now_ns();
+        for &half in &halves {
+            measured[half] = self.block(series, half == 1, extra_ns, trial)?;
+        }
+        let writing_ns: u64 = measured.iter().map(|one| one.elapsed_ns).sum();
+        series.cost_ns = (now_ns() - begun_ns).saturating_sub(writing_ns);
+        for (half, one) in measured.iter().enumerate() {
+            series.call_ns[half] = one.elapsed_ns / u64::from(one.all_calls.max(1));
+            series.cost_ns += series.call_ns[half] * u64::from(MIN_CALLS + self.warm_up);
+        }
+        let [alone, beside] = measured;
+        Ok(Pair { alone, beside, alone_first: halves[0] == 0 })
+    }
+
+    /// One block: alone, or beside.
+    fn block(&mut self, series: &Series, is_beside: bool, extra_ns: u64, trial: bool) -> Result<Measured> {
         let Beside { writer, writer_beside, size_bytes, .. } = series.beside;
+        let means = is_beside.then(|| &self.means[series.means].1);
         let (writer, call_ns) = match means {
             None => (&self.writers[writer], series.call_ns[0]),
             Some(_) => (&self.writers[writer_beside], series.call_ns[1]),
         };
-        let calls = if trial { MIN_CALLS } else { calls_in(self.budget.block_ns(), call_ns) };
+        let calls = calls_in(extra_ns, call_ns);
         // What the block before, or a neighbour, has left to be written is not this block's. If it cannot be, so be it.
         let _ = syncfs(self.target);
         let presence = means.map(|means| self.machine.begin(means, writer.opened.pid)).transpose()?;
@@ -240,7 +339,6 @@ impl Run<'_> {
         };
         presence.map_or(Ok(()), Presence::end)?;
         self.target.check()?;
-        self.budget.spend(measured.elapsed_ns);
         Ok(measured)
     }
 }
