@@ -12,6 +12,7 @@ mod injections;
 mod install;
 mod interop;
 mod ipc_peers;
+mod mutants;
 mod peers;
 mod perfetto;
 mod sequences;
@@ -45,6 +46,8 @@ Tasks:
   attack    damages run directories, sends signals, sets limits and refuses system calls, to see that the program ends
             well; see cargo xtask attack --help
   interop   calls between our stack and rsbinder, both ways, on a real kernel's driver
+  mutants   changes the emulated driver in small ways, and says which changes no test notices; takes hours, so it is not
+            part of test; see cargo xtask mutants --help
   peers     counts what a call costs on a real kernel's driver: bare, through both stacks, through rsbinder
   faults    kills thousands of processes, at every instruction of what they do and in busy contexts of the emulated
             driver, and sends ten million transactions through one; takes minutes
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         ["guest", ..] => return guest::command(&args[1..]),
         ["ipc-peers", ..] => return ipc_peers::command(&args[1..]),
         ["attack", ..] => return attack::command(&args[1..]),
+        ["mutants", ..] => return mutants::command(&args[1..]),
         ["sequences", ..] => return sequences::command(&args[1..]),
         ["faults"] => faults_only,
         ["injections"] => injections_only,

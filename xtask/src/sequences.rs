@@ -1,6 +1,7 @@
 //! `cargo xtask sequences`: thousands of random sequences of commands on a real kernel's binder driver and on the emulated
 //! one, in guests. Knows how many go into one boot; what they are and what must come out is the conformance suite's.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,7 @@ use guest::{Arch, Clock, End, Job, Kernel, Packaged, Source};
 
 use crate::guest::first_process;
 use crate::guests::build;
-use crate::shell::{asked, say, target_dir};
+use crate::shell::{asked, root, say, target_dir};
 
 const HELP: &str = "\
 Usage: cargo xtask sequences [OPTIONS]
@@ -22,10 +23,17 @@ Options:
   --seed N    where they begin (2); one boot takes up to 500 of them, and the next boot the next seed
   --rt        on Debian's kernel with PREEMPT_RT
   --ubuntu    on Ubuntu's kernel, which is newer
-  --arm64     on Debian's kernel for arm64";
+  --arm64     on Debian's kernel for arm64
+  --record    writes anew what Debian's kernel answers to the sequences of fixtures/binder, which the tests compare the emulated
+              driver with; alone";
 
 /// The test in the conformance suite.
 const TEST: &str = "random_sequences_bring_the_same_on_the_kernels_driver_and_the_emulated_one";
+/// The one that says what is recorded, and records it.
+const RECORDED_TEST: &str = "the_kernels_driver_answers_what_was_recorded";
+/// What it records, and how it is told to.
+const RECORDED: &str = "linux-6.1.json";
+const RECORD: &str = "RECORD_SEQUENCES_TO";
 /// What one boot takes: few enough that a difference is seen within minutes.
 const BATCH: u32 = 500;
 /// More than any emulated machine needs for a batch.
@@ -38,6 +46,7 @@ struct Asked {
     seed: u32,
     arch: Arch,
     which: Packaged,
+    record: bool,
 }
 
 /// Carries out the command with these arguments.
@@ -58,26 +67,34 @@ pub(crate) fn command(arguments: &[String]) -> ExitCode {
 fn carry_out(asked: &Asked) -> Result<()> {
     let kernel = Kernel::prepare(asked.arch, &Source::Packaged(asked.which), &target_dir().join("guest"))?;
     let (init, program) = (first_process(asked.arch)?, build("binder-driver", "conformance", asked.arch)?);
-    for (seed, count) in batches(asked.seed, asked.count) {
-        let job = Job {
-            program: program.clone(),
-            arguments: ["--ignored", "--exact", TEST, "--nocapture"].map(str::to_owned).into(),
-            environment: vec![
-                ("PROPTEST_CASES".into(), count.to_string()),
-                ("PROPTEST_RNG_SEED".into(), seed.to_string()),
-            ],
-            files: Vec::new(),
-            out: None,
-            limit: LIMIT,
-        };
+    let boot = |test: &str, environment: Vec<(String, String)>, out: Option<PathBuf>| {
+        let arguments = ["--ignored", "--exact", test, "--nocapture"].map(str::to_owned).into();
+        let job =
+            Job { program: program.clone(), arguments, environment, files: Vec::new(), out, limit: LIMIT };
         let (mut out, mut err) = (Vec::new(), Vec::new());
-        let start = Instant::now();
         let end = guest::run(&kernel, &init, &job, Clock::Wall, &mut out, &mut err);
         let said = String::from_utf8_lossy(&[out, err].concat()).into_owned();
-        match end.with_context(|| format!("boot for seed {seed}:\n{said}"))? {
-            End::Exit(0) if said.contains("test result: ok. 1 passed") => {}
-            end => bail!("seed {seed}, {count} sequences: the test {end} on {}:\n{said}", kernel.name),
+        match end.with_context(|| format!("boot for {test}:\n{said}"))? {
+            End::Exit(0) if said.contains("test result: ok. 1 passed") => Ok(()),
+            end => bail!("the test {end} on {}:\n{said}", kernel.name),
         }
+    };
+    if asked.record {
+        let out = target_dir().join("recorded");
+        boot(RECORDED_TEST, vec![(RECORD.into(), format!("/out/{RECORDED}"))], Some(out.clone()))?;
+        let fixture = root().join("fixtures/binder").join(RECORDED);
+        let (from, to) = (out.join(RECORDED), fixture.display());
+        std::fs::copy(&from, &fixture).with_context(|| format!("copy {} to {to}", from.display()))?;
+        say(&format!("{to}: what {} answers", kernel.name));
+        return Ok(());
+    }
+    for (seed, count) in batches(asked.seed, asked.count) {
+        let start = Instant::now();
+        let environment = vec![
+            ("PROPTEST_CASES".into(), count.to_string()),
+            ("PROPTEST_RNG_SEED".into(), seed.to_string()),
+        ];
+        boot(TEST, environment, None).with_context(|| format!("{count} sequences from seed {seed}"))?;
         say(&format!(
             "{}: {count} sequences from seed {seed} bring the same on both ({:.0} s)",
             kernel.name,
@@ -93,7 +110,8 @@ fn batches(seed: u32, count: u32) -> impl Iterator<Item = (u32, u32)> {
 }
 
 fn parse(arguments: &[String]) -> Result<Asked> {
-    let mut asked = Asked { count: 2000, seed: 2, arch: Arch::X86_64, which: Packaged::Debian };
+    let mut asked =
+        Asked { count: 2000, seed: 2, arch: Arch::X86_64, which: Packaged::Debian, record: false };
     let mut kernels = Vec::new();
     let mut left = arguments.iter();
     while let Some(word) = left.next() {
@@ -106,6 +124,8 @@ fn parse(arguments: &[String]) -> Result<Asked> {
             "--seed" => asked.seed = number()?,
             "--rt" => asked.which = Packaged::DebianRealtime,
             "--ubuntu" => asked.which = Packaged::Ubuntu,
+            "--record" if arguments.len() == 1 => asked.record = true,
+            "--record" => bail!("--record goes with no other option"),
             "--arm64" => asked.arch = Arch::Aarch64,
             other => bail!("unknown option {other}"),
         }
@@ -135,14 +155,23 @@ mod tests {
     #[test]
     fn a_kernel_a_count_and_a_seed_can_be_chosen() {
         let asked = parse(&words("--count 10 --rt --seed 3")).expect("a good command");
-        let expected = Asked { count: 10, seed: 3, arch: Arch::X86_64, which: Packaged::DebianRealtime };
+        let expected =
+            Asked { count: 10, seed: 3, arch: Arch::X86_64, which: Packaged::DebianRealtime, record: false };
         assert_eq!(asked, expected);
     }
 
     #[test]
     fn what_makes_no_sense_is_refused() {
-        for line in ["--count", "--count x", "--count 0", "--count -1", "--rt --arm64", "--ubuntu --rt", "x"]
-        {
+        for line in [
+            "--count",
+            "--count x",
+            "--count 0",
+            "--count -1",
+            "--rt --arm64",
+            "--ubuntu --rt",
+            "--record --rt",
+            "x",
+        ] {
             assert!(parse(&words(line)).is_err(), "{line}");
         }
     }

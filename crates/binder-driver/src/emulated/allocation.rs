@@ -218,3 +218,53 @@ impl Guard<'_> {
         self.unlink(process::FREE.of(owner), id, buffer::FREE_NEXT, buffer::FREE_PREV);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::lock::Scratch;
+    use super::super::region::Region;
+    use super::*;
+
+    const AREA: u64 = 64 << 10;
+
+    /// How many oneway buffers of `bytes` bytes `sender` takes before it is suspected, if it is among the first `most`.
+    fn until_suspected(guard: &mut Guard<'_>, sender: u32, bytes: u64, most: u32) -> Option<u32> {
+        let owner = Id::<Process>::new(1).expect("a slot");
+        (1..=most).find(|_| {
+            let sizes = Sizes { data: bytes, offsets: 0, extra: 0 };
+            let taken = guard.alloc_buffer(owner, sizes, Some(sender)).expect("room");
+            guard.commit();
+            guard.get(taken, buffer::SUSPECT)
+        })
+    }
+
+    /// A process without threads, and what a first sender leaves: a little more than the tenth of the area from which on
+    /// senders are looked at.
+    fn nearly_full(guard: &mut Guard<'_>) {
+        guard.open_area(Id::new(1).expect("a slot"), AREA).expect("a buffer");
+        assert_eq!(until_suspected(guard, 1, 1024, 25), None);
+    }
+
+    #[test]
+    fn a_sender_is_suspected_with_its_51st_buffer_however_small_they_are() {
+        let region = Region::create().expect("memory");
+        let mut scratch = Scratch::default();
+        let mut guard = Guard::lock(&region, &mut scratch);
+        nearly_full(&mut guard);
+        assert_eq!(until_suspected(&mut guard, 2, 16, 62), Some(51));
+    }
+
+    #[test]
+    fn a_sender_of_little_is_not_suspected_for_what_another_sent() {
+        let region = Region::create().expect("memory");
+        let mut scratch = Scratch::default();
+        let mut guard = Guard::lock(&region, &mut scratch);
+        nearly_full(&mut guard);
+        assert_eq!(until_suspected(&mut guard, 2, 512, 8), None);
+        assert_eq!(
+            until_suspected(&mut guard, 1, 8, 1),
+            Some(1),
+            "this one has more than a quarter of the area"
+        );
+    }
+}

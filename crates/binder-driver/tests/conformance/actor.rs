@@ -16,7 +16,8 @@ type Step = Box<dyn FnOnce(&mut Desk) + Send>;
 pub(crate) struct Actor {
     steps: Option<Sender<Step>>,
     thread: Option<JoinHandle<()>>,
-    tid: i32,
+    /// The thread's id in the system.
+    pub(crate) tid: i32,
     pub(crate) driver: Arc<dyn Driver>,
 }
 

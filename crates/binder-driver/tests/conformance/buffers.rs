@@ -1,11 +1,12 @@
 //! The receive area: exhaustion, recovery, and who may free what.
 
-use binder_driver::uapi::TransactionData;
+use binder_driver::uapi::{TF_CLEAR_BUF, TransactionData};
 use binder_driver::{Command, Return};
 
 use crate::Device;
 use crate::actor::{Actor, names, reply};
 use crate::calls::pair;
+use crate::message::Message;
 
 /// A server with a small area, several clients.
 fn small<D: Device>(device: &D, area: u64, clients: usize) -> (Actor, Vec<Actor>) {
@@ -107,5 +108,86 @@ pub(crate) fn sizes_that_overflow_are_refused<D: Device>() {
             desk.write_read(&[Command::Transaction(description)], &[&bytes])
         });
         assert_eq!(returns, [Return::FailedReply], "sizes {size} and {offsets}");
+    }
+}
+
+/// A call of which the server gets the buffer back at once, and what lay in `length` bytes from its beginning.
+fn served(server: &Actor, client: &Actor, message: Message, length: u64) -> (TransactionData, Vec<u8>) {
+    let call = message.call(client);
+    let received = server.next_call();
+    let lay = server.driver.received(received.buffer, length).expect("inside the area").to_vec();
+    server.reply(b"").unwrap();
+    server.write(&[Command::FreeBuffer(received.buffer)]).unwrap();
+    client.write(&[Command::FreeBuffer(reply(&call.wait()).buffer)]).unwrap();
+    (received, lay)
+}
+
+pub(crate) fn a_buffer_is_cleared_when_it_is_freed_if_its_sender_asks_for_that<D: Device>() {
+    let device = D::new();
+    let (server, clients) = small(&device, 8192, 1);
+    // Room for buffers that nobody fills shows what the last user left there.
+    let look = || Message { room: 1024, ..Message::to(0).plain(&[1; 8]) };
+    for (flags, left) in [(0, 7), (TF_CLEAR_BUF, 0)] {
+        let (first, _) = served(&server, &clients[0], Message::to(0).flags(flags).plain(&[7; 1024]), 1024);
+        let (second, lay) = served(&server, &clients[0], look(), 1024);
+        assert_eq!(second.buffer, first.buffer);
+        assert_eq!((&lay[..8], &lay[8..]), (&[1; 8][..], &[left; 1016][..]), "flags {flags:#x}");
+    }
+}
+
+pub(crate) fn a_replys_buffer_is_cleared_as_well<D: Device>() {
+    let device = D::new();
+    let (server, client) = pair(&device);
+    server.write(&[Command::EnterLooper]).unwrap();
+    let replied = |message: Message| {
+        let call = client.call(0, 1, b"");
+        server.next_call();
+        message.reply(&server);
+        let received = reply(&client.until_reply(call.wait()));
+        let lay = client.driver.received(received.buffer, 1024).expect("inside the area").to_vec();
+        client.write(&[Command::FreeBuffer(received.buffer)]).unwrap();
+        (received.buffer, lay)
+    };
+    let (first, _) = replied(Message::to(0).flags(TF_CLEAR_BUF).plain(&[7; 1024]));
+    let (second, lay) = replied(Message { room: 1024, ..Message::to(0).plain(&[1; 8]) });
+    assert_eq!((second, &lay[8..]), (first, &[0; 1016][..]));
+}
+
+pub(crate) fn a_buffer_that_was_not_delivered_cannot_be_freed<D: Device>() {
+    let device = D::new();
+    let (server, clients) = small(&device, 8192, 2);
+    let (first, _) = served(&server, &clients[0], Message::to(0).plain(&[1; 512]), 512);
+    // It lies where that lay.
+    let call = clients[0].call(0, 1, &[2; 512]);
+    assert!(call.is_waiting());
+    server.write(&[Command::FreeBuffer(first.buffer)]).unwrap();
+    let other = clients[1].call(0, 1, &[3; 512]);
+    assert!(other.is_waiting());
+    let received = server.next_call();
+    assert_eq!((received.buffer, server.bytes(&received)), (first.buffer, vec![2; 512]));
+    server.reply(b"").unwrap();
+    assert_eq!(names(&call.wait()), ["TransactionComplete", "Reply"]);
+    assert_eq!(server.bytes(&server.next_call()), [3; 512]);
+    server.reply(b"").unwrap();
+    other.wait();
+}
+
+pub(crate) fn the_smallest_free_stretch_that_fits_is_taken<D: Device>() {
+    let device = D::new();
+    let (server, clients) = small(&device, 16 << 10, 1);
+    let client = &clients[0];
+    let put = |bytes: usize| {
+        let call = client.call(0, 1, &vec![5; bytes]);
+        let received = server.next_call();
+        server.reply(b"").unwrap();
+        call.wait();
+        received.buffer
+    };
+    let kept: Vec<u64> = [4096, 64, 1024, 64, 2048, 64].map(put).into();
+    let (large, small, middle) = (kept[0], kept[2], kept[4]);
+    // Whatever was freed last, and wherever it lies.
+    for order in [[small, large, middle], [large, small, middle], [middle, large, small]] {
+        server.write(&order.map(Command::FreeBuffer)).unwrap();
+        assert_eq!([put(1000), put(1600), put(3000)], [small, middle, large]);
     }
 }

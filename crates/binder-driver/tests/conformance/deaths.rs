@@ -119,3 +119,20 @@ pub(crate) fn the_context_manager_can_be_replaced_after_its_death<D: Device>() {
     assert_eq!(next.bytes(&next.serve()), b"y");
     drop(call);
 }
+
+pub(crate) fn a_read_ends_with_a_death<D: Device>() {
+    let device = D::new();
+    let (server, client, first) = held(&device);
+    let call = call_with_node(&client, 0, 0x42, 0);
+    let received = server.next_call();
+    let second = handle_in(&server, &received);
+    server.write(&[Command::Acquire(second), Command::FreeBuffer(received.buffer)]).unwrap();
+    server.reply(b"").unwrap();
+    let _ = call.wait();
+    assert_eq!(names(&server.read()), ["TransactionComplete"]);
+    server.write(&[notify(first, 1), notify(second, 2)]).unwrap();
+    end::<D>(client);
+    let mut told = vec![server.read(), server.read()];
+    told.sort_by_key(|returns| format!("{returns:?}"));
+    assert_eq!(told, [[Return::DeadBinder(1)], [Return::DeadBinder(2)]]);
+}

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use binder_driver::{Command, Return};
+use skips::{Need, skip};
 
 use crate::Device;
 use crate::actor::{Actor, names, transaction};
@@ -69,4 +70,56 @@ pub(crate) fn registering_unasked_does_not_count<D: Device>() {
     assert_eq!(names(&returns), ["SpawnLooper", "Transaction"], "the one thread is still to be asked for");
     let _ = transaction(&returns);
     drop(call);
+}
+
+pub(crate) fn the_looper_that_came_last_is_chosen_first<D: Device>() {
+    let device = D::new();
+    let (server, client) = pair(&device);
+    let loopers = [Actor::new(&server.driver), Actor::new(&server.driver), Actor::new(&server.driver)];
+    let waiting = loopers.each_ref().map(|looper| {
+        let waiting = looper.start(|desk| desk.write_read(&[Command::EnterLooper], &[]));
+        assert!(waiting.is_waiting());
+        waiting
+    });
+    let others = [Actor::new(&device.open()), Actor::new(&device.open())];
+    let mut calls = Vec::new();
+    for (caller, code) in [&client, &others[0], &others[1]].into_iter().zip(1..) {
+        calls.push(caller.call(0, code, b""));
+        assert!(calls.last().expect("the one pushed").is_waiting());
+    }
+    let served = waiting.map(|waiting| transaction(&waiting.wait()).code);
+    assert_eq!(served, [3, 2, 1], "the callers, by the order in which their loopers came");
+    loopers.iter().for_each(|looper| looper.reply(b"").unwrap());
+    calls.into_iter().for_each(|call| assert_eq!(names(&call.wait()), ["TransactionComplete", "Reply"]));
+}
+
+/// What the driver says of the calling thread's part in its process's work, after these commands of it.
+fn noted<D: Device>(commands: &[Command]) -> String {
+    let device = D::new();
+    let actor = Actor::new(&device.open());
+    actor.write(commands).unwrap();
+    let (state, start) = (device.state(), format!("thread {}: l ", actor.tid));
+    let line = state.lines().find_map(|line| line.trim_start().strip_prefix(&start));
+    line.and_then(|rest| rest.split(' ').next()).unwrap_or_else(|| panic!("{start} in\n{state}")).to_owned()
+}
+
+pub(crate) fn what_a_thread_says_of_itself_is_noted<D: Device>() {
+    if !D::tells_state() {
+        return skip(Need::Machine, "this kernel words its state otherwise than 6.1");
+    }
+    const ENTER: Command = Command::EnterLooper;
+    const EXIT: Command = Command::ExitLooper;
+    const REGISTER: Command = Command::RegisterLooper;
+    // Registered 1, entered 2, exited 4, invalid 8.
+    for (commands, expected) in [
+        (&[][..], "00"),
+        (&[ENTER], "02"),
+        (&[ENTER, EXIT], "06"),
+        (&[EXIT], "04"),
+        (&[REGISTER], "09"),
+        (&[ENTER, REGISTER], "0b"),
+        (&[REGISTER, ENTER], "0b"),
+    ] {
+        assert_eq!(noted::<D>(commands), expected, "after {commands:?}");
+    }
 }

@@ -128,6 +128,10 @@ macro_rules! suite {
                 a_large_payload_arrives_whole,
                 a_buffer_is_freed_once_and_only_by_its_receiver,
                 sizes_that_overflow_are_refused,
+                a_buffer_is_cleared_when_it_is_freed_if_its_sender_asks_for_that,
+                a_replys_buffer_is_cleared_as_well,
+                a_buffer_that_was_not_delivered_cannot_be_freed,
+                the_smallest_free_stretch_that_fits_is_taken,
             }
             objects {
                 a_node_arrives_as_a_handle_and_comes_home_as_a_node,
@@ -148,10 +152,13 @@ macro_rules! suite {
                 wrong_handles_and_acknowledgements_are_ignored,
                 the_manager_reads_the_counts_on_a_node_over_all_processes,
                 an_owner_can_list_its_nodes,
+                the_manager_does_not_count_on_its_own_handle_0,
+                what_a_buffer_holds_ends_with_the_buffer,
             }
             weak {
                 a_weak_node_arrives_as_a_weak_handle_and_comes_home_as_a_weak_node,
                 a_weak_handle_is_neither_called_nor_made_strong,
+                a_weak_handle_is_passed_on_as_a_weak_one_only,
             }
             oneway {
                 oneway_calls_of_one_node_are_served_in_order_one_at_a_time,
@@ -163,6 +170,8 @@ macro_rules! suite {
                 two_loopers_serve_two_callers_at_once,
                 an_interrupted_wait_returns_with_nothing,
                 registering_unasked_does_not_count,
+                the_looper_that_came_last_is_chosen_first,
+                what_a_thread_says_of_itself_is_noted,
             }
             deaths {
                 a_caller_of_a_dead_server_gets_a_dead_reply,
@@ -173,6 +182,7 @@ macro_rules! suite {
                 a_reply_to_a_dead_caller_is_complete,
                 a_leaving_thread_fails_its_caller,
                 the_context_manager_can_be_replaced_after_its_death,
+                a_read_ends_with_a_death,
             }
             extended_error {
                 an_error_is_told_once_with_the_number_of_its_transaction,
@@ -224,15 +234,19 @@ macro_rules! suite {
 suite! {
     emulated_ack: crate::devices::EmulatedAck, always;
     ack_lends_a_real_time_priority_to_a_node_that_inherits_it,
-    ack_lends_no_real_time_priority_to_other_nodes
+    ack_lends_no_real_time_priority_to_other_nodes,
+    ack_gives_a_oneway_call_its_nodes_least_priority,
+    ack_takes_a_nodes_least_nice_value_as_signed
 }
 suite! {
     emulated_mainline: crate::devices::EmulatedMainline, always;
-    mainline_ignores_the_wish_to_inherit
+    mainline_ignores_the_wish_to_inherit,
+    mainline_takes_a_nodes_least_nice_value_as_unsigned
 }
 suite! {
     kernel_mainline: crate::devices::KernelDevice, with_kernel_driver;
-    mainline_ignores_the_wish_to_inherit
+    mainline_ignores_the_wish_to_inherit,
+    mainline_takes_a_nodes_least_nice_value_as_unsigned
 }
 
 #[test]
@@ -248,4 +262,23 @@ fn random_sequences_bring_the_same_on_both_profiles() {
     differential::random_sequences_bring_the_same_on_both::<devices::EmulatedAck, devices::EmulatedMainline>(
         false,
     );
+}
+
+#[test]
+fn the_emulated_driver_answers_as_a_recorded_kernel_did() {
+    differential::answers_as_the_recorded_kernel::<devices::EmulatedMainline>(false);
+}
+
+#[test]
+fn the_emulated_driver_answers_as_a_recorded_kernel_did_where_priorities_differ() {
+    differential::answers_as_the_recorded_kernel::<devices::EmulatedMainline>(true);
+}
+
+#[test]
+#[ignore = "needs the kernel's binder driver: cargo xtask guests"]
+fn the_kernels_driver_answers_what_was_recorded() {
+    if !devices::KernelDevice::tells_state() {
+        return skips::skip(skips::Need::Machine, "this kernel is not the recorded one, 6.1");
+    }
+    differential::the_kernel_answers_as_recorded::<devices::KernelDevice>();
 }

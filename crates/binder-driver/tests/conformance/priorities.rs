@@ -2,10 +2,12 @@
 //! it the driver must say that it lent nothing, and that is what is checked then.
 
 use binder_driver::Command;
+use binder_driver::uapi::TF_ONE_WAY;
 use skips::{Need, skip};
 
 use crate::Device;
-use crate::actor::Actor;
+use crate::actor::{Actor, names};
+use crate::message::Message;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Priority {
@@ -94,6 +96,56 @@ pub(crate) fn a_nice_value_is_lent_and_restored<D: Device>() {
     };
     assert_eq!((during.nice, during.policy), (10, OTHER));
     assert_eq!(after, before);
+}
+
+/// As [`served`], of a oneway call of an ordinary thread. What the server ran at: before, during, and when it waited again.
+fn served_oneway<D: Device>(flags: u32) -> Option<[Priority; 3]> {
+    at_nice_0(|| {
+        let device = D::new();
+        let server = Actor::new(&device.open());
+        server.driver.become_context_manager(flags).unwrap();
+        let client = Actor::new(&device.open());
+        let before = server.run(|_| own());
+        // Whether the server may be raised.
+        if !Actor::new(&device.open()).run(|_| become_fifo(1)) {
+            return None;
+        }
+        Message::to(0).flags(TF_ONE_WAY).call(&client).wait();
+        let during = server.run(|desk| {
+            assert_eq!(names(&desk.write_read(&[Command::EnterLooper], &[])), ["Transaction"]);
+            own()
+        });
+        let waiting = server.start(|desk| {
+            desk.read();
+            own()
+        });
+        assert!(waiting.is_waiting());
+        server.driver.interrupt();
+        Some([before, during, waiting.wait()])
+    })
+    .flatten()
+}
+
+pub(crate) fn ack_gives_a_oneway_call_its_nodes_least_priority<D: Device>() {
+    let Some([before, during, after]) = served_oneway::<D>(0x332) else { return denied() };
+    assert_eq!(during, Priority { policy: FIFO, realtime: 50, ..before });
+    assert_eq!(after, before);
+}
+
+pub(crate) fn ack_takes_a_nodes_least_nice_value_as_signed<D: Device>() {
+    let Some([before, during, after]) = served::<D>(0x1f6, || become_nice(10)) else { return denied() };
+    assert_eq!((during.nice, during.policy), (-10, OTHER));
+    assert_eq!(after, before);
+    let Some([before, during, after]) = served_oneway::<D>(0x1f6) else { return denied() };
+    assert_eq!((during.nice, after), (-10, before));
+}
+
+pub(crate) fn mainline_takes_a_nodes_least_nice_value_as_unsigned<D: Device>() {
+    let Some([before, during, after]) = served::<D>(0x1f6, || become_nice(10)) else { return denied() };
+    assert_eq!((during.nice, during.policy), (10, OTHER));
+    assert_eq!(after, before);
+    let Some([before, during, after]) = served_oneway::<D>(0x1f6) else { return denied() };
+    assert_eq!((during, after), (before, before));
 }
 
 pub(crate) fn denied() {

@@ -4,8 +4,9 @@ use binder_driver::uapi::PtrCookie;
 use binder_driver::{Command, Errno, NodeInfo, Return};
 
 use crate::Device;
-use crate::actor::names;
+use crate::actor::{Actor, names};
 use crate::calls::pair;
+use crate::message::{Message, handle};
 use crate::objects::{call_with_node, handle_in, hold_node};
 
 pub(crate) fn an_owner_is_told_of_the_first_and_the_last_reference<D: Device>() {
@@ -106,4 +107,47 @@ pub(crate) fn an_owner_can_list_its_nodes<D: Device>() {
     let told = NodeInfo { ptr: 0x71, cookie: 0x72, has_strong: true, has_weak: true };
     assert_eq!((after(0), after(0x70), after(0x71)), (Some(told), Some(told), None));
     assert_eq!(server.run(|desk| desk.driver.node_after(0).expect("an answer")), None);
+}
+
+pub(crate) fn the_manager_does_not_count_on_its_own_handle_0<D: Device>() {
+    let device = D::new();
+    let (server, client) = pair(&device);
+    for up in [Command::Acquire(0), Command::Increfs(0)] {
+        assert_eq!(server.write(&[up]), Err(Errno::INVAL));
+        assert_eq!(client.write(&[up]), Ok(()));
+    }
+    for down in [Command::Release(0), Command::Decrefs(0)] {
+        assert_eq!(server.write(&[down]), Ok(()), "there is nothing to count down");
+    }
+}
+
+pub(crate) fn what_a_buffer_holds_ends_with_the_buffer<D: Device>() {
+    let device = D::new();
+    let (server, owner) = pair(&device);
+    let third = Actor::new(&device.open());
+    let (to_third, _) = hold_node(&server, &third, 0x81, 0x82);
+    assert_eq!(names(&server.read()), ["TransactionComplete"]);
+    third.write(&[Command::EnterLooper]).unwrap();
+    let call = call_with_node(&owner, 0, 0x91, 0x92);
+    let received = server.next_call();
+    let held = handle_in(&server, &received);
+    // A handle that is passed on, whose buffer goes first.
+    let passed = Message::to(to_third).object(&handle(held)).call(&server);
+    let at_third = third.next_call();
+    let got = handle_in(&third, &at_third);
+    third.write(&[Command::FreeBuffer(at_third.buffer)]).unwrap();
+    assert_eq!(third.call(got, 1, b"").wait(), [Return::FailedReply]);
+    third.reply(b"").unwrap();
+    assert_eq!(names(&passed.wait()), ["TransactionComplete", "Reply"]);
+    server.reply(b"").unwrap();
+    let named = PtrCookie { ptr: 0x91, cookie: 0x92 };
+    let seen = owner.until_reply(call.wait());
+    assert_eq!(seen[..2], [Return::Increfs(named), Return::Acquire(named)]);
+    owner.write(&[Command::IncrefsDone(named), Command::AcquireDone(named), Command::EnterLooper]).unwrap();
+    let waiting = owner.start(|desk| desk.read());
+    assert!(waiting.is_waiting(), "the first buffer holds it still");
+    server.write(&[Command::FreeBuffer(received.buffer)]).unwrap();
+    assert_eq!(waiting.wait(), [Return::Release(named), Return::Decrefs(named)]);
+    assert_eq!(names(&server.read()), ["TransactionComplete"]);
+    assert_eq!(server.call(held, 1, b"").wait(), [Return::FailedReply]);
 }

@@ -8,13 +8,19 @@ use binder_driver::{Command, Return};
 use crate::Device;
 use crate::actor::{Actor, names, reply};
 use crate::calls::pair;
-use crate::message::Message;
+use crate::message::{Message, handle};
+use crate::objects::hold_node;
 
 const NAMED: PtrCookie = PtrCookie { ptr: 0x51, cookie: 0x52 };
 
 fn weak_node() -> [u8; FlatBinderObject::SIZE] {
     let PtrCookie { ptr: binder, cookie } = NAMED;
     FlatBinderObject { kind: BINDER_TYPE_WEAK_BINDER, flags: 0x100, binder, cookie }.to_bytes()
+}
+
+fn weak_handle(held: u32) -> [u8; FlatBinderObject::SIZE] {
+    let kind = BINDER_TYPE_WEAK_HANDLE;
+    FlatBinderObject { kind, flags: 0, binder: held.into(), cookie: 0 }.to_bytes()
 }
 
 /// The handle in a transaction that brought a weak node.
@@ -29,9 +35,8 @@ pub(crate) fn a_weak_node_arrives_as_a_weak_handle_and_comes_home_as_a_weak_node
     let (server, client) = pair(&device);
     let call = Message::to(0).object(&weak_node()).call(&client);
     let received = server.serve();
-    let binder = weak_handle_in(&server, &received).into();
-    let object = FlatBinderObject { kind: BINDER_TYPE_WEAK_HANDLE, flags: 0, binder, cookie: 0 };
-    Message::to(0).object(&object.to_bytes()).reply(&server);
+    let held = weak_handle_in(&server, &received);
+    Message::to(0).object(&weak_handle(held)).reply(&server);
     let returns = client.until_reply(call.wait());
     assert_eq!(returns[0], Return::Increfs(NAMED));
     assert_eq!(names(&returns[1..]), ["TransactionComplete", "Reply"], "nobody has a strong reference");
@@ -54,4 +59,29 @@ pub(crate) fn a_weak_handle_is_neither_called_nor_made_strong<D: Device>() {
     client.write(&[Command::IncrefsDone(NAMED), Command::EnterLooper]).unwrap();
     server.write(&[Command::FreeBuffer(received.buffer), Command::Decrefs(held)]).unwrap();
     assert_eq!(client.read(), [Return::Decrefs(NAMED)]);
+}
+
+pub(crate) fn a_weak_handle_is_passed_on_as_a_weak_one_only<D: Device>() {
+    let device = D::new();
+    let (server, owner) = pair(&device);
+    let third = Actor::new(&device.open());
+    let (to_third, _) = hold_node(&server, &third, 0x61, 0x62);
+    assert_eq!(names(&server.read()), ["TransactionComplete"]);
+    let call = Message::to(0).object(&weak_node()).call(&owner);
+    let held = weak_handle_in(&server, &server.next_call());
+    // The manager calls the third process with it, whose thread is a looper.
+    third.write(&[Command::EnterLooper]).unwrap();
+    assert_eq!(Message::to(to_third).object(&handle(held)).call(&server).wait(), [Return::FailedReply]);
+    let passed = Message::to(to_third).object(&weak_handle(held)).call(&server);
+    let received = third.next_call();
+    let got = weak_handle_in(&third, &received);
+    assert_eq!(third.call(got, 1, b"").wait(), [Return::FailedReply]);
+    third.reply(b"").unwrap();
+    assert_eq!(names(&passed.wait()), ["TransactionComplete", "Reply"]);
+    server.reply(b"").unwrap();
+    owner.until_reply(call.wait());
+    third.write(&[Command::FreeBuffer(received.buffer)]).unwrap();
+    let again = Message::to(0).object(&weak_handle(got)).call(&third);
+    let told = names(&again.wait());
+    assert_eq!(told, ["TransactionComplete", "FailedReply"], "the handle has ended with the buffer");
 }

@@ -128,8 +128,17 @@ impl World {
 
     /// From here on, deaths must leave things as they are now.
     pub(crate) fn remember(&mut self) {
-        std::thread::sleep(Duration::from_millis(50));
-        self.before = Some(self.look());
+        let begin = Instant::now();
+        loop {
+            let before = self.look();
+            std::thread::sleep(Duration::from_millis(50));
+            let now = self.look();
+            if now == before {
+                self.before = Some(now);
+                return;
+            }
+            assert!(begin.elapsed() < PATIENCE, "things do not come to rest: {before:#?}\n{now:#?}");
+        }
     }
 
     /// Waits until everything is as before. Gives how long that took, if it was longer than one look.

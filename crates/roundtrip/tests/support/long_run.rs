@@ -38,8 +38,8 @@ impl LongRun {
     pub(crate) fn end(mut self, workers: &[u32]) -> (Option<i32>, String, String) {
         let begin = Instant::now();
         let Output { status, stdout, stderr } = self.0.take().unwrap().wait_with_output().unwrap();
-        // A second is what users are promised; a busy test machine may take some more.
-        assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+        // A second is what users are promised. The run itself would take far longer; how much more a busy machine needs, nobody knows.
+        assert!(begin.elapsed() < PATIENCE, "{:?}", begin.elapsed());
         for pid in workers {
             assert!(!Path::new(&format!("/proc/{pid}")).exists(), "worker {pid} is left");
         }

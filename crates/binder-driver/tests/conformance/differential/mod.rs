@@ -19,6 +19,7 @@ mod more_scenes;
 mod orders;
 mod payload;
 mod reached;
+mod recorded;
 mod scenes;
 mod sleepers;
 mod stage;
@@ -37,6 +38,23 @@ use crate::{Device, LaterFeatures};
 use reached::Reached;
 use stage::{Looking, Stage, Told};
 use steps::Step;
+
+/// What a recorded kernel answered is what this driver answers.
+pub(crate) fn answers_as_the_recorded_kernel<D: Device>(priorities: bool) {
+    if priorities && !rustix::process::geteuid().is_root() {
+        return denied();
+    }
+    if at_nice_0(|| recorded::answers_as_recorded::<D>(priorities)).is_none() {
+        denied();
+    }
+}
+
+/// The kernel answers what was recorded of it; or is recorded.
+pub(crate) fn the_kernel_answers_as_recorded<D: Device>() {
+    if at_nice_0(recorded::answers_as_recorded_or_records::<D>).is_none() {
+        denied();
+    }
+}
 
 /// From so many sequences on, everything that they are meant to reach must have been reached.
 const ENOUGH: u32 = 250;
@@ -60,12 +78,9 @@ fn compare_random_sequences<A: Device, B: Device>(priorities: bool) {
     let cases = setting("PROPTEST_CASES", 300);
     let rng_seed = RngSeed::Fixed(setting("PROPTEST_RNG_SEED", 1).into());
     let mut runner = TestRunner::new(Config { rng_seed, failure_persistence: None, ..Config::default() });
-    // A step is handed from thread to thread: that is quicker on one processor.
-    let mut one = CpuSet::new();
-    one.set(0);
-    let _ = rustix::thread::sched_setaffinity(None, &one);
+    use_one_cpu();
     let pair = Pair { one: Stage::<A>::new(), other: Stage::<B>::new() };
-    let features = pair.common_features();
+    let features = common_features(&pair.one.device, &pair.other.device);
     let looks = A::tells_state() && B::tells_state();
     let mut reached = Reached::default();
     let mut differences = 0;
@@ -99,71 +114,86 @@ struct Difference {
     text: String,
 }
 
-impl<A: Device, B: Device> Pair<A, B> {
-    /// What both can do; says what is left out.
-    fn common_features(&self) -> LaterFeatures {
-        let (one, other) = (self.one.device.later_features(), self.other.device.later_features());
-        let common = LaterFeatures {
-            freeze: one.freeze && other.freeze,
-            oneway_spam_detection: one.oneway_spam_detection && other.oneway_spam_detection,
-            extended_error: one.extended_error && other.extended_error,
+/// A step is handed from thread to thread: that is quicker on one processor.
+fn use_one_cpu() {
+    let mut one = CpuSet::new();
+    one.set(0);
+    let _ = rustix::thread::sched_setaffinity(None, &one);
+}
+
+/// What both can do; says what is left out.
+fn common_features<A: Device, B: Device>(one: &A, other: &B) -> LaterFeatures {
+    let (one, other) = (one.later_features(), other.later_features());
+    let common = LaterFeatures {
+        freeze: one.freeze && other.freeze,
+        oneway_spam_detection: one.oneway_spam_detection && other.oneway_spam_detection,
+        extended_error: one.extended_error && other.extended_error,
+    };
+    for (there, what) in [
+        (common.freeze, "BINDER_FREEZE"),
+        (common.oneway_spam_detection, "BINDER_ENABLE_ONEWAY_SPAM_DETECTION"),
+        (common.extended_error, "BINDER_GET_EXTENDED_ERROR"),
+        (A::tells_of_frozen_receivers(), "BR_TRANSACTION_PENDING_FROZEN"),
+        (A::tells_state() && B::tells_state(), "the state, in the words of Linux 6.1"),
+    ] {
+        if !there {
+            println!("not compared, since a driver does not have it: {what}");
+        }
+    }
+    common
+}
+
+/// Whether two steps brought the same. A kernel that knows no `BR_TRANSACTION_PENDING_FROZEN`, and so `tells` of none, returns what
+/// it would have returned had the receiver not been frozen.
+fn same(expected: &str, found: &str, tells: bool) -> bool {
+    const PENDING: &str = "TransactionPendingFrozen";
+    let mut found = found.to_owned();
+    while let Some(at) = found.find(PENDING).filter(|_| !tells) {
+        let instead = ["TransactionComplete", "OnewaySpamSuspect"];
+        let Some(instead) =
+            instead.iter().find(|word| expected.get(at..).is_some_and(|rest| rest.starts_with(**word)))
+        else {
+            return false;
         };
-        for (there, what) in [
-            (common.freeze, "BINDER_FREEZE"),
-            (common.oneway_spam_detection, "BINDER_ENABLE_ONEWAY_SPAM_DETECTION"),
-            (common.extended_error, "BINDER_GET_EXTENDED_ERROR"),
-            (A::tells_of_frozen_receivers(), "BR_TRANSACTION_PENDING_FROZEN"),
-            (A::tells_state() && B::tells_state(), "the state, in the words of Linux 6.1"),
-        ] {
-            if !there {
-                println!("not compared, since a driver does not have it: {what}");
-            }
-        }
-        common
+        found.replace_range(at..at + PENDING.len(), instead);
     }
+    expected == found
+}
 
-    /// Whether two steps brought the same. A kernel that knows no `BR_TRANSACTION_PENDING_FROZEN` returns what it would have
-    /// returned had the receiver not been frozen.
-    fn same(expected: &str, found: &str) -> bool {
-        const PENDING: &str = "TransactionPendingFrozen";
-        let mut found = found.to_owned();
-        while let Some(at) = found.find(PENDING).filter(|_| !A::tells_of_frozen_receivers()) {
-            let instead = ["TransactionComplete", "OnewaySpamSuspect"];
-            let Some(instead) =
-                instead.iter().find(|word| expected.get(at..).is_some_and(|rest| rest.starts_with(**word)))
-            else {
-                return false;
-            };
-            found.replace_range(at..at + PENDING.len(), instead);
+/// The first step that brought something else or left another state. `tells`: whether the driver that is compared with tells of
+/// frozen receivers.
+fn difference(expected: &[Told], found: &[Told], tells: bool) -> Option<Difference> {
+    let determined = |told: &[Told]| told.iter().take_while(|told| !told.undetermined).count();
+    let determined = determined(expected).min(determined(found));
+    let at = expected.iter().zip(found).take(determined).position(|(expected, found)| {
+        !same(&expected.brought, &found.brought, tells) || expected.state != found.state
+    })?;
+    let (expected, found) = (&expected[at], &found[at]);
+    let mut text = format!("step {at} must bring\n{}\nbrought\n{}\n", expected.brought, found.brought);
+    if expected.state != found.state {
+        text += "and left\n";
+        let missing = |line: &&str, from: &str| !from.lines().any(|other| other == *line);
+        for line in expected.state.lines() {
+            text += if missing(&line, &found.state) { "- " } else { "  " };
+            text += &format!("{line}\n");
         }
-        expected == found
+        for line in found.state.lines().filter(|line| missing(line, &expected.state)) {
+            text += &format!("+ {line}\n");
+        }
     }
+    Some(Difference { at, text })
+}
 
+impl<A: Device, B: Device> Pair<A, B> {
     fn compare(&self, steps: &[Step], looking: Looking, reached: &mut Reached) -> Result<(), Difference> {
         let (expected, found) = (self.one.replay(steps, looking), self.other.replay(steps, looking));
-        let determined = |told: &[Told]| told.iter().take_while(|told| !told.undetermined).count();
-        let determined = determined(&expected).min(determined(&found));
-        let at = expected.iter().zip(&found).take(determined).position(|(expected, found)| {
-            !Self::same(&expected.brought, &found.brought) || expected.state != found.state
-        });
-        let Some(at) = at else {
-            reached.note(steps, &expected);
-            return Ok(());
-        };
-        let (expected, found) = (&expected[at], &found[at]);
-        let mut text = format!("step {at} must bring\n{}\nbrought\n{}\n", expected.brought, found.brought);
-        if expected.state != found.state {
-            text += "and left\n";
-            let missing = |line: &&str, from: &str| !from.lines().any(|other| other == *line);
-            for line in expected.state.lines() {
-                text += if missing(&line, &found.state) { "- " } else { "  " };
-                text += &format!("{line}\n");
-            }
-            for line in found.state.lines().filter(|line| missing(line, &expected.state)) {
-                text += &format!("+ {line}\n");
+        match difference(&expected, &found, A::tells_of_frozen_receivers()) {
+            Some(difference) => Err(difference),
+            None => {
+                reached.note(steps, &expected);
+                Ok(())
             }
         }
-        Err(Difference { at, text })
     }
 
     /// Leaves steps out as long as a difference remains.

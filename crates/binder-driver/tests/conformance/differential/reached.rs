@@ -27,8 +27,8 @@ impl Reached {
         for part in STATES.iter().filter(|part| told.state.contains(**part)) {
             self.count(format!("state {part}"));
         }
-        if let Some((_, error)) = told.brought.split_once("Err(Os { code: ") {
-            self.count(format!("errno {}", error.split(',').next().unwrap_or_default()));
+        if let Some((_, error)) = told.brought.split_once("Err(errno ") {
+            self.count(format!("errno {}", error.split(')').next().unwrap_or_default()));
         }
         if told.brought.contains("; 0 of ") && !told.brought.contains("0 of 0 descriptors") {
             self.count("descriptors of an array closed".into());
@@ -132,7 +132,7 @@ fn label(send: &Send) -> String {
 }
 
 const WITH_FREEZE: &str = "
-    freeze Err(Os { code: 11, kind: WouldBlock, message: \"Resource temporarily unavailable\" })
+    freeze Err(errno 11)
     freeze Ok(())
     return FrozenReply
     something came for a frozen process

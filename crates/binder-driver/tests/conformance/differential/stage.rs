@@ -4,6 +4,7 @@
 //! read finds is the scheduler's choice: the rest is read at once. For the same reason commands are carried out one by one
 //! while threads sleep.
 
+use std::fmt;
 use std::sync::Arc;
 
 use binder_driver::sched_attr::{self, SchedAttr};
@@ -47,7 +48,7 @@ pub(super) const ASLEEP: &str = "asleep";
 
 /// How an exchange ended.
 pub(super) struct Outcome {
-    result: Result<(), Errno>,
+    result: Result<(), Refused>,
     /// Bytes of commands that were not taken.
     left: usize,
     returns: Vec<Return>,
@@ -395,6 +396,16 @@ fn schedule(attr: &SchedAttr) -> Result<(), Option<i32>> {
     sched_attr::set(0, *attr).map_err(|error| error.raw_os_error())
 }
 
-fn errno(error: Error) -> Errno {
-    error.errno().expect("an errno")
+fn errno(error: Error) -> Refused {
+    Refused(error.errno().expect("an errno"))
+}
+
+/// A driver's errno, told by its number: how C libraries word it differs.
+#[derive(Clone, Copy)]
+struct Refused(Errno);
+
+impl fmt::Debug for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "errno {}", self.0.raw_os_error())
+    }
 }

@@ -1,19 +1,21 @@
 //! What a sequence is made of: one thread of one process does one thing after another. Plain data; knows no driver.
 
+use serde::{Deserialize, Serialize};
+
 /// Processes of a sequence. The first is its context manager to begin with.
 pub(super) const PROCESSES: usize = 4;
 /// Threads of each.
 pub(super) const THREADS: usize = 2;
 
 /// What one thread does.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Step {
     pub(super) process: usize,
     pub(super) thread: usize,
     pub(super) act: Act,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Act {
     /// One `BINDER_WRITE_READ`: these commands, then a read.
     Exchange { orders: Vec<Order>, read: Reading },
@@ -44,7 +46,7 @@ pub(super) enum Act {
 }
 
 /// The read of an exchange.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Reading {
     Nothing,
     /// What there is, or EAGAIN.
@@ -54,7 +56,7 @@ pub(super) enum Reading {
 }
 
 /// How a thread is scheduled.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) enum Policy {
     Other,
     Batch,
@@ -63,7 +65,7 @@ pub(super) enum Policy {
 }
 
 /// One command.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Order {
     Send(Send),
     /// Gives back one of the buffers that the process has received, or, without any, one that it has not.
@@ -87,7 +89,7 @@ pub(super) enum Order {
     Nonsense,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) enum Counting {
     Increfs,
     Acquire,
@@ -96,7 +98,7 @@ pub(super) enum Counting {
 }
 
 /// A handle.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) enum Target {
     /// The one that the process received last, or the one before, and so on; the context manager's, if it has none.
     Held(usize),
@@ -104,7 +106,7 @@ pub(super) enum Target {
 }
 
 /// A transaction or a reply.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Send {
     pub(super) reply: bool,
     pub(super) target: Target,
@@ -113,7 +115,7 @@ pub(super) struct Send {
 }
 
 /// What is sent along: objects, then plain bytes.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Payload {
     /// The first object lies at offset 8 instead of 0. The driver refuses trees of buffers whose root lies at 0.
     pub(super) lead: bool,
@@ -122,7 +124,7 @@ pub(super) struct Payload {
     pub(super) flaw: Option<Flaw>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Object {
     Node {
         weak: bool,
@@ -156,7 +158,7 @@ pub(super) enum Object {
 }
 
 /// Where the pointer to a buffer lies.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Parent {
     /// Among the payload's objects.
     pub(super) index: u64,
@@ -164,7 +166,7 @@ pub(super) struct Parent {
 }
 
 /// What is wrong with a payload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Flaw {
     /// An object's offset is not a multiple of 4.
     OddOffset,

@@ -1,0 +1,173 @@
+//! What a real kernel answered to sequences of commands, kept as a fixture: any machine can compare the emulated driver with it.
+//!
+//! The sequences are kept beside the answers, so they stay the same whatever becomes of the generator. `cargo xtask sequences
+//! --record` writes the file, in a guest; every run of the guests checks that the kernel still answers so.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use proptest::strategy::{Strategy as _, ValueTree as _};
+use proptest::test_runner::{Config, RngSeed, TestRunner};
+use serde::{Deserialize, Serialize};
+
+use super::stage::{Looking, Stage, Told};
+use super::steps::Step;
+use super::{common_features, difference, generator, use_one_cpu};
+use crate::Device;
+
+/// Where the answers are kept; what is written is named by [`RECORD`].
+const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/binder/linux-6.1.json");
+/// The same, where this program runs without the project beside it.
+const TEXT: &str = include_str!("../../../../../fixtures/binder/linux-6.1.json");
+/// The environment variable that names a file to which the kernel's answers are to be written.
+const RECORD: &str = "RECORD_SEQUENCES_TO";
+
+/// So many sequences without priorities, which need no rights, and so many with them.
+const COUNTS: [(bool, usize); 2] = [(false, 36), (true, 18)];
+const SEED: u64 = 61;
+
+/// All that is kept. Most steps and lines occur many times, so each text stands in a table once.
+#[derive(Serialize, Deserialize)]
+struct Recorded {
+    kernel: String,
+    /// Whether that kernel has `BR_TRANSACTION_PENDING_FROZEN`.
+    tells_of_frozen_receivers: bool,
+    steps: Vec<Step>,
+    texts: Vec<String>,
+    sequences: Vec<Sequence>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Sequence {
+    /// Threads change their priorities, and nodes have least ones.
+    priorities: bool,
+    looking: bool,
+    /// By their places in the tables.
+    steps: Vec<usize>,
+    /// What each step brought, up to the first that the scheduler decides.
+    brought: Vec<usize>,
+    /// The lines of what it left behind.
+    states: Vec<Vec<usize>>,
+}
+
+/// A table that holds nothing twice.
+#[derive(Default)]
+struct Table {
+    places: BTreeMap<String, usize>,
+    texts: Vec<String>,
+}
+
+impl Table {
+    fn place_of(&mut self, text: &str) -> usize {
+        *self.places.entry(text.to_owned()).or_insert_with(|| {
+            self.texts.push(text.to_owned());
+            self.texts.len() - 1
+        })
+    }
+}
+
+/// What was found, without what the scheduler decides.
+fn determined(mut told: Vec<Told>) -> Vec<Told> {
+    let end = told.iter().position(|told| told.undetermined).unwrap_or(told.len());
+    told.truncate(end);
+    told
+}
+
+fn looking(looks: bool) -> Looking {
+    if looks { Looking::Sometimes } else { Looking::Never }
+}
+
+/// The kernel's driver still answers what it answered; or writes that down, if it is asked to.
+pub(crate) fn answers_as_recorded_or_records<D: Device>() {
+    match std::env::var_os(RECORD) {
+        Some(path) => record::<D>(path.into()),
+        None => COUNTS.iter().for_each(|&(priorities, _)| compare::<D>(priorities)),
+    }
+}
+
+/// Sequences with `priorities`, or without, bring what is recorded of them.
+pub(crate) fn answers_as_recorded<D: Device>(priorities: bool) {
+    compare::<D>(priorities);
+}
+
+fn record<D: Device>(path: PathBuf) {
+    use_one_cpu();
+    let stage = Stage::<D>::new();
+    let (mut steps, mut texts, mut step_texts) = (Vec::new(), Table::default(), Table::default());
+    let mut sequences = Vec::new();
+    for (priorities, count) in COUNTS {
+        let rng_seed = RngSeed::Fixed(SEED);
+        let mut runner = TestRunner::new(Config { rng_seed, failure_persistence: None, ..Config::default() });
+        let generated = generator::steps(priorities, common_features(&stage.device, &stage.device));
+        for case in 0..count {
+            let sequence = generated.new_tree(&mut runner).expect("no filters").current();
+            let looks = D::tells_state() && case % 4 != 3;
+            let told = determined(stage.replay(&sequence, looking(looks)));
+            let places = sequence.iter().map(|step| {
+                let place = step_texts.place_of(&format!("{step:?}"));
+                if place == steps.len() {
+                    steps.push(step.clone());
+                }
+                place
+            });
+            sequences.push(Sequence {
+                priorities,
+                looking: looks,
+                steps: places.collect(),
+                brought: told.iter().map(|told| texts.place_of(&told.brought)).collect(),
+                states: told
+                    .iter()
+                    .map(|told| told.state.lines().map(|line| texts.place_of(line)).collect())
+                    .collect(),
+            });
+        }
+    }
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("a mounted /proc");
+    let recorded = Recorded {
+        kernel: release.trim().to_owned(),
+        tells_of_frozen_receivers: D::tells_of_frozen_receivers(),
+        steps,
+        texts: texts.texts,
+        sequences,
+    };
+    let text = stored::to_text(&recorded).expect("a value that JSON can hold");
+    // A line for each sequence, so that changes can be read.
+    let text = text.replace("},{\"priorities\"", "},\n{\"priorities\"");
+    std::fs::write(&path, text + "\n").unwrap_or_else(|error| panic!("write {}: {error}", path.display()));
+    println!("{} holds {} sequences", path.display(), recorded.sequences.len());
+}
+
+fn compare<D: Device>(priorities: bool) {
+    let recorded: Recorded =
+        stored::read_text(TEXT.as_bytes()).unwrap_or_else(|error| panic!("{FIXTURE}: {error}"));
+    use_one_cpu();
+    let stage = Stage::<D>::new();
+    let chosen = recorded.sequences.iter().enumerate().filter(|(_, found)| found.priorities == priorities);
+    let mut compared = 0;
+    for (at, sequence) in chosen {
+        let steps: Vec<Step> = sequence.steps.iter().map(|&place| recorded.steps[place].clone()).collect();
+        let text = |place: &usize| recorded.texts[*place].as_str();
+        let expected: Vec<Told> = sequence
+            .brought
+            .iter()
+            .zip(&sequence.states)
+            .map(|(brought, state)| Told {
+                brought: text(brought).to_owned(),
+                state: state.iter().map(|line| format!("{}\n", text(line))).collect(),
+                undetermined: false,
+            })
+            .collect();
+        let found = determined(stage.replay(&steps, looking(sequence.looking)));
+        let tells = recorded.tells_of_frozen_receivers || !D::tells_of_frozen_receivers();
+        if let Some(difference) = difference(&expected, &found, tells) {
+            let upto: String = steps[..=difference.at].iter().map(|step| format!("{step:?}\n")).collect();
+            panic!(
+                "sequence {at} of {FIXTURE}, recorded on Linux {}: {}\n{upto}If the kernel answers otherwise now, \
+                 record it anew: cargo xtask sequences --record",
+                recorded.kernel, difference.text
+            );
+        }
+        compared += expected.len().min(found.len());
+    }
+    assert!(compared > 300, "only {compared} steps were compared");
+}

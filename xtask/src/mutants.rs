@@ -1,0 +1,146 @@
+//! `cargo xtask mutants`: changes the emulated driver in small ways, one at a time, and says which of the changes no test of its
+//! crate notices. Knows what is changed and what must notice it; how changes are made is cargo-mutants' business.
+
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::shell::{asked, output, root, run, say, target_dir};
+
+const HELP: &str = "\
+Usage: cargo xtask mutants [OPTIONS]
+
+Changes the emulated driver in small ways (an operator, a condition, a function's result), one at a time, in a copy of the
+project, and runs the tests of its crate on each. A change that no test notices is listed: it needs a case, or makes no
+difference. Installs cargo-mutants. All of them, some 1800, take a day of one processor; a shard takes its share.
+
+Options:
+  --shard K/N  the K-th of N parts, from 0 (0/18); the parts are alike: each has changes of every file
+  --file NAME  only this file of the emulated driver, as in: node.rs
+  --jobs N     so many at a time (1)
+  --quick      runs only the unit tests and the conformance suite, which take a tenth of the time";
+
+/// How long the tests may take before a change counts as noticed: it made something wait for ever.
+const TIMEOUT_S: &str = "300";
+
+/// Bytes of a test thread's stack: without optimisation the random sequences need more than usual.
+const STACK: &str = "33554432";
+
+/// What was asked for.
+#[derive(Debug, PartialEq, Eq)]
+struct Asked {
+    shard: String,
+    file: String,
+    jobs: u32,
+    quick: bool,
+}
+
+/// Carries out the command with these arguments.
+pub(crate) fn command(arguments: &[String]) -> ExitCode {
+    let asked = match asked("mutants", HELP, arguments, parse) {
+        Ok(asked) => asked,
+        Err(status) => return status,
+    };
+    match carry_out(&asked) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            say(&format!("mutants: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// True when every change was noticed.
+fn carry_out(asked: &Asked) -> Result<bool> {
+    if output("cargo", &["mutants", "--version"]).is_none() {
+        run(Command::new("cargo").args(["install", "--locked", "cargo-mutants"]))?;
+    }
+    let out = target_dir().join("mutants");
+    std::fs::create_dir_all(&out).with_context(|| format!("create {}", out.display()))?;
+    let status = Command::new("cargo")
+        .args(words(asked))
+        .arg("--output")
+        .arg(&out)
+        // What is built thousands of times is better built quickly.
+        .envs([
+            ("CARGO_PROFILE_DEV_OPT_LEVEL", "0"),
+            ("CARGO_PROFILE_DEV_DEBUG", "0"),
+            ("RUST_MIN_STACK", STACK),
+        ])
+        .current_dir(root())
+        .status()
+        .context("start cargo mutants")?;
+    say(&format!("the changes and what came of each: {}/mutants.out", out.display()));
+    // Its documented exit codes: 2 where changes were missed, 3 where only some ran into the timeout.
+    match status.code() {
+        Some(0 | 3) => Ok(true),
+        Some(2) => Ok(false),
+        _ => bail!("cargo mutants ended with {status}"),
+    }
+}
+
+/// The arguments of Cargo.
+fn words(asked: &Asked) -> Vec<String> {
+    let file = format!("crates/binder-driver/src/emulated/{}", asked.file);
+    let jobs = asked.jobs.to_string();
+    let mut words = vec!["mutants", "--package", "binder-driver", "--test-package", "binder-driver"];
+    words.extend(["--file", &file, "--shard", &asked.shard, "--sharding", "round-robin", "--jobs", &jobs]);
+    words.extend(["--baseline", "skip", "--timeout", TIMEOUT_S]);
+    if asked.quick {
+        words.extend(["--", "--lib", "--test", "conformance"]);
+    }
+    words.into_iter().map(str::to_owned).collect()
+}
+
+fn parse(arguments: &[String]) -> Result<Asked> {
+    let mut asked = Asked { shard: "0/18".into(), file: "**".into(), jobs: 1, quick: false };
+    let mut left = arguments.iter();
+    while let Some(word) = left.next() {
+        let mut value = || left.next().with_context(|| format!("{word} needs a value"));
+        match word.as_str() {
+            "--shard" => asked.shard = value()?.clone(),
+            "--file" => asked.file = value()?.clone(),
+            "--jobs" => asked.jobs = value()?.parse().context("--jobs needs a number")?,
+            "--quick" => asked.quick = true,
+            other => bail!("unknown option {other}"),
+        }
+    }
+    let parts =
+        asked.shard.split_once('/').and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)));
+    match parts {
+        Some((part, of)) if u32::lt(&part, &of) => {}
+        _ => bail!("--shard needs a part and a number of parts, as in 0/18, not '{}'", asked.shard),
+    }
+    if asked.jobs == 0 {
+        bail!("--jobs needs at least 1");
+    }
+    Ok(asked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Asked> {
+        parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_part_a_file_and_the_tests_can_be_chosen() {
+        let asked = parsed("--shard 3/40 --file node.rs --quick --jobs 2").expect("a good command");
+        let line = words(&asked).join(" ");
+        assert!(line.contains("--file crates/binder-driver/src/emulated/node.rs --shard 3/40"), "{line}");
+        assert!(
+            line.ends_with("--jobs 2 --baseline skip --timeout 300 -- --lib --test conformance"),
+            "{line}"
+        );
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for line in ["--shard", "--shard 3", "--shard 3/3", "--shard a/b", "--jobs 0", "--jobs x", "--all"] {
+            assert!(parsed(line).is_err(), "{line}");
+        }
+    }
+}
