@@ -72,6 +72,7 @@ mod hwbinder;
 mod looper;
 pub mod manager;
 mod node;
+mod outgoing;
 mod parcel;
 mod process;
 mod proxies;

@@ -8,8 +8,9 @@ use binder_driver::uapi::{BINDER_TYPE_HANDLE, FlatBinderObject, TF_CLEAR_BUF};
 use crate::death::Death;
 use crate::hwbinder::HwParcel;
 use crate::node::Local;
+use crate::outgoing::Outgoing;
 use crate::parcel::Parcel;
-use crate::thread::{Outgoing, Reply, ThreadState};
+use crate::thread::{Reply, ThreadState};
 use crate::{Error, Process, Stability};
 
 /// The handle at which every process finds its context's manager.

@@ -10,10 +10,11 @@ use binder_driver::uapi::{TF_CLEAR_BUF, TF_ONE_WAY, TransactionData};
 use crate::background::Background;
 use crate::hwbinder::{HwParcel, HwReader};
 use crate::node::{Call, HwStub, Service, Stub};
+use crate::outgoing::Outgoing;
 use crate::parcel::{Parcel, ParcelReader};
 use crate::received::Received;
 use crate::requests::{DESCRIPTOR, DUMP, EXTENSION, HIDL_BASE, HIDL_DEBUG, HIDL_DESCRIPTOR, HIDL_PING, PING};
-use crate::thread::{Outgoing, ThreadState};
+use crate::thread::ThreadState;
 use crate::{Error, Process, Status, WorkSource, exception, status};
 
 impl ThreadState {

@@ -14,6 +14,7 @@ use binder_driver::uapi::{
 use binder_driver::{Command, Commands, Errno, Return, Returns};
 
 use crate::hwbinder::{HwReader, HwStore};
+use crate::outgoing::Outgoing;
 use crate::parcel::{Parcel, ParcelReader};
 use crate::received::Received;
 use crate::{Binder, Dialect, Error, Process, Proxy};
@@ -30,65 +31,6 @@ impl Copies {
 
     pub(crate) fn total(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// What one transaction or reply sends. The first two slices of `memory` are its data and its offsets.
-pub(crate) struct Outgoing<'a> {
-    memory: &'a [&'a [u8]],
-    /// The bytes of all buffers, for a scatter-gather one.
-    buffers_size: Option<u64>,
-    flags: u32,
-}
-
-impl<'a> Outgoing<'a> {
-    pub(crate) fn plain(memory: &'a [&'a [u8]; 2]) -> Self {
-        Self { memory, buffers_size: None, flags: 0 }
-    }
-
-    pub(crate) fn scatter_gather(memory: &'a [&'a [u8]], buffers_size: u64) -> Self {
-        Self { memory, buffers_size: Some(buffers_size), flags: 0 }
-    }
-
-    /// With these of the driver's flags besides those that it has anyway.
-    pub(crate) fn with_flags(self, flags: u32) -> Self {
-        Self { flags: self.flags | flags, ..self }
-    }
-
-    /// The data is a status code.
-    pub(crate) fn status(self) -> Self {
-        self.with_flags(TF_STATUS_CODE)
-    }
-
-    pub(crate) fn memory(&self) -> &'a [&'a [u8]] {
-        self.memory
-    }
-
-    #[cfg(test)]
-    pub(crate) fn buffers_size(&self) -> Option<u64> {
-        self.buffers_size
-    }
-
-    fn push(&self, commands: &mut Commands, reply: bool, target: u32, code: u32, flags: u32) {
-        let address =
-            |slice: &[u8]| if slice.is_empty() { 0 } else { slice.as_ptr().expose_provenance() as u64 };
-        let [data, offsets, ..] = *self.memory else { unreachable!("data and offsets are always there") };
-        let plain = TransactionData {
-            target: target.into(),
-            code,
-            flags,
-            data_size: data.len() as u64,
-            offsets_size: offsets.len() as u64,
-            buffer: address(data),
-            offsets: address(offsets),
-            ..Default::default()
-        };
-        match (self.buffers_size, reply) {
-            (None, false) => commands.push(Command::Transaction(plain)),
-            (None, true) => commands.push(Command::Reply(plain)),
-            (Some(size), false) => commands.push(Command::TransactionSg(plain.gathered(size))),
-            (Some(size), true) => commands.push(Command::ReplySg(plain.gathered(size))),
-        }
     }
 }
 
@@ -327,9 +269,9 @@ impl ThreadState {
         code: u32,
         outgoing: &Outgoing<'_>,
     ) -> Result<Reply<'p>, Error> {
-        self.push_outgoing(outgoing, false, handle, code, outgoing.flags | TF_ACCEPT_FDS);
+        self.push_outgoing(outgoing, false, handle, code, outgoing.flags() | TF_ACCEPT_FDS);
         self.calling.set(self.calling.get() + 1);
-        let answer = self.wait_for_reply(process, handle, code, outgoing.memory);
+        let answer = self.wait_for_reply(process, handle, code, outgoing.memory());
         self.calling.set(self.calling.get() - 1);
         let data = answer?;
         let reply = Reply { process, thread: self.clone(), received: Received::new(process, &data) };
@@ -364,9 +306,9 @@ impl ThreadState {
         code: u32,
         outgoing: &Outgoing<'_>,
     ) -> Result<(), Error> {
-        self.push_outgoing(outgoing, false, handle, code, outgoing.flags | TF_ACCEPT_FDS | TF_ONE_WAY);
+        self.push_outgoing(outgoing, false, handle, code, outgoing.flags() | TF_ACCEPT_FDS | TF_ONE_WAY);
         loop {
-            match self.next_of(process, outgoing.memory, true)? {
+            match self.next_of(process, outgoing.memory(), true)? {
                 Some(Return::TransactionComplete) if self.unacknowledged.get() > 0 => self.acknowledged(),
                 Some(Return::OnewaySpamSuspect) => {
                     process.suspected_of_spam();
@@ -384,7 +326,7 @@ impl ThreadState {
 
     /// Queues the answer to the call that this thread serves.
     pub(crate) fn push_reply(&self, outgoing: &Outgoing<'_>) {
-        self.push_outgoing(outgoing, true, 0, 0, outgoing.flags);
+        self.push_outgoing(outgoing, true, 0, 0, outgoing.flags());
         self.unacknowledged.set(self.unacknowledged.get() + 1);
     }
 

@@ -5,8 +5,8 @@ use binder_driver::uapi::{BINDER_BUFFER_FLAG_HAS_PARENT, BINDER_TYPE_PTR, Buffer
 
 use super::{VECTOR_POINTER, vector_header};
 use crate::Error;
+use crate::outgoing::Outgoing;
 use crate::parcel::Parcel;
-use crate::thread::Outgoing;
 
 /// How many buffers one transaction names where they lie. Further ones are copied into the parcel's own memory first. Few,
 /// because each call passes all of them on.

@@ -3,12 +3,19 @@
 //! The bytes come from another process. Every read is checked against what is there, allocates no more than that, and
 //! ends with an error instead of a panic. Byte slices are lent from where the driver put them.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::{NULL, padded};
 use crate::{Dialect, Error, Process, thread::Copies, work_source};
 
-/// A reader over received data.
+/// A reader over received data. It stays on its thread: what it reads is held by commands that this thread hands over, in order with
+/// the one that gives the data back.
+///
+/// ```compile_fail,E0277
+/// fn moves<T: Send>(_: T) {}
+/// moves(binder::ParcelReader::new(&[], &[]));
+/// ```
 #[derive(Clone, Debug)]
 pub struct ParcelReader<'a> {
     data: &'a [u8],
@@ -22,6 +29,7 @@ pub struct ParcelReader<'a> {
     pub(super) dialect: Option<Dialect>,
     /// What the interface token said of it.
     pub(super) work_source: u32,
+    of_this_thread: PhantomData<*const ()>,
 }
 
 impl<'a> ParcelReader<'a> {
@@ -38,6 +46,7 @@ impl<'a> ParcelReader<'a> {
             copies: None,
             dialect: Some(Dialect::default()),
             work_source: work_source::UNSET,
+            of_this_thread: PhantomData,
         }
     }
 

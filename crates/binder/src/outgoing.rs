@@ -1,0 +1,68 @@
+//! [`Outgoing`]: what one transaction or reply sends, as a command for the driver. Knows no parcels and no threads.
+
+use binder_driver::uapi::{TF_STATUS_CODE, TransactionData};
+use binder_driver::{Command, Commands};
+
+/// What one transaction or reply sends. The first two slices of `memory` are its data and its offsets.
+pub(crate) struct Outgoing<'a> {
+    memory: &'a [&'a [u8]],
+    /// The bytes of all buffers, for a scatter-gather one.
+    buffers_size: Option<u64>,
+    flags: u32,
+}
+
+impl<'a> Outgoing<'a> {
+    pub(crate) fn plain(memory: &'a [&'a [u8]; 2]) -> Self {
+        Self { memory, buffers_size: None, flags: 0 }
+    }
+
+    pub(crate) fn scatter_gather(memory: &'a [&'a [u8]], buffers_size: u64) -> Self {
+        Self { memory, buffers_size: Some(buffers_size), flags: 0 }
+    }
+
+    /// With these of the driver's flags besides those that it has anyway.
+    pub(crate) fn with_flags(self, flags: u32) -> Self {
+        Self { flags: self.flags | flags, ..self }
+    }
+
+    /// The data is a status code.
+    pub(crate) fn status(self) -> Self {
+        self.with_flags(TF_STATUS_CODE)
+    }
+
+    pub(crate) fn memory(&self) -> &'a [&'a [u8]] {
+        self.memory
+    }
+
+    /// The driver's flags, without those that only a call or a reply has.
+    pub(crate) fn flags(&self) -> u32 {
+        self.flags
+    }
+
+    #[cfg(test)]
+    pub(crate) fn buffers_size(&self) -> Option<u64> {
+        self.buffers_size
+    }
+
+    pub(crate) fn push(&self, commands: &mut Commands, reply: bool, target: u32, code: u32, flags: u32) {
+        let address =
+            |slice: &[u8]| if slice.is_empty() { 0 } else { slice.as_ptr().expose_provenance() as u64 };
+        let [data, offsets, ..] = *self.memory else { unreachable!("data and offsets are always there") };
+        let plain = TransactionData {
+            target: target.into(),
+            code,
+            flags,
+            data_size: data.len() as u64,
+            offsets_size: offsets.len() as u64,
+            buffer: address(data),
+            offsets: address(offsets),
+            ..Default::default()
+        };
+        match (self.buffers_size, reply) {
+            (None, false) => commands.push(Command::Transaction(plain)),
+            (None, true) => commands.push(Command::Reply(plain)),
+            (Some(size), false) => commands.push(Command::TransactionSg(plain.gathered(size))),
+            (Some(size), true) => commands.push(Command::ReplySg(plain.gathered(size))),
+        }
+    }
+}
