@@ -1,4 +1,5 @@
-//! Attacks the program for long: the tests in `crates/roundtrip/tests/attack`, with as many rounds as are asked for.
+//! Attacks the program for long: the tests in `crates/roundtrip/tests/attack`, with as many rounds as are asked for, and those that
+//! kill `trace start` and `trace stop` before each system call.
 
 use std::process::{Command, ExitCode};
 
@@ -10,8 +11,8 @@ const HELP: &str = "\
 Usage: cargo xtask attack [ROUNDS] [ATTACK]
        cargo xtask attack --seed SEED ATTACK
 
-Attacks the program as a whole: damaged run directories, signals at random moments, limits on what it may use, and
-system calls that are refused. Needs root for most of it.
+Attacks the program as a whole: damaged run directories, signals at random moments, limits on what it may use,
+system calls that are refused, and a kill before each system call of `trace start` and `trace stop`. Needs root for most of it.
 
   ROUNDS       rounds of each attack, each with a seed of its own (default 500)
   ATTACK       only attacks whose names contain this: mutations, signals, limits, denied, trace
@@ -35,6 +36,8 @@ pub(crate) fn command(arguments: &[String]) -> ExitCode {
         "roundtrip",
         "--test",
         "attack",
+        "--test",
+        "trace_killed",
         "--",
         "--nocapture",
         "--test-threads",

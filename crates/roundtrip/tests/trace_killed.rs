@@ -1,8 +1,8 @@
 //! `roundtrip trace start` and `stop`, killed before each of their system calls: the next command, whichever it is, finds its way
 //! on, and everything is as it was before in the end.
 //!
-//! The tests kill where a system call before may have changed something. Before every system call, which takes minutes:
-//! `cargo test -p roundtrip --test trace_killed -- --ignored`.
+//! The tests kill where a system call before may have changed something. `cargo xtask attack trace` kills before every system
+//! call, which takes minutes.
 
 #![allow(clippy::print_stdout)] // How often a command was killed.
 
@@ -19,6 +19,9 @@ use global_trace::{Turn, settings};
 use skips::{Need, skip};
 use stepped::{Stepped, Stopped};
 use tracefs::Tracefs;
+
+/// Set where every system call counts: for a long attack.
+const LONG: &str = "ROUNDTRIP_ATTACK_ROUNDS";
 
 /// How long somebody else may use the trace. Nothing waits for it when all is well.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -74,7 +77,8 @@ impl Before {
 
 /// Runs a command until it is about to make its `number`th system call that counts, and kills it there; false when it ended
 /// before.
-fn kill_before(args: &str, number: usize, every: bool) -> bool {
+fn kill_before(args: &str, number: usize) -> bool {
+    let every = std::env::var_os(LONG).is_some();
     let mut command = Stepped::start(roundtrip(args).stdout(Stdio::null()).stderr(Stdio::null()));
     let (mut counted, mut may_have_changed) = (0, true);
     loop {
@@ -107,8 +111,8 @@ fn start() {
     }
 }
 
-/// Kills `victim` at every moment; after each kill, these commands are run and must do what they are told.
-fn kill_at_every_moment(victim: &str, started: bool, next: &[&[&str]], every: bool) {
+/// Kills `victim` at every moment; after each kill, other commands are run and must do what they are told.
+fn kill_at_every_moment(victim: &str, started: bool) {
     let _turn = Turn::take();
     // Held to the end, so that the trace exists for this process when nobody else mounts it.
     let Ok(tracefs) = Tracefs::open().inspect_err(|error| skip(Need::Tracefs, error)) else { return };
@@ -118,8 +122,8 @@ fn kill_at_every_moment(victim: &str, started: bool, next: &[&[&str]], every: bo
         if started {
             start();
         }
-        let killed = kill_before(victim, number, every);
-        for args in next[number % next.len()] {
+        let killed = kill_before(victim, number);
+        for args in NEXT[number % NEXT.len()] {
             let next = output(args);
             // No trace may be running: then `status` says so, and there is nothing to stop.
             let known = ["no trace was started", "already started", "somebody"];
@@ -151,6 +155,7 @@ fn kill_at_every_moment(victim: &str, started: bool, next: &[&[&str]], every: bo
     println!("{victim} was killed {kills} times");
 }
 
+/// What is run after a kill, in turn.
 const NEXT: [&[&str]; 4] = [
     &["trace status"],
     &["trace start -b 64 sched", "trace status"],
@@ -159,25 +164,13 @@ const NEXT: [&[&str]; 4] = [
 ];
 
 #[test]
-fn a_start_that_is_killed_leaves_nothing_that_the_next_command_cannot_mend() {
-    kill_at_every_moment("trace start -b 64 sched", false, &NEXT, false);
+fn a_trace_start_that_is_killed_leaves_nothing_that_the_next_command_cannot_mend() {
+    kill_at_every_moment("trace start -b 64 sched", false);
 }
 
 #[test]
-fn a_stop_that_is_killed_leaves_nothing_that_the_next_command_cannot_mend() {
-    kill_at_every_moment("trace stop --discard", true, &NEXT, false);
-}
-
-#[test]
-#[ignore = "takes minutes: before every system call"]
-fn a_start_may_be_killed_before_every_system_call() {
-    kill_at_every_moment("trace start -b 64 sched", false, &NEXT, true);
-}
-
-#[test]
-#[ignore = "takes minutes: before every system call"]
-fn a_stop_may_be_killed_before_every_system_call() {
-    kill_at_every_moment("trace stop --discard", true, &NEXT, true);
+fn a_trace_stop_that_is_killed_leaves_nothing_that_the_next_command_cannot_mend() {
+    kill_at_every_moment("trace stop --discard", true);
 }
 
 /// Anybody may put something into the temporary directory, and a start that was killed used to be looked for there.
