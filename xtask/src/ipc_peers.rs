@@ -31,3 +31,35 @@ pub(crate) fn command(options: &[String]) -> ExitCode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use crate::shell::root;
+
+    /// A section of a manifest, line by line.
+    fn section(manifest: &str, name: &str) -> BTreeMap<String, String> {
+        let text = std::fs::read_to_string(root().join(manifest)).unwrap();
+        let lines = text.lines().skip_while(|line| *line != format!("[{name}]")).skip(1);
+        let own = lines.take_while(|line| !line.starts_with('['));
+        let pairs = own.filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once(" = "));
+        pairs.map(|(key, value)| (key.trim().to_owned(), value.to_owned())).collect()
+    }
+
+    #[test]
+    fn the_driver_is_compiled_as_in_the_device_binary() {
+        let (ours, theirs) = ("Cargo.toml", "peers/Cargo.toml");
+        let profile = section(ours, "profile.release");
+        assert!(profile.contains_key("opt-level") && profile.contains_key("lto"), "{profile:?}");
+        assert_eq!(section(theirs, "profile.release"), profile);
+        // What is not named has the profile's own level; the device binary names all foreign packages, but for rustix.
+        let by_package = |manifest| section(manifest, "profile.release.package");
+        let (shipped, compared) = (by_package(ours), by_package(theirs));
+        for package in ["bench", "binder", "binder-driver", "latency"] {
+            assert_eq!(compared.get(package), shipped.get(package), "{package}");
+        }
+        assert_eq!(shipped.get("rustix").map(String::as_str), Some("{ opt-level = 3 }"));
+        assert_eq!(compared.get("rustix"), None);
+    }
+}

@@ -52,7 +52,10 @@ pub(crate) fn call(peer: &Peer, address: &str) -> Result<()> {
 fn work(echo: &mut dyn Echo) -> Result<()> {
     // Written once, so that its pages are there when calls are timed.
     let mut times_ns = vec![u64::MAX; MAX_CALLS as usize];
-    let mut payload = vec![0; MAX_LEN];
+    // From the beginning of a page on: where it begins decides on some CPUs how fast it is copied.
+    let mut memory = vec![1; MAX_LEN + 4096];
+    let start = memory.as_ptr().align_offset(4096);
+    let payload = &mut memory[start..];
     let mut seed = 0_u8;
     for line in std::io::stdin().lock().lines() {
         let line = line.context("hear the harness")?;

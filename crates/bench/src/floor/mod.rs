@@ -7,6 +7,7 @@ mod eventfd;
 mod futex;
 mod mqueue;
 mod mqueue_sys;
+mod paged;
 mod pipe;
 mod plan;
 mod schedule;

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::mqueue_sys as sys;
+use super::paged::Paged;
 use super::transport::{End, Opening, Prepared, Side, Transport};
 use crate::clock::now_ns;
 use crate::error::{Error, Result};
@@ -22,7 +23,7 @@ pub(super) const MQUEUE: Transport = Transport {
             Side::Client => (reply, request),
             Side::Server => (request, reply),
         };
-        Ok(Box::new(Mqueue { input, output, buffer: vec![0; max_len] }))
+        Ok(Box::new(Mqueue { input, output, buffer: Paged::zeroed(max_len) }))
     },
 };
 
@@ -72,7 +73,7 @@ struct Mqueue {
     input: OwnedFd,
     output: OwnedFd,
     /// As long as the queue's longest message, as the kernel demands.
-    buffer: Vec<u8>,
+    buffer: Paged,
 }
 
 impl Mqueue {

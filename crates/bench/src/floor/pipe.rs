@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 
+use super::paged::Paged;
 use super::transport::{End, Opening, Prepared, Side, Transport};
 use crate::error::{Error, Result};
 
@@ -31,14 +32,14 @@ pub(super) const PIPE: Transport = Transport {
             Ok([input, output]) => (input, output),
             Err(_) => return Err(Error::Plan("a pipe transport needs four descriptors".into())),
         };
-        Ok(Box::new(Pipe { input, output, buffer: vec![0; max_len] }))
+        Ok(Box::new(Pipe { input, output, buffer: Paged::zeroed(max_len) }))
     },
 };
 
 struct Pipe {
     input: OwnedFd,
     output: OwnedFd,
-    buffer: Vec<u8>,
+    buffer: Paged,
 }
 
 impl End for Pipe {

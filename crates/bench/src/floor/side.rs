@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::paged::Paged;
 use super::transport::{Opening, Side, TRANSPORTS};
 use crate::clock::now_ns;
 use crate::error::{Error, Result};
@@ -77,7 +78,7 @@ impl FloorJob {
         };
         link.send(&Opened::Ok(end.wake_up()))?;
 
-        let mut request = vec![0; self.max_len];
+        let mut request = Paged::zeroed(self.max_len);
         // Written once, so that its pages are there when calls are timed.
         let mut latencies_ns = vec![u64::MAX; if self.side == Side::Client { MAX_CALLS as usize } else { 0 }];
         let mut seed = 0_u8;

@@ -6,6 +6,7 @@ use rustix::io::retry_on_intr;
 use rustix::net::sockopt::{set_socket_send_buffer_size, socket_send_buffer_size};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
 
+use super::paged::Paged;
 use super::pipe::{read_all, write_all};
 use super::transport::{End, Opening, Prepared, Side, Transport};
 use crate::error::{Error, Result};
@@ -16,7 +17,7 @@ pub(super) const STREAM: Transport = Transport {
     not_on_one_cpu: None,
     prepare: |_| Ok(Prepared { descriptors: pair(SocketType::STREAM)?.into(), ..Prepared::default() }),
     open: |opening| {
-        let buffer = vec![0; opening.max_len];
+        let buffer = Paged::zeroed(opening.max_len);
         Ok(Box::new(Stream { socket: own(opening)?, buffer }))
     },
 };
@@ -41,7 +42,7 @@ pub(super) const SEQPACKET: Transport = Transport {
         Ok(Prepared { descriptors: sockets.into(), limit, ..Prepared::default() })
     },
     open: |opening| {
-        let buffer = vec![0; opening.max_len];
+        let buffer = Paged::zeroed(opening.max_len);
         Ok(Box::new(Packets { socket: own(opening)?, buffer }))
     },
 };
@@ -66,7 +67,7 @@ fn own(Opening { side, descriptors, .. }: Opening) -> Result<OwnedFd> {
 
 struct Stream {
     socket: OwnedFd,
-    buffer: Vec<u8>,
+    buffer: Paged,
 }
 
 impl End for Stream {
@@ -91,7 +92,7 @@ impl End for Stream {
 
 struct Packets {
     socket: OwnedFd,
-    buffer: Vec<u8>,
+    buffer: Paged,
 }
 
 impl End for Packets {

@@ -1,0 +1,54 @@
+//! Memory for a payload that begins on a page. Where it begins decides on some CPUs how fast the kernel copies it, and an
+//! allocator puts it anywhere. Must not know what the bytes are.
+
+use std::ops::{Deref, DerefMut};
+
+/// The smallest page: string instructions go by the lowest 12 bits of addresses.
+const PAGE: usize = 4096;
+
+/// So many bytes from the beginning of a page on. Does not grow: it would move.
+#[derive(Debug)]
+pub(super) struct Paged {
+    memory: Vec<u8>,
+    start: usize,
+    len: usize,
+}
+
+impl Paged {
+    /// Zeros, touched: no page of them is missing when calls are timed.
+    pub(super) fn zeroed(len: usize) -> Paged {
+        let mut memory = vec![1; len + PAGE];
+        memory.fill(0);
+        let start = memory.as_ptr().align_offset(PAGE);
+        Paged { memory, start, len }
+    }
+}
+
+impl Deref for Paged {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.memory[self.start..self.start + self.len]
+    }
+}
+
+impl DerefMut for Paged {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[self.start..self.start + self.len]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn payloads_of_any_length_begin_on_a_page() {
+        for len in [1, 4, 4096, 65_536, 1_000_001] {
+            let mut paged = Paged::zeroed(len);
+            assert_eq!((paged.len(), paged.as_ptr().addr() % PAGE), (len, 0));
+            paged.fill(7);
+            assert!(paged.iter().all(|&byte| byte == 7));
+        }
+    }
+}
