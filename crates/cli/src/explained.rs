@@ -10,6 +10,9 @@ use latency::{Placement, Policy, Sample};
 use layers::{Counters, Explanation, RoundTrip, Side, Timeline};
 use tracefs::{Recording, Trace};
 
+use crate::inert;
+use crate::trace_file;
+
 /// A slow call with its explanation.
 pub(crate) struct Explained<'a> {
     /// Counted from 1, the slowest first.
@@ -25,6 +28,8 @@ pub(crate) struct Explained<'a> {
     pub(crate) explanation: Explanation,
     /// Why there are no kernel events for it.
     pub(crate) without_events: Option<String>,
+    /// What of its recording is damaged, at the first call of each snapshot.
+    pub(crate) damage: Option<anyhow::Error>,
 }
 
 /// The slow calls that a run has kept, the slowest first, with their numbers: counted from 1.
@@ -36,7 +41,8 @@ pub(crate) fn ranked(result: &LatencyResult) -> Vec<(usize, &Miss)> {
 }
 
 /// Explains those slow calls of a run that are wanted, by number (as [`ranked`] counts) and call; the slowest comes first.
-/// `directory` has the run's recording.
+/// `directory` has the run's recording. For a terminal the
+/// names in it are made `inert`.
 ///
 /// # Errors
 /// When the recording is there and cannot be read.
@@ -45,6 +51,7 @@ pub(crate) fn explain<'a>(
     result: &'a LatencyResult,
     directory: &Path,
     wanted: impl Fn(usize, &Miss) -> bool,
+    inert: bool,
 ) -> anyhow::Result<Vec<Explained<'a>>> {
     let Some(explained) = &result.explained else { return Ok(Vec::new()) };
     let recording = directory.join(RECORDING);
@@ -52,6 +59,7 @@ pub(crate) fn explain<'a>(
     let virtualised = run.environment.cpus.virtualised == Some(true);
     // Calls that were made at the same time share a snapshot.
     let mut last: Option<(u32, Trace)> = None;
+    let mut damage = None;
     let mut out = Vec::new();
     for (number, miss) in ranked(result) {
         if !wanted(number, miss) {
@@ -61,7 +69,12 @@ pub(crate) fn explain<'a>(
         let without_events = match (miss.snapshot, &recording) {
             (Some(snapshot), Some(recording)) => {
                 if last.as_ref().is_none_or(|(read, _)| *read != snapshot) {
-                    last = Some((snapshot, recording.read(snapshot)?));
+                    let mut trace = recording.read(snapshot)?;
+                    damage = trace_file::refuse_damage(recording, snapshot, &trace).err();
+                    if inert {
+                        trace.names.change(|name| Some(inert::line(name).into_owned()));
+                    }
+                    last = Some((snapshot, trace));
                 }
                 None
             }
@@ -85,6 +98,7 @@ pub(crate) fn explain<'a>(
             usual_ns: trip.usual_ns,
             explanation,
             without_events,
+            damage: damage.take(),
         });
     }
     Ok(out)

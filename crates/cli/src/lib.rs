@@ -5,6 +5,7 @@ mod args;
 mod commands;
 mod explained;
 mod format;
+mod inert;
 mod old_names;
 mod progress;
 mod storage_interference;
@@ -18,6 +19,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use args::{Command, Doc, Usage, usage};
+use inert::Guard;
 pub use storage_layers::devices as storage_devices;
 use terminal::{Exit, Stdout, Terminal};
 
@@ -33,18 +35,18 @@ pub fn main() -> ExitCode {
     let mut args = std::env::args_os();
     let executable = args.next().unwrap_or_default().to_string_lossy().into_owned();
     let out_colour = terminal::colour();
-    let mut out = Stdout::new();
+    let mut out = Guard::new(Stdout::new());
     let result = run(
         args.collect(),
-        &mut Terminal { out: &mut out, err: &mut std::io::stderr(), out_colour, executable },
+        &mut Terminal { out: &mut out, err: &mut Guard::new(std::io::stderr()), out_colour, executable },
     );
     let exit = match result {
         Ok(exit) => exit,
         // Nobody reads the result any more: that ends a run, but quietly.
-        Err(_) if out.reader_gone => Exit::OK,
+        Err(_) if out.get_ref().reader_gone => Exit::OK,
         Err(Failure { line, exit }) => {
             // With standard error gone as well there is nobody left to tell.
-            let _ = writeln!(std::io::stderr(), "{line}");
+            let _ = writeln!(std::io::stderr(), "{}", inert::line(&line));
             exit
         }
     };

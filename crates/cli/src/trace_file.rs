@@ -74,9 +74,25 @@ pub(crate) fn write(
     Ok(trace)
 }
 
+/// Refuses to pass damage off as what the kernel lost.
+///
+/// # Errors
+/// When pages are damaged.
+pub(crate) fn refuse_damage(recording: &Recording, snapshot: u32, trace: &Trace) -> anyhow::Result<()> {
+    let damaged: Vec<String> = trace.damaged().iter().map(u32::to_string).collect();
+    if damaged.is_empty() {
+        return Ok(());
+    }
+    anyhow::bail!(
+        "{}: snapshot {snapshot} is damaged: what pages of CPU {} held is missing; copy the recording again",
+        recording.directory().display(),
+        damaged.join(", ")
+    )
+}
+
 /// What a reader should know about a trace: how many events it has, and that some were lost.
 pub(crate) fn summary(path: &Path, trace: &Trace) -> String {
-    let lost = trace.losses.iter().filter(|loss| loss.after_ns > 0).count();
+    let lost = trace.losses.iter().filter(|loss| loss.after_ns > 0 && !loss.damaged).count();
     let lost = match lost {
         0 => String::new(),
         1 => "; events were lost once, where the trace says so".to_owned(),

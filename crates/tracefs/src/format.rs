@@ -174,8 +174,8 @@ pub(crate) fn parse_field(line: &str) -> Option<Field> {
         Some((bare, _)) => (bare.trim_end(), true),
         None => (declaration, false),
     };
-    let begin = bare.rfind(|c: char| !c.is_ascii_alphanumeric() && c != '_').map_or(0, |at| at + 1);
-    let (type_name, name) = (bare[..begin].trim(), &bare[begin..]);
+    let name = bare.rsplit(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or_default();
+    let type_name = bare[..bare.len() - name.len()].trim();
     if name.is_empty() || type_name.is_empty() {
         return None;
     }
@@ -233,6 +233,13 @@ mod tests {
         assert_eq!((args.name.as_str(), args.kind), ("args", Kind::Bytes));
         let state = field("\tfield:long prev_state;\toffset:32;\tsize:8;\tsigned:1;");
         assert!(state.signed && state.kind == Kind::Number);
+    }
+
+    #[test]
+    fn a_name_may_follow_a_character_of_several_bytes() {
+        let pointer = field("\tfield:int ü日x;\toffset:8;\tsize:4;\tsigned:0;");
+        assert_eq!((pointer.type_name.as_str(), pointer.name.as_str()), ("int ü日", "x"));
+        assert!(parse_field("\tfield:int ü;\toffset:8;\tsize:4;\tsigned:0;").is_none());
     }
 
     #[test]

@@ -61,7 +61,9 @@ pub fn read(formats: &Formats, cpus: &[CpuPages<'_>], period: Period) -> Result<
     }
 
     // An event takes about 50 bytes in a page.
-    trace.events.reserve(cpus.iter().map(|pages| pages.bytes.len()).sum::<usize>() / 50);
+    // Of long pages no more is believed before it is read.
+    let about = cpus.iter().map(|pages| pages.bytes.len()).sum::<usize>() / 50;
+    trace.events.reserve(about.min(1 << 20));
     let mut bytes = Vec::new();
     let mut decoder = Decoder::new(formats, &mut trace.names, &mut bytes);
     let mut turns = BinaryHeap::new();

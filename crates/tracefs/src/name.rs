@@ -33,6 +33,15 @@ impl Names {
         name
     }
 
+    /// Changes every text, for whoever shows them. What they are found by stays.
+    pub fn change(&mut self, change: impl Fn(&str) -> Option<String>) {
+        for text in &mut self.texts {
+            if let Some(changed) = change(text) {
+                *text = changed.into();
+            }
+        }
+    }
+
     /// The text of a name; empty for one that is not of this trace.
     #[must_use]
     pub fn text(&self, name: Name) -> &str {

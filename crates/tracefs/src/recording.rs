@@ -33,6 +33,22 @@ const SCHEMA: &str = "roundtrip.recording";
 /// it.
 const VERSION: u32 = 1;
 
+/// The longest description of anything that is read, in bytes: `recording.json`, `snapshot.json`.
+const MOST_JSON_BYTES: u64 = 64 << 20;
+
+/// What all formats, with the names of addresses, may take together, in bytes.
+const MOST_FORMAT_BYTES: u64 = 256 << 20;
+
+/// The longest file that a recorder's user stores beside a snapshot, in bytes.
+const MOST_BESIDE_BYTES: u64 = 1 << 30;
+
+/// What all pages of a snapshot may take together, in bytes: half of this machine's memory, or a GiB. Events take as much again.
+fn most_page_bytes() -> u64 {
+    let machine = rustix::system::sysinfo();
+    let memory = u64::from(machine.totalram).saturating_mul(u64::from(machine.mem_unit));
+    (memory / 2).max(1 << 30)
+}
+
 /// What holds for all of a recording.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
@@ -222,7 +238,7 @@ impl Recording {
     /// [`Error::File`] when it is there and cannot be read.
     pub fn beside(&self, number: u32, name: &str) -> Result<Option<Vec<u8>>> {
         let path = self.place(number).join(name);
-        match std::fs::read(&path) {
+        match files::read(&path, MOST_BESIDE_BYTES) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(cause) => Err(Error::file("read", &path, cause)),
@@ -264,8 +280,12 @@ impl Recording {
     /// # Errors
     /// [`Error::File`] when they cannot be read.
     pub fn pages(&self, number: u32, cpu: u32) -> Result<Vec<u8>> {
+        self.pages_within(number, cpu, &mut most_page_bytes())
+    }
+
+    fn pages_within(&self, number: u32, cpu: u32, budget: &mut u64) -> Result<Vec<u8>> {
         let path = self.place(number).join(pages_name(cpu));
-        std::fs::read(&path).map_err(|cause| Error::file("read", &path, cause))
+        files::read_within(&path, budget).map_err(|cause| Error::file("read", &path, cause))
     }
 
     /// A stored format: "header_page", "header_event", "printk_formats", or an event as `system/event`. `None` when it
@@ -274,8 +294,12 @@ impl Recording {
     /// # Errors
     /// [`Error::File`] when it is there and cannot be read.
     pub fn format(&self, name: &str) -> Result<Option<String>> {
+        self.format_within(name, &mut { MOST_FORMAT_BYTES })
+    }
+
+    fn format_within(&self, name: &str, budget: &mut u64) -> Result<Option<String>> {
         let path = self.directory.join("formats").join(name);
-        match std::fs::read(&path) {
+        match files::read_within(&path, budget) {
             Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(cause) => Err(Error::file("read", &path, cause)),
@@ -311,14 +335,15 @@ impl Recording {
     pub fn read(&self, number: u32) -> Result<Trace> {
         let snapshot = self.snapshot(number)?;
         let cpus = snapshot.cpus.iter();
-        let pages: Vec<_> =
-            cpus.map(|(&cpu, &stats)| Ok((cpu, stats, self.pages(number, cpu)?))).collect::<Result<_>>()?;
+        let mut budget = most_page_bytes();
+        let pages = cpus.map(|(&cpu, &stats)| Ok((cpu, stats, self.pages_within(number, cpu, &mut budget)?)));
+        let pages: Vec<_> = pages.collect::<Result<_>>()?;
         let pages: Vec<_> = pages
             .iter()
             .map(|(cpu, stats, bytes)| CpuPages {
                 cpu: *cpu,
                 bytes,
-                dropped: stats.dropped + stats.commit_overrun,
+                dropped: stats.dropped.saturating_add(stats.commit_overrun),
             })
             .collect();
         if let (ByteOrder::Big, Some(first)) = (self.header.byte_order, pages.first()) {
@@ -333,12 +358,13 @@ impl Recording {
     }
 
     fn parse_formats(&self) -> Result<Formats> {
-        let needed = |name: &str| {
+        let mut budget = MOST_FORMAT_BYTES;
+        let mut needed = |name: &str| {
             let missing = || Error::NotARecording {
                 path: self.directory.join("formats").join(name),
                 reason: "the file is missing".to_owned(),
             };
-            self.format(name)?.ok_or_else(missing)
+            self.format_within(name, &mut budget)?.ok_or_else(missing)
         };
         let names = self.formats()?;
         let texts = names.iter().map(|name| needed(name)).collect::<Result<Vec<_>>>()?;
@@ -399,7 +425,7 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
 }
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
-    let bytes = std::fs::read(path).map_err(|cause| Error::file("read", path, cause))?;
+    let bytes = files::read(path, MOST_JSON_BYTES).map_err(|cause| Error::file("read", path, cause))?;
     stored::read_text(&bytes).map_err(|error| {
         let what = if error.is_cut_off() { "cut off" } else { "damaged" };
         Error::NotARecording { path: path.to_owned(), reason: format!("{what}: {error}") }

@@ -1,6 +1,6 @@
 //! A recording that has been read: all CPUs' events in the order of time, and what was lost.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::event::Event;
 use crate::fields::Others;
@@ -45,6 +45,12 @@ pub struct Trace {
 }
 
 impl Trace {
+    /// The CPUs of which pages are damaged: what they held is missing, and is no loss of the kernel's.
+    #[must_use]
+    pub fn damaged(&self) -> BTreeSet<u32> {
+        self.losses.iter().filter(|loss| loss.damaged).map(|loss| loss.cpu).collect()
+    }
+
     /// Whether events of this kind (`system/event`) were recorded at all.
     #[must_use]
     pub fn has(&self, event: &str) -> bool {

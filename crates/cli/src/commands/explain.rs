@@ -11,6 +11,7 @@ use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind, usage, values};
 use crate::explained::{self, Explained};
 use crate::format;
+use crate::inert;
 use crate::terminal::{Exit, Terminal};
 use crate::trace_file::{self, Form};
 
@@ -92,7 +93,10 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let Some(path) = typed.runs.first() else { return Err(usage!("name a run directory")) };
-    let run = Run::read(path)?;
+    let mut run = Run::read(path)?;
+    if typed.out.is_none() && typed.format.as_deref() != Some("json") {
+        run = inert::run(&run)?;
+    }
     // A run may be named by its file.
     let directory = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new(".")) };
     let kept = run.results.latency.as_ref().filter(|result| result.explained.is_some());
@@ -113,13 +117,14 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         return trace(&run, result, directory, typed.number, (out, typed.existing), terminal);
     }
     let wanted = |number, _: &_| typed.number.is_none_or(|only| only == number);
-    let explained = explained::explain(&run, result, directory, wanted)?;
-    print(&explained, result, typed.format.as_deref() == Some("json"), terminal)?;
+    let json = typed.format.as_deref() == Some("json");
+    let mut explained = explained::explain(&run, result, directory, wanted, !json)?;
+    print(&explained, result, json, terminal)?;
     terminal.out.flush()?;
     for warning in result.explained.iter().flat_map(latency::Explained::warnings) {
-        writeln!(terminal.err, "roundtrip: warning: {warning}")?;
+        writeln!(terminal.err, "roundtrip: warning: {}", crate::inert::line(&warning))?;
     }
-    Ok(Exit::OK)
+    explained.iter_mut().find_map(|one| one.damage.take()).map_or(Ok(Exit::OK), Err)
 }
 
 /// Writes the snapshot of one slow call, with every slow call that it holds.
@@ -149,12 +154,13 @@ fn trace(
     };
     let recording = Recording::open(&directory.join(RECORDING))?;
     let mut explained =
-        explained::explain(run, result, directory, |_, miss| miss.snapshot == Some(snapshot))?;
+        explained::explain(run, result, directory, |_, miss| miss.snapshot == Some(snapshot), false)?;
     explained.sort_by_key(|one| one.explanation.start_ns);
     let calls = explained::recorded_calls(result, &recording, snapshot)?;
     let tracks = format::explanation_tracks::tracks(&explained, calls.as_deref().unwrap_or_default());
     let trace = trace_file::write(&recording, snapshot, &tracks, Form::Perfetto, (out, existing))?;
     writeln!(terminal.out, "{}", trace_file::summary(out, &trace))?;
+    trace_file::refuse_damage(&recording, snapshot, &trace)?;
     match &calls {
         Some(calls) => {
             let count: usize = calls.iter().map(|of| of.samples.len()).sum();

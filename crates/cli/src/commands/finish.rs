@@ -17,11 +17,11 @@ pub(crate) fn finish(
     let printed = print(terminal).and_then(|()| Ok(terminal.out.flush()?));
     if let (Err(error), Err(_)) = (&stored, &printed) {
         // Only one of both can be what the command ends with, and a reader that goes away is no failure.
-        writeln!(terminal.err, "roundtrip: {error:#}")?;
+        writeln!(terminal.err, "roundtrip: {}", crate::inert::line(&format!("{error:#}")))?;
     }
     printed?;
     for warning in &run.warnings {
-        writeln!(terminal.err, "roundtrip: warning: {warning}")?;
+        writeln!(terminal.err, "roundtrip: warning: {}", crate::inert::line(warning))?;
     }
     stored?;
     Ok(if run.results.recording_ended() { Exit::FAILED } else { Exit::OK })

@@ -273,7 +273,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
 /// Why the slow calls were slow, as far as any were kept.
 fn explanations(run: &Run, result: &LatencyResult, directory: Option<&Path>) -> anyhow::Result<String> {
     let Some(directory) = directory.filter(|_| result.explained.is_some()) else { return Ok(String::new()) };
-    let explained = explained::explain(run, result, directory, |_, _| true)?;
+    let explained = explained::explain(run, result, directory, |_, _| true, true)?;
     let text = format::explanation::text(&explained, result);
     Ok(if text.is_empty() { text } else { format!("\n{text}") })
 }

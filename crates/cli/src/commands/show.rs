@@ -6,6 +6,7 @@ use bench::run::Run;
 
 use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind};
 use crate::format;
+use crate::inert;
 use crate::storage_interference::explain;
 use crate::storage_layers::divide;
 use crate::terminal::{Exit, Terminal};
@@ -83,6 +84,9 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         if let Some(first) = runs.first_mut() {
             rest.try_for_each(|run| first.merge(&run))?;
         }
+    }
+    if typed.format.as_deref() != Some("json") {
+        runs = runs.iter().map(inert::run).collect::<Result<_, _>>()?;
     }
     for (index, (run, path)) in runs.iter().zip(&typed.runs).enumerate() {
         let directory = if path.is_dir() { path } else { path.parent().unwrap_or(path) };

@@ -197,6 +197,7 @@ pub(crate) mod tests {
             usual_ns: None,
             explanation: layers::explain(&Timeline::new(trace), &trip),
             without_events: None,
+            damage: None,
         }
     }
 

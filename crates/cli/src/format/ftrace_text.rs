@@ -4,10 +4,12 @@
 //! Sources: the kernel's `trace.c`, `trace_output.c`, and each event's `TP_printk`.
 
 use std::collections::BTreeMap;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 
 use tracefs::{Body, Event, Name, ThreadRef, Trace, Value};
+
+use crate::inert;
 
 /// `cpu_idle`'s state when a CPU leaves idling: -1 as `u32`.
 const NOT_IDLE: u32 = u32::MAX;
@@ -26,6 +28,7 @@ pub(crate) fn write(trace: &Trace, comms: &BTreeMap<u32, String>, out: &mut dyn 
     // The last first, so that what is over can be taken off the end.
     let mut losses: Vec<_> = trace.losses.iter().filter(|loss| loss.after_ns > 0).collect();
     losses.sort_by_key(|loss| std::cmp::Reverse(loss.before_ns));
+    let mut line = String::new();
     for event in &trace.events {
         while let Some(loss) = losses.pop_if(|loss| loss.before_ns <= event.time_ns) {
             lost(out, loss)?;
@@ -45,7 +48,10 @@ pub(crate) fn write(trace: &Trace, comms: &BTreeMap<u32, String>, out: &mut dyn 
         let time_us = (event.time_ns + 500) / 1000;
         let (s, us) = (time_us / 1_000_000, time_us % 1_000_000);
         let said = Said { trace, event };
-        writeln!(out, "{name:>16}-{:<7} {process} [{:03}]  {s:>5}.{us:06}: {said}", event.tid, event.cpu)?;
+        line.clear();
+        let _ =
+            write!(line, "{name:>16}-{:<7} {process} [{:03}]  {s:>5}.{us:06}: {said}", event.tid, event.cpu);
+        writeln!(out, "{}", inert::line(&line))?;
     }
     losses.iter().rev().try_for_each(|loss| lost(out, loss))
 }

@@ -4,6 +4,7 @@ use anstyle::Style;
 use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, CellAlignment};
 
+use crate::inert;
 use crate::terminal::styled;
 
 /// A column's header and side.
@@ -49,7 +50,8 @@ impl Table {
 
     /// Adds a row; it has one cell per column.
     pub(crate) fn row<T: Into<String>>(&mut self, cells: impl IntoIterator<Item = T>) {
-        let cells: Vec<String> = cells.into_iter().map(Into::into).collect();
+        let cells: Vec<String> =
+            cells.into_iter().map(|cell| inert::line(&cell.into()).into_owned()).collect();
         debug_assert_eq!(cells.len(), self.columns.len(), "a row has one cell per column");
         self.rows.push(cells);
     }

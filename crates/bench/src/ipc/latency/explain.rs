@@ -1,9 +1,10 @@
 //! Slow calls, and what is kept to explain them: what a plan asks for, and what came of it. Must not know how anything is
 //! recorded, nor what the recordings say.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use latency::Sample;
+use latency::{Placement, Policy, Sample};
 use serde::{Deserialize, Serialize};
 use tracefs::Recording;
 
@@ -158,9 +159,30 @@ pub fn recorded_calls(
     let calls: Vec<_> = calls.collect();
     let whole = calls.iter().all(|(of, calls)| of.calls == calls.len() as u64);
     if !whole || samples.next().is_some() {
-        return Err(damaged("it does not hold the calls that the run tells of".into()));
+        return Err(damaged("damaged: it does not hold the calls that the run tells of".into()));
+    }
+    let header = recording.snapshot(snapshot)?;
+    let recorded =
+        header.started_ns.or(header.stopped_ns).unwrap_or(0)..=header.stopped_ns.unwrap_or(u64::MAX);
+    if !calls.iter().all(|(of, calls)| plausible(of, calls, &recorded)) {
+        return Err(damaged("damaged: it holds calls that cannot have been made".into()));
     }
     Ok(Some(calls))
+}
+
+/// Whether calls can be those of one caller while this was recorded: one after the other, and by a thread as the kernel has them.
+fn plausible(of: &RecordedCalls, calls: &[Sample], recorded: &RangeInclusive<u64>) -> bool {
+    let one = |call: &Sample| {
+        let Placement { policy, priority, nice, .. } = call.caller;
+        let known = !matches!(policy, Policy::Unknown(_)) && policy == of.caller.policy;
+        known
+            && priority <= 99
+            && (-20..=19).contains(&nice)
+            && call.start_ns <= call.end_ns
+            && call.start_ns <= *recorded.end()
+            && call.end_ns >= *recorded.start()
+    };
+    calls.iter().all(one) && calls.is_sorted_by_key(|call| call.start_ns)
 }
 
 /// One slow call.

@@ -1,6 +1,6 @@
 //! `roundtrip service dump`: what a service, or the driver, says of its state.
 
-use std::io::Read as _;
+use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -101,7 +101,13 @@ fn service(
         match said.recv_timeout(until.saturating_duration_since(Instant::now())) {
             Ok(Ok(text)) => {
                 last = text.last().copied().unwrap_or(last);
-                terminal.out.write_all(&text)?;
+                if std::io::stdout().is_terminal() {
+                    terminal.out.write_all(&text)?;
+                } else {
+                    // It may be no text at all, which nothing may change on its way into a file.
+                    terminal.out.flush()?;
+                    std::io::stdout().write_all(&text)?;
+                }
             }
             Ok(Err(error)) => break Err(error),
             Err(RecvTimeoutError::Disconnected) => break Ok(()),

@@ -9,6 +9,7 @@ use super::context::{Found, NONE};
 use super::{Place, group};
 use crate::args::{Entry, Group, Kind, Opt};
 use crate::format::table::{Column, Table};
+use crate::inert;
 use crate::terminal::{Exit, Terminal};
 
 /// What was typed.
@@ -88,6 +89,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         }
         let plural = if services.len() == 1 { "" } else { "s" };
         let (name, backend, stack) = (&context.name, &context.backend, context.stack);
+        let name = inert::line(name);
         writeln!(terminal.out, "{name}: {backend}, {} {stack} service{plural}", services.len())?;
         if !services.is_empty() {
             let mut table = Table::new([Column::text("  service"), Column::text("interface")]);
