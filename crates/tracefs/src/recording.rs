@@ -43,6 +43,7 @@ const MOST_FORMAT_BYTES: u64 = 256 << 20;
 const MOST_BESIDE_BYTES: u64 = 1 << 30;
 
 /// What all pages of a snapshot may take together, in bytes: half of this machine's memory, or a GiB. Events take as much again.
+#[allow(clippy::useless_conversion)] // A 32-bit machine counts in 32 bits.
 fn most_page_bytes() -> u64 {
     let machine = rustix::system::sysinfo();
     let memory = u64::from(machine.totalram).saturating_mul(u64::from(machine.mem_unit));
