@@ -120,6 +120,7 @@ mod tests {
             usual_ns: None,
             explanation,
             without_events: None,
+            damage: None,
         }
     }
 
