@@ -20,7 +20,7 @@ pub enum Error {
         cause: io::Error,
     },
     /// A system call on something without a path failed.
-    #[error("cannot {operation}: {cause}")]
+    #[error("cannot {operation}: {cause}{}", binder_driver::raise_limit(operation, cause))]
     System {
         /// What was being done, with its object: "pin thread 4711 to CPU 1".
         operation: String,

@@ -284,7 +284,10 @@ pub enum Error {
         found: i32,
     },
     /// The context could not be created.
-    #[error("cannot create an emulated binder context: {operation}: {source}")]
+    #[error(
+        "cannot create an emulated binder context: {operation}: {source}{}",
+        raise_limit(operation, source)
+    )]
     Create {
         /// The step.
         operation: &'static str,
@@ -292,7 +295,10 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The context could not be joined.
-    #[error("cannot join the emulated binder context {address}: {operation}: {source}")]
+    #[error(
+        "cannot join the emulated binder context {address}: {operation}: {source}{}",
+        raise_limit(operation, source)
+    )]
     Join {
         /// The context's address.
         address: String,
@@ -333,6 +339,22 @@ impl Error {
             Self::Create { source, .. } | Self::Join { source, .. } => Errno::from_io_error(source),
             Self::AreaSize { .. } => Some(Errno::INVAL),
         }
+    }
+}
+
+/// Which limit to raise after `operation` failed with `error`, as the end of a sentence; empty when it was none that is known.
+/// EAGAIN means a limit where a thread or a process is started (fork(2), pthread_create(3)): the operation names that.
+#[must_use]
+pub fn raise_limit(operation: &str, error: &std::io::Error) -> &'static str {
+    let starts = operation.starts_with("start ") || operation == "thread";
+    match Errno::from_io_error(error) {
+        Some(Errno::MFILE) => "; allow more open files (ulimit -n)",
+        Some(Errno::NFILE) => "; allow more open files in the whole system (sysctl fs.file-max)",
+        Some(Errno::AGAIN) if starts => {
+            "; allow more processes and threads (ulimit -u, or pids.max of the cgroup)"
+        }
+        Some(Errno::NOMEM) => "; free memory, or allow more address space (ulimit -v)",
+        _ => "",
     }
 }
 

@@ -19,6 +19,6 @@ pub mod uapi;
 
 pub use call::{Answer, call};
 pub use command::{Command, Commands};
-pub use driver::{Backend, Driver, Error, NodeInfo, Profile};
+pub use driver::{Backend, Driver, Error, NodeInfo, Profile, raise_limit};
 pub use returns::{Return, Returns};
 pub use rustix::io::Errno;

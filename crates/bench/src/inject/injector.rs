@@ -98,7 +98,7 @@ impl InjectorJob {
         let wanted = Arc::new(AtomicBool::new(false));
         let (tell, told) = std::sync::mpsc::channel();
         let shared = Arc::clone(&wanted);
-        let thread = std::thread::spawn(move || {
+        let body = move || {
             let ready = sched::set_allowed_cpus(0, &cpu).and_then(|()| sched::set_scheduling(0, scheduling));
             if let Err(error) = ready {
                 // Whoever asked has gone if nobody listens.
@@ -112,7 +112,10 @@ impl InjectorJob {
                 }
                 spin_until(now_ns() + for_ns);
             }
-        });
+        };
+        let thread = std::thread::Builder::new()
+            .spawn(body)
+            .map_err(|cause| Error::system("start the hog of the lock's holder", cause))?;
         let tid = told.recv().map_err(|_| Error::Plan("the hog of the lock's holder ended".into()))??;
         Ok(Hog { tid, wanted, thread: thread.thread().clone() })
     }

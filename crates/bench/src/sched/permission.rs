@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Scheduling, set_scheduling};
 use crate::cgroup::Cgroups;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::root::Root;
 
 /// CAP_SYS_NICE (capabilities(7)): any policy, any priority.
@@ -43,18 +43,17 @@ impl RealtimePermission {
 pub fn realtime_permission() -> RealtimePermission {
     let limit = getrlimit(Resource::Rtprio).current;
     let limit = limit.map_or(99, |priority| priority.min(99) as u8);
-    let tried = std::thread::spawn(move || {
+    let tried = on_a_thread(move || {
         let refusal = match sys_error(99) {
             None => return Ok(99),
             Some(refusal) => refusal,
         };
         if limit > 0 && limit < 99 && sys_error(limit).is_none() { Ok(limit) } else { Err(refusal) }
-    })
-    .join();
+    });
     match tried {
         Ok(Ok(max_priority)) => RealtimePermission::Allowed { max_priority },
         Ok(Err(refusal)) => RealtimePermission::Refused { reason: explain(&refusal, limit, &Root::real()) },
-        Err(_) => RealtimePermission::Refused { reason: "the thread that tried it panicked".into() },
+        Err(error) => RealtimePermission::Refused { reason: error.to_string() },
     }
 }
 
@@ -64,13 +63,19 @@ pub fn least_nice() -> i8 {
     let own = super::scheduling(0).map_or(0, |now| now.nice);
     // The limit is 20 less the nice value (getrlimit(2)).
     let limit = getrlimit(Resource::Nice).current.map_or(-20, |limit| 20 - limit.min(40) as i8);
-    let may =
-        |nice: i8| std::thread::spawn(move || set_scheduling(0, Scheduling::other(nice)).is_ok()).join();
+    let may = |nice: i8| on_a_thread(move || set_scheduling(0, Scheduling::other(nice)).is_ok());
     [-20, limit]
         .into_iter()
         .filter(|&nice| nice < own)
         .find(|&nice| may(nice).unwrap_or(false))
         .unwrap_or(own)
+}
+
+/// Runs `tried` on a thread of its own, whose scheduling ends with it.
+fn on_a_thread<T: Send + 'static>(tried: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    let failed = |cause| Error::system("start a thread to try a priority", cause);
+    let thread = std::thread::Builder::new().spawn(tried).map_err(failed)?;
+    thread.join().map_err(|_| failed(std::io::Error::other("it panicked")))
 }
 
 /// The error of asking for SCHED_FIFO at `priority`; `None` when it was granted, and then given back at once.

@@ -69,9 +69,11 @@ impl Context {
             .map_err(failed("bind"))?;
         let (stop, stopped) = UnixStream::pair().map_err(failed("socketpair"))?;
         let region = Arc::new(region);
+        let spare = Some(stopped.try_clone().map_err(failed("socketpair"))?.into());
         let keeper = Keeper {
             region: Arc::clone(&region),
             listener,
+            spare,
             stopped,
             joined: Vec::new(),
             unwoken: Vec::new(),
@@ -210,6 +212,8 @@ struct Joined {
 struct Keeper {
     region: Arc<Region>,
     listener: UnixListener,
+    /// Given up for a moment when this process has no descriptor left for one that joins, so that it can be told.
+    spare: Option<OwnedFd>,
     stopped: UnixStream,
     joined: Vec<Joined>,
     /// Threads that are claimed, and have not reached their traps yet.
@@ -383,7 +387,15 @@ impl Keeper {
     }
 
     fn admit(&mut self, scratch: &mut Scratch) -> io::Result<()> {
-        let (mut connection, _) = self.listener.accept()?;
+        let (mut connection, _) = match self.listener.accept() {
+            Err(error) if is_out_of_descriptors(&error) => return self.turn_away(),
+            Err(error) => {
+                // Still pending, most often: not at full speed.
+                std::thread::sleep(Duration::from_millis(10));
+                return Err(error);
+            }
+            Ok(accepted) => accepted,
+        };
         let peer = rustix::net::sockopt::socket_peercred(&connection)?;
         if peer.uid != rustix::process::geteuid() {
             return connection.write_all(&[DENIED]);
@@ -403,6 +415,19 @@ impl Keeper {
             self.joined.push(joined);
         }
         sent
+    }
+
+    /// Tells one that wants to join why it cannot: this process can open no more files. Its connection stays pending in the
+    /// meantime, so poll(2) would return at once, again and again, if nobody took it.
+    fn turn_away(&mut self) -> io::Result<()> {
+        self.spare = None;
+        let told = self.listener.accept().and_then(|(mut connection, _)| connection.write_all(&[NO_FILES]));
+        self.spare = self.stopped.try_clone().ok().map(Into::into);
+        if told.is_err() {
+            // Another thread of this process was faster, or the whole system has no more: not at full speed.
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        told
     }
 
     fn bury(&mut self, dead: &Joined, scratch: &mut Scratch) {
@@ -466,6 +491,7 @@ impl Requests {
 const WELCOME: u8 = 1;
 const DENIED: u8 = 2;
 const FULL: u8 = 3;
+const NO_FILES: u8 = 5;
 /// The last byte of a connection that ends because the lock was not let go of.
 const STUCK: u8 = 4;
 
@@ -482,6 +508,11 @@ fn send_with(connection: &UnixStream, message: &[u8], descriptors: &[BorrowedFd<
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     sendmsg(connection, &[IoSlice::new(message)], &mut ancillary, flags)?;
     Ok(())
+}
+
+/// EMFILE or ENFILE (accept(2)).
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
 /// Why the keeper has ended a connection.
@@ -567,12 +598,28 @@ fn receive_with(
     Ok((received.bytes, descriptors.flatten().collect()))
 }
 
+/// How long one that joins waits for the keeper, which answers in microseconds unless it is stopped.
+const WELCOME_WITHIN: Duration = Duration::from_secs(30);
+
 fn receive_region(connection: &UnixStream) -> io::Result<(Id<Process>, OwnedFd, OwnedFd)> {
     let mut message = [0; 2];
-    let (length, files) = receive_with(connection, &mut message, RecvFlags::WAITALL)?;
+    connection.set_read_timeout(Some(WELCOME_WITHIN))?;
+    let received = receive_with(connection, &mut message, RecvFlags::WAITALL);
+    connection.set_read_timeout(None)?;
+    let (length, files) = received.map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => {
+            io::Error::new(io::ErrorKind::TimedOut, "its keeper did not answer within 30 s")
+        }
+        _ => error,
+    })?;
     match (length, message[0]) {
         (2, WELCOME) => {}
         (_, FULL) => return Err(io::Error::other("the context is full: 255 processes have joined")),
+        (_, NO_FILES) => {
+            return Err(io::Error::other(
+                "the process that keeps it can open no more files: raise its limit (ulimit -n)",
+            ));
+        }
         (_, DENIED) => {
             return Err(io::Error::new(
                 io::ErrorKind::PermissionDenied,
@@ -584,7 +631,8 @@ fn receive_region(connection: &UnixStream) -> io::Result<(Id<Process>, OwnedFd, 
     let mut files = files.into_iter();
     match (Id::new(message[1].into()), files.next(), files.next()) {
         (Some(slot), Some(file), Some(roster)) => Ok((slot, file, roster)),
-        _ => Err(io::Error::other("no memory came with the welcome")),
+        // The kernel leaves out descriptors for which the receiver has no room (unix(7)).
+        _ => Err(Errno::MFILE.into()),
     }
 }
 

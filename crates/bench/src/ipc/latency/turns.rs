@@ -1,7 +1,7 @@
 //! Who calls when. Closed loop: callers call one after the other, an iteration is one call of each. Open loop: each
 //! caller keeps to its own timetable. Must not know what a call is.
 
-use std::sync::{Barrier, Condvar, Mutex, PoisonError};
+use std::sync::{Barrier, Condvar, Mutex, PoisonError, RwLock};
 use std::thread;
 
 use rustix::thread::{ClockId, clock_nanosleep_absolute, set_current_timer_slack};
@@ -37,11 +37,15 @@ pub(super) fn on_fresh_threads(turn: &Turn, callers: &mut [Caller<'_>]) -> Resul
                     let own = caller.take_on()?;
                     caller.call(own, None)
                 };
-                join(scope.spawn(call))
+                join(thread::Builder::new().spawn_scoped(scope, call).map_err(no_thread)?)
             })?;
         }
     }
     Ok(())
+}
+
+fn no_thread(cause: std::io::Error) -> Error {
+    Error::system("start a thread for a caller", cause)
 }
 
 /// A thread for each caller, which it keeps for the turn.
@@ -49,13 +53,19 @@ pub(super) fn on_kept_threads(turn: &Turn, callers: &mut [Caller<'_>]) -> Result
     let baton = Baton::new(callers.len());
     let everyone = Barrier::new(callers.len());
     let begin_ns = Mutex::new(0);
+    // Locked until all have started: without one of them the others would wait for it for ever.
+    let complete = RwLock::new(false);
     thread::scope(|scope| {
-        let threads: Vec<_> = callers
+        let mut all_started = complete.write().unwrap_or_else(PoisonError::into_inner);
+        let threads: Result<Vec<_>> = callers
             .iter_mut()
             .enumerate()
             .map(|(me, caller)| {
-                let (baton, everyone, begin_ns) = (&baton, &everyone, &begin_ns);
-                scope.spawn(move || {
+                let (baton, everyone, begin_ns, complete) = (&baton, &everyone, &begin_ns, &complete);
+                let body = move || {
+                    if !*complete.read().unwrap_or_else(PoisonError::into_inner) {
+                        return Ok(());
+                    }
                     let _ends = Ends(baton);
                     let ready = set_up(turn, caller);
                     if everyone.wait().is_leader() {
@@ -70,9 +80,13 @@ pub(super) fn on_kept_threads(turn: &Turn, callers: &mut [Caller<'_>]) -> Result
                     }
                     caller.result.counters = Some(ThreadCounters::read(0)?.since(&before));
                     Ok(())
-                })
+                };
+                thread::Builder::new().spawn_scoped(scope, body).map_err(no_thread)
             })
             .collect();
+        *all_started = threads.is_ok();
+        drop(all_started);
+        let threads = threads?;
         // Every thread is waited for, and the first error is the one to tell: later ones may come from it.
         let mut ends: Vec<Result<()>> = threads.into_iter().map(join).collect();
         ends.sort_by_key(Result::is_ok);

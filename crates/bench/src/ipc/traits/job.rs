@@ -193,7 +193,11 @@ fn call_as(service: &dyn Benchmark, caller: Scheduling) -> Result<Result<Vec<Sch
         serving.collect::<Result<_>>().map(Ok)
     };
     let panicked = |_| Error::Plan("the calling thread panicked".into());
-    std::thread::scope(|scope| scope.spawn(calls).join()).map_err(panicked)?
+    let failed = |cause| Error::system("start a thread for a caller", cause);
+    std::thread::scope(|scope| {
+        let caller = std::thread::Builder::new().spawn_scoped(scope, calls).map_err(failed)?;
+        caller.join().map_err(panicked)?
+    })
 }
 
 fn time(service: &dyn Benchmark, calls: u64) -> Result<Histogram> {
