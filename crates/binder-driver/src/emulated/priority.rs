@@ -12,7 +12,8 @@ use rustix::io::Errno;
 use super::hold::Lending;
 use super::lock::Guard;
 use super::mutex::own_tid;
-use super::records::{Id, LENT_LAST, Process, Thread, Transaction, process, thread, transaction};
+use super::queue::Kind;
+use super::records::{Id, LENT_LAST, Process, Thread, Transaction, process, thread, transaction, work};
 use super::region::Region;
 use super::thread::{LOOPER_ENTERED, LOOPER_EXITED, LOOPER_INVALID, LOOPER_REGISTERED};
 use crate::Profile;
@@ -103,7 +104,7 @@ impl Guard<'_> {
     }
 
     /// ACK: transaction `t` of a real-time caller, to a node with `flags`, is queued for process `owner`, where no thread waits. Lends its
-    /// priority to a looper that has answered its last call and is on its way to wait: that may not get there by itself
+    /// priority to a looper that has answered its last call, was given no other, and is on its way to wait: that may not get there by itself
     /// as long as others compute at more than its own priority, and the caller would wait for them.
     pub(super) fn hurry_looper(&mut self, t: Id<Transaction>, flags: u32, owner: Id<Process>) {
         let Some(caller) = Priority::from_word(self.get(t, transaction::PRIORITY)) else { return };
@@ -116,7 +117,8 @@ impl Guard<'_> {
             let state = self.get(id, thread::LOOPER);
             let serves = state & (LOOPER_ENTERED | LOOPER_REGISTERED) != 0
                 && state & (LOOPER_EXITED | LOOPER_INVALID) == 0
-                && self.get(id, thread::STACK).is_none();
+                && self.get(id, thread::STACK).is_none()
+                && !self.has_call(id);
             let own = Priority::from_word(self.get(id, thread::OWN_PRIORITY));
             let now = Priority::from_word(self.get(id, thread::PRIORITY));
             let (Some(own), Some(now)) = (own.filter(|_| serves), now) else { continue };
@@ -124,6 +126,21 @@ impl Guard<'_> {
                 return self.lend(Profile::Ack, t, flags, id, wanted);
             }
         }
+    }
+
+    /// Whether a sender has chosen this thread for a call that it has not taken yet. It is as busy as one that serves: that call's
+    /// priority is set already, and whatever is set now would stay for it. The Android kernel raises nobody for a
+    /// transaction that is queued for the process, only whoever takes it (`binder_proc_transaction`,
+    /// `binder_thread_read`).
+    fn has_call(&mut self, of: Id<Thread>) -> bool {
+        let mut next = self.front(thread::TODO.queue(of));
+        while let Some(entry) = self.step(next) {
+            if self.kind(entry) == Some(Kind::Transaction) {
+                return true;
+            }
+            next = self.get(entry, work::NEXT);
+        }
+        false
     }
 
     /// Lends `wanted`, for transaction `t` to a node with `flags`, to thread `to`: by its policy, or through a futex. Only a
