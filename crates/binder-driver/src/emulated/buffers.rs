@@ -122,3 +122,35 @@ impl Guard<'_> {
         Id::new(self.get(entry, work::PAYLOAD))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::allocation::Sizes;
+    use super::super::lock::Scratch;
+    use super::super::region::Region;
+    use super::*;
+
+    #[test]
+    fn the_last_to_fill_a_buffer_of_one_that_has_left_frees_its_slot() {
+        let region = Region::create().expect("memory");
+        let mut scratch = Scratch::default();
+        let mut guard = Guard::lock(&region, &mut scratch);
+        let owner = Id::<Process>::new(1).expect("a slot");
+        let senders = [1, 2].map(|index| Id::<Thread>::new(index).expect("an index"));
+        guard.open_area(owner, 64 << 10).expect("a buffer");
+        guard.set(owner, process::STATE, LIVE);
+        let filled = senders.map(|by| {
+            let sizes = Sizes { data: 8192, offsets: 0, extra: 0 };
+            let taken = guard.alloc_buffer(owner, sizes, None).expect("room");
+            guard.start_fill(by, owner, taken);
+            taken
+        });
+        assert!(guard.end_fill(senders[0], owner, filled[0]) == Ok(()));
+        guard.start_fill(senders[0], owner, filled[0]);
+        guard.set(owner, process::STATE, LEFT);
+        assert!(guard.end_fill(senders[0], owner, filled[0]) == Err(Refusal::DEAD));
+        assert_eq!(guard.get(owner, process::STATE), LEFT, "one still writes there");
+        assert!(guard.end_fill(senders[1], owner, filled[1]) == Err(Refusal::DEAD));
+        assert_eq!(guard.get(owner, process::STATE), FREE);
+    }
+}

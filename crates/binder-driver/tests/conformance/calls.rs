@@ -1,6 +1,6 @@
 //! Synchronous calls, their returns and their refusals.
 
-use binder_driver::{Command, Commands, Errno, Error, Return};
+use binder_driver::{Command, Commands, Errno, Error, Return, Returns};
 
 use crate::Device;
 use crate::actor::{Actor, data, names, reply, transaction};
@@ -120,4 +120,21 @@ pub(crate) fn the_caller_is_named_to_the_server<D: Device>() {
     assert_eq!(received.sender_euid, rustix::process::geteuid().as_raw());
     server.reply(b"").unwrap();
     assert_eq!(reply(&call.wait()).sender_pid, 0, "a reply names nobody");
+}
+
+pub(crate) fn a_read_with_room_for_the_largest_return_brings_a_transaction<D: Device>() {
+    let device = D::new();
+    let (server, client) = pair(&device);
+    server.write(&[Command::EnterLooper]).unwrap();
+    let call = client.call(0, 3, b"x");
+    assert!(call.is_waiting());
+    let returns: Vec<Return> = server.run(|desk| {
+        // BR_NOOP, then a number and a transaction with a security context.
+        let mut returns = Returns::with_room(4 + 4 + 72);
+        desk.driver.write_read(&mut Commands::default(), &[], Some(&mut returns)).expect("enough room");
+        returns.filter(|item| *item != Return::Noop).collect()
+    });
+    assert_eq!(transaction(&returns).code, 3);
+    server.reply(b"").unwrap();
+    assert_eq!(names(&call.wait()), ["TransactionComplete", "Reply"]);
 }

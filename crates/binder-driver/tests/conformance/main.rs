@@ -121,6 +121,7 @@ macro_rules! suite {
                 an_unknown_command_is_invalid_and_what_came_before_it_was_taken,
                 memory_that_was_not_lent_is_not_read,
                 the_caller_is_named_to_the_server,
+                a_read_with_room_for_the_largest_return_brings_a_transaction,
             }
             buffers {
                 a_full_area_refuses_and_recovers_when_a_buffer_is_freed,

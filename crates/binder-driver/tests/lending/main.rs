@@ -191,3 +191,14 @@ fn calls_are_answered_while_fifo_hogs_have_every_cpu_and_without_lending_they_wa
         assert!(quick[1] <= 2, "{} of {CALLS} calls were quick though nothing was lent", quick[1]);
     });
 }
+
+#[test]
+fn a_context_can_choose_the_futex_for_whoever_joins_it() {
+    unprivileged::as_root(PRIORITY, || {
+        let context = context();
+        context.set_lending(Lending::PiFutex);
+        let server = Party::manager(&context);
+        assert_eq!(Party::join(&context).ask(0, RUNS_AT, None), SHOWN);
+        assert_eq!(server.driver.lent_by_pi_futex(), 1);
+    });
+}
