@@ -108,6 +108,9 @@ pub enum Error {
     /// A plan that cannot be carried out on any machine.
     #[error("{0}")]
     Plan(String),
+    /// What was asked for by name is not to be had on this machine; says what is. Nothing was measured.
+    #[error("{0}")]
+    NotHere(String),
     /// A recorded run that this version cannot read.
     #[error("{}: {reason}", path.display())]
     NotARun {
@@ -119,10 +122,11 @@ pub enum Error {
 }
 
 impl Error {
-    /// The exit status for this error: 128 + signal when interrupted (130 for Ctrl-C), else 1.
+    /// The exit status for this error: 128 + signal when interrupted (130 for Ctrl-C), 2 for what cannot be had here, else 1.
     pub fn exit_status(&self) -> u8 {
         match self {
             Error::Interrupted { signal } => 128_u8.saturating_add(u8::try_from(*signal).unwrap_or(0)),
+            Error::NotHere(_) => 2,
             _ => 1,
         }
     }

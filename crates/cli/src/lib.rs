@@ -2,6 +2,7 @@
 //! standard error and an exit code. What commands do is in `commands` and `old_names`; this file knows none of them.
 
 mod args;
+mod asked_for;
 mod commands;
 mod explained;
 mod format;

@@ -40,7 +40,7 @@ fn refusal(mut command: Command) -> String {
     let _alone = ALONE.lock();
     let output = command.output().expect("a program that starts");
     let said = String::from_utf8(output.stderr).expect("UTF-8");
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(output.status.code(), Some(2), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
     assert!(output.stdout.is_empty(), "nothing but the line: {:?}", String::from_utf8_lossy(&output.stdout));
     assert_eq!(children(), Vec::<String>::new(), "something was left running");
@@ -130,7 +130,7 @@ fn a_device_that_another_run_holds_is_refused_until_that_run_ends() {
     let mut command = measure(&format!("--device {device}"));
     let output = command.output().expect("a program that starts");
     let said = String::from_utf8(output.stderr).expect("UTF-8");
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(output.status.code(), Some(2), "{said}");
     assert_eq!(
         said,
         format!(

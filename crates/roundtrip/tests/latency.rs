@@ -219,6 +219,21 @@ fn without_permission_for_real_time_the_ordinary_caller_calls() {
     assert!(reason.contains("CAP_SYS_NICE") && stderr(&output).contains("CAP_SYS_NICE"), "{reason}");
     check_block(&value["P0"], 50, false);
     assert_eq!(value["P0"]["fifo_ms"]["avg"], Value::Null);
+    // What was asked for by name is refused instead.
+    for (command, option) in [
+        ("ipc latency --callers fifo:99", "--callers: fifo:99"),
+        ("ipc latency --callers other,nice:-20", "--callers: nice:-20"),
+        ("ipc latency --load hogs=1,policy=rr:1", "--load: rr:1"),
+        ("ipc latency --inject hog,policy=fifo:2", "--inject: fifo:2"),
+        ("storage layers --policy fifo:1", "--policy: fifo:1"),
+    ] {
+        let script = format!("ulimit -r 0 && exec \"$0\" {command}");
+        let output =
+            Command::new("sh").args(["-c", &script, env!("CARGO_BIN_EXE_roundtrip")]).output().unwrap();
+        let text = stderr(&output);
+        assert_eq!((output.status.code(), text.lines().count()), (Some(2), 1), "{command}: {text}");
+        assert!(text.contains(&format!("{option} is not allowed")) && output.stdout.is_empty(), "{text}");
+    }
     // Nor may it lower its nice value again.
     let script = script.replace("exec", "exec nice -n 5");
     let output = succeed(Command::new("sh").args(["-c", &script, env!("CARGO_BIN_EXE_roundtrip")]));
@@ -241,6 +256,10 @@ fn unknown_and_incomplete_flags_are_one_line_and_exit_code_2() {
         ("roundtrip", "ipc latency --callers fifo:100", "fifo:1..99"),
         ("roundtrip", "ipc latency --load hogs=0", "1 to 4096"),
         ("roundtrip", "ipc latency --payload 512k", "at most 500k"),
+        ("roundtrip", "ipc latency --client-cpus 8191", "--client-cpus: CPU 8191 is not to be had"),
+        ("roundtrip", "ipc latency --load hogs=1,cpus=8191", "--load: CPU 8191 is not to be had"),
+        ("roundtrip", "ipc latency --inject hog,cpus=8191", "--inject: CPU 8191 is not to be had"),
+        ("roundtrip", "ipc throughput --server-cpus 0,8191", "--server-cpus: CPU 8191 is not to be had"),
         ("roundtrip", "ipc latency --payload 400k --server-threads 2", "does not fit"),
         ("roundtrip", "ipc latency --format android", "one stack"),
     ] {

@@ -157,8 +157,8 @@ fn what_cannot_be_looked_at_is_one_line() {
             1,
             "cannot open /no/such",
         ),
-        ("service list --context roundtrip-0-0-0".into(), 1, "roundtrip-0-0-0"),
-        ("service list --context /dev/null".into(), 1, "/dev/null"),
+        ("service list --context roundtrip-0-0-0".into(), 2, "; contexts here: "),
+        ("service list --context /dev/null".into(), 2, context),
         ("service call".into(), 2, "SERVICE CODE [TYPE VALUE]... is missing"),
     ] {
         let (status, stderr) = refusal(&line);

@@ -60,11 +60,13 @@ fn wrong_targets_are_one_line_each_and_nothing_is_touched() {
     let mine = directory.join("mine");
     std::fs::write(&mine, "precious").unwrap();
     for (arguments, said, code) in [
-        (vec!["--file", "mine"], "an existing file is never written to", 1),
-        (vec!["--file", "."], "that is a directory", 1),
-        (vec!["--file", "no/such/file"], "its directory does not exist", 1),
-        (vec!["--file", "/proc/roundtrip.test"], "no files can be made in /proc", 1),
-        (vec!["--writers", "java-file", "--java", "/no/java"], "there is no Java here", 1),
+        (vec!["--file", "mine"], "an existing file is never written to", 2),
+        (vec!["--file", "."], "that is a directory", 2),
+        (vec!["--file", "no/such/file"], "its directory does not exist", 2),
+        (vec!["--file", "/proc/roundtrip.test"], "no files can be made in /proc", 2),
+        (vec!["--writers", "java-file", "--java", "/no/java"], "there is no Java here", 2),
+        (vec!["--java", "/no/java"], "there is no Java here: '/no/java' is not found", 2),
+        (vec!["--cpus", "0,8191"], "--cpus: CPU 8191 is not to be had; this process may use ", 2),
         (vec!["--durability", "hope"], "unknown durability 'hope'", 2),
         (vec!["--sizes", "2M"], "--file-size", 2),
     ] {
@@ -176,12 +178,30 @@ fn who_is_not_root_gets_response_times_and_is_told_once_what_is_missing() {
         text(&output.stderr)
     );
 
-    let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
-    command.args(["storage", "interference", "--neighbours", "hog-same,rq-affinity-2,io-limit"]);
-    command.args(["--duration", "300ms", "--rounds", "1", "--file-size", "1M"]);
-    command.current_dir(&directory).stdin(Stdio::null());
-    as_somebody(&mut command, &directory);
-    let output = succeed(&mut command);
+    let interference = |neighbours: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
+        command.args([
+            "storage",
+            "interference",
+            "--duration",
+            "300ms",
+            "--rounds",
+            "1",
+            "--file-size",
+            "1M",
+        ]);
+        command.args(neighbours).current_dir(&directory).stdin(Stdio::null());
+        as_somebody(&mut command, &directory);
+        command
+    };
+    // Of all that there is, what cannot be had is left out; of what was asked for, nothing is.
+    let refused = interference(&["--neighbours", "hog-same,rq-affinity-2,io-limit"]).output().unwrap();
+    let stderr = text(&refused.stderr);
+    assert_eq!((refused.status.code(), stderr.lines().count()), (Some(2), 1), "{stderr}");
+    for hint in ["rq-affinity-2: ", "io-limit: ", "; possible here: ", "hog-same"] {
+        assert!(stderr.contains(hint), "no '{hint}' in {stderr}");
+    }
+    let output = succeed(&mut interference(&[]));
     let page = text(&output.stdout);
     for missing in ["layers below the application", "rq-affinity-2", "io-limit"] {
         let told = page.lines().filter(|line| line.starts_with(&format!("Not possible: {missing}: ")));
@@ -236,7 +256,7 @@ fn without_a_strace_one_line_says_how_to_get_it() {
     let output =
         layers(&directory).args(["--method", "strace"]).env("PATH", "/nonexistent").output().unwrap();
     let stderr = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(stderr.contains("apt-get install strace") && stderr.lines().count() == 1, "{stderr}");
     assert_eq!(names(&directory), Vec::<String>::new());
     std::fs::remove_dir_all(&directory).unwrap();

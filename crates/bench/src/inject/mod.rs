@@ -92,6 +92,14 @@ pub struct Injection {
     pub log: Option<PathBuf>,
 }
 
+impl Injection {
+    /// Whether its scheduling is that of some process.
+    #[must_use]
+    pub fn starts_hogs(&self) -> bool {
+        matches!(self.cause, Cause::Hog | Cause::LockPreempted)
+    }
+}
+
 impl FromStr for Injection {
     type Err = Error;
 

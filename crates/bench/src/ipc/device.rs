@@ -64,7 +64,7 @@ impl Claim {
     /// Claims any free device.
     ///
     /// # Errors
-    /// [`Error::Plan`] with what is in the way of each.
+    /// [`Error::NotHere`] with what is in the way of each.
     pub(super) fn any() -> Result<Claim> {
         let mut refusals = match mounted() {
             Ok(claim) => return Ok(claim),
@@ -82,20 +82,20 @@ impl Claim {
                 Err(error) => refusals.push(error.to_string()),
             }
         }
-        Err(Error::Plan(format!("no binder device of the kernel's is usable: {}", refusals.join("; "))))
+        Err(Error::NotHere(format!("no binder device of the kernel's is usable: {}", refusals.join("; "))))
     }
 
     /// Claims a device by its path.
     ///
     /// # Errors
-    /// [`Error::Driver`] when it cannot be used; [`Error::Plan`] when another run or a context manager has it.
+    /// [`Error::Driver`] when it cannot be used; [`Error::NotHere`] when another run or a context manager has it.
     pub(super) fn of(path: &str) -> Result<Claim> {
-        let driver = Kernel::open(path, 4096)?;
+        let driver = Kernel::open(path, 4096).map_err(|error| Error::NotHere(error.to_string()))?;
         let device = File::open(path).map_err(|source| Error::file("open", path, source))?;
         match rustix::fs::flock(&device, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
-                return Err(Error::Plan(format!(
+                return Err(Error::NotHere(format!(
                     "{path} is used by another run of Roundtrip: wait for its end, or name another device"
                 )));
             }
@@ -104,7 +104,7 @@ impl Claim {
         let since = Instant::now();
         while driver.has_context_manager()? {
             if since.elapsed() > CLEARED_WITHIN {
-                return Err(Error::Plan(format!(
+                return Err(Error::NotHere(format!(
                     "{path} has a context manager already, which is left alone: \
                      name another device, or run as root where the kernel has binderfs"
                 )));
@@ -128,7 +128,7 @@ impl Claim {
         let first = Claim::any()?;
         if HELD.load(Ordering::Relaxed) == 1 {
             Claim::any().map_err(|error| {
-                Error::Plan(format!("there is one free device, and the two stacks need one each: {error}"))
+                Error::NotHere(format!("there is one free device, and the two stacks need one each: {error}"))
             })?;
         }
         Ok(first)

@@ -27,6 +27,9 @@ pub struct StoragePlan {
     pub sizes_bytes: Vec<u64>,
     /// Through what: one writer for each of these and each durability.
     pub apis: Vec<Api>,
+    /// Whether all of them are needed; else what the machine does not have is left out and said. Not stored.
+    #[serde(skip)]
+    pub all_apis: bool,
     /// How writes are made durable.
     pub durabilities: Vec<Durability>,
     /// Where in the file.
@@ -62,6 +65,7 @@ impl Default for StoragePlan {
             file_bytes: 16 << 20,
             sizes_bytes: vec![4 << 10, 16 << 10, 64 << 10, 256 << 10],
             apis: vec![Api::Native, Api::JavaFile],
+            all_apis: false,
             durabilities: vec![Durability::Dsync],
             position: Position::Overwrite,
             calls: 100,

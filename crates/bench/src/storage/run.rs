@@ -116,7 +116,7 @@ pub fn run(
     }
     let mut target = Target::create(&plan.file)?;
     let path = way_down(&target)?;
-    without_polling(&mut apis, &path, &mut not_possible)?;
+    without_polling(plan.all_apis, &mut apis, &path, &mut not_possible)?;
     let file_bytes = if plan.position == Position::Overwrite { plan.file_bytes } else { 0 };
     target.fill(file_bytes)?;
 
@@ -232,17 +232,19 @@ pub(super) fn possible(plan: &StoragePlan, not_possible: &mut Vec<String>) -> Re
     let (apis, without): (Vec<Api>, Vec<Api>) = plan.apis.iter().partition(|api| java || !api.is_java());
     if !without.is_empty() {
         let names: Vec<_> = without.iter().map(|api| api.name()).collect();
-        not_possible.push(format!("{}: {}", names.join(", "), plan.java.missing()));
+        let reason = format!("{}: {}", names.join(", "), plan.java.missing());
+        if apis.is_empty() || plan.all_apis {
+            return Err(Error::NotHere(reason));
+        }
+        not_possible.push(reason);
     }
-    match apis.is_empty() {
-        true => Err(Error::Plan(not_possible.remove(0))),
-        false => Ok(apis),
-    }
+    Ok(apis)
 }
 
 /// Takes out the writer that polls where the device cannot be polled: some kernels would let it wait for interrupts, and not
 /// say so.
 pub(super) fn without_polling(
+    all: bool,
     apis: &mut Vec<Api>,
     path: &StoragePath,
     not_possible: &mut Vec<String>,
@@ -250,8 +252,8 @@ pub(super) fn without_polling(
     let Some(reason) = cannot_poll(path).filter(|_| apis.contains(&Api::UringPolled)) else { return Ok(()) };
     apis.retain(|&api| api != Api::UringPolled);
     let reason = format!("{}: {reason}", Api::UringPolled);
-    if apis.is_empty() {
-        return Err(Error::Plan(reason));
+    if apis.is_empty() || all {
+        return Err(Error::NotHere(reason));
     }
     not_possible.push(reason);
     Ok(())

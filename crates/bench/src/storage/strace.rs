@@ -37,12 +37,12 @@ impl Strace {
     /// Whether there is one.
     ///
     /// # Errors
-    /// [`Error::Plan`] with the cure.
+    /// [`Error::NotHere`] with the cure.
     pub fn check() -> Result<()> {
         let asked = Command::new("strace").arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status();
         match asked {
             Ok(_) => Ok(()),
-            Err(error) if error.kind() == ErrorKind::NotFound => Err(Error::Plan(MISSING.into())),
+            Err(error) if error.kind() == ErrorKind::NotFound => Err(Error::NotHere(MISSING.into())),
             Err(error) => Err(Error::system("start strace", error)),
         }
     }
@@ -50,7 +50,7 @@ impl Strace {
     /// Attaches one to every thread of a process, and returns when it has.
     ///
     /// # Errors
-    /// [`Error::Plan`] where there is none or it may not; [`Error::System`] when it cannot be started.
+    /// [`Error::NotHere`] where there is none or it may not; [`Error::System`] when it cannot be started.
     pub fn attach(pid: u32) -> Result<Strace> {
         let scratch = Scratch::new()?;
         let mut command = Command::new("strace");
@@ -64,7 +64,7 @@ impl Strace {
             .stderr(Stdio::piped())
             .spawn()
             .map_err(|error| match error.kind() {
-                ErrorKind::NotFound => Error::Plan(MISSING.into()),
+                ErrorKind::NotFound => Error::NotHere(MISSING.into()),
                 _ => Error::system("start strace", error),
             })?;
         let Some(said) = child.stderr.take() else { unreachable!("it was asked for") };
@@ -75,7 +75,7 @@ impl Strace {
         if line.contains(" attached") {
             return Ok(strace);
         }
-        Err(Error::Plan(format!("strace cannot watch the writer: {}; run as root", line.trim())))
+        Err(Error::NotHere(format!("strace cannot watch the writer: {}; run as root", line.trim())))
     }
 
     /// Ends it, and returns the system calls of one thread, in their order.

@@ -35,11 +35,11 @@ impl Target {
     /// is chosen, in the same folder are removed.
     ///
     /// # Errors
-    /// [`Error::Plan`] for a path that exists, whatever else it is, or whose directory does not or may not be written to.
+    /// [`Error::NotHere`] for a path that exists, whatever else it is, or whose directory does not or may not be written to.
     pub fn create(path: &Path) -> Result<Target> {
         let others = Some(path.to_owned()).into_iter().chain(own_names(path));
         let removed = others.filter(|path| remove_abandoned(path)).collect();
-        let refuse = |why: String| Err(Error::Plan(format!("test file {}: {why}", path.display())));
+        let refuse = |why: String| Err(Error::NotHere(format!("test file {}: {why}", path.display())));
         let made = File::options().read(true).write(true).create_new(true).mode(0o600).open(path);
         match made {
             Ok(file) => {

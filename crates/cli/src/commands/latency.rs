@@ -22,6 +22,7 @@ use super::finish::finish;
 use super::output::{Directory, RunOutput};
 use super::{driver, latency_options};
 use crate::args::{Entry, Group, Kind, Usage};
+use crate::asked_for;
 use crate::explained;
 use crate::format;
 use crate::progress::ProgressLine;
@@ -219,8 +220,25 @@ pub(crate) fn measure(
     }
 }
 
+/// Refuses what was typed and this machine does not have. Callers that were not typed are chosen by what it has.
+fn check_machine(typed: &Typed, plan: &LatencyPlan) -> Result<(), Usage> {
+    asked_for::both_cpus(plan.client_cpus.as_deref(), plan.server_cpus.as_deref())?;
+    let callers = typed.callers.iter().flatten();
+    callers.map(|caller| asked_for::scheduling("--callers", caller)).collect::<Result<(), _>>()?;
+    for load in &plan.loads {
+        asked_for::scheduling("--load", &load.scheduling)?;
+        load.cpus.as_ref().map_or(Ok(()), |cpus| asked_for::cpus("--load", cpus))?;
+    }
+    let Some(injection) = &plan.injection else { return Ok(()) };
+    if injection.starts_hogs() {
+        asked_for::scheduling("--inject", &injection.scheduling)?;
+    }
+    injection.cpus.as_ref().map_or(Ok(()), |cpus| asked_for::cpus("--inject", cpus))
+}
+
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let mut plan = plan(&typed)?;
+    check_machine(&typed, &plan)?;
     // Without a run directory recordings last as long as this command.
     let place = match &mut plan.explain {
         Some(explain) => {

@@ -148,6 +148,7 @@ fn plan(typed: &Typed, record: Option<PathBuf>) -> Result<InterferencePlan, Usag
     let plan = InterferencePlan {
         write: typed.storage.plan(default.write, record),
         conditions: typed.conditions.clone().unwrap_or(default.conditions),
+        all_conditions: typed.conditions.is_some(),
         rounds: typed.rounds.unwrap_or(default.rounds),
         duration_ns: typed.duration_ns.unwrap_or(default.duration_ns),
         memory_percent: typed.memory_percent.unwrap_or(default.memory_percent),
@@ -158,6 +159,7 @@ fn plan(typed: &Typed, record: Option<PathBuf>) -> Result<InterferencePlan, Usag
 }
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
+    typed.storage.check()?;
     // Without a run directory the recording lasts as long as this command.
     let directory = typed.output.directory()?;
     let plan = plan(&typed, (!typed.storage.no_recorder).then(|| directory.path().join(RECORDING)))?;

@@ -160,6 +160,7 @@ pub(crate) fn plan(typed: &Typed, record: Option<PathBuf>) -> Result<StoragePlan
 }
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
+    typed.storage.check()?;
     // Without a run directory the recording lasts as long as this command.
     let directory = typed.output.directory()?;
     let plan = plan(&typed, (!typed.storage.no_recorder).then(|| directory.path().join(RECORDING)))?;

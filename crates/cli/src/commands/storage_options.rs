@@ -7,7 +7,8 @@ use bench::sched::Scheduling;
 use bench::storage::{Api, Durability, Java, MAX_CALLS, Position, StoragePlan};
 
 use crate::args::values::set;
-use crate::args::{Opt, values};
+use crate::args::{Opt, Usage, values};
+use crate::asked_for;
 
 /// What was typed of them.
 #[derive(Default)]
@@ -32,6 +33,17 @@ pub(crate) trait HasStorage {
 }
 
 impl StorageOptions {
+    /// Refuses what was typed and this machine does not have.
+    pub(crate) fn check(&self) -> Result<(), Usage> {
+        if let Some(cpus) = &self.cpus {
+            asked_for::cpus("--cpus", cpus)?;
+        }
+        if let Some(scheduling) = &self.scheduling {
+            asked_for::scheduling("--policy", scheduling)?;
+        }
+        self.java.as_ref().map_or(Ok(()), asked_for::java)
+    }
+
     /// What was typed, and the defaults of the plan for the rest.
     pub(crate) fn plan(&self, default: StoragePlan, record: Option<PathBuf>) -> StoragePlan {
         StoragePlan {
@@ -39,6 +51,7 @@ impl StorageOptions {
             file_bytes: self.file_bytes.unwrap_or(default.file_bytes),
             sizes_bytes: self.sizes_bytes.clone().unwrap_or(default.sizes_bytes),
             apis: self.apis.clone().unwrap_or(default.apis),
+            all_apis: self.apis.is_some(),
             durabilities: self.durabilities.clone().unwrap_or(default.durabilities),
             position: self.position.unwrap_or(default.position),
             warm_up: self.warm_up.unwrap_or(default.warm_up),

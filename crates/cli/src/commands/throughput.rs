@@ -11,6 +11,7 @@ use super::finish::finish;
 use super::output::{self, RunOutput};
 use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Usage, values};
+use crate::asked_for;
 use crate::format;
 use crate::format::google_benchmark::Output;
 use crate::format::google_benchmark::flags::{Flags, FormatName};
@@ -198,6 +199,7 @@ fn plan(typed: &Typed) -> Result<ThroughputPlan, Usage> {
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let plan = plan(&typed)?;
+    asked_for::both_cpus(plan.client_cpus.as_deref(), plan.server_cpus.as_deref())?;
     let place = typed.output.place()?;
     let run = {
         let mut line = ProgressLine::new(terminal.err);

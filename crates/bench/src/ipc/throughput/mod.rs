@@ -257,7 +257,7 @@ fn cpus(plan: &ThroughputPlan) -> Result<(Vec<u32>, Vec<u32>)> {
     match (plan.client_cpus.clone(), plan.server_cpus.clone(), placed) {
         (Some(client), Some(server), _) => Ok((client, server)),
         (client, server, Some(placed)) => Ok((client.unwrap_or(placed.0), server.unwrap_or(placed.1))),
-        (_, _, None) => Err(Error::Plan(format!(
+        (_, _, None) => Err(Error::NotHere(format!(
             "placement {} needs two CPUs, this process may use one (CPU {}): choose same or free",
             plan.placement, usable[0]
         ))),

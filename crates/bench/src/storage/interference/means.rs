@@ -75,6 +75,14 @@ pub(super) struct Machine<'a> {
     pub(super) claims: RefCell<BTreeMap<PathBuf, Rc<Claim>>>,
 }
 
+/// Why a setting is not changed to what it is.
+const COMPARED_WITH_IT: &str = "the others are compared with it";
+
+/// Whether a reason against a condition says only how the machine is set now, and not that it lacks anything.
+pub(super) fn is_of_now(reason: &str) -> bool {
+    reason.contains(COMPARED_WITH_IT) || reason.contains(super::setting::OF_ANOTHER_RUN)
+}
+
 impl Machine<'_> {
     /// The CPU that the device's interrupt comes to: of several interrupts, that of the writer's own queue.
     pub(super) fn interrupt_cpu(&self) -> Option<u32> {
@@ -242,7 +250,7 @@ impl Machine<'_> {
             }
         }
         if changes.is_empty() {
-            Err(format!("it is {what} now: the others are compared with it"))
+            Err(format!("it is {what} now: {COMPARED_WITH_IT}"))
         } else {
             Ok(Means::Settings(changes))
         }

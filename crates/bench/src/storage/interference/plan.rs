@@ -19,6 +19,9 @@ pub struct InterferencePlan {
     pub write: StoragePlan,
     /// Beside what; what the machine cannot do is left out and said.
     pub conditions: Vec<Condition>,
+    /// Whether all of them are needed. Not stored.
+    #[serde(skip)]
+    pub all_conditions: bool,
     /// How often each pair of blocks, alone and beside, has its turn.
     pub rounds: u32,
     /// How long all may take, in nanoseconds: what does not fit is left out and said.
@@ -39,6 +42,7 @@ impl Default for InterferencePlan {
                 ..StoragePlan::default()
             },
             conditions: Condition::ALL[1..].to_vec(),
+            all_conditions: false,
             rounds: 9,
             duration_ns: 60_000_000_000,
             memory_percent: 20,

@@ -3,7 +3,7 @@
 
 use rustix::fs::syncfs;
 
-use super::means::{Done, Machine, Means, Presence};
+use super::means::{Done, Machine, Means, Presence, is_of_now};
 use super::plan::{MIN_CALLS, calls_in};
 use super::schedule::{Fit, extra_ns, fit};
 use super::setting::restore_abandoned;
@@ -65,7 +65,7 @@ pub fn run(
     notes.extend(target.notes());
     let path = way_down(&target)?;
     let file_bytes = if write.position == Position::Overwrite { write.file_bytes } else { 0 };
-    without_polling(&mut apis, &path, &mut not_possible)?;
+    without_polling(write.all_apis, &mut apis, &path, &mut not_possible)?;
     target.fill(file_bytes)?;
 
     let claims = Default::default();
@@ -139,6 +139,7 @@ fn conditions(
 ) -> Result<Vec<(Condition, Means, String)>> {
     let mut all = vec![(Condition::Alone, Means::Nothing, "the control: alone against alone".to_owned())];
     let mut reasons: Vec<String> = Vec::new();
+    let mut lacking = false;
     for condition in Condition::ALL.into_iter().filter(|one| machine.plan.conditions.contains(one)) {
         if condition == Condition::Alone {
             continue;
@@ -146,6 +147,7 @@ fn conditions(
         match machine.means(condition) {
             Ok((means, what)) => all.push((condition, means, what)),
             Err(reason) => {
+                lacking |= !is_of_now(&reason);
                 // Without governors that is said once, not of each.
                 let same = condition.is_governor() && reasons.iter().any(|text| text.ends_with(&reason));
                 if !same {
@@ -155,8 +157,12 @@ fn conditions(
         }
     }
     // The control alone is a measurement of nothing, unless it was asked for.
-    if all.len() == 1 && !reasons.is_empty() && !machine.plan.conditions.contains(&Condition::Alone) {
-        return Err(Error::Plan(reasons.join("; ")));
+    let nothing = all.len() == 1 && !machine.plan.conditions.contains(&Condition::Alone);
+    if !reasons.is_empty() && (nothing || lacking && machine.plan.all_conditions) {
+        let possible: Vec<_> = Condition::ALL.into_iter().filter(|&one| machine.means(one).is_ok()).collect();
+        let possible: Vec<_> = possible.iter().map(ToString::to_string).collect();
+        let text = format!("{}; possible here: {}", reasons.join("; "), possible.join(", "));
+        return Err(Error::NotHere(text));
     }
     not_possible.append(&mut reasons);
     Ok(all)

@@ -18,6 +18,9 @@ use crate::root::Root;
 
 const PREFIX: &str = "setting-";
 
+/// What is said of a setting that another run has.
+pub(super) const OF_ANOTHER_RUN: &str = "belongs to another run";
+
 /// How long another run may take to let go of a setting.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -60,7 +63,7 @@ impl Claim {
                 let holder = std::fs::read_to_string(&note).unwrap_or_default();
                 let holder = holder.lines().next().unwrap_or_default().trim_start_matches("pid ").to_owned();
                 return Err(format!(
-                    "/{} belongs to another run at this time (pid {holder}): wait until that has ended",
+                    "/{} {OF_ANOTHER_RUN} at this time (pid {holder}): wait until that has ended",
                     file.display()
                 ));
             }

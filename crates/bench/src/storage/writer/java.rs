@@ -55,7 +55,8 @@ impl Java {
     }
 
     /// What is said where it is not there.
-    pub(in crate::storage) fn missing(&self) -> String {
+    #[must_use]
+    pub fn missing(&self) -> String {
         let program = self.program();
         format!("there is no Java here: '{program}' is not found; install one, or name one with --java")
     }

@@ -43,10 +43,20 @@ impl Found {
         Ok(Found { name: name(endpoint).to_owned(), backend, stack, process })
     }
 
+    /// The context that was named. One that cannot be joined is refused with those that can.
+    pub(super) fn named(named: &str, place: &Place) -> Result<Found> {
+        Found::join(&Endpoint::named(named), place.android).map_err(|error| {
+            let found = Found::all(place);
+            let names: Vec<&str> = found.iter().map(|found| found.name.as_str()).collect();
+            let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            bench::Error::NotHere(format!("--context {named}: {error}; contexts here: {there}")).into()
+        })
+    }
+
     /// The context that was named, or the only one whose manager answers.
     pub(super) fn one(place: &Place) -> Result<Found> {
         if let Some(named) = &place.context {
-            return Found::join(&Endpoint::named(named), place.android);
+            return Found::named(named, place);
         }
         let mut found = Found::all(place);
         let names: Vec<&str> = found.iter().map(|found| found.name.as_str()).collect();

@@ -1,7 +1,6 @@
 //! `roundtrip service list`: which services are registered, in each context that runs.
 
 use anyhow::bail;
-use bench::ipc::Endpoint;
 use binder::manager::ServiceManager;
 use serde_json::json;
 
@@ -57,7 +56,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let contexts = match &typed.place.context {
-        Some(name) => vec![Found::join(&Endpoint::named(name), typed.place.android)?],
+        Some(name) => vec![Found::named(name, &typed.place)?],
         None => Found::all(&typed.place),
     };
     if contexts.is_empty() {

@@ -1,0 +1,105 @@
+//! What was asked for by name and this machine may not have: looked at before anything is measured, and refused with what there is.
+//! Must not know which command asks.
+
+use bench::sched::{self, RealtimePermission, Scheduling};
+use bench::storage::Java;
+
+use crate::args::Usage;
+
+/// Refuses CPUs of which one is not for this process.
+pub(crate) fn cpus(option: &str, wanted: &[u32]) -> Result<(), Usage> {
+    let usable = sched::allowed_cpus(0).map_err(|error| Usage(error.to_string()))?;
+    match wanted.iter().find(|cpu| !usable.contains(cpu)) {
+        None => Ok(()),
+        Some(cpu) => Err(Usage(format!(
+            "{option}: CPU {cpu} is not to be had; this process may use {}",
+            ranges(&usable)
+        ))),
+    }
+}
+
+/// The same for clients and servers.
+pub(crate) fn both_cpus(client: Option<&[u32]>, server: Option<&[u32]>) -> Result<(), Usage> {
+    client.map_or(Ok(()), |wanted| cpus("--client-cpus", wanted))?;
+    server.map_or(Ok(()), |wanted| cpus("--server-cpus", wanted))
+}
+
+/// Refuses a policy that this process may not give to threads. An ordinary one without a nice value is always to be had.
+pub(crate) fn scheduling(option: &str, wanted: &Scheduling) -> Result<(), Usage> {
+    if wanted.policy.is_realtime() {
+        return realtime(option, wanted, &sched::realtime_permission());
+    }
+    let least = if wanted.nice == 0 { 0 } else { sched::least_nice() };
+    if wanted.nice < least {
+        return Err(Usage(format!(
+            "{option}: {wanted} is not allowed; nice:{least} is the lowest here: run as root, or raise `ulimit -e`"
+        )));
+    }
+    Ok(())
+}
+
+fn realtime(option: &str, wanted: &Scheduling, permission: &RealtimePermission) -> Result<(), Usage> {
+    match permission {
+        RealtimePermission::Refused { reason } => {
+            Err(Usage(format!("{option}: {wanted} is not allowed, other and nice are: {reason}")))
+        }
+        RealtimePermission::Allowed { max_priority } if wanted.priority > *max_priority => {
+            Err(Usage(format!(
+                "{option}: {wanted} is not allowed; {max_priority} is the highest priority here: run as root, or raise `ulimit -r`"
+            )))
+        }
+        RealtimePermission::Allowed { .. } => Ok(()),
+    }
+}
+
+/// Refuses a Java that is not there.
+pub(crate) fn java(java: &Java) -> Result<(), Usage> {
+    if java.exists() { Ok(()) } else { Err(Usage(java.missing())) }
+}
+
+/// CPU numbers as the kernel lists them: "0-3,8".
+fn ranges(cpus: &[u32]) -> String {
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for &cpu in cpus {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == cpu => *last = cpu,
+            _ => ranges.push((cpu, cpu)),
+        }
+    }
+    let text = |&(first, last): &(u32, u32)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    ranges.iter().map(text).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_that_is_not_there_is_refused_with_those_that_are() {
+        let usable = sched::allowed_cpus(0).unwrap();
+        cpus("--cpus", &usable).unwrap();
+        let refusal = cpus("--cpus", &[usable[0], 8191]).unwrap_err().to_string();
+        assert_eq!(
+            refusal,
+            format!("--cpus: CPU 8191 is not to be had; this process may use {}", ranges(&usable))
+        );
+        assert_eq!(ranges(&[0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
+        assert!(both_cpus(None, Some(&[8191])).unwrap_err().to_string().starts_with("--server-cpus: "));
+    }
+
+    #[test]
+    fn a_policy_that_is_not_allowed_is_refused_with_the_reason_or_the_highest() {
+        let refused = |permission: &RealtimePermission| {
+            realtime("--callers", &Scheduling::fifo(99), permission).unwrap_err().to_string()
+        };
+        let reason = RealtimePermission::Refused { reason: "no CAP_SYS_NICE".into() };
+        assert!(refused(&reason).ends_with("fifo:99 is not allowed, other and nice are: no CAP_SYS_NICE"));
+        let some = RealtimePermission::Allowed { max_priority: 50 };
+        assert!(refused(&some).contains("50 is the highest priority here"), "{}", refused(&some));
+        realtime("--callers", &Scheduling::fifo(50), &some).unwrap();
+        scheduling("--callers", &Scheduling::other(0)).unwrap();
+    }
+}
