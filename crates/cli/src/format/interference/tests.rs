@@ -153,6 +153,18 @@ fn both_figures_stand_side_by_side_with_what_explains_them_and_the_study() {
 }
 
 #[test]
+fn what_chance_explains_as_well_is_no_finding_and_no_refutation() {
+    let mut result = result();
+    // Alone against alone differs as much as the application beside a hog.
+    result.comparisons[0] = beside(Condition::Alone, 80);
+    let plain: Vec<_> = result.comparisons.iter().map(|beside| Explained { beside, sides: None }).collect();
+    assert_has(
+        &page(&result, &plain, false),
+        &["  application better: cannot tell, alone against alone varied as much"],
+    );
+}
+
+#[test]
 fn without_events_the_devices_own_count_is_told_and_what_is_not_known_is_said() {
     let mut result = result();
     for pair in result.comparisons.iter_mut().flat_map(|one| &mut one.pairs) {
