@@ -223,8 +223,8 @@ pub(crate) fn measure(
 /// Refuses what was typed and this machine does not have. Callers that were not typed are chosen by what it has.
 fn check_machine(typed: &Typed, plan: &LatencyPlan) -> Result<(), Usage> {
     asked_for::both_cpus(plan.client_cpus.as_deref(), plan.server_cpus.as_deref())?;
-    let callers = typed.callers.iter().flatten();
-    callers.map(|caller| asked_for::scheduling("--callers", caller)).collect::<Result<(), _>>()?;
+    let mut callers = typed.callers.iter().flatten();
+    callers.try_for_each(|caller| asked_for::scheduling("--callers", caller))?;
     for load in &plan.loads {
         asked_for::scheduling("--load", &load.scheduling)?;
         load.cpus.as_ref().map_or(Ok(()), |cpus| asked_for::cpus("--load", cpus))?;

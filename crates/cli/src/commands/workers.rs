@@ -176,14 +176,14 @@ fn check(plan: &WorkersPlan) -> Result<(), Usage> {
 
 /// Runs a plan and tells of its stages as they are reached.
 fn record(plan: &WorkersPlan, mut tell: impl FnMut(&Stage) -> std::io::Result<()>) -> anyhow::Result<Run> {
-    Ok(Run::record(|environment| {
+    Run::record(|environment| {
         let result = workers::run(plan, &Spawner::default(), |stage| {
             tell(&stage)?;
             Ok::<_, anyhow::Error>(())
         })?;
         environment.driver = result.backend.as_ref().map(binder_driver::Backend::in_full);
         Ok::<_, anyhow::Error>(Results::from(result))
-    })?)
+    })
 }
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
