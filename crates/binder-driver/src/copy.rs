@@ -31,11 +31,21 @@ pub fn append(to: &mut Vec<u8>, bytes: &[u8]) {
     if bytes.len() < LONG {
         return to.extend_from_slice(bytes);
     }
-    to.reserve(bytes.len());
-    let end = to.len() + bytes.len();
-    // SAFETY: there is room for these bytes behind the others, which nothing refers to; then they are initialised.
+    // SAFETY: a slice is readable.
+    unsafe { append_raw(to, bytes.as_ptr(), bytes.len()) }
+}
+
+/// Appends bytes from memory that others may write to meanwhile.
+///
+/// # Safety
+/// `from` must be readable for `length` bytes.
+pub(crate) unsafe fn append_raw(to: &mut Vec<u8>, from: *const u8, length: usize) {
+    to.reserve(length);
+    let end = to.len() + length;
+    // SAFETY: as for this function; there is room for these bytes behind the others, which nothing refers to; then they are
+    // initialised.
     unsafe {
-        raw(bytes.as_ptr(), to.as_mut_ptr().add(to.len()), bytes.len());
+        raw(from, to.as_mut_ptr().add(to.len()), length);
         to.set_len(end);
     }
 }

@@ -24,11 +24,12 @@ pub trait Driver: Send + Sync + fmt::Debug {
     /// something to return to the calling thread.
     ///
     /// Commands carry addresses. `memory` is the memory that they may name: every transaction's data, offsets and
-    /// scatter-gather buffers must lie inside one of these slices (EFAULT or `BR_FAILED_REPLY` otherwise; the kernel
-    /// backend leaves that check to the kernel).
+    /// scatter-gather buffers must lie inside one of these slices. Otherwise the kernel backend answers EFAULT without asking
+    /// the kernel, which would read whatever lies there, and the emulated driver EFAULT or `BR_FAILED_REPLY`.
     ///
     /// # Errors
-    /// [`Error::WriteRead`] with the errno: EINVAL for an unknown command, EFAULT for memory that is not given, EPROTO when
+    /// [`Error::WriteRead`] with the errno: EINVAL for an unknown command and for room of one to three bytes, EFAULT for a command that is cut off and for memory that
+    /// is not given, EPROTO when
     /// the emulated driver finds its memory overwritten. [`Error::Ended`] (ENODEV) when the emulated driver's context has
     /// ended. What was taken before is consumed.
     fn write_read(
@@ -38,11 +39,20 @@ pub trait Driver: Send + Sync + fmt::Debug {
         returns: Option<&mut Returns>,
     ) -> Result<(), Error>;
 
-    /// Received data: `length` bytes at `address`, which a return named. `None` outside the mapped area.
+    /// Appends received data to `into`: `length` bytes at `address`, which a return named. False, and nothing is appended, when
+    /// they do not lie wholly in the mapped area.
     ///
-    /// The bytes are the receiver's until it gives the buffer back with [`Command::FreeBuffer`](crate::Command):
-    /// the caller must not hold the slice longer, since the next transaction overwrites it.
-    fn received(&self, address: u64, length: u64) -> Option<&[u8]>;
+    /// The bytes are copied before anybody looks at them, because others may change them at any time: every participant of an
+    /// emulated context can write to this memory, and a buffer that was given back is filled anew.
+    /// [`Received`](crate::Received) copies a whole transaction and owns its buffer.
+    #[must_use]
+    fn append_received(&self, address: u64, length: u64, into: &mut Vec<u8>) -> bool;
+
+    /// A copy of received data, as [`Driver::append_received`] makes it. `None` outside the mapped area.
+    fn received(&self, address: u64, length: u64) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.append_received(address, length, &mut bytes).then_some(bytes)
+    }
 
     /// Whether `number`, which stands in received data, is a descriptor that this driver has opened for this process and
     /// nobody has let go of ([`Driver::let_go`]). The emulated driver's area can be written to by every participant of its context, so

@@ -1,5 +1,7 @@
 //! Returns (`BR_*`): what the driver tells a process, as the bytes of `BINDER_WRITE_READ`'s read side.
 
+use rustix::io::Errno;
+
 use crate::uapi::*;
 
 /// Room for the driver's returns, and a reader over them.
@@ -49,9 +51,13 @@ impl Returns {
     }
 
     /// Forgets what was read and lends the whole room to a driver, which then calls [`Returns::filled`].
-    pub fn room(&mut self) -> &mut [u8] {
+    ///
+    /// # Errors
+    /// EINVAL for room of one to three bytes: a read begins with a return of four, which the kernel's driver writes without asking
+    /// whether there is room (`binder_thread_read`).
+    pub fn room(&mut self) -> Result<&mut [u8], Errno> {
         (self.filled, self.read) = (0, 0);
-        &mut self.room
+        if (1..4).contains(&self.room.len()) { Err(Errno::INVAL) } else { Ok(&mut self.room) }
     }
 
     /// Says how many bytes of the room the driver has written.

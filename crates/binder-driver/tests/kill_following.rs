@@ -30,7 +30,7 @@ fn call(driver: &Emulated, bytes: &[u8]) -> bool {
     commands.push(Command::Transaction(TransactionData::new(1, bytes)));
     match binder_driver::call(driver, &mut commands, &[bytes], &mut returns).expect("a living context") {
         Answer::Reply(reply) => {
-            assert_eq!(driver.received(reply.buffer, reply.data_size), Some(bytes));
+            assert_eq!(driver.received(reply.buffer, reply.data_size).as_deref(), Some(bytes));
             commands.push(Command::FreeBuffer(reply.buffer));
             driver.write_read(&mut commands, &[], None).expect("a living context");
             true
@@ -53,7 +53,7 @@ fn serve(driver: &Emulated) {
     while driver.write_read(&mut commands, &[&reply], Some(&mut returns)).is_ok() {
         for item in &mut returns {
             if let Return::Transaction(call) = item {
-                reply = driver.received(call.buffer, call.data_size).expect("inside the area").to_vec();
+                reply = driver.received(call.buffer, call.data_size).expect("inside the area");
                 commands.push(Command::FreeBuffer(call.buffer));
                 commands.push(Command::Reply(TransactionData::new(1, &reply)));
             }

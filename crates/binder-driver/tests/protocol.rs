@@ -199,7 +199,7 @@ proptest! {
                     });
                     let received = received.expect("the call that carries the node");
                     let data = server.driver.received(received.buffer, 24).expect("inside the area");
-                    let handle = FlatBinderObject::from_bytes(data).expect("an object").binder as u32;
+                    let handle = FlatBinderObject::from_bytes(&data).expect("an object").binder as u32;
                     let keep = if held.contains(&handle) { vec![] } else { vec![Command::Acquire(handle)] };
                     server.write(&keep, &[]);
                     if !held.contains(&handle) {

@@ -1,64 +1,62 @@
-//! [`Received`]: where in this process's area the driver has put a transaction or a reply. Looked up once, when it arrives: who
+//! [`Received`]: a transaction or a reply that arrived, copied out of this process's area before anything of it is read. Who
 //! reads it and who closes what came with it use the same bytes. Must not know what they say.
 
 use std::sync::Arc;
 
+use binder_driver::Content;
 use binder_driver::uapi::TransactionData;
 
 use crate::descriptors::close_received;
 use crate::parcel::ParcelReader;
-use crate::thread::Copies;
+use crate::thread::{Copies, ThreadState};
 use crate::{Error, Process};
 
-/// A transaction or reply whose buffer was not given back yet.
+/// A transaction or reply whose buffer is given back when this is dropped, if not before.
 #[derive(Debug)]
-pub(crate) struct Received<'a> {
-    /// The buffer's name: what is given back.
-    pub(crate) buffer: u64,
-    /// Data and offsets; `None` when the driver named bytes outside the area.
-    content: Option<(&'a [u8], &'a [u8])>,
-}
+pub(crate) struct Received<'a>(binder_driver::Received<'a>);
 
 impl<'a> Received<'a> {
     // In line, as the others: what they say stays in registers.
     #[inline(always)]
-    pub(crate) fn new(process: &'a Process, data: &TransactionData) -> Self {
-        let slice = |address, length| match length {
-            0 => Some(&[][..]),
-            _ => process.driver().received(address, length),
-        };
-        let content = slice(data.buffer, data.data_size).zip(slice(data.offsets, data.offsets_size));
-        Self { buffer: data.buffer, content }
+    pub(crate) fn take(process: &'a Process, data: &TransactionData, room: Content) -> Self {
+        Self(binder_driver::Received::take(&**process.driver(), data, room))
+    }
+
+    /// Its bytes.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] when the driver named bytes outside the area.
+    pub(crate) fn content(&self) -> Result<&Content, Error> {
+        self.0.content().ok_or_else(outside)
     }
 
     /// A reader over it.
     ///
     /// # Errors
-    /// [`Error::Malformed`] when the driver named bytes outside the area.
+    /// As [`Received::content`].
     #[inline(always)]
-    pub(crate) fn reader(
-        &self,
-        process: &'a Arc<Process>,
-        copies: &'a Copies,
-    ) -> Result<ParcelReader<'a>, Error> {
-        let (data, offsets) = self.content.ok_or_else(outside)?;
-        Ok(ParcelReader::received(data, offsets, process, copies))
+    pub(crate) fn reader<'r>(
+        &'r self,
+        process: &'r Arc<Process>,
+        copies: &'r Copies,
+    ) -> Result<ParcelReader<'r>, Error> {
+        let content = self.content()?;
+        Ok(ParcelReader::received(content.data(), content.offsets(), process, copies))
     }
 
-    /// The data alone.
-    ///
-    /// # Errors
-    /// As [`Received::reader`].
-    pub(crate) fn data(&self) -> Result<&'a [u8], Error> {
-        self.content.map(|(data, _)| data).ok_or_else(outside)
-    }
-
-    /// Closes the descriptors that came with it: its buffer is about to be given back.
+    /// Closes the descriptors that came with it, and gives the buffer back with the thread's next exchange. The bytes stay: an
+    /// answer may be sent from them.
     #[inline(always)]
-    pub(crate) fn close_descriptors(&self, process: &Process) {
-        if let Some((data, offsets)) = self.content {
-            close_received(&**process.driver(), data, offsets);
+    pub(crate) fn give_back(&self, process: &Process, thread: &ThreadState) {
+        if let Some(content) = self.0.content() {
+            close_received(&**process.driver(), content.data(), content.offsets());
         }
+        thread.with_commands(|commands| self.0.release(commands));
+    }
+
+    /// Its memory, for the next.
+    pub(crate) fn into_room(self, thread: &ThreadState) -> Content {
+        thread.with_commands(|commands| self.0.free(commands))
     }
 }
 

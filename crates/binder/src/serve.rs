@@ -28,7 +28,8 @@ impl ThreadState {
             clear_buffers: data.flags & TF_CLEAR_BUF != 0,
         };
         let target = (data.target, data.cookie);
-        let data = &Received::new(process, data);
+        let received = Received::take(process, data, self.take_content());
+        let data = &received;
         self.serving.set(self.serving.get() + 1);
         let work_source = WorkSource::clear();
         let object = process.nodes().find(target.0, target.1);
@@ -39,6 +40,7 @@ impl ThreadState {
         };
         drop(work_source);
         self.serving.set(self.serving.get() - 1);
+        self.give_content(received.into_room(self));
         result
     }
 
@@ -86,7 +88,7 @@ impl ThreadState {
             .reader(process, self.copies())
             .map_err(Status::from)
             .and_then(|plain| {
-                let mut data = HwReader::new(plain, &**process.driver());
+                let mut data = HwReader::new(plain, data.content()?, &**process.driver());
                 dispatch_hw(stub, call, &mut data, &mut reply)
             })
             .or_else(|failed| {
@@ -127,13 +129,12 @@ impl ThreadState {
         outgoing: &Outgoing<'_>,
         wait: bool,
     ) -> Result<(), Error> {
-        data.close_descriptors(process);
         if call.oneway {
-            self.give_back(data.buffer); // goes along when this thread waits again, which it does next
+            data.give_back(process, self); // goes along when this thread waits again, which it does next
             return Ok(());
         }
         self.push_reply(outgoing);
-        self.give_back(data.buffer);
+        data.give_back(process, self);
         self.exchange(process, outgoing.memory(), wait && !process.pool.stopping())
     }
 }

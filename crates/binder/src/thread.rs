@@ -11,7 +11,7 @@ use std::sync::{Arc, Weak};
 use binder_driver::uapi::{
     BR_NOOP, BR_TRANSACTION_COMPLETE, Field, TF_ACCEPT_FDS, TF_ONE_WAY, TF_STATUS_CODE, TransactionData,
 };
-use binder_driver::{Command, Commands, Errno, Return, Returns};
+use binder_driver::{Command, Commands, Content, Errno, Return, Returns};
 
 use crate::hwbinder::{HwReader, HwStore};
 use crate::outgoing::Outgoing;
@@ -46,6 +46,7 @@ pub(crate) struct ThreadState {
     parcels: RefCell<Vec<Box<Parcel>>>,
     #[expect(clippy::vec_box)]
     stores: RefCell<Vec<Box<HwStore>>>,
+    contents: RefCell<Vec<Content>>,
     /// True inside the looper's loop.
     pub(crate) looper: Cell<bool>,
     /// How many calls this thread serves, one inside the other.
@@ -106,6 +107,7 @@ impl ThreadState {
             io: RefCell::new(Io { commands: Commands::with_capacity(512), returns: Returns::default() }),
             parcels: RefCell::default(),
             stores: RefCell::default(),
+            contents: RefCell::default(),
             looper: Cell::new(false),
             serving: Cell::new(0),
             unacknowledged: Cell::new(0),
@@ -165,11 +167,20 @@ impl ThreadState {
         self.io.borrow_mut().commands.push(command);
     }
 
-    /// Gives a received buffer back, with the next exchange.
+    /// Lets a received buffer be given back with the next exchange.
     // In line, for every call does it: what is known of the command leaves few instructions of `push`.
     #[inline(always)]
-    pub(crate) fn give_back(&self, buffer: u64) {
-        self.io.borrow_mut().commands.push(Command::FreeBuffer(buffer));
+    pub(crate) fn with_commands<T>(&self, queue: impl FnOnce(&mut Commands) -> T) -> T {
+        queue(&mut self.io.borrow_mut().commands)
+    }
+
+    /// Memory for what arrives, with the room that its last use left.
+    pub(crate) fn take_content(&self) -> Content {
+        self.contents.borrow_mut().pop().unwrap_or_default()
+    }
+
+    pub(crate) fn give_content(&self, content: Content) {
+        self.contents.borrow_mut().push(content);
     }
 
     /// Hands over queued commands without waiting for anything.
@@ -274,7 +285,8 @@ impl ThreadState {
         let answer = self.wait_for_reply(process, handle, code, outgoing.memory());
         self.calling.set(self.calling.get() - 1);
         let data = answer?;
-        let reply = Reply { process, thread: self.clone(), received: Received::new(process, &data) };
+        let received = Received::take(process, &data, self.take_content());
+        let reply = Reply { process, thread: self.clone(), received: Some(received) };
         if data.flags & TF_STATUS_CODE == 0 { Ok(reply) } else { Err(reply.status()) }
     }
 
@@ -377,21 +389,30 @@ impl Drop for ThreadState {
     }
 }
 
-/// A received reply. Its bytes lie in this process's area; dropping it gives them back, along with the thread's next call.
+/// A received reply. Dropping it gives its buffer in this process's area back, along with the thread's next call.
 #[derive(Debug)]
 pub struct Reply<'p> {
     process: &'p Arc<Process>,
     thread: Rc<ThreadState>,
-    received: Received<'p>,
+    /// There until it is dropped.
+    received: Option<Received<'p>>,
 }
 
-impl Reply<'_> {
+impl<'p> Reply<'p> {
+    fn received(&self) -> Result<&Received<'p>, Error> {
+        self.received.as_ref().ok_or(Error::Malformed {
+            what: "a reply",
+            at: 0,
+            problem: "it was given back",
+        })
+    }
+
     /// A reader over the reply of a binder object.
     ///
     /// # Errors
     /// [`Error::Malformed`] when the driver named bytes outside the area.
     pub fn reader(&self) -> Result<ParcelReader<'_>, Error> {
-        self.received.reader(self.process, self.thread.copies())
+        self.received()?.reader(self.process, self.thread.copies())
     }
 
     /// A reader over the reply of a hwbinder object.
@@ -399,11 +420,12 @@ impl Reply<'_> {
     /// # Errors
     /// As [`Reply::reader`].
     pub fn hw_reader(&self) -> Result<HwReader<'_>, Error> {
-        Ok(HwReader::new(self.reader()?, &**self.process.driver()))
+        Ok(HwReader::new(self.reader()?, self.received()?.content()?, &**self.process.driver()))
     }
 
     fn status(&self) -> Error {
-        match self.received.data().map(|data| data.get(..4).map(i32::take)) {
+        let content = self.received().and_then(Received::content);
+        match content.map(|content| content.data().get(..4).map(i32::take)) {
             Ok(Some(code)) => Error::Status { code },
             Ok(None) => Error::Malformed { what: "a status", at: 0, problem: "it has less than 4 bytes" },
             Err(error) => error,
@@ -413,8 +435,10 @@ impl Reply<'_> {
 
 impl Drop for Reply<'_> {
     fn drop(&mut self) {
-        self.received.close_descriptors(self.process);
-        self.thread.give_back(self.received.buffer);
+        if let Some(received) = self.received.take() {
+            received.give_back(self.process, &self.thread);
+            self.thread.give_content(received.into_room(&self.thread));
+        }
     }
 }
 

@@ -200,8 +200,8 @@ impl Driver for Spy {
         }
         self.driver.write_read(commands, memory, returns)
     }
-    fn received(&self, address: u64, length: u64) -> Option<&[u8]> {
-        self.driver.received(address, length)
+    fn append_received(&self, address: u64, length: u64, into: &mut Vec<u8>) -> bool {
+        self.driver.append_received(address, length, into)
     }
     fn become_context_manager(&self, flags: u32) -> Result<(), binder_driver::Error> {
         self.driver.become_context_manager(flags)

@@ -1,12 +1,12 @@
-//! Roundtrip's emulated binder driver by itself: the protocol's commands, without a stack above. The server answers from where
-//! the request lies, so that there is one copy each way, the driver's.
+//! Roundtrip's emulated binder driver by itself: the protocol's commands, without a stack above. The server copies
+//! the request out of the area, where others may write, and answers from that copy.
 
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use binder_driver::emulated::{Context, Emulated, WakeUp};
 use binder_driver::uapi::TransactionData;
-use binder_driver::{Answer, Command, Commands, Driver, Profile, Return, Returns};
+use binder_driver::{Answer, Command, Commands, Content, Driver, Profile, Return, Returns};
 
 use crate::peer::{Echo, Peer, Ready};
 use crate::side;
@@ -61,14 +61,13 @@ fn serve(wake_up: WakeUp, ready: Ready<'_>) -> Result<()> {
     let (mut commands, mut returns) = (Commands::default(), Returns::default());
     commands.push(Command::EnterLooper);
     ready(context.address())?;
-    let mut request: &[u8] = &[];
+    let mut request = Content::default();
     loop {
-        driver.write_read(&mut commands, &[request], Some(&mut returns))?;
+        driver.write_read(&mut commands, &[request.data()], Some(&mut returns))?;
         for item in &mut returns {
             let Return::Transaction(call) = item else { continue };
-            request = driver.received(call.buffer, call.data_size).context("read what was delivered")?;
-            commands.push(Command::Reply(TransactionData::new(CODE, request)));
-            // After the reply, which is copied from it.
+            ensure!(request.copy(&*driver, &call), "what was delivered lies outside the area");
+            commands.push(Command::Reply(TransactionData::new(CODE, request.data())));
             commands.push(Command::FreeBuffer(call.buffer));
         }
     }
@@ -76,13 +75,14 @@ fn serve(wake_up: WakeUp, ready: Ready<'_>) -> Result<()> {
 
 fn connect(address: &str, wake_up: WakeUp) -> Result<Box<dyn Echo>> {
     let driver = join(address, wake_up)?;
-    Ok(Box::new(Client { driver, commands: Commands::default(), returns: Returns::default() }))
+    Ok(Box::new(Client { driver, commands: Commands::default(), returns: Returns::default(), content: Content::default() }))
 }
 
 struct Client {
     driver: Arc<Emulated>,
     commands: Commands,
     returns: Returns,
+    content: Content,
 }
 
 impl Echo for Client {
@@ -90,7 +90,8 @@ impl Echo for Client {
         self.commands.push(Command::Transaction(TransactionData::new(CODE, payload)));
         match binder_driver::call(&*self.driver, &mut self.commands, &[payload], &mut self.returns)? {
             Answer::Reply(reply) => {
-                take(self.driver.received(reply.buffer, reply.data_size).context("read the reply")?);
+                ensure!(self.content.copy(&*self.driver, &reply), "the reply lies outside the area");
+                take(self.content.data());
                 // Goes along with the next call.
                 self.commands.push(Command::FreeBuffer(reply.buffer));
                 Ok(())

@@ -1,10 +1,10 @@
-//! The binder driver by itself: the protocol's commands, without a stack above. The server answers from where the request
-//! lies, so that there is one copy each way, the driver's.
+//! The binder driver by itself: the protocol's commands, without a stack above. The server copies
+//! the request out of the area, where others may write, and answers from that copy.
 
 use std::sync::Arc;
 
 use binder_driver::uapi::TransactionData;
-use binder_driver::{Answer, Command, Commands, Driver, Return, Returns};
+use binder_driver::{Answer, Command, Commands, Content, Driver, Return, Returns};
 use rustix::io::Errno;
 
 use super::transport::{End, Opening, Prepared, Side, Transport};
@@ -23,7 +23,13 @@ pub(super) const DRIVER: Transport = Transport {
             driver.become_context_manager(binder::NodeOptions::BINDER.flags())?;
             commands.push(Command::EnterLooper);
         }
-        Ok(Box::new(DriverEnd { driver, commands, returns: Returns::default(), last: None }))
+        Ok(Box::new(DriverEnd {
+            driver,
+            commands,
+            returns: Returns::default(),
+            last: None,
+            content: Content::default(),
+        }))
     },
 };
 
@@ -58,6 +64,8 @@ struct DriverEnd {
     returns: Returns,
     /// The client's last reply. Giving it back is queued, but not handed over before the next call.
     last: Option<TransactionData>,
+    /// What was received last, in memory that is used again.
+    content: Content,
 }
 
 impl End for DriverEnd {
@@ -82,35 +90,33 @@ impl End for DriverEnd {
     }
 
     fn reply(&mut self, into: &mut [u8]) {
-        let reply = self.last.as_ref().and_then(|reply| self.driver.received(reply.buffer, reply.data_size));
+        let Some(reply) = self.last else { return };
         // What is missing is no echo, and noticed as such.
-        if let Some(reply) = reply.filter(|reply| reply.len() == into.len()) {
-            into.copy_from_slice(reply);
+        if self.content.copy(&*self.driver, &reply) && self.content.data().len() == into.len() {
+            into.copy_from_slice(self.content.data());
         }
     }
 
     fn serve(&mut self, _: usize, calls: u64) -> Result<()> {
         let mut served = 0;
-        let mut request: &[u8] = &[];
         let driver = Arc::clone(&self.driver);
         while served < calls {
-            driver.write_read(&mut self.commands, &[request], Some(&mut self.returns))?;
+            driver.write_read(&mut self.commands, &[self.content.data()], Some(&mut self.returns))?;
             let call = self.returns.find_map(|item| match item {
                 Return::Transaction(call) => Some(call),
                 _ => None,
             });
             if let Some(call) = call {
-                request = driver
-                    .received(call.buffer, call.data_size)
-                    .ok_or_else(|| Error::system("read what the driver delivered", Errno::FAULT))?;
-                self.commands.push(Command::Reply(TransactionData::new(CODE, request)));
-                // After the reply, which is copied from it.
+                if !self.content.copy(&*driver, &call) {
+                    return Err(Error::system("read what the driver delivered", Errno::FAULT));
+                }
+                self.commands.push(Command::Reply(TransactionData::new(CODE, self.content.data())));
                 self.commands.push(Command::FreeBuffer(call.buffer));
                 served += 1;
             }
         }
         // The last reply goes out without waiting for a further call.
-        driver.write_read(&mut self.commands, &[request], None)?;
+        driver.write_read(&mut self.commands, &[self.content.data()], None)?;
         Ok(())
     }
 }

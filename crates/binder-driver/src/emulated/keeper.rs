@@ -330,7 +330,7 @@ impl Keeper {
             Request::Inbox => Some(at),
             Request::Outbox | Request::Sweep | Request::Listener => {
                 // The last: the connection of one that has closed may not have ended when the next one gets its slot.
-                self.joined.iter().rposition(|joined| joined.slot.index() == slot.into())
+                self.joined.iter().rposition(|joined| joined.slot.index() == usize::from(slot))
             }
             Request::HandOver => {
                 let Joined { slot, generation, .. } = self.joined[at];

@@ -309,7 +309,7 @@ impl Driver for Emulated {
         self.enter(memory, |ioctl| {
             ioctl.write(commands)?;
             if let Some(returns) = returns {
-                let filled = ioctl.read(returns.room(), wait, &gone)?;
+                let filled = ioctl.read(returns.room()?, wait, &gone)?;
                 returns.filled(filled);
             }
             Ok(())
@@ -317,12 +317,10 @@ impl Driver for Emulated {
         .map_err(|errno| self.failed("BINDER_WRITE_READ", errno))
     }
 
-    fn received(&self, address: u64, length: u64) -> Option<&[u8]> {
-        let offset = address.checked_sub(self.area.0)?;
-        if offset.checked_add(length)? > self.area.1 {
-            return None;
-        }
-        self.region.area(self.process.index(), offset, length)
+    fn append_received(&self, address: u64, length: u64, into: &mut Vec<u8>) -> bool {
+        let offset = address.checked_sub(self.area.0);
+        let offset = offset.filter(|offset| offset.checked_add(length).is_some_and(|end| end <= self.area.1));
+        offset.is_some_and(|offset| self.region.append_area(self.process.index(), offset, length, into))
     }
 
     fn has_brought(&self, number: u32) -> bool {

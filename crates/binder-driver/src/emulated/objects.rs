@@ -10,23 +10,13 @@ use super::ioctl::Ioctl;
 use super::lock::Guard;
 use super::node::Strength;
 use super::records::{AREA_BYTES, Buffer, Id, Process, buffer, node, process, reference};
-use super::region::Region;
+use super::region::{Region, inside};
+use crate::memory::lent;
 use crate::uapi::{
     BINDER_BUFFER_FLAG_HAS_PARENT, BINDER_TYPE_BINDER, BINDER_TYPE_FD, BINDER_TYPE_FDA, BINDER_TYPE_HANDLE,
     BINDER_TYPE_PTR, BINDER_TYPE_WEAK_BINDER, BINDER_TYPE_WEAK_HANDLE, BufferObject, FdArrayObject, FdObject,
     Field, FlatBinderObject, TransactionDataSg, align8,
 };
-
-/// The part of the caller's memory at `address`, if it lies wholly in one of the slices that it gave.
-pub(super) fn lent<'m>(memory: &[&'m [u8]], address: u64, length: u64) -> Option<&'m [u8]> {
-    if length == 0 {
-        return Some(&[]);
-    }
-    memory.iter().find_map(|slice| {
-        let at = usize::try_from(address.checked_sub(slice.as_ptr() as u64)?).ok()?;
-        slice.get(at..at.checked_add(usize::try_from(length).ok()?)?)
-    })
-}
 
 enum Object {
     Flat(FlatBinderObject),
@@ -274,16 +264,21 @@ impl Ioctl<'_> {
             return Err(Errno::INVAL);
         }
         let at = self.guard.offsets_at(tree.filled).saturating_add(index.saturating_mul(8));
-        let offset =
-            self.guard.region().area(tree.receiver.index(), at, 8).map(u64::take).ok_or(Errno::INVAL)?;
+        let mut offset = [0; 8];
+        if !self.guard.region().read_area(tree.receiver.index(), at, &mut offset) {
+            return Err(Errno::INVAL);
+        }
+        let offset = u64::from_ne_bytes(offset);
         Ok((offset, self.object_of(tree, offset)?))
     }
 
     fn object_of(&self, tree: &Tree, offset: u64) -> Result<BufferObject, Errno> {
         let at = tree.start.checked_add(offset).ok_or(Errno::INVAL)?;
-        let bytes = self.guard.region().area(tree.receiver.index(), at, BufferObject::SIZE as u64);
-        bytes
-            .and_then(BufferObject::from_bytes)
+        let mut bytes = [0; BufferObject::SIZE];
+        let read = self.guard.region().read_area(tree.receiver.index(), at, &mut bytes);
+        Some(&bytes)
+            .filter(|_| read)
+            .and_then(|bytes| BufferObject::from_bytes(bytes))
             .filter(|object| object.kind == BINDER_TYPE_PTR)
             .ok_or(Errno::INVAL)
     }
@@ -296,6 +291,45 @@ struct Tree {
     filled: Id<Buffer>,
     /// Objects before the current one.
     earlier: u64,
+}
+
+/// The objects of a buffer that lies in its receiver's area. Each is copied out before it is looked at, since others can write
+/// there.
+struct Stored {
+    slot: usize,
+    start: u64,
+    size: u64,
+    offsets_at: u64,
+    /// How many there may be: no more than the area has room for.
+    count: u64,
+}
+
+impl Stored {
+    fn of(guard: &Guard<'_>, owner: Id<Process>, held: Id<Buffer>) -> Self {
+        let (start, size) = (guard.get(held, buffer::OFFSET), guard.get(held, buffer::DATA_SIZE));
+        let (offsets_at, count) = (guard.offsets_at(held), guard.get(held, buffer::OBJECTS));
+        let all = inside(start, size).and(inside(offsets_at, count.saturating_mul(8)));
+        let count = if all.is_some() { count } else { 0 };
+        Self { slot: owner.index(), start, size, offsets_at, count }
+    }
+
+    /// An object and its offset in the data.
+    fn object(&self, region: &Region, index: u64) -> Option<(u64, Object)> {
+        let mut offset = [0; 8];
+        let at = self.offsets_at.saturating_add(index.saturating_mul(8));
+        if index >= self.count || !region.read_area(self.slot, at, &mut offset) {
+            return None;
+        }
+        let offset = u64::from_ne_bytes(offset);
+        let mut bytes = [0; BufferObject::SIZE]; // the largest of all
+        let length = self.size.checked_sub(offset)?.min(bytes.len() as u64);
+        let bytes = bytes.get_mut(..usize::try_from(length).ok()?)?;
+        if !offset.is_multiple_of(4) || !region.read_area(self.slot, self.start.saturating_add(offset), bytes)
+        {
+            return None;
+        }
+        Some((offset, object_at(bytes, 0)?.0))
+    }
 }
 
 /// Where a received descriptor's number belongs.
@@ -312,30 +346,23 @@ const MOST_PLACES: u64 = AREA_BYTES as u64 / 4;
 /// Where the descriptors of a buffer that is to be delivered to `owner` belong, in the order that they were sent in. None, or
 /// not all, where others have scribbled on the area.
 pub(super) fn descriptor_places(guard: &Guard<'_>, owner: Id<Process>, held: Id<Buffer>) -> Vec<Place> {
-    let region = guard.region();
-    let start = guard.get(held, buffer::OFFSET);
+    let stored = Stored::of(guard, owner, held);
+    let start = stored.start;
     let area_address = guard.get(owner, process::AREA_ADDRESS);
-    let count = guard.get(held, buffer::OBJECTS);
-    let data = region.area(owner.index(), start, guard.get(held, buffer::DATA_SIZE)).unwrap_or_default();
-    let offsets = region.area(owner.index(), guard.offsets_at(held), count.saturating_mul(8));
-    let offsets = offsets.unwrap_or_default();
-    let object = |index: u64| {
-        let offset = offset_at(offsets, index)?;
-        Some((offset, object_at(data, offset)?.0))
-    };
     let mut places = Vec::new();
-    for index in 0..offsets.len() as u64 / 8 {
-        match object(index) {
+    for index in 0..stored.count {
+        match stored.object(guard.region(), index) {
             Some((offset, Object::Fd(_))) => {
                 places
                     .push(Place { at: start.saturating_add(offset).saturating_add(FD_AT), in_array: false });
             }
             Some((_, Object::FdArray(array))) => {
-                let Some((_, Object::Buffer(parent))) = object(array.parent) else { continue };
+                let parent = stored.object(guard.region(), array.parent);
+                let Some((_, Object::Buffer(parent))) = parent else { continue };
                 let first = parent.buffer.wrapping_sub(area_address).wrapping_add(array.parent_offset);
                 let bytes = array.count.saturating_mul(4);
                 let all = array.count.saturating_add(places.len() as u64);
-                if region.area(owner.index(), first, bytes).is_none() || all > MOST_PLACES {
+                if inside(first, bytes).is_none() || all > MOST_PLACES {
                     continue;
                 }
                 let end = first.saturating_add(bytes);
@@ -352,21 +379,10 @@ const FD_AT: u64 = 8;
 
 /// Drops the references that a buffer's objects hold for `owner`, its receiver.
 pub(super) fn release(guard: &mut Guard<'_>, owner: Id<Process>, returned: Id<Buffer>) {
-    let count = guard.get(returned, buffer::OBJECTS);
+    let stored = Stored::of(guard, owner, returned);
     guard.set(returned, buffer::OBJECTS, 0);
-    let start = guard.get(returned, buffer::OFFSET);
-    let offsets_at = guard.offsets_at(returned);
-    let size = guard.get(returned, buffer::DATA_SIZE);
-    let region = guard.region();
-    let (Some(data), Some(offsets)) = (
-        region.area(owner.index(), start, size),
-        region.area(owner.index(), offsets_at, count.saturating_mul(8)),
-    ) else {
-        return;
-    };
-    for index in 0..count {
-        let object = offset_at(offsets, index).and_then(|offset| object_at(data, offset));
-        let Some((Object::Flat(flat), _)) = object else { continue };
+    for index in 0..stored.count {
+        let Some((_, Object::Flat(flat))) = stored.object(guard.region(), index) else { continue };
         let strength = match flat.kind {
             BINDER_TYPE_BINDER | BINDER_TYPE_HANDLE => Strength::Strong,
             _ => Strength::Weak,

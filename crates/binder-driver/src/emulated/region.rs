@@ -6,7 +6,7 @@
 //! The shared memory of one context: control words, futexes and receive areas, mapped into every participant.
 //!
 //! Unsafe lives here because the mapping is shared with other processes. Control memory is only ever seen as atomics,
-//! areas only through bounds-checked copies and [`Region::area`]. What the words mean is `records.rs`'s business;
+//! areas only through bounds-checked copies. What the words mean is `records.rs`'s business;
 //! this file must not know it.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -235,16 +235,29 @@ impl Region {
         unsafe { std::ptr::write_bytes(self.base.add(area_at(slot) + at).as_ptr(), 0, length as usize) };
     }
 
-    /// Bytes in an area; `None` when they do not lie wholly inside it.
+    /// Copies bytes out of an area. False, and nothing is written, when they do not lie wholly inside it.
     #[inline]
-    pub(super) fn area(&self, slot: usize, offset: u64, length: u64) -> Option<&[u8]> {
-        let offset = inside(offset, length)?;
-        // SAFETY: inside the mapping, initialised (a memfd is zeroed). Senders write only to buffers that are not
-        // delivered yet, and the receiver gives a buffer back only when it is done with it; bytes have no invalid
-        // values, so a participant that breaks this rule changes data, not memory safety of others' structures.
-        Some(unsafe {
-            std::slice::from_raw_parts(self.base.add(area_at(slot) + offset).as_ptr(), length as usize)
-        })
+    #[must_use]
+    pub(super) fn read_area(&self, slot: usize, offset: u64, into: &mut [u8]) -> bool {
+        let Some(offset) = inside(offset, into.len() as u64) else { return false };
+        // SAFETY: the range lies inside the mapping, which is initialised (a memfd is zeroed), and `into` is private. Others may
+        // write there meanwhile: bytes have no invalid values, and nobody has a reference to these.
+        unsafe {
+            crate::copy::raw(self.base.add(area_at(slot) + offset).as_ptr(), into.as_mut_ptr(), into.len())
+        }
+        true
+    }
+
+    /// Appends bytes of an area to `into`. False, and nothing is appended, when they do not lie wholly inside it.
+    #[inline]
+    #[must_use]
+    pub(super) fn append_area(&self, slot: usize, offset: u64, length: u64, into: &mut Vec<u8>) -> bool {
+        let Some(offset) = inside(offset, length) else { return false };
+        // SAFETY: as for `read_area`.
+        unsafe {
+            crate::copy::append_raw(into, self.base.add(area_at(slot) + offset).as_ptr(), length as usize);
+        }
+        true
     }
 
     /// Keeps the compiler from moving journal entries behind the words that they protect. The hardware needs no
@@ -269,6 +282,6 @@ fn area_at(slot: usize) -> usize {
 }
 
 #[inline]
-fn inside(offset: u64, length: u64) -> Option<usize> {
+pub(super) fn inside(offset: u64, length: u64) -> Option<usize> {
     (offset.checked_add(length)? <= AREA_BYTES as u64).then_some(offset as usize)
 }

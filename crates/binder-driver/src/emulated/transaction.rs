@@ -451,7 +451,7 @@ impl<'a> Ioctl<'a> {
 
     /// The sender's memory at an address, if it was given to this call.
     fn sender_memory(&self, address: u64, length: u64) -> Result<&'a [u8], Errno> {
-        objects::lent(self.memory, address, length).ok_or(Errno::FAULT)
+        crate::memory::lent(self.memory, address, length).ok_or(Errno::FAULT)
     }
 }
 

@@ -3,6 +3,7 @@
 //! `sys` holds the ioctls and the mapping, `binderfs` a device of one's own. What is said over them, the kernel checks.
 
 mod binderfs;
+mod check;
 mod features;
 mod sys;
 
@@ -131,22 +132,28 @@ impl Driver for Kernel {
     fn write_read(
         &self,
         commands: &mut Commands,
-        _memory: &[&[u8]],
+        memory: &[&[u8]],
         returns: Option<&mut Returns>,
     ) -> Result<(), Error> {
+        let failed = |errno| Error::WriteRead { operation: "BINDER_WRITE_READ", errno };
         let mut returns = returns;
-        let room = returns.as_deref_mut().map_or(&mut [][..], Returns::room);
-        let exchange = sys::write_read(self.device.as_fd(), commands.pending(), room);
+        let (whole, lent) = check::check(commands.pending(), memory);
+        let room = match returns.as_deref_mut() {
+            // What comes before a wrong command is taken, as always; then there is no waiting.
+            Some(returns) if lent.is_ok() => returns.room().map_err(failed)?,
+            _ => &mut [],
+        };
+        let exchange = sys::write_read(self.device.as_fd(), &commands.pending()[..whole], room);
         commands.consume(exchange.taken);
-        exchange.result.map_err(|errno| Error::WriteRead { operation: "BINDER_WRITE_READ", errno })?;
+        exchange.result.and(lent).map_err(failed)?;
         if let Some(returns) = returns {
             returns.filled(exchange.filled);
         }
         Ok(())
     }
 
-    fn received(&self, address: u64, length: u64) -> Option<&[u8]> {
-        self.area.slice(address, length)
+    fn append_received(&self, address: u64, length: u64, into: &mut Vec<u8>) -> bool {
+        self.area.append(address, length, into)
     }
 
     fn become_context_manager(&self, flags: u32) -> Result<(), Error> {

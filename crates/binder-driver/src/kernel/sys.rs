@@ -118,21 +118,21 @@ impl Area {
         Ok(Self { base, bytes })
     }
 
-    /// `length` bytes at `address`; `None` outside the area.
-    pub(super) fn slice(&self, address: u64, length: u64) -> Option<&[u8]> {
-        let offset = address.checked_sub(self.base.as_ptr().addr() as u64)?;
-        if offset.checked_add(length)? > self.bytes as u64 {
-            return None;
-        }
-        // SAFETY: inside the mapping, which lives as long as `self`. The driver changes only buffers that were given
-        // back, and whoever holds the slice has not given it back (`Driver::received`).
-        Some(unsafe { std::slice::from_raw_parts(self.base.add(offset as usize).as_ptr(), length as usize) })
+    /// Appends `length` bytes at `address` to `into`. False, and nothing is appended, when they do not lie in the area.
+    pub(super) fn append(&self, address: u64, length: u64, into: &mut Vec<u8>) -> bool {
+        let offset = address.checked_sub(self.base.as_ptr().addr() as u64);
+        let inside = |offset: &u64| offset.checked_add(length).is_some_and(|end| end <= self.bytes as u64);
+        let Some(offset) = offset.filter(inside) else { return false };
+        // SAFETY: inside the mapping, which lives as long as `self`. The driver may fill a buffer meanwhile that was given back
+        // too early: bytes have no invalid values, and nobody has a reference to these.
+        unsafe { crate::copy::append_raw(into, self.base.add(offset as usize).as_ptr(), length as usize) };
+        true
     }
 }
 
 impl Drop for Area {
     fn drop(&mut self) {
-        // SAFETY: mapped by `map` with this length; no slice outlives `self`.
+        // SAFETY: mapped by `map` with this length; nobody refers into it.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
     }
 }

@@ -302,7 +302,7 @@ fn only_descriptors_that_the_driver_has_brought_pass_for_such_whatever_the_data_
         }
     };
     let data = driver.received(told.buffer, told.data_size).expect("inside the area");
-    let brought = binder_driver::uapi::FdObject::from_bytes(data).expect("an object").fd;
+    let brought = binder_driver::uapi::FdObject::from_bytes(&data).expect("an object").fd;
     assert!(driver.has_brought(brought) && !driver.has_brought(own) && !driver.has_brought(u32::MAX));
     assert!(!driver.let_go(own), "one of this process's own");
     assert!(driver.let_go(brought));

@@ -196,7 +196,8 @@ impl Desk {
     }
 
     fn serve(&mut self, told: &TransactionData) {
-        let came = self.driver.received(told.buffer, told.data_size).expect("its data").get(8..12);
+        let data = self.driver.received(told.buffer, told.data_size).expect("its data");
+        let came = data.get(8..12);
         let handle = came.map(|bytes| u32::from_ne_bytes(bytes.try_into().expect("four bytes")));
         let mut answer = 0;
         match (told.code, handle) {

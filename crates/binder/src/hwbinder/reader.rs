@@ -2,10 +2,10 @@
 //!
 //! The data comes from another process. The driver has written the address of every listed buffer, and of no other, so
 //! only listed objects are followed: an address in a parent counts only where it is the one of the child that is listed
-//! for that place. Buffers are lent from where the driver put them.
+//! for that place. Buffers are lent from the copy that was made when it arrived.
 
-use binder_driver::Driver;
 use binder_driver::uapi::{BINDER_BUFFER_FLAG_HAS_PARENT, BINDER_TYPE_PTR, BufferObject, Field};
+use binder_driver::{Content, Driver};
 
 use super::{BufferIndex, VECTOR_POINTER, VECTOR_SIZE};
 use crate::parcel::ParcelReader;
@@ -15,14 +15,15 @@ use crate::{Error, Status};
 #[derive(Clone, Debug)]
 pub struct HwReader<'a> {
     plain: ParcelReader<'a>,
+    content: &'a Content,
     driver: &'a dyn Driver,
 }
 
 impl<'a> HwReader<'a> {
-    /// A reader over data whose buffers lie in `driver`'s area.
+    /// A reader over the data of `content`, which came from `driver`.
     #[must_use]
-    pub fn new(plain: ParcelReader<'a>, driver: &'a dyn Driver) -> Self {
-        Self { plain: plain.with_layout(None), driver }
+    pub fn new(plain: ParcelReader<'a>, content: &'a Content, driver: &'a dyn Driver) -> Self {
+        Self { plain: plain.with_layout(None), content, driver }
     }
 
     pub(super) fn driver(&self) -> &'a dyn Driver {
@@ -62,7 +63,7 @@ impl<'a> HwReader<'a> {
         }
         let bytes = match object.length {
             0 => Some(&[][..]),
-            length => self.driver.received(object.buffer, length),
+            length => self.content.buffer(object.buffer, length),
         };
         match bytes {
             Some(bytes) => Ok((bytes, index, object.buffer)),

@@ -1,7 +1,7 @@
 //! [`ParcelReader`]: received data, read in the order in which it was written.
 //!
 //! The bytes come from another process. Every read is checked against what is there, allocates no more than that, and
-//! ends with an error instead of a panic. Byte slices are lent from where the driver put them.
+//! ends with an error instead of a panic. Byte slices are lent from the copy that was made when the data arrived.
 
 use std::marker::PhantomData;
 use std::sync::Arc;

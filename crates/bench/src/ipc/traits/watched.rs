@@ -116,8 +116,8 @@ impl Driver for Watched {
         self.driver.write_read(commands, memory, returns)
     }
 
-    fn received(&self, address: u64, length: u64) -> Option<&[u8]> {
-        self.driver.received(address, length)
+    fn append_received(&self, address: u64, length: u64, into: &mut Vec<u8>) -> bool {
+        self.driver.append_received(address, length, into)
     }
 
     fn has_brought(&self, number: u32) -> bool {
