@@ -106,7 +106,7 @@ fn a_wrong_or_incomplete_argument_of_an_old_name_is_one_line_and_exit_code_2() {
         ("binderThroughputTest", "-w", "-w needs a value"),
         ("binderThroughputTest", "-w x", "-w x: expected a whole number"),
         ("binderThroughputTest", "-x", "unknown flag -x"),
-        ("binderThroughputTest", "-w 3 -p", "3 workers cannot be paired: choose an even number"),
+        ("binderThroughputTest", "-w 1 -p", "1 workers cannot be paired: choose 2 or more"),
         ("binderThroughputTest", "-w 1", "1 worker has no other to call"),
         ("binderThroughputTest", "-m 0", "-m 0: expected a whole number from 1 to"),
         ("binderThroughputTest", "-t x", "unexpected argument 'x'"),

@@ -151,6 +151,9 @@ fn plan(typed: &Typed) -> Result<WorkersPlan, Usage> {
         (false, Some(services)) => Topology::Services(services),
         (false, None) => Topology::Everyone,
     };
+    if let Some(workers) = typed.workers.filter(|workers| typed.pairs && workers % 2 == 1) {
+        return Err(Usage(format!("{workers} workers cannot be paired: choose an even number")));
+    }
     if typed.training && typed.warn_above_ns.is_some() {
         return Err(Usage("--training and --warn-above exclude each other".into()));
     }

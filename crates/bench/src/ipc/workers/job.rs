@@ -109,7 +109,7 @@ pub(super) fn all(plan: &WorkersPlan, endpoint: Option<&Endpoint>) -> Vec<(Strin
             let (servers, _) = workers.split_at(workers.len() / 2);
             let serving = servers.iter().enumerate();
             let serving = serving.map(|(n, own)| (format!("server of pair {n}"), job(Some(own), vec![])));
-            let calling = servers.iter().enumerate();
+            let calling = servers.iter().enumerate().cycle().take(plan.callers() as usize);
             let calling =
                 calling.map(|(n, server)| (format!("client of pair {n}"), job(None, vec![server.clone()])));
             // In process there is nobody to call but oneself.
@@ -298,5 +298,8 @@ mod tests {
         let expected =
             [(Some(name(0)), vec![]), (Some(name(1)), vec![]), (None, vec![name(0)]), (None, vec![name(1)])];
         assert_eq!(jobs, expected);
+        let odd = all(&WorkersPlan { workers: 5, ..plan }, None).into_iter().map(|(_, job)| job.calls);
+        let called: Vec<_> = odd.flatten().collect();
+        assert_eq!(called, [name(0), name(1), name(0)], "the first service has two callers");
     }
 }

@@ -20,7 +20,8 @@ pub const MAX_SIZE: usize = 1_000_000;
 pub enum Topology {
     /// Every worker is a service and a caller, and calls a random other one.
     Everyone,
-    /// One half of the workers are services; each of the others calls the one that is its own.
+    /// One half of the workers are services; each of the others calls the one that is its own. Of an odd number of workers one
+    /// more calls, and the first service has two callers.
     Pairs,
     /// All workers are callers; each call goes to a random one of so many services, each a process of its own.
     Services(u32),
@@ -82,8 +83,8 @@ impl WorkersPlan {
             Topology::Everyone if workers < 2 => {
                 return wrong("1 worker has no other to call: choose 2 or more".into());
             }
-            Topology::Pairs if workers == 0 || workers % 2 == 1 => {
-                return wrong(format!("{workers} workers cannot be paired: choose an even number"));
+            Topology::Pairs if workers < 2 => {
+                return wrong(format!("{workers} workers cannot be paired: choose 2 or more"));
             }
             Topology::Services(0) => return wrong("there is no service to call: choose 1 or more".into()),
             Topology::Services(_) if workers == 0 => {
@@ -123,7 +124,7 @@ impl WorkersPlan {
     /// How many workers call.
     pub fn callers(&self) -> u32 {
         match self.topology {
-            Topology::Pairs => self.workers / 2,
+            Topology::Pairs => self.workers.div_ceil(2),
             Topology::Everyone | Topology::Services(_) => self.workers,
         }
     }
@@ -193,7 +194,9 @@ mod tests {
         let default = WorkersPlan::default;
         assert!(default().check().is_ok());
         assert!(refused(WorkersPlan { workers: 1, ..default() }).contains("2 or more"));
-        assert!(refused(WorkersPlan { workers: 3, topology: Topology::Pairs, ..default() }).contains("even"));
+        assert!(
+            refused(WorkersPlan { workers: 1, topology: Topology::Pairs, ..default() }).contains("paired")
+        );
         assert!(refused(WorkersPlan { topology: Topology::Services(0), ..default() }).contains("no service"));
         assert!(refused(WorkersPlan { topology: Topology::Services(249), ..default() }).contains("251"));
         assert!(refused(WorkersPlan { workers: u32::MAX, ..default() }).contains("at most 250"));
@@ -205,6 +208,7 @@ mod tests {
     fn only_the_calling_half_of_pairs_counts() {
         let plan = WorkersPlan { workers: 6, topology: Topology::Pairs, ..WorkersPlan::default() };
         assert_eq!(plan.callers(), 3);
+        assert_eq!(WorkersPlan { workers: 7, ..plan.clone() }.callers(), 4);
         assert_eq!(WorkersPlan { topology: Topology::Services(1), ..plan }.callers(), 6);
     }
 }
