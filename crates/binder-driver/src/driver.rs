@@ -31,7 +31,11 @@ pub trait Driver: Send + Sync + fmt::Debug {
     /// [`Error::WriteRead`] with the errno: EINVAL for an unknown command and for room of one to three bytes, EFAULT for a command that is cut off and for memory that
     /// is not given, EPROTO when
     /// the emulated driver finds its memory overwritten. [`Error::Ended`] (ENODEV) when the emulated driver's context has
-    /// ended. What was taken before is consumed.
+    /// ended. EINTR when a signal's handler ran while the thread waited: the commands were taken, and the next read goes on. What
+    /// was taken before is consumed.
+    ///
+    /// Room for less than 80 bytes brings nothing but [`Return::Noop`](crate::Return::Noop), and what waits stays; without any room
+    /// nothing is read.
     fn write_read(
         &self,
         commands: &mut Commands,

@@ -17,7 +17,7 @@ use super::records::{
     thread, transaction, work,
 };
 use super::thread::{LOOPER_ENTERED, LOOPER_EXITED, LOOPER_INVALID, LOOPER_REGISTERED};
-use super::wakeup;
+use super::wakeup::{self, Slept};
 use crate::uapi::*;
 use crate::{Command, Commands, Profile, sched};
 
@@ -151,13 +151,18 @@ impl Ioctl<'_> {
     }
 
     /// Waits for returns and writes them to `room`; gives their length. `gone` says when to give up waiting. Without
-    /// `wait`, EAGAIN takes the place of waiting.
+    /// `wait`, EAGAIN takes the place of waiting. Room for less than the largest return brings a `BR_NOOP` as soon as
+    /// there is work, which stays, and none reads nothing (`binder_thread_read`, `binder_ioctl_write_read`). A signal
+    /// ends the wait with EINTR (`binder_wait_for_work`); commands were carried out before.
     pub(super) fn read(
         &mut self,
         room: &mut [u8],
         wait: bool,
         gone: &dyn Fn() -> bool,
     ) -> Result<usize, Errno> {
+        if room.is_empty() {
+            return Ok(0);
+        }
         if room.len() < 4 {
             return Err(Errno::INVAL);
         }
@@ -186,13 +191,16 @@ impl Ioctl<'_> {
                 }
                 let traps = self.will_sleep(for_process);
                 self.guard.unlock();
-                wakeup::sleep(self.guard.region(), self.thread, traps);
+                let slept = wakeup::sleep(self.guard.region(), self.thread, traps);
                 hold::learn(self.guard.region(), self.thread);
                 self.guard.relock();
                 self.guard.stop_waiting(self.process, self.thread);
+                if slept == Slept::Interrupted && !self.has_work(for_process) {
+                    return Err(Errno::INTR);
+                }
             }
-            self.drain(for_process, &mut out)?;
-            if out.used > 4 || self.guard.get(self.thread, thread::NEED_RETURN) {
+            let full = self.drain(for_process, &mut out)?;
+            if full || out.used > 4 || self.guard.get(self.thread, thread::NEED_RETURN) {
                 break;
             }
         }
@@ -244,7 +252,8 @@ impl Ioctl<'_> {
             || (for_process && self.guard.front(process::TODO.queue(self.process)).is_some())
     }
 
-    fn drain(&mut self, for_process: bool, out: &mut Out<'_>) -> Result<(), Errno> {
+    /// Delivers what there is. True when some is left for want of room.
+    fn drain(&mut self, for_process: bool, out: &mut Out<'_>) -> Result<bool, Errno> {
         loop {
             let own = self.guard.front(thread::TODO.queue(self.thread));
             let shared = || self.guard.front(process::TODO.queue(self.process)).filter(|_| for_process);
@@ -253,11 +262,11 @@ impl Ioctl<'_> {
                 if own.is_none() && self.guard.get(self.thread, thread::HAS_WORK) {
                     self.guard.set(self.thread, thread::HAS_WORK, false);
                 }
-                return if self.guard.is_tired() { Err(Errno::PROTO) } else { Ok(()) };
+                return if self.guard.is_tired() { Err(Errno::PROTO) } else { Ok(false) };
             };
             // The largest return must fit, as in the kernel, whatever this one is.
             if out.left() < 4 + TransactionData::SIZE + 8 {
-                return if out.used > 4 { Ok(()) } else { Err(Errno::INVAL) };
+                return Ok(true);
             }
             let mark = self.guard.mark();
             self.guard.unqueue(entry);
@@ -273,7 +282,7 @@ impl Ioctl<'_> {
             }
             self.guard.commit();
             if last {
-                return Ok(());
+                return Ok(false);
             }
         }
     }

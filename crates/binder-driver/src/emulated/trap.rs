@@ -101,8 +101,10 @@ pub(super) fn is_listener(descriptor: BorrowedFd<'_>) -> bool {
 /// How a [`trap`] ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Ended {
-    /// It was answered, or a signal was handled.
-    Woken,
+    /// It was answered.
+    Answered,
+    /// A signal was handled.
+    Interrupted,
     /// It was not held up at all: something stronger decides on this process's system calls.
     NotHeld,
 }
@@ -113,7 +115,8 @@ pub(super) fn trap(index: u64, tag: u64) -> Ended {
     // SAFETY: getppid(2) takes no arguments and touches no memory; the filter looks at these.
     let result = unsafe { libc::syscall(libc::SYS_getppid, MARK, index, tag) };
     match check(result) {
-        Ok(ANSWERED) | Err(Errno::INTR) => Ended::Woken,
+        Ok(ANSWERED) => Ended::Answered,
+        Err(Errno::INTR) => Ended::Interrupted,
         _ => Ended::NotHeld,
     }
 }

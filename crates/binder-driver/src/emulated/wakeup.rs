@@ -150,28 +150,58 @@ pub(super) fn hurry_claimed(region: &Region, thread: Id<Thread>) {
     }
 }
 
+/// How a [`sleep`] ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Slept {
+    /// Someone claimed the wake-up, or the context has ended.
+    Woken,
+    /// Nobody did: a signal was handled.
+    Interrupted,
+}
+
 /// After the unlock: sleeps until someone claims the wake-up. `traps` is what [`will_sleep`] said.
-pub(super) fn sleep(region: &Region, thread: Id<Thread>, traps: bool) {
+///
+/// A signal handler ends it too, unless it was installed with `SA_RESTART`: the kernel then enters either sleep again, with no
+/// code of ours in between. One that lends its priority sleeps on (`FUTEX_LOCK_PI` is restarted always).
+pub(super) fn sleep(region: &Region, thread: Id<Thread>, traps: bool) -> Slept {
     let word = region.futex(thread.index());
+    let mut slept = Slept::Woken;
+    // Whoever claims it first has it: a claimed thread was woken, whatever else came.
+    let mut leave = |from| {
+        let left = word.compare_exchange(from, AWAKE, AcqRel, Acquire).is_ok();
+        slept = if left { Slept::Interrupted } else { Slept::Woken };
+    };
     if word.load(Relaxed) == LENDS {
         hold::wait(region, thread);
         if word.load(Acquire) == AWAKE {
-            return;
+            return Slept::Woken;
         }
     }
     if word.compare_exchange(WILL_TRAP, TRAPPED, AcqRel, Acquire).is_ok() {
         let tag = region.words()[TAG].load(Relaxed);
         while word.load(Acquire) == TRAPPED && region.ended().is_none() {
-            if trap::trap(thread.index() as u64, tag) == Ended::NotHeld {
-                region.wakers().stop_trapping();
-                let _ = word.compare_exchange(TRAPPED, ASLEEP, AcqRel, Acquire);
+            match trap::trap(thread.index() as u64, tag) {
+                Ended::Answered => {}
+                Ended::Interrupted => leave(TRAPPED),
+                Ended::NotHeld => {
+                    region.wakers().stop_trapping();
+                    let _ = word.compare_exchange(TRAPPED, ASLEEP, AcqRel, Acquire);
+                }
             }
         }
         let _ = word.compare_exchange(CLAIMED, AWAKE, AcqRel, Acquire);
     }
     while word.load(Acquire) == ASLEEP && region.ended().is_none() {
-        // EAGAIN: woken before it slept. EINTR: a signal; it has been handled, the wait goes on.
-        let _ = futex::wait(word, futex::Flags::empty(), ASLEEP, None);
+        // EAGAIN: woken before it slept. EINTR: a signal, which has been handled.
+        if futex::wait(word, futex::Flags::empty(), ASLEEP, None) == Err(Errno::INTR) {
+            leave(ASLEEP);
+        }
+    }
+    if slept == Slept::Interrupted {
+        if traps {
+            region.wakers().leave();
+        }
+        return slept;
     }
     let waker = region.waker(thread.index()).load(Relaxed);
     if traps {
@@ -182,6 +212,7 @@ pub(super) fn sleep(region: &Region, thread: Id<Thread>, traps: bool) {
     } else {
         learn(waker);
     }
+    Slept::Woken
 }
 
 /// Under the lock: claims the wake-up of `thread`, if it sleeps or is about to. `here`: on this CPU, if possible,

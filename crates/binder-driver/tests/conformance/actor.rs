@@ -40,6 +40,19 @@ impl<T> Pending<T> {
     pub(crate) fn is_waiting(&self) -> bool {
         self.0.end_or_sleep().is_none()
     }
+
+    /// Sends its thread signals that are handled, whenever it sleeps, until the step ends.
+    pub(crate) fn end_by_signals(self) -> T {
+        for _ in 0..1000 {
+            match self.0.end_or_sleep() {
+                Some(result) => return result,
+                None => crate::sys::signal(self.0.tid),
+            }
+            // It needs a processor for its handler.
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        panic!("a thousand signals did not end the wait");
+    }
 }
 
 impl Actor {

@@ -3,7 +3,7 @@
 use binder_driver::{Command, Commands, Errno, Error, Return, Returns};
 
 use crate::Device;
-use crate::actor::{Actor, data, names, reply, transaction};
+use crate::actor::{Actor, Desk, data, names, reply, transaction};
 
 /// A server that is the context manager, and a client.
 pub(crate) fn pair<D: Device>(device: &D) -> (Actor, Actor) {
@@ -137,4 +137,49 @@ pub(crate) fn a_read_with_room_for_the_largest_return_brings_a_transaction<D: De
     assert_eq!(transaction(&returns).code, 3);
     server.reply(b"").unwrap();
     assert_eq!(names(&call.wait()), ["TransactionComplete", "Reply"]);
+}
+
+pub(crate) fn a_read_with_little_room_brings_nothing_and_leaves_what_waits<D: Device>() {
+    let device = D::new();
+    let (server, client) = pair(&device);
+    server.write(&[Command::EnterLooper]).unwrap();
+    let call = client.call(0, 3, b"x");
+    assert!(call.is_waiting());
+    // One byte less than BR_NOOP and the largest return take.
+    for (room, expected) in [(0, &[][..]), (4, &[Return::Noop]), (79, &[Return::Noop])] {
+        let returns: Vec<Return> = server.run(move |desk| {
+            let mut returns = Returns::with_room(room);
+            desk.driver.write_read(&mut Commands::default(), &[], Some(&mut returns)).expect("no error");
+            returns.collect()
+        });
+        assert_eq!(returns, expected, "with room for {room} bytes");
+    }
+    assert_eq!(server.next_call().code, 3);
+    server.reply(b"").unwrap();
+    assert_eq!(names(&call.wait()), ["TransactionComplete", "Reply"]);
+}
+
+const INTERRUPTED: Return = Return::Error(Errno::INTR.raw_os_error());
+
+pub(crate) fn a_signal_ends_the_wait_of_a_looper<D: Device>() {
+    let device = D::new();
+    let (server, client) = pair(&device);
+    let waiting = server.start(|desk| desk.write_read(&[Command::EnterLooper], &[]));
+    assert_eq!(waiting.end_by_signals(), [INTERRUPTED]);
+    let call = client.call(0, 3, b"x");
+    assert_eq!(server.next_call().code, 3, "its commands had been taken, and the next read goes on");
+    server.reply(b"").unwrap();
+    assert_eq!(names(&call.wait()), ["TransactionComplete", "Reply"]);
+}
+
+pub(crate) fn a_signal_ends_the_wait_of_a_caller_and_its_call_goes_on<D: Device>() {
+    let device = D::new();
+    let (server, client) = pair(&device);
+    let call = client.call(0, 3, b"x");
+    assert_eq!(call.end_by_signals(), [INTERRUPTED]);
+    assert_eq!(server.serve().code, 3);
+    let answer = client.start(Desk::read);
+    assert!(answer.is_waiting());
+    server.reply(b"").unwrap();
+    assert_eq!(names(&answer.wait()), ["TransactionComplete", "Reply"]);
 }

@@ -122,6 +122,9 @@ macro_rules! suite {
                 memory_that_was_not_lent_is_not_read,
                 the_caller_is_named_to_the_server,
                 a_read_with_room_for_the_largest_return_brings_a_transaction,
+                a_read_with_little_room_brings_nothing_and_leaves_what_waits,
+                a_signal_ends_the_wait_of_a_looper,
+                a_signal_ends_the_wait_of_a_caller_and_its_call_goes_on,
             }
             buffers {
                 a_full_area_refuses_and_recovers_when_a_buffer_is_freed,

@@ -1,7 +1,8 @@
 #![allow(unsafe_code)]
 //! What cases need of the system and no library wraps.
 //!
-//! Unsafe: `clone(2)` without `exec`, the raw `sched_setattr(2)` (musl's wrapper returns ENOSYS), and descriptors by number.
+//! Unsafe: `clone(2)` without `exec`, the raw `sched_setattr(2)` (musl's wrapper returns ENOSYS), descriptors by
+//! number, and a signal's handler.
 
 use std::collections::VecDeque;
 use std::ffi::{c_int, c_void};
@@ -63,4 +64,22 @@ pub(crate) fn become_fifo(priority: u32) -> Result<(), Error> {
 pub(crate) fn owned(fd: c_int) -> OwnedFd {
     // SAFETY: the driver has opened it for its receiver, which is this process, and nothing else in it knows the number.
     unsafe { OwnedFd::from_raw_fd(fd) }
+}
+
+/// Sends a thread of this process a signal that a handler takes, and that restarts no system call (no `SA_RESTART`).
+pub(crate) fn signal(tid: i32) {
+    static HANDLED: std::sync::Once = std::sync::Once::new();
+    extern "C" fn nothing(_: c_int) {}
+    HANDLED.call_once(|| {
+        // SAFETY: all-zero is a valid `sigaction`: no flags, an empty mask.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = nothing as *const () as usize;
+        // SAFETY: the handler does nothing, and the kernel writes nothing back.
+        let set = unsafe { libc::sigaction(libc::SIGUSR2, &raw const action, std::ptr::null_mut()) };
+        assert_eq!(set, 0, "sigaction: {}", Error::last_os_error());
+    });
+    let pid = rustix::process::getpid().as_raw_nonzero().get();
+    // SAFETY: tgkill(2) touches no memory.
+    let sent = unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, libc::SIGUSR2) };
+    assert_eq!(sent, 0, "tgkill: {}", Error::last_os_error());
 }
