@@ -132,7 +132,9 @@ mod tests {
         let line = words(&asked).join(" ");
         assert!(line.contains("--file crates/binder-driver/src/emulated/node.rs --shard 3/40"), "{line}");
         assert!(
-            line.ends_with("--jobs 2 --baseline skip --timeout 300 -- --lib --test conformance"),
+            line.ends_with(
+                "--jobs 2 --baseline skip --timeout 300 -- --lib --test conformance --test lending"
+            ),
             "{line}"
         );
     }

@@ -170,7 +170,7 @@ fn a_run_is_explained_from_its_directory_in_a_form_that_stays() {
     assert_eq!(text.contains("beyond --explain-limit 2"), over_limit > 0, "{text}");
     assert_eq!(text.contains(&said), over_limit > 0, "{text}");
     assert_eq!(text.matches("Slow call ").count(), 2);
-    assert!(text.starts_with(&format!("{} missed, of the 2 slowest", over_limit + 2)), "{text}");
+    assert!(text.starts_with(&format!("{} missed; the 2 slowest", over_limit + 2)), "{text}");
     assert!(text.find("Slow call 1:") < text.find("Slow call 2:"), "{text}");
 }
 

@@ -95,7 +95,7 @@ fn a_socket_of_another_user_is_sent_nothing() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
     let output = command.args(["service", "list", "--context", &name]).stdin(Stdio::null()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("another user") && said.lines().count() == 1, "{said}");
     let (connection, _) = listener.accept().unwrap();
     assert_eq!(std::io::read_to_string(connection).unwrap(), "");

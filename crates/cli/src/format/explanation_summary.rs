@@ -30,7 +30,7 @@ pub(super) fn line(explained: &[Explained<'_>], of: &LatencyResult) -> String {
         (false, _) => {
             let recorded = explained.iter().all(|one| one.miss.snapshot.is_some());
             let of = if recorded { " recorded" } else { "" };
-            format!("{} missed, of the {count} slowest{of}", count as u64 + over_limit)
+            format!("{} missed; the {count} slowest{of}", count as u64 + over_limit)
         }
     };
     let groups: Vec<String> = groups(explained).into_iter().map(group_text).collect();
