@@ -2,7 +2,7 @@
 
 use binder_driver::emulated::{Context, Emulated};
 use binder_driver::uapi::*;
-use binder_driver::{Command, Commands, Driver, Profile, Return, Returns};
+use binder_driver::{Command, Commands, Driver, Error, Profile, Return, Returns};
 use proptest::prelude::*;
 
 fn transaction() -> impl Strategy<Value = TransactionData> {
@@ -256,4 +256,25 @@ fn a_process_that_dies_with_very_many_calls_unread_leaves_a_context_that_works()
     let after = context.usage().expect("its size");
     assert_eq!((after.transactions, after.references), (0, before.references));
     assert_eq!(client.driver.free_area_bytes(), AREA);
+}
+
+#[test]
+fn an_area_of_more_than_4_mib_is_refused() {
+    let context = Context::create(Profile::Ack).expect("a context");
+    for bytes in [0, (4 << 20) + 1, u64::MAX] {
+        let refused = Emulated::join(context.address(), bytes).expect_err("no such area");
+        assert!(matches!(refused, Error::AreaSize { .. }), "{bytes}: {refused}");
+    }
+    Emulated::join(context.address(), 4 << 20).expect("the largest area");
+}
+
+#[test]
+fn the_256th_process_is_told_that_the_context_is_full() {
+    let context = Context::create(Profile::Ack).expect("a context");
+    // Each has joined for the keeper, though it does not read its welcome.
+    let joined: Vec<_> =
+        (0..255).map(|_| Emulated::connect(context.address()).expect("a connection")).collect();
+    let refused = Emulated::join(context.address(), 4096).expect_err("one too many");
+    assert!(refused.to_string().contains("the context is full: 255 processes"), "{refused}");
+    drop(joined);
 }

@@ -401,7 +401,7 @@ impl Keeper {
             return connection.write_all(&[DENIED]);
         }
         let mut guard = Guard::lock(&self.region, scratch);
-        let Ok(slot) = guard.new_process(peer.pid.as_raw_nonzero().get(), peer.uid.as_raw()) else {
+        let Ok(slot) = guard.new_process(peer.pid.as_raw_nonzero().get()) else {
             return connection.write_all(&[FULL]);
         };
         let generation = guard.get(slot, process::GENERATION);

@@ -449,13 +449,13 @@ fn with_guard<T>(region: &Region, act: impl FnOnce(&mut Guard<'_>) -> T) -> T {
     result
 }
 
-/// Rounds down to 8, and refuses what cannot be.
+/// Whole pages, as mmap(2) gives, or a refusal of what cannot be.
 fn area_size(area_bytes: u64) -> Result<u64, Error> {
-    let bytes = area_bytes & !7;
-    if bytes == 0 || bytes > AREA_BYTES as u64 {
-        return Err(Error::AreaSize { bytes: area_bytes, most: AREA_BYTES as u64 });
+    let most = AREA_BYTES as u64;
+    if area_bytes == 0 || area_bytes > most {
+        return Err(Error::AreaSize { bytes: area_bytes, most });
     }
-    Ok(bytes)
+    Ok(area_bytes.next_multiple_of(rustix::param::page_size() as u64).min(most))
 }
 
 /// Waits until the keeper is gone (or this process closes the driver), and sends everybody here home. Reads nothing: what the

@@ -21,7 +21,7 @@ pub(super) const LEFT: u32 = 4;
 
 impl Guard<'_> {
     /// Takes a slot for a process.
-    pub(super) fn new_process(&mut self, pid: i32, euid: u32) -> Result<Id<Process>, Errno> {
+    pub(super) fn new_process(&mut self, pid: i32) -> Result<Id<Process>, Errno> {
         let free = (1..PROCESSES as u64)
             .filter_map(Id::<Process>::new)
             .find(|&slot| self.get(slot, process::STATE) == FREE)
@@ -32,7 +32,6 @@ impl Guard<'_> {
         }
         self.set(free, process::GENERATION, generation);
         self.set(free, process::PID, pid);
-        self.set(free, process::EUID, euid);
         self.set(free, process::STATE, LIVE);
         Ok(free)
     }

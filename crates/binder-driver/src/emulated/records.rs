@@ -248,8 +248,6 @@ records! {
         FROZEN: bool,
         /// Process id, as the keeper saw it.
         PID: i32,
-        /// Effective user id, as the kernel told the keeper.
-        EUID: u32,
         /// First thread.
         THREADS_HEAD: Option<Id<Thread>>,
         /// First thread that waits for work of the process.

@@ -18,7 +18,8 @@ use super::{hold, objects, priority};
 use crate::Profile;
 use crate::uapi::{
     BR_DEAD_REPLY, BR_FAILED_REPLY, BR_FROZEN_REPLY, BR_TRANSACTION_COMPLETE, FLAT_BINDER_FLAG_ACCEPTS_FDS,
-    TF_ACCEPT_FDS, TF_CLEAR_BUF, TF_ONE_WAY, TF_UPDATE_TXN, TransactionDataSg,
+    FLAT_BINDER_FLAG_TXN_SECURITY_CTX, TF_ACCEPT_FDS, TF_CLEAR_BUF, TF_ONE_WAY, TF_UPDATE_TXN,
+    TransactionDataSg,
 };
 
 /// From this many bytes on, data is copied outside the lock, so that nobody waits for the copy.
@@ -184,7 +185,12 @@ impl<'a> Ioctl<'a> {
             }
             thread = self.waiting_caller(owner)?;
         }
-        let accepts_descriptors = guard.get(target, node::FLAGS) & FLAT_BINDER_FLAG_ACCEPTS_FDS != 0;
+        let flags = guard.get(target, node::FLAGS);
+        if flags & FLAT_BINDER_FLAG_TXN_SECURITY_CTX != 0 {
+            // As in a kernel where no security module names its callers (`security_secid_to_secctx`).
+            return Err(Errno::OPNOTSUPP.into());
+        }
+        let accepts_descriptors = flags & FLAT_BINDER_FLAG_ACCEPTS_FDS != 0;
         Ok(Target { process: owner, thread, node: Some(target), accepts_descriptors })
     }
 
@@ -438,9 +444,10 @@ impl<'a> Ioctl<'a> {
     ) -> Result<Id<Transaction>, Errno> {
         let guard = &mut self.guard;
         let t = guard.alloc::<Transaction>()?;
-        let (pid, euid) = (guard.get(self.process, process::PID), guard.get(self.process, process::EUID));
+        let pid = guard.get(self.process, process::PID);
         guard.init(t, transaction::SENDER_PID, pid);
-        guard.init(t, transaction::SENDER_EUID, euid);
+        // That of now: a process may have become another user since it joined.
+        guard.init(t, transaction::SENDER_EUID, rustix::process::geteuid().as_raw());
         guard.init(t, transaction::TO_PROCESS, Some(receiver));
         guard.init(t, transaction::CODE, data.code);
         guard.init(t, transaction::FLAGS, data.flags);

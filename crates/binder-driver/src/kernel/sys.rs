@@ -109,7 +109,9 @@ unsafe impl Sync for Area {}
 
 impl Area {
     /// Maps `bytes` bytes of the device, which makes them this process's area: the driver allows it once.
+    /// Whole pages are mapped, and the driver uses them all.
     pub(super) fn map(device: BorrowedFd<'_>, bytes: usize) -> Result<Self, Errno> {
+        let bytes = bytes.next_multiple_of(rustix::param::page_size());
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: a fresh mapping at an address that the kernel chooses; nothing else refers to it.
         let base =

@@ -41,6 +41,11 @@ impl<T> Pending<T> {
         self.0.end_or_sleep().is_none()
     }
 
+    /// What it gave once it has ended, or `None` once its thread sleeps in the driver.
+    pub(crate) fn end_or_sleep(&self) -> Option<T> {
+        self.0.end_or_sleep()
+    }
+
     /// Sends its thread signals that are handled, whenever it sleeps, until the step ends.
     pub(crate) fn end_by_signals(self) -> T {
         for _ in 0..1000 {

@@ -191,3 +191,15 @@ pub(crate) fn the_smallest_free_stretch_that_fits_is_taken<D: Device>() {
         assert_eq!([put(1000), put(1600), put(3000)], [small, middle, large]);
     }
 }
+
+pub(crate) fn an_area_has_whole_pages<D: Device>() {
+    let device = D::new();
+    let page = rustix::param::page_size();
+    // One byte more than a page, so two pages.
+    let (server, clients) = small(&device, page as u64 + 1, 1);
+    let bytes = vec![7; 2 * page - 64];
+    let call = clients[0].call(0, 1, &bytes);
+    assert_eq!(server.bytes(&server.next_call()), bytes);
+    server.reply(b"").unwrap();
+    assert_eq!(names(&call.wait()), ["TransactionComplete", "Reply"]);
+}

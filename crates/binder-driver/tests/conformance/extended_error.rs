@@ -1,7 +1,7 @@
 //! What the driver tells of a refusal besides its return: `BINDER_GET_EXTENDED_ERROR`.
 
 use binder_driver::uapi::*;
-use binder_driver::{Errno, Return};
+use binder_driver::{Command, Errno, Return};
 
 use crate::Device;
 use crate::actor::{Actor, names};
@@ -243,4 +243,22 @@ pub(crate) fn a_call_with_a_transaction_unread_is_refused_as_a_protocol_error<D:
     stranger.reply(b"").unwrap();
     assert_eq!(stranger.read(), [Return::FailedReply]);
     assert_eq!(told(&stranger), failed(Errno::PROTO));
+}
+
+pub(crate) fn a_node_that_wants_its_callers_security_context_gets_it_or_no_call<D: Device>() {
+    let device = D::new();
+    let server = Actor::new(&device.open());
+    let flags = FLAT_BINDER_FLAG_ACCEPTS_FDS | FLAT_BINDER_FLAG_TXN_SECURITY_CTX;
+    server.driver.become_context_manager(flags).expect("no context manager yet");
+    let client = Actor::new(&device.open());
+    let call = client.call(0, 1, b"x");
+    let Some(returns) = call.end_or_sleep() else {
+        // A security module that names processes; the emulated driver asks none.
+        assert_eq!(names(&server.write_read(&[Command::EnterLooper])), ["TransactionSecCtx"]);
+        return;
+    };
+    assert_eq!(returns, [Return::FailedReply]);
+    if device.later_features().extended_error {
+        assert_eq!(told(&client), failed(Errno::OPNOTSUPP));
+    }
 }

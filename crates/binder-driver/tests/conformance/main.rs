@@ -136,6 +136,7 @@ macro_rules! suite {
                 a_replys_buffer_is_cleared_as_well,
                 a_buffer_that_was_not_delivered_cannot_be_freed,
                 the_smallest_free_stretch_that_fits_is_taken,
+                an_area_has_whole_pages,
             }
             objects {
                 a_node_arrives_as_a_handle_and_comes_home_as_a_node,
@@ -197,6 +198,7 @@ macro_rules! suite {
                 a_refused_reply_is_told_to_the_caller,
                 a_server_that_leaves_is_no_error_of_the_transaction,
                 a_call_with_a_transaction_unread_is_refused_as_a_protocol_error,
+                a_node_that_wants_its_callers_security_context_gets_it_or_no_call,
             }
             freeze {
                 a_call_to_a_frozen_process_is_refused_until_it_thaws,
