@@ -24,12 +24,11 @@ pub trait Driver: Send + Sync + fmt::Debug {
     /// something to return to the calling thread.
     ///
     /// Commands carry addresses. `memory` is the memory that they may name: every transaction's data, offsets and
-    /// scatter-gather buffers must lie inside one of these slices. Otherwise the kernel backend answers EFAULT without asking
-    /// the kernel, which would read whatever lies there, and the emulated driver EFAULT or `BR_FAILED_REPLY`.
+    /// scatter-gather buffers must lie inside one of these slices. Otherwise the driver answers as for memory that
+    /// is not there (`BR_FAILED_REPLY`): the kernel's would read whatever lies at an address, so it is told of none.
     ///
     /// # Errors
-    /// [`Error::WriteRead`] with the errno: EINVAL for an unknown command and for room of one to three bytes, EFAULT for a command that is cut off and for memory that
-    /// is not given, EPROTO when
+    /// [`Error::WriteRead`] with the errno: EINVAL for an unknown command and for room of one to three bytes, EFAULT for a command that is cut off, EPROTO when
     /// the emulated driver finds its memory overwritten. [`Error::Ended`] (ENODEV) when the emulated driver's context has
     /// ended. EINTR when a signal's handler ran while the thread waited: the commands were taken, and the next read goes on. What
     /// was taken before is consumed.
