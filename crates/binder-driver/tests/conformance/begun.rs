@@ -41,8 +41,14 @@ impl<T> Begun<T> {
     fn sleeps(&self) -> bool {
         let told = std::fs::read_to_string(format!("/proc/self/task/{}/syscall", self.tid));
         let told = told.expect("a kernel that says where threads sleep");
-        let number = told.split(' ').next().and_then(|number| number.parse::<i64>().ok());
-        WAITS.iter().any(|&call| number == Some(call))
+        let mut fields = told.split(' ');
+        let number = fields.next().and_then(|number| number.parse::<i64>().ok());
+        // FUTEX_WAIT until a time is a wait for the context's lock, whose owner may itself wait for a processor.
+        let (operation, until) = (fields.nth(1), fields.nth(1));
+        let for_lock = number == Some(libc::SYS_futex)
+            && matches!(operation, Some("0x0" | "0x80"))
+            && until != Some("0x0");
+        !for_lock && WAITS.iter().any(|&call| number == Some(call))
     }
 
     /// How often the thread has slept so far.
