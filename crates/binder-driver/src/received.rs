@@ -4,28 +4,36 @@
 //! driver fills a buffer anew once it was given back. So nobody is handed a reference into it. [`Content`] copies a whole
 //! transaction out once, before anything of it is looked at; [`Received`] also owns the buffer, and gives it back once.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell, RefCell};
 
 use crate::uapi::{BINDER_TYPE_PTR, BufferObject, Field as _, TransactionData};
 use crate::{Command, Commands, Driver};
 
-/// The bytes of one transaction or reply, copied out of the receiver's area: data, offsets and scatter-gather buffers. It can
-/// be filled again, and then keeps the memory that it has.
+/// The bytes of one transaction or reply, copied out of the receiver's area: data and offsets, and the scatter-gather buffers
+/// once somebody asks for one. It can be filled again, and then keeps the memory that it has.
 #[derive(Debug, Default)]
 pub struct Content {
     data: Vec<u8>,
     offsets: Vec<u8>,
-    buffers: Vec<u8>,
-    /// Where the first of `buffers` lies in the area.
-    buffers_at: u64,
+    buffers: OnceCell<Buffers>,
+    /// Memory for the next buffers.
+    room: RefCell<Vec<u8>>,
+}
+
+/// Scatter-gather buffers, which lie behind each other.
+#[derive(Debug)]
+struct Buffers {
+    bytes: Vec<u8>,
+    /// Where the first lies in the area.
+    at: u64,
 }
 
 impl Content {
     /// Content that somebody has put together; scatter-gather buffers are copied from `driver`'s area.
     #[must_use]
     pub fn of(data: Vec<u8>, offsets: Vec<u8>, driver: &dyn Driver) -> Self {
-        let mut content = Self { data, offsets, ..Self::default() };
-        content.gather(driver);
+        let content = Self { data, offsets, ..Self::default() };
+        content.buffers.get_or_init(|| content.gather(driver));
         content
     }
 
@@ -39,8 +47,6 @@ impl Content {
             && append(told.offsets, told.offsets_size, &mut self.offsets);
         if !copied {
             self.clear();
-        } else if !self.offsets.is_empty() {
-            self.gather(driver);
         }
         copied
     }
@@ -48,12 +54,15 @@ impl Content {
     fn clear(&mut self) {
         self.data.clear();
         self.offsets.clear();
-        self.buffers.clear();
+        if let Some(Buffers { mut bytes, .. }) = self.buffers.take() {
+            bytes.clear();
+            self.room.replace(bytes);
+        }
     }
 
-    /// Copies all scatter-gather buffers at once: they lie behind each other. What the objects say is not to be trusted, so the
-    /// driver checks that it lies in the area; if it does not, no buffer is here.
-    fn gather(&mut self, driver: &dyn Driver) {
+    /// Copies all scatter-gather buffers at once. What the objects say is not to be trusted, so the driver checks that it lies in
+    /// the area; if it does not, no buffer is here.
+    fn gather(&self, driver: &dyn Driver) -> Buffers {
         let (mut first, mut end) = (u64::MAX, 0);
         for offset in self.offsets.chunks_exact(8).map(u64::take) {
             let object = usize::try_from(offset).ok().and_then(|offset| self.data.get(offset..));
@@ -65,9 +74,9 @@ impl Content {
             first = first.min(object.buffer);
             end = end.max(object.buffer.saturating_add(object.length));
         }
-        if first < end && driver.append_received(first, end - first, &mut self.buffers) {
-            self.buffers_at = first;
-        }
+        let mut bytes = self.room.take();
+        let gathered = first < end && driver.append_received(first, end - first, &mut bytes);
+        Buffers { bytes, at: if gathered { first } else { 0 } }
     }
 
     /// The data.
@@ -82,16 +91,18 @@ impl Content {
         &self.offsets
     }
 
-    /// The bytes of a scatter-gather buffer, by the address and length in its object; `None` for what is no such buffer.
+    /// The bytes of a scatter-gather buffer, by the address and length in its object; `None` for what is no such buffer. The
+    /// first call copies them all from the area of `driver`, which this content came from.
     #[must_use]
-    pub fn buffer(&self, address: u64, length: u64) -> Option<&[u8]> {
-        let start = usize::try_from(address.checked_sub(self.buffers_at)?).ok()?;
-        self.buffers.get(start..start.checked_add(usize::try_from(length).ok()?)?)
+    pub fn buffer(&self, driver: &dyn Driver, address: u64, length: u64) -> Option<&[u8]> {
+        let Buffers { bytes, at } = self.buffers.get_or_init(|| self.gather(driver));
+        let start = usize::try_from(address.checked_sub(*at)?).ok()?;
+        bytes.get(start..start.checked_add(usize::try_from(length).ok()?)?)
     }
 }
 
-/// A received transaction or reply: its bytes, and its buffer in the driver's area, which belongs to the receiver until it is
-/// given back. That happens once, at the latest when this value is dropped.
+/// A received transaction or reply: its bytes, once somebody asks for them, and its buffer in the driver's area, which belongs to
+/// the receiver until it is given back. That happens once, at the latest when this value is dropped.
 ///
 /// ```compile_fail
 /// # fn twice(received: binder_driver::Received<'_>, commands: &mut binder_driver::Commands) {
@@ -102,37 +113,58 @@ impl Content {
 #[derive(Debug)]
 pub struct Received<'d> {
     driver: &'d dyn Driver,
+    told: TransactionData,
     /// The buffer's name, until it is given back.
     buffer: Cell<Option<u64>>,
-    content: Content,
-    complete: bool,
+    /// `None` when the driver told of bytes outside its area, and when the buffer was given back before anybody asked.
+    content: OnceCell<Option<Content>>,
+    /// Memory for the content.
+    room: RefCell<Content>,
 }
 
 impl<'d> Received<'d> {
     /// Takes over what `driver` told of in `told`, which it did once. `room` is memory to use for it.
     #[must_use]
-    pub fn take(driver: &'d dyn Driver, told: &TransactionData, mut room: Content) -> Self {
-        let complete = room.copy(driver, told);
-        Self { driver, buffer: Cell::new(Some(told.buffer)), content: room, complete }
+    #[inline]
+    pub fn take(driver: &'d dyn Driver, told: &TransactionData, room: Content) -> Self {
+        let buffer = Cell::new(Some(told.buffer));
+        Self { driver, told: *told, buffer, content: OnceCell::new(), room: RefCell::new(room) }
     }
 
-    /// Its bytes; `None` when the driver told of some outside its area.
+    /// Its bytes, copied by the first call; `None` when the driver told of some outside its area.
     #[must_use]
+    #[inline]
     pub fn content(&self) -> Option<&Content> {
-        self.complete.then_some(&self.content)
+        let copy = || {
+            let mut room = self.room.take();
+            room.copy(self.driver, &self.told).then_some(room)
+        };
+        self.content.get_or_init(copy).as_ref()
     }
 
-    /// Gives the buffer back with the next exchange, of which `commands` are a part. The bytes stay.
+    /// Whether objects came with it.
+    #[must_use]
+    pub fn has_objects(&self) -> bool {
+        self.told.offsets_size > 0
+    }
+
+    /// Gives the buffer back with the next exchange, of which `commands` are a part. The bytes that somebody has asked for stay;
+    /// others are not to be had any more.
+    #[inline]
     pub fn release(&self, commands: &mut Commands) {
         if let Some(buffer) = self.buffer.take() {
             commands.push(Command::FreeBuffer(buffer));
+            if let Some(content) = self.content.get_or_init(|| None) {
+                content.buffers.get_or_init(|| Buffers { bytes: content.room.take(), at: 0 });
+            }
         }
     }
 
     /// As [`Received::release`], for one whose bytes are not needed any more. Returns the memory for the next.
+    #[inline]
     pub fn free(mut self, commands: &mut Commands) -> Content {
         self.release(commands);
-        std::mem::take(&mut self.content)
+        self.content.take().flatten().unwrap_or_else(|| self.room.take())
     }
 }
 

@@ -61,6 +61,7 @@ fn what_was_received_stays_as_it_was_when_its_buffer_is_used_again() {
     let told = pair.send(b"the first message");
     let received = pair.take(&told);
     let plain = pair.server.received(told.buffer, told.data_size).expect("inside the area");
+    assert_eq!(data(&received), b"the first message");
     let mut commands = Commands::default();
     received.release(&mut commands);
     pair.hand_over(&mut commands);
@@ -68,6 +69,17 @@ fn what_was_received_stays_as_it_was_when_its_buffer_is_used_again() {
     assert_eq!(next.buffer, told.buffer, "the buffer is used again, else this shows nothing");
     assert_eq!((data(&received), &*plain), (&b"the first message"[..], &b"the first message"[..]));
     assert_eq!(data(&pair.take(&next)), b"THE SECOND MESSAGE");
+}
+
+#[test]
+fn what_nobody_asked_for_is_not_read_from_a_buffer_that_was_given_back() {
+    let pair = Pair::new();
+    let received = pair.take(&pair.send(b"the first message"));
+    let mut commands = Commands::default();
+    received.release(&mut commands);
+    pair.hand_over(&mut commands);
+    let _next = pair.send(b"THE SECOND MESSAGE");
+    assert!(received.content().is_none());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! [`Received`]: a transaction or a reply that arrived, copied out of this process's area before anything of it is read. Who
+//! [`Received`]: a transaction or a reply that arrived, copied out of this process's area before anything of it is looked at. Who
 //! reads it and who closes what came with it use the same bytes. Must not know what they say.
 
 use std::sync::Arc;
@@ -48,7 +48,10 @@ impl<'a> Received<'a> {
     /// answer may be sent from them.
     #[inline(always)]
     pub(crate) fn give_back(&self, process: &Process, thread: &ThreadState) {
-        if let Some(content) = self.0.content() {
+        // Few carry any, and what nobody has read needs no copy.
+        if self.0.has_objects()
+            && let Some(content) = self.0.content()
+        {
             close_received(&**process.driver(), content.data(), content.offsets());
         }
         thread.with_commands(|commands| self.0.release(commands));

@@ -4,6 +4,7 @@
 //! `binder_thread_read` (`binder.c`).
 
 use std::os::fd::{BorrowedFd, RawFd};
+use std::sync::atomic::AtomicU32;
 
 use rustix::io::Errno;
 
@@ -33,6 +34,8 @@ pub(super) struct Ioctl<'a> {
     pub(super) memory: &'a [&'a [u8]],
     /// The real process that is calling.
     pub(super) sender: u32,
+    /// The user that this process was when it joined, or at its last call.
+    pub(super) euid: &'a AtomicU32,
     pub(super) descriptors: &'a Descriptors,
     /// The descriptors of the transaction that is being sent.
     pub(super) sending: Vec<BorrowedFd<'a>>,

@@ -91,6 +91,8 @@ pub struct Emulated {
     lending: AtomicU32,
     /// The real process's id.
     sender: u32,
+    /// The user that this process was when it joined, or at its last call.
+    euid: AtomicU32,
     descriptors: Descriptors,
     connection: UnixStream,
     watcher: Option<JoinHandle<()>>,
@@ -195,6 +197,7 @@ impl Emulated {
             nonblocking: AtomicBool::new(false),
             lending: AtomicU32::new(lending as u32),
             sender: std::process::id(),
+            euid: AtomicU32::new(rustix::process::geteuid().as_raw()),
             descriptors: Descriptors::new(to_keeper),
             connection: membership.connection,
             watcher: Some(watcher.map_err(|source| failed("thread", source))?),
@@ -266,6 +269,7 @@ impl Emulated {
                 lending: Lending::from_word(self.lending.load(Ordering::Relaxed)),
                 memory,
                 sender: self.sender,
+                euid: &self.euid,
                 descriptors: &self.descriptors,
                 sending: Vec::new(),
                 wanted: None,

@@ -2,6 +2,8 @@
 //!
 //! The order of checks and the returns of each refusal follow the kernel's `binder_transaction` (`binder.c`).
 
+use std::sync::atomic::Ordering;
+
 use rustix::io::Errno;
 
 use super::allocation::Sizes;
@@ -282,7 +284,7 @@ impl<'a> Ioctl<'a> {
         let node = target.node.ok_or(Errno::INVAL)?;
         // Asked again: the waiting thread may have left while the data was copied outside the lock.
         let waiting = if target.thread.is_some() { self.waiting_caller(target.process)? } else { None };
-        let t = self.new_transaction(target.process, filled.buffer, data)?;
+        let t = self.new_transaction(target.process, filled.buffer, data, true)?;
         let complete = self.guard.new_work(self.completion(target.process, filled.buffer, oneway), 0)?;
         let call = self.guard.new_work(Kind::Transaction, t.index() as u64)?;
         self.guard.init(t, transaction::NEED_REPLY, !oneway);
@@ -420,7 +422,7 @@ impl<'a> Ioctl<'a> {
             return Err(Refusal::DEAD);
         }
         self.put_right(target, filled, data)?;
-        let t = self.new_transaction(target.process, filled.buffer, data)?;
+        let t = self.new_transaction(target.process, filled.buffer, data, false)?;
         let complete = self.guard.new_work(Kind::Complete, 0)?;
         let reply = self.guard.new_work(Kind::Transaction, t.index() as u64)?;
         self.post_descriptors(target.process, t, number)?;
@@ -441,13 +443,18 @@ impl<'a> Ioctl<'a> {
         receiver: Id<Process>,
         filled: Id<Buffer>,
         data: &TransactionDataSg,
+        asks: bool,
     ) -> Result<Id<Transaction>, Errno> {
         let guard = &mut self.guard;
         let t = guard.alloc::<Transaction>()?;
         let pid = guard.get(self.process, process::PID);
         guard.init(t, transaction::SENDER_PID, pid);
-        // That of now: a process may have become another user since it joined.
-        guard.init(t, transaction::SENDER_EUID, rustix::process::geteuid().as_raw());
+        // A process may have become another user since it joined. A reply tells of the user at the last call: asking the kernel
+        // again would make each round trip longer.
+        if asks {
+            self.euid.store(rustix::process::geteuid().as_raw(), Ordering::Relaxed);
+        }
+        guard.init(t, transaction::SENDER_EUID, self.euid.load(Ordering::Relaxed));
         guard.init(t, transaction::TO_PROCESS, Some(receiver));
         guard.init(t, transaction::CODE, data.code);
         guard.init(t, transaction::FLAGS, data.flags);

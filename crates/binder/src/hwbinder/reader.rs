@@ -63,7 +63,7 @@ impl<'a> HwReader<'a> {
         }
         let bytes = match object.length {
             0 => Some(&[][..]),
-            length => self.content.buffer(object.buffer, length),
+            length => self.content.buffer(self.driver, object.buffer, length),
         };
         match bytes {
             Some(bytes) => Ok((bytes, index, object.buffer)),
