@@ -72,7 +72,8 @@ impl Context {
         let spare = Some(stopped.try_clone().map_err(failed("socketpair"))?.into());
         let keeper = Keeper {
             region: Arc::clone(&region),
-            listener,
+            listener: Some(listener),
+            refused: 0,
             spare,
             stopped,
             joined: Vec::new(),
@@ -211,7 +212,10 @@ struct Joined {
 
 struct Keeper {
     region: Arc<Region>,
-    listener: UnixListener,
+    /// `None` once nobody can be admitted any more.
+    listener: Option<UnixListener>,
+    /// How many connections in a row could not be taken.
+    refused: u32,
     /// Given up for a moment when this process has no descriptor left for one that joins, so that it can be told.
     spare: Option<OwnedFd>,
     stopped: UnixStream,
@@ -245,8 +249,10 @@ impl Keeper {
     fn keep(&mut self) {
         let mut scratch = Scratch::default();
         while self.region.ended().is_none() {
-            let mut watched =
-                vec![PollFd::new(&self.stopped, PollFlags::IN), PollFd::new(&self.listener, PollFlags::IN)];
+            let listens = self.listener.as_ref().map(|listener| PollFd::new(listener, PollFlags::IN));
+            // Without a listener, what comes second is only another look at the first.
+            let listens = listens.unwrap_or_else(|| PollFd::new(&self.stopped, PollFlags::IN));
+            let mut watched = vec![PollFd::new(&self.stopped, PollFlags::IN), listens];
             watched.extend(self.joined.iter().map(|joined| PollFd::new(&joined.connection, PollFlags::IN)));
             let wait = if self.unwoken.is_empty() {
                 let left = |at: Instant| at.saturating_duration_since(Instant::now());
@@ -387,15 +393,16 @@ impl Keeper {
     }
 
     fn admit(&mut self, scratch: &mut Scratch) -> io::Result<()> {
-        let (mut connection, _) = match self.listener.accept() {
+        let Some(listener) = &self.listener else { return Ok(()) };
+        let (mut connection, _) = match listener.accept() {
             Err(error) if is_out_of_descriptors(&error) => return self.turn_away(),
             Err(error) => {
-                // Still pending, most often: not at full speed.
-                std::thread::sleep(Duration::from_millis(10));
+                self.pause();
                 return Err(error);
             }
             Ok(accepted) => accepted,
         };
+        self.refused = 0;
         let peer = rustix::net::sockopt::socket_peercred(&connection)?;
         if peer.uid != rustix::process::geteuid() {
             return connection.write_all(&[DENIED]);
@@ -420,14 +427,25 @@ impl Keeper {
     /// Tells one that wants to join why it cannot: this process can open no more files. Its connection stays pending in the
     /// meantime, so poll(2) would return at once, again and again, if nobody took it.
     fn turn_away(&mut self) -> io::Result<()> {
+        let Some(listener) = &self.listener else { return Ok(()) };
         self.spare = None;
-        let told = self.listener.accept().and_then(|(mut connection, _)| connection.write_all(&[NO_FILES]));
+        let told = listener.accept().and_then(|(mut connection, _)| connection.write_all(&[NO_FILES]));
         self.spare = self.stopped.try_clone().ok().map(Into::into);
         if told.is_err() {
-            // Another thread of this process was faster, or the whole system has no more: not at full speed.
-            std::thread::sleep(Duration::from_millis(10));
+            // Another thread of this process was faster, or the whole system has no more.
+            self.pause();
         }
         told
+    }
+
+    /// After a connection that could not be taken, and most often is still pending: not at full speed. Where that goes on, as
+    /// where a filter forbids accept(2), those who want to join are told by the end of their connections.
+    fn pause(&mut self) {
+        std::thread::sleep(Duration::from_millis(10));
+        self.refused = self.refused.saturating_add(1);
+        if self.refused >= MOST_REFUSED {
+            self.listener = None;
+        }
     }
 
     fn bury(&mut self, dead: &Joined, scratch: &mut Scratch) {
@@ -509,6 +527,9 @@ fn send_with(connection: &UnixStream, message: &[u8], descriptors: &[BorrowedFd<
     sendmsg(connection, &[IoSlice::new(message)], &mut ancillary, flags)?;
     Ok(())
 }
+
+/// A second of refusals, ten milliseconds apart.
+const MOST_REFUSED: u32 = 100;
 
 /// EMFILE or ENFILE (accept(2)).
 fn is_out_of_descriptors(error: &io::Error) -> bool {
