@@ -91,6 +91,14 @@ impl Content {
         &self.offsets
     }
 
+    /// How many bytes were copied so far.
+    #[must_use]
+    #[inline]
+    pub fn copied_bytes(&self) -> usize {
+        let buffers = self.buffers.get().map_or(0, |buffers| buffers.bytes.len());
+        self.data.len() + self.offsets.len() + buffers
+    }
+
     /// The bytes of a scatter-gather buffer, by the address and length in its object; `None` for what is no such buffer. The
     /// first call copies them all from the area of `driver`, which this content came from.
     #[must_use]
@@ -101,8 +109,8 @@ impl Content {
     }
 }
 
-/// A received transaction or reply: its bytes, once somebody asks for them, and its buffer in the driver's area, which belongs to
-/// the receiver until it is given back. That happens once, at the latest when this value is dropped.
+/// A received transaction or reply: its bytes, and its buffer in the driver's area, which belongs to the receiver until it is
+/// given back. That happens once, at the latest when this value is dropped.
 ///
 /// ```compile_fail
 /// # fn twice(received: binder_driver::Received<'_>, commands: &mut binder_driver::Commands) {
@@ -113,66 +121,56 @@ impl Content {
 #[derive(Debug)]
 pub struct Received<'d> {
     driver: &'d dyn Driver,
-    told: TransactionData,
     /// The buffer's name, until it is given back.
     buffer: Cell<Option<u64>>,
-    /// `None` when the driver told of bytes outside its area, and when the buffer was given back before anybody asked.
-    content: OnceCell<Option<Content>>,
-    /// Memory for the content.
-    room: RefCell<Content>,
+    /// There until it is taken for the next.
+    content: Option<Box<Content>>,
+    complete: bool,
 }
 
 impl<'d> Received<'d> {
     /// Takes over what `driver` told of in `told`, which it did once. `room` is memory to use for it.
     #[must_use]
     #[inline]
-    pub fn take(driver: &'d dyn Driver, told: &TransactionData, room: Content) -> Self {
-        let buffer = Cell::new(Some(told.buffer));
-        Self { driver, told: *told, buffer, content: OnceCell::new(), room: RefCell::new(room) }
+    pub fn take(driver: &'d dyn Driver, told: &TransactionData, room: Box<Content>) -> Self {
+        let mut content = room;
+        let complete = content.copy(driver, told);
+        Self { driver, buffer: Cell::new(Some(told.buffer)), content: Some(content), complete }
     }
 
-    /// Its bytes, copied by the first call; `None` when the driver told of some outside its area.
+    /// Its bytes; `None` when the driver told of some outside its area.
     #[must_use]
     #[inline]
     pub fn content(&self) -> Option<&Content> {
-        let copy = || {
-            let mut room = self.room.take();
-            room.copy(self.driver, &self.told).then_some(room)
-        };
-        self.content.get_or_init(copy).as_ref()
+        self.content.as_deref().filter(|_| self.complete)
     }
 
-    /// Whether objects came with it.
-    #[must_use]
-    pub fn has_objects(&self) -> bool {
-        self.told.offsets_size > 0
-    }
-
-    /// Gives the buffer back with the next exchange, of which `commands` are a part. The bytes that somebody has asked for stay;
-    /// others are not to be had any more.
+    /// Gives the buffer back with the next exchange, of which `commands` are a part, if it was not given back before: then this
+    /// is false. The bytes stay, but for scatter-gather buffers that nobody has asked for.
     #[inline]
-    pub fn release(&self, commands: &mut Commands) {
-        if let Some(buffer) = self.buffer.take() {
-            commands.push(Command::FreeBuffer(buffer));
-            if let Some(content) = self.content.get_or_init(|| None) {
-                content.buffers.get_or_init(|| Buffers { bytes: content.room.take(), at: 0 });
-            }
+    pub fn release(&self, commands: &mut Commands) -> bool {
+        let Some(buffer) = self.buffer.take() else { return false };
+        commands.push(Command::FreeBuffer(buffer));
+        if let Some(content) = self.content.as_deref().filter(|content| !content.offsets.is_empty()) {
+            content.buffers.get_or_init(|| Buffers { bytes: content.room.take(), at: 0 });
         }
+        true
     }
 
     /// As [`Received::release`], for one whose bytes are not needed any more. Returns the memory for the next.
     #[inline]
-    pub fn free(mut self, commands: &mut Commands) -> Content {
+    pub fn free(mut self, commands: &mut Commands) -> Box<Content> {
         self.release(commands);
-        self.content.take().flatten().unwrap_or_else(|| self.room.take())
+        self.content.take().unwrap_or_default()
     }
 }
 
 impl Drop for Received<'_> {
+    #[inline]
     fn drop(&mut self) {
-        let mut commands = Commands::default();
-        self.release(&mut commands);
-        if !commands.is_empty() {
+        if self.buffer.get().is_some() {
+            let mut commands = Commands::default();
+            self.release(&mut commands);
             // A driver that is out of order holds no buffers.
             let _ = self.driver.write_read(&mut commands, &[], None);
         }

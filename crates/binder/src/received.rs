@@ -18,7 +18,7 @@ pub(crate) struct Received<'a>(binder_driver::Received<'a>);
 impl<'a> Received<'a> {
     // In line, as the others: what they say stays in registers.
     #[inline(always)]
-    pub(crate) fn take(process: &'a Process, data: &TransactionData, room: Content) -> Self {
+    pub(crate) fn take(process: &'a Process, data: &TransactionData, room: Box<Content>) -> Self {
         Self(binder_driver::Received::take(&**process.driver(), data, room))
     }
 
@@ -48,17 +48,16 @@ impl<'a> Received<'a> {
     /// answer may be sent from them.
     #[inline(always)]
     pub(crate) fn give_back(&self, process: &Process, thread: &ThreadState) {
-        // Few carry any, and what nobody has read needs no copy.
-        if self.0.has_objects()
-            && let Some(content) = self.0.content()
-        {
+        // Once: a number that was closed may be somebody else's next.
+        thread.count_copies(self.0.content().map_or(0, Content::copied_bytes) as u64);
+        let released = thread.with_commands(|commands| self.0.release(commands));
+        if let Some(content) = self.0.content().filter(|content| released && !content.offsets().is_empty()) {
             close_received(&**process.driver(), content.data(), content.offsets());
         }
-        thread.with_commands(|commands| self.0.release(commands));
     }
 
     /// Its memory, for the next.
-    pub(crate) fn into_room(self, thread: &ThreadState) -> Content {
+    pub(crate) fn into_room(self, thread: &ThreadState) -> Box<Content> {
         thread.with_commands(|commands| self.0.free(commands))
     }
 }

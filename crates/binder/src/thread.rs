@@ -46,7 +46,8 @@ pub(crate) struct ThreadState {
     parcels: RefCell<Vec<Box<Parcel>>>,
     #[expect(clippy::vec_box)]
     stores: RefCell<Vec<Box<HwStore>>>,
-    contents: RefCell<Vec<Content>>,
+    #[expect(clippy::vec_box)]
+    contents: RefCell<Vec<Box<Content>>>,
     /// True inside the looper's loop.
     pub(crate) looper: Cell<bool>,
     /// How many calls this thread serves, one inside the other.
@@ -175,11 +176,11 @@ impl ThreadState {
     }
 
     /// Memory for what arrives, with the room that its last use left.
-    pub(crate) fn take_content(&self) -> Content {
+    pub(crate) fn take_content(&self) -> Box<Content> {
         self.contents.borrow_mut().pop().unwrap_or_default()
     }
 
-    pub(crate) fn give_content(&self, content: Content) {
+    pub(crate) fn give_content(&self, content: Box<Content>) {
         self.contents.borrow_mut().push(content);
     }
 

@@ -10,7 +10,8 @@ use rustix::io::Errno;
 
 use crate::memory::lent;
 use crate::uapi::{
-    BINDER_TYPE_PTR, BufferObject, Field as _, TransactionData, TransactionDataSg, payload_size,
+    BC_REPLY, BC_REPLY_SG, BC_TRANSACTION, BC_TRANSACTION_SG, BINDER_TYPE_PTR, BufferObject, Field as _,
+    TransactionData, TransactionDataSg, payload_size,
 };
 use crate::{Command, Commands};
 
@@ -32,7 +33,9 @@ pub(super) fn check<'c>(pending: &'c [u8], memory: &[&[u8]]) -> (Cow<'c, [u8]>, 
             result = Err(if is_known(word) { Errno::FAULT } else { Errno::INVAL });
             break;
         };
-        if let Some(elsewhere) = naming_nothing(command, memory) {
+        if carries(word)
+            && let Some(elsewhere) = naming_nothing(command, memory)
+        {
             let all = changed.get_or_insert_with(|| pending.to_vec());
             all[at..at + length].copy_from_slice(elsewhere.pending());
         }
@@ -46,6 +49,12 @@ pub(super) fn check<'c>(pending: &'c [u8], memory: &[&[u8]]) -> (Cow<'c, [u8]>, 
         None => Cow::Borrowed(&pending[..at]),
     };
     (commands, result)
+}
+
+/// Whether a command of this number names memory.
+#[inline]
+fn carries(word: u32) -> bool {
+    matches!(word, BC_TRANSACTION | BC_REPLY | BC_TRANSACTION_SG | BC_REPLY_SG)
 }
 
 /// Whether this is the number of a command that is known here.
@@ -72,6 +81,7 @@ fn naming_nothing(command: &[u8], memory: &[&[u8]]) -> Option<Commands> {
 }
 
 /// Whether data and offsets lie in `memory`.
+#[inline]
 fn plain_is_lent(sent: &TransactionData, memory: &[&[u8]]) -> bool {
     lent(memory, sent.buffer, sent.data_size).is_some()
         && lent(memory, sent.offsets, sent.offsets_size).is_some()
