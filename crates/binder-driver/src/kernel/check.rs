@@ -18,8 +18,18 @@ use crate::{Command, Commands};
 /// Above all that user space can have: the kernel answers EFAULT (`access_ok`).
 const NOWHERE: u64 = 0xffff_ffff_ffff_f000;
 
-/// The commands of `pending` that may be handed over, and why the rest may not, if there is one.
-pub(super) fn check<'c>(pending: &'c [u8], memory: &[&[u8]]) -> (Cow<'c, [u8]>, Result<(), Errno>) {
+/// What may be handed over of queued commands.
+pub(super) struct Checked<'c> {
+    pub(super) commands: Cow<'c, [u8]>,
+    /// Why the rest may not, if there is one.
+    pub(super) rest: Result<(), Errno>,
+    /// Memory that `commands` name, besides what was lent: it has to stay until the kernel has seen them.
+    _copies: Vec<Vec<u8>>,
+}
+
+/// Looks through the commands of `pending`, whose caller lends `memory`.
+pub(super) fn check<'c>(pending: &'c [u8], memory: &[&[u8]]) -> Checked<'c> {
+    let mut copies = Vec::new();
     let mut changed: Option<Vec<u8>> = None;
     let mut at = 0;
     let mut result = Ok(());
@@ -34,7 +44,7 @@ pub(super) fn check<'c>(pending: &'c [u8], memory: &[&[u8]]) -> (Cow<'c, [u8]>, 
             break;
         };
         if carries(word)
-            && let Some(elsewhere) = naming_nothing(command, memory)
+            && let Some(elsewhere) = naming_nothing(command, memory, &mut copies)
         {
             let all = changed.get_or_insert_with(|| pending.to_vec());
             all[at..at + length].copy_from_slice(elsewhere.pending());
@@ -48,7 +58,7 @@ pub(super) fn check<'c>(pending: &'c [u8], memory: &[&[u8]]) -> (Cow<'c, [u8]>, 
         }
         None => Cow::Borrowed(&pending[..at]),
     };
-    (commands, result)
+    Checked { commands, rest: result, _copies: copies }
 }
 
 /// Whether a command of this number names memory.
@@ -65,41 +75,57 @@ fn is_known(word: u32) -> bool {
 }
 
 /// The command as the kernel may see it, where it names memory that was not lent. Commands that are unknown here name none.
-fn naming_nothing(command: &[u8], memory: &[&[u8]]) -> Option<Commands> {
-    let nowhere = |data: TransactionData| TransactionData { buffer: NOWHERE, offsets: NOWHERE, ..data };
-    let gathered = |data: TransactionDataSg| TransactionDataSg { buffer: NOWHERE, offsets: NOWHERE, ..data };
-    let changed = match Command::parse(command)?.0 {
-        Command::Transaction(data) if !plain_is_lent(&data, memory) => Command::Transaction(nowhere(data)),
-        Command::Reply(data) if !plain_is_lent(&data, memory) => Command::Reply(nowhere(data)),
-        Command::TransactionSg(data) if !is_lent(&data, memory) => Command::TransactionSg(gathered(data)),
-        Command::ReplySg(data) if !is_lent(&data, memory) => Command::ReplySg(gathered(data)),
+fn naming_nothing(command: &[u8], memory: &[&[u8]], copies: &mut Vec<Vec<u8>>) -> Option<Commands> {
+    let (sent, gathers) = match Command::parse(command)?.0 {
+        Command::Transaction(data) | Command::Reply(data) => (data.gathered(0), false),
+        Command::TransactionSg(data) | Command::ReplySg(data) => (data, true),
         _ => return None,
     };
+    let data = lent(memory, sent.buffer, sent.data_size);
+    let offsets = lent(memory, sent.offsets, sent.offsets_size);
+    let hidden = match (data, offsets) {
+        (Some(data), Some(offsets)) if gathers => hide_buffers(data, offsets, memory),
+        _ => None,
+    };
+    if data.is_some() && offsets.is_some() && hidden.is_none() {
+        return None;
+    }
+    let offsets = if offsets.is_none() { NOWHERE } else { sent.offsets };
+    let buffer = match hidden {
+        Some(hidden) => {
+            copies.push(hidden);
+            copies.last()?.as_ptr().expose_provenance() as u64
+        }
+        None if data.is_none() => NOWHERE,
+        None => sent.buffer,
+    };
+    let plain = |data| TransactionData { buffer, offsets, ..data };
+    let gathered = |data| TransactionDataSg { buffer, offsets, ..data };
     let mut commands = Commands::default();
-    commands.push(changed);
+    commands.push(match Command::parse(command)?.0 {
+        Command::Transaction(data) => Command::Transaction(plain(data)),
+        Command::Reply(data) => Command::Reply(plain(data)),
+        Command::TransactionSg(data) => Command::TransactionSg(gathered(data)),
+        Command::ReplySg(data) => Command::ReplySg(gathered(data)),
+        other => other,
+    });
     Some(commands)
 }
 
-/// Whether data and offsets lie in `memory`.
-#[inline]
-fn plain_is_lent(sent: &TransactionData, memory: &[&[u8]]) -> bool {
-    lent(memory, sent.buffer, sent.data_size).is_some()
-        && lent(memory, sent.offsets, sent.offsets_size).is_some()
-}
-
-/// Whether data, offsets and all buffers lie in `memory`.
-fn is_lent(sent: &TransactionDataSg, memory: &[&[u8]]) -> bool {
-    let data = lent(memory, sent.buffer, sent.data_size);
-    let (Some(data), Some(offsets)) = (data, lent(memory, sent.offsets, sent.offsets_size)) else {
-        return false;
-    };
-    // An object that does not lie in the data, the driver refuses.
-    let object = |offset: u64| BufferObject::from_bytes(data.get(usize::try_from(offset).ok()?..)?);
-    offsets
-        .chunks_exact(8)
-        .map(u64::take)
-        .filter_map(object)
-        .all(|object| object.kind != BINDER_TYPE_PTR || lent(memory, object.buffer, object.length).is_some())
+/// The data with the addresses of those buffers hidden that do not lie in `memory`; `None` when all do. An object that does not
+/// lie in the data, the driver refuses.
+fn hide_buffers(data: &[u8], offsets: &[u8], memory: &[&[u8]]) -> Option<Vec<u8>> {
+    let mut hidden: Option<Vec<u8>> = None;
+    for offset in offsets.chunks_exact(8).map(u64::take) {
+        let place = usize::try_from(offset).ok().and_then(|at| Some(at..at.checked_add(BufferObject::SIZE)?));
+        let Some(place) = place else { continue };
+        let Some(object) = data.get(place.clone()).and_then(BufferObject::from_bytes) else { continue };
+        if object.kind == BINDER_TYPE_PTR && lent(memory, object.buffer, object.length).is_none() {
+            let nowhere = BufferObject { buffer: NOWHERE, ..object };
+            hidden.get_or_insert_with(|| data.to_vec())[place].copy_from_slice(&nowhere.to_bytes());
+        }
+    }
+    hidden
 }
 
 #[cfg(test)]
@@ -112,11 +138,15 @@ mod tests {
         all
     }
 
+    fn parts<'c>(checked: Checked<'c>) -> (Cow<'c, [u8]>, Result<(), Errno>) {
+        (checked.commands, checked.rest)
+    }
+
     /// What the kernel would see.
     fn seen(commands: &Commands, memory: &[&[u8]]) -> Vec<Command> {
-        let (handed, result) = check(commands.pending(), memory);
-        assert_eq!((handed.len(), result), (commands.pending().len(), Ok(())));
-        let mut rest = &*handed;
+        let checked = check(commands.pending(), memory);
+        assert_eq!((checked.commands.len(), checked.rest), (commands.pending().len(), Ok(())));
+        let mut rest = &*checked.commands;
         std::iter::from_fn(|| {
             let (command, length) = Command::parse(rest)?;
             rest = &rest[length..];
@@ -133,8 +163,8 @@ mod tests {
             Command::Transaction(TransactionData::new(1, &data)),
             Command::EnterLooper,
         ]);
-        assert_eq!(check(commands.pending(), &[&data]), (Cow::Borrowed(commands.pending()), Ok(())));
-        assert_eq!(check(&[], &[]), (Cow::Borrowed(&[][..]), Ok(())));
+        assert_eq!(parts(check(commands.pending(), &[&data])), (Cow::Borrowed(commands.pending()), Ok(())));
+        assert_eq!(parts(check(&[], &[])), (Cow::Borrowed(&[][..]), Ok(())));
     }
 
     #[test]
@@ -142,7 +172,11 @@ mod tests {
         for cut in 1..12 {
             let commands = queued(&[Command::EnterLooper, Command::FreeBuffer(1)]);
             let bytes = &commands.pending()[..commands.pending().len() - cut];
-            assert_eq!(check(bytes, &[]), (Cow::Borrowed(&bytes[..4]), Err(Errno::FAULT)), "{cut} missing");
+            assert_eq!(
+                parts(check(bytes, &[])),
+                (Cow::Borrowed(&bytes[..4]), Err(Errno::FAULT)),
+                "{cut} missing"
+            );
         }
     }
 
@@ -152,22 +186,25 @@ mod tests {
         let word = 1_u32 << 30 | 8 << 16 | u32::from(b'c') << 8 | 200;
         let mut commands = Commands::default();
         commands.raw(&word.to_ne_bytes());
-        assert_eq!(check(commands.pending(), &[]), (Cow::Borrowed(&[][..]), Err(Errno::INVAL)));
+        assert_eq!(parts(check(commands.pending(), &[])), (Cow::Borrowed(&[][..]), Err(Errno::INVAL)));
         commands.raw(&[0; 8]);
-        assert_eq!(check(commands.pending(), &[]), (Cow::Borrowed(commands.pending()), Ok(())));
+        assert_eq!(parts(check(commands.pending(), &[])), (Cow::Borrowed(commands.pending()), Ok(())));
     }
 
     #[test]
     fn the_kernel_is_not_told_of_data_and_offsets_outside_of_lent_memory() {
         let (data, other) = ([7; 16], [8; 16]);
         let told = TransactionData::new(1, &data);
-        for wrong in [
-            TransactionData { data_size: 17, ..told },
-            TransactionData { data_size: u64::MAX, ..told },
-            TransactionData { buffer: told.buffer - 1, ..told },
-            TransactionData { offsets: other.as_ptr().addr() as u64, offsets_size: 8, ..told },
+        for (wrong, data_is_lent) in [
+            (TransactionData { data_size: 17, ..told }, false),
+            (TransactionData { data_size: u64::MAX, ..told }, false),
+            (TransactionData { buffer: told.buffer - 1, ..told }, false),
+            (TransactionData { offsets: other.as_ptr().addr() as u64, offsets_size: 8, ..told }, true),
         ] {
-            let nowhere = TransactionData { buffer: NOWHERE, offsets: NOWHERE, ..wrong };
+            let nowhere = match data_is_lent {
+                true => TransactionData { offsets: NOWHERE, ..wrong },
+                false => TransactionData { buffer: NOWHERE, ..wrong },
+            };
             let commands = queued(&[
                 Command::Transaction(wrong),
                 Command::Reply(wrong),

@@ -137,15 +137,16 @@ impl Driver for Kernel {
     ) -> Result<(), Error> {
         let failed = |errno| Error::WriteRead { operation: "BINDER_WRITE_READ", errno };
         let mut returns = returns;
-        let (checked, whole) = check::check(commands.pending(), memory);
+        let checked = check::check(commands.pending(), memory);
         let room = match returns.as_deref_mut() {
             // What comes before a command that is cut off is taken, as always; then there is no waiting.
-            Some(returns) if whole.is_ok() => returns.room().map_err(failed)?,
+            Some(returns) if checked.rest.is_ok() => returns.room().map_err(failed)?,
             _ => &mut [],
         };
-        let exchange = sys::write_read(self.device.as_fd(), &checked, room);
+        let exchange = sys::write_read(self.device.as_fd(), &checked.commands, room);
+        let rest = checked.rest;
         commands.consume(exchange.taken);
-        exchange.result.and(whole).map_err(failed)?;
+        exchange.result.and(rest).map_err(failed)?;
         if let Some(returns) = returns {
             returns.filled(exchange.filled);
         }
