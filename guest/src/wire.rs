@@ -30,7 +30,7 @@ pub const ENDED: &str = "ended";
 pub const DEVICES: [&str; 3] = ["binder", "hwbinder", "vndbinder"];
 /// How many further devices (case0, case1, …) there are in a guest whose driver is a module: tests use each once. The
 /// kernel has 128 numbers for such devices.
-pub const CASE_DEVICES: usize = 160;
+pub const CASE_DEVICES: usize = 118;
 
 /// Splits what [`zero_ended`] joined.
 #[must_use]
