@@ -32,7 +32,8 @@ fn affinities() -> BTreeMap<PathBuf, String> {
 /// Tests that change settings take turns: one run at a time has one.
 static TURN: Mutex<()> = Mutex::new(());
 
-const SETTINGS: [&str; 4] = ["--neighbours", "rq-affinity-0,rq-affinity-1,rq-affinity-2", "--duration", "1h"];
+const SETTINGS: [&str; 6] =
+    ["--neighbours", "rq-affinity-0,rq-affinity-1,rq-affinity-2", "--duration", "1h", "--rounds", "1000"];
 
 /// Starts a comparison of settings, and waits until one is changed; `None` where this machine cannot.
 fn with_a_changed_setting(directory: &Path, before: &BTreeMap<PathBuf, String>) -> Option<Child> {
