@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use binder_driver::emulated::{Context, Emulated};
+use binder_emulator::{Context, Emulated};
 use binder_driver::uapi::*;
 use binder_driver::{Command, Commands, Driver, Profile, Return, Returns};
 use libfuzzer_sys::fuzz_target;

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 
-use binder_driver::emulated::{Context, Emulated, WakeUp};
+use binder_emulator::{Context, Emulated, WakeUp};
 use binder_driver::uapi::*;
 use binder_driver::{Command, Commands, Driver, Profile, Return, Returns};
 use libfuzzer_sys::fuzz_target;

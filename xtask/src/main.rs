@@ -98,7 +98,7 @@ fn dist_only() -> bool {
 }
 
 fn faults_only() -> bool {
-    const TESTS: &[&str] = &["test", "--release", "--package", "binder-driver", "--test", "faults", "--"];
+    const TESTS: &[&str] = &["test", "--release", "--package", "binder-emulator", "--test", "faults", "--"];
     let tests = || shell::cargo(&[TESTS, &["--ignored", "--nocapture", "--test-threads", "1"]].concat());
     steps::run(&[("faults in the emulated driver", tests)])
 }

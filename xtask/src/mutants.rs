@@ -82,9 +82,9 @@ fn carry_out(asked: &Asked) -> Result<bool> {
 
 /// The arguments of Cargo.
 fn words(asked: &Asked) -> Vec<String> {
-    let file = format!("crates/binder-driver/src/emulated/{}", asked.file);
+    let file = format!("crates/binder-emulator/src/{}", asked.file);
     let jobs = asked.jobs.to_string();
-    let mut words = vec!["mutants", "--package", "binder-driver", "--test-package", "binder-driver"];
+    let mut words = vec!["mutants", "--package", "binder-emulator", "--test-package", "binder-emulator"];
     words.extend(["--file", &file, "--shard", &asked.shard, "--sharding", "round-robin", "--jobs", &jobs]);
     words.extend(["--baseline", "skip", "--timeout", TIMEOUT_S]);
     if asked.quick {
@@ -130,7 +130,7 @@ mod tests {
     fn a_part_a_file_and_the_tests_can_be_chosen() {
         let asked = parsed("--shard 3/40 --file node.rs --quick --jobs 2").expect("a good command");
         let line = words(&asked).join(" ");
-        assert!(line.contains("--file crates/binder-driver/src/emulated/node.rs --shard 3/40"), "{line}");
+        assert!(line.contains("--file crates/binder-emulator/src/node.rs --shard 3/40"), "{line}");
         assert!(
             line.ends_with(
                 "--jobs 2 --baseline skip --timeout 300 -- --lib --test conformance --test lending"

@@ -66,7 +66,7 @@ pub(crate) fn command(arguments: &[String]) -> ExitCode {
 
 fn carry_out(asked: &Asked) -> Result<()> {
     let kernel = Kernel::prepare(asked.arch, &Source::Packaged(asked.which), &target_dir().join("guest"))?;
-    let (init, program) = (first_process(asked.arch)?, build("binder-driver", "conformance", asked.arch)?);
+    let (init, program) = (first_process(asked.arch)?, build("binder-emulator", "conformance", asked.arch)?);
     let boot = |test: &str, environment: Vec<(String, String)>, out: Option<PathBuf>| {
         let arguments = ["--ignored", "--exact", test, "--nocapture"].map(str::to_owned).into();
         let job =

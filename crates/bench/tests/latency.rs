@@ -12,7 +12,7 @@ use bench::sched::{RealtimePermission, Scheduling, realtime_permission};
 use bench::worker::Spawner;
 use bench::{Error, Result};
 use binder_driver::Profile;
-use binder_driver::emulated::Lending;
+use binder_emulator::Lending;
 
 fn run(plan: &LatencyPlan) -> Result<LatencyResult> {
     latency::run(plan, &Spawner::with_exe(env!("CARGO_BIN_EXE_bench-test-worker")), &mut |_| {})

@@ -39,7 +39,7 @@ pub fn append(to: &mut Vec<u8>, bytes: &[u8]) {
 ///
 /// # Safety
 /// `from` must be readable for `length` bytes.
-pub(crate) unsafe fn append_raw(to: &mut Vec<u8>, from: *const u8, length: usize) {
+pub unsafe fn append_raw(to: &mut Vec<u8>, from: *const u8, length: usize) {
     to.reserve(length);
     let end = to.len() + length;
     // SAFETY: as for this function; there is room for these bytes behind the others, which nothing refers to; then they are

@@ -1,21 +1,36 @@
-//! The binder driver's protocol, in bytes, and the drivers that speak it.
+//! The binder driver's protocol, in bytes, and the kernel's driver behind one interface.
 //!
-//! [`Driver`] is an opened binder device. Commands go in ([`Commands`]), returns come out ([`Returns`]), and received
-//! data is copied out of the process's mapped area ([`Received`]). The [`kernel`] backend is the kernel's driver, the [`emulated`] backend does
-//! between ordinary processes what that one does; both stacks, all tests and all tools run over either.
+//! [`Driver`] is an opened binder device. Commands go in ([`Commands`]), returns come out
+//! ([`Returns`]), and received data is copied out of the process's mapped area ([`Received`]).
+//! [`kernel`] opens the kernel's driver. The crate `binder-emulator` has another one, which works
+//! between ordinary processes. Both stacks, all tests and all tools run over either.
 //!
 //! This crate knows no parcels, proxies or services: those are the `binder` crate's.
+//!
+//! Commands are queued as bytes, as the driver takes them, and can be read back:
+//!
+//! ```
+//! use binder_driver::uapi::TransactionData;
+//! use binder_driver::{Command, Commands};
+//!
+//! let mut commands = Commands::default();
+//! commands.push(Command::EnterLooper);
+//! commands.push(Command::Transaction(TransactionData::new(1, b"ping")));
+//!
+//! let (first, length) = Command::parse(commands.pending()).expect("a whole command");
+//! assert!(matches!(first, Command::EnterLooper));
+//! let (second, _) = Command::parse(&commands.pending()[length..]).expect("a whole command");
+//! assert!(matches!(second, Command::Transaction(data) if data.data_size == 4));
+//! ```
 
 mod call;
 mod command;
 pub mod copy;
 mod driver;
-pub mod emulated;
 pub mod kernel;
-mod memory;
+pub mod memory;
 mod received;
 mod returns;
-mod sched;
 pub mod sched_attr;
 pub mod uapi;
 

@@ -1,7 +1,7 @@
 //! The memory that a caller lends to a driver: commands name it by address. Must not know what is read there.
 
 /// The part of the caller's memory at `address`, if it lies wholly in one of the slices that it gave.
-pub(crate) fn lent<'m>(memory: &[&'m [u8]], address: u64, length: u64) -> Option<&'m [u8]> {
+pub fn lent<'m>(memory: &[&'m [u8]], address: u64, length: u64) -> Option<&'m [u8]> {
     if length == 0 {
         return Some(&[]);
     }

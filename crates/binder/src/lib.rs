@@ -10,7 +10,8 @@
 //! ```
 //! use std::sync::Arc;
 //! use binder::{Call, Parcel, ParcelReader, Process, Service, Status, Stub};
-//! use binder_driver::{Driver, Profile, emulated::{Context, Emulated}};
+//! use binder_driver::{Driver, Profile};
+//! use binder_emulator::{Context, Emulated};
 //!
 //! struct Echo;
 //! impl Stub for Echo {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use binder_driver::emulated::{Context, Emulated, WakeUp};
+use binder_emulator::{Context, Emulated, WakeUp};
 use binder_driver::uapi::TransactionData;
 use binder_driver::{Answer, Command, Commands, Content, Driver, Profile, Return, Returns};
 

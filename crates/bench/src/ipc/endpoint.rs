@@ -6,9 +6,9 @@ use std::time::Duration;
 use binder::echo::{self, Benchmark};
 use binder::manager::ServiceManager;
 use binder::{Binder, Process, Proxy};
-use binder_driver::emulated::{Context, Emulated, Lending, WakeUp};
 use binder_driver::kernel::Kernel;
 use binder_driver::{Backend, Driver, Profile};
+use binder_emulator::{Context, Emulated, Lending, WakeUp};
 use serde::{Deserialize, Serialize};
 
 use super::device::Claim;
@@ -133,7 +133,7 @@ impl Endpoint {
     /// Every context that could be looked at: the emulated ones that run here, and the binder devices at Android's usual
     /// places, whether anybody serves on them or not.
     pub fn all() -> Vec<Endpoint> {
-        let emulated = binder_driver::emulated::running().unwrap_or_default();
+        let emulated = binder_emulator::running().unwrap_or_default();
         let devices = super::device::usual_paths().into_iter();
         emulated.into_iter().map(Endpoint::Emulated).chain(devices.map(Endpoint::Kernel)).collect()
     }

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use binder_driver::Profile;
-use binder_driver::emulated::Context;
+use binder_emulator::Context;
 
 use process::Child;
 use report::{Axis, Point, Sample};

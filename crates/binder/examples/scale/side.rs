@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use binder::manager::{self, ServiceManager};
 use binder::{Binder, Call, Parcel, ParcelReader, Process, Service, Stack, Status, Stub};
-use binder_driver::emulated::Emulated;
+use binder_emulator::Emulated;
 
 use crate::Result;
 

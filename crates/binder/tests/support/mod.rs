@@ -7,8 +7,8 @@ use binder::{
     Binder, Call, Dialect, HwParcel, HwReader, HwStub, Parcel, ParcelReader, Process, Proxy, Stack, Status,
     Stub,
 };
-use binder_driver::emulated::{Context, Emulated};
 use binder_driver::{Driver, Profile};
+use binder_emulator::{Context, Emulated};
 
 pub(crate) const AREA_BYTES: u64 = 1 << 20;
 pub(crate) const STACKS: [Stack; 2] = [Stack::Binder, Stack::Hwbinder];

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail};
 use bench::ipc::Endpoint;
-use binder_driver::emulated::Emulated;
+use binder_emulator::Emulated;
 
 use super::context::{Found, NONE};
 use super::{Typed, group};

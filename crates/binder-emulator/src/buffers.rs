@@ -1,0 +1,156 @@
+//! Buffers in use: filled outside the lock, released with what they hold, freed by their receiver, replaced by an update.
+//!
+//! Follows the kernel's `binder_free_buf` and `binder_transaction_buffer_release` (`binder.c`). Which stretch of an area a
+//! buffer is, is `allocation.rs`'s business.
+
+use crate::lock::Guard;
+use crate::node::Strength;
+use crate::objects;
+use crate::process::{FREE, LEFT, LIVE};
+use crate::records::{
+    Buffer, Id, Node, Process, Thread, Transaction, Work, buffer, node, process, thread, transaction, work,
+};
+use crate::transaction::Refusal;
+
+impl Guard<'_> {
+    /// The calling thread is about to write to a buffer without holding the lock.
+    pub(crate) fn start_fill(&mut self, by: Id<Thread>, owner: Id<Process>, filled: Id<Buffer>) {
+        self.set(by, thread::FILLING, Some(filled));
+        self.set(filled, buffer::FILLING, true);
+        self.add(owner, process::FILLS, 1);
+    }
+
+    /// It is done. `BR_DEAD_REPLY` when the receiver has gone meanwhile.
+    pub(crate) fn end_fill(
+        &mut self,
+        by: Id<Thread>,
+        owner: Id<Process>,
+        filled: Id<Buffer>,
+    ) -> Result<(), Refusal> {
+        self.set(by, thread::FILLING, None);
+        self.set(filled, buffer::FILLING, false);
+        let left = self.add(owner, process::FILLS, -1);
+        match self.get(owner, process::STATE) {
+            LIVE => return Ok(()),
+            LEFT => {
+                self.free(filled);
+                if left == 0 {
+                    self.set(owner, process::STATE, FREE);
+                }
+            }
+            // It died while it closed: the keeper has yet to come to this buffer.
+            _ => {}
+        }
+        self.commit();
+        Err(Refusal::DEAD)
+    }
+
+    /// The thread that was filling a buffer has died.
+    pub(crate) fn abandon_fill(&mut self, by: Id<Thread>, filled: Id<Buffer>) {
+        if let Some(owner) = self.get(filled, buffer::PROCESS)
+            && self.end_fill(by, owner, filled).is_ok()
+        {
+            self.release_buffer(owner, filled);
+        }
+    }
+
+    /// Drops what a buffer holds (its objects' references, the count on its target) and gives it back to the area.
+    pub(crate) fn release_buffer(&mut self, owner: Id<Process>, returned: Id<Buffer>) {
+        objects::release(self, owner, returned);
+        if let Some(target) = self.get(returned, buffer::TARGET)
+            && self.get(target, node::PROCESS).is_some()
+        {
+            // Only a full table can fail here, and then the owner is not told.
+            let _ = self.dec_node(target, Strength::Strong, false);
+        }
+        self.free_buffer(owner, returned);
+    }
+
+    /// Takes a waiting oneway transaction to `node` away that `newer` is an update of: the same real process's, with the same
+    /// method and flags (the kernel's `binder_can_update_transaction`).
+    pub(crate) fn drop_outdated(&mut self, owner: Id<Process>, node: Id<Node>, newer: Id<Transaction>) {
+        let told = |guard: &Self, t: Id<Transaction>| {
+            let sender = guard.get(t, transaction::BUFFER).map(|held| guard.get(held, buffer::SENDER));
+            (guard.get(t, transaction::CODE), guard.get(t, transaction::FLAGS), sender)
+        };
+        let wanted = told(self, newer);
+        let mut next = self.front(node::ASYNC_TODO.queue(node));
+        while let Some(entry) = self.step(next) {
+            next = self.get(entry, work::NEXT);
+            let Some(t) = self.transaction_of(entry).filter(|&t| told(self, t) == wanted) else { continue };
+            self.unqueue(entry);
+            self.free(entry);
+            let held = self.get(t, transaction::BUFFER);
+            self.detach_buffer(t);
+            self.drop_transaction(t);
+            if let Some(held) = held {
+                self.release_buffer(owner, held);
+            }
+            return;
+        }
+    }
+
+    /// `BC_FREE_BUFFER`: also lets the next oneway transaction of its node go. False, and nothing is done, for an
+    /// address that is not a delivered buffer's: the kernel ignores it.
+    pub(crate) fn user_frees_buffer(&mut self, owner: Id<Process>, offset: u64) -> bool {
+        let Some(returned) = self.find_buffer(owner, offset) else { return false };
+        if !self.get(returned, buffer::USER_MAY_FREE) {
+            return false;
+        }
+        self.set(returned, buffer::USER_MAY_FREE, false);
+        if let Some(t) = self.get(returned, buffer::TRANSACTION) {
+            self.detach_buffer(t);
+        }
+        if let (true, Some(target)) =
+            (self.get(returned, buffer::IS_ASYNC), self.get(returned, buffer::TARGET))
+        {
+            match self.front(node::ASYNC_TODO.queue(target)) {
+                None => self.set(target, node::HAS_ASYNC, false),
+                Some(next) => {
+                    self.unqueue(next);
+                    self.push(process::TODO.queue(owner), next);
+                    self.wake_process(owner);
+                }
+            }
+        }
+        self.release_buffer(owner, returned);
+        true
+    }
+
+    /// The entry's transaction.
+    pub(crate) fn transaction_of(&self, entry: Id<Work>) -> Option<Id<Transaction>> {
+        Id::new(self.get(entry, work::PAYLOAD))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::allocation::Sizes;
+    use crate::lock::Scratch;
+    use crate::region::Region;
+
+    #[test]
+    fn the_last_to_fill_a_buffer_of_one_that_has_left_frees_its_slot() {
+        let region = Region::create().expect("memory");
+        let mut scratch = Scratch::default();
+        let mut guard = Guard::lock(&region, &mut scratch);
+        let owner = Id::<Process>::new(1).expect("a slot");
+        let senders = [1, 2].map(|index| Id::<Thread>::new(index).expect("an index"));
+        guard.open_area(owner, 64 << 10).expect("a buffer");
+        guard.set(owner, process::STATE, LIVE);
+        let filled = senders.map(|by| {
+            let sizes = Sizes { data: 8192, offsets: 0, extra: 0 };
+            let taken = guard.alloc_buffer(owner, sizes, None).expect("room");
+            guard.start_fill(by, owner, taken);
+            taken
+        });
+        assert!(guard.end_fill(senders[0], owner, filled[0]) == Ok(()));
+        guard.start_fill(senders[0], owner, filled[0]);
+        guard.set(owner, process::STATE, LEFT);
+        assert!(guard.end_fill(senders[0], owner, filled[0]) == Err(Refusal::DEAD));
+        assert_eq!(guard.get(owner, process::STATE), LEFT, "one still writes there");
+        assert!(guard.end_fill(senders[1], owner, filled[1]) == Err(Refusal::DEAD));
+        assert_eq!(guard.get(owner, process::STATE), FREE);
+    }
+}

@@ -1,0 +1,246 @@
+//! File descriptors in transactions: how they get from one process to another.
+//!
+//! Each process that gets some has an *inbox* (`inbox.rs`): a pair of Unix sockets, made by the keeper when it is first
+//! needed. A sender puts its descriptors into the receiver's inbox (`SCM_RIGHTS`, unix(7)), labelled with the number of the
+//! transaction, as the last thing before it queues that transaction; the receiver takes them out when it delivers it.
+//! Why so:
+//!
+//! - In between, the kernel itself holds the open files. So they outlive their sender, appear in the receiver's table
+//!   only when it reads (as with the kernel's driver), and go with the inbox when the receiver dies.
+//! - No number of another process is ever used, no right to trace it is needed (`pidfd_getfd` needs one, and a sender that
+//!   still lives), and the sockets have no name.
+//! - The keeper takes no part in a transfer: it hands each sender the end of an inbox once. Nothing here is reached by
+//!   a call without descriptors.
+//!
+//! Both steps are taken under the context's lock, so a label that names no undelivered transaction is that of one that was
+//! undone (its sender was killed, or could not finish) or superseded. Whoever meets such a message drops it, and the
+//! keeper looks for them when a process has died or asks for it: a kill at any instruction leaves no file open.
+//!
+//! Limits that the kernel's driver does not have: an inbox holds some hundred undelivered transactions, a user some
+//! descriptors in flight (`RLIMIT_NOFILE`, unix(7)), and an `io_uring` cannot be sent. What exceeds them is refused.
+
+use std::collections::{HashMap, HashSet};
+use std::io::{IoSlice, IoSliceMut, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, send, sendmsg,
+};
+
+use crate::inbox::{Inbox, Label, Outbox};
+use crate::records::{Id, Process};
+
+/// What a participant asks the keeper for: two bytes, this and a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Request {
+    /// Both ends of its own inbox. Answered by one byte and two descriptors.
+    Inbox = 1,
+    /// The end of another's inbox that is written to. Answered by one byte and a descriptor, or none.
+    Outbox = 2,
+    /// To drop what nobody will take out of an inbox. Not answered.
+    Sweep = 3,
+    /// The listener of another's traps (`trap.rs`). Answered by one byte and a descriptor, or none.
+    Listener = 4,
+    /// To keep the listener of its own traps, which comes along. Not answered.
+    HandOver = 5,
+    /// To look after threads that are claimed and could not be woken (`wakeup.rs`). Not answered.
+    Help = 6,
+    /// To look at the lock too: nothing happens in it. Not answered.
+    Stuck = 7,
+}
+
+impl Request {
+    pub(crate) fn from_byte(byte: u8) -> Option<Self> {
+        use Request::*;
+        [Inbox, Outbox, Sweep, Listener, HandOver, Help, Stuck]
+            .into_iter()
+            .find(|&request| request as u8 == byte)
+    }
+}
+
+/// What a thread needs before it can go on, and must ask the keeper for without holding the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// The own inbox.
+    Inbox,
+    /// The end that is written to of the inbox of the process that has this generation of a slot.
+    Outbox(Id<Process>, u64),
+}
+
+/// To ask the keeper. Held while an answer is due.
+pub(crate) type ToKeeper = Arc<Mutex<UnixStream>>;
+
+/// What a process knows of inboxes and of the descriptors that it was given, in its own memory.
+#[derive(Debug)]
+pub(crate) struct Descriptors {
+    keeper: ToKeeper,
+    inbox: OnceLock<Inbox>,
+    /// By slot: the generation of the process in it, and the way into its inbox.
+    outboxes: Mutex<HashMap<usize, (u64, Outbox)>>,
+    /// The descriptors that end with a buffer, by the buffer's offset in the area.
+    arrays: Mutex<HashMap<u64, Vec<RawFd>>>,
+    /// How many such buffers there are, so that freeing another costs one look.
+    array_count: AtomicUsize,
+    /// All descriptors that were opened for this process and are not let go of: the numbers in the area may be anything.
+    brought: Mutex<HashSet<RawFd>>,
+}
+
+impl Descriptors {
+    pub(crate) fn new(keeper: ToKeeper) -> Self {
+        Self {
+            keeper,
+            inbox: OnceLock::new(),
+            outboxes: Mutex::default(),
+            arrays: Mutex::default(),
+            array_count: AtomicUsize::new(0),
+            brought: Mutex::default(),
+        }
+    }
+
+    /// Asks the keeper. Must not be called under the context's lock: the keeper may be waiting for that.
+    pub(crate) fn ask(&self, wanted: Wanted) -> Result<(), Errno> {
+        let mut ends = match wanted {
+            Wanted::Inbox => ask(&self.keeper, Request::Inbox, 0)?,
+            Wanted::Outbox(slot, _) => ask(&self.keeper, Request::Outbox, slot.index() as u8)?,
+        }
+        .into_iter();
+        match (wanted, ends.next(), ends.next()) {
+            // Another thread may have been faster; both got the same.
+            (Wanted::Inbox, Some(read), Some(write)) => drop(self.inbox.set(Inbox::of(read, write))),
+            (Wanted::Outbox(slot, generation), Some(write), _) => {
+                locked(&self.outboxes).insert(slot.index(), (generation, Outbox::of(write)));
+            }
+            // This process or the keeper has too many descriptors open, or the other process has just gone.
+            _ => return Err(Errno::MFILE),
+        }
+        Ok(())
+    }
+
+    /// Asks the keeper to drop what nobody will take out of the inbox of `slot`.
+    pub(crate) fn ask_to_sweep(&self, slot: Id<Process>) {
+        // Without a keeper there is no context any more, and its inboxes go with it.
+        let _ = locked(&self.keeper).write_all(&[Request::Sweep as u8, slot.index() as u8]);
+    }
+
+    /// Puts a transaction's descriptors into an inbox. `Ok(false)` when the way into it must be asked for first.
+    ///
+    /// # Errors
+    /// ENOSPC when the inbox is full, else as sendmsg(2). Some may be in it then: it must be swept.
+    pub(crate) fn post(
+        &self,
+        slot: Id<Process>,
+        generation: u64,
+        label: Label,
+        fds: &[BorrowedFd<'_>],
+    ) -> Result<bool, Errno> {
+        let outboxes = locked(&self.outboxes);
+        match outboxes.get(&slot.index()) {
+            Some((known, outbox)) if *known == generation => outbox.post(label, fds).map(|()| true),
+            _ => Ok(false),
+        }
+    }
+
+    /// The own inbox, once it was asked for.
+    pub(crate) fn inbox(&self) -> Option<&Inbox> {
+        self.inbox.get()
+    }
+
+    /// Notes that `number` was opened for this process.
+    pub(crate) fn note_brought(&self, number: RawFd) {
+        locked(&self.brought).insert(number);
+    }
+
+    /// Whether it was, and is not let go of.
+    pub(crate) fn has_brought(&self, number: u32) -> bool {
+        RawFd::try_from(number).is_ok_and(|number| locked(&self.brought).contains(&number))
+    }
+
+    /// As [`Descriptors::has_brought`]; from here on it is not.
+    pub(crate) fn let_go(&self, number: u32) -> bool {
+        RawFd::try_from(number).is_ok_and(|number| locked(&self.brought).remove(&number))
+    }
+
+    /// Notes that `fds` end with the buffer at `offset`.
+    pub(crate) fn note_array(&self, offset: u64, fds: Vec<RawFd>) {
+        if !fds.is_empty() {
+            let mut arrays = locked(&self.arrays);
+            // Only amid garbage are there some already.
+            arrays.entry(offset).or_default().extend(fds);
+            self.array_count.store(arrays.len(), Ordering::Relaxed);
+        }
+    }
+
+    /// The descriptors that end with the buffer at `offset`, which is being freed.
+    pub(crate) fn array_of(&self, offset: u64) -> Option<Vec<RawFd>> {
+        if self.array_count.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let mut arrays = locked(&self.arrays);
+        let ended = arrays.remove(&offset)?;
+        self.array_count.store(arrays.len(), Ordering::Relaxed);
+        Some(ended)
+    }
+}
+
+/// Asks the keeper for descriptors. Must not be called under the context's lock: the keeper may be waiting for that.
+pub(crate) fn ask(keeper: &Mutex<UnixStream>, request: Request, slot: u8) -> Result<Vec<OwnedFd>, Errno> {
+    let mut keeper = locked(keeper);
+    keeper.write_all(&[request as u8, slot]).map_err(|_| Errno::NODEV)?;
+    answer(&keeper)
+}
+
+/// Asks the keeper to look after threads that are claimed ([`Request::Help`]).
+pub(crate) fn ask_for_help(keeper: &Mutex<UnixStream>) {
+    // One that does not read has requests enough; it looks by itself as long as it has not answered them.
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    let _ = send(&*locked(keeper), &[Request::Help as u8, 0], flags);
+}
+
+/// Tells the keeper that nothing happens in the lock ([`Request::Stuck`]). Says nothing where another thread waits for an answer: the
+/// keeper is at it, or waits for the lock itself.
+pub(crate) fn say_stuck(keeper: &Mutex<UnixStream>) {
+    if let Ok(keeper) = keeper.try_lock() {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let _ = send(&*keeper, &[Request::Stuck as u8, 0], flags);
+    }
+}
+
+/// Hands this process's listener to the keeper.
+pub(crate) fn hand_over(keeper: &Mutex<UnixStream>, listener: BorrowedFd<'_>) -> Result<(), Errno> {
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut room);
+    let listeners = [listener];
+    ancillary.push(SendAncillaryMessage::ScmRights(&listeners));
+    let request = [Request::HandOver as u8, 0];
+    sendmsg(&*locked(keeper), &[IoSlice::new(&request)], &mut ancillary, SendFlags::NOSIGNAL).map(drop)
+}
+
+/// Whatever a panicking thread left in it is whole.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The keeper's answer.
+fn answer(keeper: &UnixStream) -> Result<Vec<OwnedFd>, Errno> {
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut room);
+    let mut byte = [0];
+    let mut data = [IoSliceMut::new(&mut byte)];
+    let received =
+        rustix::io::retry_on_intr(|| recvmsg(keeper, &mut data, &mut ancillary, RecvFlags::CMSG_CLOEXEC))?;
+    if received.bytes == 0 {
+        return Err(Errno::NODEV);
+    }
+    let rights = |message| match message {
+        RecvAncillaryMessage::ScmRights(fds) => Some(fds.collect::<Vec<_>>()),
+        _ => None,
+    };
+    Ok(ancillary.drain().filter_map(rights).flatten().collect())
+}

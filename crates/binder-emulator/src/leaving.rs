@@ -1,0 +1,113 @@
+//! How a process's threads leave a context that has ended, whatever stands in its memory.
+//!
+//! They sleep on words of the shared memory, and are woken by what others have noted there. Should that be garbage, a
+//! thread would sleep for ever. So here nothing is believed but what this process itself knows: that the context has
+//! ended ([`Region::ended`]), and how many of its threads are in the trap.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::thread::futex;
+
+use crate::lock::{Guard, Scratch};
+use crate::records::THREADS;
+use crate::region::Region;
+use crate::trap::{self, NOTIFICATION_WORDS};
+use crate::wakeup;
+
+/// How long a thread may take to come out, or to get to where it can be told.
+const PAUSE: Duration = Duration::from_millis(1);
+/// After as many pauses, notifications of sleeping threads count as lost.
+const PATIENT: u32 = 50;
+/// After as many, nothing helps.
+const MOST: u32 = 1000;
+
+/// Held by the thread of this process that receives: of two, one would wait for a notification that the other took.
+static RECEIVING: Mutex<()> = Mutex::new(());
+
+/// Wakes all threads of this process that sleep in the context, which has ended, and waits until they are awake.
+pub(crate) fn send_home(region: &Region) {
+    for round in 0..MOST {
+        // A thread may have been on its way to sleep when it was over.
+        if round < 3 {
+            wake_futexes(region);
+        }
+        answer_traps(region);
+        if round != 0 && region.wakers().trapped() == 0 {
+            return;
+        }
+        if round == PATIENT {
+            answer_lost(region);
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// All threads of the context: to those of other processes this is one wake-up too many. They sleep, whatever the word says
+/// by now; who wakes looks at [`Region::ended`].
+fn wake_futexes(region: &Region) {
+    for word in (1..THREADS).map(|index| region.futex(index)) {
+        let _ = futex::wake(word, futex::Flags::empty(), i32::MAX.cast_unsigned());
+    }
+}
+
+/// Answers all of this process's notifications that somebody has received and noted, or nobody has received yet.
+fn answer_traps(region: &Region) {
+    let Some(listener) = region.wakers().own_listener() else { return };
+    receiving(region, || {
+        wakeup::receive_all(&Guard::lock(region, &mut Scratch::default()), listener.as_fd());
+    });
+    for id in (1..THREADS).map(|index| region.trap_id(index).load(Relaxed)).filter(|&id| id != 0) {
+        let _ = trap::answer(listener.as_fd(), id);
+    }
+}
+
+/// Answers notifications whose ids somebody has overwritten. The kernel counts ids up, from a random one for each filter
+/// (`seccomp_next_notify_id` in its `kernel/seccomp.c`): those that are waited for are a little below the next.
+fn answer_lost(region: &Region) {
+    /// How far back: a sleeper that others have overtaken as often is not found.
+    const IDS: u64 = 1 << 22;
+    let Some(listener) = region.wakers().own_listener() else { return };
+    let latest = receiving(region, || {
+        // Something to receive: this thread is in no context, and does not look at any word.
+        let trapped = std::thread::Builder::new().spawn(|| trap::trap(0, 0)).ok()?;
+        let received: [AtomicU64; NOTIFICATION_WORDS] = Default::default();
+        let mut latest = None;
+        for _ in 0..MOST {
+            if trapped.is_finished() {
+                break;
+            }
+            if trap::is_pending(listener.as_fd(), PAUSE.as_nanos() as i64) {
+                received.iter().for_each(|word| word.store(0, Relaxed));
+                let _ = trap::receive(listener.as_fd(), &received);
+                let [id, ..] = &received;
+                let id = id.load(Relaxed);
+                let _ = trap::answer(listener.as_fd(), id);
+                latest = Some(id).filter(|&id| id != 0).or(latest);
+            }
+        }
+        latest
+    });
+    let Some(latest) = latest.flatten() else { return };
+    for back in 0..IDS {
+        let _ = trap::answer(listener.as_fd(), latest.wrapping_sub(back));
+        if back.is_multiple_of(1024) && region.wakers().trapped() == 0 {
+            break;
+        }
+    }
+}
+
+/// Does something that receives, if threads of this process are in the trap on this context's account. Else what there is to
+/// receive is another context's, whose threads may be receiving it.
+fn receiving<T>(region: &Region, receive: impl FnOnce() -> T) -> Option<T> {
+    let _alone = RECEIVING.lock().unwrap_or_else(PoisonError::into_inner);
+    if !region.wakers().enter_beside() {
+        return None;
+    }
+    let received = receive();
+    region.wakers().leave();
+    Some(received)
+}

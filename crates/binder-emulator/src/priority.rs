@@ -1,0 +1,290 @@
+//! What priority a server thread runs at during a call: the rules of two kernels.
+//!
+//! ACK (Android's common kernel, `binder_transaction_priority`): the sender lends its policy and priority before the
+//! wake-up. Mainline (`binder_thread_read`): the receiver takes over the sender's nice value once it runs.
+//! The server's own priority comes back after its reply. A real-time priority that there is no permission to set is lent
+//! through a futex (`hold.rs`). Without permission for another, nothing is lent, and that is counted.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use rustix::io::Errno;
+
+use crate::hold::Lending;
+use crate::lock::Guard;
+use crate::mutex::own_tid;
+use crate::queue::Kind;
+use crate::records::{Id, LENT_LAST, Process, Thread, Transaction, process, thread, transaction, work};
+use crate::region::Region;
+use crate::sched::{self, BATCH, FIFO, OTHER, Priority, RR};
+use crate::thread::{LOOPER_ENTERED, LOOPER_EXITED, LOOPER_INVALID, LOOPER_REGISTERED};
+use binder_driver::Profile;
+use binder_driver::uapi::{
+    FLAT_BINDER_FLAG_INHERIT_RT, FLAT_BINDER_FLAG_PRIORITY_MASK, FLAT_BINDER_FLAG_SCHED_POLICY_MASK,
+    FLAT_BINDER_FLAG_SCHED_POLICY_SHIFT,
+};
+
+/// The priority that a transaction of the calling thread carries.
+pub(crate) fn of_caller(profile: Profile) -> Option<Priority> {
+    let now = sched::get(0).ok()?;
+    match profile {
+        Profile::Ack => matches!(now.policy, OTHER | BATCH | FIFO | RR).then_some(now),
+        // The nice value counts, also that of a real-time thread.
+        Profile::Mainline if now.level >= 100 => Some(Priority::nice(now.level.saturating_sub(120))),
+        Profile::Mainline => rustix::process::getpriority_process(None).ok().map(Priority::nice),
+    }
+}
+
+/// ACK: what the server should run at. `None`: as it does.
+fn ack(caller: Priority, flags: u32, server: Priority) -> Option<Priority> {
+    let mut wanted = caller;
+    if wanted.is_realtime() && flags & FLAT_BINDER_FLAG_INHERIT_RT == 0 {
+        wanted = Priority::nice(0);
+    }
+    let least = least_of(flags);
+    if least.level < wanted.level || (least.level == wanted.level && least.policy == FIFO) {
+        wanted = least;
+    }
+    // A thread that is real-time by itself is raised, never lowered.
+    let lowered = server.is_realtime() && server.level <= wanted.level;
+    (wanted != server && !lowered).then_some(wanted)
+}
+
+/// The least policy and priority that a node's flags ask for (ACK).
+fn least_of(flags: u32) -> Priority {
+    let number = i32::from((flags & FLAT_BINDER_FLAG_PRIORITY_MASK) as u8 as i8);
+    match (flags & FLAT_BINDER_FLAG_SCHED_POLICY_MASK) >> FLAT_BINDER_FLAG_SCHED_POLICY_SHIFT {
+        policy @ (FIFO | RR) => Priority { policy, level: 99_i32.saturating_sub(number.clamp(1, 99)) },
+        policy => Priority { policy, ..Priority::nice(number) },
+    }
+}
+
+/// Mainline: the nice value that the server should run at. `None`: as it does.
+fn mainline(caller: Priority, flags: u32, server: Priority, oneway: bool) -> Option<Priority> {
+    let least = 120_i32.saturating_add((flags & FLAT_BINDER_FLAG_PRIORITY_MASK) as i32);
+    let level = if caller.level < least && !oneway {
+        caller.level
+    } else if !oneway || server.level > least {
+        least
+    } else {
+        return None;
+    };
+    (level != server.level).then(|| Priority::nice(level.saturating_sub(120)))
+}
+
+impl Guard<'_> {
+    /// Lends the priority of transaction `t`, for a node with `flags`, to `to`, unless that was done already.
+    /// For the ACK profile the sender calls this for the thread that it chose, else the receiver for itself.
+    pub(crate) fn lend_priority(&mut self, profile: Profile, t: Id<Transaction>, flags: u32, to: Id<Thread>) {
+        if self.get(t, transaction::PRIORITY_SET) {
+            return;
+        }
+        self.set(t, transaction::PRIORITY_SET, true);
+        if profile == Profile::Mainline {
+            self.learn_nice(to);
+        }
+        let now = self.get(to, thread::PRIORITY);
+        // One that comes to wait, or was hurried there, may still have a caller's.
+        let comes = profile == Profile::Ack && self.get(to, thread::STACK).is_none();
+        let server = if comes { self.get(to, thread::OWN_PRIORITY) } else { now };
+        self.set(t, transaction::SAVED_PRIORITY, server);
+        let oneway = self.get(t, transaction::FLAGS) & binder_driver::uapi::TF_ONE_WAY != 0;
+        let (Some(caller), Some(server)) =
+            (Priority::from_word(self.get(t, transaction::PRIORITY)), Priority::from_word(server))
+        else {
+            return;
+        };
+        let wanted = match profile {
+            Profile::Ack => ack(caller, flags, server),
+            Profile::Mainline => mainline(caller, flags, server, oneway),
+        };
+        let wanted = wanted.or((server.to_word() != now).then_some(server));
+        if let Some(wanted) = wanted.filter(|wanted| wanted.to_word() != now) {
+            self.lend(profile, t, flags, to, wanted);
+        }
+    }
+
+    /// ACK: transaction `t` of a real-time caller, to a node with `flags`, is queued for process `owner`, where no thread waits. Lends its
+    /// priority to a looper that has answered its last call, was given no other, and is on its way to wait: that may not get there by itself
+    /// as long as others compute at more than its own priority, and the caller would wait for them.
+    pub(crate) fn hurry_looper(&mut self, t: Id<Transaction>, flags: u32, owner: Id<Process>) {
+        let Some(caller) = Priority::from_word(self.get(t, transaction::PRIORITY)) else { return };
+        if !caller.is_realtime() {
+            return;
+        }
+        let mut next = self.get(owner, process::THREADS_HEAD);
+        while let Some(id) = self.step(next) {
+            next = self.get(id, thread::NEXT);
+            let state = self.get(id, thread::LOOPER);
+            let serves = state & (LOOPER_ENTERED | LOOPER_REGISTERED) != 0
+                && state & (LOOPER_EXITED | LOOPER_INVALID) == 0
+                && self.get(id, thread::STACK).is_none()
+                && !self.has_call(id);
+            let own = Priority::from_word(self.get(id, thread::OWN_PRIORITY));
+            let now = Priority::from_word(self.get(id, thread::PRIORITY));
+            let (Some(own), Some(now)) = (own.filter(|_| serves), now) else { continue };
+            if let Some(wanted) = ack(caller, flags, own).filter(|wanted| wanted.level < now.level) {
+                return self.lend(Profile::Ack, t, flags, id, wanted);
+            }
+        }
+    }
+
+    /// Whether a sender has chosen this thread for a call that it has not taken yet. It is as busy as one that serves: that call's
+    /// priority is set already, and whatever is set now would stay for it. The Android kernel raises nobody for a
+    /// transaction that is queued for the process, only whoever takes it (`binder_proc_transaction`,
+    /// `binder_thread_read`).
+    fn has_call(&mut self, of: Id<Thread>) -> bool {
+        let mut next = self.front(thread::TODO.queue(of));
+        while let Some(entry) = self.step(next) {
+            if self.kind(entry) == Some(Kind::Transaction) {
+                return true;
+            }
+            next = self.get(entry, work::NEXT);
+        }
+        false
+    }
+
+    /// Lends `wanted`, for transaction `t` to a node with `flags`, to thread `to`: by its policy, or through a futex. Only a
+    /// real-time caller's own priority can be lent through that, not a node's least.
+    fn lend(&mut self, profile: Profile, t: Id<Transaction>, flags: u32, to: Id<Thread>, wanted: Priority) {
+        let owner = self.get(to, thread::PROCESS);
+        let may_hold = profile == Profile::Ack
+            && flags & FLAT_BINDER_FLAG_INHERIT_RT != 0
+            && Priority::from_word(self.get(t, transaction::PRIORITY)) == Some(wanted)
+            && wanted.is_realtime();
+        let way = match Lending::from_word(self.get(t, transaction::LENDING)) {
+            Lending::Auto if !may_hold => Lending::Policy,
+            // Who is lent to already need not be refused once more.
+            Lending::Auto if self.get(t, transaction::HELD_BY) == Some(to) => Lending::PiFutex,
+            Lending::Auto if owner.is_some_and(|owner| self.was_refused(owner)) => Lending::PiFutex,
+            Lending::PiFutex if !may_hold => Lending::Policy,
+            way => way,
+        };
+        if way == Lending::PiFutex {
+            return self.lend_by_hold(t, to, wanted);
+        }
+        match (self.try_priority(profile, to, wanted), owner) {
+            (Err(Errno::PERM), Some(owner)) if may_hold && way == Lending::Auto => {
+                self.remember_refusal(owner);
+                self.lend_by_hold(t, to, wanted);
+            }
+            (Err(_), Some(owner)) => self.count_denied(owner),
+            _ => {}
+        }
+    }
+
+    /// What the calling thread must be set to, to have `saved` again: after a reply, what it had before it served.
+    pub(crate) fn priority_to_restore(
+        &mut self,
+        profile: Profile,
+        by: Id<Thread>,
+        saved: u64,
+    ) -> Option<Priority> {
+        if profile == Profile::Mainline {
+            self.learn_nice(by);
+        }
+        (saved != 0 && saved != self.get(by, thread::PRIORITY)).then(|| Priority::from_word(saved)).flatten()
+    }
+
+    /// What the calling thread must be set to before it waits for work of the process: its own, which a oneway
+    /// transaction may have changed; with the mainline kernel, the nice value that whoever opened the device had then.
+    pub(crate) fn priority_to_wait_at(&mut self, profile: Profile, by: Id<Thread>) -> Option<Priority> {
+        let own = match (profile, self.get(by, thread::PROCESS)) {
+            (Profile::Mainline, Some(owner)) => self.get(owner, process::DEFAULT_PRIORITY),
+            _ => self.get(by, thread::OWN_PRIORITY),
+        };
+        self.priority_to_restore(profile, by, own)
+    }
+
+    /// Mainline: the calling thread's nice value, which it may have changed since. That of a real-time thread too: it has
+    /// no effect now.
+    fn learn_nice(&mut self, own: Id<Thread>) {
+        let nice =
+            rustix::process::getpriority_process(None).map_or(0, |nice| Priority::nice(nice).to_word());
+        if self.get(own, thread::PRIORITY) != nice {
+            self.set(own, thread::PRIORITY, nice);
+        }
+    }
+
+    /// Sets a thread's policy and priority, under the lock: were it done after the unlock, the thread could have
+    /// replied and restored its own in between.
+    pub(crate) fn set_priority(&mut self, profile: Profile, of: Id<Thread>, to: Priority) {
+        if self.try_priority(profile, of, to).is_err()
+            && let Some(owner) = self.get(of, thread::PROCESS)
+        {
+            self.count_denied(owner);
+        }
+    }
+
+    fn try_priority(&mut self, profile: Profile, of: Id<Thread>, to: Priority) -> Result<(), Errno> {
+        match profile {
+            // The calling thread's nice value, whatever its policy.
+            Profile::Mainline => rustix::process::setpriority_process(None, to.level.saturating_sub(120))?,
+            Profile::Ack => {
+                // Should the calling thread be killed before it commits, the journal does not know of the policy.
+                self.region().words()[LENT_LAST].store(of.index() as u64, Relaxed);
+                Region::order();
+                sched::set(self.tid_to_set(of)?, to)?;
+            }
+        }
+        self.set(of, thread::PRIORITY, to.to_word());
+        Ok(())
+    }
+
+    /// The thread's id, if it is a participant's: nobody else's policy is set, whatever the thread's record says.
+    fn tid_to_set(&self, of: Id<Thread>) -> Result<i32, Errno> {
+        let tid = self.get(of, thread::TID);
+        let owner = self.get(of, thread::PROCESS).ok_or(Errno::SRCH)?;
+        let own = tid == own_tid().cast_signed();
+        (own || self.region().roster().is_thread_of(owner, tid)).then_some(tid).ok_or(Errno::PERM)
+    }
+
+    /// After an operation of one that died was undone: so is what it may have done to another thread's policy.
+    pub(crate) fn undo_last_policy(&mut self) {
+        let last = self.region().words()[LENT_LAST].swap(0, Relaxed);
+        let Some(last) = Id::<Thread>::new(last) else { return };
+        if let Some(before) = Priority::from_word(self.get(last, thread::PRIORITY)) {
+            // Without permission it stays so until the thread next waits.
+            let _ = self.tid_to_set(last).and_then(|tid| sched::set(tid, before));
+        }
+    }
+
+    fn count_denied(&mut self, owner: Id<Process>) {
+        let denied = self.get(owner, process::DENIED).saturating_add(1);
+        self.set(owner, process::DENIED, denied);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fifo(priority: i32) -> Priority {
+        Priority { policy: FIFO, level: 99 - priority }
+    }
+
+    #[test]
+    fn ack_lends_real_time_only_to_nodes_that_inherit_it() {
+        assert_eq!(ack(fifo(99), 0x900, Priority::nice(0)), Some(fifo(99)));
+        assert_eq!(ack(fifo(99), 0x100, Priority::nice(0)), None);
+        assert_eq!(ack(fifo(99), 0x100, Priority::nice(5)), Some(Priority::nice(0)));
+    }
+
+    #[test]
+    fn ack_never_goes_below_the_nodes_least_or_a_real_time_servers_own() {
+        assert_eq!(ack(Priority::nice(10), 0x332, Priority::nice(0)), Some(fifo(50)));
+        assert_eq!(ack(Priority::nice(10), 0x100, Priority::nice(0)), None);
+        assert_eq!(ack(Priority::nice(10), 0x113, Priority::nice(0)), Some(Priority::nice(10)));
+        assert_eq!(ack(Priority::nice(0), 0x900, fifo(10)), None);
+        assert_eq!(ack(fifo(20), 0x900, fifo(10)), Some(fifo(20)));
+        assert_eq!(ack(fifo(5), 0x900, fifo(10)), None);
+    }
+
+    #[test]
+    fn mainline_takes_the_lower_of_the_callers_nice_and_the_nodes_unsigned_least() {
+        assert_eq!(mainline(Priority::nice(-10), 0x100, Priority::nice(0), false), Some(Priority::nice(-10)));
+        assert_eq!(mainline(Priority::nice(10), 0x100, Priority::nice(0), false), None);
+        assert_eq!(mainline(Priority::nice(10), 0x17f, Priority::nice(0), false), Some(Priority::nice(10)));
+        assert_eq!(mainline(Priority::nice(0), 0x100, Priority::nice(5), true), Some(Priority::nice(0)));
+        assert_eq!(mainline(Priority::nice(0), 0x17f, Priority::nice(5), true), None);
+    }
+}

@@ -1,0 +1,146 @@
+//! Processes: opened devices, and what becomes of everything when one closes or dies.
+
+use rustix::io::Errno;
+
+use crate::lock::Guard;
+use crate::records::{
+    Buffer, CONTEXT_MANAGER, HANDLES, Id, PROCESSES, Process, buffer, node, process, start_word, thread,
+};
+use crate::wakeup;
+
+/// The slot can be taken.
+pub(crate) const FREE: u32 = 0;
+/// A process uses it.
+pub(crate) const LIVE: u32 = 1;
+/// The process is going: it lets go of what it holds.
+pub(crate) const GONE: u32 = 2;
+/// The process has closed it, and woken whom that concerned; the keeper will free it when the connection ends.
+pub(crate) const CLOSED: u32 = 3;
+/// The process has gone; senders are still copying into its area. The last of them frees the slot.
+pub(crate) const LEFT: u32 = 4;
+
+impl Guard<'_> {
+    /// Takes a slot for a process.
+    pub(crate) fn new_process(&mut self, pid: i32) -> Result<Id<Process>, Errno> {
+        let free = (1..PROCESSES as u64)
+            .filter_map(Id::<Process>::new)
+            .find(|&slot| self.get(slot, process::STATE) == FREE)
+            .ok_or(Errno::USERS)?;
+        let generation = self.get(free, process::GENERATION).wrapping_add(1);
+        for word in free.words().skip(1) {
+            self.set_word(word, 0);
+        }
+        self.set(free, process::GENERATION, generation);
+        self.set(free, process::PID, pid);
+        self.set(free, process::STATE, LIVE);
+        Ok(free)
+    }
+
+    /// Whether the process that has, or had, this generation of a slot still uses the context.
+    pub(crate) fn is_live(&self, slot: Id<Process>, generation: u64) -> bool {
+        self.get(slot, process::GENERATION) == generation && self.get(slot, process::STATE) == LIVE
+    }
+
+    /// Lets go of everything that a process holds and that others hold of it: its threads, nodes, handles, buffers.
+    /// Committed in steps, each of which can be repeated: if the process dies here itself, the keeper does the rest.
+    pub(crate) fn release_process(&mut self, gone: Id<Process>) {
+        if self.get(gone, process::STATE) == LIVE {
+            self.set(gone, process::STATE, GONE);
+            if let Some(manager) = self.context_manager()
+                && self.get(manager, node::PROCESS) == Some(gone)
+            {
+                self.set_word(CONTEXT_MANAGER, 0);
+            }
+            self.commit();
+        }
+        while let Some(id) = self.step(self.get(gone, process::THREADS_HEAD)) {
+            wakeup::reset(self.region(), id);
+            self.release_thread(gone, id);
+            self.commit();
+        }
+        while let Some(id) = self.step(self.get(gone, process::NODES)) {
+            self.release_node(gone, id);
+            self.commit();
+        }
+        for handle in 0..self.get(gone, process::HANDLE_END).min(HANDLES as u64) {
+            if let Some(id) = self.find_ref(gone, handle, super::node::Strength::Weak) {
+                // Only a full table can fail here; the reference is gone all the same.
+                let _ = self.drop_ref(id);
+                self.commit();
+            }
+        }
+        self.release_queue(process::TODO.queue(gone));
+        self.release_queue(process::DELIVERED.queue(gone));
+        self.commit();
+        let mut next = self.get(gone, process::BUFFERS);
+        while let Some(id) = self.step(next) {
+            next = self.get(id, buffer::NEXT);
+            self.forget_buffer(gone, id);
+            self.set(gone, process::BUFFERS, next);
+            self.commit();
+        }
+        if self.get(gone, process::FILLS) != 0 {
+            self.set(gone, process::STATE, LEFT);
+        }
+        self.commit();
+    }
+
+    /// A process closes: it lets go of everything, and only then says so, since until it has woken whom that concerns, its
+    /// death would leave that to the keeper.
+    pub(crate) fn close_process(&mut self, closing: Id<Process>) {
+        let generation = self.get(closing, process::GENERATION);
+        self.release_process(closing);
+        self.unlock();
+        self.relock();
+        // The last of those who were copying into its area may have freed the slot meanwhile.
+        if self.get(closing, process::GENERATION) == generation && self.get(closing, process::STATE) == GONE {
+            self.set(closing, process::STATE, CLOSED);
+        }
+    }
+
+    /// A process's connection has ended: nobody of it can touch the memory any more.
+    pub(crate) fn bury_process(&mut self, dead: Id<Process>) {
+        match self.get(dead, process::STATE) {
+            FREE => {}
+            CLOSED => self.set(dead, process::STATE, FREE),
+            // Also one that died while it closed, with part of that done.
+            _ => {
+                self.release_process(dead);
+                if self.get(dead, process::STATE) == GONE {
+                    self.set(dead, process::STATE, FREE);
+                }
+                self.kick_everyone();
+            }
+        }
+    }
+
+    /// A buffer of a process that is gone.
+    fn forget_buffer(&mut self, gone: Id<Process>, id: Id<Buffer>) {
+        self.set_word(start_word(gone, self.get(id, buffer::OFFSET)), 0);
+        if let Some(t) = self.get(id, buffer::TRANSACTION) {
+            self.detach_buffer(t);
+        }
+        // Its filler frees the record when it sees that the process has gone.
+        if !self.get(id, buffer::FILLING) {
+            self.free(id);
+        }
+    }
+
+    /// Makes all threads of the context look for work again: after a death, wake-ups may be missing.
+    pub(crate) fn kick_everyone(&mut self) {
+        for slot in (1..PROCESSES as u64).filter_map(Id::<Process>::new) {
+            if self.get(slot, process::STATE) == LIVE {
+                self.for_each_thread(slot, Guard::kick_later);
+            }
+        }
+    }
+
+    /// Makes all threads of a process return from their waits.
+    pub(crate) fn interrupt(&mut self, owner: Id<Process>) {
+        self.for_each_thread(owner, |guard, id| {
+            guard.set(id, thread::NEED_RETURN, true);
+            guard.stop_waiting(owner, id);
+            guard.wake_later(id);
+        });
+    }
+}

@@ -1,0 +1,165 @@
+#![allow(unsafe_code)]
+//! The kernel mechanism that can wake a thread on the waker's CPU: seccomp's user notification (seccomp_unotify(2)).
+//!
+//! A thread that wants to sleep makes a system call that the process's filter holds up ([`trap`]); whoever has the
+//! filter's listener collects the notification ([`receive`]) and answers it ([`answer`]), which ends the sleep. Since
+//! Linux 6.6 a listener can be told to wake on the answering CPU (`SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP`).
+//!
+//! Unsafe: raw system calls, which no library wraps. Who sleeps and who must be woken is not this file's business.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::atomic::AtomicU64;
+
+use libc::{BPF_ABS, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, sock_filter, sock_fprog};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+/// First argument of the system call that is held up: one that nobody passes to getppid(2), which takes none.
+const MARK: u64 = u64::from_le_bytes(*b"rtrptrap");
+/// What an answered call returns; no process id is as large.
+const ANSWERED: i64 = 1 << 40;
+
+// linux/seccomp.h.
+const GET_NOTIF_SIZES: u32 = 3;
+const RECEIVE: u64 = 0xc050_2100;
+const SEND: u64 = 0xc018_2101;
+const SET_FLAGS: u64 = 0x4008_2104;
+/// Words of `struct seccomp_notif`, and of it: id; pid and flags; call and architecture; instruction; six arguments.
+pub(crate) const NOTIFICATION_WORDS: usize = 10;
+/// The word of it that is the held-up call's second argument; the third one follows.
+pub(crate) const ARGUMENTS: usize = 5;
+
+/// Installs the filter in all threads of this process; they and their children keep it for good. With
+/// `no_new_privs`, the process gives up gaining privileges by `execve` if it must (prctl(2), `PR_SET_NO_NEW_PRIVS`).
+///
+/// # Errors
+/// Why it is not possible, as the end of a sentence.
+pub(crate) fn install(no_new_privs: bool) -> Result<OwnedFd, String> {
+    let mut sizes = [0_u16; 3];
+    // SAFETY: the kernel writes three 16-bit numbers.
+    check(unsafe { libc::syscall(libc::SYS_seccomp, GET_NOTIF_SIZES, 0, sizes.as_mut_ptr()) })
+        .map_err(|errno| format!("this kernel has no seccomp user notification ({errno})"))?;
+    if usize::from(sizes[0]) != NOTIFICATION_WORDS * 8 || sizes[1] != 24 {
+        return Err("this kernel's seccomp notifications have another layout".into());
+    }
+    let listener = match filter() {
+        Err(Errno::ACCESS) if no_new_privs => {
+            rustix::thread::set_no_new_privs(true).map_err(|errno| format!("no_new_privs: {errno}"))?;
+            filter()
+        }
+        other => other,
+    }
+    .map_err(|errno| match errno {
+        Errno::ACCESS => "it needs CAP_SYS_ADMIN or no_new_privs".into(),
+        Errno::BUSY => "this process runs under another seccomp listener, its own or an ancestor's".into(),
+        Errno::SRCH => "a thread of this process has a seccomp filter of its own".into(),
+        errno => format!("seccomp: {errno}"),
+    })?;
+    set_flags(listener.as_fd(), true).map_err(|_| "it needs Linux 6.6".to_owned())?;
+    Ok(listener)
+}
+
+fn filter() -> Result<OwnedFd, Errno> {
+    let load = |at| sock_filter { code: (BPF_LD | BPF_W | BPF_ABS) as u16, jt: 0, jf: 0, k: at };
+    // To the program's last instruction when it differs.
+    let equal =
+        |value, to_end| sock_filter { code: (BPF_JMP | BPF_JEQ | BPF_K) as u16, jt: 0, jf: to_end, k: value };
+    let end = |action| sock_filter { code: (BPF_RET | BPF_K) as u16, jt: 0, jf: 0, k: action };
+    // struct seccomp_data: the call's number at byte 0, its first argument at byte 16.
+    let (low, high) = if cfg!(target_endian = "little") { (16, 20) } else { (20, 16) };
+    let mut program = [
+        load(0),
+        equal(libc::SYS_getppid as u32, 5),
+        load(low),
+        equal(MARK as u32, 3),
+        load(high),
+        equal((MARK >> 32) as u32, 1),
+        end(libc::SECCOMP_RET_USER_NOTIF),
+        end(libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    let flags = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER
+        | libc::SECCOMP_FILTER_FLAG_TSYNC
+        | libc::SECCOMP_FILTER_FLAG_TSYNC_ESRCH
+        // It is no sandbox: the process needs no protection from speculation on its account.
+        | libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW;
+    // SAFETY: the kernel reads the program, which lives until the call returns.
+    let listener = check(unsafe {
+        libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program)
+    })?;
+    // SAFETY: a new descriptor that nobody else owns. The kernel makes it close-on-exec.
+    Ok(unsafe { OwnedFd::from_raw_fd(listener as i32) })
+}
+
+/// Whether a descriptor that another process handed over is a listener: nothing else may be asked as one is.
+pub(crate) fn is_listener(descriptor: BorrowedFd<'_>) -> bool {
+    let path = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
+    rustix::fs::readlink(path, Vec::new())
+        .is_ok_and(|target| target.as_bytes() == b"anon_inode:seccomp notify")
+}
+
+/// How a [`trap`] ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ended {
+    /// It was answered.
+    Answered,
+    /// A signal was handled.
+    Interrupted,
+    /// It was not held up at all: something stronger decides on this process's system calls.
+    NotHeld,
+}
+
+/// Sleeps until the notification is answered. It carries `index` and `tag`.
+#[inline]
+pub(crate) fn trap(index: u64, tag: u64) -> Ended {
+    // SAFETY: getppid(2) takes no arguments and touches no memory; the filter looks at these.
+    let result = unsafe { libc::syscall(libc::SYS_getppid, MARK, index, tag) };
+    match check(result) {
+        Ok(ANSWERED) => Ended::Answered,
+        Err(Errno::INTR) => Ended::Interrupted,
+        _ => Ended::NotHeld,
+    }
+}
+
+/// True when there is a notification that nobody has received, after at most `wait_ns`.
+pub(crate) fn is_pending(listener: BorrowedFd<'_>, wait_ns: i64) -> bool {
+    let mut watched = [PollFd::from_borrowed_fd(listener, PollFlags::IN)];
+    let wait = Timespec { tv_sec: 0, tv_nsec: wait_ns };
+    poll(&mut watched, Some(&wait)).is_ok_and(|ready| ready != 0)
+        && watched[0].revents().contains(PollFlags::IN)
+}
+
+/// Receives the oldest notification into `to`, which must be zero. Call it only when [`is_pending`] says so and nobody
+/// else may receive meanwhile: then it does not wait, also when the notification is gone by now (ENOENT).
+///
+/// The kernel either stores the notification or leaves it pending: a process that is killed here loses none.
+pub(crate) fn receive(listener: BorrowedFd<'_>, to: &[AtomicU64; NOTIFICATION_WORDS]) -> Result<(), Errno> {
+    // SAFETY: the kernel writes as many bytes as the ioctl's number says: those of `to`, which are atomics.
+    check(unsafe { libc::syscall(libc::SYS_ioctl, listener.as_raw_fd(), RECEIVE, to.as_ptr()) }).map(drop)
+}
+
+/// Ends the sleep that notification `id` stands for, on this CPU if that is what the listener was told.
+///
+/// # Errors
+/// ENOENT when the thread has left by itself (a signal, its death); EINPROGRESS when it was answered already.
+#[inline]
+pub(crate) fn answer(listener: BorrowedFd<'_>, id: u64) -> Result<(), Errno> {
+    // struct seccomp_notif_resp: id, value, error and flags.
+    let response = [id, ANSWERED as u64, 0];
+    // SAFETY: the kernel reads 24 bytes, as the ioctl's number says.
+    check(unsafe { libc::syscall(libc::SYS_ioctl, listener.as_raw_fd(), SEND, response.as_ptr()) }).map(drop)
+}
+
+/// Whether answers wake on the answering CPU (`SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP`).
+pub(crate) fn set_flags(listener: BorrowedFd<'_>, on_this_cpu: bool) -> Result<(), Errno> {
+    let flags = u64::from(on_this_cpu);
+    // SAFETY: the argument is the value itself; nothing is read or written through it.
+    check(unsafe { libc::syscall(libc::SYS_ioctl, listener.as_raw_fd(), SET_FLAGS, flags) }).map(drop)
+}
+
+fn check(result: libc::c_long) -> Result<i64, Errno> {
+    if result >= 0 {
+        return Ok(result);
+    }
+    Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL))
+}

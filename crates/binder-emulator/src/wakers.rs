@@ -1,0 +1,236 @@
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    reason = "calculates with this process's own numbers, never with control words"
+)]
+//! What a participant needs to wake others by their traps: their processes' listeners, and the keeper's help.
+//!
+//! A process has one filter and one listener, whatever it joins ([`own_listener`]). Its listener goes to the keeper when it
+//! joins, and from there to those who must wake its threads and ask for it. How waking works is `wakeup.rs`'s business.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+
+use crate::descriptors::{self, Request, ToKeeper};
+use crate::records::{Id, Process, Thread};
+use crate::trap;
+
+/// How the threads of a process are to be woken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WakeUp {
+    /// On the caller's CPU where this takes nothing from the process: it has `CAP_SYS_ADMIN`, or `no_new_privs` is set.
+    /// Else through a futex, on whichever CPU the scheduler chooses.
+    #[default]
+    Auto,
+    /// On the caller's CPU also where `no_new_privs` must be set for that: from then on neither this process nor its
+    /// children can gain privileges by executing set-user-id programs (prctl(2)).
+    NoNewPrivileges,
+    /// Through a futex. No seccomp filter is installed.
+    Futex,
+}
+
+/// A listener, with the generation of its process's slot.
+type Known = (u64, Arc<OwnedFd>);
+
+/// One for each participant (and the keeper), beside its mapping of the context.
+#[derive(Debug, Default)]
+pub(crate) struct Wakers {
+    /// By the process's slot.
+    listeners: RwLock<Vec<Option<Known>>>,
+    /// The number of the context in this process; 0: threads of this participant never sleep in the trap.
+    traps: AtomicU32,
+    /// The same, also where its threads do not.
+    context: AtomicU32,
+    /// None: this is the keeper.
+    keeper: OnceLock<ToKeeper>,
+    left: Mutex<Vec<Id<Thread>>>,
+}
+
+impl Wakers {
+    /// From here on, help is asked for over `connection`.
+    pub(crate) fn set_keeper(&self, connection: ToKeeper) {
+        let _ = self.keeper.set(connection);
+    }
+
+    /// Whether threads of this participant sleep in the trap.
+    pub(crate) fn traps(&self) -> bool {
+        self.traps.load(Relaxed) != 0
+    }
+
+    /// The keeper has this participant's listener.
+    pub(crate) fn start_trapping(&self, slot: Id<Process>, generation: u64) {
+        let context = self.context.load(Relaxed);
+        let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
+        // A slot has one owner at a time.
+        own.joined.retain(|&(of, at, _)| (of, at) != (context, slot.index()));
+        own.joined.push((context, slot.index(), generation));
+        self.traps.store(context, Relaxed);
+    }
+
+    /// The trap holds nobody here.
+    pub(crate) fn stop_trapping(&self) {
+        self.traps.store(0, Relaxed);
+    }
+
+    /// The calling thread will sleep in the trap, and call [`Wakers::leave`] after that. False when it must not.
+    pub(crate) fn enter(&self) -> bool {
+        let context = u64::from(self.traps.load(Relaxed)) << 32;
+        let one_more = |trapped: u64| {
+            let free = trapped == 0 || trapped >> 32 == context >> 32;
+            free.then(|| context | ((trapped & u64::from(u32::MAX)) + 1))
+        };
+        context != 0 && TRAPPED.fetch_update(Relaxed, Relaxed, one_more).is_ok()
+    }
+
+    /// As [`Wakers::enter`], only if other threads of this process are in the trap on this context's account: as long as the
+    /// calling thread counts as one of them, no other context has a thread there.
+    pub(crate) fn enter_beside(&self) -> bool {
+        let context = u64::from(self.context.load(Relaxed));
+        let one_more = |trapped: u64| (trapped != 0 && trapped >> 32 == context).then(|| trapped + 1);
+        TRAPPED.fetch_update(SeqCst, SeqCst, one_more).is_ok()
+    }
+
+    /// See [`Wakers::enter`].
+    pub(crate) fn leave(&self) {
+        let one_less = |trapped: u64| {
+            let left = (trapped & u64::from(u32::MAX)).saturating_sub(1);
+            Some(if left == 0 { 0 } else { trapped & !u64::from(u32::MAX) | left })
+        };
+        let _ = TRAPPED.fetch_update(Relaxed, Relaxed, one_less);
+    }
+
+    /// How many threads of this process are in the trap on this context's account. In this process's own memory.
+    pub(crate) fn trapped(&self) -> u32 {
+        let trapped = TRAPPED.load(SeqCst);
+        if trapped >> 32 == u64::from(self.context.load(Relaxed)) { trapped as u32 } else { 0 }
+    }
+
+    /// The listener of this process, if it has one.
+    pub(crate) fn own_listener(&self) -> Option<Arc<OwnedFd>> {
+        OWN.lock().unwrap_or_else(PoisonError::into_inner).listener.clone()
+    }
+
+    /// The listener of the process in `slot`, if it is known.
+    pub(crate) fn listener(&self, slot: Id<Process>, generation: u64) -> Option<Arc<OwnedFd>> {
+        let known = self.listeners.read().unwrap_or_else(PoisonError::into_inner);
+        let (of, listener) = known.get(slot.index())?.as_ref()?;
+        (*of == generation).then(|| Arc::clone(listener))
+    }
+
+    /// Remembers the listener of the process in `slot`.
+    pub(crate) fn learn(&self, slot: Id<Process>, generation: u64, listener: Arc<OwnedFd>) {
+        let mut known = self.listeners.write().unwrap_or_else(PoisonError::into_inner);
+        if known.len() <= slot.index() {
+            known.resize(slot.index() + 1, None);
+        }
+        known[slot.index()] = Some((generation, listener));
+    }
+
+    /// Forgets the listener of a process that has gone.
+    pub(crate) fn forget(&self, slot: Id<Process>, generation: u64) {
+        let mut known = self.listeners.write().unwrap_or_else(PoisonError::into_inner);
+        // The slot may have been taken by another since.
+        if let Some(known) = known
+            .get_mut(slot.index())
+            .filter(|known| known.as_ref().is_some_and(|&(of, _)| of == generation))
+        {
+            *known = None;
+        }
+    }
+
+    /// All known listeners.
+    pub(crate) fn listeners(&self) -> Vec<Arc<OwnedFd>> {
+        let known = self.listeners.read().unwrap_or_else(PoisonError::into_inner);
+        known.iter().flatten().map(|(_, listener)| Arc::clone(listener)).collect()
+    }
+
+    /// Asks the keeper for the listener of the process in `slot`. Not under the context's lock. False when there is none.
+    pub(crate) fn fetch(&self, slot: Id<Process>, generation: u64) -> bool {
+        if let Some(listener) = self.of_this_process(slot, generation) {
+            self.learn(slot, generation, listener);
+            return true;
+        }
+        let answer =
+            self.keeper.get().map(|keeper| descriptors::ask(keeper, Request::Listener, slot.index() as u8));
+        let listener = answer.and_then(Result::ok).and_then(|listeners| listeners.into_iter().next());
+        let found = listener.map(|listener| self.learn(slot, generation, Arc::new(listener)));
+        found.is_some()
+    }
+
+    /// The own listener, if it is also this process that has that slot of this context.
+    fn of_this_process(&self, slot: Id<Process>, generation: u64) -> Option<Arc<OwnedFd>> {
+        let own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let joined = (self.context.load(Relaxed), slot.index(), generation);
+        own.joined.contains(&joined).then(|| own.listener.clone()).flatten()
+    }
+
+    /// A claimed thread could not be woken from here: the keeper looks after all that are claimed.
+    pub(crate) fn leave_to_keeper(&self, thread: Id<Thread>) {
+        match self.keeper.get() {
+            // Without a keeper the sleeper's own process sends it home.
+            Some(keeper) => descriptors::ask_for_help(keeper),
+            None => self.left.lock().unwrap_or_else(PoisonError::into_inner).push(thread),
+        }
+    }
+
+    /// Whether this is the keeper's own mapping.
+    pub(crate) fn is_keeper(&self) -> bool {
+        self.keeper.get().is_none()
+    }
+
+    /// Tells the keeper that nothing happens in the context's lock. Under nothing: also where no answer can be waited for.
+    pub(crate) fn say_stuck(&self) {
+        if let Some(keeper) = self.keeper.get() {
+            descriptors::say_stuck(keeper);
+        }
+    }
+
+    /// What was left to this keeper.
+    pub(crate) fn take_left(&self) -> Vec<Id<Thread>> {
+        std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// This process's one listener, and the contexts that it was handed to.
+static OWN: Mutex<Own> = Mutex::new(Own { listener: None, tags: Vec::new(), joined: Vec::new() });
+
+struct Own {
+    listener: Option<Arc<OwnedFd>>,
+    tags: Vec<u64>,
+    /// Context, slot and generation of what this process has opened.
+    joined: Vec<(u32, usize, u64)>,
+}
+
+/// The context whose sleepers are in their traps now (its place in [`OWN`], plus one), in the upper half; how many they are, in
+/// the lower. Receiving for one context would disturb sleepers of another, so there is one at a time.
+static TRAPPED: AtomicU64 = AtomicU64::new(0);
+
+impl Wakers {
+    /// Numbers the context with this tag within this process.
+    pub(crate) fn set_context(&self, tag: u64) {
+        let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = own.tags.iter().position(|&known| known == tag).unwrap_or_else(|| {
+            own.tags.push(tag);
+            own.tags.len() - 1
+        });
+        self.context.store(at as u32 + 1, Relaxed);
+    }
+}
+
+/// The listener of this process.
+///
+/// # Errors
+/// Why it has none, as the end of a sentence.
+pub(crate) fn own_listener(wish: WakeUp) -> Result<Arc<OwnedFd>, String> {
+    if wish == WakeUp::Futex {
+        return Err("it was asked for".into());
+    }
+    let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let listener = match &own.listener {
+        Some(listener) => Arc::clone(listener),
+        None => Arc::new(trap::install(wish == WakeUp::NoNewPrivileges)?),
+    };
+    own.listener = Some(Arc::clone(&listener));
+    Ok(listener)
+}

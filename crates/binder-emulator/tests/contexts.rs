@@ -1,0 +1,34 @@
+//! What only the emulated driver tells: its contexts, and counts for tests.
+
+use binder_driver::{Command, Commands, Driver, Profile};
+use binder_emulator::{Context, Emulated, running};
+
+#[test]
+fn a_context_is_listed_once_however_many_have_joined_it() {
+    let context = Context::create(Profile::Ack).expect("a context");
+    let joined: Vec<Emulated> =
+        (0..3).map(|_| Emulated::join(context.address(), 1 << 16).expect("the context")).collect();
+    let times = |address: &str| {
+        let listed = running().expect("/proc/net/unix");
+        listed.iter().filter(|name| *name == address).count()
+    };
+    assert_eq!(times(context.address()), 1);
+    let address = context.address().to_owned();
+    drop((joined, context));
+    assert_eq!(times(&address), 0);
+}
+
+#[test]
+fn the_counts_of_a_process_on_a_handle_are_told() {
+    let context = Context::create(Profile::Ack).expect("a context");
+    let join = || Emulated::join(context.address(), 1 << 16).expect("the context");
+    let (manager, client) = (join(), join());
+    manager.become_context_manager(0x100).expect("a context without a manager");
+    assert_eq!(client.handle_counts(0), None);
+    let mut commands = Commands::default();
+    for command in [Command::Acquire(0), Command::Acquire(0), Command::Acquire(0), Command::Increfs(0)] {
+        commands.push(command);
+    }
+    client.write_read(&mut commands, &[], None).expect("a living context");
+    assert_eq!(client.handle_counts(0), Some((3, 1)));
+}

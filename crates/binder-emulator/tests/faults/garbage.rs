@@ -1,0 +1,312 @@
+#![allow(unsafe_code)]
+//! Garbage in the memory that participants share: those who meet it get wrong answers or errors, never crash, and all of
+//! them end with their context. Unsafe: a descriptor that the driver has opened comes as a number.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::FileExt as _;
+use std::process::{Child, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use binder_driver::uapi::TransactionData;
+use binder_driver::{Command, Commands, Driver, Errno, Profile, Return, Returns};
+use binder_emulator::{Context, Emulated};
+
+use crate::alone::alone;
+use crate::message::Message;
+use crate::random::Random;
+use crate::stepping;
+
+const PEER: &str = "a peer amid garbage";
+
+const AREA: u64 = 128 << 10;
+
+/// What is waited for before a test fails.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The driver's threads of this process that have panicked.
+static PANICS: AtomicU64 = AtomicU64::new(0);
+
+/// In a peer: calls and serves whatever comes until the context has gone, and expects nothing. False for what is no such peer.
+pub(crate) fn play(scenario: &str, address: &str) -> bool {
+    if scenario != PEER {
+        return false;
+    }
+    // Refused when the context is full of garbage already.
+    let Ok(driver) = Emulated::join(address, AREA) else { return true };
+    let driver = Arc::new(driver);
+    let _ = driver.become_context_manager(0x100);
+    let serving = std::thread::spawn({
+        let driver = Arc::clone(&driver);
+        move || act(&driver, true)
+    });
+    act(&driver, false);
+    serving.join().expect("no panic");
+    true
+}
+
+fn act(driver: &Emulated, serves: bool) {
+    let (mut commands, mut returns) = (Commands::default(), Returns::with_room(1024));
+    let (reader, _writer) = std::io::pipe().expect("a pipe");
+    let fd = std::os::fd::AsFd::as_fd(&reader);
+    let calls = [
+        Message::plain(b"plain"),
+        Message::plain(&[1; 5000]),
+        Message::default().node(1).weak_node(2),
+        Message::default().node(3).descriptor(fd).array(&[fd]),
+    ];
+    let as_sent: Vec<Vec<u8>> = calls.iter().map(|call| call.memory().concat()).collect();
+    // All that is received lies in an area of this length, wherever that is.
+    let mut window: Option<(usize, usize)> = None;
+    if serves {
+        commands.push(Command::EnterLooper);
+    }
+    for call in calls.iter().cycle() {
+        if !serves {
+            commands.push(Command::TransactionSg(call.describe(0, 1, u32::from(call.memory().len() > 2))));
+        }
+        // A call that is lost is not waited for by this thread alone: others go on.
+        match driver.write_read(&mut commands, &call.memory(), Some(&mut returns)) {
+            Ok(()) => {}
+            Err(error) if error.errno() == Some(Errno::NODEV) => break,
+            Err(_) => commands.clear(),
+        }
+        for item in returns.by_ref() {
+            match item {
+                Return::Transaction(told) | Return::Reply(told) => {
+                    if let Some(bytes) = driver.received(told.buffer, told.data_size) {
+                        std::hint::black_box(bytes.iter().fold(0_u8, |sum, &byte| sum.wrapping_add(byte)));
+                        let (begin, end) = (bytes.as_ptr() as usize, bytes.as_ptr_range().end as usize);
+                        let (first, last) = window.unwrap_or((begin, end));
+                        window = Some((first.min(begin), last.max(end)));
+                    }
+                    commands.push(Command::FreeBuffer(told.buffer));
+                    if matches!(item, Return::Transaction(_)) {
+                        commands.push(Command::Reply(TransactionData::default()));
+                    }
+                }
+                Return::Increfs(node) => commands.push(Command::IncrefsDone(node)),
+                Return::Acquire(node) => commands.push(Command::AcquireDone(node)),
+                _ => {}
+            }
+        }
+    }
+    let (first, last) = window.unwrap_or_default();
+    assert!(last - first <= AREA as usize, "what was received lies between {first:#x} and {last:#x}");
+    let after: Vec<Vec<u8>> = calls.iter().map(|call| call.memory().concat()).collect();
+    assert!(as_sent == after, "somebody has written to this process's own memory");
+}
+
+/// The memory of the only context that this process keeps.
+pub(crate) fn memory() -> File {
+    let descriptors = std::fs::read_dir("/proc/self/fd").expect("/proc");
+    let paths = descriptors.map(|entry| entry.expect("an entry").path());
+    let memory = |path: &std::path::PathBuf| {
+        std::fs::read_link(path).is_ok_and(|to| to.to_string_lossy().contains("memfd:roundtrip-binder"))
+    };
+    let path = paths.into_iter().find(memory).expect("a context");
+    File::options().read(true).write(true).open(path).expect("the context's memory")
+}
+
+/// The pages that are in use: where each begins.
+fn pages(memory: &mut File) -> Vec<u64> {
+    const PAGE: u64 = 4096;
+    let mut found = Vec::new();
+    let mut at = 0;
+    // lseek(2) with SEEK_DATA and SEEK_HOLE.
+    while let Ok(data) = rustix::fs::seek(&*memory, rustix::fs::SeekFrom::Data(at)) {
+        let hole = rustix::fs::seek(&*memory, rustix::fs::SeekFrom::Hole(data)).expect("an end");
+        found.extend((data..hole).step_by(PAGE as usize));
+        at = hole;
+    }
+    found
+}
+
+/// One that writes anything anywhere.
+struct Scribbler {
+    memory: File,
+    random: Random,
+}
+
+impl Scribbler {
+    /// Some words. The first page, which holds what everything depends on, gets more than its share.
+    fn scribble(&mut self, round: u64) {
+        let pages = pages(&mut self.memory);
+        for word in 0..1 + self.random.below(32) {
+            let first = self.random.below(4) == 0;
+            let page = if first { 0 } else { self.one_of(&pages) };
+            let at = page + 8 * if page == 0 { (round + word) % 32 } else { self.random.below(512) };
+            let garbage = self.garbage(&pages);
+            self.memory.write_all_at(&garbage.to_ne_bytes(), at).expect("inside");
+        }
+    }
+
+    /// Until it is told to stop.
+    fn go_on(mut self) -> (Arc<AtomicBool>, JoinHandle<()>) {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            for round in 0.. {
+                if stopped.load(Ordering::Relaxed) {
+                    return;
+                }
+                self.scribble(round);
+            }
+        });
+        (stop, thread)
+    }
+
+    fn one_of(&mut self, pages: &[u64]) -> u64 {
+        pages[self.random.below(pages.len() as u64) as usize]
+    }
+
+    /// A word that may be worse than others: a small number, one that is elsewhere, or anything.
+    fn garbage(&mut self, pages: &[u64]) -> u64 {
+        match self.random.below(5) {
+            0 => 0,
+            1 => self.random.below(64),
+            2 => u64::MAX - self.random.below(2),
+            3 => self.random.next() << 11 | self.random.next() >> 30,
+            _ => {
+                let mut word = [0; 8];
+                let at = self.one_of(pages) + 8 * self.random.below(512);
+                self.memory.read_exact_at(&mut word, at).expect("inside");
+                u64::from_ne_bytes(word)
+            }
+        }
+    }
+}
+
+/// What the threads of a process do: name, state, and the system call they are in, with its arguments.
+fn threads(pid: u32) -> String {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("/proc");
+    let told = |task: std::path::PathBuf| {
+        let read = |file| std::fs::read_to_string(task.join(file)).unwrap_or_default();
+        let state =
+            read("status").lines().find(|line| line.starts_with("State")).unwrap_or_default().to_owned();
+        format!("{} {state} {}", read("comm").trim_end(), read("syscall"))
+    };
+    tasks.map(|task| told(task.expect("a thread").path())).collect()
+}
+
+fn ended(peer: &mut Child, round: u64) {
+    let begin = Instant::now();
+    loop {
+        if let Some(status) = peer.try_wait().expect("a child") {
+            let mut said = String::new();
+            let _ = peer.stderr.take().expect("a pipe").read_to_string(&mut said);
+            assert!(status.success(), "round {round}: a peer ended with {status}:\n{said}");
+            return;
+        }
+        if begin.elapsed() > PATIENCE {
+            let threads = threads(peer.id());
+            let _ = peer.kill();
+            panic!("round {round}: a peer goes on without its context:\n{threads}");
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+fn scribble(rounds: u64, seed: u64) {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if std::thread::current().name().is_some_and(|name| name.starts_with("binder-")) {
+            PANICS.fetch_add(1, Ordering::Relaxed);
+        }
+        before(panic);
+    }));
+    let mut random = Random::from(seed);
+    for round in 0..rounds {
+        let context = Context::create(Profile::Ack).expect("a context");
+        let start = || {
+            stepping::start(PEER, context.address())
+                .arg("--nocapture")
+                .stderr(Stdio::piped())
+                .spawn()
+                .expect("a peer")
+        };
+        let mut peers = [start(), start()];
+        std::thread::sleep(Duration::from_millis(10 + random.below(10)));
+        let scribbler = Scribbler { memory: memory(), random: Random::from(random.next()) };
+        // Once, or all the time.
+        let scribbling = match random.below(4) {
+            0 => Some(scribbler.go_on()),
+            _ => {
+                let mut scribbler = scribbler;
+                scribbler.scribble(round);
+                None
+            }
+        };
+        std::thread::sleep(Duration::from_millis(random.below(10)));
+        // A death amid garbage: the keeper meets it too.
+        let killed = random.below(2) == 0;
+        if killed {
+            peers[1].kill().expect("a child");
+            peers[1].wait().expect("its end");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let looks = context.state().len() + context.usage().map_or(0, |usage| usage.work as usize);
+        std::hint::black_box(looks);
+        if let Some((stop, thread)) = scribbling {
+            stop.store(true, Ordering::Relaxed);
+            thread.join().expect("no panic");
+        }
+        drop(context);
+        ended(&mut peers[0], round);
+        if !killed {
+            ended(&mut peers[1], round);
+        }
+        assert_eq!(PANICS.load(Ordering::Relaxed), 0, "round {round}: a thread of the driver panicked");
+    }
+}
+
+#[test]
+fn garbage_in_shared_memory_crashes_nobody_and_holds_nobody_when_the_context_has_ended() {
+    let _turn = alone();
+    scribble(15, 3);
+}
+
+#[test]
+#[ignore = "takes minutes: cargo xtask faults"]
+fn much_garbage_in_shared_memory_crashes_nobody_and_holds_nobody_when_the_context_has_ended() {
+    let _turn = alone();
+    let given = |name| std::env::var(name).ok().and_then(|number| number.parse().ok());
+    scribble(given("ROUNDS").unwrap_or(2000), given("SEED").unwrap_or(4));
+}
+
+#[test]
+fn only_descriptors_that_the_driver_has_brought_pass_for_such_whatever_the_data_says() {
+    use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
+    let _turn = alone();
+    let context = Context::create(Profile::Ack).expect("a context");
+    let driver = Emulated::join(context.address(), AREA).expect("a receiver");
+    driver.become_context_manager(0x100).expect("no manager yet");
+    let sender = Emulated::join(context.address(), AREA).expect("a sender");
+    let (reader, _writer) = std::io::pipe().expect("a pipe");
+    let own = reader.as_raw_fd().unsigned_abs();
+    let message = Message::default().descriptor(reader.as_fd());
+    let (mut commands, mut returns) = (Commands::default(), Returns::with_room(1024));
+    commands.push(Command::TransactionSg(message.describe(0, 1, binder_driver::uapi::TF_ONE_WAY)));
+    sender.write_read(&mut commands, &message.memory(), Some(&mut returns)).expect("it is taken");
+    commands.push(Command::EnterLooper);
+    let told = loop {
+        driver.write_read(&mut commands, &[], Some(&mut returns)).expect("a transaction");
+        let items = returns.by_ref();
+        let told =
+            items.find_map(|item| if let Return::Transaction(told) = item { Some(told) } else { None });
+        if let Some(told) = told {
+            break told;
+        }
+    };
+    let data = driver.received(told.buffer, told.data_size).expect("inside the area");
+    let brought = binder_driver::uapi::FdObject::from_bytes(&data).expect("an object").fd;
+    assert!(driver.has_brought(brought) && !driver.has_brought(own) && !driver.has_brought(u32::MAX));
+    assert!(!driver.let_go(own), "one of this process's own");
+    assert!(driver.let_go(brought));
+    assert!(!driver.let_go(brought), "it is another's by now");
+    // SAFETY: the driver has opened it, and has let go of it.
+    drop(unsafe { OwnedFd::from_raw_fd(brought.cast_signed()) });
+}

@@ -1,0 +1,33 @@
+//! Processes that keep a context, and do nothing else.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Stdio};
+
+use binder_driver::Profile;
+use binder_emulator::Context;
+
+use crate::stepping;
+
+const KEEPER: &str = "a keeper";
+
+/// Starts one; gives its context's address.
+pub(crate) fn start() -> (Child, String) {
+    let mut child =
+        stepping::start(KEEPER, "").stderr(Stdio::piped()).spawn().expect("this test can be started again");
+    let mut address = String::new();
+    let told = BufReader::new(child.stderr.take().expect("a pipe")).read_line(&mut address);
+    told.expect("an address");
+    (child, address.trim_end().to_owned())
+}
+
+/// In a keeper: keeps a context until it is killed. False for what is no keeper.
+pub(crate) fn play(scenario: &str) -> bool {
+    if scenario == KEEPER {
+        let context = Context::create(Profile::Ack).expect("a context");
+        std::io::stderr().write_all(format!("{}\n", context.address()).as_bytes()).expect("the parent");
+        loop {
+            std::thread::park();
+        }
+    }
+    false
+}

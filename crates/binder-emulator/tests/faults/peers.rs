@@ -1,0 +1,244 @@
+//! Processes that do everything with each other, in no order: what a busy context is made of.
+//!
+//! Each peer has one thread that calls, and loopers. Peers find each other through a manager, which is one of them.
+
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::os::fd::AsFd;
+use std::process::{Child, ChildStderr, Stdio};
+use std::sync::Arc;
+
+use binder_driver::uapi::{FLAT_BINDER_FLAG_ACCEPTS_FDS, HandleCookie};
+use binder_driver::{Command, Driver, Errno};
+use binder_emulator::Emulated;
+
+use crate::desk::{Answer, CALL_BACK, DROP, Desk, ECHO, EXCHANGE, GIVE, KEEP, Kept, MOST_KEPT};
+use crate::message::Message;
+use crate::random::Random;
+use crate::stepping;
+
+/// Each peer's receive area: small enough that it runs full now and then.
+const AREA: u64 = 512 << 10;
+
+/// A peer says how many transactions it has sent whenever it has sent as many again.
+pub(crate) const TOLD_EVERY: u64 = 4096;
+
+const PEER: &str = "a peer";
+const MANAGER: &str = "a manager among peers";
+
+/// A peer, seen from the process that has started it.
+pub(crate) struct Peer {
+    pub(crate) child: Child,
+    /// What [`Emulated::number`] says.
+    pub(crate) number: u32,
+    told: Option<Lines<BufReader<ChildStderr>>>,
+}
+
+impl Peer {
+    /// Starts one, which has joined when this returns.
+    pub(crate) fn start(address: &str, manages: bool) -> Self {
+        let scenario = if manages { MANAGER } else { PEER };
+        let mut child = stepping::start(scenario, address)
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("this test can be started again");
+        let mut told = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+        let number = told.next().expect("a line").expect("a pipe");
+        let number = number.parse().unwrap_or_else(|_| panic!("a peer says {number:?}"));
+        Self { child, number, told: Some(told) }
+    }
+
+    /// The lines that it writes from here on: one for every [`TOLD_EVERY`] transactions.
+    pub(crate) fn told(&mut self) -> Lines<BufReader<ChildStderr>> {
+        self.told.take().expect("asked for once")
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().expect("a child");
+        self.child.wait().expect("its end");
+    }
+}
+
+fn tell(number: u64) {
+    // Not captured by the test harness, unlike `eprintln!`. The parent may be gone.
+    let _ = std::io::stderr().write_all(format!("{number}\n").as_bytes());
+}
+
+/// In a peer: plays its part until the context has gone. False for what is no part of peers.
+pub(crate) fn play(scenario: &str, address: &str) -> bool {
+    let manages = match scenario {
+        PEER => false,
+        MANAGER => true,
+        _ => return false,
+    };
+    let driver = Arc::new(Emulated::join(address, AREA).expect("the context"));
+    tell(driver.number().into());
+    driver.set_max_threads(2).expect("the context");
+    if manages {
+        // The last one may have died a moment ago.
+        while driver.become_context_manager(FLAT_BINDER_FLAG_ACCEPTS_FDS).is_err() {
+            std::thread::yield_now();
+        }
+        // One thread: it alone knows what is kept.
+        driver.set_max_threads(0).expect("the context");
+    }
+    let serving = std::thread::spawn({
+        let driver = Arc::clone(&driver);
+        move || {
+            let mut desk = Desk::at(driver);
+            if manages {
+                desk.kept = Kept::Given(Vec::new());
+            }
+            desk.serve()
+        }
+    });
+    if !manages {
+        let random = Random::from(u64::from(std::process::id()));
+        let errno = Caller { desk: Desk::at(driver), address, random, sent: 0, known: None }.run();
+        assert_eq!(errno, Errno::NODEV);
+    }
+    assert_eq!(serving.join().expect("no panic"), Errno::NODEV);
+    true
+}
+
+/// The thread of a peer that calls.
+struct Caller<'a> {
+    desk: Desk,
+    address: &'a str,
+    random: Random,
+    sent: u64,
+    /// Another peer's handle.
+    known: Option<u32>,
+}
+
+impl Caller<'_> {
+    fn run(&mut self) -> Errno {
+        loop {
+            let done = match self.random.below(1000) {
+                0..10 => self.meet(),
+                10 => self.visit(),
+                11..50 => self.exchange(),
+                50..100 => self.nest(),
+                100..250 => self.tell(),
+                _ => self.echo(),
+            };
+            if let Err(errno) = done {
+                return errno;
+            }
+        }
+    }
+
+    /// The manager or the peer that is known.
+    fn somebody(&mut self) -> u32 {
+        if self.random.below(4) == 0 { 0 } else { self.known.unwrap_or(0) }
+    }
+
+    fn count(&mut self) {
+        self.sent += 1;
+        if self.sent.is_multiple_of(TOLD_EVERY) {
+            tell(self.sent);
+        }
+    }
+
+    fn call(&mut self, code: u32, message: &Message) -> Result<Answer, Errno> {
+        self.count();
+        let target = self.somebody();
+        let answer = self.desk.call(target, code, message)?;
+        match &answer {
+            Answer::Reply(arrived) => self.desk.release(arrived),
+            Answer::Dead if target != 0 => self.forget(),
+            _ => {}
+        }
+        Ok(answer)
+    }
+
+    fn forget(&mut self) {
+        if let Some(handle) = self.known.take() {
+            let asked = HandleCookie { handle, cookie: handle.into() };
+            self.desk.queue(Command::ClearDeathNotification(asked));
+            self.desk.queue(Command::Release(handle));
+        }
+    }
+
+    /// Makes itself known to the manager, and asks it for another peer, whose death it wants to be told of.
+    fn meet(&mut self) -> Result<(), Errno> {
+        self.count();
+        self.desk.call(0, KEEP, &Message::default().node(1))?;
+        self.forget();
+        let wanted = self.random.below(MOST_KEPT as u64) as u32;
+        let answer = self.desk.call(0, GIVE, &Message::plain(&wanted.to_ne_bytes()))?;
+        if let Answer::Reply(arrived) = answer
+            && let Some(&handle) = arrived.handles.first()
+        {
+            self.known = Some(handle);
+            let asked = HandleCookie { handle, cookie: handle.into() };
+            self.desk.queue(Command::RequestDeathNotification(asked));
+        }
+        Ok(())
+    }
+
+    /// Opens the driver once more, makes that known, and closes it: a death for those who know it.
+    fn visit(&mut self) -> Result<(), Errno> {
+        self.count();
+        let Ok(visitor) = Emulated::join(self.address, AREA) else { return Err(Errno::NODEV) };
+        let mut desk = Desk::at(Arc::new(visitor));
+        desk.call(0, KEEP, &Message::default().node(1))?;
+        desk.flush()
+    }
+
+    fn exchange(&mut self) -> Result<(), Errno> {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        let name = 10 + self.random.below(8);
+        let fds = [reader.as_fd(), writer.as_fd()];
+        let message = Message::default().node(name).weak_node(name + 8).descriptor(fds[0]).array(&fds);
+        self.call(EXCHANGE, &message).map(drop)
+    }
+
+    fn nest(&mut self) -> Result<(), Errno> {
+        self.call(CALL_BACK, &Message::default().node(2)).map(drop)
+    }
+
+    fn size(&mut self) -> usize {
+        let most = match self.random.below(100) {
+            0 => 60_000,
+            1..10 => 6000,
+            _ => 256,
+        };
+        self.random.below(most) as usize
+    }
+
+    fn tell(&mut self) -> Result<(), Errno> {
+        self.count();
+        let (size, target) = (self.size(), self.somebody());
+        let mut message = Message::plain(&PATTERN[..size]);
+        let pipe;
+        if self.random.below(16) == 0 {
+            pipe = std::io::pipe().expect("a pipe");
+            message = message.descriptor(pipe.0.as_fd());
+        }
+        let answer = self.desk.tell(target, DROP, &message)?;
+        if matches!(answer, Answer::Dead) && target != 0 {
+            self.forget();
+        }
+        Ok(())
+    }
+
+    fn echo(&mut self) -> Result<(), Errno> {
+        let size = self.size();
+        let begin = self.random.below((PATTERN.len() - size) as u64) as usize;
+        let sent = &PATTERN[begin..begin + size];
+        if let Answer::Reply(arrived) = self.call(ECHO, &Message::plain(sent))? {
+            assert_eq!(arrived.data, sent, "an echo");
+        }
+        Ok(())
+    }
+}
+
+static PATTERN: [u8; 64 << 10] = {
+    let mut pattern = [0; 64 << 10];
+    let mut at = 0;
+    while at < pattern.len() {
+        pattern[at] = (at * 31 + (at >> 8)) as u8;
+        at += 1;
+    }
+    pattern
+};

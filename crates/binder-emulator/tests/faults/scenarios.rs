@@ -1,0 +1,235 @@
+//! What victims do while they are stepped: each part of the driver that a process can die in.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use binder_driver::uapi::*;
+use binder_driver::{Command, Driver};
+use binder_emulator::{Emulated, Lending};
+
+use crate::desk::{Answer, CALL_BACK, DROP, Desk, ECHO, EXCHANGE, KEEP};
+use crate::message::Message;
+use crate::stepping;
+use crate::world::AREA;
+
+/// One of them, by name: it joins and prepares, stops, does what is stepped, and stops again.
+pub(crate) struct Scenario {
+    pub(crate) name: &'static str,
+    act: fn(&str),
+    /// The survivors call it.
+    pub(crate) serves: bool,
+    /// It is the context manager, so that the survivors have none.
+    pub(crate) manages: bool,
+    /// Those who call it are real-time, and lend their priority through a futex.
+    pub(crate) is_lent_to: bool,
+}
+
+impl Scenario {
+    const fn of(name: &'static str, act: fn(&str)) -> Self {
+        Self { name, act, serves: false, manages: false, is_lent_to: false }
+    }
+}
+
+pub(crate) const SCENARIOS: [Scenario; 15] = [
+    Scenario::of("join", join),
+    Scenario::of("call", call),
+    Scenario::of("call outside the lock", call_outside_the_lock),
+    Scenario::of("call with objects", call_with_objects),
+    Scenario::of("oneway call", oneway_call),
+    Scenario::of("nested call", nested_call),
+    Scenario::of("death notification", death_notification),
+    Scenario::of("thread exit", thread_exit),
+    Scenario::of("close", close),
+    Scenario::of("real-time call", realtime_call),
+    Scenario::of("lending call", lending_call),
+    Scenario::of("nested lending call", nested_lending_call),
+    Scenario { serves: true, ..Scenario::of("serve", serve) },
+    Scenario { serves: true, is_lent_to: true, ..Scenario::of("serve a lender", serve) },
+    Scenario { manages: true, ..Scenario::of("manage", manage) },
+];
+
+/// Plays the scenario with this name, if there is one.
+pub(crate) fn play(name: &str, address: &str) -> bool {
+    let known = SCENARIOS.iter().find(|scenario| scenario.name == name);
+    known.inspect(|scenario| (scenario.act)(address)).is_some()
+}
+
+fn desk(address: &str) -> Desk {
+    Desk::at(Arc::new(Emulated::join(address, AREA).expect("the context")))
+}
+
+/// Makes what follows the part that is stepped: everything was touched once before.
+fn stepped<T>(act: impl FnOnce() -> T) -> T {
+    stepping::let_parent_step();
+    let result = act();
+    stepping::stop();
+    result
+}
+
+fn reply(answer: Result<Answer, binder_driver::Errno>) -> crate::message::Arrived {
+    match answer {
+        Ok(Answer::Reply(arrived)) => arrived,
+        other => panic!("no reply: {other:?}"),
+    }
+}
+
+fn join(address: &str) {
+    let driver = stepped(|| Emulated::join(address, AREA).expect("the context"));
+    drop(driver);
+}
+
+fn call(address: &str) {
+    step_call(desk(address));
+}
+
+fn call_outside_the_lock(address: &str) {
+    let mut desk = desk(address);
+    let message = Message::plain(&[7; 4097]);
+    reply(desk.call(0, ECHO, &message));
+    stepped(|| {
+        reply(desk.call(0, ECHO, &message));
+        desk.flush().expect("the context");
+    });
+}
+
+fn call_with_objects(address: &str) {
+    let mut desk = desk(address);
+    let (reader, _writer) = std::io::pipe().expect("a pipe");
+    let fd = reader.as_fd();
+    let message = |name| Message::default().node(name).weak_node(name + 1).descriptor(fd).array(&[fd, fd]);
+    let first = reply(desk.call(0, EXCHANGE, &message(1)));
+    desk.release(&first);
+    stepped(|| {
+        let second = reply(desk.call(0, EXCHANGE, &message(3)));
+        desk.release(&second);
+        desk.flush().expect("the context");
+    });
+}
+
+fn oneway_call(address: &str) {
+    let mut desk = desk(address);
+    let (reader, _writer) = std::io::pipe().expect("a pipe");
+    let message = |name| Message::default().node(name).descriptor(reader.as_fd());
+    desk.tell(0, DROP, &message(1)).expect("the context");
+    stepped(|| {
+        desk.tell(0, DROP, &message(2)).expect("the context");
+        desk.tell(0, DROP, &message(3)).expect("the context");
+    });
+}
+
+fn nested_call(address: &str) {
+    let mut desk = desk(address);
+    reply(desk.call(0, CALL_BACK, &Message::default().node(1)));
+    stepped(|| {
+        reply(desk.call(0, CALL_BACK, &Message::default().node(2)));
+        desk.flush().expect("the context");
+    });
+}
+
+/// Real-time, where that is permitted, and through a futex even where the manager's policy could be set.
+fn lender(address: &str) -> Desk {
+    let desk = desk(address);
+    stepping::become_lender(&desk.driver);
+    desk
+}
+
+/// Its priority is lent by setting the manager's policy, where that is permitted.
+fn realtime_call(address: &str) {
+    let desk = lender(address);
+    desk.driver.set_lending(Lending::Policy);
+    step_call(desk);
+}
+
+fn lending_call(address: &str) {
+    step_call(lender(address));
+}
+
+fn step_call(mut desk: Desk) {
+    let message = Message::plain(b"four");
+    reply(desk.call(0, ECHO, &message));
+    stepped(|| {
+        reply(desk.call(0, ECHO, &message));
+        desk.flush().expect("the context");
+    });
+}
+
+fn nested_lending_call(address: &str) {
+    let mut desk = lender(address);
+    reply(desk.call(0, CALL_BACK, &Message::default().node(1)));
+    stepped(|| {
+        reply(desk.call(0, CALL_BACK, &Message::default().node(2)));
+        desk.flush().expect("the context");
+    });
+}
+
+fn death_notification(address: &str) {
+    let mut desk = desk(address);
+    desk.queue(Command::Acquire(0));
+    desk.flush().expect("the context");
+    stepped(|| {
+        desk.queue(Command::RequestDeathNotification(HandleCookie { handle: 0, cookie: 1 }));
+        desk.flush().expect("the context");
+        desk.queue(Command::ClearDeathNotification(HandleCookie { handle: 0, cookie: 1 }));
+        desk.queue(Command::Increfs(0));
+        desk.queue(Command::Release(0));
+        desk.queue(Command::Decrefs(0));
+        while !desk.cleared {
+            desk.serve_next().expect("the context");
+        }
+    });
+}
+
+/// Nodes, handles, a death notification, an unread reply's buffer: what a process holds when it leaves.
+fn laden(address: &str) -> Desk {
+    let mut desk = desk(address);
+    let (reader, _writer) = std::io::pipe().expect("a pipe");
+    let fd = reader.as_fd();
+    let message = Message::default().node(1).weak_node(2).descriptor(fd).array(&[fd]);
+    reply(desk.call(0, EXCHANGE, &message));
+    desk.queue(Command::Acquire(0));
+    desk.queue(Command::RequestDeathNotification(HandleCookie { handle: 0, cookie: 1 }));
+    desk.flush().expect("the context");
+    desk.driver.write_read(&mut some_call(), &[], None).expect("the context");
+    desk
+}
+
+/// An empty call, whose reply nobody reads.
+fn some_call() -> binder_driver::Commands {
+    let mut commands = binder_driver::Commands::default();
+    commands.push(Command::Transaction(TransactionData { code: ECHO, ..Default::default() }));
+    commands
+}
+
+fn thread_exit(address: &str) {
+    let desk = laden(address);
+    stepped(|| desk.driver.exit_thread());
+}
+
+fn close(address: &str) {
+    let desk = laden(address);
+    stepped(|| drop(desk));
+}
+
+fn serve(address: &str) {
+    let mut desk = desk(address);
+    reply(desk.call(0, KEEP, &Message::default().node(1)));
+    desk.queue(Command::EnterLooper);
+    stepped(|| {
+        while desk.served < 2 {
+            desk.serve_next().expect("the context");
+        }
+        desk.flush().expect("the context");
+    });
+}
+
+fn manage(address: &str) {
+    let mut desk = desk(address);
+    desk.queue(Command::EnterLooper);
+    stepped(|| {
+        desk.driver.become_context_manager(FLAT_BINDER_FLAG_ACCEPTS_FDS).expect("the last one has died");
+        while desk.served == 0 {
+            desk.serve_next().expect("the context");
+        }
+        desk.flush().expect("the context");
+    });
+}

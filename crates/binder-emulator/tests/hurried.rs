@@ -1,0 +1,99 @@
+//! A real-time caller comes when its server has answered and not yet begun to wait again: the server is lent the caller's
+//! priority on its way, or whoever computes at more than its own priority could keep the caller waiting.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use binder_driver::sched_attr::{self, SchedAttr};
+use binder_driver::uapi::TransactionData;
+use binder_driver::{Answer, Command, Commands, Driver, Profile, Return, Returns};
+use binder_emulator::{Context, Emulated};
+use skips::{Need, skip};
+
+const FIFO: u32 = 1;
+const OTHER: u32 = 0;
+/// Takes calls at its caller's real-time priority (`FLAT_BINDER_FLAG_INHERIT_RT`).
+const INHERITS: u32 = 0x900;
+
+/// Serves one call after each message: takes it, answers it, and comes back without waiting.
+fn serve(driver: &Emulated, go: &Receiver<()>, answered: &Sender<u32>) {
+    let mut returns = Returns::default();
+    let mut commands = Commands::default();
+    commands.push(Command::EnterLooper);
+    while go.recv().is_ok() {
+        let mut call = None;
+        while call.is_none() {
+            driver.write_read(&mut commands, &[], Some(&mut returns)).expect("a living context");
+            call = returns.find_map(|item| match item {
+                Return::Transaction(call) => Some(call),
+                _ => None,
+            });
+        }
+        commands.push(Command::Reply(TransactionData::new(1, b"")));
+        driver.write_read(&mut commands, &[b""], None).expect("a living context");
+        let tid = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+        answered.send(tid).expect("a test that waits");
+    }
+    // Waits until the context ends.
+    while driver.write_read(&mut commands, &[], Some(&mut returns)).is_ok() {}
+}
+
+fn call(driver: &Emulated) {
+    let (mut commands, mut returns) = (Commands::default(), Returns::default());
+    commands.push(Command::Transaction(TransactionData::new(1, b"x")));
+    let answer = binder_driver::call(driver, &mut commands, &[b"x"], &mut returns).expect("a living context");
+    assert!(matches!(answer, Answer::Reply(_)), "{answer:?}");
+}
+
+/// Waits until thread `tid` runs at this policy and real-time priority.
+fn wait_until(tid: u32, policy: u32, priority: u32) {
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        let now = sched_attr::get(tid).expect("a living thread");
+        if (now.policy, now.priority) == (policy, priority) {
+            return;
+        }
+        assert!(Instant::now() < until, "policy {policy} at {priority} was expected, it runs at {now:?}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_server_on_its_way_back_is_lent_the_priority_of_the_caller_that_comes_before_it_waits() {
+    let context = Context::create(Profile::Ack).expect("a context");
+    let server = Arc::new(Emulated::join(context.address(), 1 << 20).expect("the context"));
+    server.become_context_manager(INHERITS).expect("a context without a manager");
+    let client = Emulated::join(context.address(), 1 << 20).expect("the context");
+    let (go, may_go) = channel();
+    let (answered, answers) = channel();
+    let serving = std::thread::spawn({
+        let server = Arc::clone(&server);
+        move || serve(&server, &may_go, &answered)
+    });
+    let realtime = SchedAttr { policy: FIFO, priority: 7, ..Default::default() };
+    let calling = std::thread::spawn(move || {
+        if let Err(refused) = sched_attr::set(0, realtime) {
+            // Then nothing can be lent, and nothing is to be seen.
+            assert_eq!(refused.kind(), std::io::ErrorKind::PermissionDenied);
+            return false;
+        }
+        call(&client);
+        call(&client);
+        true
+    });
+    go.send(()).expect("a server");
+    let Ok(tid) = answers.recv_timeout(Duration::from_secs(20)) else {
+        assert!(!calling.join().expect("a caller"), "the server did not answer");
+        return skip(Need::Root, "this user has no real-time threads");
+    };
+    // The second call finds no thread waiting: the server has answered the first, and waits for this test.
+    wait_until(tid, FIFO, 7);
+    go.send(()).expect("a server");
+    answers.recv_timeout(Duration::from_secs(20)).expect("an answer");
+    assert!(calling.join().expect("a caller"));
+    drop(go);
+    wait_until(tid, OTHER, 0);
+    drop(context);
+    serving.join().expect("a server that ends with its context");
+}

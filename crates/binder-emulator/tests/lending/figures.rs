@@ -1,0 +1,61 @@
+//! What calls take for a real-time caller, by how it lends its priority and by what else the CPUs do.
+
+use std::time::{Duration, Instant};
+
+use binder_driver::Profile;
+use binder_emulator::{Context, Lending};
+
+use crate::hogs::{Hogs, Kind};
+use crate::party::{KEEP, Party};
+use crate::unprivileged::{as_root, unprivileged};
+
+const PRIORITY: u32 = 99;
+/// For each load. Hogs end by themselves, so a caller that is not lent to ends too.
+const SECONDS: Duration = Duration::from_secs(4);
+/// Between calls, so that they do not take the CPU time that the kernel leaves to real-time threads.
+const PAUSE: Duration = Duration::from_micros(200);
+
+fn measure(how: &str, lending: Lending) {
+    let context = Context::create(Profile::Ack).expect("a context");
+    let server = Party::manager(&context);
+    let mut client = Party::join(&context);
+    client.driver.set_lending(lending);
+    for kinds in [&[][..], &[Kind::Ordinary], &[Kind::Realtime], &[Kind::Ordinary, Kind::Realtime]] {
+        let hogs = Hogs::start(kinds, 50, SECONDS);
+        let (begin, mut times) = (Instant::now(), Vec::new());
+        while begin.elapsed() < SECONDS {
+            std::thread::sleep(PAUSE);
+            let called = Instant::now();
+            client.ask(0, KEEP, None);
+            times.push(called.elapsed());
+        }
+        drop(hogs);
+        times.sort_unstable();
+        let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e6;
+        println!(
+            "{how:28} beside {kinds:?}: {} calls, p50 {:.1} us, p99 {:.1} us, p99.9 {:.1} us, max {:.1} us",
+            times.len(),
+            at(0.5),
+            at(0.99),
+            at(0.999),
+            at(1.0)
+        );
+    }
+    drop(server);
+}
+
+#[test]
+#[ignore = "takes a minute, and all CPUs: shows figures"]
+fn what_calls_take_by_how_a_priority_is_lent() {
+    let only = std::env::var("LENDING").unwrap_or_default();
+    let chosen = move |how: &str| how.contains(&only);
+    if chosen("root") {
+        as_root(PRIORITY, || measure("root, policy", Lending::Policy));
+    }
+    if chosen("futex") {
+        unprivileged(PRIORITY, || measure("no permission, futex", Lending::Auto));
+    }
+    if chosen("nothing") {
+        unprivileged(PRIORITY, || measure("no permission, nothing lent", Lending::Policy));
+    }
+}

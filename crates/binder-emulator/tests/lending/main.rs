@@ -1,0 +1,204 @@
+#![allow(clippy::print_stdout, reason = "the test that is ignored reports figures")]
+//! Real-time callers without permission to set their servers' policy: they lend their priority through a futex.
+//!
+//! Tests begin as root, so that a thread may make itself real-time, and give all rights up before they touch the driver. Without
+//! that permission there is nothing to be tried.
+
+mod figures;
+mod hogs;
+mod party;
+mod unprivileged;
+
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use binder_driver::sched_attr::{self, SchedAttr};
+use binder_driver::{Driver, Profile};
+use binder_emulator::{Context, Lending};
+
+use hogs::{Hogs, Kind};
+use party::{CALL_BACK, FORWARD, FORWARD_BACK, KEEP, Party, RUNS_AT, WAIT};
+use unprivileged::{OTHER, unprivileged};
+
+/// The priority of the callers, above that of the hogs.
+const PRIORITY: u32 = 60;
+/// How /proc shows it while it is lent: field 18 of /proc/PID/stat (proc_pid_stat(5)).
+const SHOWN: i64 = -1 - PRIORITY as i64;
+
+/// Makes the calling thread an ordinary one, as servers are. Its nice value stays: to lower that takes rights.
+fn become_ordinary() {
+    let nice = rustix::process::getpriority_process(None).expect("one's own");
+    sched_attr::set(0, SchedAttr { policy: OTHER, nice, ..Default::default() }).expect("a lower policy");
+}
+
+/// Calls until some were answered before their caller looked by itself whether they were. That it does after a millisecond, and
+/// then less often: a call that nobody ends in another way takes longer, however fast the machine.
+fn asks_until_some_are_quick(client: &mut Party, code: u32) {
+    const LOOKS_AFTER: Duration = Duration::from_millis(1);
+    let (begin, mut quick, mut calls) = (Instant::now(), 0, 0);
+    while quick < 50 {
+        let called = Instant::now();
+        assert_eq!(client.ask(0, code, Some(7)), SHOWN);
+        quick += usize::from(called.elapsed() < LOOKS_AFTER);
+        calls += 1;
+        assert!(begin.elapsed() < party::PATIENCE, "{quick} of {calls} calls were quick");
+    }
+}
+
+fn context() -> Context {
+    Context::create(Profile::Ack).expect("a context")
+}
+
+#[test]
+fn a_server_runs_at_its_callers_priority_though_nobody_may_set_it_and_its_policy_does_not_show_it() {
+    unprivileged(PRIORITY, || {
+        let context = context();
+        let server = Party::manager(&context);
+        let mut client = Party::join(&context);
+        for _ in 0..20 {
+            assert_eq!(client.ask(0, RUNS_AT, None), SHOWN);
+        }
+        assert_eq!(server.driver.lent_by_pi_futex(), 20);
+        assert_eq!(server.driver.limits(), [""; 0], "nothing was denied");
+        let shown = sched_attr::get(server.looper()).expect("a living thread");
+        assert_eq!((shown.policy, shown.priority), (OTHER, 0));
+        client.driver.set_lending(Lending::Policy);
+        assert_eq!(client.ask(0, RUNS_AT, None), party::ordinary());
+        assert_eq!(server.driver.lent_by_pi_futex(), 20);
+        assert!(!server.driver.limits().is_empty(), "this was denied");
+    });
+}
+
+#[test]
+fn who_may_set_policies_can_choose_the_futex_all_the_same() {
+    unprivileged::as_root(PRIORITY, || {
+        let context = context();
+        let server = Party::manager(&context);
+        let mut client = Party::join(&context);
+        assert_eq!(client.ask(0, RUNS_AT, None), SHOWN);
+        assert_eq!(server.driver.lent_by_pi_futex(), 0, "the policy was set");
+        client.driver.set_lending(Lending::PiFutex);
+        assert_eq!(client.ask(0, RUNS_AT, None), SHOWN);
+        assert_eq!(server.driver.lent_by_pi_futex(), 1);
+    });
+}
+
+#[test]
+fn a_nested_call_comes_back_to_the_lender_at_once_and_what_is_lent_goes_on_after_it() {
+    unprivileged(PRIORITY, || {
+        let context = context();
+        let _server = Party::manager(&context);
+        let mut client = Party::join(&context);
+        asks_until_some_are_quick(&mut client, CALL_BACK);
+    });
+}
+
+#[test]
+fn a_server_that_calls_another_hands_its_callers_priority_on() {
+    unprivileged(PRIORITY, || {
+        let context = context();
+        let _first = Party::manager(&context);
+        let second = Party::serving(&context);
+        let mut client = Party::join(&context);
+        for _ in 0..100 {
+            assert_eq!(client.ask(0, FORWARD, None), SHOWN);
+        }
+        assert!(second.driver.lent_by_pi_futex() >= 100);
+    });
+}
+
+#[test]
+fn the_last_of_a_chain_calls_the_first_and_all_of_them_go_on() {
+    unprivileged(PRIORITY, || {
+        let context = context();
+        let _first = Party::manager(&context);
+        let _second = Party::serving(&context);
+        let mut client = Party::join(&context);
+        asks_until_some_are_quick(&mut client, FORWARD_BACK);
+    });
+}
+
+#[test]
+fn a_transaction_that_waits_in_the_queue_lends_to_whoever_takes_it() {
+    unprivileged(PRIORITY, || {
+        let context = context();
+        let server = Party::manager(&context);
+        let address = context.address().to_owned();
+        let ordinary = std::thread::spawn(move || {
+            become_ordinary();
+            Party::join_at(&address).ask(0, WAIT, None)
+        });
+        server.wait_until_called();
+        let (answer, answered) = channel();
+        let mut client = Party::join(&context);
+        let waiting = std::thread::spawn(move || answer.send(client.ask(0, RUNS_AT, None)));
+        // It has found nobody to lend to.
+        while !context.state().contains("pending transaction") {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        server.go_on();
+        assert_eq!(ordinary.join().expect("an answer"), 0);
+        assert_eq!(answered.recv_timeout(Duration::from_secs(20)), Ok(SHOWN));
+        waiting.join().expect("no panic").expect("a test that waits");
+    });
+}
+
+#[test]
+fn a_caller_that_lends_is_told_of_its_servers_end_and_a_server_survives_its_lenders() {
+    unprivileged(PRIORITY, || {
+        let context = context();
+        for round in 0..20 {
+            let server = Party::manager(&context);
+            let address = context.address().to_owned();
+            let caller = std::thread::spawn(move || Party::join_at(&address).try_ask(0, WAIT, None));
+            server.wait_until_called();
+            if round % 2 == 0 {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            let begin = Instant::now();
+            // The looper leaves in the middle of the call.
+            server.leave();
+            assert_eq!(caller.join().expect("no panic"), None, "no reply, and no waiting for one");
+            assert!(begin.elapsed() < party::PATIENCE, "{:?}", begin.elapsed());
+        }
+    });
+}
+
+#[test]
+fn calls_are_answered_while_fifo_hogs_have_every_cpu_and_without_lending_they_wait_for_those() {
+    /// Calls among these that take no longer than this.
+    const CALLS: usize = 5;
+    const QUICK: Duration = Duration::from_millis(20);
+    unprivileged(PRIORITY, || {
+        let context = context();
+        let _server = Party::manager(&context);
+        let mut client = Party::join(&context);
+        client.ask(0, KEEP, None);
+        let mut quick = [0; 2];
+        for (lending, quick) in [Lending::Auto, Lending::Policy].into_iter().zip(&mut quick) {
+            client.driver.set_lending(lending);
+            let hogs = Hogs::start(&[Kind::Ordinary, Kind::Realtime], PRIORITY - 10, Duration::from_secs(1));
+            for _ in 0..CALLS {
+                // The kernel lets ordinary threads run for 50 ms of each second all the same.
+                std::thread::sleep(Duration::from_millis(60));
+                let begin = Instant::now();
+                client.ask(0, KEEP, None);
+                *quick += usize::from(hogs.all_run() && begin.elapsed() < QUICK);
+            }
+        }
+        assert!(quick[0] >= 3, "{} of {CALLS} calls were quick through the futex", quick[0]);
+        assert!(quick[1] <= 2, "{} of {CALLS} calls were quick though nothing was lent", quick[1]);
+    });
+}
+
+#[test]
+fn a_context_can_choose_the_futex_for_whoever_joins_it() {
+    unprivileged::as_root(PRIORITY, || {
+        let context = context();
+        context.set_lending(Lending::PiFutex);
+        let server = Party::manager(&context);
+        assert_eq!(Party::join(&context).ask(0, RUNS_AT, None), SHOWN);
+        assert_eq!(server.driver.lent_by_pi_futex(), 1);
+    });
+}
