@@ -18,7 +18,7 @@ const ARGUMENTS: &str = "storage layers --file /disk/written --writers native --
                          --sizes 4k,64k --calls 40 --rounds 2 --warm-up 3 --slowest 0 --format csv --out /out/run";
 
 /// Beside which neighbours the NVMe disk is measured: what few machines can do, and guests can. It has a queue that is polled.
-const BESIDE: &str = "storage interference --file /disk/written --writers native --sizes 4k --neighbours polled,io-limit --io-limit \
+const BESIDE: &str = "storage interference --file /disk/written --writers native --sizes 4k --conditions polled,io-limit --io-limit \
                       1M --rounds 3 --duration 6s --file-size 4M --out /out/run";
 
 /// How much of each writer's and size's time may be without an explanation, as a share. The device mapper's workers hand writes on

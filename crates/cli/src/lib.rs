@@ -96,7 +96,7 @@ fn remedy(error: &anyhow::Error) -> &'static str {
         _ => error.downcast_ref::<std::io::Error>().map(|cause| ("write", cause.kind())),
     };
     match failed {
-        Some(("read" | "open", ErrorKind::NotFound)) => "; name one that is there",
+        Some(("read" | "open", ErrorKind::NotFound)) => "; check the path",
         Some(("create", ErrorKind::NotFound)) => "; nothing can be made there: name another place",
         Some((_, ErrorKind::StorageFull | ErrorKind::QuotaExceeded)) => {
             "; free some room there, or name another place"

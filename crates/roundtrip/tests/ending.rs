@@ -23,7 +23,7 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
 /// A run that lasts, once it writes to its file.
 fn writing(directory: &Path) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
-    command.args(["storage", "interference", "--no-recorder", "--file-size", "64K", "--neighbours", "alone"]);
+    command.args(["storage", "interference", "--no-recorder", "--file-size", "64K", "--conditions", "alone"]);
     command.args(["--duration", "1h"]).current_dir(directory);
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let children = format!("/proc/{0}/task/{0}/children", child.id());
@@ -67,7 +67,7 @@ fn timeout_which_signals_twice_leaves_no_test_file() {
         let mut command = Command::new("timeout");
         command.arg(format!("{}", f64::from(hundredths) / 100.0)).arg(env!("CARGO_BIN_EXE_roundtrip"));
         command.args(["storage", "interference", "--no-recorder", "--file-size", "64K"]);
-        command.args(["--neighbours", "alone", "--duration", "1h"]).current_dir(&directory);
+        command.args(["--conditions", "alone", "--duration", "1h"]).current_dir(&directory);
         let output = command.stdin(Stdio::null()).output().unwrap();
         assert_eq!(output.status.code(), Some(124), "{output:?}");
         assert_eq!(
@@ -87,7 +87,7 @@ fn a_file_that_may_not_grow_is_an_error_and_leaves_nothing() {
         env!("CARGO_BIN_EXE_roundtrip")
     );
     let mut command = Command::new("/bin/sh");
-    command.args(["-c", &format!("ulimit -f 100; {run} --neighbours alone")]).current_dir(&directory);
+    command.args(["-c", &format!("ulimit -f 100; {run} --conditions alone")]).current_dir(&directory);
     let output = command.stdin(Stdio::null()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{:?} {said}", output.status);
@@ -105,7 +105,7 @@ fn what_a_writer_started_ends_with_the_run() {
     let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&java, executable).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
-    command.args(["storage", "interference", "--no-recorder", "--file-size", "64K", "--neighbours", "alone"]);
+    command.args(["storage", "interference", "--no-recorder", "--file-size", "64K", "--conditions", "alone"]);
     command.args(["--writers", "java-file", "--java"]).arg(&java).current_dir(&directory);
     let mut run = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let pid = || std::fs::read_to_string(directory.join("pid")).ok()?.trim().parse::<i32>().ok();

@@ -23,7 +23,7 @@ const QUICK: [&str; 10] = [
 
 fn roundtrip() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
-    command.args(["ipc", "floor"]).stdin(Stdio::null());
+    command.args(["ipc", "baseline"]).stdin(Stdio::null());
     command
 }
 
@@ -40,6 +40,19 @@ fn csv_holds_a_line_for_each_transport_and_size() {
     let keys: Vec<_> =
         text.lines().skip(1).map(|line| line.split(',').take(3).collect::<Vec<_>>().join(" ")).collect();
     assert_eq!(keys, ["futex free 4", "futex free 4096", "pipe free 4", "pipe free 4096"]);
+}
+
+#[test]
+fn the_commands_earlier_name_measures_the_same() {
+    let output = succeed(
+        Command::new(env!("CARGO_BIN_EXE_roundtrip"))
+            .args(["ipc", "floor"])
+            .args(QUICK)
+            .args(["--format", "csv"])
+            .stdin(Stdio::null()),
+    );
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.starts_with("transport,placement,size_bytes,") && text.lines().count() == 5, "{text}");
 }
 
 #[test]

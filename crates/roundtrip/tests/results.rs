@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 /// A quick run.
-const FLOOR: &str = "ipc floor --rounds 1 --duration 50ms --sizes 4 --transports futex --placements same";
+const FLOOR: &str = "ipc baseline --rounds 1 --duration 50ms --sizes 4 --transports futex --placements same";
 
 /// A folder of the test's own.
 struct Folder(PathBuf);

@@ -195,7 +195,7 @@ fn who_is_not_root_gets_response_times_and_is_told_once_what_is_missing() {
         command
     };
     // Of all that there is, what cannot be had is left out; of what was asked for, nothing is.
-    let refused = interference(&["--neighbours", "hog-same,rq-affinity-2,io-limit"]).output().unwrap();
+    let refused = interference(&["--conditions", "hog-same,rq-affinity-2,io-limit"]).output().unwrap();
     let stderr = text(&refused.stderr);
     assert_eq!((refused.status.code(), stderr.lines().count()), (Some(2), 1), "{stderr}");
     for hint in ["rq-affinity-2: ", "io-limit: ", "; possible here: ", "hog-same"] {

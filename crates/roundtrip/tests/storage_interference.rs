@@ -33,7 +33,7 @@ fn affinities() -> BTreeMap<PathBuf, String> {
 static TURN: Mutex<()> = Mutex::new(());
 
 const SETTINGS: [&str; 6] =
-    ["--neighbours", "rq-affinity-0,rq-affinity-1,rq-affinity-2", "--duration", "1h", "--rounds", "1000"];
+    ["--conditions", "rq-affinity-0,rq-affinity-1,rq-affinity-2", "--duration", "1h", "--rounds", "1000"];
 
 /// Starts a comparison of settings, and waits until one is changed; `None` where this machine cannot.
 fn with_a_changed_setting(directory: &Path, before: &BTreeMap<PathBuf, String>) -> Option<Child> {
@@ -77,7 +77,7 @@ fn a_changed_setting_is_put_back_on_ctrl_c_and_after_a_kill_by_the_next_run() {
     let mut child = with_a_changed_setting(&directory, &before).expect("it could a moment ago");
     child.kill().unwrap();
     child.wait().unwrap();
-    let arguments = ["--neighbours", "alone", "--duration", "1ms", "--rounds", "1"];
+    let arguments = ["--conditions", "alone", "--duration", "1ms", "--rounds", "1"];
     let output = interference(&directory, &arguments).stdout(Stdio::piped()).output().unwrap();
     assert!(output.status.success());
     assert_eq!(affinities(), before);
@@ -126,7 +126,7 @@ fn of_two_runs_at_a_time_one_has_a_setting_and_the_other_says_who_has_it() {
     let holder = format!("belongs to another run at this time (pid {})", first.id());
     assert!(said.contains(&holder) && said.lines().count() == 1, "{said}");
     let arguments =
-        ["--neighbours", "alone,rq-affinity-0,rq-affinity-1", "--duration", "1ms", "--rounds", "1"];
+        ["--conditions", "alone,rq-affinity-0,rq-affinity-1", "--duration", "1ms", "--rounds", "1"];
     let without = interference(&directory, &arguments).stdout(Stdio::piped()).output().unwrap();
     let page = String::from_utf8_lossy(&without.stdout).into_owned();
     assert!(without.status.success() && page.contains(&holder), "{page}");
@@ -138,7 +138,7 @@ fn of_two_runs_at_a_time_one_has_a_setting_and_the_other_says_who_has_it() {
 
 /// Starts a run that lasts, and waits until it has made its test file and writes.
 fn writing(directory: &Path) -> (Child, PathBuf) {
-    let mut child = interference(directory, &["--neighbours", "alone", "--duration", "1h"]).spawn().unwrap();
+    let mut child = interference(directory, &["--conditions", "alone", "--duration", "1h"]).spawn().unwrap();
     let until = Instant::now() + Duration::from_secs(120);
     while Instant::now() < until {
         let file = std::fs::read_dir(directory).unwrap().next().map(|entry| entry.unwrap().path());
@@ -180,7 +180,7 @@ fn the_file_of_a_killed_writer_goes_with_the_run_and_that_of_a_killed_run_with_t
         .unwrap();
     let mine = directory.join("roundtrip-1.test");
     std::fs::write(&mine, "precious").unwrap();
-    let arguments = ["--neighbours", "alone", "--duration", "1ms", "--rounds", "1"];
+    let arguments = ["--conditions", "alone", "--duration", "1ms", "--rounds", "1"];
     let output = interference(&directory, &arguments).stdout(Stdio::piped()).output().unwrap();
     let page = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(page.contains(" was removed: a run that was killed had left its test file"), "{page}");
@@ -193,7 +193,7 @@ fn the_file_of_a_killed_writer_goes_with_the_run_and_that_of_a_killed_run_with_t
 fn a_recorded_comparison_is_shown_again_as_it_was_printed() {
     let directory = folder("shown");
     let args =
-        "storage interference --file-size 1M --neighbours hog-other --rounds 2 --duration 1ms --out run";
+        "storage interference --file-size 1M --conditions hog-other --rounds 2 --duration 1ms --out run";
     let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
     let printed = command.args(args.split(' ')).current_dir(&directory).output().unwrap();
     assert!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
@@ -211,8 +211,8 @@ fn a_recorded_comparison_is_shown_again_as_it_was_printed() {
 fn wrong_input_is_one_line() {
     let directory = folder("wrong-neighbours");
     for (arguments, said) in [
-        (vec!["--neighbours", "rain"], "unknown neighbour 'rain': choose from hog-same"),
-        (vec!["--neighbours", ""], "unknown neighbour ''"),
+        (vec!["--conditions", "rain"], "unknown condition 'rain': choose from hog-same"),
+        (vec!["--conditions", ""], "unknown condition ''"),
         (vec!["--memory-share", "95"], "from 1 to 90"),
         (vec!["--io-limit", "1"], "4096 bytes a second"),
         (vec!["--sizes", "2M"], "--file-size"),

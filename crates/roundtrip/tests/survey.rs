@@ -42,14 +42,14 @@ fn a_survey_shows_one_page_and_leaves_a_run_that_can_be_shown_and_merged() {
         assert!(output.status.success(), "{said}");
         for hint in [
             "emulated driver (ack profile)",
-            "The floor",
+            "Baseline, and the ratio to its futex",
             "Throughput",
             "Latency against 2.50 ms",
             "hwbinder",
         ] {
             assert!(page.contains(hint), "no '{hint}' in:\n{page}");
         }
-        for hint in ["measuring floor", "measuring throughput", "measuring latency", "roundtrip show"] {
+        for hint in ["measuring baseline", "measuring throughput", "measuring latency", "roundtrip show"] {
             assert!(said.contains(hint), "no '{hint}' in:\n{said}");
         }
     }
@@ -60,7 +60,7 @@ fn a_survey_shows_one_page_and_leaves_a_run_that_can_be_shown_and_merged() {
     }
 
     let shown = text(&roundtrip(&scratch.0, &["show", "one"]).stdout);
-    for part in ["== floor ==", "== throughput ==", "== latency =="] {
+    for part in ["== baseline ==", "== throughput ==", "== latency =="] {
         assert!(shown.contains(part), "no '{part}' in:\n{shown}");
     }
     let merged = roundtrip(&scratch.0, &["show", "--merge", "--format", "json", "one", "two"]);

@@ -99,7 +99,7 @@ pub fn run(plan: &FloorPlan, spawner: &Spawner, progress: &mut dyn FnMut(Progres
                 info = Some(recorder.info());
             }
             for index in shuffle.order(cells.len()) {
-                progress(Progress { what: "floor", done: budget.done, total: budget.blocks });
+                progress(Progress { what: "baseline", done: budget.done, total: budget.blocks });
                 let running = &mut cells[index];
                 if let Some(call_ns) = running.call_ns {
                     running.calls = budget.calls(call_ns);
@@ -116,7 +116,7 @@ pub fn run(plan: &FloorPlan, spawner: &Spawner, progress: &mut dyn FnMut(Progres
             }
         }
     }
-    progress(Progress { what: "floor", done: budget.done, total: budget.blocks });
+    progress(Progress { what: "baseline", done: budget.done, total: budget.blocks });
     group.finish(PATIENCE)?;
 
     let mut cells: Vec<_> = cells.into_iter().map(|running| running.cell).collect();

@@ -101,7 +101,7 @@ impl FloorPlan {
     pub fn check(&self) -> Result<()> {
         let wrong = |text: String| Err(Error::Plan(text));
         if self.sizes_bytes.is_empty() || self.placements.is_empty() {
-            return wrong("the floor needs at least one size and one placement".into());
+            return wrong("the baseline needs at least one size and one placement".into());
         }
         if let Some(size) = self.sizes_bytes.iter().find(|size| !(1..=MAX_SIZE).contains(*size)) {
             return wrong(format!("a size of {size} bytes cannot be measured: choose from 1 to {MAX_SIZE}"));

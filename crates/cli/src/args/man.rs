@@ -74,7 +74,7 @@ fn exit_status(out: &mut String) {
     section(out, "EXIT STATUS");
     term(out, "0", "The command did what it was asked.");
     term(out, "1", "It could not, and said why on standard error.");
-    term(out, "2", "The command line makes no sense.");
+    term(out, "2", "Invalid usage.");
 }
 
 fn title(name: &str, version: &str) -> String {

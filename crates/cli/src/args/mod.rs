@@ -17,9 +17,9 @@ pub(crate) use completion::bash as bash_completion;
 pub(crate) use help::{command as command_help, group as group_help, program as program_help};
 pub(crate) use man::{command as command_man, program as program_man};
 pub(crate) use suggest::nearest;
-pub(crate) use table::{Command, Doc, Entry, Group, Kind, Opt, Positionals, ValueKind};
+pub(crate) use table::{Command, Doc, Entry, Group, Kind, Opt, Positionals, Renamed, ValueKind};
 
-/// A command line that makes no sense: reported in one line, exit code 2.
+/// Invalid usage: reported in one line, exit code 2.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Usage(pub(crate) String);

@@ -59,7 +59,8 @@ pub(super) fn parse(
 
 /// An option by one of its names, with its index among all.
 fn find<'d>(doc: &'d Doc, name: &str) -> Option<(usize, &'d OptDoc)> {
-    doc.options().enumerate().find(|(_, option)| option.names.contains(&name))
+    let has = |option: &OptDoc| option.names.iter().chain(option.old_names).any(|one| *one == name);
+    doc.options().enumerate().find(|(_, option)| has(option))
 }
 
 /// Takes the next argument off if it is a long name with one dash, which lexopt would read as a row of letters.

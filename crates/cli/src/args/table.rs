@@ -10,6 +10,8 @@ use crate::terminal::{Exit, Terminal};
 pub(crate) struct Opt<A: 'static> {
     /// As typed, dashes included; old programs have long names with one dash (`-pair`).
     pub(crate) names: &'static [&'static str],
+    /// Names from earlier versions. They still work, but help and completion do not show them.
+    pub(crate) old_names: &'static [&'static str],
     pub(crate) action: Action<A>,
     /// What holds when the option is not given; empty where there is nothing to say.
     pub(crate) default: &'static str,
@@ -41,7 +43,7 @@ pub(crate) enum ValueKind {
 impl<A> Opt<A> {
     /// An option without a value.
     pub(crate) const fn flag(names: &'static [&'static str], help: &'static str, set: fn(&mut A)) -> Self {
-        Self { names, action: Action::Flag(set), default: "", help, environment: false }
+        Self::new(names, Action::Flag(set), help)
     }
 
     /// An option that needs a value, which the help calls `name`.
@@ -96,19 +98,25 @@ impl<A> Opt<A> {
     }
 
     const fn new(names: &'static [&'static str], action: Action<A>, help: &'static str) -> Self {
-        Self { names, action, default: "", help, environment: false }
+        Self { names, old_names: &[], action, default: "", help, environment: false }
     }
 
     /// States what holds when the option is not given.
     pub(crate) const fn default(self, default: &'static str) -> Self {
-        let Self { names, action, help, environment, .. } = self;
-        Self { names, action, default, help, environment }
+        let Self { names, old_names, action, help, environment, .. } = self;
+        Self { names, old_names, action, default, help, environment }
+    }
+
+    /// Names that the option had in earlier versions: accepted, but no longer shown.
+    pub(crate) const fn formerly(self, old_names: &'static [&'static str]) -> Self {
+        let Self { names, action, default, help, environment, .. } = self;
+        Self { names, old_names, action, default, help, environment }
     }
 
     /// Lets the environment give the default.
     pub(crate) const fn or_environment(self) -> Self {
-        let Self { names, action, default, help, .. } = self;
-        Self { names, action, default, help, environment: true }
+        let Self { names, old_names, action, default, help, .. } = self;
+        Self { names, old_names, action, default, help, environment: true }
     }
 
     /// The option without its function: what documentation needs.
@@ -119,8 +127,8 @@ impl<A> Opt<A> {
             Action::Optional { name, kind, .. } => (Some((name, false)), kind),
             Action::Numbered { name, .. } => (Some((name, false)), ValueKind::Number),
         };
-        let Self { names, default, help, environment, .. } = *self;
-        OptDoc { names, value, kind, default, help, environment }
+        let Self { names, old_names, default, help, environment, .. } = *self;
+        OptDoc { names, old_names, value, kind, default, help, environment }
     }
 
     /// Stores what was typed: a value is there where the option must have one.
@@ -158,7 +166,7 @@ pub(crate) struct Positionals<A: 'static> {
 pub(crate) enum Kind {
     /// `roundtrip WORDS...`.
     Command,
-    /// Like a command, but left out of help and completion: for this program's own use.
+    /// Like a command, but left out of help and completion: for this program's own use, or an earlier name of a command.
     Hidden,
     /// A program of its own: the binary under another name.
     OldName,
@@ -230,6 +238,29 @@ impl<A: Default> Command for Entry<A> {
     #[cfg(test)]
     fn check(&self, args: Vec<OsString>) -> Result<(), super::Usage> {
         parse(&self.doc(), &mut self.nothing_typed(), args, &|_| None).map(drop)
+    }
+}
+
+/// A command under the words that it had in an earlier version: it still works, but help and completion do not show it.
+pub(crate) struct Renamed {
+    /// The old words.
+    pub(crate) path: &'static [&'static str],
+    /// The command as it is called now.
+    pub(crate) now: &'static dyn Command,
+}
+
+impl Command for Renamed {
+    fn doc(&self) -> Doc {
+        Doc { path: self.path, kind: Kind::Hidden, ..self.now.doc() }
+    }
+
+    fn run(&self, args: Vec<OsString>, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
+        self.now.run(args, terminal)
+    }
+
+    #[cfg(test)]
+    fn check(&self, args: Vec<OsString>) -> Result<(), super::Usage> {
+        self.now.check(args)
     }
 }
 
@@ -308,6 +339,8 @@ pub(crate) struct PositionalsDoc {
 /// What documentation needs of an option.
 pub(crate) struct OptDoc {
     pub(crate) names: &'static [&'static str],
+    /// Accepted, but not shown.
+    pub(crate) old_names: &'static [&'static str],
     /// The value's name and whether it must be there.
     pub(crate) value: Option<(&'static str, bool)>,
     pub(crate) kind: ValueKind,

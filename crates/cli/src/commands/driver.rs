@@ -28,7 +28,8 @@ impl<A: AsMut<DriverPlan> + 'static> Table<A> {
             &["--driver"],
             "DRIVER",
             &["auto", "kernel", "emulated"],
-            "The driver: the kernel's, Roundtrip's own, or auto: the kernel's where it is usable. Every result names it.",
+            "kernel, emulated (Roundtrip's own driver), or auto: the kernel's where a device is free, else the emulated one. \
+             Every result names its driver.",
             |typed: &mut A, text| {
                 typed.as_mut().choice = match text {
                     "kernel" => DriverChoice::Kernel,
@@ -42,7 +43,7 @@ impl<A: AsMut<DriverPlan> + 'static> Table<A> {
         Opt::path(
             &["--device"],
             "PATH",
-            "The kernel's driver on this binder device, for one stack; a device with a context manager is refused.",
+            "Use the kernel's driver on this binder device, for one stack. A device that has a context manager is refused.",
             |typed: &mut A, text| {
                 typed.as_mut().choice = DriverChoice::Device(DevicePath::from(text.to_owned()));
                 Ok(())
@@ -52,7 +53,7 @@ impl<A: AsMut<DriverPlan> + 'static> Table<A> {
             &["--profile"],
             "KERNEL",
             &["ack", "mainline"],
-            "Whose rules for priorities the emulated driver follows: those of Android's kernel or of Linux's own.",
+            "Whose priority rules the emulated driver follows: ack is Android's common kernel, mainline is Linux.",
             |typed: &mut A, text| {
                 typed.as_mut().profile = match text {
                     "mainline" => Profile::Mainline,
@@ -63,12 +64,12 @@ impl<A: AsMut<DriverPlan> + 'static> Table<A> {
         )
         .default("ack"),
         Opt::one_of(
-            &["--lending"],
+            &["--inherit-by"],
             "HOW",
             &["auto", "policy", "pi-futex"],
-            "How a real-time caller lends its priority over the emulated driver, by Android's rules: it sets its server's \
-             policy; it waits for it in a priority-inheriting futex, which takes no permission, and which policies do not show; or \
-             auto: the latter where the former is refused.",
+            "How a server inherits a real-time caller's priority over the emulated driver (profile ack). policy: the caller \
+             sets the server's scheduling policy, which needs permission. pi-futex: the caller waits in a priority-inheriting \
+             futex, which needs none; the server's policy does not show it. auto: policy, and pi-futex where policy is refused.",
             |typed: &mut A, text| {
                 typed.as_mut().lending = match text {
                     "policy" => Lending::Policy,
@@ -78,6 +79,7 @@ impl<A: AsMut<DriverPlan> + 'static> Table<A> {
                 Ok(())
             },
         )
-        .default("auto"),
+        .default("auto")
+        .formerly(&["--lending"]),
     ];
 }

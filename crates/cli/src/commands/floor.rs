@@ -1,4 +1,4 @@
-//! `roundtrip ipc floor`: what round trips cost here by other means than binder, and so how far down binder could go.
+//! `roundtrip ipc baseline`: what round trips cost here by other means than binder, and so how far down binder could go.
 
 use bench::floor::{self, CpuPlacement, FloorPlan};
 use bench::run::{Results, Run};
@@ -7,7 +7,7 @@ use bench::worker::Spawner;
 use super::finish::finish;
 use super::output::{self, RunOutput};
 use crate::args::values::set;
-use crate::args::{Entry, Group, Kind, Opt, Usage, values};
+use crate::args::{Entry, Group, Kind, Opt, Renamed, Usage, values};
 use crate::format;
 use crate::progress::ProgressLine;
 use crate::terminal::{Exit, Terminal};
@@ -30,16 +30,19 @@ impl AsMut<RunOutput> for Typed {
     }
 }
 
+/// The command's name in versions up to 0.1: stored scripts call it.
+pub(crate) static OLD_NAME: Renamed = Renamed { path: &["ipc", "floor"], now: &COMMAND };
+
 /// The command.
 pub(crate) static COMMAND: Entry<Typed> = Entry {
-    path: &["ipc", "floor"],
+    path: &["ipc", "baseline"],
     kind: Kind::Command,
-    summary: "compares the round trips of binder with those by other means",
-    description: "Measures an echo between two processes by each means that the kernel offers, with real copies of \
-                  the payload both ways. All of them are run in short blocks in shuffled order over several rounds, \
-                  so that a drift of the machine hits all alike, and each is compared with a futex and shared \
-                  memory, the least that a round trip with waiting can cost. Beside them stand the binder driver by \
-                  itself and the two stacks over it.\n\n\
+    summary: "compares binder with the baselines: a futex, pipes, sockets",
+    description: "Measures an echo between two processes over each transport that the kernel offers, and over binder. \
+                  The payload is copied both ways. The transports take turns in short blocks, in an order that is \
+                  shuffled in each round, so that a drift of the machine affects all of them alike. Each is compared \
+                  with a futex and shared memory, which is the cheapest round trip that blocks. Binder is measured \
+                  three times: the driver without a stack, and each of the two stacks.\n\n\
                   Transports: futex, eventfd (both with shared memory), pipe, unix-stream, unix-seqpacket, mqueue \
                   (POSIX message queue), binder-driver (its protocol without a stack), binder, hwbinder, and on \
                   request spin (shared memory, both sides busy).",
@@ -65,28 +68,28 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 Opt::value(
                     &["--transports"],
                     "LIST",
-                    "The means to compare. The futex is always among them.",
+                    "The transports to compare. The futex is always measured.",
                     |typed: &mut Typed, text| set(&mut typed.transports, list(text, |name| Ok::<_, Usage>(name.to_owned()))),
                 )
                 .default("all but spin"),
                 Opt::value(
                     &["--rounds"],
                     "N",
-                    "How often each is measured; from 6 on a ratio has a confidence interval.",
+                    "How often each transport is measured. A ratio has a confidence interval from 6 rounds on.",
                     |typed: &mut Typed, text| set(&mut typed.rounds, values::whole(text, 1..=1000)),
                 )
                 .default("9"),
                 Opt::value(
                     &["--duration"],
                     "TIME",
-                    "About how long it may take in all, as in 30s.",
+                    "About how long the whole measurement takes, as in 30s.",
                     |typed: &mut Typed, text| set(&mut typed.duration_ns, values::duration_ns(text)),
                 )
                 .default("10s"),
                 Opt::flag(
                     &["--recorder"],
-                    "Measures everything without and with the flight recorder of --explain, in turn, and tells the ratio. \
-                     Needs root.",
+                    "Measures everything with and without the flight recorder that --explain uses, in turn, and prints the \
+                     ratio. Needs root.",
                     |typed: &mut Typed| typed.recorder = true,
                 ),
             ],
@@ -101,14 +104,14 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         },
     ],
     examples: &[
-        ("roundtrip ipc floor", "Compares all transports at four sizes, in about ten seconds."),
+        ("roundtrip ipc baseline", "Compares all transports at four sizes, in about ten seconds."),
         (
-            "roundtrip ipc floor --transports pipe,spin --placements split --sizes 4-64k",
-            "Compares waiting, a pipe and spinning across two CPUs.",
+            "roundtrip ipc baseline --transports pipe,spin --placements split --sizes 4-64k",
+            "Compares a futex, a pipe and spinning across two CPUs.",
         ),
         (
-            "roundtrip ipc floor --transports futex --sizes 4 --recorder",
-            "Tells what the flight recorder costs the shortest round trips.",
+            "roundtrip ipc baseline --transports futex --sizes 4 --recorder",
+            "Measures what the flight recorder costs the shortest round trips.",
         ),
     ],
     run,

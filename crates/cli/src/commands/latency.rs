@@ -204,7 +204,7 @@ pub(crate) fn measure(
         })?;
         let mut driver = driver::in_full(result.backend.as_ref(), result.wake_up.as_deref());
         if result.lent_by_pi_futex {
-            driver += "; real-time priorities were lent through a priority-inheriting futex";
+            driver += "; servers inherited real-time priorities through a PI futex";
         }
         environment.driver = Some(driver);
         Ok(Results::from(result))

@@ -36,6 +36,7 @@ pub(crate) static ALL: &[&dyn Command] = &[
     &throughput::COMMAND,
     &latency::COMMAND,
     &floor::COMMAND,
+    &floor::OLD_NAME,
     &workers::COMMAND,
     &traits::COMMAND,
     &service::LIST,

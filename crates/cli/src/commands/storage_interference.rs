@@ -44,41 +44,43 @@ impl AsMut<RunOutput> for Typed {
 pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["storage", "interference"],
     kind: Kind::Command,
-    summary: "compares synchronous writes alone with those beside neighbours",
-    description: "Times the same writer alone and beside each neighbour, in short blocks in turn and in shuffled order, so that \
-                  a drift of the machine hits all alike. Two figures stand side by side: what the application waits for, and \
-                  what the device takes; and what explains a difference between them: the CPU's frequency, the interrupt's \
-                  CPU, interrupts and interrupts between CPUs, the way of the completion, CPU time that others had. The same \
-                  is done with settings: where completions are handled, frequency governors, polling. Alone against alone \
-                  shows how much is chance.\n\n\
-                  Settings are put back in any case; after kill -9 the next run does so. The kernel's events, settings \
-                  and limits need root; without it the rest is measured, and that is said.",
+    summary: "compares writes with and without background load",
+    description: "Times one writer alone and under each condition: beside a background load, or with another setting of the \
+                  kernel (where completions are handled, the frequency governor, polling). The two take turns in short \
+                  blocks in shuffled order, so that a drift of the machine affects both alike. The report shows how \
+                  long the application waits and how long the device takes, and what explains a difference: the CPU's \
+                  frequency, the interrupt's CPU, the number of interrupts and IPIs, the path of the completion, and \
+                  the CPU time that others used. A control compares alone with alone and so shows how much is chance.\n\n\
+                  Roundtrip restores every setting when it ends; after kill -9 the next run restores it. The kernel's \
+                  events, settings and limits need root. Without root the report says what is missing.",
     positionals: None,
     groups: &[
         Group {
-            heading: "Beside what",
+            heading: "Conditions",
             options: &[
                 Opt::value(
-                    &["--neighbours"],
+                    &["--conditions"],
                     "LIST",
-                    "hog-same, hog-other, hog-all (processes that compute: on the writer's CPU, another, every one), timers, \
-                     network (both on the CPU of the device's interrupt), files, fsync (in the same file system), memory, \
-                     io-limit (of the control group), rq-affinity-0, -1, -2 (where completions are handled), performance, \
-                     powersave, schedutil, ondemand (frequency governors), polled; alone for the control only.",
+                    "Background loads: hog-same, hog-other, hog-all (CPU-bound processes on the writer's CPU, another, every CPU), \
+                     timers, network (both on the CPU of the device's interrupt), files, fsync (in the same file system), \
+                     memory. Settings: io-limit (of the control group), rq-affinity-0, -1, -2 (where completions are \
+                     handled), performance, powersave, schedutil, ondemand (frequency governors), polled. alone: the \
+                     control only.",
                     |typed: &mut Typed, text| set(&mut typed.conditions, storage_options::list(text)),
                 )
-                .default("all that this machine can do"),
+                .default("all that this machine can do")
+                .formerly(&["--neighbours"]),
                 Opt::value(
                     &["--memory-share"],
                     "PERCENT",
-                    "How much of the free memory the neighbour memory fills. It never takes the last 128 MiB.",
+                    "The share of the free memory that the load 'memory' fills. It never takes the last 128 MiB.",
                     |typed: &mut Typed, text| set(&mut typed.memory_percent, values::whole(text.trim_end_matches('%'), 1..=90)),
                 )
                 .default("20"),
                 Opt::value(
                     &["--io-limit"],
                     "SIZE",
-                    "Bytes that the writer may write in a second under io-limit.",
+                    "Bytes per second that the writer may write under io-limit.",
                     |typed: &mut Typed, text| {
                         typed.io_limit = Some(values::size_bytes(text)? as u64);
                         Ok(())
@@ -88,14 +90,15 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 Opt::value(
                     &["--rounds"],
                     "N",
-                    "How often each pair of blocks is measured; from 6 on a ratio has a confidence interval.",
+                    "How often each pair of blocks is measured. A ratio has a confidence interval from 6 rounds on.",
                     |typed: &mut Typed, text| set(&mut typed.rounds, values::whole(text, 1..=1000)),
                 )
                 .default("9"),
                 Opt::value(
                     &["--duration"],
                     "TIME",
-                    "How long all may take, to within one pair of blocks. Rounds, then neighbours, that do not fit are left out and said; the control and one neighbour are measured in any case.",
+                    "How long the whole measurement may take, to within one pair of blocks. Roundtrip leaves out first rounds, then conditions \
+                     that do not fit, and names them. It always measures the control and one condition.",
                     |typed: &mut Typed, text| set(&mut typed.duration_ns, values::duration_ns(text)),
                 )
                 .default("1m"),
@@ -133,10 +136,10 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         },
     ],
     examples: &[
-        ("roundtrip storage interference", "Compares with all that this machine can do, in about a minute."),
+        ("roundtrip storage interference", "Compares all conditions that this machine can produce, in about a minute."),
         (
-            "roundtrip storage interference --neighbours hog-same,hog-other --policy fifo:50 --out beside",
-            "Compares a real-time writer with and without neighbours that compute.",
+            "roundtrip storage interference --conditions hog-same,hog-other --policy fifo:50 --out beside",
+            "Compares a real-time writer with and without CPU-bound background load.",
         ),
     ],
     run,

@@ -41,7 +41,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     summary: "tries out in what binder and hwbinder differ",
     description: "Fills in Android's comparison of its two IPC stacks by trying each cell on this machine and driver: \
                   what the driver is told of a call's arguments, how often a payload is copied, whether a server \
-                  inherits a real-time caller's priority, is raised to its node's least priority, is lent a nice \
+                  inherits a real-time caller's priority, is raised to its node's least priority, inherits a nice \
                   value, or runs as background for a background caller, and what the smallest call takes.\n\n\
                   What may not be tried here says so, with the reason. Only purpose and property are words.",
     positionals: None,

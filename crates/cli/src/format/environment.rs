@@ -64,7 +64,8 @@ fn realtime(environment: &Environment) -> String {
 
 fn load(environment: &Environment) -> String {
     let average = environment.load_average.map(|[last, ..]| format!("load {last:.2}"));
-    let foreign = environment.cpu_shares.map(|shares| format!("{:.0}% foreign CPU", shares.foreign * 100.0));
+    let foreign =
+        environment.cpu_shares.map(|shares| format!("{:.0}% of CPU used by others", shares.foreign * 100.0));
     let parts: Vec<_> = average.into_iter().chain(foreign).collect();
     if parts.is_empty() { "load unknown".to_owned() } else { parts.join(", ") }
 }
@@ -93,7 +94,7 @@ mod tests {
         );
         assert_eq!(
             lines[1],
-            "emulated driver (ack profile); governor schedutil; no SCHED_FIFO; load 0.25, 3% foreign CPU"
+            "emulated driver (ack profile); governor schedutil; no SCHED_FIFO; load 0.25, 3% of CPU used by others"
         );
         assert!(lines[2].contains(&environment.build_profile));
     }

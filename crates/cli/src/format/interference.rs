@@ -115,8 +115,8 @@ fn reasons(result: &InterferenceResult, ours: &[&Explained<'_>], colour: bool) -
         ]);
     }
     columns.push(Column::narrow("waited for CPU/write", "us"));
-    columns.push(Column::narrow("neighbour's CPU", "%"));
-    columns.push(Column::text("neighbour did"));
+    columns.push(Column::narrow("load's CPU", "%"));
+    columns.push(Column::text("load did"));
     let mut table = Table::new(columns);
     for one in ours {
         let mut row = vec![one.beside.condition.name().to_owned()];

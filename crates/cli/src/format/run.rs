@@ -32,7 +32,7 @@ pub(crate) fn text(run: &Run, layers: &[SeriesLayers<'_>], beside: &[Explained<'
             let _ = write!(out, "\n== {title} ==\n\n{text}");
         }
     };
-    part("floor", results.floor.as_ref().map(|result| floor::tables(result, colour)));
+    part("baseline", results.floor.as_ref().map(|result| floor::tables(result, colour)));
     part("throughput", results.throughput.as_ref().map(|result| throughput::tables(result, colour)));
     part("latency", results.latency.as_ref().map(|result| latency::tables(result, colour)));
     part("workers", results.workers.as_ref().map(|result| workers::table(result, colour)));

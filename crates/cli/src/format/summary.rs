@@ -15,7 +15,7 @@ use super::quantity::{byte_rate, duration, length};
 pub(crate) fn paragraphs(results: &Results) -> String {
     let mut out = String::new();
     if let Some(floor) = &results.floor {
-        out.push_str("The floor, and the ratio to its futex\n");
+        out.push_str("Baseline, and the ratio to its futex\n");
         floor_lines(&mut out, floor);
     }
     if let Some(throughput) = &results.throughput {

@@ -77,8 +77,8 @@ fn aspect(aspect: Aspect) -> &'static str {
         Aspect::ReplyCopies => "copies of a reply's payload",
         Aspect::RealtimeInheritance => "real-time priority is inherited",
         Aspect::LeastPolicy => "a node's least priority holds",
-        Aspect::NiceRaised => "nice 10 is lent",
-        Aspect::NiceLowered => "nice -10 is lent",
+        Aspect::NiceRaised => "nice 10 is inherited",
+        Aspect::NiceLowered => "nice -10 is inherited",
         Aspect::BackgroundPolicy => "a background caller is served as background",
         Aspect::RoundTrip => "smallest call, median",
     }

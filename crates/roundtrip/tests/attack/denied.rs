@@ -11,7 +11,7 @@ pub(crate) const COMMANDS: &[&str] = &[
     "ipc latency --driver emulated --iterations 10",
     "ipc latency --driver emulated --iterations 10 --deadline 1ns --explain --explain-limit 1 --out run",
     "ipc workers --driver emulated --workers 2 --iterations 10",
-    "ipc floor --duration 50ms --sizes 4",
+    "ipc baseline --duration 50ms --sizes 4",
     "storage layers --writers native --sizes 4k --calls 3 --rounds 1 --file-size 1M --out run",
     "service list",
 ];

@@ -16,7 +16,7 @@ pub(crate) const COMMANDS: &[&str] = &[
     "ipc latency --driver emulated --iterations 20 --pairs 2",
     "ipc throughput --driver emulated --sizes 4,64k --min-time 50ms --repetitions 2",
     "ipc workers --driver emulated --workers 8 --iterations 20",
-    "ipc floor --duration 200ms --sizes 4",
+    "ipc baseline --duration 200ms --sizes 4",
     "ipc traits --driver emulated --iterations 10",
     "service list",
     "storage layers --writers native --sizes 4k --calls 5 --rounds 1 --file-size 1M",

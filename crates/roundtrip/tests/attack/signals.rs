@@ -15,11 +15,11 @@ pub(crate) const COMMANDS: &[&str] = &[
     "ipc latency --driver emulated --duration 700ms --deadline 1us --explain --explain-limit 3 --out run",
     "ipc latency --driver emulated --duration 700ms --load hogs=1",
     "ipc throughput --driver emulated --sizes 4,64k --min-time 200ms --repetitions 2 --out run",
-    "ipc floor --duration 700ms --sizes 4",
+    "ipc baseline --duration 700ms --sizes 4",
     "ipc workers --driver emulated --workers 4 --iterations 20000",
     "ipc traits --driver emulated --iterations 100",
     "storage layers --writers native --sizes 4k --calls 200 --rounds 2 --file-size 1M --out run",
-    "storage interference --neighbours rq-affinity-0,rq-affinity-2,fsync --duration 700ms --rounds 1 --file-size 1M",
+    "storage interference --conditions rq-affinity-0,rq-affinity-2,fsync --duration 700ms --rounds 1 --file-size 1M",
 ];
 
 /// The kernel's settings that some of these commands change while they run.

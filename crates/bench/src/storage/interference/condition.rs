@@ -141,7 +141,7 @@ impl FromStr for Condition {
     fn from_str(text: &str) -> Result<Condition, Error> {
         Condition::ALL.into_iter().find(|condition| condition.name() == text).ok_or_else(|| {
             let names = Condition::ALL.map(Condition::name)[1..].join(", ");
-            Error::Plan(format!("unknown neighbour '{text}': choose from {names}"))
+            Error::Plan(format!("unknown condition '{text}': choose from {names}"))
         })
     }
 }
@@ -178,6 +178,6 @@ mod tests {
             assert_eq!(serde_json::from_value::<Condition>(stored).unwrap(), condition);
         }
         let error = "rain".parse::<Condition>().unwrap_err().to_string();
-        assert!(error.starts_with("unknown neighbour 'rain': choose from hog-same, hog-other"), "{error}");
+        assert!(error.starts_with("unknown condition 'rain': choose from hog-same, hog-other"), "{error}");
     }
 }

@@ -60,7 +60,7 @@ impl InterferencePlan {
         let wrong = |text: &str| Err(Error::Plan(text.into()));
         self.write.check()?;
         if self.conditions.is_empty() {
-            return wrong("there is nothing to compare with: name a neighbour");
+            return wrong("there is nothing to compare with: name a condition");
         }
         if !(1..=1000).contains(&self.rounds) {
             return wrong("a comparison takes 1 to 1000 rounds");

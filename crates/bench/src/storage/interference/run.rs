@@ -226,7 +226,7 @@ impl Run<'_> {
         let said = |(at, why): (usize, String)| {
             let condition = self.means[at].0;
             format!(
-                "{condition}: left out, {why} within {}; take a longer --duration, or fewer --neighbours",
+                "{condition}: left out, {why} within {}; take a longer --duration, or fewer --conditions",
                 seconds(duration_ns)
             )
         };
@@ -268,7 +268,7 @@ impl Run<'_> {
         progress(Progress { what: "interference", done: 1, total: 1 });
         Ok((made < rounds).then(|| {
             format!(
-                "{made} of {rounds} rounds fitted into {:.1} s; take a longer --duration, or fewer --neighbours, for more",
+                "{made} of {rounds} rounds fitted into {:.1} s; take a longer --duration, or fewer --conditions, for more",
                 self.machine.plan.duration_ns as f64 / 1e9
             )
         }))
