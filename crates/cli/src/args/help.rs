@@ -53,17 +53,21 @@ pub(crate) fn command(doc: &Doc) -> String {
 /// Help on the whole program.
 pub(crate) fn program(version: &str, commands: &[&dyn Command], old_names: &[&dyn Command]) -> String {
     let mut out = format!(
-        "roundtrip {version}: measures Binder round trips on any Linux machine\n\n\
+        "roundtrip {version}: shows where the time goes in Binder calls and synchronous writes\n\n\
          Usage: roundtrip COMMAND [OPTION]...\n\nCommands:\n"
     );
     list(&mut out, commands);
     if !old_names.is_empty() {
         out.push_str(
-            "\nCalled under one of these names, it takes that program's flags and prints its format:\n",
+            "\nCalled by one of these names, roundtrip takes that program's flags and prints its \
+             format:\n",
         );
         list(&mut out, old_names);
     }
-    out.push_str("\n'roundtrip COMMAND --help' tells more; 'roundtrip --version' gives the version.\n");
+    out.push_str(
+        "\n'roundtrip COMMAND --help' explains one command; 'roundtrip --version' prints \
+                  the version.\n",
+    );
     out
 }
 
@@ -71,7 +75,7 @@ pub(crate) fn program(version: &str, commands: &[&dyn Command], old_names: &[&dy
 pub(crate) fn group(words: &str, commands: &[&dyn Command]) -> String {
     let mut out = format!("Usage: roundtrip {words} COMMAND [OPTION]...\n\nCommands:\n");
     list(&mut out, commands);
-    out.push_str(&format!("\n'roundtrip {words} COMMAND --help' tells more.\n"));
+    out.push_str(&format!("\n'roundtrip {words} COMMAND --help' explains one command.\n"));
     out
 }
 

@@ -46,7 +46,7 @@ pub(crate) fn command(doc: &Doc, version: &str) -> String {
 pub(crate) fn program(version: &str, commands: &[&dyn Command], old_names: &[&dyn Command]) -> String {
     let mut out = title("roundtrip", version);
     section(&mut out, "NAME");
-    line(&mut out, "roundtrip - measures Binder round trips on any Linux machine");
+    line(&mut out, "roundtrip - shows where the time goes in Binder calls and synchronous writes");
     section(&mut out, "SYNOPSIS");
     out.push_str(".B roundtrip\n");
     line(&mut out, "COMMAND [OPTION]...");
@@ -56,7 +56,8 @@ pub(crate) fn program(version: &str, commands: &[&dyn Command], old_names: &[&dy
         section(&mut out, "OTHER NAMES");
         line(
             &mut out,
-            "Called under one of these names, it takes that program's flags and prints its format.",
+            "Called by one of these names, roundtrip takes that program's flags and prints its \
+             format.",
         );
         list(&mut out, old_names);
     }
@@ -72,8 +73,8 @@ fn list(out: &mut String, commands: &[&dyn Command]) {
 
 fn exit_status(out: &mut String) {
     section(out, "EXIT STATUS");
-    term(out, "0", "The command did what it was asked.");
-    term(out, "1", "It could not, and said why on standard error.");
+    term(out, "0", "The command succeeded.");
+    term(out, "1", "It failed; the reason is on standard error.");
     term(out, "2", "Invalid usage.");
 }
 

@@ -29,11 +29,12 @@ pub(crate) struct Typed {
 pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["explain"],
     kind: Kind::Command,
-    summary: "tells why a recorded run's slow calls were slow",
-    description: "Cuts each slow call that `ipc latency --explain` or `--explain-slowest` has kept into parts that each have one \
-                  owner and one state and add up to the call exactly, and names what took the time: another thread and its \
-                  priority, an interrupt, the holder of a lock and who kept that from its CPU, a CPU quota. What cannot be \
-                  told is said.",
+    summary: "explains why a stored run's slow calls were slow",
+    description: "Divides each slow call that `ipc latency --explain` or `--explain-slowest` has \
+                  kept into parts. Each part has one owner and one state, and the parts add up to \
+                  the call exactly. Names what delayed the call: another thread and its priority, \
+                  an interrupt, the holder of a lock and what kept that thread from its CPU, a CPU \
+                  quota. Says what cannot be determined.",
     positionals: Some(Positionals {
         usage: "RUN",
         help: "A run directory.",
@@ -50,7 +51,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             Opt::value(
                 &["--miss"],
                 "N",
-                "Only the Nth slow call, counted from the slowest, which is 1.",
+                "Only the Nth slowest call; 1 is the slowest.",
                 |typed: &mut Typed, text| set(&mut typed.number, values::whole(text, 1..=usize::MAX)),
             )
             .default("all"),
@@ -58,7 +59,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 &["--format"],
                 "FORMAT",
                 &["text", "json"],
-                "How they are printed.",
+                "How to print them.",
                 |typed: &mut Typed, text| {
                     typed.format = Some(text.to_owned());
                     Ok(())
@@ -68,11 +69,12 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             Opt::path(
                 &["-o", "--output"],
                 "FILE",
-                "Writes FILE.perfetto-trace instead, for ui.perfetto.dev: what the kernel recorded of one slow call, \
-                 the slowest unless --miss says which, with all that was kept of it.",
+                "Writes FILE.perfetto-trace instead, for ui.perfetto.dev: what the kernel recorded \
+                 around one slow call (the slowest, or the one that --miss chooses), with its \
+                 explanation.",
                 |typed: &mut Typed, text| set(&mut typed.out, values::path(text)),
             ),
-            Opt::flag(&["--force"], "Replaces FILE if it is there already.", |typed: &mut Typed| {
+            Opt::flag(&["--force"], "Replaces FILE if it exists.", |typed: &mut Typed| {
                 typed.existing = Existing::Replace;
             }),
         ],
@@ -82,10 +84,14 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             "roundtrip explain runs/monday",
             "Explains every slow call that the run has kept, the slowest first.",
         ),
-        ("roundtrip explain --miss 3 --format json runs/monday", "Prints all parts of the third as JSON."),
+        (
+            "roundtrip explain --miss 3 --format json runs/monday",
+            "Prints all parts of the third \
+                  slowest call as JSON.",
+        ),
         (
             "roundtrip explain -o slow.perfetto-trace runs/monday",
-            "Writes the slowest one's trace for ui.perfetto.dev.",
+            "Writes the trace of the slowest call for ui.perfetto.dev.",
         ),
     ],
     run,

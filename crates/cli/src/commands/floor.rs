@@ -97,7 +97,8 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         Group {
             heading: "Output",
             options: &[
-                output::format(&["table", "json", "csv"], "How the result is printed; json is what a run directory holds."),
+                output::format(&["table", "json", "csv"], "How to print the result; json is a run \
+                  directory's run.json."),
                 output::out("Also writes the run into this directory."),
                 output::force(),
             ],

@@ -16,7 +16,8 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["help"],
     kind: Kind::Command,
     summary: "explains a command",
-    description: "Prints what 'roundtrip COMMAND --help' prints; without a command, the list of all.",
+    description: "Prints what 'roundtrip COMMAND --help' prints or, without a command, the list of \
+                  all commands.",
     positionals: Some(Positionals {
         usage: "[COMMAND]...",
         help: "The command's words, as in 'help ipc latency', or an old program's name.",

@@ -76,14 +76,16 @@ impl AsMut<RunOutput> for Typed {
 pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["ipc", "latency"],
     kind: Kind::Command,
-    summary: "measures round trips against a deadline, and what the scheduler did",
-    description: "Clients call servers, in pairs of processes, in turn from threads of different scheduling policies. Every \
-                  call is timed by itself. The server stamps it, which splits the time into request, handling and reply, and \
-                  tells how its thread was scheduled: the handling contains one system call for that.\n\n\
-                  With a rate, each caller begins its calls on time, whatever became of those before, and the response \
-                  counts from when a call should have begun: so waiting is not hidden.\n\n\
-                  Without permission for real-time policies the ordinary callers call, and there is no verdict on \
-                  inheritance.",
+    summary: "measures round trips against a deadline and explains slow ones",
+    description: "Each client process calls a server process of its own. Threads of different \
+                  scheduling policies call in turn. Every call is timed by itself. The server adds \
+                  time stamps, which split the call into request, handling and reply, and reports \
+                  how its thread was scheduled; handling contains one system call for that.\n\n\
+                  With --rate, each caller starts its calls on schedule, whether or not earlier \
+                  ones are late. The response time counts from the scheduled start, so it includes \
+                  the time that a call waited behind a slow one.\n\n\
+                  Without permission for real-time policies only the ordinary callers call, and \
+                  there is no verdict on inheritance.",
     positionals: None,
     groups: &[
         Group { heading: "What to measure", options: latency_options::WHAT },
@@ -94,10 +96,10 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         Group { heading: "Output", options: latency_options::OUTPUT },
     ],
     examples: &[
-        ("roundtrip ipc latency", "A real-time and an ordinary caller over both stacks."),
+        ("roundtrip ipc latency", "Measures a real-time and an ordinary caller over both stacks."),
         (
             "roundtrip ipc latency --load hogs=4 --work 1ms --inheritance both --callers fifo:99 --duration 9s",
-            "Shows priority inversion behind ordinary hogs, and its cure by inheritance.",
+            "Shows priority inversion behind ordinary hogs, and how inheritance cures it.",
         ),
         (
             "roundtrip ipc latency --rate 1000/s --duration 10s --deadline 1ms",

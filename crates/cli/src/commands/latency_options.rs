@@ -31,7 +31,8 @@ pub(super) const WHAT: &[Opt<Typed>] = &[
         &["--mode"],
         "MODE",
         &["binderize", "passthrough"],
-        "binderize calls over the driver, passthrough calls hwbinder's service in the client's process.",
+        "binderize: calls over the driver. passthrough: calls hwbinder's service in the client's \
+         own process.",
         |typed: &mut Typed, text| {
             typed.mode = one(text.parse())?;
             Ok(())
@@ -41,32 +42,39 @@ pub(super) const WHAT: &[Opt<Typed>] = &[
     Opt::value(
         &["--pairs"],
         "N",
-        "Client processes, each with a server process of its own; more than CPUs - 1 disturb each other.",
+        "Client processes, each with its own server process. More than CPUs - 1 pairs disturb each \
+         other.",
         |typed: &mut Typed, text| set(&mut typed.pairs, values::whole(text, 1..=MAX_PAIRS)),
     )
     .default("1"),
     Opt::value(
         &["--iterations"],
         "N",
-        "Iterations of each pair; in one of them each caller calls once.",
+        "Iterations of each pair. In each iteration every caller calls once.",
         |typed: &mut Typed, text| set(&mut typed.iterations, values::whole(text, 1..=u64::MAX)),
     )
     .default("10000"),
     Opt::value(
         &["--duration"],
         "TIME",
-        "As many iterations as fit into this time, as in 30s, instead of a count.",
+        "Run as many iterations as fit into this time, as in 30s, instead of a count.",
         |typed: &mut Typed, text| set(&mut typed.duration_ns, values::duration_ns(text)),
     ),
-    Opt::value(&["--deadline"], "TIME", "A call that takes longer has missed.", |typed: &mut Typed, text| {
-        typed.deadline_ns = Some(values::duration_ns(text)?);
-        Ok(())
-    })
+    Opt::value(
+        &["--deadline"],
+        "TIME",
+        "A call that takes longer counts as a miss.",
+        |typed: &mut Typed, text| {
+            typed.deadline_ns = Some(values::duration_ns(text)?);
+            Ok(())
+        },
+    )
     .default("2.5ms"),
     Opt::value(
         &["--payload"],
         "SIZE",
-        "Bytes sent with each call, as in 256 or 4k; at most 500k, and less where several calls arrive at once.",
+        "Bytes sent with each call, as in 256 or 4k. At most 500k; less where several calls arrive \
+         at once.",
         |typed: &mut Typed, text| {
             let bytes = values::size_bytes(text)?;
             if bytes > MAX_PAYLOAD_BYTES {
@@ -80,14 +88,15 @@ pub(super) const WHAT: &[Opt<Typed>] = &[
     Opt::value(
         &["--work"],
         "TIME",
-        "CPU time that the server uses for each call, as in 1ms; it is in the handling leg.",
+        "CPU time that the server spends on each call, as in 1ms. It counts as handling.",
         |typed: &mut Typed, text| set(&mut typed.work_ns, values::duration_ns(text)),
     )
     .default("none"),
     Opt::value(
         &["--server-threads"],
         "N",
-        "Threads that serve in each server. With one, the next call waits until it is back from the last.",
+        "Threads that serve calls in each server. With one thread, the next call waits until it \
+         has finished the last.",
         |typed: &mut Typed, text| set(&mut typed.server_threads, values::whole(text, 1..=MAX_SERVER_THREADS)),
     )
     .default("1"),
@@ -97,24 +106,24 @@ pub(super) const CALLERS: &[Opt<Typed>] = &[
     Opt::value(
         &["--callers"],
         "LIST",
-        "How the calling threads are scheduled, in the order in which they call: fifo:1..99, rr:1..99, nice:-20..19, \
-         other.",
+        "The scheduling policy of each calling thread, in calling order: fifo:1..99, rr:1..99, \
+         nice:-20..19, other.",
         |typed: &mut Typed, text| set(&mut typed.callers, one(text.split(',').map(str::parse).collect())),
     )
     .default("fifo:99,other"),
     Opt::value(
         &["--rate"],
         "RATE",
-        "Calls per second of each caller, begun on time whatever became of those before, as in 1000/s; without it each \
-         call follows the one before.",
+        "Calls per second of each caller, as in 1000/s, started on schedule even if earlier ones \
+         are late. Without it each call starts when the last one has returned.",
         |typed: &mut Typed, text| set(&mut typed.rate_per_s, values::rate_per_s(text)),
     ),
     Opt::one_of(
         &["--inheritance"],
         "SETTING",
         &["stack", "on", "off", "both"],
-        "Whether servers ask for real-time inheritance: as the stack does (hwbinder does, binder does not), on, off, or \
-         off and on side by side.",
+        "Whether servers ask for real-time inheritance. stack: as Android does (hwbinder asks, \
+         binder does not). both: off and on side by side.",
         |typed: &mut Typed, text| {
             typed.inheritance = Some(match text {
                 "both" => vec![Inheritance::Off, Inheritance::On],
@@ -126,8 +135,8 @@ pub(super) const CALLERS: &[Opt<Typed>] = &[
     .default("stack"),
     Opt::flag(
         &["--fresh-threads"],
-        "A new thread for each call of a caller that is not an ordinary one, as Android's programs have it: its set-up \
-         for the driver is then timed too.",
+        "Start a new thread for each call of a real-time caller, as Android's programs do. Its \
+         set-up for the driver is then part of the time.",
         |typed: &mut Typed| typed.fresh_threads = true,
     ),
 ];
@@ -137,7 +146,8 @@ pub(super) const WHERE: &[Opt<Typed>] = &[
         &["--placement"],
         "PLACEMENT",
         &["free", "same", "split"],
-        "Clients and servers: where the kernel puts them (free), on one CPU (same), on two (split).",
+        "Which CPUs clients and servers use. free: the kernel chooses; same: one CPU; split: two \
+         CPUs.",
         |typed: &mut Typed, text| set(&mut typed.placement, one(text.parse())),
     )
     .default("free"),
@@ -154,8 +164,8 @@ pub(super) const WHERE: &[Opt<Typed>] = &[
     Opt::value(
         &["--load"],
         "LOAD",
-        "Neighbours that use CPUs all the while: hogs=N[,policy=other|nice:N|fifo:N|rr:N][,cpus=0-1+3]. Can be given \
-         several times.",
+        "CPU-bound background load: hogs=N[,policy=other|nice:N|fifo:N|rr:N][,cpus=0-1+3]. Can be \
+         given several times.",
         |typed: &mut Typed, text| {
             typed.loads.push(one(text.parse())?);
             Ok(())
@@ -168,14 +178,14 @@ pub(super) const EXPLANATION: &[Opt<Typed>] = &[
         &["--inject"],
         "CAUSE",
         "Makes some calls slow on purpose, to see what a cause looks like: work, sleep, fsync, lock, lock-preempted, hog, \
-         stop or flood, and [,every=100ms][,for=5ms][,policy=fifo:50][,cpus=0-1+3] for hogs. With --out, injected.csv \
-         tells when.",
+         stop or flood, and [,every=100ms][,for=5ms][,policy=fifo:50][,cpus=0-1+3] for hogs. With \
+                  --out, injected.csv records when.",
         |typed: &mut Typed, text| set(&mut typed.injection, one(text.parse())),
     ),
     Opt::flag(
         &["--explain"],
-        "Records the kernel's scheduler, and tells for each call that misses its deadline who had the time. Without root it \
-         tells what counters do.",
+        "Records the kernel's scheduler and explains what delayed each call that misses its \
+         deadline. Without root it explains what counters show.",
         |typed: &mut Typed| typed.explain = true,
     ),
     Opt::value(
@@ -187,14 +197,14 @@ pub(super) const EXPLANATION: &[Opt<Typed>] = &[
     Opt::value(
         &["--explain-limit"],
         "N",
-        "How many calls that miss are kept, the slowest ones; the rest is counted.",
+        "Keep the slowest N calls that miss; the others are only counted.",
         |typed: &mut Typed, text| set(&mut typed.explain_limit, values::whole(text, 1..=1000)),
     )
     .default("20"),
     Opt::flag(
         &["--explain-system-calls"],
-        "Also records the system calls of clients and servers, so that waits are named. Every call then takes longer: a \
-         short one half as long again.",
+        "Also records system calls of clients and servers, to name what they wait in. Every call \
+         takes longer: a short one by half.",
         |typed: &mut Typed| typed.explain_system_calls = true,
     ),
 ];
@@ -207,18 +217,18 @@ pub(super) const OUTPUT: &[Opt<Typed>] = &[
     ),
     Opt::flag(
         &["--verbose", "-v"],
-        "Tells on standard error, for each call, who runs where.",
+        "Prints to standard error, for each call, which thread runs on which CPU.",
         |typed: &mut Typed| typed.verbose = true,
     ),
     Opt::flag(
         &["--raw-samples"],
-        "Also writes every sample, to latency-samples.csv in the run directory, or with --format csv instead of the \
-         figures.",
+        "Also writes every sample: to latency-samples.csv in the run directory or, with --format \
+         csv, instead of the figures.",
         |typed: &mut Typed| typed.raw_samples = true,
     ),
     output::format(
         &["table", "json", "csv", "android"],
-        "How the result is printed: json is what a run directory holds, android the JSON of Android's programs.",
+        "How to print the result: json is a run directory's run.json, android the JSON of Android's programs.",
     ),
     output::out("Also writes the run into this directory."),
     output::force(),

@@ -78,7 +78,7 @@ pub(crate) const fn out<A: AsMut<RunOutput>>(help: &'static str) -> Opt<A> {
 
 /// `--force`, beside `--out`.
 pub(crate) const fn force<A: AsMut<RunOutput>>() -> Opt<A> {
-    Opt::flag(&["--force"], "Replaces a run that is in the directory already.", |typed: &mut A| {
+    Opt::flag(&["--force"], "Replaces an existing run in the directory.", |typed: &mut A| {
         typed.as_mut().existing = Existing::Replace;
     })
 }

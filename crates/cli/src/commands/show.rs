@@ -24,9 +24,10 @@ pub(crate) struct Typed {
 pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["show"],
     kind: Kind::Command,
-    summary: "prints recorded runs",
-    description: "Prints what run directories hold, on this machine or another. Several runs of one plan can be shown as \
-                  one: their calls and rounds are put together, so that percentiles are those of all calls.",
+    summary: "prints stored runs",
+    description: "Prints stored runs, from this machine or another. --merge shows several runs of \
+                  one plan as one: it merges their calls and rounds, so that percentiles are those \
+                  of all calls.",
     positionals: Some(Positionals {
         usage: "RUN...",
         help: "Run directories, or their run.json files.",
@@ -42,7 +43,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         options: &[
             Opt::flag(
                 &["--merge"],
-                "Shows all runs as one; they must be of one plan and one driver.",
+                "Shows all runs as one. They must have the same plan and driver.",
                 |typed: &mut Typed| {
                     typed.merge = true;
                 },
@@ -52,7 +53,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 &["--format"],
                 "FORMAT",
                 &["text", "json"],
-                "How they are printed; json is what a run directory holds, a line for each run.",
+                "How to print them; json is a run directory's run.json, one line for each run.",
                 |typed: &mut Typed, text| {
                     typed.format = Some(text.to_owned());
                     Ok(())

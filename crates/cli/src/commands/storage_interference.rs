@@ -129,7 +129,8 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         Group {
             heading: "Output",
             options: &[
-                output::format(&["table", "json", "csv"], "How the result is printed; json is what a run directory holds, csv has a line for each round and side."),
+                output::format(&["table", "json", "csv"], "How to print the result; json is a run \
+                  directory's run.json, csv has a line for each round and side."),
                 output::out("Also writes the run, with what was recorded, into this directory."),
                 output::force(),
             ],

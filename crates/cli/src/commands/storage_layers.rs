@@ -45,13 +45,15 @@ impl AsMut<RunOutput> for Typed {
 pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["storage", "layers"],
     kind: Kind::Command,
-    summary: "divides synchronous writes among application, kernel and device",
-    description: "Times synchronous writes of several sizes, by a native program and by Java, and divides every call \
-                  among the layers by the kernel's own events: the application's runtime (platform), the file system \
-                  (fs), threads that work for it (helper), the block layer (block), the device, its interrupt (irq), \
-                  and the waking of who waited (wake). At each instant exactly one layer has the time, so the layers \
-                  add up to the call; what no event explains is shown as such.\n\n\
-                  The events need root and tracefs. Without them response times are measured, and it is said.",
+    summary: "shows where synchronous writes spend their time",
+    description: "Times synchronous writes of several sizes, by a native program and by Java. From \
+                  the kernel's events it attributes every instant of a call to exactly one layer: \
+                  the application's runtime (platform), the file system (fs), threads that work \
+                  for it (helper), the block layer (block), the device, its interrupt (irq), or \
+                  the wakeup of the writer (wake). So the layers add up to the call. Time that no \
+                  event explains is shown as unexplained.\n\n\
+                  The events need root and tracefs. Without them the report has response times \
+                  only, and says so.",
     positionals: None,
     groups: &[
         Group {
@@ -73,7 +75,8 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 Opt::value(
                     &["--rounds"],
                     "N",
-                    "Into how many blocks they are divided; all blocks are in shuffled order.",
+                    "How many blocks these writes are divided into. All blocks run in shuffled \
+                     order.",
                     |typed: &mut Typed, text| set(&mut typed.rounds, values::whole(text, 1..=1000)),
                 )
                 .default("5"),
@@ -90,8 +93,8 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     &["--method"],
                     "METHOD",
                     &["events", "strace"],
-                    "By the kernel's events; or by the study's own method beside it: the same calls once more with \
-                     strace on the writer, and what that costs and misses.",
+                    "events: the kernel's events. strace: also the study's method, which runs the \
+                     same calls under strace; shows what strace costs and misses.",
                     |typed: &mut Typed, text| {
                         typed.method = Some(text.to_owned());
                         Ok(())
@@ -102,8 +105,9 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     &["--events"],
                     "HOW-MUCH",
                     &["least", "usual", "diagnosis"],
-                    "What is recorded: the least that divides a write; all that tells layers apart; also what explains \
-                     in a viewer (queues, journal, workers, reclaim, frequency, idling).",
+                    "Which events to record. least: what is needed to divide a write. usual: all \
+                     that tells layers apart. diagnosis: also what explains a delay in a viewer \
+                     (queues, journal, workers, reclaim, frequency, idling).",
                     |typed: &mut Typed, text| {
                         typed.events = Some(match text {
                             "least" => WriteEvents::Least,
@@ -124,18 +128,26 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 Opt::value(
                     &["--slowest"],
                     "N",
-                    "How many of the slowest calls of each writer and size are told one by one.",
+                    "How many of the slowest calls of each writer and size are shown in detail.",
                     |typed: &mut Typed, text| set(&mut typed.slowest, values::whole(text, 0..=1000)),
                 )
                 .default("1"),
-                output::format(&["table", "json", "csv"], "How the result is printed; json is what a run directory holds, with the layers."),
+                output::format(
+                    &["table", "json", "csv"],
+                    "How to print the result; json is a run \
+                  directory's run.json, with the layers.",
+                ),
                 output::out("Also writes the run, with what was recorded, into this directory."),
                 output::force(),
             ],
         },
     ],
     examples: &[
-        ("roundtrip storage layers", "Divides writes to a file in this directory."),
+        (
+            "roundtrip storage layers",
+            "Shows where writes to a file in this directory spend their \
+                  time.",
+        ),
         (
             "roundtrip storage layers --writers native --durability dsync,fsync --sizes 4k-4M --out slow",
             "Compares two ways to make writes durable, and keeps the run.",

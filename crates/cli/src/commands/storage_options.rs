@@ -78,7 +78,7 @@ pub(crate) const fn file<A: HasStorage>() -> Opt<A> {
     Opt::path(
         &["--file"],
         "FILE",
-        "The file to write to. It must not exist: it is made, and removed at the end.",
+        "The file to write to. It must not exist: Roundtrip creates it, and removes it at the end.",
         |typed: &mut A, text| set(&mut typed.storage().file, values::path(text)),
     )
     .default("roundtrip-PID-TIME.test in this directory")
@@ -102,7 +102,7 @@ pub(crate) const fn writers<A: HasStorage>(default: &'static str) -> Opt<A> {
     Opt::value(
         &["--writers"],
         "LIST",
-        "Through what: native (system calls), java-file (RandomAccessFile), java-channel (FileChannel), \
+        "How to write: native (system calls), java-file (RandomAccessFile), java-channel (FileChannel), \
          java-channel-direct (with a direct buffer), uring (io_uring, past the page cache), uring-polled (the same, polling \
          for the completion).",
         |typed: &mut A, text| set(&mut typed.storage().apis, list(text)),
@@ -126,7 +126,8 @@ pub(crate) const fn position<A: HasStorage>() -> Opt<A> {
         &["--position"],
         "WHERE",
         &["overwrite", "append"],
-        "Over a file that has its blocks already, or to the end of one that grows from nothing.",
+        "overwrite: write over a file whose blocks are allocated. append: to the end of a file \
+         that starts empty.",
         |typed: &mut A, text| set(&mut typed.storage().position, one(text)),
     )
     .default("overwrite")
@@ -136,7 +137,7 @@ pub(crate) const fn file_size<A: HasStorage>() -> Opt<A> {
     Opt::value(
         &["--file-size"],
         "SIZE",
-        "How long the file is that is written over.",
+        "The length of the file that is overwritten.",
         |typed: &mut A, text| {
             typed.storage().file_bytes = Some(values::size_bytes(text)? as u64);
             Ok(())
@@ -157,7 +158,7 @@ pub(crate) const fn policy<A: HasStorage>() -> Opt<A> {
     Opt::value(
         &["--policy"],
         "POLICY",
-        "How the writing thread is scheduled: other, nice:N, fifo:N, rr:N.",
+        "The scheduling policy of the writing thread: other, nice:N, fifo:N, rr:N.",
         |typed: &mut A, text| set(&mut typed.storage().scheduling, one(text)),
     )
     .default("as this process is")
@@ -187,7 +188,7 @@ pub(crate) const fn java<A: HasStorage>() -> Opt<A> {
 }
 
 pub(crate) const fn no_recorder<A: HasStorage>() -> Opt<A> {
-    Opt::flag(&["--no-recorder"], "Times the calls only, without the kernel's events.", |typed: &mut A| {
+    Opt::flag(&["--no-recorder"], "Only time the calls, without the kernel's events.", |typed: &mut A| {
         typed.storage().no_recorder = true
     })
 }

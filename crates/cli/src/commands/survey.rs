@@ -45,10 +45,10 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["survey"],
     kind: Kind::Command,
     summary: "shows in half a minute what round trips take on this machine",
-    description: "Measures, one after the other: the floor (what round trips cost by other means than binder, with \
-                  both stacks beside them), throughput of binder and hwbinder at a few sizes, and latency against a \
-                  deadline with a real-time and an ordinary caller. Prints the short of it, and leaves a run \
-                  directory; 'roundtrip show' prints all of it.",
+    description: "Measures, in turn: the baseline (round trips over futex, pipe and sockets, with \
+                  both binder stacks), the throughput of binder and hwbinder at a few sizes, and \
+                  latency against a deadline with a real-time and an ordinary caller. Prints a \
+                  summary and stores the run; 'roundtrip show' prints all of it.",
     positionals: None,
     groups: &[
         Group {
@@ -57,14 +57,14 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 Opt::value(
                     &["--duration"],
                     "TIME",
-                    "About how long it may take in all, as in 30s or 5m; at least 3s.",
+                    "About how long the survey takes, as in 30s or 5m; at least 3s.",
                     |typed: &mut Typed, text| set(&mut typed.duration_ns, values::duration_ns(text)),
                 )
                 .default("30s"),
                 Opt::value(
                     &["--deadline"],
                     "TIME",
-                    "A call that takes longer has missed, as in 2.5ms.",
+                    "A call that takes longer counts as a miss, as in 2.5ms.",
                     |typed: &mut Typed, text| set(&mut typed.deadline_ns, values::duration_ns(text)),
                 )
                 .default("2.5ms"),
@@ -76,7 +76,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             options: &[
                 output::format(
                     &["text", "json"],
-                    "How the result is printed; json is what the run directory holds.",
+                    "How to print the result; json is the run directory's run.json.",
                 ),
                 output::out("The run directory.").default("runs/survey-DATE-TIME"),
                 output::force(),

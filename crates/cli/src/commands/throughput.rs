@@ -51,9 +51,11 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["ipc", "throughput"],
     kind: Kind::Command,
     summary: "measures round trips of binder and hwbinder by payload size",
-    description: "A client process calls a server process that sends back what it gets, with payloads of each size. \
-                  Calls are timed in batches, with two readings of the clock around all of them, and then once more \
-                  one by one for the percentiles. Every echo is checked, outside of the timed calls.\n\n\
+    description: "A client process calls a server process, which returns the payload. This is \
+                  repeated for each size. \
+                  Roundtrip times calls in batches, with two clock readings around each batch, and \
+                  then once more one by one for the percentiles. It checks every reply outside of \
+                  the timed calls.\n\n\
                   The rate is that of one direction: payload bytes divided by the time of the round trip that carried \
                   them. 8 bytes in 69974 ns are 114 kB/s.",
     positionals: None,
@@ -79,7 +81,8 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     &["--mode"],
                     "MODE",
                     &["binderize", "passthrough"],
-                    "binderize calls over the driver, passthrough calls hwbinder's service in the client's process.",
+                    "binderize: calls over the driver. passthrough: calls hwbinder's service in \
+                     the client's own process.",
                     |typed: &mut Typed, text| {
                         typed.mode = text.parse().map_err(|error: bench::Error| error.to_string())?;
                         Ok(())
@@ -96,21 +99,24 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 Opt::value(
                     &["--min-time"],
                     "TIME",
-                    "How long each batch takes at least, as in 0.5s; the first finds out how many calls that is.",
+                    "The least duration of a batch, as in 0.5s. The first batch finds out how many \
+                     calls that takes.",
                     |typed: &mut Typed, text| set(&mut typed.min_time_ns, values::duration_ns(text)),
                 )
                 .default("0.5s"),
                 Opt::value(
                     &["--iterations"],
                     "N",
-                    "Exactly so many calls in each batch, instead of a time.",
-                    |typed: &mut Typed, text| set(&mut typed.iterations, values::whole(text, 1..=throughput::MAX_ITERATIONS)),
+                    "Exactly N calls in each batch, instead of a time.",
+                    |typed: &mut Typed, text| {
+                        set(&mut typed.iterations, values::whole(text, 1..=throughput::MAX_ITERATIONS))
+                    },
                 ),
                 Opt::value(
                     &["--repetitions"],
                     "N",
-                    "Batches for each stack and size, all of them in random order, which spreads the machine's drift \
-                     over all; medians are shown.",
+                    "Batches for each stack and size. They run in random order, which spreads the \
+                     machine's drift over all of them; the report shows medians.",
                     |typed: &mut Typed, text| set(&mut typed.repetitions, values::whole(text, 1..=100_000)),
                 )
                 .default("1"),
@@ -123,7 +129,8 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     &["--placement"],
                     "PLACEMENT",
                     &["free", "same", "split"],
-                    "Client and server: where the kernel puts them (free), on one CPU (same), on two (split).",
+                    "Which CPUs client and server use. free: the kernel chooses; same: one CPU; \
+                     split: two CPUs.",
                     |typed: &mut Typed, text| set(&mut typed.placement, text.parse()),
                 )
                 .default("free"),
@@ -145,8 +152,12 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         Group {
             heading: "Output",
             options: &[
-                output::format(&["table", "json", "csv", "google"], "How the result is printed: json is what a run directory holds, google the JSON of Google Benchmark, \
-                     for its tools."),
+                output::format(
+                    &["table", "json", "csv", "google"],
+                    "How to print the result: json \
+                  is a run directory's run.json, google the JSON of Google Benchmark, \
+                     for its tools.",
+                ),
                 output::out("Also writes the run into this directory."),
                 output::force(),
             ],

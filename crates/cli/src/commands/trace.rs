@@ -48,8 +48,9 @@ pub(crate) static START: Entry<Start> = Entry {
                   categories of atrace's: those events of the kernel, in its global trace, in buffers in which the newest events \
                   overwrite the oldest. \
                   `ipc latency --trace`, schd-dbg -trace and libhwbinder_latency -trace stop it at the first call that \
-                  misses its deadline. How everything was set before is noted in a file, and `roundtrip trace stop` puts \
-                  it back. A trace that somebody else uses is left alone. Needs root.",
+                  misses its deadline. Roundtrip notes every earlier setting in a file, and \
+                  `roundtrip trace stop` restores it. It does not touch a trace that somebody else \
+                  uses. Needs root.",
     positionals: Some(Positionals {
         usage: "[CATEGORY]...",
         help: "atrace's categories of kernel events: sched, idle, freq, workq, binder_driver, sync, irq, irqoff, preemptoff, disk, \
@@ -74,7 +75,7 @@ pub(crate) static START: Entry<Start> = Entry {
     }],
     examples: &[(
         "roundtrip trace start && schd-dbg -trace -i 5000; roundtrip trace stop -o miss.txt",
-        "Keeps what led to the first miss.",
+        "Records what led to the first miss.",
     )],
     run: start,
 };
@@ -83,10 +84,10 @@ pub(crate) static START: Entry<Start> = Entry {
 pub(crate) static STOP: Entry<Stop> = Entry {
     path: &["trace", "stop"],
     kind: Kind::Command,
-    summary: "stops the trace, stores it and puts every setting back",
-    description: "Stops what `roundtrip trace start` started, writes it to a file, and then puts every setting of the \
-                  kernel's trace back as it was. When the file cannot be written, the trace is kept, stopped, and another \
-                  file can be named.",
+    summary: "stops the trace, stores it and restores every setting",
+    description: "Stops what `roundtrip trace start` started, writes it to a file, and then \
+                  restores every setting of the kernel's trace. If the file cannot be written, \
+                  Roundtrip keeps the trace, stopped; name another file then.",
     positionals: None,
     groups: &[Group {
         heading: "Output",
@@ -98,10 +99,10 @@ pub(crate) static STOP: Entry<Stop> = Entry {
                  Perfetto trace.",
                 |typed: &mut Stop, text| set(&mut typed.out, values::path(text)),
             ),
-            Opt::flag(&["--force"], "Replaces FILE if it is there already.", |typed: &mut Stop| {
+            Opt::flag(&["--force"], "Replaces FILE if it exists.", |typed: &mut Stop| {
                 typed.existing = Existing::Replace;
             }),
-            Opt::flag(&["--discard"], "Throws the trace away.", |typed: &mut Stop| typed.discard = true),
+            Opt::flag(&["--discard"], "Discards the trace.", |typed: &mut Stop| typed.discard = true),
         ],
     }],
     examples: &[
@@ -115,9 +116,10 @@ pub(crate) static STOP: Entry<Stop> = Entry {
 pub(crate) static STATUS: Entry<NoArguments> = Entry {
     path: &["trace", "status"],
     kind: Kind::Command,
-    summary: "says whether a trace runs, and what it holds",
-    description: "Says what `roundtrip trace start` started: since when it runs, whether it was stopped meanwhile, what it \
-                  records, and how many events each CPU's buffer holds. Exit code 1 when none was started.",
+    summary: "shows whether a trace runs, and what it holds",
+    description: "Describes the trace that `roundtrip trace start` started: how long it has run, \
+                  whether something has stopped it, what it records, and how many events each \
+                  CPU's buffer holds. Exit status 1 if no trace was started.",
     positionals: None,
     groups: &[],
     examples: &[("roundtrip trace status", "Shows whether the trace was stopped by a miss.")],

@@ -47,7 +47,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 "The file; its name says the form: .perfetto-trace or .txt.",
                 |typed: &mut Typed, text| set(&mut typed.out, values::path(text)),
             ),
-            Opt::flag(&["--force"], "Replaces FILE if it is there already.", |typed: &mut Typed| {
+            Opt::flag(&["--force"], "Replaces FILE if it exists.", |typed: &mut Typed| {
                 typed.existing = Existing::Replace;
             }),
             Opt::value(

@@ -38,12 +38,14 @@ impl AsMut<RunOutput> for Typed {
 pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["ipc", "traits"],
     kind: Kind::Command,
-    summary: "tries out in what binder and hwbinder differ",
-    description: "Fills in Android's comparison of its two IPC stacks by trying each cell on this machine and driver: \
-                  what the driver is told of a call's arguments, how often a payload is copied, whether a server \
-                  inherits a real-time caller's priority, is raised to its node's least priority, inherits a nice \
-                  value, or runs as background for a background caller, and what the smallest call takes.\n\n\
-                  What may not be tried here says so, with the reason. Only purpose and property are words.",
+    summary: "shows how binder and hwbinder differ",
+    description: "Fills in Android's comparison of its two IPC stacks by trying each cell on this \
+                  machine and driver: what the driver learns about a call's arguments, how often a \
+                  payload is copied, whether a server inherits a real-time caller's priority or \
+                  nice value, is raised to its node's minimum priority, or runs as background for \
+                  a background caller, and how long the smallest call takes.\n\n\
+                  A cell that cannot be tried on this machine gives the reason. The rows for \
+                  purpose and property are fixed text.",
     positionals: None,
     groups: &[
         Group {
@@ -51,7 +53,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             options: &[Opt::value(
                 &["--iterations"],
                 "N",
-                "How many of the smallest calls are timed on each stack.",
+                "How many of the smallest calls to time on each stack.",
                 |typed: &mut Typed, text| set(&mut typed.iterations, values::whole(text, 1..=10_000_000)),
             )
             .default("5000")],
@@ -62,7 +64,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             options: &[
                 output::format(
                     &["table", "json", "csv"],
-                    "How the result is printed; json is what a run directory holds.",
+                    "How to print the result; json is a run directory's run.json.",
                 ),
                 output::out("Also writes the run into this directory."),
                 output::force(),
@@ -70,7 +72,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         },
     ],
     examples: &[
-        ("roundtrip ipc traits", "Tries everything, in about a second."),
+        ("roundtrip ipc traits", "Tries every cell, in about a second."),
         (
             "roundtrip ipc traits --profile mainline",
             "The same by the rules of a kernel without Android's patches.",

@@ -46,12 +46,12 @@ impl AsMut<RunOutput> for Typed {
 pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["ipc", "workers"],
     kind: Kind::Command,
-    summary: "measures many processes that call each other at once",
-    description: "Starts worker processes that all begin at the same instant and call as fast as they can, and measures \
-                  their calls per second together, and what each call takes in that crowd.\n\n\
-                  Each worker is a service and a caller, and calls a random other one. With --pairs one half are \
-                  services and each of the others has one for itself; with --services each call goes to a random \
-                  one of so many processes that only serve.",
+    summary: "measures many processes that call each other",
+    description: "Starts worker processes that begin at the same instant and call as fast as they \
+                  can. Measures their calls per second in total, and how long each call takes.\n\n\
+                  Each worker serves and calls: it calls a random other worker. With --pairs, half \
+                  of the workers serve and each of the others calls a service of its own. With \
+                  --services N, each call goes to a random one of N processes that only serve.",
     positionals: None,
     groups: &[
         Group {
@@ -79,7 +79,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 ),
                 Opt::flag(
                     &["--pairs"],
-                    "One half of the workers serve, each of the others calls its own.",
+                    "Half of the workers serve; each of the others calls its own.",
                     |typed: &mut Typed| typed.pairs = true,
                 ),
                 Opt::value(
@@ -107,12 +107,12 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 Opt::value(
                     &["--warn-above"],
                     "TIME",
-                    "Count the calls that take longer, as in 500us, and warn of them.",
+                    "Count the calls that take longer, as in 500us, and report them.",
                     |typed: &mut Typed, text| set(&mut typed.warn_above_ns, values::duration_ns(text)),
                 ),
                 Opt::flag(
                     &["--training"],
-                    "Run once before, and warn above twice the longest call of that.",
+                    "Run once before, and count calls above twice the longest call of that run.",
                     |typed: &mut Typed| typed.training = true,
                 ),
             ],
@@ -123,7 +123,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             options: &[
                 output::format(
                     &["table", "json", "csv"],
-                    "How the result is printed; json is what a run directory holds.",
+                    "How to print the result; json is a run directory's run.json.",
                 ),
                 output::out("Also writes the run into this directory."),
                 output::force(),

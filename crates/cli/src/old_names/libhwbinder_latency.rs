@@ -48,14 +48,20 @@ pub(super) const FLAGS: &[Opt<Typed>] = &[
         |typed: &mut Typed, text| set(&mut typed.pairs, values::whole(text, 1..=MAX_PAIRS)),
     )
     .default("1"),
-    Opt::value(&["-deadline_us"], "N", "A call that takes longer has missed.", |typed: &mut Typed, text| {
-        typed.deadline_us = Some(values::whole(text, 0..=u32::MAX)?);
-        Ok(())
-    })
+    Opt::value(
+        &["-deadline_us"],
+        "N",
+        "A call that takes longer counts as a miss.",
+        |typed: &mut Typed, text| {
+            typed.deadline_us = Some(values::whole(text, 0..=u32::MAX)?);
+            Ok(())
+        },
+    )
     .default("2500"),
     Opt::flag(
         &["-v"],
-        "Tells for each call who runs where, on standard output before the JSON value.",
+        "Prints for each call which thread runs on which CPU, on standard output before the JSON \
+         value.",
         |typed: &mut Typed| {
             typed.verbose = true;
         },

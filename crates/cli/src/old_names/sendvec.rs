@@ -13,7 +13,7 @@ use crate::terminal::{Exit, Terminal};
 
 /// What help says of both.
 pub(super) const DESCRIPTION: &str = "\
-    A client calls a service that sends back what it gets, with payloads of 4 bytes to 64 KiB. Time is the round trip of \
+    A client calls a service, which returns the payload, with payloads of 4 bytes to 64 KiB. Time is the round trip of \
     one call, CPU the CPU time of the client process for it, from batches of calls timed as a whole. As with Google \
     Benchmark, a batch lasts until the client has used the minimum time of CPU, or five times as long by the clock.\n\n\
     bytes_per_second is the rate of one direction by real time: payload bytes divided by the time of the round trip that \

@@ -15,8 +15,8 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["service", "call"],
     kind: Kind::Command,
     summary: "calls a method of a service",
-    description: "Calls the method with a number, as Android's service call does, and prints the reply's bytes. The \
-                  interface's token is written by itself; then come the arguments, each a type and a value:\n\n\
+    description: "Calls the method with a number, as Android's service call does, and prints the reply's bytes. Roundtrip \
+                  writes the interface token. The arguments follow, each a type and a value:\n\n\
                   i32 N, i64 N, f N (32 bits), d N (64 bits), s16 TEXT (binder's string), s TEXT (UTF-8: a C++ String8 of \
                   binder, a hidl_string of hwbinder), fd FILE (opened for reading), null (no object).\n\n\
                   A negative number needs -- in front of the service.",

@@ -23,12 +23,13 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["service", "dump"],
     kind: Kind::Command,
     summary: "shows the state of a service, or of the driver",
-    description: "With a service, what it writes when it is asked to describe its state, as dumpsys and lshal debug do; \
-                  further words are given to it. Without one, what the driver holds: processes with their threads, \
-                  transactions, nodes, references and buffers, in the form of the kernel's binder/state.",
+    description: "With a service: prints what the service writes when it is asked for its state, \
+                  as dumpsys and lshal debug do. Further words are passed on to it. Without a \
+                  service: prints the driver's state (processes with their threads, transactions, \
+                  nodes, references and buffers) in the form of the kernel's binder/state.",
     positionals: Some(Positionals {
         usage: "[SERVICE [ARGUMENT]...]",
-        help: "A registered service, and what it is given.",
+        help: "A registered service, and arguments for it.",
         count: 0..=usize::MAX,
         kind: ValueKind::Text,
         set: Typed::push,
@@ -40,7 +41,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             options: &[Opt::value(
                 &["--timeout"],
                 "TIME",
-                "How long a service may take in all, as in 30s; what it has written by then is shown.",
+                "How long the service may take, as in 30s. What it has written by then is shown.",
                 |typed: &mut Typed, text| set(&mut typed.timeout_ns, values::duration_ns(text)),
             )
             .default("10s")],

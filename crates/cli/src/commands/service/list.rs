@@ -29,9 +29,9 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["service", "list"],
     kind: Kind::Command,
     summary: "lists the services of running contexts",
-    description: "Asks the service manager of each context that runs for its services, and each service for its interface. \
-                  Contexts are those of the emulated driver that this user may join, and the kernel's binder devices at \
-                  their usual places.",
+    description: "Asks the service manager of each running context for its services, and each \
+                  service for its interface. It looks at the emulated contexts that this user may \
+                  join, and at the kernel's binder devices in their usual places.",
     positionals: None,
     groups: &[
         group(),
@@ -41,7 +41,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 &["--format"],
                 "FORMAT",
                 &["table", "json"],
-                "How the list is printed.",
+                "How to print the list.",
                 |typed: &mut Typed, text| {
                     typed.json = text == "json";
                     Ok(())

@@ -56,7 +56,8 @@ impl<A: AsMut<Place> + 'static> Table<A> {
         Opt::value(
             &["--context"],
             "NAME",
-            "The context: an emulated one's name, as list shows it, or the path of a binder device. Needed where several run.",
+            "The context: an emulated one's name, as list shows it, or the path of a binder device. Required \
+             if several run.",
             |typed: &mut A, text| {
                 typed.as_mut().context = Some(text.to_owned());
                 Ok(())
