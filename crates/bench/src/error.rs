@@ -99,6 +99,9 @@ pub enum Error {
     /// The binder driver refused.
     #[error(transparent)]
     Driver(#[from] binder_driver::Error),
+    /// An emulated context that could not be created or joined.
+    #[error(transparent)]
+    Emulator(#[from] binder_emulator::Error),
     /// A call over one of the stacks failed.
     #[error(transparent)]
     Ipc(#[from] binder::Error),

@@ -3,6 +3,7 @@
 //! It is the interface of an open binder device: an ioctl that takes commands and gives returns, a mapped area
 //! that received data lies in, and a few settings. It knows no parcels, proxies or services.
 
+use std::any::Any;
 use std::fmt;
 
 use rustix::io::Errno;
@@ -16,7 +17,9 @@ use crate::{Commands, Returns};
 ///
 /// The driver tells threads apart by the calling thread, as the kernel does. Dropping it closes the device: its
 /// nodes die, and callers that wait for it get `BR_DEAD_REPLY`.
-pub trait Driver: Send + Sync + fmt::Debug {
+///
+/// What only one driver can tell is asked of that driver's type: a `&dyn Driver` is a `&dyn Any`.
+pub trait Driver: Any + Send + Sync + fmt::Debug {
     /// Which driver this is; every result carries it.
     fn backend(&self) -> Backend;
 
@@ -159,18 +162,6 @@ pub trait Driver: Send + Sync + fmt::Debug {
     fn limits(&self) -> Vec<String> {
         Vec::new()
     }
-
-    /// How many transactions had their caller's real-time priority lent to a thread of this process through a
-    /// priority-inheriting futex (`emulated::Lending`), since it opened the driver: the thread ran at that priority, and its policy
-    /// (sched_getattr(2)) did not show it. 0 for the kernel's driver, which sets policies.
-    fn lent_by_pi_futex(&self) -> u64 {
-        0
-    }
-
-    /// How this process's threads are woken, for a person, where that is this driver's choice: `None` for the kernel's.
-    fn wake_up(&self) -> Option<String> {
-        None
-    }
 }
 
 /// What the driver told a node's owner of it.
@@ -296,30 +287,6 @@ pub enum Error {
         /// Its version.
         found: i32,
     },
-    /// The context could not be created.
-    #[error(
-        "cannot create an emulated binder context: {operation}: {source}{}",
-        raise_limit(operation, source)
-    )]
-    Create {
-        /// The step.
-        operation: &'static str,
-        /// The system's answer.
-        source: std::io::Error,
-    },
-    /// The context could not be joined.
-    #[error(
-        "cannot join the emulated binder context {address}: {operation}: {source}{}",
-        raise_limit(operation, source)
-    )]
-    Join {
-        /// The context's address.
-        address: String,
-        /// The step.
-        operation: &'static str,
-        /// The system's answer.
-        source: std::io::Error,
-    },
     /// The mapped area has an impossible size.
     #[error("a receive area of {bytes} bytes is not possible: choose 1 to {most} bytes")]
     AreaSize {
@@ -349,7 +316,6 @@ impl Error {
             Self::Device { errno, .. } => Some(*errno),
             Self::Version { .. } => Some(Errno::PROTO),
             Self::ContextManagerTaken => Some(Errno::BUSY),
-            Self::Create { source, .. } | Self::Join { source, .. } => Errno::from_io_error(source),
             Self::AreaSize { .. } => Some(Errno::INVAL),
         }
     }

@@ -39,7 +39,9 @@ use crate::roster::Roster;
 use crate::trap;
 use crate::usage::Usage;
 use crate::wakeup::{Attempt, SWEEP, attempt, sweep};
-use binder_driver::{Error, Profile};
+use binder_driver::Profile;
+
+use crate::Error;
 
 /// A context of the emulated driver: what a loaded driver with one device is to the kernel's.
 ///

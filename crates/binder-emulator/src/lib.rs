@@ -13,7 +13,7 @@
 //! manager.become_context_manager(0)?;
 //! let other = Emulated::join(context.address(), 1 << 20)?;
 //! assert!(other.become_context_manager(0).is_err(), "there is one already");
-//! # Ok::<(), binder_driver::Error>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! One file for each concept, bottom up:
@@ -41,6 +41,7 @@
 mod allocation;
 mod buffers;
 mod descriptors;
+mod error;
 mod freeze;
 mod hold;
 mod inbox;
@@ -68,6 +69,7 @@ mod usage;
 mod wakers;
 mod wakeup;
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::net::Shutdown;
 use std::os::fd::AsFd;
@@ -79,13 +81,14 @@ use std::thread::JoinHandle;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
+pub use error::Error;
 pub use hold::Lending;
 pub use keeper::{Context, running};
 pub use usage::Usage;
 pub use wakers::WakeUp;
 
 use binder_driver::uapi::{ExtendedError, FrozenStatusInfo};
-use binder_driver::{Backend, Commands, Driver, Error, NodeInfo, Profile, Returns};
+use binder_driver::{Backend, Commands, Driver, Error as DriverError, NodeInfo, Profile, Returns};
 use descriptors::{Descriptors, ToKeeper};
 use ioctl::Ioctl;
 use lock::{Guard, Scratch};
@@ -143,13 +146,13 @@ impl Emulated {
     ///
     /// # Errors
     /// [`Error::Join`] when there is no such context, it is full, or it belongs to another user;
-    /// [`Error::AreaSize`] for an impossible size.
+    /// [`Error::Driver`] for an impossible size.
     pub fn join(address: &str, area_bytes: u64) -> Result<Self, Error> {
         Self::join_with(address, area_bytes, WakeUp::default())
     }
 
     /// As [`Emulated::join`], with a wish for how this process's threads are woken. One that cannot be had is no error:
-    /// [`Driver::wake_up`] tells.
+    /// [`Emulated::wake_up`] tells.
     ///
     /// Being woken on the caller's CPU takes a seccomp filter, which the process and its children keep for good; it
     /// holds up one call of the driver's own and nothing else. A process that inherits one that is still listened to
@@ -259,10 +262,39 @@ impl Emulated {
         with_guard(&self.region, |guard| guard.state())
     }
 
-    fn failed(&self, operation: &'static str, errno: Errno) -> Error {
+    /// How many transactions had their caller's real-time priority passed on to a thread of this process by a
+    /// priority-inheriting futex ([`Lending`]), since it opened the driver. Such a thread runs at that priority, and its
+    /// policy (sched_getattr(2)) does not show it.
+    #[must_use]
+    pub fn lent_by_pi_futex(&self) -> u64 {
+        with_guard(&self.region, |guard| guard.get(self.process, records::process::HELD))
+    }
+
+    /// How this process's threads are woken, for a person.
+    #[must_use]
+    pub fn wake_up(&self) -> String {
+        match &self.no_trap {
+            Some(reason) => format!("by a futex, wherever the kernel chooses ({reason})"),
+            None if self.region.wakers().traps() => {
+                "on the caller's CPU, by a seccomp notification where a futex would not".into()
+            }
+            None => {
+                "by a futex, wherever the kernel chooses (another seccomp filter overrules this one)".into()
+            }
+        }
+    }
+
+    /// `driver`, if it is an emulated one.
+    #[must_use]
+    pub fn of(driver: &dyn Driver) -> Option<&Self> {
+        let driver: &dyn Any = driver;
+        driver.downcast_ref()
+    }
+
+    fn failed(&self, operation: &'static str, errno: Errno) -> DriverError {
         match self.region.ended() {
-            Some(end) if errno == Errno::NODEV => Error::Ended { operation, reason: end.reason() },
-            _ => Error::WriteRead { operation, errno },
+            Some(end) if errno == Errno::NODEV => DriverError::Ended { operation, reason: end.reason() },
+            _ => DriverError::WriteRead { operation, errno },
         }
     }
 
@@ -327,7 +359,7 @@ impl Driver for Emulated {
         commands: &mut Commands,
         memory: &[&[u8]],
         returns: Option<&mut Returns>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), DriverError> {
         let gone = || self.region.ended().is_some();
         let wait = !self.nonblocking.load(Ordering::Relaxed);
         self.enter(memory, |ioctl| {
@@ -355,14 +387,14 @@ impl Driver for Emulated {
         self.descriptors.let_go(number)
     }
 
-    fn become_context_manager(&self, flags: u32) -> Result<(), Error> {
+    fn become_context_manager(&self, flags: u32) -> Result<(), DriverError> {
         self.enter(&[], |ioctl| ioctl.become_context_manager(flags)).map_err(|errno| match errno {
-            Errno::BUSY => Error::ContextManagerTaken,
+            Errno::BUSY => DriverError::ContextManagerTaken,
             errno => self.failed("BINDER_SET_CONTEXT_MGR_EXT", errno),
         })
     }
 
-    fn set_max_threads(&self, threads: u32) -> Result<(), Error> {
+    fn set_max_threads(&self, threads: u32) -> Result<(), DriverError> {
         self.enter(&[], |ioctl| {
             ioctl.guard.set(self.process, records::process::MAX_THREADS, threads);
             Ok(())
@@ -388,22 +420,22 @@ impl Driver for Emulated {
         with_guard(&self.region, |guard| guard.interrupt(self.process));
     }
 
-    fn node_counts(&self, handle: u32) -> Result<(u32, u32), Error> {
+    fn node_counts(&self, handle: u32) -> Result<(u32, u32), DriverError> {
         self.enter(&[], |ioctl| ioctl.node_counts(handle))
             .map_err(|errno| self.failed("BINDER_GET_NODE_INFO_FOR_REF", errno))
     }
 
-    fn node_after(&self, after: u64) -> Result<Option<NodeInfo>, Error> {
+    fn node_after(&self, after: u64) -> Result<Option<NodeInfo>, DriverError> {
         self.enter(&[], |ioctl| Ok(ioctl.guard.node_after(self.process, after)))
             .map_err(|errno| self.failed("BINDER_GET_NODE_DEBUG_INFO", errno))
     }
 
-    fn extended_error(&self) -> Result<ExtendedError, Error> {
+    fn extended_error(&self) -> Result<ExtendedError, DriverError> {
         self.enter(&[], |ioctl| Ok(ioctl.extended_error()))
             .map_err(|errno| self.failed("BINDER_GET_EXTENDED_ERROR", errno))
     }
 
-    fn set_oneway_spam_detection(&self, on: bool) -> Result<(), Error> {
+    fn set_oneway_spam_detection(&self, on: bool) -> Result<(), DriverError> {
         self.enter(&[], |ioctl| {
             ioctl.guard.set(self.process, records::process::TELL_SPAM, on);
             Ok(())
@@ -411,13 +443,13 @@ impl Driver for Emulated {
         .map_err(|errno| self.failed("BINDER_ENABLE_ONEWAY_SPAM_DETECTION", errno))
     }
 
-    fn set_frozen(&self, pid: u32, frozen: bool, timeout_ms: u32) -> Result<(), Error> {
+    fn set_frozen(&self, pid: u32, frozen: bool, timeout_ms: u32) -> Result<(), DriverError> {
         let gone = || self.region.ended().is_some();
         self.enter(&[], |ioctl| ioctl.set_frozen(pid, frozen, timeout_ms, &gone))
             .map_err(|errno| self.failed("BINDER_FREEZE", errno))
     }
 
-    fn frozen_info(&self, pid: u32) -> Result<FrozenStatusInfo, Error> {
+    fn frozen_info(&self, pid: u32) -> Result<FrozenStatusInfo, DriverError> {
         self.enter(&[], |ioctl| ioctl.frozen_info(pid))
             .map_err(|errno| self.failed("BINDER_GET_FROZEN_INFO", errno))
     }
@@ -432,22 +464,6 @@ impl Driver for Emulated {
             ));
         }
         limits
-    }
-
-    fn lent_by_pi_futex(&self) -> u64 {
-        with_guard(&self.region, |guard| guard.get(self.process, records::process::HELD))
-    }
-
-    fn wake_up(&self) -> Option<String> {
-        Some(match &self.no_trap {
-            Some(reason) => format!("by a futex, wherever the kernel chooses ({reason})"),
-            None if self.region.wakers().traps() => {
-                "on the caller's CPU, by a seccomp notification where a futex would not".into()
-            }
-            None => {
-                "by a futex, wherever the kernel chooses (another seccomp filter overrules this one)".into()
-            }
-        })
     }
 }
 
@@ -474,10 +490,10 @@ fn with_guard<T>(region: &Region, act: impl FnOnce(&mut Guard<'_>) -> T) -> T {
 }
 
 /// Whole pages, as mmap(2) gives, or a refusal of what cannot be.
-fn area_size(area_bytes: u64) -> Result<u64, Error> {
+fn area_size(area_bytes: u64) -> Result<u64, DriverError> {
     let most = AREA_BYTES as u64;
     if area_bytes == 0 || area_bytes > most {
-        return Err(Error::AreaSize { bytes: area_bytes, most });
+        return Err(DriverError::AreaSize { bytes: area_bytes, most });
     }
     Ok(area_bytes.next_multiple_of(rustix::param::page_size() as u64).min(most))
 }

@@ -263,7 +263,10 @@ fn an_area_of_more_than_4_mib_is_refused() {
     let context = Context::create(Profile::Ack).expect("a context");
     for bytes in [0, (4 << 20) + 1, u64::MAX] {
         let refused = Emulated::join(context.address(), bytes).expect_err("no such area");
-        assert!(matches!(refused, Error::AreaSize { .. }), "{bytes}: {refused}");
+        assert!(
+            matches!(refused, binder_emulator::Error::Driver(Error::AreaSize { .. })),
+            "{bytes}: {refused}"
+        );
     }
     Emulated::join(context.address(), 4 << 20).expect("the largest area");
 }

@@ -49,7 +49,7 @@ pub(crate) fn create() -> Result<Context> {
 /// Joins a context, and tells the harness which driver that is.
 pub(crate) fn join(address: &str, wake_up: WakeUp) -> Result<Arc<Emulated>> {
     let driver = Emulated::join_with(address, AREA_BYTES, wake_up).context("join the context")?;
-    let wake_up = driver.wake_up().map_or_else(String::new, |way| format!(", woken {way}"));
+    let wake_up = format!(", woken {}", driver.wake_up());
     side::about(&format!("{}{wake_up}", driver.backend()))?;
     Ok(Arc::new(driver))
 }

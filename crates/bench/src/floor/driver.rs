@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use binder_driver::uapi::TransactionData;
 use binder_driver::{Answer, Command, Commands, Content, Driver, Return, Returns};
+use binder_emulator::Emulated;
 use rustix::io::Errno;
 
 use super::transport::{End, Opening, Prepared, Side, Transport};
@@ -70,7 +71,7 @@ struct DriverEnd {
 
 impl End for DriverEnd {
     fn wake_up(&self) -> Option<String> {
-        self.driver.wake_up()
+        Emulated::of(&*self.driver).map(Emulated::wake_up)
     }
 
     fn call(&mut self, request: &[u8]) -> Result<()> {

@@ -8,6 +8,7 @@ use binder::{
     Binder, Call, HwParcel, HwReader, HwStub, NodeOptions, Parcel, ParcelReader, Process, Service, Status,
     Stub,
 };
+use binder_emulator::Emulated;
 
 use super::driver::prepare;
 use super::side::Place;
@@ -56,7 +57,7 @@ struct Client {
 
 impl End for Client {
     fn wake_up(&self) -> Option<String> {
-        self.process.driver().wake_up()
+        Emulated::of(&**self.process.driver()).map(Emulated::wake_up)
     }
 
     fn call(&mut self, request: &[u8]) -> Result<()> {
@@ -100,7 +101,7 @@ impl End for Server {
     }
 
     fn wake_up(&self) -> Option<String> {
-        self.process.driver().wake_up()
+        Emulated::of(&**self.process.driver()).map(Emulated::wake_up)
     }
 
     fn call(&mut self, _: &[u8]) -> Result<()> {

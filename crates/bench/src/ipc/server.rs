@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use binder::echo::{Echo, service_name};
 use binder::manager::{self, ServiceManager};
 use binder::{NodeOptions, Process};
+use binder_emulator::Emulated;
 use serde::{Deserialize, Serialize};
 
 use super::endpoint::{Endpoint, Stack};
@@ -128,13 +129,14 @@ pub(super) fn register(
 
 fn report(process: &Process) -> Result<ServerReport> {
     let loopers = looper_tids()?;
+    let emulated = Emulated::of(&**process.driver());
     let counters = loopers.into_iter().map(|tid| Ok((tid, ThreadCounters::read(tid)?)));
     Ok(ServerReport {
         loopers: counters.collect::<Result<_>>()?,
         copied_bytes: process.copied_bytes(),
         limits: process.driver().limits(),
-        lent_by_pi_futex: process.driver().lent_by_pi_futex(),
-        wake_up: process.driver().wake_up(),
+        lent_by_pi_futex: emulated.map_or(0, Emulated::lent_by_pi_futex),
+        wake_up: emulated.map(Emulated::wake_up),
     })
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use binder::echo::{Benchmark, Echo, Purpose};
 use binder::{NodeOptions, Process};
+use binder_emulator::Emulated;
 use latency::Histogram;
 use serde::{Deserialize, Serialize};
 
@@ -106,7 +107,8 @@ fn serve(
     instance: &str,
     least_fifo: Option<u8>,
 ) -> Result<()> {
-    let watched = Arc::new(Watched::new(endpoint.open()?));
+    let driver = endpoint.open()?;
+    let watched = Arc::new(Watched::new(Arc::clone(&driver)));
     let process = Process::new(watched.clone());
     let mut options = NodeOptions::from(binder::Stack::from(stack));
     if let Some(priority) = least_fifo {
@@ -123,8 +125,8 @@ fn serve(
         link.send(&ServerFacts {
             reply_bytes: watched.reply_bytes(),
             looper: sched::scheduling(looper)?,
-            limits: process.driver().limits(),
-            lent_by_pi_futex: process.driver().lent_by_pi_futex(),
+            limits: driver.limits(),
+            lent_by_pi_futex: Emulated::of(&*driver).map_or(0, Emulated::lent_by_pi_futex),
         })?;
     }
     process.stop();

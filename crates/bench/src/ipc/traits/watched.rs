@@ -171,14 +171,6 @@ impl Driver for Watched {
     fn limits(&self) -> Vec<String> {
         self.driver.limits()
     }
-
-    fn lent_by_pi_futex(&self) -> u64 {
-        self.driver.lent_by_pi_futex()
-    }
-
-    fn wake_up(&self) -> Option<String> {
-        self.driver.wake_up()
-    }
 }
 
 #[cfg(test)]
