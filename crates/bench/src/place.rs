@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use files::Existing;
-use tracefs::Owned;
+use files::Owned;
 
 use crate::error::{Error, Result};
 use crate::run::{FILE_NAME, FILES};

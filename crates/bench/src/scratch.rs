@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tracefs::Owned;
+use files::Owned;
 
 use crate::error::{Error, Result};
 

@@ -3,9 +3,13 @@
 //! not know what is in a file, nor which option asks for it.
 
 mod link;
+mod owned;
+mod private;
 mod read;
 mod write;
 
 pub use link::followed;
+pub use owned::Owned;
+pub use private::{private_directories, private_directory};
 pub use read::{read, read_within};
 pub use write::{Existing, NewFile, put, refuse_existing, write};

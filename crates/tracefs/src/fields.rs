@@ -6,7 +6,6 @@ use crate::decode::slots::{Bytes, Number};
 use crate::event::{Body, Event};
 use crate::format::{Format, Kind};
 use crate::formats::Formats;
-use crate::trace::Trace;
 
 /// A field's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,13 +54,8 @@ impl Others {
     pub fn bytes(&self, at: u32, length: u32) -> &[u8] {
         self.bytes.get(at as usize..).and_then(|rest| rest.get(..length as usize)).unwrap_or_default()
     }
-}
 
-impl Trace {
-    /// A field of a [`Body::Other`] event, by the name that its format has for it. `None` if the event has a decoded form, its
-    /// format has no such field, or the record ends before it.
-    #[must_use]
-    pub fn field(&self, event: &Event, name: &str) -> Option<Value<'_>> {
+    pub(crate) fn field(&self, event: &Event, name: &str) -> Option<Value<'_>> {
         let (format, record) = self.record(event)?;
         let field = format.field(name)?;
         match field.kind {
@@ -78,12 +72,10 @@ impl Trace {
         }
     }
 
-    /// The format and the bytes of a [`Body::Other`] event. `None` if the event has a decoded form or an unrecorded format.
-    #[must_use]
-    pub fn record(&self, event: &Event) -> Option<(&Format, &[u8])> {
+    pub(crate) fn record(&self, event: &Event) -> Option<(&Format, &[u8])> {
         let Body::Other { at, length, .. } = event.body else { return None };
-        let record = self.others.bytes(at, length);
+        let record = self.bytes(at, length);
         let id = u16::from_le_bytes(*record.first_chunk()?);
-        Some((self.others.formats.by_id(id)?, record))
+        Some((self.formats.by_id(id)?, record))
     }
 }

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use files::{private_directories, private_directory};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::private::{private_directories, private_directory};
 
 /// The name of the file.
 const NAME: &str = "trace.json";
@@ -92,7 +92,11 @@ impl Place {
         // One that was chosen when another was not possible counts as long as it has a state.
         match Place::find()? {
             Some(place) => Ok(place),
-            None => Place::lock(&private_directory(Path::new("/"))?),
+            None => {
+                let directory =
+                    private_directory(Path::new("/")).map_err(|cause| Error::Refused(cause.to_string()))?;
+                Place::lock(&directory)
+            }
         }
     }
 

@@ -6,10 +6,11 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use files::Owned;
+
 use crate::buffers::{Buffers, CpuStats, Snapshot, now_ns};
 use crate::error::{Error, Result};
 use crate::mount::{Tracefs, read, write};
-use crate::owner::Owned;
 use crate::recording::Header;
 use crate::wanted::Selection;
 

@@ -5,6 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use files::Owned;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{
@@ -14,7 +15,6 @@ use rustix::mount::{
 
 use crate::error::{Error, Result};
 use crate::namespace::{foreign_clock, foreign_ids};
-use crate::owner::Owned;
 
 /// Where distributions and Android mount it (Documentation/trace/ftrace.rst). The second is the way through debugfs.
 pub const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::event::Event;
-use crate::fields::Others;
+use crate::fields::{Others, Value};
+use crate::format::Format;
 use crate::name::Names;
 
 /// Events that the kernel, or a damaged page, did not keep.
@@ -55,5 +56,20 @@ impl Trace {
     #[must_use]
     pub fn has(&self, event: &str) -> bool {
         self.recorded.iter().any(|recorded| recorded == event)
+    }
+
+    /// A field of a [`Body::Other`](crate::Body::Other) event, by the name that its format has for it.
+    /// `None` if the event has a decoded form, its format has no such field, or the record ends before
+    /// it.
+    #[must_use]
+    pub fn field(&self, event: &Event, name: &str) -> Option<Value<'_>> {
+        self.others.field(event, name)
+    }
+
+    /// The format and the bytes of a [`Body::Other`](crate::Body::Other) event. `None` if the event has
+    /// a decoded form or its format was not recorded.
+    #[must_use]
+    pub fn record(&self, event: &Event) -> Option<(&Format, &[u8])> {
+        self.others.record(event)
     }
 }

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use tracefs::Owned;
+use files::Owned;
 
 use super::setting::{Claim, Setting};
 use crate::cgroup::{self, IoGroups};

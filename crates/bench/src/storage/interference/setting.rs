@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use files::{private_directories, private_directory};
 use rustix::fs::{FlockOperation, OFlags, flock};
-use tracefs::{private_directories, private_directory};
 
 use crate::error::{Error, Result};
 use crate::root::Root;

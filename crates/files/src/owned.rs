@@ -10,8 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
-
-use crate::buffers::now_ns;
+use rustix::time::{ClockId, clock_gettime};
 
 /// How often another name is tried when one is taken.
 const TRIES: u32 = 100;
@@ -94,7 +93,9 @@ fn open(path: &Path) -> io::Result<File> {
 /// The prefix, this process's id for people who look, the time, a number. It cannot be foreseen.
 fn new_name(prefix: &str) -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
-    format!("{prefix}{}-{}-{}", std::process::id(), now_ns(), COUNT.fetch_add(1, Ordering::Relaxed))
+    let now = clock_gettime(ClockId::Boottime);
+    let now_ns = i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec);
+    format!("{prefix}{}-{now_ns}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// Whether a name can be one of [`new_name`].

@@ -2,16 +2,14 @@
 //! anything in a command's way. Must not know what is kept there.
 
 use std::fs::DirBuilder;
-use std::io::ErrorKind;
+use std::io::{Error, ErrorKind, Result};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-
-use crate::error::{Error, Result};
 
 /// The directory, made if it is not there; `root` is `/` on a running machine.
 ///
 /// # Errors
-/// [`Error::Refused`] when no place for it takes it.
+/// When no place for it takes it, with the reason of each.
 pub fn private_directory(root: &Path) -> Result<PathBuf> {
     let own = rustix::process::geteuid().as_raw();
     let mut reasons = Vec::new();
@@ -31,7 +29,7 @@ pub fn private_directory(root: &Path) -> Result<PathBuf> {
         }
     }
     let why = if reasons.is_empty() { "there is no /run".to_owned() } else { reasons.join("; ") };
-    Err(Error::Refused(format!("no directory for what must be remembered until it is put back: {why}")))
+    Err(Error::other(format!("no directory for what must be remembered until it is put back: {why}")))
 }
 
 /// Those that are there, in the order in which they are chosen.
