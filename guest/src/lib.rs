@@ -17,11 +17,13 @@ mod modules;
 mod packaged;
 mod qemu;
 mod sys;
+mod unpack;
 pub mod wire;
 
 pub use arch::Arch;
 pub use disk::Disk;
 pub use job::{End, Job};
 pub use kernel::{Kernel, Source};
-pub use machine::{Clock, run};
+pub use machine::run;
 pub use packaged::Packaged;
+pub use qemu::Clock;

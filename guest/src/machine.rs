@@ -13,19 +13,9 @@ use crate::archive::{self, Kind, Writer};
 use crate::disk::{Disk, IMAGE};
 use crate::job::{End, Job};
 use crate::kernel::{Kernel, require};
-use crate::qemu::{Accelerator, INITRD, LOGS, command};
+use crate::qemu::{Accelerator, Clock, INITRD, LOGS, command};
 use crate::sys::die_with_parent;
 use crate::wire;
-
-/// What time means in a guest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Clock {
-    /// The host's time. Of use only with KVM: under emulation it says nothing about the guest's kernel.
-    Wall,
-    /// One nanosecond for each instruction executed, on one processor: figures compare between kernels and programs, and
-    /// reproduce.
-    Instructions,
-}
 
 /// How long a kernel may take to start the first process.
 const BOOT: Duration = Duration::from_secs(120);

@@ -10,8 +10,8 @@ use anyhow::{Context as _, Result};
 use crate::apt::{Apt, finish};
 use crate::arch::Arch;
 use crate::disk::Disk;
-use crate::kernel::{Kernel, unpack};
 use crate::modules::Modules;
+use crate::unpack::unpack;
 
 /// Which kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -81,8 +81,18 @@ fn ubuntu(folder: &Path) -> Result<String> {
     Ok(["resolute", "resolute-updates", "resolute-security"].map(line).concat())
 }
 
+/// What a distribution's kernel is booted from.
+pub(crate) struct Files {
+    /// What to call it in reports.
+    pub(crate) name: String,
+    pub(crate) image: PathBuf,
+    pub(crate) modules: Vec<PathBuf>,
+    /// The folder that all of it lies in.
+    pub(crate) folder: PathBuf,
+}
+
 /// The kernel, from `cache` if it is there. Delete its folder to get a newer one.
-pub(crate) fn kernel(arch: Arch, which: Packaged, cache: &Path) -> Result<Kernel> {
+pub(crate) fn kernel(arch: Arch, which: Packaged, cache: &Path) -> Result<Files> {
     let folder = cache.join(which.folder(arch));
     if !folder.is_dir() {
         fs::create_dir_all(cache).with_context(|| format!("create {}", cache.display()))?;
@@ -104,8 +114,7 @@ pub(crate) fn kernel(arch: Arch, which: Packaged, cache: &Path) -> Result<Kernel
     let image = if unpacked.is_file() { unpacked } else { folder.join("vmlinuz") };
     let name = format!("{} {} {}", which.distribution(), release.trim(), arch.name());
     let modules = vec![folder.join("binder_linux.ko")];
-    let packaged = Some((which, folder));
-    Ok(Kernel { arch, name, image, modules, packaged, disk: None, _unpacked: None })
+    Ok(Files { name, image, modules, folder })
 }
 
 /// The folder with the modules that reach disks, beside a kernel that is in the cache: from the same package. Few guests have a

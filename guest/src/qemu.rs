@@ -6,8 +6,17 @@ use std::process::{Command, Stdio};
 use crate::arch::Arch;
 use crate::disk::Disk;
 use crate::kernel::Kernel;
-use crate::machine::Clock;
 use crate::wire::DEVICES;
+
+/// What time means in a guest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// The host's time. Of use only with KVM: under emulation it says nothing about the guest's kernel.
+    Wall,
+    /// One nanosecond for each instruction executed, on one processor: figures compare between kernels and programs, and
+    /// reproduce.
+    Instructions,
+}
 
 /// What runs the guest's instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

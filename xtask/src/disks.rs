@@ -8,8 +8,8 @@ use anyhow::{Context as _, Result, bail};
 use guest::{Arch, Clock, Disk, End, Job, Kernel, Packaged, Source};
 
 use crate::guest::first_process;
+use crate::outcome::Outcome;
 use crate::shell::{output, say, target_dir};
-use crate::steps::Outcome;
 
 /// How long one measurement may take, on a machine that does much else. It takes a few seconds.
 const LIMIT: Duration = Duration::from_secs(120);

@@ -5,8 +5,8 @@ use std::fs;
 use anyhow::{Context as _, Result, bail};
 
 use crate::install::TARGETS;
+use crate::outcome::Outcome;
 use crate::shell::{cargo, say, target_dir};
-use crate::steps::Outcome;
 
 /// Builds one binary per target into `target/dist`.
 pub(crate) fn build() -> Result<Outcome> {

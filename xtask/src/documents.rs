@@ -6,8 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
+use crate::outcome::Outcome;
 use crate::shell::{output, root, run};
-use crate::steps::Outcome;
 
 /// Builds the documentation of all crates with warnings denied.
 pub(crate) fn rustdoc() -> Result<Outcome> {

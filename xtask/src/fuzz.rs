@@ -4,8 +4,8 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
+use crate::outcome::Outcome;
 use crate::shell::{output, root, run};
-use crate::steps::Outcome;
 
 /// How long each target runs, in seconds.
 const SECONDS: u32 = 15;

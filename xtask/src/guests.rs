@@ -9,8 +9,8 @@ use anyhow::{Context as _, Result, bail};
 use guest::{Arch, Clock, End, Job, Kernel, Packaged, Source};
 
 use crate::guest::first_process;
+use crate::outcome::Outcome;
 use crate::shell::{output, root, say, target_dir};
-use crate::steps::Outcome;
 
 /// How long one program may take. The slowest takes a minute.
 const LIMIT: Duration = Duration::from_secs(300);

@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 
+use crate::outcome::Outcome;
 use crate::shell::{cargo, say, target_dir};
-use crate::steps::Outcome;
 
 /// The least share of slow calls whose cause must be named rightly, and the most that may be named wrongly, in percent.
 const RIGHT_PERCENT: usize = 95;

@@ -5,8 +5,8 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
+use crate::outcome::Outcome;
 use crate::shell::{output, root, run, tool_dir};
-use crate::steps::Outcome;
 
 /// Debian's packages that tests run: Google Benchmark's own reader of our JSON, with the Python libraries it uses, the Java of
 /// the storage measurement, and what boots guests and makes their disks.

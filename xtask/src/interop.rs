@@ -9,8 +9,8 @@ use anyhow::{Result, bail};
 use guest::{Arch, Clock, End, Job, Kernel, Packaged, Source};
 
 use crate::guest::first_process;
+use crate::outcome::Outcome;
 use crate::shell::{output, root, run, say, target_dir};
-use crate::steps::Outcome;
 
 const ARCH: Arch = Arch::X86_64;
 const LIMIT: Duration = Duration::from_secs(300);

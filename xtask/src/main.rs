@@ -13,6 +13,7 @@ mod install;
 mod interop;
 mod ipc_peers;
 mod mutants;
+mod outcome;
 mod peers;
 mod perfetto;
 mod sequences;
@@ -25,8 +26,9 @@ mod suite;
 use std::process::ExitCode;
 
 use ::guest::{Arch, Packaged};
+use outcome::Outcome;
 use shell::say;
-use steps::{Outcome, Step};
+use steps::Step;
 
 const HELP: &str = "\
 Usage: cargo xtask TASK

@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
+use crate::outcome::Outcome;
 use crate::shell::{output, root, run, say, target_dir};
-use crate::steps::Outcome;
 
 /// A package of Perfetto's own, which describes the trace format.
 const SCHEMA: &[&str] = &["perfetto==0.59.1", "protobuf==6.31.1"];

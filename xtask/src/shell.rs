@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::steps::Outcome;
+use crate::outcome::Outcome;
 
 /// Writes a line to standard error, where the steps' own output goes too.
 pub(crate) fn say(line: &str) {

@@ -7,8 +7,8 @@ use std::process::Command;
 use anyhow::{Context as _, Result};
 
 use crate::install::TARGETS;
+use crate::outcome::Outcome;
 use crate::shell::{output, run, say, target_dir};
-use crate::steps::Outcome;
 
 /// How many lines each of the two lists has.
 const LINES: usize = 40;

@@ -1,8 +1,8 @@
 //! `cargo xtask storage`: the accuracy of what is said of writes, where it takes a calm machine to measure it. Runs tests that are
 //! ignored otherwise, one at a time, and shows what they print. Knows their names, nothing of what they do.
 
+use crate::outcome::Outcome;
 use crate::shell::{cargo, output, say};
-use crate::steps::Outcome;
 
 /// Runs them, built with all optimisation. Those that a machine cannot do, or that it is not calm enough for, say so.
 pub(crate) fn check() -> anyhow::Result<Outcome> {

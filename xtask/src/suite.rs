@@ -5,8 +5,8 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
+use crate::outcome::Outcome;
 use crate::shell;
-use crate::steps::Outcome;
 
 /// Runs the tests of the whole workspace.
 pub(crate) fn all() -> Result<Outcome> {
