@@ -2,6 +2,7 @@
 //! builds the static binaries. Knows the project's commands, nothing of what its code does.
 
 mod attack;
+mod circles;
 mod disks;
 mod dist;
 mod documents;
@@ -80,6 +81,7 @@ fn main() -> ExitCode {
         ["attack", ..] => return attack::command(&args[1..]),
         ["mutants", ..] => return mutants::command(&args[1..]),
         ["sequences", ..] => return sequences::command(&args[1..]),
+        ["circles"] => circles_only,
         ["faults"] => faults_only,
         ["injections"] => injections_only,
         ["storage"] => storage_only,
@@ -104,6 +106,12 @@ fn faults_only() -> bool {
     let tests = || shell::cargo(&[TESTS, &["--ignored", "--nocapture", "--test-threads", "1"]].concat());
     steps::run(&[("faults in the emulated driver", tests)])
 }
+
+fn circles_only() -> bool {
+    steps::run(&[CIRCLES])
+}
+
+const CIRCLES: Step = ("no circles between files", circles::none);
 
 fn sizes_only() -> bool {
     steps::run(&[("what takes the room in a static binary", sizes::show)])
