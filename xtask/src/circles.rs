@@ -173,7 +173,11 @@ fn expand(tree: &UseTree, above: &mut Vec<String>, paths: &mut Vec<(String, Vec<
         UseTree::Group(group) => group.items.iter().for_each(|tree| expand(tree, above, paths)),
         UseTree::Name(name) => {
             let name = name.ident.to_string();
-            let path = if name == "self" { above.clone() } else { [&above[..], &[name.clone()]].concat() };
+            let path = if name == "self" {
+                above.clone()
+            } else {
+                [&above[..], std::slice::from_ref(&name)].concat()
+            };
             paths.push((path.last().cloned().unwrap_or(name), path));
         }
         UseTree::Rename(rename) => {

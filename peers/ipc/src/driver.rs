@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use binder_emulator::{Context, Emulated, WakeUp};
 use binder_driver::uapi::TransactionData;
 use binder_driver::{Answer, Command, Commands, Content, Driver, Profile, Return, Returns};
+use binder_emulator::{Context, Emulated, WakeUp};
 
 use crate::peer::{Echo, Peer, Ready};
 use crate::side;
@@ -75,7 +75,12 @@ fn serve(wake_up: WakeUp, ready: Ready<'_>) -> Result<()> {
 
 fn connect(address: &str, wake_up: WakeUp) -> Result<Box<dyn Echo>> {
     let driver = join(address, wake_up)?;
-    Ok(Box::new(Client { driver, commands: Commands::default(), returns: Returns::default(), content: Content::default() }))
+    Ok(Box::new(Client {
+        driver,
+        commands: Commands::default(),
+        returns: Returns::default(),
+        content: Content::default(),
+    }))
 }
 
 struct Client {

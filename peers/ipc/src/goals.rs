@@ -142,7 +142,7 @@ fn verdict(bound: Bound, ratio: &Comparison, cells: [&Cell; 2], foreign: Option<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::peer::find;
+    use crate::peers::find;
     use latency::Histogram;
 
     fn cell(peer: &str, first_ns: &[f64], second_ns: &[f64]) -> Cell {

@@ -11,6 +11,7 @@ mod grpc;
 mod iceoryx;
 mod pair;
 mod peer;
+mod peers;
 mod pipe;
 mod place;
 mod plan;
@@ -37,7 +38,8 @@ use bench::environment::{CpuTimes, Environment};
 use bench::root::Root;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use peer::{PEERS, Peer};
+use peer::Peer;
+use peers::PEERS;
 
 const USE: &str = "\
 use: ipc-peers compare [--rounds N] [--seconds S] [--peers NAME,...]
@@ -46,8 +48,8 @@ use: ipc-peers compare [--rounds N] [--seconds S] [--peers NAME,...]
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let result = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["serve", name] => peer::find(name).and_then(side::serve),
-        ["call", name, address] => peer::find(name).and_then(|peer| side::call(peer, address)),
+        ["serve", name] => peers::find(name).and_then(side::serve),
+        ["call", name, address] => peers::find(name).and_then(|peer| side::call(peer, address)),
         ["check"] => check(),
         ["compare", ref options @ ..] => compare(options),
         _ => Err(anyhow::anyhow!(USE)),
@@ -70,7 +72,7 @@ fn plan(options: &[&str]) -> Result<run::Plan> {
         match *name {
             "--rounds" => plan.rounds = number()?,
             "--seconds" => plan.budget = Duration::from_secs(number()?.into()),
-            "--peers" => plan.peers = value.split(',').map(peer::find).collect::<Result<Vec<&Peer>>>()?,
+            "--peers" => plan.peers = value.split(',').map(peers::find).collect::<Result<Vec<&Peer>>>()?,
             _ => bail!("unknown option {name}\n{USE}"),
         }
     }

@@ -1,30 +1,13 @@
-//! What a peer is, and the list of all: an echo between two processes, of any size. A new one is one file with a
-//! `const NAME: Peer` and one line in [`PEERS`]. Must not know when, where or how often it is called.
+//! What a peer is: an echo between two processes, of any size. Must not know when, where or how often
+//! it is called.
 
 use anyhow::Result;
-
-use crate::{driver, futex, grpc, iceoryx, pipe, rsbinder_rpc, socket, stack, zbus_p2p};
 
 /// The longest payload, in bytes.
 pub(crate) const MAX_LEN: usize = 65_536;
 
-/// Every peer: the floors, this project's, the others'.
-pub(crate) const PEERS: &[Peer] = &[
-    futex::PEER,
-    pipe::PEER,
-    socket::PEER,
-    driver::PEER,
-    driver::FUTEX,
-    stack::BINDER,
-    stack::HWBINDER,
-    rsbinder_rpc::PEER,
-    iceoryx::PEER,
-    zbus_p2p::PEER,
-    grpc::PEER,
-];
-
-#[derive(Debug)]
 /// A means to make a call between two processes that block while they wait.
+#[derive(Debug)]
 pub(crate) struct Peer {
     /// How it is chosen and reported.
     pub(crate) name: &'static str,
@@ -47,11 +30,4 @@ pub(crate) type Ready<'a> = &'a mut dyn FnMut(&str) -> Result<()>;
 pub(crate) trait Echo {
     /// Sends the payload, waits for its echo, and lends it to `take` exactly once. This is what is timed.
     fn echo(&mut self, payload: &[u8], take: &mut dyn FnMut(&[u8])) -> Result<()>;
-}
-
-/// The peer of this name.
-pub(crate) fn find(name: &str) -> Result<&'static Peer> {
-    let found = PEERS.iter().find(|peer| peer.name == name);
-    let names = || PEERS.iter().map(|peer| peer.name).collect::<Vec<_>>().join(", ");
-    found.ok_or_else(|| anyhow::anyhow!("no peer is called '{name}': choose from {}", names()))
 }

@@ -6,7 +6,7 @@ use bench::environment::{CpuShares, Environment};
 use latency::resolvable;
 
 use crate::goals::{Bound, GOALS, Key, SELF_LIMIT, judge};
-use crate::peer::PEERS;
+use crate::peers::PEERS;
 use crate::plan::{Cell, Condition, Outcome, SIZES_BYTES};
 
 /// Everything.
@@ -166,7 +166,7 @@ fn goals(out: &mut impl Write, outcome: &Outcome, shares: Option<&CpuShares>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::peer::find;
+    use crate::peers::find;
     use latency::Histogram;
 
     #[test]

@@ -1,0 +1,28 @@
+//! All peers. A new one is one file with a `const PEER: Peer`, and one line here.
+
+use anyhow::Result;
+
+use crate::peer::Peer;
+use crate::{driver, futex, grpc, iceoryx, pipe, rsbinder_rpc, socket, stack, zbus_p2p};
+
+/// Every peer: the floors, this project's, the others'.
+pub(crate) const PEERS: &[Peer] = &[
+    futex::PEER,
+    pipe::PEER,
+    socket::PEER,
+    driver::PEER,
+    driver::FUTEX,
+    stack::BINDER,
+    stack::HWBINDER,
+    rsbinder_rpc::PEER,
+    iceoryx::PEER,
+    zbus_p2p::PEER,
+    grpc::PEER,
+];
+
+/// The peer of this name.
+pub(crate) fn find(name: &str) -> Result<&'static Peer> {
+    let found = PEERS.iter().find(|peer| peer.name == name);
+    let names = || PEERS.iter().map(|peer| peer.name).collect::<Vec<_>>().join(", ");
+    found.ok_or_else(|| anyhow::anyhow!("no peer is called '{name}': choose from {}", names()))
+}
