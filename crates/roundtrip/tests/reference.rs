@@ -1,0 +1,304 @@
+//! Holds docs/json-and-csv.md to the program: every field and column of what the commands print is named there with its
+//! type, and everything that is named there is printed by some command.
+//!
+//! The page's tables are read as a grammar: a heading names a type, a row its field and the field's type.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use skips::{Need, skip};
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/json-and-csv.md");
+
+/// What stands before the CSV formats.
+const CSV: &str = "\n## CSV\n";
+
+/// A field's type as the page gives it: the alternatives, and whether the field may be missing or need not occur here.
+#[derive(Debug)]
+struct Field {
+    types: Vec<String>,
+    optional: bool,
+    rare: bool,
+}
+
+/// The page's types by name.
+struct Reference(BTreeMap<String, BTreeMap<String, Field>>);
+
+impl Reference {
+    fn read(page: &str) -> Reference {
+        let mut types: BTreeMap<String, BTreeMap<String, Field>> = BTreeMap::new();
+        let mut name = String::new();
+        for line in page.lines() {
+            if let Some(heading) = line.strip_prefix("### ") {
+                name = heading.to_owned();
+            } else if let Some(row) = line.strip_prefix("| `") {
+                let cells: Vec<&str> = row.split(" | ").collect();
+                let [field, kind, meaning] = cells[..] else { panic!("three cells: {line}") };
+                assert!(meaning.trim_end_matches(" |").len() > 1, "{name}: no meaning: {line}");
+                let words = kind.replace("optional ", "").replace("† ", "");
+                let field = field.trim_end_matches('`').to_owned();
+                let known = types.entry(name.clone()).or_default().insert(
+                    field.clone(),
+                    Field {
+                        types: alternatives(&words),
+                        optional: kind.contains("optional"),
+                        rare: kind.contains('†'),
+                    },
+                );
+                assert!(known.is_none(), "{name}.{field} is there twice");
+            }
+        }
+        assert!(types.len() > 50, "the page's tables are read");
+        Reference(types)
+    }
+
+    /// Checks a value against a type, and notes each field that was met. What is wrong is added to `wrong`.
+    fn check(
+        &self,
+        types: &[String],
+        value: &Value,
+        at: &str,
+        seen: &mut Seen,
+        wrong: &mut BTreeSet<String>,
+    ) {
+        let kind = match value {
+            Value::Null => "null",
+            Value::Bool(_) => "boolean",
+            Value::Number(number) if number.is_f64() => "number",
+            Value::Number(_) => "integer",
+            Value::String(_) => "string",
+            Value::Array(items) => {
+                let Some(item) = types.iter().find_map(|one| one.strip_prefix("list of ")) else {
+                    wrong.insert(format!("{at} is a list, the page says {}", types.join(" or ")));
+                    return;
+                };
+                // What a list holds may be one of several: all alternatives behind it are meant.
+                let mut inner = alternatives(item);
+                inner.extend(types.iter().filter(|one| !one.starts_with("list of ")).cloned());
+                items.iter().for_each(|item| self.check(&inner, item, at, seen, wrong));
+                return;
+            }
+            Value::Object(fields) => {
+                if let Some(item) = types.iter().find_map(|one| one.strip_prefix("map of ")) {
+                    let inner = alternatives(item);
+                    fields.values().for_each(|item| self.check(&inner, item, at, seen, wrong));
+                    return;
+                }
+                match types.iter().find_map(|one| self.0.get_key_value(one)) {
+                    Some((name, known)) => self.check_object(name, known, fields, seen, wrong),
+                    None => {
+                        wrong.insert(format!("{at} is an object, the page says {}", types.join(" or ")));
+                    }
+                }
+                return;
+            }
+        };
+        if !types.iter().any(|one| one == kind || (one == "number" && kind == "integer")) {
+            wrong.insert(format!("{at} is {kind}, the page says {}", types.join(" or ")));
+        }
+    }
+
+    fn check_object(
+        &self,
+        name: &str,
+        known: &BTreeMap<String, Field>,
+        fields: &serde_json::Map<String, Value>,
+        seen: &mut Seen,
+        wrong: &mut BTreeSet<String>,
+    ) {
+        for (key, value) in fields {
+            let at = format!("{name}.{key}");
+            match known.get(key) {
+                Some(field) => self.check(&field.types, value, &at, seen, wrong),
+                None => {
+                    wrong.insert(format!("{at} is not on the page"));
+                }
+            }
+            seen.insert((name.to_owned(), key.clone()));
+        }
+        for (key, _) in known.iter().filter(|(key, field)| !field.optional && !fields.contains_key(*key)) {
+            wrong.insert(format!("{name}.{key} is missing, and not optional"));
+        }
+    }
+
+    /// What no output had and the page does not mark as rare.
+    fn unseen(&self, seen: &Seen) -> Vec<String> {
+        let all = self.0.iter().flat_map(|(name, fields)| {
+            fields
+                .iter()
+                .filter(|(_, field)| !field.rare)
+                .map(move |(field, _)| (name.clone(), field.clone()))
+        });
+        all.filter(|one| !seen.contains(one)).map(|(name, field)| format!("{name}.{field}")).collect()
+    }
+}
+
+type Seen = BTreeSet<(String, String)>;
+
+/// `list of [Scheduling](#scheduling) or null`: `list of Scheduling`, `null`.
+fn alternatives(words: &str) -> Vec<String> {
+    let plain = |one: &str| match (one.find('['), one.find("](")) {
+        (Some(open), Some(close)) => format!("{}{}", &one[..open], &one[open + 1..close]),
+        _ => one.trim().to_owned(),
+    };
+    words.split(" or ").map(plain).collect()
+}
+
+/// A folder for this test's runs, which is removed at its end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let folder = std::env::temp_dir().join(format!("roundtrip-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        Scratch(folder)
+    }
+
+    /// What a command prints.
+    fn output(&self, line: &str) -> String {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
+        command.args(line.split(' ')).current_dir(&self.0).stdin(Stdio::null());
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Short runs that between them have every part of every result.
+const JSON: [&str; 12] = [
+    "survey --duration 3s --out survey --format json",
+    "ipc throughput --min-time 2ms --sizes 4 --format json",
+    "ipc throughput --iterations 20 --sizes 4 --format json",
+    "ipc latency --duration 400ms --rate 1000/s --load hogs=1 --inject sleep --deadline 60us --explain \
+     --explain-system-calls --out latency --format json",
+    "ipc baseline --rounds 6 --duration 300ms --sizes 4,64k --format json",
+    "ipc workers --iterations 100 --training --services 2 --format json",
+    "ipc workers --iterations 50 --warn-above 20us --format json",
+    "ipc traits --iterations 50 --format json",
+    "storage layers --calls 3 --rounds 1 --sizes 4k --writers native --format json",
+    "storage interference --rounds 1 --duration 1ms --file-size 1M --conditions alone --format json",
+    "explain latency --format json",
+    "show --format json latency",
+];
+
+/// The same for what only root gets.
+const AS_ROOT: [&str; 2] = [
+    "ipc baseline --rounds 6 --duration 300ms --sizes 4 --transports pipe --placements same --recorder --format json",
+    "storage layers --calls 2 --rounds 1 --sizes 4k --writers native --method strace --format json",
+];
+
+#[test]
+fn every_field_of_every_output_is_on_the_page_and_the_other_way_round() {
+    let page = std::fs::read_to_string(PAGE).unwrap();
+    let reference = Reference::read(page.split(CSV).next().unwrap());
+    let scratch = Scratch::new("reference");
+    let (mut seen, mut wrong) = (Seen::new(), BTreeSet::new());
+    let mut check = |text: &str| {
+        let value: Value = serde_json::from_str(text).unwrap();
+        let kind = if value["schema"] == "roundtrip.explanation" { "Explanations" } else { "Run" };
+        reference.check(&[kind.to_owned()], &value, kind, &mut seen, &mut wrong);
+    };
+    let recorded = Need::Tracefs.is_met();
+    let strace = Need::Program("strace").is_met();
+    let as_root = AS_ROOT.iter().filter(|line| recorded && (strace || !line.contains("strace")));
+    JSON.iter().chain(as_root).for_each(|line| check(&scratch.output(line)));
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs");
+    for run in std::fs::read_dir(fixtures).unwrap() {
+        check(&std::fs::read_to_string(run.unwrap().path().join("run.json")).unwrap());
+    }
+    assert!(wrong.is_empty(), "docs/json-and-csv.md:\n{}", Vec::from_iter(wrong).join("\n"));
+    if !recorded {
+        return skip(Need::Tracefs, "without the kernel's events some fields of the page do not occur");
+    }
+    if !strace {
+        return skip(Need::Program("strace"), "some fields of the page do not occur without strace");
+    }
+    let unseen = reference.unseen(&seen);
+    assert!(unseen.is_empty(), "docs/json-and-csv.md names what no output has:\n{}", unseen.join("\n"));
+}
+
+/// The CSV formats by their headings on the page, with a command that prints or writes each.
+const CSV_FORMATS: [(&str, &str, Option<&str>); 9] = [
+    ("`ipc throughput --format csv`", "ipc throughput --min-time 2ms --sizes 4 --format csv", None),
+    ("`ipc latency --format csv`", "ipc latency --iterations 20 --format csv", None),
+    (
+        "`latency-samples.csv`, and `ipc latency --raw-samples --format csv`",
+        "ipc latency --iterations 20 --raw-samples --format csv",
+        None,
+    ),
+    (
+        "`injected.csv`",
+        "ipc latency --duration 300ms --inject work --out injected",
+        Some("injected/injected.csv"),
+    ),
+    (
+        "`ipc baseline --format csv`",
+        "ipc baseline --rounds 1 --duration 50ms --sizes 4 --transports futex --format csv",
+        None,
+    ),
+    ("`ipc workers --format csv`", "ipc workers --iterations 10 --format csv", None),
+    ("`ipc traits --format csv`", "ipc traits --iterations 10 --format csv", None),
+    (
+        "`storage layers --format csv`",
+        "storage layers --calls 2 --rounds 1 --sizes 4k --writers native --format csv",
+        None,
+    ),
+    (
+        "`storage interference --format csv`",
+        "storage interference --rounds 1 --duration 1ms --file-size 1M --conditions alone --format csv",
+        None,
+    ),
+];
+
+#[test]
+fn every_csv_header_is_on_the_page_column_by_column() {
+    let page = std::fs::read_to_string(PAGE).unwrap();
+    let sections: BTreeMap<&str, Vec<&str>> = page
+        .split(CSV)
+        .nth(1)
+        .unwrap()
+        .split("\n### ")
+        .skip(1)
+        .map(|section| {
+            let (heading, rest) = section.split_once('\n').unwrap();
+            let columns = rest.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+            (heading, columns.collect())
+        })
+        .collect();
+    let scratch = Scratch::new("reference-csv");
+    for (heading, line, file) in CSV_FORMATS {
+        let printed = scratch.output(line);
+        let text = file.map_or(printed, |file| std::fs::read_to_string(scratch.0.join(file)).unwrap());
+        let header: Vec<&str> = text.lines().next().unwrap().split(',').collect();
+        assert_eq!(sections.get(heading), Some(&header), "{heading}");
+    }
+    assert_eq!(sections.len(), CSV_FORMATS.len(), "every format on the page is one that is checked");
+}
+
+#[test]
+fn a_field_that_is_not_on_the_page_or_of_another_type_or_never_there_is_found() {
+    let row = |field: &str, kind: &str| format!("| `{field}` | {kind} | meaning |\n");
+    let mut page: String = (0..60).map(|n| format!("### T{n}\n{}", row("x", "optional † string"))).collect();
+    page += &format!(
+        "### Run\n{}",
+        row("a", "integer") + &row("b", "optional string") + &row("c", "[T1](#t1) or null")
+    );
+    let reference = Reference::read(&page);
+    let (mut seen, mut wrong) = (Seen::new(), BTreeSet::new());
+    let value = serde_json::json!({ "a": 1.5, "c": { "x": "text", "y": 1 }, "d": [] });
+    reference.check(&["Run".to_owned()], &value, "Run", &mut seen, &mut wrong);
+    let wrong: Vec<String> = wrong.into_iter().collect();
+    assert_eq!(
+        wrong,
+        ["Run.a is number, the page says integer", "Run.d is not on the page", "T1.y is not on the page"]
+    );
+    assert_eq!(reference.unseen(&seen), ["Run.b"]);
+}
