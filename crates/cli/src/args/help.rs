@@ -1,7 +1,6 @@
-//! The text of `--help`, from the table. Writes plain text of at most [`WIDTH`] columns.
+//! The text of a command's `--help`, from its table. Writes plain text of at most [`WIDTH`] columns.
 
-use super::table::PositionalsDoc;
-use super::{Command, Doc, Kind};
+use super::table::{Doc, PositionalsDoc};
 
 /// Columns that help fits into.
 const WIDTH: usize = 96;
@@ -50,43 +49,8 @@ pub(crate) fn command(doc: &Doc) -> String {
     out
 }
 
-/// Help on the whole program.
-pub(crate) fn program(version: &str, commands: &[&dyn Command], old_names: &[&dyn Command]) -> String {
-    let mut out = format!(
-        "roundtrip {version}: shows where the time goes in Binder calls and synchronous writes\n\n\
-         Usage: roundtrip COMMAND [OPTION]...\n\nCommands:\n"
-    );
-    list(&mut out, commands);
-    if !old_names.is_empty() {
-        out.push_str(
-            "\nCalled by one of these names, roundtrip takes that program's flags and prints its \
-             format:\n",
-        );
-        list(&mut out, old_names);
-    }
-    out.push_str(
-        "\n'roundtrip COMMAND --help' explains one command; 'roundtrip --version' prints \
-                  the version.\n",
-    );
-    out
-}
-
-/// Help on the commands that share their first words.
-pub(crate) fn group(words: &str, commands: &[&dyn Command]) -> String {
-    let mut out = format!("Usage: roundtrip {words} COMMAND [OPTION]...\n\nCommands:\n");
-    list(&mut out, commands);
-    out.push_str(&format!("\n'roundtrip {words} COMMAND --help' explains one command.\n"));
-    out
-}
-
-fn list(out: &mut String, commands: &[&dyn Command]) {
-    for doc in commands.iter().map(|command| command.doc()).filter(|doc| doc.kind != Kind::Hidden) {
-        entry(out, &doc.words(), doc.summary);
-    }
-}
-
 /// A term on the left and its words on the right, below it where the term is too long.
-fn entry(out: &mut String, term: &str, words: &str) {
+pub(super) fn entry(out: &mut String, term: &str, words: &str) {
     let body = wrap(words, INDENT, WIDTH);
     if term.len() + 4 > INDENT {
         out.push_str(&format!("  {term}\n{body}"));

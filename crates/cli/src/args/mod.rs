@@ -5,19 +5,23 @@
 //! effects; the command then resolves that into *what it means*. Both steps refuse with a [`Usage`]. Nothing in
 //! this module knows what any command does.
 
+mod command;
 mod completion;
 mod help;
+mod listing;
 mod man;
 mod parse;
 mod suggest;
 mod table;
 pub(crate) mod values;
 
+pub(crate) use command::{Command, Renamed};
 pub(crate) use completion::bash as bash_completion;
-pub(crate) use help::{command as command_help, group as group_help, program as program_help};
+pub(crate) use help::command as command_help;
+pub(crate) use listing::{group as group_help, program as program_help};
 pub(crate) use man::{command as command_man, program as program_man};
 pub(crate) use suggest::nearest;
-pub(crate) use table::{Command, Doc, Entry, Group, Kind, Opt, Positionals, Renamed, ValueKind};
+pub(crate) use table::{Doc, Entry, Group, Kind, Opt, Positionals, ValueKind};
 
 /// Invalid usage: reported in one line, exit code 2.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -1,0 +1,84 @@
+//! A command of whatever arguments: what the registries hold. Reads its arguments by its table and runs it.
+
+use std::ffi::OsString;
+
+use super::help;
+use super::parse::{Parsed, parse};
+use super::table::{Doc, Entry, Kind, Opt, PositionalsDoc};
+use crate::terminal::{Exit, Terminal};
+
+/// A command whose typed arguments are nobody's business: what the registries hold.
+pub(crate) trait Command: Sync {
+    /// Everything that documentation says about it.
+    fn doc(&self) -> Doc;
+
+    /// Parses the arguments behind the command's words and does it.
+    fn run(&self, args: Vec<OsString>, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit>;
+
+    /// Parses them and does nothing.
+    #[cfg(test)]
+    fn check(&self, args: Vec<OsString>) -> Result<(), super::Usage>;
+}
+
+impl<A: Default> Command for Entry<A> {
+    fn doc(&self) -> Doc {
+        Doc {
+            path: self.path,
+            kind: self.kind,
+            summary: self.summary,
+            description: self.description,
+            positionals: self.positionals.as_ref().map(|rule| PositionalsDoc {
+                usage: rule.usage,
+                help: rule.help,
+                count: rule.count.clone(),
+                kind: rule.kind,
+            }),
+            groups: self
+                .groups
+                .iter()
+                .map(|group| (group.heading, group.options.iter().map(Opt::doc).collect()))
+                .collect(),
+            examples: self.examples,
+        }
+    }
+
+    fn run(&self, args: Vec<OsString>, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
+        let doc = self.doc();
+        let mut typed = self.nothing_typed();
+        match parse(&doc, &mut typed, args, &|name| std::env::var(name).ok())? {
+            Parsed::Run => (self.run)(typed.values, terminal),
+            Parsed::Help => {
+                terminal.out.write_all(help::command(&doc).as_bytes())?;
+                Ok(Exit::OK)
+            }
+        }
+    }
+
+    #[cfg(test)]
+    fn check(&self, args: Vec<OsString>) -> Result<(), super::Usage> {
+        parse(&self.doc(), &mut self.nothing_typed(), args, &|_| None).map(drop)
+    }
+}
+
+/// A command under the words that it had in an earlier version: it still works, but help and completion do not show it.
+pub(crate) struct Renamed {
+    /// The old words.
+    pub(crate) path: &'static [&'static str],
+    /// The command as it is called now.
+    pub(crate) now: &'static dyn Command,
+}
+
+impl Command for Renamed {
+    fn doc(&self) -> Doc {
+        Doc { path: self.path, kind: Kind::Hidden, ..self.now.doc() }
+    }
+
+    fn run(&self, args: Vec<OsString>, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
+        self.now.run(args, terminal)
+    }
+
+    #[cfg(test)]
+    fn check(&self, args: Vec<OsString>) -> Result<(), super::Usage> {
+        self.now.check(args)
+    }
+}

@@ -1,0 +1,39 @@
+//! The text of `--help` for the program and for groups of commands.
+
+use super::help::entry;
+use super::{Command, Kind};
+
+/// Help on the whole program.
+pub(crate) fn program(version: &str, commands: &[&dyn Command], old_names: &[&dyn Command]) -> String {
+    let mut out = format!(
+        "roundtrip {version}: shows where the time goes in Binder calls and synchronous writes\n\n\
+         Usage: roundtrip COMMAND [OPTION]...\n\nCommands:\n"
+    );
+    list(&mut out, commands);
+    if !old_names.is_empty() {
+        out.push_str(
+            "\nCalled by one of these names, roundtrip takes that program's flags and prints its \
+             format:\n",
+        );
+        list(&mut out, old_names);
+    }
+    out.push_str(
+        "\n'roundtrip COMMAND --help' explains one command; 'roundtrip --version' prints \
+                  the version.\n",
+    );
+    out
+}
+
+/// Help on the commands that share their first words.
+pub(crate) fn group(words: &str, commands: &[&dyn Command]) -> String {
+    let mut out = format!("Usage: roundtrip {words} COMMAND [OPTION]...\n\nCommands:\n");
+    list(&mut out, commands);
+    out.push_str(&format!("\n'roundtrip {words} COMMAND --help' explains one command.\n"));
+    out
+}
+
+fn list(out: &mut String, commands: &[&dyn Command]) {
+    for doc in commands.iter().map(|command| command.doc()).filter(|doc| doc.kind != Kind::Hidden) {
+        entry(out, &doc.words(), doc.summary);
+    }
+}
