@@ -25,16 +25,16 @@
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::thread::futex;
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::ClockId;
 use serde::{Deserialize, Serialize};
 
 use crate::lock::Guard;
 use crate::mutex::own_tid;
+use crate::pi_futex::{lock_for, now, set_raised};
 use crate::records::{Id, Process, Record, TAG, Thread, Transaction, process, thread, transaction};
 use crate::region::Region;
 use crate::sched::Priority;
@@ -90,19 +90,12 @@ const REFUSAL_LASTS: Duration = Duration::from_secs(1);
 const TID_MASK: u32 = !(futex::WAITERS | futex::OWNER_DIED);
 
 thread_local! {
-    /// Whether the calling thread is lent a priority that its policy does not show.
-    static LENT: Cell<bool> = const { Cell::new(false) };
     /// That priority, while it serves the call: what its own calls lend, also in other contexts.
     static SERVES_AT: Cell<Option<Priority>> = const { Cell::new(None) };
     /// How many sleeps are left in which it avoids the trap.
     static NO_TRAP: Cell<u32> = const { Cell::new(0) };
     /// Processes whose threads this thread may not set the policy of, with the times until which that is assumed.
     static REFUSED: Cell<[Refused; 4]> = const { Cell::new([Refused::NONE; 4]) };
-}
-
-/// The calling thread runs at a caller's priority, though its policy says otherwise.
-pub(crate) fn is_lent() -> bool {
-    LENT.get()
 }
 
 /// The priority that the calling thread is lent for the call that it serves, where its policy does not show it.
@@ -125,7 +118,7 @@ pub(crate) fn learn(region: &Region, thread: Id<Thread>) {
 }
 
 fn set_lent() {
-    LENT.set(true);
+    set_raised(true);
     NO_TRAP.set(FUTEX_SLEEPS);
 }
 
@@ -171,23 +164,6 @@ pub(crate) fn wait(region: &Region, thread: Id<Thread>) {
     hold.store(0, Release);
 }
 
-/// Takes a priority-inheriting lock, waiting for at most `slice`: `FUTEX_LOCK_PI2`, whose clock nobody sets, from Linux 5.14 on; else `FUTEX_LOCK_PI`.
-pub(crate) fn lock_for(hold: &AtomicU32, slice: Duration) -> Result<(), Errno> {
-    static OLD_KERNEL: AtomicBool = AtomicBool::new(false);
-    let until = |clock| futex::Timespec::try_from(now(clock).saturating_add(slice)).map_err(|_| Errno::INVAL);
-    if !OLD_KERNEL.load(Relaxed) {
-        match futex::lock_pi2(hold, futex::Flags::empty(), Some(&until(ClockId::Monotonic)?)) {
-            Err(Errno::NOSYS) => OLD_KERNEL.store(true, Relaxed),
-            other => return other,
-        }
-    }
-    futex::lock_pi(hold, futex::Flags::empty(), Some(&until(ClockId::Realtime)?))
-}
-
-fn now(clock: ClockId) -> Duration {
-    Duration::try_from(clock_gettime(clock)).unwrap_or_default()
-}
-
 impl Guard<'_> {
     /// The calling thread has no work. If it waits for a reply of one that it lends its priority to, it will do that while it
     /// sleeps: true then.
@@ -228,7 +204,7 @@ impl Guard<'_> {
     /// The calling thread serves nobody any more.
     #[cold]
     pub(crate) fn is_lent_no_longer(&mut self, own: Id<Thread>) {
-        LENT.set(false);
+        set_raised(false);
         SERVES_AT.set(None);
         self.region().lent(own.index()).store(0, Relaxed);
     }

@@ -12,6 +12,7 @@ use crate::descriptors::{Descriptors, Wanted};
 use crate::hold::{self, Lending};
 use crate::lock::Guard;
 use crate::node::Strength;
+use crate::pi_futex;
 use crate::queue::Kind;
 use crate::records::{
     Buffer, CONTEXT_MANAGER, Id, Node, Process, Thread, Transaction, Work, buffer, node, process, reference,
@@ -218,7 +219,7 @@ impl Ioctl<'_> {
 
     /// How this thread is going to sleep. True: in the trap.
     fn will_sleep(&mut self, for_process: bool) -> bool {
-        if hold::is_lent() {
+        if pi_futex::is_raised() {
             if for_process {
                 self.guard.is_lent_no_longer(self.thread);
             } else {

@@ -29,9 +29,9 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, recvmsg, sendmsg,
 };
 
-use crate::descriptors::Request;
 use crate::hold::Lending;
 use crate::inbox::Inbox;
+use crate::keeper_line::Request;
 use crate::lock::{Guard, Scratch};
 use crate::records::{Id, LENDING, MAGIC, MAGIC_VALUE, PROFILE, Process, Record, TAG, Thread, process};
 use crate::region::{End, Region};

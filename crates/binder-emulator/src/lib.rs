@@ -47,12 +47,14 @@ mod hold;
 mod inbox;
 mod ioctl;
 mod keeper;
+mod keeper_line;
 mod leaving;
 mod lock;
 mod mutex;
 mod node;
 mod objects;
 mod passing;
+mod pi_futex;
 mod priority;
 mod process;
 mod queue;
@@ -89,8 +91,9 @@ pub use wakers::WakeUp;
 
 use binder_driver::uapi::{ExtendedError, FrozenStatusInfo};
 use binder_driver::{Backend, Commands, Driver, Error as DriverError, NodeInfo, Profile, Returns};
-use descriptors::{Descriptors, ToKeeper};
+use descriptors::Descriptors;
 use ioctl::Ioctl;
+use keeper_line::ToKeeper;
 use lock::{Guard, Scratch};
 use records::{AREA_BYTES, Id, Process, Thread};
 
@@ -527,7 +530,7 @@ fn follow_callers(
     let tag = region.words()[records::TAG].load(Ordering::Relaxed);
     region.wakers().set_context(tag);
     let listener = wakers::own_listener(wake_up)?;
-    descriptors::hand_over(keeper, listener.as_fd())
+    keeper_line::hand_over(keeper, listener.as_fd())
         .map_err(|errno| format!("the keeper is gone ({errno})"))?;
     region.wakers().learn(own.0, own.1, listener);
     region.wakers().start_trapping(own.0, own.1);
