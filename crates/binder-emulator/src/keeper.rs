@@ -29,16 +29,16 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, recvmsg, sendmsg,
 };
 
-use crate::hold::Lending;
 use crate::inbox::Inbox;
+use crate::inheritance::Lending;
 use crate::keeper_line::Request;
+use crate::lock::wake::{Attempt, SWEEP, attempt, sweep};
 use crate::lock::{Guard, Scratch};
 use crate::records::{Id, LENDING, MAGIC, MAGIC_VALUE, PROFILE, Process, Record, TAG, Thread, process};
 use crate::region::{End, Region};
 use crate::roster::Roster;
 use crate::trap;
 use crate::usage::Usage;
-use crate::wakeup::{Attempt, SWEEP, attempt, sweep};
 use binder_driver::Profile;
 
 use crate::Error;

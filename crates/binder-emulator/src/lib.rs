@@ -21,7 +21,8 @@
 //! - `region` is the memory, `records` its layout, `roster` who the participants are;
 //! - `mutex` and `lock` (with the undo journal), `queue`;
 //! - `process`, `thread`, `node` (with references), `transaction` (with `objects`), `buffers`,
-//!   `allocation`, `priority` (with `hold`), `freeze`, `wakeup` (with `trap` and `wakers`);
+//!   `allocation`, `priority`, `inheritance` (with `hold` and `pi_futex`), `freeze`;
+//! - `sleep_word` (the table of how threads sleep and who wakes them), `sleep`, `lock/wake`, `trap`, `wakers`;
 //! - `descriptors` (with `inbox`) and `passing` for file descriptors;
 //! - `ioctl` is one call, `keeper` joining and dying, `leaving` how threads come home from a context
 //!   that has ended, `state` all of it as text, and `usage` how much of it there is.
@@ -45,6 +46,7 @@ mod error;
 mod freeze;
 mod hold;
 mod inbox;
+mod inheritance;
 mod ioctl;
 mod keeper;
 mod keeper_line;
@@ -63,13 +65,14 @@ mod records;
 mod region;
 mod roster;
 mod sched;
+mod sleep;
+mod sleep_word;
 mod state;
 mod thread;
 mod transaction;
 mod trap;
 mod usage;
 mod wakers;
-mod wakeup;
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -84,7 +87,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
 pub use error::Error;
-pub use hold::Lending;
+pub use inheritance::Lending;
 pub use keeper::{Context, running};
 pub use usage::Usage;
 pub use wakers::WakeUp;
