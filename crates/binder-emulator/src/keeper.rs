@@ -10,7 +10,7 @@
 //! descriptor, so it has no name in any file system, and nothing is left behind whatever dies. The kernel closes a
 //! connection with the last thread of its process, so a connection's end means that nobody of that process can touch
 //! the memory any more, and the keeper gives back what it held. Over the same connection it hands out the ends of inboxes
-//! (`descriptors.rs`) and the listeners of traps (`trap.rs`), and it looks after threads that could not be woken (`wakeup.rs`).
+//! (`descriptors.rs`) and the listeners of traps (`trap.rs`), and it looks after threads that could not be woken (`lock/wake.rs`).
 
 use std::io::{self, IoSlice, IoSliceMut, Write};
 use std::mem::MaybeUninit;

@@ -26,7 +26,7 @@ pub(crate) enum Request {
     Listener = 4,
     /// To keep the listener of its own traps, which comes along. Not answered.
     HandOver = 5,
-    /// To look after threads that are claimed and could not be woken (`wakeup.rs`). Not answered.
+    /// To look after threads that are claimed and could not be woken (`lock/wake.rs`). Not answered.
     Help = 6,
     /// To look at the lock too: nothing happens in it. Not answered.
     Stuck = 7,

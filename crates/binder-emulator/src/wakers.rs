@@ -6,7 +6,7 @@
 //! What a participant needs to wake others by their traps: their processes' listeners, and the keeper's help.
 //!
 //! A process has one filter and one listener, whatever it joins ([`own_listener`]). Its listener goes to the keeper when it
-//! joins, and from there to those who must wake its threads and ask for it. How waking works is `wakeup.rs`'s business.
+//! joins, and from there to those who must wake its threads and ask for it. How waking works is `lock/wake.rs`'s business.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
