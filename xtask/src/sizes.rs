@@ -93,7 +93,7 @@ mod tests {
             ("cli::commands::show::run", "cli::commands"),
             ("<binder::thread::ThreadState>::handle", "binder::thread"),
             (
-                "<&mut stored::reader::Items as serde_core::de::SeqAccess>::next::<bench::run::Run>",
+                "<&mut stored::reader::Items as serde_core::de::SeqAccess>::next::<run::directory::Run>",
                 "stored::reader",
             ),
             ("<[bench::job::Job] as core::clone::Clone>::clone", "bench::job"),

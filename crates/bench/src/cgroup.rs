@@ -3,45 +3,30 @@
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
+use run::environment::Cgroups;
 
 use crate::root::Root;
 
-/// Limits of this process's control groups. A field is `None` when there is no such limit or no such file.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Cgroups {
-    /// How many CPUs' worth of time the group may use (v1 cpu.cfs_quota_us / cpu.cfs_period_us, v2 cpu.max), the least
-    /// along the way to the root.
-    pub cpu_quota_cpus: Option<f64>,
-    /// Microseconds per period in which the group's real-time threads may run (v1 cpu.rt_runtime_us); exists only
-    /// with CONFIG_RT_GROUP_SCHED.
-    pub rt_runtime_us: Option<i64>,
-    /// The cpuset's CPUs (v1 cpuset.effective_cpus or cpuset.cpus, v2 cpuset.cpus.effective), in list format.
-    pub cpuset_cpus: Option<String>,
-}
+/// Reads /proc/self/cgroup and /proc/self/mountinfo, then the files they lead to (cgroups(7)).
+pub fn limits(root: &Root) -> Cgroups {
+    let groups = root.read("proc/self/cgroup").unwrap_or_default();
+    let mounts = root.read("proc/self/mountinfo").unwrap_or_default();
+    let cpu = Directory::find(&groups, &mounts, "cpu");
+    let cpuset = Directory::find(&groups, &mounts, "cpuset");
+    let unified = Directory::find(&groups, &mounts, "");
 
-impl Cgroups {
-    /// Reads /proc/self/cgroup and /proc/self/mountinfo, then the files they lead to (cgroups(7)).
-    pub fn read(root: &Root) -> Cgroups {
-        let groups = root.read("proc/self/cgroup").unwrap_or_default();
-        let mounts = root.read("proc/self/mountinfo").unwrap_or_default();
-        let cpu = Directory::find(&groups, &mounts, "cpu");
-        let cpuset = Directory::find(&groups, &mounts, "cpuset");
-        let unified = Directory::find(&groups, &mounts, "");
-
-        let mut limits = Cgroups::default();
-        let v1 = cpu.iter().flat_map(Directory::upwards).filter_map(|dir| quota_v1(root, &dir));
-        let v2 = unified.iter().flat_map(Directory::upwards).filter_map(|dir| quota_v2(root, &dir));
-        limits.cpu_quota_cpus = v1.chain(v2).min_by(f64::total_cmp);
-        limits.rt_runtime_us = cpu.and_then(|dir| root.number(dir.path().join("cpu.rt_runtime_us")));
-        limits.cpuset_cpus = cpuset
-            .and_then(|dir| {
-                let dir = dir.path();
-                root.read(dir.join("cpuset.effective_cpus")).or_else(|| root.read(dir.join("cpuset.cpus")))
-            })
-            .or_else(|| root.read(unified?.path().join("cpuset.cpus.effective")));
-        limits
-    }
+    let mut limits = Cgroups::default();
+    let v1 = cpu.iter().flat_map(Directory::upwards).filter_map(|dir| quota_v1(root, &dir));
+    let v2 = unified.iter().flat_map(Directory::upwards).filter_map(|dir| quota_v2(root, &dir));
+    limits.cpu_quota_cpus = v1.chain(v2).min_by(f64::total_cmp);
+    limits.rt_runtime_us = cpu.and_then(|dir| root.number(dir.path().join("cpu.rt_runtime_us")));
+    limits.cpuset_cpus = cpuset
+        .and_then(|dir| {
+            let dir = dir.path();
+            root.read(dir.join("cpuset.effective_cpus")).or_else(|| root.read(dir.join("cpuset.cpus")))
+        })
+        .or_else(|| root.read(unified?.path().join("cpuset.cpus.effective")));
+    limits
 }
 
 fn quota_v1(root: &Root, dir: &std::path::Path) -> Option<f64> {
@@ -186,7 +171,7 @@ mod tests {
             ("sys/fs/cgroup/user.slice/cpu.max", "150000 100000\n"),
             ("sys/fs/cgroup/user.slice/app/cpuset.cpus.effective", "0-1\n"),
         ]);
-        let limits = Cgroups::read(&root);
+        let limits = limits(&root);
         assert_eq!(limits.cpu_quota_cpus, Some(1.5));
         assert_eq!(limits.cpuset_cpus.as_deref(), Some("0-1"));
         assert_eq!(limits.rt_runtime_us, None);
@@ -211,7 +196,7 @@ mod tests {
             rt_runtime_us: Some(950_000),
             cpuset_cpus: Some("0-3".into()),
         };
-        assert_eq!(Cgroups::read(&root), expected);
+        assert_eq!(limits(&root), expected);
     }
 
     #[test]
@@ -281,7 +266,7 @@ mod tests {
             ("cg/cpu/cpu.cfs_period_us", "100000\n"),
             ("cg/two/cpu.max", "max 100000\n"),
         ]);
-        assert_eq!(Cgroups::read(&root), Cgroups::default());
-        assert_eq!(Cgroups::read(&fixture(&[])), Cgroups::default());
+        assert_eq!(limits(&root), Cgroups::default());
+        assert_eq!(limits(&fixture(&[])), Cgroups::default());
     }
 }

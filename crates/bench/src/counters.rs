@@ -1,83 +1,38 @@
 //! What the scheduler did to one thread: context switches, migrations, time on and waiting for a CPU. Reads /proc, which
 //! costs some microseconds: look before and after a timed section, never in it.
 
-use serde::{Deserialize, Serialize};
-
 use crate::error::{Error, Result};
 use crate::root::Root;
+use run::ThreadCounters;
 
-/// Counts of one thread since it began, or between two looks at it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ThreadCounters {
-    /// Times that it gave up the CPU because it waited for something (proc_pid_status(5)).
-    pub voluntary_switches: u64,
-    /// Times that the CPU was taken from it.
-    pub involuntary_switches: u64,
-    /// Times that it was moved to another CPU (/proc/PID/sched); `None` where the kernel does not tell. Then count the
-    /// CPUs that the samples name.
-    pub migrations: Option<u64>,
-    /// Nanoseconds on a CPU; `None` without schedstat.
-    pub running_ns: Option<u64>,
-    /// Nanoseconds that it was runnable and waited for a CPU; `None` without schedstat.
-    pub run_delay_ns: Option<u64>,
+/// The counts of a thread up to now; 0 is the calling thread.
+///
+/// # Errors
+/// [`Error::File`] when there is no such thread.
+pub fn of_thread(tid: u32) -> Result<ThreadCounters> {
+    read_at(&Root::real(), if tid == 0 { crate::sched::gettid() } else { tid })
 }
 
-impl ThreadCounters {
-    /// The counts of a thread up to now; 0 is the calling thread.
-    ///
-    /// # Errors
-    /// [`Error::File`] when there is no such thread.
-    pub fn read(tid: u32) -> Result<ThreadCounters> {
-        ThreadCounters::read_at(&Root::real(), if tid == 0 { crate::sched::gettid() } else { tid })
-    }
-
-    fn read_at(root: &Root, tid: u32) -> Result<ThreadCounters> {
-        // The long way round reaches the threads of every process.
-        let directory = format!("proc/{tid}/task/{tid}");
-        let path = format!("{directory}/status");
-        let malformed = || std::io::Error::other("no count of context switches in it");
-        let status = std::fs::read_to_string(root.path(&path))
-            .map_err(|source| Error::file("read", root.path(&path), source))?;
-        let count = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-            line.and_then(|number| number.trim().parse().ok())
-                .ok_or_else(|| Error::file("read", root.path(&path), malformed()))
-        };
-        let (running_ns, run_delay_ns) = schedstat(root, &directory).unzip();
-        Ok(ThreadCounters {
-            voluntary_switches: count("voluntary_ctxt_switches")?,
-            involuntary_switches: count("nonvoluntary_ctxt_switches")?,
-            migrations: migrations(root, &directory),
-            running_ns,
-            run_delay_ns,
-        })
-    }
-
-    /// What was added since an earlier look.
-    #[must_use]
-    pub fn since(&self, earlier: &ThreadCounters) -> ThreadCounters {
-        let both = |later: Option<u64>, earlier: Option<u64>| Some(later?.saturating_sub(earlier?));
-        ThreadCounters {
-            voluntary_switches: self.voluntary_switches.saturating_sub(earlier.voluntary_switches),
-            involuntary_switches: self.involuntary_switches.saturating_sub(earlier.involuntary_switches),
-            migrations: both(self.migrations, earlier.migrations),
-            running_ns: both(self.running_ns, earlier.running_ns),
-            run_delay_ns: both(self.run_delay_ns, earlier.run_delay_ns),
-        }
-    }
-
-    /// Both threads' counts together; what one of them does not tell is not told of both.
-    #[must_use]
-    pub fn plus(&self, other: &ThreadCounters) -> ThreadCounters {
-        let both = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
-        ThreadCounters {
-            voluntary_switches: self.voluntary_switches + other.voluntary_switches,
-            involuntary_switches: self.involuntary_switches + other.involuntary_switches,
-            migrations: both(self.migrations, other.migrations),
-            running_ns: both(self.running_ns, other.running_ns),
-            run_delay_ns: both(self.run_delay_ns, other.run_delay_ns),
-        }
-    }
+fn read_at(root: &Root, tid: u32) -> Result<ThreadCounters> {
+    // The long way round reaches the threads of every process.
+    let directory = format!("proc/{tid}/task/{tid}");
+    let path = format!("{directory}/status");
+    let malformed = || std::io::Error::other("no count of context switches in it");
+    let status = std::fs::read_to_string(root.path(&path))
+        .map_err(|source| Error::file("read", root.path(&path), source))?;
+    let count = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        line.and_then(|number| number.trim().parse().ok())
+            .ok_or_else(|| Error::file("read", root.path(&path), malformed()))
+    };
+    let (running_ns, run_delay_ns) = schedstat(root, &directory).unzip();
+    Ok(ThreadCounters {
+        voluntary_switches: count("voluntary_ctxt_switches")?,
+        involuntary_switches: count("nonvoluntary_ctxt_switches")?,
+        migrations: migrations(root, &directory),
+        running_ns,
+        run_delay_ns,
+    })
 }
 
 /// Time on and time waiting for a CPU (Documentation/scheduler/sched-stats.rst).
@@ -116,7 +71,7 @@ mod tests {
             running_ns: Some(1000),
             run_delay_ns: Some(200),
         };
-        let counters = ThreadCounters::read_at(&root, 42).unwrap();
+        let counters = read_at(&root, 42).unwrap();
         assert_eq!(counters, expected);
         assert_eq!(counters.since(&counters).run_delay_ns, Some(0));
         assert_eq!(counters.plus(&counters).voluntary_switches, 300);
@@ -125,21 +80,21 @@ mod tests {
     #[test]
     fn what_a_small_kernel_does_not_keep_is_none() {
         let root = fixture(&[("proc/42/task/42/status", STATUS), ("proc/42/task/42/schedstat", "0 0 0\n")]);
-        let counters = ThreadCounters::read_at(&root, 42).unwrap();
+        let counters = read_at(&root, 42).unwrap();
         assert_eq!((counters.migrations, counters.run_delay_ns), (None, None));
         assert_eq!(counters.plus(&counters).running_ns, None);
     }
 
     #[test]
     fn a_thread_that_sleeps_is_seen_to_switch() {
-        let before = ThreadCounters::read(0).unwrap();
+        let before = of_thread(0).unwrap();
         std::thread::sleep(std::time::Duration::from_millis(1));
-        assert!(ThreadCounters::read(0).unwrap().since(&before).voluntary_switches >= 1);
+        assert!(of_thread(0).unwrap().since(&before).voluntary_switches >= 1);
     }
 
     #[test]
     fn a_thread_that_is_not_there_is_an_error_with_its_path() {
-        let error = ThreadCounters::read_at(&fixture(&[]), 42).unwrap_err().to_string();
+        let error = read_at(&fixture(&[]), 42).unwrap_err().to_string();
         assert!(error.contains("proc/42/task/42/status"), "{error}");
     }
 }

@@ -114,14 +114,9 @@ pub enum Error {
     /// What was asked for by name is not to be had on this machine; says what is. Nothing was measured.
     #[error("{0}")]
     NotHere(String),
-    /// A recorded run that this version cannot read.
-    #[error("{}: {reason}", path.display())]
-    NotARun {
-        /// The file that was read.
-        path: PathBuf,
-        /// What is wrong, and how to mend it.
-        reason: String,
-    },
+    /// A plan that no machine can carry out, or a run that cannot be stored.
+    #[error(transparent)]
+    Run(#[from] run::Error),
 }
 
 impl Error {

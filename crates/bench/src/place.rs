@@ -7,8 +7,8 @@ use files::Existing;
 use files::Owned;
 
 use crate::error::{Error, Result};
-use crate::run::{FILE_NAME, FILES};
 use crate::scratch::remove_abandoned;
+use run::{FILE_NAME, FILES};
 
 /// How the name of the folder begins in which a run's files are made.
 const UNFINISHED: &str = ".roundtrip-run-";

@@ -1,28 +1,14 @@
 //! The flight recorder of a run: the kernel's scheduler events in a trace instance of its own. Must not know what it waits
 //! for, nor what its recordings say.
 
-use serde::{Deserialize, Serialize};
 use tracefs::{Instance, Selection, Tracefs};
 
 use crate::error::{Error, Result};
-
-/// The size of each CPU's buffer, in kilobytes, where nothing else is asked for. Calls that follow each other without a
-/// pause fill about 100 MB in a second, and so this goes back 40 ms at least; for most of what is measured, seconds.
-pub const DEFAULT_KILOBYTES: u64 = 4096;
+use crate::selection;
+use run::RecorderInfo;
 
 /// How threads are called whose system calls are recorded: clients, and the loopers of servers.
 const COMMS: [&str; 2] = ["client-*", "looper-*"];
-
-/// What a recorder records.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RecorderInfo {
-    /// The events, `system/event`.
-    pub events: Vec<String>,
-    /// Events that would have told more, and that this kernel does not have.
-    pub missing: Vec<String>,
-    /// The size of each CPU's buffer, in kilobytes.
-    pub kilobytes: u64,
-}
 
 /// A recorder, off at first. It and all its settings end with this value.
 #[derive(Debug)]
@@ -42,8 +28,8 @@ impl Recorder {
     pub(crate) fn open(kilobytes: u64, system_calls: bool) -> Result<Recorder> {
         Recorder::of(kilobytes, |tracefs| {
             let has = |event: &str| tracefs.has_event(event);
-            let selection = Selection::flight_recorder(has)?;
-            Ok(if system_calls { selection.with_system_calls(&COMMS, has) } else { selection })
+            let selection = selection::flight_recorder(has)?;
+            Ok(if system_calls { selection::with_system_calls(selection, &COMMS, has) } else { selection })
         })
     }
 

@@ -56,21 +56,6 @@ impl Root {
     }
 }
 
-/// Reads the kernel's list format, "0-3,5" (Documentation/admin-guide/cputopology.rst); `None` when it is malformed.
-pub fn cpu_list(text: &str) -> Option<Vec<u32>> {
-    let mut cpus = Vec::new();
-    for part in text.trim().split(',').filter(|part| !part.is_empty()) {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
-        // No machine has more, and a malformed list must not fill the memory.
-        if first > last || last > 1 << 20 {
-            return None;
-        }
-        cpus.extend(first..=last);
-    }
-    Some(cpus)
-}
-
 /// A fixture tree with these files, in a directory of its own that outlives the test by nothing.
 #[cfg(test)]
 pub(crate) fn fixture(files: &[(&str, &str)]) -> Fixture {
@@ -108,16 +93,6 @@ impl Drop for Fixture {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn cpu_lists_are_read_as_the_kernel_writes_them() {
-        assert_eq!(cpu_list("0-3,5\n"), Some(vec![0, 1, 2, 3, 5]));
-        assert_eq!(cpu_list("0"), Some(vec![0]));
-        assert_eq!(cpu_list(""), Some(vec![]));
-        assert_eq!(cpu_list("3-1"), None);
-        assert_eq!(cpu_list("0-4294967295"), None);
-        assert_eq!(cpu_list("x"), None);
-    }
 
     #[test]
     fn a_missing_file_is_none_and_not_an_error() {

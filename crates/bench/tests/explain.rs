@@ -4,11 +4,12 @@
 
 use std::path::{Path, PathBuf};
 
-use bench::ipc::latency::{self, Amount, ExplainPlan, Explained, LatencyPlan, LatencyResult, Trigger};
-use bench::ipc::{DriverChoice, DriverPlan};
-use bench::sched::Scheduling;
+use bench::ipc::latency;
 use bench::worker::Spawner;
-use binder_driver::Profile;
+use run::Scheduling;
+use run::ipc::Profile;
+use run::ipc::latency::{Amount, ExplainPlan, Explained, LatencyPlan, LatencyResult, Trigger};
+use run::ipc::{DriverChoice, DriverPlan};
 use tracefs::{Body, Recording, Tracefs};
 
 /// A folder of the test's own.
@@ -201,7 +202,7 @@ fn what_makes_no_sense_together_is_refused() {
     let folder = Folder::new("refused");
     let refused = |plan: LatencyPlan| plan.check().unwrap_err().to_string();
     assert!(refused(plan(&folder, 0, Trigger::Slowest(0))).contains("slowest"));
-    let halt_trace = Some(latency::HaltTrace::default());
+    let halt_trace = Some(run::ipc::latency::HaltTrace::default());
     assert!(
         refused(LatencyPlan { halt_trace, ..plan(&folder, 0, Trigger::Deadline) }).contains("choose one")
     );

@@ -1,8 +1,10 @@
 //! The floor from the outside: every transport carries what it is given, and what cannot be had is said.
 
-use bench::floor::{self, BASELINE, CpuPlacement, FloorPlan};
+use bench::floor;
 use bench::worker::Spawner;
 use bench::{Progress, sched};
+use run::CpuPlacement;
+use run::floor::{BASELINE, FloorPlan};
 
 fn spawner() -> Spawner {
     Spawner::with_exe(env!("CARGO_BIN_EXE_bench-test-worker"))
@@ -12,7 +14,8 @@ fn spawner() -> Spawner {
 fn every_transport_echoes_every_size_in_every_placement() {
     // Odd, one page and one more byte, and more than a pipe or a socket takes at once.
     let sizes_bytes = vec![1, 4097, 300_001];
-    let transports: Vec<String> = floor::transports().map(|transport| transport.name.into()).collect();
+    let transports: Vec<String> =
+        run::floor::TRANSPORTS.iter().map(|transport| transport.name.into()).collect();
     let plan = FloorPlan {
         sizes_bytes: sizes_bytes.clone(),
         transports: transports.clone(),
@@ -65,7 +68,7 @@ fn the_result_survives_its_stored_form() {
     assert_eq!(names, [BASELINE, "pipe"], "the baseline is always measured");
     let stored = serde_json::to_string(&result).unwrap();
     // Not assert_eq, which would print every bucket of every histogram.
-    assert!(serde_json::from_str::<floor::FloorResult>(&stored).unwrap() == result);
+    assert!(serde_json::from_str::<run::floor::FloorResult>(&stored).unwrap() == result);
 }
 
 #[test]

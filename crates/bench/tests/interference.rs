@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use bench::sched;
-use bench::storage::interference::{self, Condition, InterferencePlan, Measured};
-use bench::storage::{Api, StoragePlan};
+use bench::storage::interference;
 use bench::worker::Spawner;
+use run::storage::interference::{Condition, InterferencePlan, Measured};
+use run::storage::{Api, StoragePlan};
 
 /// A new folder under the build's own directory, which is on a disk where /tmp may not be.
 fn folder(name: &str) -> PathBuf {

@@ -3,16 +3,16 @@
 
 use std::path::PathBuf;
 
-use bench::floor::CpuPlacement;
-use bench::ipc::latency::{
-    self, Amount, HaltTrace, Inheritance, LatencyPlan, LatencyResult, Notice, Verdict,
-};
-use bench::ipc::{DriverChoice, DriverPlan, Mode, Stack};
-use bench::sched::{RealtimePermission, Scheduling, realtime_permission};
+use bench::ipc::latency::{self, Notice};
+use bench::sched::realtime_permission;
 use bench::worker::Spawner;
 use bench::{Error, Result};
-use binder_driver::Profile;
-use binder_emulator::Lending;
+use run::CpuPlacement;
+use run::ipc::Lending;
+use run::ipc::Profile;
+use run::ipc::latency::{Amount, HaltTrace, Inheritance, LatencyPlan, LatencyResult, Verdict};
+use run::ipc::{DriverChoice, DriverPlan, Mode, Stack};
+use run::{RealtimePermission, Scheduling};
 
 fn run(plan: &LatencyPlan) -> Result<LatencyResult> {
     latency::run(plan, &Spawner::with_exe(env!("CARGO_BIN_EXE_bench-test-worker")), &mut |_| {})

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use bench::counters::ThreadCounters;
-use bench::load::Load;
-use bench::sched::{self, Scheduling};
+use bench::load;
+use bench::sched;
 use bench::worker::{Spawner, WorkerGroup};
+use run::Load;
+use run::Scheduling;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -25,7 +26,7 @@ fn hogs_run_where_and_how_they_were_told_and_end_with_the_group() {
     let cpu = sched::allowed_cpus(0).unwrap()[0];
     let load: Load = format!("hogs=2,policy=nice:19,cpus={cpu}").parse().unwrap();
     let mut group = group();
-    load.start(&mut group).unwrap();
+    load::start(&load, &mut group).unwrap();
     group.start(PATIENCE).unwrap();
     let hogs = children();
     assert_eq!(hogs.len(), 2);
@@ -33,9 +34,9 @@ fn hogs_run_where_and_how_they_were_told_and_end_with_the_group() {
         assert_eq!(sched::scheduling(hog).unwrap(), Scheduling::other(19));
         assert_eq!(sched::allowed_cpus(hog).unwrap(), [cpu]);
         // It uses its CPU instead of waiting for anything: its running time grows until it has to be seen.
-        let before = ThreadCounters::read(hog).unwrap();
+        let before = bench::counters::of_thread(hog).unwrap();
         loop {
-            let used = ThreadCounters::read(hog).unwrap().since(&before);
+            let used = bench::counters::of_thread(hog).unwrap().since(&before);
             if used.running_ns.unwrap_or(u64::MAX) > 0 {
                 break;
             }
@@ -50,7 +51,7 @@ fn hogs_run_where_and_how_they_were_told_and_end_with_the_group() {
 fn a_hog_that_cannot_be_placed_says_so_before_the_run_begins() {
     let load: Load = "hogs=1,cpus=1023".parse().unwrap();
     let mut group = group();
-    load.start(&mut group).unwrap();
+    load::start(&load, &mut group).unwrap();
     let error = group.start(PATIENCE).unwrap_err().to_string();
     assert!(error.contains("hog 1") && error.contains("1023"), "{error}");
 }

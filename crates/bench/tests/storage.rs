@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bench::clock::now_ns;
-use bench::storage::{self, Api, Block, Durability, Java, Position, StoragePlan, Target, Writer, WriterJob};
+use bench::storage::{self, Block, Target, Writer, WriterJob};
 use bench::worker::{Spawner, WorkerGroup};
+use run::storage::{Api, Durability, Java, Position, StoragePlan};
 
 fn group() -> WorkerGroup {
     WorkerGroup::new(Spawner::with_exe(env!("CARGO_BIN_EXE_bench-test-worker"))).unwrap()
@@ -68,7 +69,7 @@ fn the_native_writer_writes_in_every_way() {
 #[test]
 fn java_writes_in_every_way() {
     assert!(
-        Java::default().exists(),
+        storage::java::exists(&Java::default()),
         "this test needs a JDK; on Debian: apt-get install default-jdk-headless"
     );
     for api in Api::ALL.into_iter().filter(|api| api.is_java()) {

@@ -1,10 +1,11 @@
 //! Throughput from the outside: every size goes both ways over both stacks, and what cannot be had is said.
 
-use bench::floor::CpuPlacement;
-use bench::ipc::throughput::{self, Length, MAX_SIZE_BYTES, Session, ThroughputPlan};
-use bench::ipc::{Mode, Stack};
+use bench::ipc::throughput::{self, Session};
 use bench::worker::Spawner;
 use bench::{Error, Progress, sched};
+use run::CpuPlacement;
+use run::ipc::throughput::{Length, MAX_SIZE_BYTES, ThroughputPlan};
+use run::ipc::{Mode, Stack};
 
 fn spawner() -> Spawner {
     Spawner::with_exe(env!("CARGO_BIN_EXE_bench-test-worker"))
@@ -41,7 +42,7 @@ fn every_size_goes_both_ways_over_both_stacks() {
     assert_eq!(steps, (0..=6).map(|done| (done, 6)).collect::<Vec<_>>());
 
     let stored = serde_json::to_string(&result).unwrap();
-    assert!(serde_json::from_str::<throughput::ThroughputResult>(&stored).unwrap() == result);
+    assert!(serde_json::from_str::<run::ipc::throughput::ThroughputResult>(&stored).unwrap() == result);
 }
 
 #[test]
@@ -120,7 +121,7 @@ fn processes_run_where_the_plan_puts_them() {
 #[test]
 fn a_plan_that_cannot_be_carried_out_starts_nothing() {
     let error = Session::open(&plan(&[], 1), &Spawner::with_exe("/nonexistent")).unwrap_err();
-    assert!(matches!(error, Error::Plan(_)), "{error}");
+    assert!(matches!(error, Error::Run(run::Error::Plan(_))), "{error}");
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! Binder against hwbinder from the outside: what holds of the emulated driver by either kernel's rules, and what is
 //! said where something may not be tried.
 
-use bench::ipc::traits::{self, Aspect, Finding, TraitsPlan, TraitsResult};
-use bench::ipc::{DriverChoice, DriverPlan, Stack};
+use bench::ipc::traits;
 use bench::sched::realtime_permission;
 use bench::worker::Spawner;
-use binder_driver::Profile;
+use run::ipc::Profile;
+use run::ipc::traits::{Aspect, Finding, TraitsPlan, TraitsResult};
+use run::ipc::{DriverChoice, DriverPlan, Stack};
 
 fn run(profile: Profile) -> TraitsResult {
     let plan = TraitsPlan {

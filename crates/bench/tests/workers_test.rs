@@ -2,9 +2,10 @@
 //! topology, and a threshold counts what it says.
 
 use bench::Error;
-use bench::ipc::workers::{self, Stage, Topology, WorkersPlan, WorkersResult};
-use bench::ipc::{DriverChoice, DriverPlan, Mode, Stack};
+use bench::ipc::workers;
 use bench::worker::Spawner;
+use run::ipc::workers::{Stage, Topology, WorkersPlan, WorkersResult};
+use run::ipc::{DriverChoice, DriverPlan, Mode, Stack};
 
 fn spawner() -> Spawner {
     Spawner::with_exe(env!("CARGO_BIN_EXE_bench-test-worker"))

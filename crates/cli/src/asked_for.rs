@@ -1,8 +1,10 @@
 //! What was asked for by name and this machine may not have: looked at before anything is measured, and refused with what there is.
 //! Must not know which command asks.
 
-use bench::sched::{self, RealtimePermission, Scheduling};
-use bench::storage::Java;
+use bench::sched;
+use bench::storage::java as jvm;
+use run::storage::Java;
+use run::{RealtimePermission, Scheduling};
 
 use crate::args::Usage;
 
@@ -54,7 +56,7 @@ fn realtime(option: &str, wanted: &Scheduling, permission: &RealtimePermission) 
 
 /// Refuses a Java that is not there.
 pub(crate) fn java(java: &Java) -> Result<(), Usage> {
-    if java.exists() { Ok(()) } else { Err(Usage(java.missing())) }
+    if jvm::exists(java) { Ok(()) } else { Err(Usage(jvm::missing(java))) }
 }
 
 /// CPU numbers as the kernel lists them: "0-3,8".

@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
-use bench::ipc::latency::{CallCounters, CallsOf, LatencyResult, Miss, ThreadId};
-use bench::run::{RECORDING, Run};
-use bench::sched::Scheduling;
 use latency::{Placement, Policy, Sample};
 use layers::{Counters, Explanation, RoundTrip, Side, Timeline};
+use run::Scheduling;
+use run::ipc::latency::{CallCounters, CallsOf, LatencyResult, Miss, ThreadId};
+use run::{RECORDING, Run};
 use tracefs::{Recording, Trace};
 
 use crate::inert;
@@ -130,7 +130,7 @@ pub(crate) fn recorded_calls(
     snapshot: u32,
 ) -> anyhow::Result<Option<Vec<Calls>>> {
     let Some(explained) = &result.explained else { return Ok(None) };
-    let calls = bench::ipc::latency::recorded_calls(explained, recording, snapshot)?;
+    let calls = crate::recorded_calls::recorded_calls(explained, recording, snapshot)?;
     let named = |(of, samples): CallsOf| Calls {
         series: of.series,
         pair: of.pair,

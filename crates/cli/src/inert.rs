@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::io::{Result, Write};
 
-use bench::run::Run;
+use run::Run;
 use stored::Value;
 
 /// Whether a character acts on a terminal or on the order of what is shown: C0, DEL and C1 controls, line and paragraph separators,

@@ -9,6 +9,7 @@ mod format;
 mod inert;
 mod old_names;
 mod progress;
+mod recorded_calls;
 mod storage_interference;
 mod storage_layers;
 mod terminal;
@@ -90,11 +91,24 @@ fn remedy(error: &anyhow::Error) -> &'static str {
         tracefs::Error::File { operation, cause, .. } => Some((*operation, cause.kind())),
         _ => None,
     };
+    let of_run = |error: &run::Error| match error {
+        run::Error::File { operation, cause, .. } => Some((*operation, cause.kind())),
+        _ => None,
+    };
+    if let Some(error) = error.downcast_ref::<run::Error>() {
+        return remedy_of(of_run(error));
+    }
     let failed = match (error.downcast_ref::<bench::Error>(), error.downcast_ref::<tracefs::Error>()) {
+        (Some(bench::Error::Run(error)), _) => of_run(error),
         (Some(bench::Error::File { operation, cause, .. }), _) => Some((*operation, cause.kind())),
         (Some(bench::Error::Trace(error)), _) | (_, Some(error)) => of_trace(error),
         _ => error.downcast_ref::<std::io::Error>().map(|cause| ("write", cause.kind())),
     };
+    remedy_of(failed)
+}
+
+/// What helps against an operation on a file and how it failed.
+fn remedy_of(failed: Option<(&str, ErrorKind)>) -> &'static str {
     match failed {
         Some(("read" | "open", ErrorKind::NotFound)) => "; check the path",
         Some(("create", ErrorKind::NotFound)) => "; nothing can be made there: name another place",

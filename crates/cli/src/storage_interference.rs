@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use bench::run::RECORDING;
-use bench::storage::interference::{Beside, InterferenceResult, Measured, Pair};
 use latency::{Comparison, quantile};
 use layers::storage::{Breakdown, Completion, InterruptUse, Layer, Write, Writes};
+use run::RECORDING;
+use run::storage::interference::{Beside, InterferenceResult, Measured, Pair};
 use tracefs::{Body, Recording};
 
 use crate::storage_layers::devices;

@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use bench::run::RECORDING;
-use bench::storage::{StoragePath, StorageResult, StorageSeries};
 use layers::storage::{Breakdown, Controller, Devices, Write, Writes};
+use run::RECORDING;
+use run::storage::{StoragePath, StorageResult, StorageSeries};
 use tracefs::Recording;
 
 /// A writer's calls of one size, divided.

@@ -8,7 +8,6 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-use bench::counters::ThreadCounters;
 use bench::sched::realtime_permission;
 use long_run::{LongRun, kill};
 use serde_json::Value;
@@ -332,8 +331,9 @@ fn tables_and_csv_show_every_series() {
 /// The service manager, the server and the client, in the middle of its calls.
 fn long_run() -> (LongRun, Vec<u32>) {
     let run = LongRun::start(called("libhwbinder_latency").args(["-i", "1000000000"]));
-    let calls =
-        |workers: &[u32]| ThreadCounters::read(workers[2]).is_ok_and(|now| now.voluntary_switches > 100);
+    let calls = |workers: &[u32]| {
+        bench::counters::of_thread(workers[2]).is_ok_and(|now| now.voluntary_switches > 100)
+    };
     let workers = run.workers(3, calls);
     (run, workers)
 }

@@ -12,12 +12,13 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use bench::clock::now_ns;
-use bench::sched::{self, Scheduling};
-use bench::storage::Call;
+use bench::sched;
 use layers::storage::{Layer, Request, Writes};
+use run::Scheduling;
+use run::storage::Call;
+use run::storage::WriteEvents;
 use skips::{Need, skip};
 use support::{Finally, Journalled, read};
-use tracefs::WriteEvents;
 use writes_support::{Recorder, Writing, devices, path_of, writes};
 
 /// Writes and flushes that a disk has completed (Documentation/block/stat.rst).

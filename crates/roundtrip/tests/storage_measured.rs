@@ -14,12 +14,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bench::sched::{self, Scheduling};
-use bench::storage::{Call, StoragePath, Strace};
+use bench::sched;
+use bench::storage::Strace;
 use layers::storage::{Layer, Write, Writes};
+use run::Scheduling;
+use run::storage::WriteEvents;
+use run::storage::{Call, StoragePath};
 use skips::{Need, skip};
 use support::{Finally, Journalled, folder, read};
-use tracefs::{Body, Selection, Trace, Tracefs, WriteEvents};
+use tracefs::{Body, Trace, Tracefs};
 use writes_support::{Recorder, Writing, devices, median, path_of, writes};
 
 /// What two kinds of block that are the same may differ by for anything to be judged.
@@ -189,7 +192,8 @@ fn fio_sees_the_same_writes_take_as_long() {
     let Some(file_system) = Journalled::mount_as_root("fio") else { return };
     let file = file_system.mount.join("file");
     let tracefs = Tracefs::open().unwrap();
-    let mut selection = Selection::writes(&[], WriteEvents::Usual, |event| tracefs.has_event(event)).unwrap();
+    let mut selection =
+        bench::selection::writes(&[], WriteEvents::Usual, |event| tracefs.has_event(event)).unwrap();
     // Whichever of its processes writes.
     selection.filters.iter_mut().for_each(|filter| filter.1 = "COMM ~ \"fio*\"".into());
     let recorder = Recorder::of(tracefs, &selection);

@@ -12,7 +12,7 @@ use crate::buffers::{Buffers, CpuStats, Snapshot, now_ns};
 use crate::error::{Error, Result};
 use crate::mount::{Tracefs, read, write};
 use crate::recording::Header;
-use crate::wanted::Selection;
+use crate::selection::Selection;
 
 /// What the names of our instances begin with.
 const PREFIX: &str = "roundtrip-";

@@ -23,8 +23,8 @@ mod name;
 mod namespace;
 mod page;
 mod recording;
+mod selection;
 mod trace;
-mod wanted;
 
 pub use atrace::Category;
 pub use buffers::{CpuSnapshot, CpuStats, Snapshot};
@@ -40,5 +40,5 @@ pub use mount::{PLACES, Tracefs};
 pub use name::{Name, Names};
 pub use namespace::foreign_clock;
 pub use recording::{ByteOrder, Header, Recording, SnapshotHeader};
+pub use selection::Selection;
 pub use trace::{Loss, Trace};
-pub use wanted::{Selection, WriteEvents};

@@ -16,7 +16,9 @@ use tracefs::{Body, Instance, Recording, Selection, Tracefs, remove_abandoned};
 const VICTIM: &str = "ROUNDTRIP_TEST_VICTIM";
 
 fn recorder(tracefs: &Tracefs) -> Instance {
-    let selection = Selection::flight_recorder(|event| tracefs.has_event(event)).unwrap();
+    let events = ["sched_switch", "sched_waking", "sched_wakeup", "sched_wakeup_new"];
+    let events = events.map(|event| format!("sched/{event}")).into();
+    let selection = Selection { events, ..Selection::default() };
     Instance::create(tracefs, &selection, 256).unwrap()
 }
 

@@ -34,7 +34,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use bench::environment::{CpuTimes, Environment};
+use bench::environment::CpuTimes;
 use bench::root::Root;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -86,7 +86,7 @@ fn compare(options: &[&str]) -> Result<()> {
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("catch signals")?;
     }
-    let mut environment = Environment::collect();
+    let mut environment = bench::environment::collect();
     let program = std::env::current_exe().context("find this program")?;
     let before = CpuTimes::read(&Root::real());
     let mut err = std::io::stderr();

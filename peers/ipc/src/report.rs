@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use bench::environment::{CpuShares, Environment};
+use run::environment::{CpuShares, Environment};
 use latency::resolvable;
 
 use crate::goals::{Bound, GOALS, Key, SELF_LIMIT, judge};
@@ -189,7 +189,7 @@ mod tests {
             left_out: vec![(Condition::Free, "two CPUs are needed".into())],
         };
         let mut text = Vec::new();
-        write(&mut text, &outcome, &Environment::collect()).expect("memory takes all");
+        write(&mut text, &outcome, &bench::environment::collect()).expect("memory takes all");
         let text = String::from_utf8(text).expect("text");
         assert!(text.contains("FAILED: zbus, in none of the tables: no answer for 20 s"), "{text}");
         assert!(text.contains("one copy each way: server quick; client slow"), "{text}");

@@ -3,83 +3,36 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use run::cpus::cpu_list;
+use run::environment::{Cache, Cpus};
 
-use crate::root::{Root, cpu_list};
+use crate::root::Root;
 
 const CPU: &str = "sys/devices/system/cpu";
 
-/// What is known of the processors. `None` is said in [`super::Environment::missing`] where it matters.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Cpus {
-    /// The model's name, or implementer and part where the kernel knows no name (arm64).
-    pub model: Option<String>,
-    /// How many CPUs the machine has, switched-off ones included.
-    pub present: Option<u32>,
-    /// How many are switched on.
-    pub online: Option<u32>,
-    /// The CPUs that this process may use, after affinity and cpuset.
-    pub usable: Vec<u32>,
-    /// Highest frequency of CPU 0 in MHz; without cpufreq, what /proc/cpuinfo shows.
-    pub mhz: Option<f64>,
-    /// CPUs by frequency governor; `None` without a cpufreq driver.
-    pub governors: Option<BTreeMap<String, Vec<u32>>>,
-    /// The cpuidle driver; `None` if there is none.
-    pub idle_driver: Option<String>,
-    /// The cpuidle governor; `None` without a driver.
-    pub idle_governor: Option<String>,
-    /// Whether CPUs share cores (simultaneous multi-threading).
-    pub smt: Option<bool>,
-    /// Relative capacities, if CPUs differ in them (big.LITTLE): 1024 is the fastest.
-    pub capacities: Option<Vec<u32>>,
-    /// Whether the machine is virtual; `None` when it does not tell.
-    pub virtualised: Option<bool>,
-    /// Caches of CPU 0, from the closest on.
-    pub caches: Vec<Cache>,
-}
-
-/// A cache of CPU 0.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cache {
-    /// "Data", "Instruction" or "Unified".
-    pub kind: String,
-    /// 1 is the closest.
-    pub level: u32,
-    /// Size in bytes.
-    pub size_bytes: u64,
-    /// How many CPUs share it.
-    pub sharing_cpus: u32,
-}
-
-impl Cpus {
-    pub(super) fn read(root: &Root, usable: Vec<u32>) -> Cpus {
-        let info = root.read("proc/cpuinfo").unwrap_or_default();
-        let list = |name: &str| cpu_list(&root.read(format!("{CPU}/{name}"))?);
-        let present = list("present");
-        let numbers = present.clone().unwrap_or_default();
-        let idle = |name: &str| root.read(format!("{CPU}/cpuidle/{name}")).filter(|text| text != "none");
-        let idle_driver = idle("current_driver");
-        Cpus {
-            model: model(&info),
-            online: list("online").map(|cpus| cpus.len() as u32),
-            usable,
-            mhz: mhz(root, &info),
-            governors: governors(root, &numbers),
-            idle_governor: idle_driver
-                .as_ref()
-                .and_then(|_| idle("current_governor").or_else(|| idle("current_governor_ro"))),
-            idle_driver,
-            smt: root.number(format!("{CPU}/smt/active")).map(|active: u8| active != 0),
-            capacities: capacities(root, &numbers),
-            virtualised: virtualised(root, &info),
-            caches: caches(root),
-            present: present.map(|cpus| cpus.len() as u32),
-        }
-    }
-
-    /// Whether frequencies can change under a measurement: some governor is not "performance". `None` without cpufreq.
-    pub fn scaling_enabled(&self) -> Option<bool> {
-        Some(self.governors.as_ref()?.keys().any(|governor| governor != "performance"))
+/// Looks at the processors, of which `usable` are this process's to use.
+pub(super) fn read(root: &Root, usable: Vec<u32>) -> Cpus {
+    let info = root.read("proc/cpuinfo").unwrap_or_default();
+    let list = |name: &str| cpu_list(&root.read(format!("{CPU}/{name}"))?);
+    let present = list("present");
+    let numbers = present.clone().unwrap_or_default();
+    let idle = |name: &str| root.read(format!("{CPU}/cpuidle/{name}")).filter(|text| text != "none");
+    let idle_driver = idle("current_driver");
+    Cpus {
+        model: model(&info),
+        online: list("online").map(|cpus| cpus.len() as u32),
+        usable,
+        mhz: mhz(root, &info),
+        governors: governors(root, &numbers),
+        idle_governor: idle_driver
+            .as_ref()
+            .and_then(|_| idle("current_governor").or_else(|| idle("current_governor_ro"))),
+        idle_driver,
+        smt: root.number(format!("{CPU}/smt/active")).map(|active: u8| active != 0),
+        capacities: capacities(root, &numbers),
+        virtualised: virtualised(root, &info),
+        caches: caches(root),
+        present: present.map(|cpus| cpus.len() as u32),
     }
 }
 
@@ -202,7 +155,7 @@ mod tests {
             caches: vec![cache("Data", 1, 48 << 10, 1), cache("Unified", 3, 32 << 20, 2)],
             ..Cpus::default()
         };
-        assert_eq!(Cpus::read(&root, vec![1]), expected);
+        assert_eq!(read(&root, vec![1]), expected);
     }
 
     #[test]
@@ -219,7 +172,7 @@ mod tests {
             ("sys/devices/system/cpu/cpuidle/current_driver", "psci_idle\n"),
             ("sys/devices/system/cpu/cpuidle/current_governor", "menu\n"),
         ]);
-        let cpus = Cpus::read(&root, vec![0]);
+        let cpus = read(&root, vec![0]);
         assert_eq!(cpus.model.as_deref(), Some("implementer 0x41, part 0xd05"));
         assert_eq!((cpus.present, cpus.online, cpus.mhz), (Some(2), Some(1), Some(1785.6)));
         assert_eq!(cpus.scaling_enabled(), Some(true));
@@ -231,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_machine_that_tells_nothing_is_all_none() {
-        assert_eq!(Cpus::read(&fixture(&[]), vec![]), Cpus::default());
+        assert_eq!(read(&fixture(&[]), vec![]), Cpus::default());
         assert_eq!(Cpus::default().scaling_enabled(), None);
     }
 }

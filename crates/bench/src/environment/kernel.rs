@@ -3,58 +3,29 @@
 
 use std::io::Read;
 
-use serde::{Deserialize, Serialize};
+use run::environment::Kernel;
 
 use crate::root::Root;
 
-/// What is known of the kernel.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kernel {
-    /// "6.18.2", uname(2).
-    pub release: String,
-    /// "#1 SMP PREEMPT_DYNAMIC …", uname(2).
-    pub version: String,
-    /// "x86_64", uname(2).
-    pub machine: String,
-    /// How kernel code is preempted: "rt", "full", "lazy", "voluntary" or "none".
-    pub preemption: Option<String>,
-    /// Whether that can be changed at run time (PREEMPT_DYNAMIC).
-    pub preemption_dynamic: bool,
-    /// Timer interrupts per second on a busy CPU (CONFIG_HZ).
-    pub hz: Option<u32>,
-    /// Microseconds out of `sched_rt_period_us` that real-time threads get, all together; -1 is no limit.
-    pub sched_rt_runtime_us: Option<i64>,
-    /// The period that goes with it, in microseconds.
-    pub sched_rt_period_us: Option<i64>,
-    /// Whether each session is a scheduling group of its own (sched_autogroup_enabled, sched(7)).
-    pub autogroup: Option<bool>,
-    /// Whether /proc/PID/schedstat exists, which run-queue delays are read from.
-    pub schedstat: bool,
-    /// How many nanoseconds a fair thread runs before another gets its turn (base_slice_ns; needs debugfs).
-    pub base_slice_ns: Option<u64>,
-}
-
-impl Kernel {
-    pub(super) fn read(root: &Root) -> Kernel {
-        let uname = rustix::system::uname();
-        let text = |field: &std::ffi::CStr| field.to_string_lossy().into_owned();
-        let (release, version, machine) =
-            (text(uname.release()), text(uname.version()), text(uname.machine()));
-        let config = config(root, &release);
-        let sysctl = |name: &str| root.read(format!("proc/sys/kernel/{name}"));
-        Kernel {
-            preemption: preemption(root, &version, &config),
-            preemption_dynamic: version.split(' ').any(|word| word == "PREEMPT_DYNAMIC"),
-            hz: option(&config, "CONFIG_HZ").and_then(|hz| hz.parse().ok()),
-            sched_rt_runtime_us: sysctl("sched_rt_runtime_us").and_then(|text| text.parse().ok()),
-            sched_rt_period_us: sysctl("sched_rt_period_us").and_then(|text| text.parse().ok()),
-            autogroup: sysctl("sched_autogroup_enabled").map(|text| text != "0"),
-            schedstat: root.has("proc/self/schedstat"),
-            base_slice_ns: root.number("sys/kernel/debug/sched/base_slice_ns"),
-            release,
-            version,
-            machine,
-        }
+/// Looks at the running kernel.
+pub(super) fn read(root: &Root) -> Kernel {
+    let uname = rustix::system::uname();
+    let text = |field: &std::ffi::CStr| field.to_string_lossy().into_owned();
+    let (release, version, machine) = (text(uname.release()), text(uname.version()), text(uname.machine()));
+    let config = config(root, &release);
+    let sysctl = |name: &str| root.read(format!("proc/sys/kernel/{name}"));
+    Kernel {
+        preemption: preemption(root, &version, &config),
+        preemption_dynamic: version.split(' ').any(|word| word == "PREEMPT_DYNAMIC"),
+        hz: option(&config, "CONFIG_HZ").and_then(|hz| hz.parse().ok()),
+        sched_rt_runtime_us: sysctl("sched_rt_runtime_us").and_then(|text| text.parse().ok()),
+        sched_rt_period_us: sysctl("sched_rt_period_us").and_then(|text| text.parse().ok()),
+        autogroup: sysctl("sched_autogroup_enabled").map(|text| text != "0"),
+        schedstat: root.has("proc/self/schedstat"),
+        base_slice_ns: root.number("sys/kernel/debug/sched/base_slice_ns"),
+        release,
+        version,
+        machine,
     }
 }
 
@@ -150,7 +121,7 @@ mod tests {
             ("proc/sys/kernel/sched_autogroup_enabled", "1\n"),
             ("proc/self/schedstat", "0 0 0\n"),
         ]);
-        let kernel = Kernel::read(&root);
+        let kernel = read(&root);
         assert_eq!(kernel.sched_rt_runtime_us, Some(950_000));
         assert_eq!(kernel.sched_rt_period_us, Some(1_000_000));
         assert_eq!((kernel.autogroup, kernel.schedstat, kernel.hz), (Some(true), true, None));

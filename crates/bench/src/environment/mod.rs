@@ -6,86 +6,43 @@ mod date;
 mod kernel;
 mod share;
 
-pub use cpus::{Cache, Cpus};
 pub use date::now;
-pub use kernel::Kernel;
-pub use share::{CpuShares, CpuTimes};
+pub use share::CpuTimes;
 
-use serde::{Deserialize, Serialize};
+use run::RealtimePermission;
+use run::environment::Environment;
 
-use crate::cgroup::Cgroups;
-use crate::clock;
 use crate::root::Root;
-use crate::sched::{RealtimePermission, allowed_cpus, realtime_permission};
+use crate::sched::{allowed_cpus, realtime_permission};
+use crate::{cgroup, clock};
 
-/// The machine and the program at the time of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Environment {
-    /// RFC 3339, UTC.
-    pub date: String,
-    /// Roundtrip's own version.
-    pub roundtrip_version: String,
-    /// "release" or "debug"; a debug build's figures are not to be compared with anyone's.
-    pub build_profile: String,
-    /// The machine's name in the network.
-    pub host_name: String,
-    /// The kernel.
-    pub kernel: Kernel,
-    /// The processors.
-    pub cpus: Cpus,
-    /// Runnable threads, averaged over 1, 5 and 15 minutes (proc_loadavg(5)).
-    pub load_average: Option<[f64; 3]>,
-    /// Limits of the control groups that this process is in.
-    pub cgroups: Cgroups,
-    /// Whether SCHED_FIFO can be had.
-    pub realtime: RealtimePermission,
-    /// What one clock reading costs, in nanoseconds.
-    pub clock_read_cost_ns: f64,
-    /// Binder devices that exist, whether usable or not: "/dev/binder", "/dev/binderfs/hwbinder".
-    pub binder_devices: Vec<String>,
-    /// The driver that was measured: "emulated", or the kernel's and its device. `None` where no driver took part.
-    pub driver: Option<String>,
-    /// Whose the CPU time was during the run; set when it is over.
-    pub cpu_shares: Option<CpuShares>,
-    /// What could not be found, and why it matters or what that means.
-    pub missing: Vec<String>,
+/// Looks at the running machine. Takes a few milliseconds, most of them for the clock and for trying SCHED_FIFO.
+pub fn collect() -> Environment {
+    let usable = allowed_cpus(0).unwrap_or_default();
+    let mut environment = of(&Root::real(), usable, realtime_permission(), clock::read_cost_ns());
+    environment.missing.extend(tracefs::foreign_clock().map(|why| format!("the machine's clock: {why}")));
+    environment
 }
 
-impl Environment {
-    /// Looks at the running machine. Takes a few milliseconds, most of them for the clock and for trying SCHED_FIFO.
-    pub fn collect() -> Environment {
-        let usable = allowed_cpus(0).unwrap_or_default();
-        let mut environment =
-            Environment::of(&Root::real(), usable, realtime_permission(), clock::read_cost_ns());
-        environment.missing.extend(tracefs::foreign_clock().map(|why| format!("the machine's clock: {why}")));
-        environment
-    }
-
-    fn of(
-        root: &Root,
-        usable: Vec<u32>,
-        realtime: RealtimePermission,
-        clock_read_cost_ns: f64,
-    ) -> Environment {
-        let mut environment = Environment {
-            date: date::now(),
-            roundtrip_version: env!("CARGO_PKG_VERSION").into(),
-            build_profile: if cfg!(debug_assertions) { "debug" } else { "release" }.into(),
-            host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
-            kernel: Kernel::read(root),
-            cpus: Cpus::read(root, usable),
-            load_average: load_average(root),
-            cgroups: Cgroups::read(root),
-            realtime,
-            clock_read_cost_ns,
-            binder_devices: binder_devices(root),
-            driver: None,
-            cpu_shares: None,
-            missing: Vec::new(),
-        };
-        environment.missing = missing(&environment);
-        environment
-    }
+fn of(root: &Root, usable: Vec<u32>, realtime: RealtimePermission, clock_read_cost_ns: f64) -> Environment {
+    let mut environment = Environment {
+        date: date::now(),
+        roundtrip_version: env!("CARGO_PKG_VERSION").into(),
+        build_profile: if cfg!(debug_assertions) { "debug" } else { "release" }.into(),
+        host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        kernel: kernel::read(root),
+        cpus: cpus::read(root, usable),
+        load_average: load_average(root),
+        cgroups: cgroup::limits(root),
+        realtime,
+        clock_read_cost_ns,
+        binder_devices: binder_devices(root),
+        driver: None,
+        cpu_shares: None,
+        missing: Vec::new(),
+    };
+    environment.missing = missing(&environment);
+    environment
 }
 
 fn load_average(root: &Root) -> Option<[f64; 3]> {
@@ -129,7 +86,7 @@ mod tests {
     use crate::root::fixture;
 
     fn of(root: &Root) -> Environment {
-        Environment::of(root, vec![0], RealtimePermission::Allowed { max_priority: 99 }, 25.0)
+        super::of(root, vec![0], RealtimePermission::Allowed { max_priority: 99 }, 25.0)
     }
 
     #[test]
@@ -154,7 +111,7 @@ mod tests {
 
     #[test]
     fn the_running_machine_survives_its_stored_form() {
-        let environment = Environment::collect();
+        let environment = collect();
         assert!(!environment.cpus.usable.is_empty());
         let stored = serde_json::to_string(&environment).unwrap();
         assert_eq!(serde_json::from_str::<Environment>(&stored).unwrap(), environment);

@@ -1,21 +1,9 @@
 //! Whose was the CPU time during a run: ours, someone else's, or taken by a hypervisor. Compares two looks at
 //! /proc/stat and at this process's own times; must not know what ran.
 
-use serde::{Deserialize, Serialize};
+use run::environment::CpuShares;
 
 use crate::root::Root;
-
-/// Shares of all CPU time between two moments, each 0 to 1. Times come in ticks of 10 ms, so a run shorter than a second
-/// is judged coarsely.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct CpuShares {
-    /// This process and the workers that it has waited for.
-    pub own: f64,
-    /// Everyone else, and interrupts.
-    pub foreign: f64,
-    /// Wanted by a CPU of this virtual machine while its host ran something else.
-    pub stolen: f64,
-}
 
 /// CPU times up to a moment.
 #[derive(Debug, Clone, Copy)]

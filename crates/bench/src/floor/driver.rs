@@ -10,11 +10,11 @@ use rustix::io::Errno;
 
 use super::transport::{End, Opening, Prepared, Side, Transport};
 use crate::error::{Error, Result};
-use crate::ipc::{DriverPlan, Host};
+use crate::ipc::Host;
+use run::ipc::DriverPlan;
 
 pub(super) const DRIVER: Transport = Transport {
     name: "binder-driver",
-    by_default: true,
     not_on_one_cpu: None,
     prepare,
     open: |opening| {

@@ -11,7 +11,6 @@ use crate::error::{Error, Result};
 
 pub(super) const FUTEX: Transport = Transport {
     name: "futex",
-    by_default: true,
     not_on_one_cpu: None,
     prepare: |max_len| {
         let memory = area::create(max_len).map_err(|error| format!("memfd_create: {error}"))?;

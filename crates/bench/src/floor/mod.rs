@@ -9,7 +9,6 @@ mod mqueue;
 mod mqueue_sys;
 mod paged;
 mod pipe;
-mod plan;
 mod schedule;
 mod shared;
 mod side;
@@ -21,21 +20,19 @@ mod transport;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use latency::{Comparison, Histogram};
+use latency::Histogram;
 
-pub use plan::{
-    BASELINE, CpuPlacement, FloorCell, FloorPlan, FloorResult, MAX_SIZE, NotPossible, RecordedCell,
-    TransportName, transports,
-};
 pub use side::FloorJob;
 
 use crate::error::{Error, Result};
 use crate::ipc::Host;
 use crate::job::Job;
 use crate::progress::Progress;
-use crate::recorder::{self, Recorder};
+use crate::recorder::Recorder;
 use crate::worker::{Spawner, WorkerGroup, WorkerId};
 use crate::{clock, sched};
+use run::cpus::place;
+use run::floor::{BASELINE, FloorCell, FloorPlan, FloorResult, NotPossible, compare};
 use schedule::Budget;
 pub(crate) use schedule::Shuffle;
 use side::{Block, Opened, Place, Wakes};
@@ -92,8 +89,7 @@ pub fn run(plan: &FloorPlan, spawner: &Spawner, progress: &mut dyn FnMut(Progres
     for round in 0..=plan.rounds {
         for &recorded in halves(plan.recorder, round) {
             // Made anew each time: where its events are on, they cost even while it does not record.
-            let recorder =
-                recorded.then(|| Recorder::open(recorder::DEFAULT_KILOBYTES, false)).transpose()?;
+            let recorder = recorded.then(|| Recorder::open(run::DEFAULT_KILOBYTES, false)).transpose()?;
             if let Some(recorder) = &recorder {
                 recorder.instance.on()?;
                 info = Some(recorder.info());
@@ -111,7 +107,7 @@ pub fn run(plan: &FloorPlan, spawner: &Spawner, progress: &mut dyn FnMut(Progres
                 // The trial finds out how long a call takes, and is no result.
                 if round > 0 {
                     latencies_ns.sort_unstable();
-                    running.cell.count(&latencies_ns, recorded);
+                    running.count(&latencies_ns, recorded);
                 }
             }
         }
@@ -134,14 +130,14 @@ fn halves(both: bool, round: u32) -> &'static [bool] {
     }
 }
 
-impl FloorCell {
+impl Running {
     /// Counts a block's calls, which are sorted.
     fn count(&mut self, latencies_ns: &[u64], recorded: bool) {
         let (medians_ns, latency) = if recorded {
-            let cell = self.recorded.get_or_insert_default();
+            let cell = self.cell.recorded.get_or_insert_default();
             (&mut cell.round_medians_ns, &mut cell.latency)
         } else {
-            (&mut self.round_medians_ns, &mut self.latency)
+            (&mut self.cell.round_medians_ns, &mut self.cell.latency)
         };
         medians_ns.push(latencies_ns[latencies_ns.len() / 2]);
         latencies_ns.iter().for_each(|&ns| latency.record(ns));
@@ -267,16 +263,6 @@ fn cells(
     cells
 }
 
-/// The CPUs of the client and of the server; `None` if there are not enough.
-pub(crate) fn place(placement: CpuPlacement, usable: &[u32]) -> Option<(Vec<u32>, Vec<u32>)> {
-    match (placement, usable) {
-        (CpuPlacement::Same, [first, ..]) => Some((vec![*first], vec![*first])),
-        (CpuPlacement::Split, [first, second, ..]) => Some((vec![*first], vec![*second])),
-        (CpuPlacement::Free, _) => Some((usable.to_vec(), usable.to_vec())),
-        _ => None,
-    }
-}
-
 fn run_block(group: &mut WorkerGroup, pair: &Pair, running: &Running) -> Result<Vec<u64>> {
     let FloorCell { size_bytes, client_cpus, server_cpus, .. } = &running.cell;
     // Those that are free begin apart, so that where they run is the kernel's choice, and not where they were before.
@@ -294,59 +280,4 @@ fn run_block(group: &mut WorkerGroup, pair: &Pair, running: &Running) -> Result<
         return Err(Error::GarbledFrame { from, reason: "no calls were timed".into() });
     }
     Ok(latencies_ns)
-}
-
-/// Sets each cell against the futex of its size and placement, and what was recorded against what was not.
-pub(crate) fn compare(cells: &mut [FloorCell]) {
-    let floats = |medians_ns: &[u64]| medians_ns.iter().map(|&ns| ns as f64).collect::<Vec<_>>();
-    let rounds = |cell: &FloorCell| floats(&cell.round_medians_ns);
-    let baselines: Vec<_> = cells
-        .iter()
-        .filter(|cell| cell.transport == BASELINE)
-        .map(|cell| (cell.size_bytes, cell.placement, rounds(cell)))
-        .collect();
-    for cell in cells {
-        cell.against_futex = baselines
-            .iter()
-            .find(|(size, placement, _)| (*size, *placement) == (cell.size_bytes, cell.placement))
-            .and_then(|(_, _, baseline)| Comparison::of_rounds(&rounds(cell), baseline).ok());
-        let off = rounds(cell);
-        if let Some(recorded) = &mut cell.recorded {
-            recorded.against_off = Comparison::of_rounds(&floats(&recorded.round_medians_ns), &off).ok();
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_cpu_has_no_split() {
-        assert_eq!(place(CpuPlacement::Split, &[3]), None);
-        assert_eq!(place(CpuPlacement::Same, &[3]), Some((vec![3], vec![3])));
-        assert_eq!(place(CpuPlacement::Free, &[3]), Some((vec![3], vec![3])));
-        assert_eq!(place(CpuPlacement::Split, &[3, 5, 7]), Some((vec![3], vec![5])));
-    }
-
-    #[test]
-    fn a_ratio_is_formed_within_a_size_and_placement() {
-        let cell = |transport: &str, size_bytes, medians: &[u64]| FloorCell {
-            transport: transport.into(),
-            backend: None,
-            size_bytes,
-            placement: CpuPlacement::Same,
-            client_cpus: vec![0],
-            server_cpus: vec![0],
-            round_medians_ns: medians.into(),
-            latency: Histogram::new(),
-            against_futex: None,
-            recorded: None,
-        };
-        let mut cells =
-            [cell("futex", 4, &[100, 200]), cell("pipe", 4, &[150, 300]), cell("pipe", 8, &[150, 300])];
-        compare(&mut cells);
-        let ratios = cells.map(|cell| cell.against_futex.map(|comparison| comparison.median));
-        assert_eq!(ratios, [Some(1.0), Some(1.5), None]);
-    }
 }

@@ -14,7 +14,6 @@ use crate::root::Root;
 
 pub(super) const MQUEUE: Transport = Transport {
     name: "mqueue",
-    by_default: true,
     not_on_one_cpu: None,
     prepare,
     open: |Opening { side, mut descriptors, max_len, .. }| {

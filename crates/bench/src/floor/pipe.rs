@@ -11,7 +11,6 @@ use crate::error::{Error, Result};
 
 pub(super) const PIPE: Transport = Transport {
     name: "pipe",
-    by_default: true,
     not_on_one_cpu: None,
     prepare: |_| {
         let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(|error| format!("pipe2: {error}"));

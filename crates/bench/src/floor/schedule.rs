@@ -1,9 +1,9 @@
 //! When blocks run and for how long: in an order shuffled anew in each round, and the same in each run, so that no cell
 //! always follows the same one; as many calls in each as the time allows. Must not know what a block does.
 
-use super::plan::FloorPlan;
 use super::side::MAX_CALLS;
 use crate::clock::now_ns;
+use run::floor::FloorPlan;
 
 /// The fewest calls that have a median worth the name.
 const MIN_CALLS: u64 = 9;

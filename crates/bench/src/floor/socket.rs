@@ -13,7 +13,6 @@ use crate::error::{Error, Result};
 
 pub(super) const STREAM: Transport = Transport {
     name: "unix-stream",
-    by_default: true,
     not_on_one_cpu: None,
     prepare: |_| Ok(Prepared { descriptors: pair(SocketType::STREAM)?.into(), ..Prepared::default() }),
     open: |opening| {
@@ -24,7 +23,6 @@ pub(super) const STREAM: Transport = Transport {
 
 pub(super) const SEQPACKET: Transport = Transport {
     name: "unix-seqpacket",
-    by_default: true,
     not_on_one_cpu: None,
     prepare: |max_len| {
         let sockets = pair(SocketType::SEQPACKET)?;

@@ -9,7 +9,6 @@ use crate::error::{Error, Result};
 
 pub(super) const SPIN: Transport = Transport {
     name: "spin",
-    by_default: false,
     not_on_one_cpu: Some(
         "two sides that spin need two CPUs: on one, each call would wait for a time slice to end",
     ),

@@ -14,11 +14,12 @@ use super::driver::prepare;
 use super::side::Place;
 use super::transport::{End, Opening, Side, Transport};
 use crate::error::{Error, Result};
-use crate::ipc::{SchedulingProbe, Stack};
+use crate::ipc::SchedulingProbe;
+use crate::ipc::names;
+use run::ipc::Stack;
 
 pub(super) const BINDER: Transport = Transport {
     name: "binder",
-    by_default: true,
     not_on_one_cpu: None,
     prepare,
     open: |opening| open(&opening, Stack::Binder),
@@ -30,14 +31,14 @@ pub(super) const HWBINDER: Transport =
 fn open(opening: &Opening, stack: Stack) -> Result<Box<dyn End>> {
     let process = opening.endpoint()?.connect()?;
     if opening.side == Side::Client {
-        let service = echo::connect(process.context_manager(), stack.into());
+        let service = echo::connect(process.context_manager(), names::stack(stack));
         let echo = Vec::with_capacity(opening.max_len);
         return Ok(Box::new(Client { process, service, echo }));
     }
     let gate = Arc::new(Gate::default());
     let service = Arc::new(Echo::new(SchedulingProbe));
-    let options = NodeOptions::from(binder::Stack::from(stack));
-    let Binder::Local(local) = service.publish(&process, stack.into(), options) else {
+    let options = NodeOptions::from(names::stack(stack));
+    let Binder::Local(local) = service.publish(&process, names::stack(stack), options) else {
         return Err(Error::Plan("a published service is the process's own".into()));
     };
     process.become_context_manager(match local.service().clone() {

@@ -26,8 +26,6 @@ pub(super) const TRANSPORTS: &[&Transport] = &[
 pub(super) struct Transport {
     /// How it is chosen and reported.
     pub(super) name: &'static str,
-    /// Whether it takes part without being asked for.
-    pub(super) by_default: bool,
     /// Why it makes no sense with both sides on one CPU, if it does not.
     pub(super) not_on_one_cpu: Option<&'static str>,
     /// Makes, in the parent, what the two sides share; the error says why this machine cannot.
@@ -88,4 +86,15 @@ pub(super) trait End {
 
     /// Server: answers exactly `calls` requests of `len` bytes each.
     fn serve(&mut self, len: usize, calls: u64) -> Result<()>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_transport_of_plans_can_be_measured_and_no_other() {
+        let ours = TRANSPORTS.iter().map(|transport| transport.name);
+        assert!(ours.eq(run::floor::TRANSPORTS.iter().map(|transport| transport.name)));
+    }
 }

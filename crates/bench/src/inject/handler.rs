@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use rustix::fs::FlockOperation;
 
+use super::HandlerPlan;
 use super::log::Log;
-use super::{Cause, HandlerPlan};
 use crate::clock::{now_ns, thread_cpu_ns};
 use crate::error::{Error, Result};
 use crate::sched::gettid;
+use run::injection::Cause;
 
 /// What is written before a file is waited for, in bytes.
 const FILE_BYTES: usize = 2 << 20;

@@ -13,11 +13,12 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
 use super::log::Log;
-use super::{Cause, Injection};
 use crate::clock::now_ns;
 use crate::error::{Error, Result};
-use crate::sched::{self, Scheduling, gettid};
+use crate::sched::{self, gettid};
 use crate::worker::Link;
+use run::Scheduling;
+use run::injection::{Cause, Injection};
 
 /// The injector.
 #[derive(Debug, Serialize, Deserialize)]

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-use super::Cause;
 use crate::error::{Error, Result};
+use run::injection::Cause;
 
 /// Begins a list.
 pub(super) fn create(path: &Path) -> Result<()> {

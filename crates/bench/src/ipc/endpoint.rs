@@ -6,112 +6,21 @@ use std::time::Duration;
 use binder::echo::{self, Benchmark};
 use binder::manager::ServiceManager;
 use binder::{Binder, Process, Proxy};
+use binder_driver::Driver;
 use binder_driver::kernel::Kernel;
-use binder_driver::{Backend, Driver, Profile};
-use binder_emulator::{Context, Emulated, Lending, WakeUp};
+use binder_emulator::{Context, Emulated, WakeUp};
 use serde::{Deserialize, Serialize};
 
 use super::device::Claim;
 use super::server::ServiceManagerJob;
 use crate::error::{Error, Result};
+use crate::ipc::names;
 use crate::job::Job;
 use crate::worker::WorkerGroup;
-
-/// The receive area of each process, in bytes: Android's, 1 MiB less two pages.
-pub(crate) const AREA_BYTES: u64 = (1 << 20) - 2 * 4096;
+use run::ipc::{AREA_BYTES, Backend, DriverChoice, DriverPlan, Profile, Stack};
 
 /// How long a client waits for a service to be registered.
 const REGISTERED_WITHIN: Duration = Duration::from_secs(10);
-
-/// One of Android's two IPC stacks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Stack {
-    /// General IPC through parcels.
-    Binder,
-    /// IPC with hardware services, scatter-gather.
-    Hwbinder,
-}
-
-impl Stack {
-    /// Both.
-    pub const ALL: [Stack; 2] = [Stack::Binder, Stack::Hwbinder];
-
-    /// The name in arguments and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Stack::Binder => "binder",
-            Stack::Hwbinder => "hwbinder",
-        }
-    }
-}
-
-impl std::fmt::Display for Stack {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl std::str::FromStr for Stack {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Stack> {
-        let found = Stack::ALL.into_iter().find(|stack| stack.name() == text);
-        found.ok_or_else(|| Error::Plan(format!("unknown stack '{text}': choose from binder, hwbinder")))
-    }
-}
-
-impl From<Stack> for binder::Stack {
-    fn from(stack: Stack) -> binder::Stack {
-        match stack {
-            Stack::Binder => binder::Stack::Binder,
-            Stack::Hwbinder => binder::Stack::Hwbinder,
-        }
-    }
-}
-
-/// Which driver is wished for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DriverChoice {
-    /// The kernel's where it is usable, else the emulated one.
-    #[default]
-    Auto,
-    /// The kernel's, on any free device.
-    Kernel,
-    /// The kernel's, on this device.
-    Device(DevicePath),
-    /// The emulated one.
-    Emulated,
-}
-
-/// The path of a binder device. Kept for the rest of the process's life, so that plans stay plain values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct DevicePath(&'static str);
-
-impl From<String> for DevicePath {
-    fn from(path: String) -> DevicePath {
-        DevicePath(path.leak())
-    }
-}
-
-impl<'de> Deserialize<'de> for DevicePath {
-    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> std::result::Result<DevicePath, D::Error> {
-        String::deserialize(from).map(DevicePath::from)
-    }
-}
-
-/// The driver of a run.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DriverPlan {
-    /// Which one.
-    pub choice: DriverChoice,
-    /// Whose priority rules an emulated one follows.
-    pub profile: Profile,
-    /// How real-time priorities are lent over an emulated one.
-    #[serde(default, skip_serializing_if = "Lending::is_default")]
-    pub lending: Lending,
-}
 
 /// Where a context is found: sent to workers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -166,7 +75,7 @@ impl Endpoint {
 /// # Errors
 /// [`Error::Ipc`] when it is not registered within ten seconds.
 pub(crate) fn find(process: &Arc<Process>, stack: Stack, instance: &str) -> Result<Box<dyn Benchmark>> {
-    Ok(echo::connect(find_proxy(process, stack, instance)?, stack.into()))
+    Ok(echo::connect(find_proxy(process, stack, instance)?, names::stack(stack)))
 }
 
 /// The same, without saying yet which of its methods are called.
@@ -174,8 +83,8 @@ pub(crate) fn find(process: &Arc<Process>, stack: Stack, instance: &str) -> Resu
 /// # Errors
 /// As [`find`].
 pub(crate) fn find_proxy(process: &Arc<Process>, stack: Stack, instance: &str) -> Result<Proxy> {
-    let name = echo::service_name(stack.into(), instance);
-    match ServiceManager::new(process, stack.into()).wait(&name, REGISTERED_WITHIN)? {
+    let name = echo::service_name(names::stack(stack), instance);
+    match ServiceManager::new(process, names::stack(stack)).wait(&name, REGISTERED_WITHIN)? {
         Binder::Remote(proxy) => Ok(proxy),
         Binder::Local(_) => Err(Error::Plan(format!("service {name} is this process's own"))),
     }
@@ -205,14 +114,14 @@ impl Host {
     pub fn open(plan: DriverPlan) -> Result<Host> {
         let kernel = |claim| Host { context: Held::Kernel(claim), why_emulated: None };
         let emulated = |why_emulated| {
-            let context = Context::create(plan.profile)?;
-            context.set_lending(plan.lending);
+            let context = Context::create(names::profile(plan.profile))?;
+            context.set_lending(names::lending(plan.lending));
             Ok(Host { context: Held::Emulated { context, profile: plan.profile }, why_emulated })
         };
         match plan.choice {
             DriverChoice::Emulated => emulated(None),
             DriverChoice::Kernel => Ok(kernel(Claim::any()?)),
-            DriverChoice::Device(path) => Ok(kernel(Claim::of(path.0)?)),
+            DriverChoice::Device(path) => Ok(kernel(Claim::of(path.as_str())?)),
             DriverChoice::Auto if Claim::is_held() => Ok(kernel(Claim::any()?)),
             DriverChoice::Auto => match Claim::one_of_two() {
                 Ok(claim) => Ok(kernel(claim)),
@@ -233,7 +142,7 @@ impl Host {
     pub fn backend(&self) -> Backend {
         match &self.context {
             Held::Emulated { profile, .. } => Backend::Emulated { profile: *profile },
-            Held::Kernel(claim) => claim.backend(),
+            Held::Kernel(claim) => names::backend(claim.backend()),
         }
     }
 

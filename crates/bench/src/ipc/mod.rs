@@ -4,14 +4,13 @@
 mod device;
 mod endpoint;
 pub mod latency;
-mod mode;
+pub(crate) mod names;
 mod probe;
 mod server;
 pub mod throughput;
 pub mod traits;
 pub mod workers;
 
-pub use endpoint::{DevicePath, DriverChoice, DriverPlan, Endpoint, Host, Stack};
-pub use mode::Mode;
+pub use endpoint::{Endpoint, Host};
 pub use probe::SchedulingProbe;
 pub use server::{Server, ServerJob, ServerReport, ServiceManagerJob};

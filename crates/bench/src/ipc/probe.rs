@@ -21,7 +21,7 @@ impl Probe for SchedulingProbe {
 
     fn scheduling(&self) -> Scheduling {
         // The calling thread exists, so its policy can be read.
-        let own = sched::scheduling(0).unwrap_or(sched::Scheduling::other(0));
+        let own = sched::scheduling(0).unwrap_or(run::Scheduling::other(0));
         Scheduling {
             pid: std::process::id().cast_signed(),
             tid: sched::gettid().cast_signed(),

@@ -9,14 +9,17 @@ use binder::{NodeOptions, Process};
 use binder_emulator::Emulated;
 use serde::{Deserialize, Serialize};
 
-use super::endpoint::{Endpoint, Stack};
+use super::endpoint::Endpoint;
 use super::probe::WorkingProbe;
-use crate::counters::ThreadCounters;
+use crate::counters;
 use crate::error::{Error, Result};
 use crate::inject::{Handler, HandlerPlan};
+use crate::ipc::names;
 use crate::job::Job;
 use crate::sched;
 use crate::worker::{Link, WorkerGroup, WorkerId};
+use run::ThreadCounters;
+use run::ipc::Stack;
 
 /// How long a server may take to answer its parent.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -31,7 +34,7 @@ pub struct ServiceManagerJob {
 impl ServiceManagerJob {
     pub(crate) fn run(self, link: &mut Link) -> Result<()> {
         let process = self.endpoint.connect()?;
-        manager::serve(&process, self.stack.into())?;
+        manager::serve(&process, names::stack(self.stack))?;
         process.start_looper()?;
         link.ready()?;
         // Serves on its looper until the parent, which sends nothing, hangs up.
@@ -88,7 +91,7 @@ impl ServerJob {
         if let Some(name) = &self.name {
             sched::set_name(name);
         }
-        let stack = self.stack.into();
+        let stack = names::stack(self.stack);
         let process = self.endpoint.connect()?;
         let mut options = NodeOptions::from(stack);
         options.inherit_rt = self.inherit_rt.unwrap_or(options.inherit_rt);
@@ -114,10 +117,10 @@ pub(super) fn register(
     instance: &str,
     service: &binder::Binder,
 ) -> Result<()> {
-    let manager = ServiceManager::new(process, stack.into());
+    let manager = ServiceManager::new(process, names::stack(stack));
     let until = Instant::now() + PATIENCE;
     loop {
-        match manager.add(&service_name(stack.into(), instance), service) {
+        match manager.add(&service_name(names::stack(stack), instance), service) {
             // The manager may not be there yet: it starts at the same time.
             Err(binder::Error::DeadObject { .. }) if Instant::now() < until => {
                 std::thread::sleep(Duration::from_millis(1));
@@ -130,7 +133,7 @@ pub(super) fn register(
 fn report(process: &Process) -> Result<ServerReport> {
     let loopers = looper_tids()?;
     let emulated = Emulated::of(&**process.driver());
-    let counters = loopers.into_iter().map(|tid| Ok((tid, ThreadCounters::read(tid)?)));
+    let counters = loopers.into_iter().map(|tid| Ok((tid, counters::of_thread(tid)?)));
     Ok(ServerReport {
         loopers: counters.collect::<Result<_>>()?,
         copied_bytes: process.copied_bytes(),

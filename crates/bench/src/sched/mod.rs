@@ -3,79 +3,14 @@
 
 mod permission;
 
-pub use permission::{RealtimePermission, least_nice, realtime_permission};
-
-use std::fmt;
-use std::str::FromStr;
+pub use permission::{least_nice, realtime_permission};
 
 use binder_driver::sched_attr::{self, SchedAttr};
 use latency::{Placement, Policy};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-
-/// How a thread is scheduled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Scheduling {
-    /// The scheduling policy.
-    pub policy: Policy,
-    /// Real-time priority, 1 to 99 for SCHED_FIFO and SCHED_RR; 0 for all others.
-    pub priority: u8,
-    /// Nice value, -20 to 19; without meaning for real-time threads.
-    pub nice: i8,
-}
-
-impl Scheduling {
-    /// SCHED_OTHER with the given nice value (-20 to 19).
-    pub fn other(nice: i8) -> Scheduling {
-        Scheduling { policy: Policy::Other, priority: 0, nice }
-    }
-
-    /// SCHED_FIFO with the given priority (1 to 99).
-    pub fn fifo(priority: u8) -> Scheduling {
-        Scheduling { policy: Policy::Fifo, priority, nice: 0 }
-    }
-}
-
-impl fmt::Display for Scheduling {
-    /// As it is read: "fifo:99", "rr:5", "nice:10", "other"; another policy by its name.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Scheduling { policy: Policy::Fifo, priority, .. } => f.pad(&format!("fifo:{priority}")),
-            Scheduling { policy: Policy::RoundRobin, priority, .. } => f.pad(&format!("rr:{priority}")),
-            Scheduling { policy: Policy::Other, nice: 0, .. } => f.pad("other"),
-            Scheduling { policy: Policy::Other, nice, .. } => f.pad(&format!("nice:{nice}")),
-            Scheduling { policy, .. } => f.pad(policy.name()),
-        }
-    }
-}
-
-impl FromStr for Scheduling {
-    type Err = Error;
-
-    /// Reads "other", "nice:-20", "fifo:50", "rr:1".
-    fn from_str(text: &str) -> Result<Scheduling> {
-        let wrong = || {
-            Error::Plan(format!(
-                "unknown policy '{text}': choose from other, nice:-20..19, fifo:1..99, rr:1..99"
-            ))
-        };
-        let number = |text: &str, range: std::ops::RangeInclusive<i8>| {
-            text.parse().ok().filter(|number| range.contains(number)).ok_or_else(wrong)
-        };
-        match text.split_once(':') {
-            None if text == "other" => Ok(Scheduling::other(0)),
-            Some(("nice", nice)) => Ok(Scheduling::other(number(nice, -20..=19)?)),
-            Some(("fifo", priority)) => Ok(Scheduling::fifo(number(priority, 1..=99)?.unsigned_abs())),
-            Some(("rr", priority)) => {
-                let priority = number(priority, 1..=99)?.unsigned_abs();
-                Ok(Scheduling { policy: Policy::RoundRobin, priority, nice: 0 })
-            }
-            _ => Err(wrong()),
-        }
-    }
-}
+use run::Scheduling;
 
 /// The kernel's id of the calling thread.
 pub fn gettid() -> u32 {
@@ -183,16 +118,6 @@ fn thread(tid: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn scheduling_is_written_as_it_is_read() {
-        for text in ["other", "nice:-20", "nice:19", "fifo:1", "fifo:99", "rr:5"] {
-            assert_eq!(text.parse::<Scheduling>().unwrap().to_string(), text);
-        }
-        for text in ["", "fifo", "fifo:0", "rr:100", "nice:20", "nice:x", "other:1", "idle"] {
-            assert!(text.parse::<Scheduling>().unwrap_err().to_string().contains("choose from"), "{text}");
-        }
-    }
 
     #[test]
     fn nice_of_the_calling_thread_can_be_raised_and_read_back() {

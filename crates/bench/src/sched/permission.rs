@@ -3,41 +3,16 @@
 
 use binder_driver::sched_attr;
 use rustix::process::{Resource, getrlimit};
-use serde::{Deserialize, Serialize};
 
-use super::{Scheduling, set_scheduling};
-use crate::cgroup::Cgroups;
+use super::set_scheduling;
+use crate::cgroup;
 use crate::error::{Error, Result};
 use crate::root::Root;
+use run::RealtimePermission;
+use run::Scheduling;
 
 /// CAP_SYS_NICE (capabilities(7)): any policy, any priority.
 const CAP_SYS_NICE: u32 = 23;
-
-/// Whether SCHED_FIFO can be had here.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "realtime", rename_all = "snake_case")]
-pub enum RealtimePermission {
-    /// Yes, up to and including this priority (1 to 99).
-    Allowed {
-        /// The highest SCHED_FIFO priority that was accepted.
-        max_priority: u8,
-    },
-    /// No.
-    Refused {
-        /// Who forbids it, and how to mend it.
-        reason: String,
-    },
-}
-
-impl RealtimePermission {
-    /// The highest SCHED_FIFO priority that is to be had; `None` when there is none.
-    pub fn max_priority(&self) -> Option<u8> {
-        match self {
-            RealtimePermission::Allowed { max_priority } => Some(*max_priority),
-            RealtimePermission::Refused { .. } => None,
-        }
-    }
-}
 
 /// Tries SCHED_FIFO on a scratch thread: at 99, then at what RLIMIT_RTPRIO allows.
 pub fn realtime_permission() -> RealtimePermission {
@@ -111,7 +86,7 @@ fn explain(refusal: &std::io::Error, rtprio_limit: u8, root: &Root) -> String {
         return "no CAP_SYS_NICE and RLIMIT_RTPRIO is 0: run as root, give the binary cap_sys_nice, or raise `ulimit -r`"
             .into();
     }
-    let cgroups = Cgroups::read(root);
+    let cgroups = cgroup::limits(root);
     if cgroups.rt_runtime_us == Some(0) {
         return "the cgroup's cpu.rt_runtime_us is 0: give the group real-time budget, or move to the root group".into();
     }

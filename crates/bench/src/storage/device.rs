@@ -3,168 +3,40 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use run::storage::{Bus, Device, Interrupt, StoragePath};
 
 use crate::root::Root;
 
-/// What is between a file and the device.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StoragePath {
-    /// Where the file system is mounted.
-    pub mount_point: String,
-    /// "ext4", "f2fs".
-    pub file_system: String,
-    /// "rw,relatime", and what the file system adds: "data=ordered".
-    pub mount_options: String,
-    /// The block device that is mounted; `None` for file systems without one.
-    pub device: Option<Device>,
-    /// What could not be found, and what that means.
-    pub missing: Vec<String>,
-}
-
-/// A block device (Documentation/ABI/stable/sysfs-block).
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Device {
-    /// Of the whole disk: "vda", "nvme0n1", "mmcblk0", "loop3", "dm-0".
-    pub name: String,
-    /// The disk's number, as `dev_t` in the kernel's events: major << 20 | minor.
-    pub dev: u32,
-    /// The number of the partition that is mounted, where it is one.
-    pub partition_dev: Option<u32>,
-    /// How the device is reached.
-    pub bus: Bus,
-    /// Its name by its maker.
-    pub model: Option<String>,
-    /// In bytes.
-    pub size_bytes: Option<u64>,
-    /// The I/O scheduler in use: "none", "mq-deadline".
-    pub scheduler: Option<String>,
-    /// How many requests may wait in a queue (nr_requests).
-    pub nr_requests: Option<u32>,
-    /// Hardware queues; `None` where the driver shows none.
-    pub queues: Option<u32>,
-    /// "write back": a write needs a flush to be durable; "write through": none.
-    pub write_cache: Option<String>,
-    /// Whether it can make one write durable without a flush.
-    pub fua: Option<bool>,
-    /// Where completions are handled: 0 anywhere, 1 near the submitter, 2 on the submitter's CPU.
-    pub rq_affinity: Option<u32>,
-    /// Whether completions may be polled for.
-    pub io_poll: Option<bool>,
-    /// Whether it calls itself a spinning disk.
-    pub rotational: Option<bool>,
-    /// The smallest unit that it can be addressed in, in bytes.
-    pub logical_block_bytes: Option<u32>,
-    /// The smallest unit that it writes without reading first, in bytes.
-    pub physical_block_bytes: Option<u32>,
-    /// The largest request, in KiB.
-    pub max_sectors_kb: Option<u32>,
-    /// How the kernel's events call its controller: "mmc0", "nvme0", "0:0:0:0" (SCSI), "1d84000.ufshc" (UFS).
-    #[serde(default)]
-    pub controllers: Vec<String>,
-    /// The hidden disks that its requests are made for, where an NVMe disk may have several controllers ("nvme0c1n1").
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub paths: Vec<String>,
-    /// The interrupts of its controllers.
-    pub interrupts: Vec<Interrupt>,
-    /// The file behind a loop device.
-    pub backing_file: Option<String>,
-    /// The devices that it is made of, each with those below it.
-    pub below: Vec<Device>,
-}
-
-/// How a device is reached: what events mark the hand-over to it, and the return.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Bus {
-    /// MMC and SD cards.
-    Mmc,
-    /// Universal Flash Storage.
-    Ufs,
-    /// NVM Express.
-    Nvme,
-    /// SCSI, and ATA through it.
-    Scsi,
-    /// A virtual machine's disk.
-    Virtio,
-    /// A file as a device.
-    Loop,
-    /// The device mapper.
-    Dm,
-    /// Any other.
-    #[default]
-    Other,
-}
-
-/// One interrupt.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Interrupt {
-    /// Its number.
-    pub irq: u32,
-    /// As /proc/interrupts and `irq_handler_entry` call it.
-    pub name: String,
-    /// The CPUs that it comes to now (effective_affinity_list).
-    pub cpus: Option<String>,
-}
-
-impl StoragePath {
-    /// Looks for a file's way down: `dev` is its device as stat(2) gives it, `path` an absolute path to it.
-    #[must_use]
-    pub fn of(root: &Root, path: &Path, dev: (u32, u32)) -> StoragePath {
-        let mounts = root.read("proc/self/mountinfo").unwrap_or_default();
-        let mount = mounts
-            .lines()
-            .filter_map(Mount::parse)
-            .filter(|mount| path.starts_with(&mount.point))
-            // The later of two on the same directory hides the earlier.
-            .max_by_key(|mount| mount.point.as_os_str().len());
-        let Some(mount) = mount else {
-            let missing = vec!["file system: /proc/self/mountinfo does not name it".to_owned()];
-            return StoragePath { missing, ..StoragePath::default() };
-        };
-        // Some file systems (btrfs, overlayfs) have numbers of their own; what is mounted tells then.
-        let device = Device::read(root, dev).or_else(|| {
-            let name = mount.source.strip_prefix("/dev/")?;
-            Device::read(root, number(&root.read(format!("sys/class/block/{name}/dev"))?)?)
-        });
-        let mut missing = Vec::new();
-        if device.is_none() {
-            let text = format!("block device: {} on {} has none", mount.kind, mount.point.display());
-            missing.push(text + ", or not one that sysfs shows; its time cannot be told from the kernel's");
-        }
-        StoragePath {
-            mount_point: mount.point.display().to_string(),
-            file_system: mount.kind.to_owned(),
-            mount_options: mount.options,
-            device,
-            missing,
-        }
+/// Looks for a file's way down: `dev` is its device as stat(2) gives it, `path` an absolute path to it.
+#[must_use]
+pub fn way_down(root: &Root, path: &Path, dev: (u32, u32)) -> StoragePath {
+    let mounts = root.read("proc/self/mountinfo").unwrap_or_default();
+    let mount = mounts
+        .lines()
+        .filter_map(Mount::parse)
+        .filter(|mount| path.starts_with(&mount.point))
+        // The later of two on the same directory hides the earlier.
+        .max_by_key(|mount| mount.point.as_os_str().len());
+    let Some(mount) = mount else {
+        let missing = vec!["file system: /proc/self/mountinfo does not name it".to_owned()];
+        return StoragePath { missing, ..StoragePath::default() };
+    };
+    // Some file systems (btrfs, overlayfs) have numbers of their own; what is mounted tells then.
+    let device = read(root, dev).or_else(|| {
+        let name = mount.source.strip_prefix("/dev/")?;
+        read(root, number(&root.read(format!("sys/class/block/{name}/dev"))?)?)
+    });
+    let mut missing = Vec::new();
+    if device.is_none() {
+        let text = format!("block device: {} on {} has none", mount.kind, mount.point.display());
+        missing.push(text + ", or not one that sysfs shows; its time cannot be told from the kernel's");
     }
-
-    /// The devices that do the work in the end: those with nothing below them.
-    #[must_use]
-    pub fn leaves(&self) -> Vec<&Device> {
-        fn collect<'a>(device: &'a Device, leaves: &mut Vec<&'a Device>) {
-            if device.below.is_empty() {
-                leaves.push(device);
-            }
-            device.below.iter().for_each(|below| collect(below, leaves));
-        }
-        let mut leaves = Vec::new();
-        self.device.iter().for_each(|device| collect(device, &mut leaves));
-        leaves
-    }
-
-    /// The partitions on the way down, each with its disk, as `dev_t`.
-    #[must_use]
-    pub fn partitions(&self) -> Vec<(u32, u32)> {
-        let mut partitions = Vec::new();
-        let mut left: Vec<&Device> = self.device.iter().collect();
-        while let Some(device) = left.pop() {
-            partitions.extend(device.partition_dev.map(|partition| (partition, device.dev)));
-            left.extend(&device.below);
-        }
-        partitions
+    StoragePath {
+        mount_point: mount.point.display().to_string(),
+        file_system: mount.kind.to_owned(),
+        mount_options: mount.options,
+        device,
+        missing,
     }
 }
 
@@ -210,71 +82,67 @@ fn kernel_dev((major, minor): (u32, u32)) -> u32 {
 /// Devices upon devices end somewhere; a loop in what sysfs shows must not.
 const DEEPEST: u32 = 8;
 
-impl Device {
-    fn read(root: &Root, dev: (u32, u32)) -> Option<Device> {
-        Self::read_at(root, dev, DEEPEST)
-    }
+fn read(root: &Root, dev: (u32, u32)) -> Option<Device> {
+    read_at(root, dev, DEEPEST)
+}
 
-    fn read_at(root: &Root, dev: (u32, u32), deepest: u32) -> Option<Device> {
-        let own = format!("sys/dev/block/{}:{}", dev.0, dev.1);
-        if !root.has(&own) {
-            return None;
-        }
-        // A partition's directory lies in its disk's.
-        let is_partition = root.has(format!("{own}/partition"));
-        let disk = if is_partition { format!("{own}/..") } else { own };
-        let at = std::fs::canonicalize(root.path(&disk)).ok()?;
-        let name = at.file_name()?.to_str()?.to_owned();
-        let whole = number(&root.read(format!("{disk}/dev"))?)?;
-        let read = |file: &str| root.read(format!("{disk}/{file}"));
-        let value = |file: &str| root.number::<u32>(format!("{disk}/{file}"));
-        let flag = |file: &str| value(file).map(|value| value != 0);
-        // Where the driver is another directory away, /sys/block/X/device tells more of the way than the disk itself.
-        let way = std::fs::canonicalize(root.path(format!("{disk}/device"))).unwrap_or_else(|_| at.clone());
-        let way = way.to_string_lossy();
-        let host = numbered(&way, "host");
-        let driver = host.and_then(|host| root.read(format!("sys/class/scsi_host/{host}/proc_name")));
-        let bus = Bus::of(&way, &name, driver.as_deref());
-        let many = if bus == Bus::Nvme { Multipath::of(root, &disk, &name) } else { Multipath::default() };
-        let controllers = if many.controllers.is_empty() { controllers(bus, &way) } else { many.controllers };
-        let backing_file = read("loop/backing_file");
-        let slaves = root.names(format!("{disk}/slaves"));
-        let mut below: Vec<Device> = slaves
-            .iter()
-            .filter_map(|slave| number(&root.read(format!("{disk}/slaves/{slave}/dev"))?))
-            .filter_map(|dev| Self::read_at(root, dev, deepest.checked_sub(1)?))
-            .collect();
-        if let Some(file) = &backing_file {
-            below.extend(
-                below_file(root, file).and_then(|dev| Self::read_at(root, dev, deepest.checked_sub(1)?)),
-            );
-        }
-        let queues = root.names(format!("{disk}/mq")).len() as u32;
-        Some(Device {
-            dev: kernel_dev(whole),
-            partition_dev: is_partition.then(|| kernel_dev(dev)),
-            bus,
-            model: read("device/model").or_else(|| read("device/name")),
-            size_bytes: root.number::<u64>(format!("{disk}/size")).map(|sectors| sectors * 512),
-            scheduler: read("queue/scheduler").map(|list| chosen(&list)),
-            nr_requests: value("queue/nr_requests"),
-            queues: (queues > 0).then_some(queues),
-            write_cache: read("queue/write_cache"),
-            fua: flag("queue/fua"),
-            rq_affinity: value("queue/rq_affinity"),
-            io_poll: flag("queue/io_poll"),
-            rotational: flag("queue/rotational"),
-            logical_block_bytes: value("queue/logical_block_size"),
-            physical_block_bytes: value("queue/physical_block_size"),
-            max_sectors_kb: value("queue/max_sectors_kb"),
-            interrupts: interrupts(root, bus, &way, &controllers),
-            controllers,
-            paths: many.paths,
-            backing_file,
-            below,
-            name,
-        })
+fn read_at(root: &Root, dev: (u32, u32), deepest: u32) -> Option<Device> {
+    let own = format!("sys/dev/block/{}:{}", dev.0, dev.1);
+    if !root.has(&own) {
+        return None;
     }
+    // A partition's directory lies in its disk's.
+    let is_partition = root.has(format!("{own}/partition"));
+    let disk = if is_partition { format!("{own}/..") } else { own };
+    let at = std::fs::canonicalize(root.path(&disk)).ok()?;
+    let name = at.file_name()?.to_str()?.to_owned();
+    let whole = number(&root.read(format!("{disk}/dev"))?)?;
+    let read = |file: &str| root.read(format!("{disk}/{file}"));
+    let value = |file: &str| root.number::<u32>(format!("{disk}/{file}"));
+    let flag = |file: &str| value(file).map(|value| value != 0);
+    // Where the driver is another directory away, /sys/block/X/device tells more of the way than the disk itself.
+    let way = std::fs::canonicalize(root.path(format!("{disk}/device"))).unwrap_or_else(|_| at.clone());
+    let way = way.to_string_lossy();
+    let host = numbered(&way, "host");
+    let driver = host.and_then(|host| root.read(format!("sys/class/scsi_host/{host}/proc_name")));
+    let bus = bus_of(&way, &name, driver.as_deref());
+    let many = if bus == Bus::Nvme { Multipath::of(root, &disk, &name) } else { Multipath::default() };
+    let controllers = if many.controllers.is_empty() { controllers(bus, &way) } else { many.controllers };
+    let backing_file = read("loop/backing_file");
+    let slaves = root.names(format!("{disk}/slaves"));
+    let mut below: Vec<Device> = slaves
+        .iter()
+        .filter_map(|slave| number(&root.read(format!("{disk}/slaves/{slave}/dev"))?))
+        .filter_map(|dev| read_at(root, dev, deepest.checked_sub(1)?))
+        .collect();
+    if let Some(file) = &backing_file {
+        below.extend(below_file(root, file).and_then(|dev| read_at(root, dev, deepest.checked_sub(1)?)));
+    }
+    let queues = root.names(format!("{disk}/mq")).len() as u32;
+    Some(Device {
+        dev: kernel_dev(whole),
+        partition_dev: is_partition.then(|| kernel_dev(dev)),
+        bus,
+        model: read("device/model").or_else(|| read("device/name")),
+        size_bytes: root.number::<u64>(format!("{disk}/size")).map(|sectors| sectors * 512),
+        scheduler: read("queue/scheduler").map(|list| chosen(&list)),
+        nr_requests: value("queue/nr_requests"),
+        queues: (queues > 0).then_some(queues),
+        write_cache: read("queue/write_cache"),
+        fua: flag("queue/fua"),
+        rq_affinity: value("queue/rq_affinity"),
+        io_poll: flag("queue/io_poll"),
+        rotational: flag("queue/rotational"),
+        logical_block_bytes: value("queue/logical_block_size"),
+        physical_block_bytes: value("queue/physical_block_size"),
+        max_sectors_kb: value("queue/max_sectors_kb"),
+        interrupts: interrupts(root, bus, &way, &controllers),
+        controllers,
+        paths: many.paths,
+        backing_file,
+        below,
+        name,
+    })
 }
 
 /// The device that a loop device's file lies on.
@@ -290,37 +158,20 @@ fn chosen(list: &str) -> String {
     marked.map_or(list, |(name, _)| name).to_owned()
 }
 
-impl Bus {
-    /// From the device's directory in sysfs, its name, and what its SCSI host's driver is called.
-    fn of(way: &str, name: &str, driver: Option<&str>) -> Bus {
-        let has = |part: &str| way.contains(part);
-        let named = |prefix: &str| name.starts_with(prefix);
-        match () {
-            () if has("/mmc_host/") => Bus::Mmc,
-            // On PCI nothing in the way says so.
-            () if driver == Some("ufshcd") || has("ufs") && has("/host") => Bus::Ufs,
-            () if has("/nvme") || named("nvme") => Bus::Nvme,
-            () if has("/target") && has("/host") => Bus::Scsi,
-            () if named("loop") => Bus::Loop,
-            () if named("dm-") => Bus::Dm,
-            () if has("/virtio") => Bus::Virtio,
-            () => Bus::Other,
-        }
-    }
-
-    /// As a table says it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Bus::Mmc => "MMC/SD",
-            Bus::Ufs => "UFS",
-            Bus::Nvme => "NVMe",
-            Bus::Scsi => "SCSI",
-            Bus::Virtio => "virtio",
-            Bus::Loop => "loop",
-            Bus::Dm => "device mapper",
-            Bus::Other => "other",
-        }
+/// From the device's directory in sysfs, its name, and what its SCSI host's driver is called.
+fn bus_of(way: &str, name: &str, driver: Option<&str>) -> Bus {
+    let has = |part: &str| way.contains(part);
+    let named = |prefix: &str| name.starts_with(prefix);
+    match () {
+        () if has("/mmc_host/") => Bus::Mmc,
+        // On PCI nothing in the way says so.
+        () if driver == Some("ufshcd") || has("ufs") && has("/host") => Bus::Ufs,
+        () if has("/nvme") || named("nvme") => Bus::Nvme,
+        () if has("/target") && has("/host") => Bus::Scsi,
+        () if named("loop") => Bus::Loop,
+        () if named("dm-") => Bus::Dm,
+        () if has("/virtio") => Bus::Virtio,
+        () => Bus::Other,
     }
 }
 
@@ -451,7 +302,7 @@ mod tests {
         let link = |from: &str, to: &str| std::os::unix::fs::symlink(root.path(to), root.path(from)).unwrap();
         link("sys/dev/block/254:0", "sys/devices/pci0/virtio1/block/vda");
         link("sys/devices/pci0/virtio1/block/vda/device", "sys/devices/pci0/virtio1");
-        let path = StoragePath::of(&root, Path::new("/srv/file"), (254, 0));
+        let path = way_down(&root, Path::new("/srv/file"), (254, 0));
         assert_eq!((path.mount_point.as_str(), path.file_system.as_str()), ("/", "ext4"));
         assert_eq!(path.mount_options, "rw,relatime,data=ordered");
         let device = path.device.as_ref().expect("it has one");
@@ -479,7 +330,7 @@ mod tests {
         let link = |from: &str, to: &str| std::os::unix::fs::symlink(root.path(to), root.path(from)).unwrap();
         link("sys/dev/block/179:2", &format!("{disk}/mmcblk0p2"));
         link(&format!("{disk}/device"), "sys/devices/soc/mmc_host/mmc0/mmc0:0001");
-        let path = StoragePath::of(&root, Path::new("/data/local/tmp/file"), (179, 2));
+        let path = way_down(&root, Path::new("/data/local/tmp/file"), (179, 2));
         assert_eq!(path.file_system, "f2fs");
         let device = path.device.expect("it has one");
         assert_eq!((device.name.as_str(), device.bus), ("mmcblk0", Bus::Mmc));
@@ -493,7 +344,7 @@ mod tests {
     #[test]
     fn a_file_system_without_a_device_says_so() {
         let root = fixture(&[("proc/self/mountinfo", MOUNTS)]);
-        let path = StoragePath::of(&root, Path::new("/mnt/with blank/file"), (0, 40));
+        let path = way_down(&root, Path::new("/mnt/with blank/file"), (0, 40));
         assert_eq!((path.file_system.as_str(), path.device.as_ref()), ("tmpfs", None));
         assert!(path.missing[0].starts_with("block device: tmpfs on /mnt/with blank has none"), "{path:?}");
     }
@@ -556,11 +407,11 @@ mod tests {
             ("/sys/devices/virtual/block/dm-3", "dm-3", Bus::Dm),
             ("/sys/devices/virtual/block/zram0", "zram0", Bus::Other),
         ] {
-            assert_eq!(Bus::of(way, name, None), bus, "{way}");
+            assert_eq!(bus_of(way, name, None), bus, "{way}");
         }
         let on_pci = "/sys/devices/pci0000:00/0000:00:02.0/host0/target0:0:0/0:0:0:0";
         for (driver, bus) in [("ufshcd", Bus::Ufs), ("ahci", Bus::Scsi)] {
-            assert_eq!(Bus::of(on_pci, "sda", Some(driver)), bus);
+            assert_eq!(bus_of(on_pci, "sda", Some(driver)), bus);
         }
     }
 }

@@ -2,19 +2,16 @@
 
 mod device;
 pub mod interference;
-mod mode;
-mod plan;
 mod recorder;
 mod run;
 mod strace;
 mod target;
 mod writer;
 
-pub use device::{Bus, Device, Interrupt, StoragePath};
+pub use self::run::run;
+pub use device::way_down;
 pub use interference::NeighbourJob;
-pub use mode::{Api, Durability, Position};
-pub use plan::{MAX_CALLS, MAX_SIZE_BYTES, StoragePlan};
-pub use run::{BlockResult, StorageResult, StorageSeries, StraceBlock, WriterResult, run};
 pub use strace::{Strace, SystemCall};
 pub use target::Target;
-pub use writer::{Block, Call, Java, Opened, Writer, WriterJob};
+pub use writer::java;
+pub use writer::{Block, Writer, WriterJob};

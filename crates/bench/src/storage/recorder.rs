@@ -2,11 +2,14 @@
 
 use std::path::Path;
 
-use tracefs::{Recording, Selection, WriteEvents};
+use run::RecorderInfo;
+use run::storage::WriteEvents;
+use tracefs::Recording;
 
 use crate::error::Result;
-use crate::recorder::{Recorder, RecorderInfo};
+use crate::recorder::Recorder;
 use crate::scratch::Folder;
+use crate::selection;
 
 /// A recorder that is on while a block is written, and a recording that it fills.
 #[derive(Debug)]
@@ -27,7 +30,7 @@ impl BlockRecorder {
         kilobytes: u64,
     ) -> Result<BlockRecorder> {
         let recorder = Recorder::of(kilobytes, |tracefs| {
-            Selection::writes(tids, events, |event| tracefs.has_event(event))
+            selection::writes(tids, events, |event| tracefs.has_event(event))
         })?;
         let header = recorder.instance.header();
         let folder = Folder::beside(directory)?;

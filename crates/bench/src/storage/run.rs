@@ -5,95 +5,26 @@ use std::os::fd::AsFd as _;
 use std::time::Duration;
 
 use latency::Histogram;
-use serde::{Deserialize, Serialize};
 
-use super::device::StoragePath;
-use super::mode::{Api, Durability, Position};
-use super::plan::StoragePlan;
 use super::recorder::BlockRecorder;
 use super::strace::{Strace, within};
 use super::target::Target;
-use super::writer::{Block, Call, Opened, Writer, WriterJob};
+use super::writer::java;
+use super::writer::{Block, Writer, WriterJob};
 use crate::clock;
 use crate::error::{Error, Result};
 use crate::floor::Shuffle;
 use crate::progress::Progress;
-use crate::recorder::RecorderInfo;
 use crate::root::Root;
 use crate::worker::{Spawner, WorkerGroup};
+use run::storage::Opened;
+use run::storage::StoragePath;
+use run::storage::StoragePlan;
+use run::storage::{Api, Position};
+use run::storage::{BlockResult, StorageResult, StorageSeries, StraceBlock, WriterResult};
 
 /// How long writers may take to end.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
-
-/// What was measured.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct StorageResult {
-    /// What was asked for.
-    pub plan: StoragePlan,
-    /// Where the writes went.
-    pub path: StoragePath,
-    /// What a reading of the clock costs, in nanoseconds; each call contains about one.
-    pub clock_read_cost_ns: f64,
-    /// Who wrote, in the order of the plan.
-    pub writers: Vec<WriterResult>,
-    /// One for each writer and size.
-    pub series: Vec<StorageSeries>,
-    /// What the kernel's events were recorded with; `None` where they were not.
-    pub recorder: Option<RecorderInfo>,
-    /// Why not everything was recorded that was to be.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub recording_ended: Option<String>,
-    /// What this machine could not do.
-    pub not_possible: Vec<String>,
-    /// What else is to be said.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<String>,
-}
-
-/// A writer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WriterResult {
-    /// Through what it wrote.
-    pub api: Api,
-    /// How it made writes durable.
-    pub durability: Durability,
-    /// Its threads and its virtual machine.
-    pub opened: Opened,
-}
-
-/// A writer's calls of one size.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct StorageSeries {
-    /// The writer, by its place in [`StorageResult::writers`].
-    pub writer: usize,
-    /// How much each call wrote, in bytes.
-    pub size_bytes: u64,
-    /// How long the application waited for each call.
-    pub latency: Histogram,
-    /// The calls, round by round.
-    pub blocks: Vec<BlockResult>,
-    /// As many calls under `strace`, round by round, if the plan asks for them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub strace: Vec<StraceBlock>,
-}
-
-/// What came of one block under `strace`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StraceBlock {
-    /// Its calls, in their order.
-    pub calls: Vec<Call>,
-    /// How long the system calls of each took by what `strace -T` says, in nanoseconds; `None` where it shows none.
-    pub system_ns: Vec<Option<u64>>,
-}
-
-/// What came of one block.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BlockResult {
-    /// Its calls, in their order.
-    pub calls: Vec<Call>,
-    /// The snapshot of the recording that holds what the kernel did meanwhile.
-    pub snapshot: Option<u32>,
-}
 
 /// Measures.
 ///
@@ -228,11 +159,11 @@ pub(super) fn recorder(
 
 /// The writers that this machine can have; why not the others.
 pub(super) fn possible(plan: &StoragePlan, not_possible: &mut Vec<String>) -> Result<Vec<Api>> {
-    let java = plan.java.exists();
+    let java = java::exists(&plan.java);
     let (apis, without): (Vec<Api>, Vec<Api>) = plan.apis.iter().partition(|api| java || !api.is_java());
     if !without.is_empty() {
         let names: Vec<_> = without.iter().map(|api| api.name()).collect();
-        let reason = format!("{}: {}", names.join(", "), plan.java.missing());
+        let reason = format!("{}: {}", names.join(", "), java::missing(&plan.java));
         if apis.is_empty() || plan.all_apis {
             return Err(Error::NotHere(reason));
         }
@@ -278,5 +209,5 @@ pub(super) fn way_down(target: &Target) -> Result<StoragePath> {
     let dev = rustix::fs::fstat(target).map_err(cannot)?.st_dev;
     let path =
         std::fs::canonicalize(target.path()).map_err(|cause| Error::file("look at", target.path(), cause))?;
-    Ok(StoragePath::of(&Root::real(), &path, (rustix::fs::major(dev), rustix::fs::minor(dev))))
+    Ok(super::device::way_down(&Root::real(), &path, (rustix::fs::major(dev), rustix::fs::minor(dev))))
 }

@@ -7,11 +7,11 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::writer::Call;
 use crate::clock::now_ns;
 use crate::error::{Error, Result};
 use crate::scratch::Scratch;
 use crate::worker::die_with_parent;
+use run::storage::Call;
 
 /// One system call, as strace tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

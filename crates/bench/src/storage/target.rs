@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, OFlags, XattrFlags, fgetxattr, flock, fsetxattr};
 
+use run::storage::{OWN_PREFIX, OWN_SUFFIX};
+
 use crate::error::{Error, Result};
 
 /// What a file is filled with, piece by piece.
@@ -17,9 +19,6 @@ const PIECE_BYTES: usize = 1 << 20;
 /// What marks a test file: its own number, so that a copy with all its attributes is not taken for one. File systems without
 /// extended attributes (xattr(7)) have none.
 const MARK: &str = "user.roundtrip.test_file";
-
-const PREFIX: &str = "roundtrip-";
-const SUFFIX: &str = ".test";
 
 /// A test file. Dropping it removes it.
 #[derive(Debug)]
@@ -129,11 +128,6 @@ impl Target {
     }
 }
 
-/// The name that a test file has where none is chosen. In containers that share a directory process ids are not enough.
-pub(super) fn own_name() -> PathBuf {
-    format!("{PREFIX}{}-{}{SUFFIX}", std::process::id(), crate::clock::now_ns()).into()
-}
-
 /// The directory that a path names something in.
 fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
@@ -144,7 +138,7 @@ fn own_names(path: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder(path)).into_iter().flatten().flatten();
     let is_own = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str());
-        let numbers = name.and_then(|name| name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX));
+        let numbers = name.and_then(|name| name.strip_prefix(OWN_PREFIX)?.strip_suffix(OWN_SUFFIX));
         numbers.is_some_and(|numbers| numbers.split('-').all(|number| number.parse::<u64>().is_ok()))
     };
     entries.map(|entry| entry.path()).filter(is_own).collect()

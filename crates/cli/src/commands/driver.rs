@@ -1,8 +1,8 @@
 //! The options that choose a driver, shared by every command that measures over one. Measures nothing.
 
-use bench::ipc::{DevicePath, DriverChoice, DriverPlan};
-use binder_driver::{Backend, Profile};
-use binder_emulator::Lending;
+use run::ipc::Lending;
+use run::ipc::{Backend, Profile};
+use run::ipc::{DevicePath, DriverChoice, DriverPlan};
 
 use crate::args::{Group, Opt};
 

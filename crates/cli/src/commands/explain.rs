@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use bench::ipc::latency::{self, LatencyResult};
-use bench::run::{RECORDING, Run};
 use files::Existing;
+use run::ipc::latency::LatencyResult;
+use run::{RECORDING, Run};
 use tracefs::Recording;
 
 use crate::args::values::set;
@@ -127,7 +127,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let mut explained = explained::explain(&run, result, directory, wanted, !json)?;
     print(&explained, result, json, terminal)?;
     terminal.out.flush()?;
-    for warning in result.explained.iter().flat_map(latency::Explained::warnings) {
+    for warning in result.explained.iter().flat_map(run::ipc::latency::Explained::warnings) {
         writeln!(terminal.err, "roundtrip: warning: {}", crate::inert::line(&warning))?;
     }
     explained.iter_mut().find_map(|one| one.damage.take()).map_or(Ok(Exit::OK), Err)

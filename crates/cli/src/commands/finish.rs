@@ -1,7 +1,7 @@
 //! The end of every command that measures: the run is stored, printed and commented, in the order that loses least.
 
 use bench::place::Place;
-use bench::run::Run;
+use run::Run;
 
 use crate::terminal::{Exit, Terminal};
 
@@ -29,7 +29,7 @@ pub(crate) fn finish(
 
 /// Puts the run beside what was recorded, and all in its place; or keeps what can be kept.
 fn store(run: &Run, place: &Place) -> anyhow::Result<()> {
-    let stored = run.write(place.path()).and_then(|_| place.keep());
+    let stored = run.write(place.path()).map_err(bench::Error::from).and_then(|_| place.keep());
     stored.map_err(|error| match place.save_rest() {
         Some(rest) => anyhow::Error::from(error)
             .context(format!("what was stored of the run before is kept in {}", rest.display())),

@@ -1,8 +1,10 @@
 //! `roundtrip ipc baseline`: what round trips cost here by other means than binder, and so how far down binder could go.
 
-use bench::floor::{self, CpuPlacement, FloorPlan};
-use bench::run::{Results, Run};
+use bench::floor;
 use bench::worker::Spawner;
+use run::CpuPlacement;
+use run::Results;
+use run::floor::FloorPlan;
 
 use super::finish::finish;
 use super::output::{self, RunOutput};
@@ -141,9 +143,9 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let place = typed.output.place()?;
     let run = {
         let mut line = ProgressLine::new(terminal.err);
-        Run::record(|environment| {
+        bench::record(|environment| {
             let floor = floor::run(&plan, &Spawner::default(), &mut |progress| line.show(progress))?;
-            environment.driver = floor.backend().map(binder_driver::Backend::in_full);
+            environment.driver = floor.backend().map(run::ipc::Backend::in_full);
             Ok::<_, bench::Error>(Results::from(floor))
         })?
     };
@@ -178,7 +180,7 @@ mod tests {
 
     #[test]
     fn the_description_names_every_transport() {
-        for transport in floor::transports() {
+        for transport in run::floor::TRANSPORTS.iter() {
             assert!(COMMAND.description.contains(transport.name), "{}", transport.name);
         }
     }

@@ -5,18 +5,18 @@ use std::path::Path;
 
 use ::latency::Deadline;
 use anyhow::Context as _;
-use bench::floor::CpuPlacement;
-use bench::inject::Injection;
-use bench::ipc::latency::{
-    self, Amount, ExplainPlan, HaltTrace, Inheritance, LatencyPlan, LatencyResult, Notice, ThreadReport,
-    Trigger,
-};
-use bench::ipc::{DriverPlan, Mode, Stack};
-use bench::load::Load;
-use bench::run::{INJECTED, RECORDING, Results, Run, SAMPLES};
-use bench::sched::Scheduling;
+use bench::ipc::latency::{self, Notice};
 use bench::worker::Spawner;
 use files::Existing;
+use run::CpuPlacement;
+use run::Load;
+use run::Scheduling;
+use run::injection::Injection;
+use run::ipc::latency::{
+    Amount, ExplainPlan, HaltTrace, Inheritance, LatencyPlan, LatencyResult, ThreadReport, Trigger,
+};
+use run::ipc::{DriverPlan, Mode, Stack};
+use run::{INJECTED, RECORDING, Results, Run, SAMPLES};
 
 use super::finish::finish;
 use super::output::{Directory, RunOutput};
@@ -194,7 +194,7 @@ pub(crate) fn measure(
     terminal: &mut Terminal<'_>,
 ) -> anyhow::Result<Option<Run>> {
     let mut line = ProgressLine::new(terminal.err);
-    let measured = Run::record(|environment| {
+    let measured = bench::record(|environment| {
         let result = latency::run(plan, &Spawner::default(), &mut |notice| match notice {
             // A line that is written over would tear the blocks apart.
             Notice::Progress(progress) if !plan.verbose => line.show(progress),

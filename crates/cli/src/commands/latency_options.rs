@@ -1,7 +1,7 @@
 //! The options of `roundtrip ipc latency`. Only the table: what they mean together, `latency` resolves.
 
-use bench::ipc::Stack;
-use bench::ipc::latency::{Inheritance, MAX_PAIRS, MAX_PAYLOAD_BYTES, MAX_SERVER_THREADS};
+use run::ipc::Stack;
+use run::ipc::latency::{Inheritance, MAX_PAIRS, MAX_PAYLOAD_BYTES, MAX_SERVER_THREADS};
 
 use super::latency::Typed;
 use super::output;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bench::run::Run;
+use run::Run;
 
 use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind};
 use crate::format;

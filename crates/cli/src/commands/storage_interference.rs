@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use bench::run::{RECORDING, Results, Run};
-use bench::storage::interference::{self, Condition, InterferencePlan};
+use bench::storage::interference;
 use bench::worker::Spawner;
+use run::storage::interference::{Condition, InterferencePlan};
+use run::{RECORDING, Results};
 
 use super::finish::finish;
 use super::output::{self, RunOutput};
@@ -169,7 +170,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let plan = plan(&typed, (!typed.storage.no_recorder).then(|| directory.path().join(RECORDING)))?;
     let run = {
         let mut line = ProgressLine::new(terminal.err);
-        Run::record(|_| {
+        bench::record(|_| {
             let result = interference::run(&plan, &Spawner::default(), &mut |progress| line.show(progress))?;
             Ok::<_, bench::Error>(Results::from(result))
         })?

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use bench::run::{RECORDING, Results, Run};
-use bench::storage::{self, MAX_CALLS, StoragePlan};
+use bench::storage;
 use bench::worker::Spawner;
-use tracefs::WriteEvents;
+use run::storage::WriteEvents;
+use run::storage::{MAX_CALLS, StoragePlan};
+use run::{RECORDING, Results};
 
 use super::finish::finish;
 use super::output::{self, RunOutput};
@@ -178,7 +179,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let plan = plan(&typed, (!typed.storage.no_recorder).then(|| directory.path().join(RECORDING)))?;
     let run = {
         let mut line = ProgressLine::new(terminal.err);
-        Run::record(|_| {
+        bench::record(|_| {
             let result = storage::run(&plan, &Spawner::default(), &mut |progress| line.show(progress))?;
             Ok::<_, bench::Error>(Results::from(result))
         })?
@@ -217,7 +218,7 @@ mod tests {
         let typed = Typed { calls: Some(2), ..Typed::default() };
         assert!(plan(&typed, None).unwrap_err().to_string().contains("divided among 5 rounds"));
         assert!(
-            storage_options::list::<bench::storage::Api>("native,go")
+            storage_options::list::<run::storage::Api>("native,go")
                 .unwrap_err()
                 .contains("unknown way to write 'go'")
         );

@@ -3,8 +3,8 @@
 
 use std::path::PathBuf;
 
-use bench::sched::Scheduling;
-use bench::storage::{Api, Durability, Java, MAX_CALLS, Position, StoragePlan};
+use run::Scheduling;
+use run::storage::{Api, Durability, Java, MAX_CALLS, Position, StoragePlan};
 
 use crate::args::values::set;
 use crate::args::{Opt, Usage, values};
@@ -66,12 +66,12 @@ impl StorageOptions {
 }
 
 /// Reads a list of names.
-pub(crate) fn list<T: std::str::FromStr<Err = bench::Error>>(text: &str) -> Result<Vec<T>, String> {
+pub(crate) fn list<T: std::str::FromStr<Err = run::Error>>(text: &str) -> Result<Vec<T>, String> {
     text.split(',').map(one).collect()
 }
 
-fn one<T: std::str::FromStr<Err = bench::Error>>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|error: bench::Error| error.to_string())
+fn one<T: std::str::FromStr<Err = run::Error>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|error: run::Error| error.to_string())
 }
 
 pub(crate) const fn file<A: HasStorage>() -> Opt<A> {

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use bench::ipc::DriverPlan;
-use bench::ipc::throughput::ThroughputResult;
 use bench::place::Place;
-use bench::run::Run;
-use bench::survey::{self, SurveyPlan};
+use bench::survey;
 use bench::worker::Spawner;
 use latency::Deadline;
+use run::ipc::DriverPlan;
+use run::ipc::throughput::ThroughputResult;
+use run::survey::SurveyPlan;
 
 use super::driver;
 use super::finish::finish;
@@ -106,7 +106,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let run = {
         let mut last = String::new();
         let mut line = ProgressLine::new(terminal.err);
-        Run::record(|environment| {
+        bench::record(|environment| {
             let results = survey::run(&plan, &Spawner::default(), &mut |step| {
                 if last != step.what {
                     last = step.what.to_owned();

@@ -1,10 +1,11 @@
 //! `roundtrip ipc throughput`: round trips of both stacks by payload size.
 
-use bench::floor::CpuPlacement;
-use bench::ipc::throughput::{self, Length, ThroughputPlan, ThroughputResult};
-use bench::ipc::{DriverPlan, Mode, Stack};
-use bench::run::{Results, Run};
+use bench::ipc::throughput;
 use bench::worker::Spawner;
+use run::CpuPlacement;
+use run::ipc::throughput::{Length, ThroughputPlan, ThroughputResult};
+use run::ipc::{DriverPlan, Mode, Stack};
+use run::{Results, Run};
 
 use super::driver;
 use super::finish::finish;
@@ -71,7 +72,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     |typed: &mut Typed, text| {
                         typed.stacks = Some(match text {
                             "both" => Stack::ALL.into(),
-                            name => vec![name.parse().map_err(|error: bench::Error| error.to_string())?],
+                            name => vec![name.parse().map_err(|error: run::Error| error.to_string())?],
                         });
                         Ok(())
                     },
@@ -84,7 +85,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     "binderize: calls over the driver. passthrough: calls hwbinder's service in \
                      the client's own process.",
                     |typed: &mut Typed, text| {
-                        typed.mode = text.parse().map_err(|error: bench::Error| error.to_string())?;
+                        typed.mode = text.parse().map_err(|error: run::Error| error.to_string())?;
                         Ok(())
                     },
                 )
@@ -109,7 +110,10 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     "N",
                     "Exactly N calls in each batch, instead of a time.",
                     |typed: &mut Typed, text| {
-                        set(&mut typed.iterations, values::whole(text, 1..=throughput::MAX_ITERATIONS))
+                        set(
+                            &mut typed.iterations,
+                            values::whole(text, 1..=run::ipc::throughput::MAX_ITERATIONS),
+                        )
                     },
                 ),
                 Opt::value(
@@ -214,7 +218,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let place = typed.output.place()?;
     let run = {
         let mut line = ProgressLine::new(terminal.err);
-        Run::record(|environment| {
+        bench::record(|environment| {
             let result = throughput::run(&plan, &Spawner::default(), &mut |progress| line.show(progress))?;
             environment.driver = Some(driver::in_full(result.backend.as_ref(), result.wake_up.as_deref()));
             Ok::<_, bench::Error>(Results::from(result))

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use bench::run::RECORDING;
 use files::Existing;
+use run::RECORDING;
 use tracefs::Recording;
 
 use crate::args::values::set;

@@ -1,9 +1,10 @@
 //! `roundtrip ipc traits`: in what binder and hwbinder differ here.
 
-use bench::ipc::DriverPlan;
-use bench::ipc::traits::{self, TraitsPlan};
-use bench::run::{Results, Run};
+use bench::ipc::traits;
 use bench::worker::Spawner;
+use run::Results;
+use run::ipc::DriverPlan;
+use run::ipc::traits::TraitsPlan;
 
 use super::finish::finish;
 use super::output::{self, RunOutput};
@@ -93,7 +94,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let place = typed.output.place()?;
     let run = {
         let mut line = ProgressLine::new(terminal.err);
-        Run::record(|environment| {
+        bench::record(|environment| {
             let result = traits::run(&plan, &Spawner::default(), &mut |progress| line.show(progress))?;
             environment.driver = Some(result.backend.in_full());
             Ok::<_, bench::Error>(Results::from(result))

@@ -1,10 +1,11 @@
 //! `roundtrip ipc workers`: how many calls many processes make together, and what each takes then. Also runs the old
 //! throughput tests, which do the same.
 
-use bench::ipc::workers::{self, MAX_PROCESSES, Stage, Topology, WorkersPlan, WorkersResult};
-use bench::ipc::{DriverPlan, Mode, Stack};
-use bench::run::{Results, Run};
+use bench::ipc::workers;
 use bench::worker::Spawner;
+use run::ipc::workers::{MAX_PROCESSES, Stage, Topology, WorkersPlan, WorkersResult};
+use run::ipc::{DriverPlan, Mode, Stack};
+use run::{Results, Run};
 
 use super::finish::finish;
 use super::output::{self, RunOutput};
@@ -179,12 +180,12 @@ fn check(plan: &WorkersPlan) -> Result<(), Usage> {
 
 /// Runs a plan and tells of its stages as they are reached.
 fn record(plan: &WorkersPlan, mut tell: impl FnMut(&Stage) -> std::io::Result<()>) -> anyhow::Result<Run> {
-    Run::record(|environment| {
+    bench::record(|environment| {
         let result = workers::run(plan, &Spawner::default(), |stage| {
             tell(&stage)?;
             Ok::<_, anyhow::Error>(())
         })?;
-        environment.driver = result.backend.as_ref().map(binder_driver::Backend::in_full);
+        environment.driver = result.backend.as_ref().map(run::ipc::Backend::in_full);
         Ok::<_, anyhow::Error>(Results::from(result))
     })
 }
@@ -256,7 +257,7 @@ mod tests {
         );
         assert!(refused(Typed { workers: Some(1), ..Typed::default() }).contains("2 or more"));
         assert!(
-            refused(Typed { size_bytes: Some(workers::MAX_SIZE + 1), ..Typed::default() })
+            refused(Typed { size_bytes: Some(run::ipc::workers::MAX_SIZE + 1), ..Typed::default() })
                 .contains("does not fit")
         );
     }

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use bench::environment::{Environment, Kernel};
-use bench::run::Run;
-use bench::sched::RealtimePermission;
+use run::RealtimePermission;
+use run::Run;
+use run::environment::{Environment, Kernel};
 
 /// Three lines above a report.
 pub(crate) fn header(environment: &Environment) -> String {
@@ -72,14 +72,14 @@ fn load(environment: &Environment) -> String {
 
 #[cfg(test)]
 mod tests {
-    use bench::environment::CpuShares;
+    use run::environment::CpuShares;
 
     use super::*;
 
     #[test]
     fn the_header_names_machine_kernel_driver_governor_and_load() {
-        let mut environment = Environment::collect();
-        environment.host_name = "phone".into();
+        let kernel = Kernel { release: "6.1.99".into(), ..Kernel::default() };
+        let mut environment = Environment { host_name: "phone".into(), kernel, ..Environment::default() };
         environment.driver = Some("emulated driver (ack profile)".into());
         environment.load_average = Some([0.25, 0.0, 0.0]);
         environment.cpu_shares = Some(CpuShares { own: 0.5, foreign: 0.031, stolen: 0.0 });

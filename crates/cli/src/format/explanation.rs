@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
-use bench::ipc::latency::LatencyResult;
 use layers::{Boundary, Explanation, Flag, Interrupt, Part, State, Thread, Waker};
+use run::ipc::latency::LatencyResult;
 
 use super::explanation_summary;
 use super::quantity::duration;
@@ -238,8 +238,8 @@ fn woken_by(waker: &Waker) -> String {
 
 #[cfg(test)]
 mod tests {
-    use bench::ipc::latency::{ExplainPlan, Explained};
     use layers::{Owner, RoundTrip, explain_without_events};
+    use run::ipc::latency::{ExplainPlan, Explained};
 
     use super::{Part, State, parts, text};
 

@@ -1,7 +1,7 @@
 //! Explanations as JSON: one object, versioned, with every part of every slow call, and how many are not kept. Pure: explanations in, text out.
 
-use bench::ipc::latency::LatencyResult;
 use layers::Explanation;
+use run::ipc::latency::LatencyResult;
 use serde::Serialize;
 
 use crate::explained::Explained;

@@ -1,7 +1,7 @@
 //! What delayed a run's slow calls, in one line. Pure: explanations in, text out.
 
-use bench::ipc::latency::{LatencyResult, Trigger};
 use layers::{Cause, Kind};
+use run::ipc::latency::{LatencyResult, Trigger};
 
 use super::explanation::comm;
 use super::quantity::duration;
@@ -89,8 +89,8 @@ fn words(cause: &Cause) -> String {
 
 #[cfg(test)]
 mod tests {
-    use bench::ipc::latency::{ExplainPlan, Miss};
     use layers::{Owner, RoundTrip, Thread, explain_without_events};
+    use run::ipc::latency::{ExplainPlan, Miss};
 
     use super::*;
 
@@ -131,7 +131,7 @@ mod tests {
         let miss = Miss {
             series: 0,
             pair: 0,
-            caller: bench::sched::Scheduling::fifo(1),
+            caller: run::Scheduling::fifo(1),
             sample: latency::Sample::default(),
             client: Default::default(),
             server: None,

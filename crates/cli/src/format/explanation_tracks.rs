@@ -153,9 +153,9 @@ fn beside_threads<'a>(call: &'a Explained<'_>) -> Vec<(&'a Thread, Slice)> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use bench::ipc::latency::Miss;
-    use bench::sched::Scheduling;
     use layers::{RoundTrip, Side, Timeline};
+    use run::Scheduling;
+    use run::ipc::latency::Miss;
     use tracefs::Trace;
 
     use super::*;

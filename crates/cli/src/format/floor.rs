@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use bench::floor::{CpuPlacement, FloorCell, FloorResult, RecordedCell};
+use run::CpuPlacement;
+use run::floor::{FloorCell, FloorResult, RecordedCell};
 
 use super::quantity::{length, three_digits};
 use super::table::{Column, Table};
@@ -176,10 +177,10 @@ pub(crate) fn csv(result: &FloorResult) -> String {
 
 #[cfg(test)]
 mod tests {
-    use bench::floor::{FloorPlan, NotPossible};
-    use bench::recorder::RecorderInfo;
-    use binder_driver::{Backend, Profile};
     use latency::{Comparison, Histogram};
+    use run::RecorderInfo;
+    use run::floor::{FloorPlan, NotPossible};
+    use run::ipc::{Backend, Profile};
 
     use super::*;
 

@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use bench::storage::interference::{Beside, Condition, InterferenceResult, Measured, Pair};
 use latency::Comparison;
 use layers::storage::Layer;
+use run::storage::interference::{Beside, Condition, InterferenceResult, Measured, Pair};
 
 use super::quantity::{length, three_digits};
 use super::storage::{environment, untold};

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use bench::counters::ThreadCounters;
-use bench::ipc::Mode;
-use bench::ipc::latency::{CallerResult, Inheritance, LatencyResult, Series, Verdict};
 use latency::{Histogram, Summary};
+use run::ThreadCounters;
+use run::ipc::Mode;
+use run::ipc::latency::{CallerResult, Inheritance, LatencyResult, Series, Verdict};
 
 use super::quantity::{duration, three_digits};
 use super::table::{Column, Table};
@@ -249,11 +249,11 @@ fn percent(part: u64, of: u64) -> String {
 
 #[cfg(test)]
 pub(super) mod fixture {
-    use bench::ipc::Stack;
-    use bench::ipc::latency::{Amount, Inheritance, LatencyPlan, PairResult, Verdict};
-    use bench::sched::Scheduling;
-    use binder_driver::{Backend, Profile};
     use latency::{Placement, Sample};
+    use run::Scheduling;
+    use run::ipc::Stack;
+    use run::ipc::latency::{Amount, Inheritance, LatencyPlan, PairResult, Verdict};
+    use run::ipc::{Backend, Profile};
 
     use super::*;
 
@@ -336,7 +336,7 @@ pub(super) mod fixture {
 
 #[cfg(test)]
 mod tests {
-    use bench::ipc::latency::Response;
+    use run::ipc::latency::Response;
 
     use super::*;
 

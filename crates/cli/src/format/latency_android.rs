@@ -3,9 +3,9 @@
 
 use std::fmt::Write as _;
 
-use bench::ipc::Mode;
-use bench::ipc::latency::{Amount, CallerResult, LatencyResult, PairResult, Series, ThreadReport, Verdict};
 use latency::{Histogram, Policy};
+use run::ipc::Mode;
+use run::ipc::latency::{Amount, CallerResult, LatencyResult, PairResult, Series, ThreadReport, Verdict};
 use serde_json::json;
 
 /// From this share of calls on, server threads count as woken on the caller's CPU.
@@ -138,7 +138,7 @@ pub(crate) fn thread_block(report: &ThreadReport) -> String {
 
 #[cfg(test)]
 mod tests {
-    use bench::sched::Scheduling;
+    use run::Scheduling;
 
     use super::super::latency::fixture;
     use super::*;

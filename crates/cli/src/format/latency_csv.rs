@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use bench::ipc::latency::{CallerResult, LatencyResult, PairResult, Series};
 use latency::{Histogram, Placement};
+use run::ipc::latency::{CallerResult, LatencyResult, PairResult, Series};
 
 use super::latency::{driver, served_as};
 

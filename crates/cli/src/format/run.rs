@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use bench::run::Run;
+use run::Run;
 
 use super::{environment, floor, interference, latency, storage, summary, throughput, traits, workers};
 use crate::storage_interference::Explained;

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use bench::storage::{Device, StoragePath, StorageResult, StorageSeries};
 use layers::storage::{Breakdown, Layer, SlowCall};
+use run::storage::{Device, StoragePath, StorageResult, StorageSeries};
 
 use super::quantity::{duration, length, three_digits};
 use super::storage_strace::strace;

@@ -3,9 +3,9 @@
 
 use std::fmt::Write as _;
 
-use bench::run::Run;
-use bench::storage::{StoragePath, StorageResult, StorageSeries};
 use layers::storage::{Begin, Breakdown, End, InterruptUse, Layer, Request, SlowCall};
+use run::Run;
+use run::storage::{StoragePath, StorageResult, StorageSeries};
 use serde_json::{Map, Value};
 
 use super::storage_rows::{PERCENTS, Row, rows};
@@ -202,7 +202,7 @@ mod tests {
     fn the_json_file_is_the_run_with_its_layers() {
         let result = storage_fixture::result();
         let layers = storage_fixture::layers(&result);
-        let run = Run::record(|_| Ok::<_, bench::Error>(result.clone().into())).unwrap();
+        let run = bench::record(|_| Ok::<_, bench::Error>(result.clone().into())).unwrap();
         let all: Value = serde_json::from_str(&json(&run, &result, &layers).unwrap()).unwrap();
         assert_eq!(all["schema"], "roundtrip.run");
         insta::assert_snapshot!(serde_json::to_string_pretty(&all["results"]["storage"]["layers"]).unwrap());

@@ -1,12 +1,12 @@
 //! A small storage result with known figures, for the tests of its formats.
 
-use bench::storage::{
-    Api, BlockResult, Bus, Call, Device, Durability, Interrupt, Opened, StoragePath, StoragePlan,
-    StorageResult, StorageSeries, StraceBlock, WriterResult,
-};
 use latency::Histogram;
 use layers::storage::{
     Begin, Breakdown, End, InterruptUse, Interruptions, Layer, Layers, Piece, Request, Write,
+};
+use run::storage::{
+    Api, BlockResult, Bus, Call, Device, Durability, Interrupt, Opened, StoragePath, StoragePlan,
+    StorageResult, StorageSeries, StraceBlock, WriterResult,
 };
 
 use crate::storage_layers::SeriesLayers;

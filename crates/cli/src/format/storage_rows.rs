@@ -1,9 +1,9 @@
 //! The figures of a storage measurement that every file of it holds: of the response, of the host, of each layer, and of
 //! strace, each with its distribution. Must not know how a file writes them.
 
-use bench::storage::{StorageSeries, StraceBlock};
 use latency::Histogram;
 use layers::storage::{Breakdown, Layer, LayerTimes};
+use run::storage::{StorageSeries, StraceBlock};
 
 use crate::storage_layers::SeriesLayers;
 

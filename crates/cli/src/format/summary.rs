@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
-use bench::floor::{BASELINE, CpuPlacement, FloorResult};
-use bench::ipc::Mode;
-use bench::ipc::latency::Series;
-use bench::ipc::throughput::ThroughputRow;
-use bench::run::Results;
+use run::CpuPlacement;
+use run::Results;
+use run::floor::{BASELINE, FloorResult};
+use run::ipc::Mode;
+use run::ipc::latency::Series;
+use run::ipc::throughput::ThroughputRow;
 
 use super::latency::inheritance_of;
 use super::quantity::{byte_rate, duration, length};
@@ -101,8 +102,8 @@ fn latency_lines(out: &mut String, series: &Series, mode: Mode) {
 #[cfg(test)]
 mod tests {
     use ::latency::Histogram;
-    use bench::ipc::Stack;
-    use bench::ipc::throughput::{Batch, ThroughputPlan, ThroughputResult};
+    use run::ipc::Stack;
+    use run::ipc::throughput::{Batch, ThroughputPlan, ThroughputResult};
 
     use super::*;
     use crate::format::latency::fixture;

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use bench::ipc::throughput::{Batch, ThroughputResult, ThroughputRow};
-use bench::ipc::{Mode, Stack};
+use run::ipc::throughput::{Batch, ThroughputResult, ThroughputRow};
+use run::ipc::{Mode, Stack};
 
 use super::quantity::{self, three_digits};
 use super::table::{Column, Table};
@@ -161,10 +161,10 @@ pub(crate) fn csv(result: &ThroughputResult) -> String {
 
 #[cfg(test)]
 mod tests {
-    use bench::ipc::DriverPlan;
-    use bench::ipc::throughput::{Length, ThroughputPlan};
-    use binder_driver::{Backend, Profile};
     use latency::Histogram;
+    use run::ipc::DriverPlan;
+    use run::ipc::throughput::{Length, ThroughputPlan};
+    use run::ipc::{Backend, Profile};
 
     use super::*;
 

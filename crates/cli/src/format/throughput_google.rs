@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use bench::environment::Environment;
-use bench::ipc::throughput::{ThroughputPlan, ThroughputRow};
-use bench::ipc::{Mode, Stack};
-use binder_driver::Backend;
+use run::environment::Environment;
+use run::ipc::Backend;
+use run::ipc::throughput::{ThroughputPlan, ThroughputRow};
+use run::ipc::{Mode, Stack};
 
 use super::google_benchmark::{BYTES_PER_SECOND, Cache, Context, Counter, Row, RowKind};
 use super::quantity;
@@ -73,7 +73,7 @@ pub(crate) fn rows(plan: &ThroughputPlan, row: &ThroughputRow) -> Vec<Row> {
     let index = |found: Option<usize>| found.unwrap_or_default();
     let family_index = index(plan.stacks.iter().position(|&stack| stack == row.stack));
     let instance_index = index(plan.sizes_bytes.iter().position(|&size| size == row.size_bytes));
-    let to_row = |(repetition_index, batch): (u32, &bench::ipc::throughput::Batch)| Row {
+    let to_row = |(repetition_index, batch): (u32, &run::ipc::throughput::Batch)| Row {
         family_index,
         per_family_instance_index: instance_index,
         run_name: name(row.stack, plan.mode, row.size_bytes),
@@ -95,8 +95,9 @@ pub(crate) fn rows(plan: &ThroughputPlan, row: &ThroughputRow) -> Vec<Row> {
 
 #[cfg(test)]
 mod tests {
-    use bench::ipc::throughput::Batch;
-    use binder_driver::Profile;
+    use run::environment::Cpus;
+    use run::ipc::Profile;
+    use run::ipc::throughput::Batch;
 
     use super::*;
 
@@ -113,13 +114,17 @@ mod tests {
 
     #[test]
     fn the_context_tells_the_driver_and_what_was_added_behind_it() {
-        let environment = Environment { date: "2026-11-21T20:52:07Z".into(), ..Environment::collect() };
+        let environment = Environment {
+            date: "2026-11-21T20:52:07Z".into(),
+            cpus: Cpus { online: Some(8), ..Cpus::default() },
+            ..Environment::default()
+        };
         let backend = Backend::Emulated { profile: Profile::Ack };
         let context = context(&environment, Some(&backend), "./x", &[("build".into(), "eng".into())]);
         assert_eq!(context.date, "2026-11-21T20:52:07+00:00");
         assert_eq!(context.custom[0], ("driver".into(), "emulated driver (ack profile)".into()));
         assert_eq!(context.custom[3], ("build".into(), "eng".into()));
-        assert_eq!((context.executable.as_str(), context.num_cpus > 0), ("./x", true));
+        assert_eq!((context.executable.as_str(), context.num_cpus), ("./x", 8));
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use bench::ipc::Stack;
-use bench::ipc::traits::{Aspect, Finding, TraitsResult};
-use bench::sched::Scheduling;
+use run::Scheduling;
+use run::ipc::Stack;
+use run::ipc::traits::{Aspect, Finding, TraitsResult};
 
 use super::quantity::duration;
 use super::table::{Column, Table};
@@ -156,9 +156,9 @@ fn scheduling(Scheduling { policy, priority, nice }: Scheduling) -> String {
 
 #[cfg(test)]
 mod tests {
-    use bench::ipc::traits::{Row, TraitsPlan};
-    use binder_driver::{Backend, Profile};
     use latency::Policy;
+    use run::ipc::traits::{Row, TraitsPlan};
+    use run::ipc::{Backend, Profile};
 
     use super::*;
 

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use bench::ipc::Mode;
-use bench::ipc::workers::{Above, Stage, Topology, WorkersPlan, WorkersResult};
-use binder_driver::Backend;
 use latency::Histogram;
+use run::ipc::Backend;
+use run::ipc::Mode;
+use run::ipc::workers::{Above, Stage, Topology, WorkersPlan, WorkersResult};
 
 use super::quantity::{duration, three_digits};
 use super::table::{Column, Table};
@@ -199,8 +199,8 @@ fn six_digits(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use bench::ipc::workers::{Caller, Training};
-    use binder_driver::Profile;
+    use run::ipc::Profile;
+    use run::ipc::workers::{Caller, Training};
 
     use super::*;
 
@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn hwbinder_throughput_test_ends_its_services_behind_the_summary() {
         let topology = Topology::Services(2);
-        let plan = WorkersPlan { stack: bench::ipc::Stack::Hwbinder, topology, ..WorkersPlan::default() };
+        let plan = WorkersPlan { stack: run::ipc::Stack::Hwbinder, topology, ..WorkersPlan::default() };
         let text = printed(&plan);
         let made = "creating service: hwbinderService0\ncreating service: hwbinderService1\n";
         let summary = android_summary(&result());

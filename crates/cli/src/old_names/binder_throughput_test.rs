@@ -1,7 +1,7 @@
 //! `binderThroughputTest`: Android's test of many binder workers.
 
-use bench::ipc::Stack;
-use bench::ipc::workers::{MAX_PROCESSES, MAX_SIZE, Topology, WorkersPlan};
+use run::ipc::Stack;
+use run::ipc::workers::{MAX_PROCESSES, MAX_SIZE, Topology, WorkersPlan};
 
 use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Usage, values};

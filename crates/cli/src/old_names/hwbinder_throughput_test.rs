@@ -1,7 +1,7 @@
 //! `hwbinderThroughputTest`: Android's test of many hwbinder workers and services.
 
-use bench::ipc::workers::{MAX_PROCESSES, Topology, WorkersPlan};
-use bench::ipc::{Mode, Stack};
+use run::ipc::workers::{MAX_PROCESSES, Topology, WorkersPlan};
+use run::ipc::{Mode, Stack};
 
 use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, values};

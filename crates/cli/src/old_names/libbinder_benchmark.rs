@@ -1,6 +1,6 @@
 //! `libbinder_benchmark`: throughput of the binder stack, as Google Benchmark reports it.
 
-use bench::ipc::{Mode, Stack};
+use run::ipc::{Mode, Stack};
 
 use super::sendvec;
 use crate::args::{Entry, Kind};

@@ -1,6 +1,6 @@
 //! `libhwbinder_benchmark`: throughput of the hwbinder stack, as Google Benchmark reports it.
 
-use bench::ipc::{Mode, Stack};
+use run::ipc::{Mode, Stack};
 
 use super::sendvec;
 use crate::args::{Entry, Group, Kind, Opt};
@@ -35,7 +35,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 &["BINDERIZE", "PASSTHROUGH"],
                 "BINDERIZE calls a server process over the driver, PASSTHROUGH the service in the client's own process.",
                 |typed: &mut Typed, text| {
-                    typed.mode = text.parse().map_err(|error: bench::Error| error.to_string())?;
+                    typed.mode = text.parse().map_err(|error: run::Error| error.to_string())?;
                     Ok(())
                 },
             )

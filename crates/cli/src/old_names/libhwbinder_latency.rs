@@ -3,9 +3,9 @@
 
 use std::io::Write;
 
-use bench::ipc::latency::{Amount, HaltTrace, Inheritance, LatencyPlan, MAX_PAIRS, ThreadReport, Verdict};
-use bench::ipc::{Mode, Stack};
 use latency::Deadline;
+use run::ipc::latency::{Amount, HaltTrace, Inheritance, LatencyPlan, MAX_PAIRS, ThreadReport, Verdict};
+use run::ipc::{Mode, Stack};
 
 use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Usage, values};
@@ -97,7 +97,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 &["BINDERIZE", "PASSTHROUGH"],
                 "BINDERIZE calls a server process over the driver, PASSTHROUGH the service in the client's own process.",
                 |typed: &mut Typed, text| {
-                    typed.mode = text.parse().map_err(|error: bench::Error| error.to_string())?;
+                    typed.mode = text.parse().map_err(|error: run::Error| error.to_string())?;
                     Ok(())
                 },
             )
@@ -177,7 +177,7 @@ impl Blocks {
 
 #[cfg(test)]
 mod tests {
-    use bench::sched::Scheduling;
+    use run::Scheduling;
 
     use super::*;
 

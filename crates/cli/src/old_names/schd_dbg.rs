@@ -1,6 +1,6 @@
 //! `schd-dbg`: latency of the binder stack, as Android's program reports it.
 
-use bench::ipc::Stack;
+use run::ipc::Stack;
 
 use super::libhwbinder_latency::{DESCRIPTION, FLAGS, Typed, run};
 use crate::args::{Entry, Group, Kind};

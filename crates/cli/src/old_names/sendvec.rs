@@ -1,9 +1,9 @@
 //! What the two throughput programs share: Google Benchmark's flags as a plan, and its output from the result.
 
-use bench::environment::Environment;
-use bench::ipc::throughput::{Length, Session, ThroughputPlan};
-use bench::ipc::{Mode, Stack};
+use bench::ipc::throughput::Session;
 use bench::worker::Spawner;
+use run::ipc::throughput::{Length, ThroughputPlan};
+use run::ipc::{Mode, Stack};
 
 use crate::args::Usage;
 use crate::format::google_benchmark::Output;
@@ -39,7 +39,7 @@ pub(super) fn run(
     }
     let mut output = Output::open(flags, &names, terminal)?;
     // Before the processes start: the load is not to be theirs.
-    let environment = Environment::collect();
+    let environment = bench::environment::collect();
     let mut session = Session::open(&plan, &Spawner::default())?;
     let backend = session.backend();
     output.begin(&context(&environment, backend.as_ref(), &terminal.executable, &flags.context), terminal)?;

@@ -4,12 +4,14 @@
 use std::os::fd::AsFd as _;
 use std::path::Path;
 
-use bench::sched::Scheduling;
 use bench::scratch::Scratch;
-use bench::storage::{Api, Block, Call, Durability, Java, Position, StoragePath, Target, Writer, WriterJob};
+use bench::storage::{Block, Target, Writer, WriterJob};
 use bench::worker::{Spawner, WorkerGroup};
 use layers::storage::Write;
-use tracefs::{Instance, Recording, Selection, Trace, Tracefs, WriteEvents};
+use run::Scheduling;
+use run::storage::WriteEvents;
+use run::storage::{Api, Call, Durability, Java, Position, StoragePath};
+use tracefs::{Instance, Recording, Selection, Trace, Tracefs};
 
 /// Records until it is read. The instance is gone with it.
 pub(crate) struct Recorder {
@@ -21,7 +23,7 @@ pub(crate) struct Recorder {
 impl Recorder {
     pub(crate) fn start(tids: &[u32], events: WriteEvents) -> Recorder {
         let tracefs = Tracefs::open().unwrap();
-        let selection = Selection::writes(tids, events, |event| tracefs.has_event(event)).unwrap();
+        let selection = bench::selection::writes(tids, events, |event| tracefs.has_event(event)).unwrap();
         Recorder::of(tracefs, &selection)
     }
 
@@ -85,7 +87,7 @@ pub(crate) fn path_of(file: &Path) -> StoragePath {
     use std::os::unix::fs::MetadataExt as _;
     let dev = std::fs::metadata(file).unwrap().dev();
     let numbers = (rustix::fs::major(dev), rustix::fs::minor(dev));
-    StoragePath::of(&bench::root::Root::real(), &std::fs::canonicalize(file).unwrap(), numbers)
+    bench::storage::way_down(&bench::root::Root::real(), &std::fs::canonicalize(file).unwrap(), numbers)
 }
 
 /// What the layers must know of the devices below a file.

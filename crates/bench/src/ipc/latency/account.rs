@@ -4,12 +4,12 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use super::explain::{CallCounters, ThreadId};
 use crate::cgroup;
 use crate::clock::{now_ns, thread_cpu_ns};
 use crate::root::Root;
 use crate::sched::gettid;
 use crate::usage::{Usage, thread_usage};
+use run::ipc::latency::{CallCounters, ThreadId};
 
 /// Counts of one thread up to now.
 #[derive(Debug, Clone, Copy, Default)]

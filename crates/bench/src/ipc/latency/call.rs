@@ -8,17 +8,19 @@ use latency::{Deadline, Placement, Policy, Sample};
 
 use super::account::Accounts;
 use super::client::{Resume, Said, SlowCall};
-use super::explain::ThreadId;
 use super::halt::Switch;
-use super::result::CallerResult;
 use super::watch::Watch;
 use super::window::History;
 use crate::clock::{now_ns, thread_cpu_ns};
 use crate::error::{Error, Result};
-use crate::ipc::Mode;
 use crate::ipc::probe::placement;
-use crate::sched::{self, Scheduling};
+use crate::sched;
 use crate::worker::Link;
+use run::Scheduling;
+use run::ipc::Mode;
+use run::ipc::latency::CallerResult;
+use run::ipc::latency::ThreadId;
+use run::ipc::latency::ThreadReport;
 
 /// How many samples there is memory for. When it is full they are counted into the histograms, between two calls.
 const BUFFER: usize = 16_384;
@@ -44,23 +46,6 @@ impl Shared<'_> {
     pub(super) fn say(&self, said: &Said) -> Result<()> {
         self.link.lock().unwrap_or_else(std::sync::PoisonError::into_inner).send(said)
     }
-}
-
-/// Who runs where.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct ThreadReport {
-    /// "service", "main", "client", "fifo-caller", "other-caller", or the stack's name for a serving thread.
-    pub role: String,
-    /// Process id.
-    pub pid: u32,
-    /// Thread id.
-    pub tid: u32,
-    /// The CPU that it ran on.
-    pub cpu: u32,
-    /// How it is scheduled.
-    pub scheduling: Scheduling,
-    /// Whether it was lent this scheduling for the call.
-    pub lent: bool,
 }
 
 /// How a caller is scheduled, and its calls so far.

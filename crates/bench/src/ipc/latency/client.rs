@@ -8,19 +8,22 @@ use binder::echo::{Benchmark, Echo};
 use latency::{Deadline, Sample};
 use serde::{Deserialize, Serialize};
 
-use super::call::{Caller, Shared, ThreadReport};
-use super::explain::{CallCounters, ThreadId};
+use super::call::{Caller, Shared};
 use super::halt::Switch;
-use super::plan::Amount;
-use super::result::CallerResult;
 use super::turns;
 use super::watch::{Watch, WatchJob};
 use super::window::History;
 use crate::error::Result;
 use crate::ipc::endpoint::find;
-use crate::ipc::{Endpoint, Mode, SchedulingProbe, Stack};
-use crate::sched::{self, Scheduling};
+use crate::ipc::{Endpoint, SchedulingProbe};
+use crate::sched;
 use crate::worker::Link;
+use run::Scheduling;
+use run::ipc::latency::Amount;
+use run::ipc::latency::CallerResult;
+use run::ipc::latency::ThreadReport;
+use run::ipc::latency::{CallCounters, ThreadId};
+use run::ipc::{Mode, Stack};
 
 /// The worker's job.
 #[derive(Debug, Serialize, Deserialize)]

@@ -7,14 +7,15 @@ use std::path::PathBuf;
 use latency::Sample;
 use tracefs::Recording;
 
-use super::explain::{CALLS, CallsOf, ExplainPlan, Explained, Miss, RecordedCalls, Trigger};
-use super::plan::{Amount, LatencyPlan};
 use super::watch::{From, WatchJob};
 use super::window::Window;
 use crate::error::{Error, Result};
-use crate::recorder::{Recorder, RecorderInfo};
-use crate::sched::Scheduling;
+use crate::recorder::Recorder;
 use crate::scratch::{Folder, Scratch};
+use run::RecorderInfo;
+use run::Scheduling;
+use run::ipc::latency::{Amount, LatencyPlan};
+use run::ipc::latency::{CALLS, CallsOf, ExplainPlan, Explained, Miss, RecordedCalls, Trigger};
 
 /// How far a snapshot reaches back before its call, in nanoseconds: who was there, and on what.
 const HISTORY_NS: u64 = 50_000_000;

@@ -5,32 +5,30 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use super::plan::HaltTrace;
 use crate::error::{Error, Result};
+use run::ipc::latency::HaltTrace;
 
-impl HaltTrace {
-    /// The `tracing_on` of the trace that is running.
-    ///
-    /// # Errors
-    /// [`Error::Plan`] when none is, with how to start one.
-    pub(super) fn running(&self) -> Result<PathBuf> {
-        let switch = self.roots.iter().map(|root| root.join("tracing_on")).find(|path| path.exists());
-        let Some(switch) = switch else {
-            let root = self.roots.first().map(|root| root.display().to_string()).unwrap_or_default();
-            return Err(Error::Plan(format!(
-                "no kernel trace is running: start one, as root, with `roundtrip trace start` (or `mount -t tracefs nodev \
-                 {root}` and `echo 1 > {root}/tracing_on`)"
-            )));
-        };
-        let state = std::fs::read_to_string(&switch).map_err(|cause| Error::file("read", &switch, cause))?;
-        if state.trim() != "1" {
-            return Err(Error::Plan(format!(
-                "no kernel trace is running: start one with `roundtrip trace start` (or `echo 1 > {}`)",
-                switch.display()
-            )));
-        }
-        Ok(switch)
+/// The `tracing_on` of the trace that is running.
+///
+/// # Errors
+/// [`Error::Plan`] when none is, with how to start one.
+pub(super) fn running(plan: &HaltTrace) -> Result<PathBuf> {
+    let switch = plan.roots.iter().map(|root| root.join("tracing_on")).find(|path| path.exists());
+    let Some(switch) = switch else {
+        let root = plan.roots.first().map(|root| root.display().to_string()).unwrap_or_default();
+        return Err(Error::Plan(format!(
+            "no kernel trace is running: start one, as root, with `roundtrip trace start` (or `mount -t tracefs nodev \
+             {root}` and `echo 1 > {root}/tracing_on`)"
+        )));
+    };
+    let state = std::fs::read_to_string(&switch).map_err(|cause| Error::file("read", &switch, cause))?;
+    if state.trim() != "1" {
+        return Err(Error::Plan(format!(
+            "no kernel trace is running: start one with `roundtrip trace start` (or `echo 1 > {}`)",
+            switch.display()
+        )));
     }
+    Ok(switch)
 }
 
 /// The trace's log, beside its switch.
@@ -68,7 +66,7 @@ mod tests {
     fn a_running_trace_is_found_in_either_place_and_stopped() {
         let path = "sys/kernel/debug/tracing/tracing_on";
         let (root, halt) = halt(&[(path, "1\n")]);
-        let switch = halt.running().unwrap();
+        let switch = running(&halt).unwrap();
         assert_eq!(switch, root.path(path));
         assert_eq!(log_of(&switch), root.path("sys/kernel/debug/tracing/trace"));
         Switch::open(&switch).unwrap().off().unwrap();
@@ -78,8 +76,8 @@ mod tests {
     #[test]
     fn without_a_running_trace_it_says_how_to_start_one() {
         let (_root, stopped) = halt(&[("sys/kernel/tracing/tracing_on", "0\n")]);
-        assert!(stopped.running().unwrap_err().to_string().contains("(or `echo 1 > "));
+        assert!(running(&stopped).unwrap_err().to_string().contains("(or `echo 1 > "));
         let (_root, absent) = halt(&[("sys/other", "")]);
-        assert!(absent.running().unwrap_err().to_string().contains("mount -t tracefs nodev "));
+        assert!(running(&absent).unwrap_err().to_string().contains("mount -t tracefs nodev "));
     }
 }

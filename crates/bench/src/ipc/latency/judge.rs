@@ -1,15 +1,15 @@
 //! What a machine allows of a plan, what makes its figures doubtful, and whether priorities were inherited. Reads facts,
 //! changes nothing; must not know how calls are made.
 
-use binder_driver::{Backend, Profile};
+use run::ipc::{Backend, Profile};
 
-use super::plan::LatencyPlan;
-use super::result::{Series, Verdict};
 use crate::error::{Error, Result};
-use crate::floor::place;
-use crate::ipc::Mode;
 use crate::root::Root;
-use crate::sched::{RealtimePermission, Scheduling};
+use run::cpus::place;
+use run::ipc::Mode;
+use run::ipc::latency::LatencyPlan;
+use run::ipc::latency::{Series, Verdict};
+use run::{RealtimePermission, Scheduling};
 
 /// The callers of a run.
 pub(super) struct Chosen {
@@ -163,9 +163,9 @@ mod tests {
     use latency::{Deadline, Placement, Policy, Sample};
 
     use super::*;
-    use crate::ipc::Stack;
-    use crate::ipc::latency::{CallerResult, Inheritance, PairResult};
     use crate::root::fixture;
+    use run::ipc::Stack;
+    use run::ipc::latency::{CallerResult, Inheritance, PairResult};
 
     fn series(stack: Stack, inheritance: Inheritance, server: Placement) -> Series {
         let mut caller = CallerResult::new(Scheduling::fifo(99), Deadline { ns: 1 }, false);
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn one_cpu_cannot_be_split_but_what_is_asked_for_by_number_counts() {
-        let split = LatencyPlan { placement: crate::floor::CpuPlacement::Split, ..LatencyPlan::default() };
+        let split = LatencyPlan { placement: run::CpuPlacement::Split, ..LatencyPlan::default() };
         assert_eq!(cpus(&split, &[0, 1]).unwrap(), (vec![0], vec![1]));
         assert!(cpus(&split, &[3]).unwrap_err().to_string().contains("needs two CPUs"));
         let pinned = LatencyPlan { client_cpus: Some(vec![3]), ..LatencyPlan::default() };

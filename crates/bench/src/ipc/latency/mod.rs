@@ -4,12 +4,9 @@
 mod account;
 mod call;
 mod client;
-mod explain;
 mod flight;
 mod halt;
 mod judge;
-mod plan;
-mod result;
 mod turns;
 mod watch;
 mod window;
@@ -17,28 +14,27 @@ mod window;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use call::ThreadReport;
 pub use client::LatencyJob;
-pub use explain::{
-    CallCounters, CallsOf, ExplainPlan, Explained, Miss, RecordedCalls, ThreadId, Trigger, recorded_calls,
-};
-pub use plan::{
-    Amount, HaltTrace, Inheritance, LatencyPlan, MAX_PAIRS, MAX_PAYLOAD_BYTES, MAX_SERVER_THREADS,
-};
-pub use result::{CallerResult, LatencyResult, PairResult, Response, Series, Verdict};
 
 use crate::clock;
-use crate::counters::ThreadCounters;
 use crate::error::{Error, Result};
 use crate::inject;
-use crate::ipc::{Host, Mode, Server, ServerJob, ServerReport, Stack};
+use crate::ipc::{Host, Server, ServerJob, ServerReport};
 use crate::job::Job;
+use crate::load;
 use crate::progress::Progress;
 use crate::root::Root;
-use crate::sched::{self, Scheduling};
+use crate::sched;
 use crate::worker::{Event, Interrupts, Spawner, What, WorkerGroup, WorkerId};
 use client::{Ask, Resume, Said, SlowCall, Turn};
 use flight::Flight;
+use run::Scheduling;
+use run::ThreadCounters;
+use run::ipc::latency::{
+    Amount, CallerResult, Explained, LatencyPlan, LatencyResult, Miss, PairResult, Series, ThreadReport,
+    Verdict,
+};
+use run::ipc::{Mode, Stack};
 
 /// How long workers may take to start and to end: no measurement, only the end of all patience.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -72,7 +68,7 @@ pub fn run(
     notice: &mut dyn FnMut(Notice<'_>),
 ) -> Result<LatencyResult> {
     plan.check()?;
-    let halt = plan.halt_trace.as_ref().map(HaltTrace::running).transpose()?;
+    let halt = plan.halt_trace.as_ref().map(halt::running).transpose()?;
     let usable = sched::allowed_cpus(0)?;
     let (client_cpus, server_cpus) = judge::cpus(plan, &usable)?;
     let usable_cpus = usable.len();
@@ -199,7 +195,7 @@ impl Setup<'_> {
             injection.start(group, &pids, &self.server_cpus)?;
         }
         for load in &plan.loads {
-            load.start(group)?;
+            load::start(load, group)?;
         }
         for pair in 1..=plan.pairs {
             let client = self.start_client(pair, group)?;

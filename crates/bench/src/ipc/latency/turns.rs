@@ -9,11 +9,13 @@ use rustix::time::Timespec;
 
 use super::call::Caller;
 use super::client::Turn;
-use super::plan::Amount;
 use crate::clock::now_ns;
-use crate::counters::ThreadCounters;
+use crate::counters;
 use crate::error::{Error, Result};
-use crate::sched::{self, Scheduling};
+use crate::sched;
+use run::Scheduling;
+use run::ThreadCounters;
+use run::ipc::latency::Amount;
 
 /// How long before its first calls an open-loop turn is fixed, in nanoseconds.
 const LEAD_NS: u64 = 1_000_000;
@@ -78,7 +80,7 @@ pub(super) fn on_kept_threads(turn: &Turn, callers: &mut [Caller<'_>]) -> Result
                         None => closed_loop(turn, caller, own, me, baton, begin_ns)?,
                         Some(rate) => open_loop(turn, caller, own, (me, rate), begin_ns)?,
                     }
-                    caller.result.counters = Some(ThreadCounters::read(0)?.since(&before));
+                    caller.result.counters = Some(counters::of_thread(0)?.since(&before));
                     Ok(())
                 };
                 thread::Builder::new().spawn_scoped(scope, body).map_err(no_thread)
@@ -101,7 +103,7 @@ fn set_up(turn: &Turn, caller: &mut Caller<'_>) -> Result<(Scheduling, ThreadCou
     }
     let own = caller.take_on()?;
     caller.warm_up(turn.warm_up)?;
-    Ok((own, ThreadCounters::read(0)?))
+    Ok((own, counters::of_thread(0)?))
 }
 
 fn closed_loop(

@@ -1,7 +1,7 @@
 //! How many calls a batch needs to last long enough, found out as Google Benchmark does (`src/benchmark_runner.cc`):
 //! try, and grow until it does. Pure: must not know what is called.
 
-use super::plan::{Batch, Length, MAX_ITERATIONS};
+use run::ipc::throughput::{Batch, Length, MAX_ITERATIONS};
 
 /// How many calls the first try makes.
 pub(super) fn first(length: Length) -> u64 {

@@ -10,13 +10,14 @@ use latency::Histogram;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use super::plan::Batch;
 use crate::clock::now_ns;
 use crate::error::{Error, Result};
 use crate::ipc::endpoint::find;
-use crate::ipc::{Endpoint, SchedulingProbe, Stack};
+use crate::ipc::{Endpoint, SchedulingProbe};
 use crate::sched;
 use crate::worker::Link;
+use run::ipc::Stack;
+use run::ipc::throughput::Batch;
 
 /// The client worker's job.
 #[derive(Debug, Serialize, Deserialize)]

@@ -3,27 +3,26 @@
 
 mod calibration;
 mod client;
-mod plan;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use binder_driver::Backend;
+use run::ipc::Backend;
+use run::ipc::throughput::{Batch, Length, ThroughputPlan, ThroughputResult, ThroughputRow};
 use serde::de::DeserializeOwned;
 
 pub use client::ThroughputJob;
-pub use plan::{
-    Batch, Length, MAX_ITERATIONS, MAX_SIZE_BYTES, ThroughputPlan, ThroughputResult, ThroughputRow,
-};
 
 use crate::error::{Error, Result};
-use crate::floor::{Shuffle, place};
-use crate::ipc::{Host, Mode, Server, ServerJob, Stack};
+use crate::floor::Shuffle;
+use crate::ipc::{Host, Server, ServerJob};
 use crate::job::Job;
 use crate::progress::Progress;
 use crate::worker::{Spawner, WorkerGroup, WorkerId};
 use crate::{clock, sched};
 use client::{Ask, Service};
+use run::cpus::place;
+use run::ipc::{Mode, Stack};
 
 /// The name under which each server registers.
 const INSTANCE: &str = "throughput";

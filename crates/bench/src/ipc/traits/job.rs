@@ -12,11 +12,14 @@ use serde::{Deserialize, Serialize};
 use super::watched::{Sent, Watched};
 use crate::clock::now_ns;
 use crate::error::{Error, Result};
-use crate::ipc::endpoint::{self, Endpoint, Stack};
+use crate::ipc::endpoint::{self, Endpoint};
+use crate::ipc::names;
 use crate::ipc::probe::{self, SchedulingProbe};
 use crate::ipc::server::{looper_tids, register};
-use crate::sched::{self, Scheduling};
+use crate::sched;
 use crate::worker::Link;
+use run::Scheduling;
+use run::ipc::Stack;
 
 /// The payload of calls whose copies are counted: more than any header.
 pub(super) const PAYLOAD_BYTES: usize = 4096;
@@ -110,12 +113,12 @@ fn serve(
     let driver = endpoint.open()?;
     let watched = Arc::new(Watched::new(Arc::clone(&driver)));
     let process = Process::new(watched.clone());
-    let mut options = NodeOptions::from(binder::Stack::from(stack));
+    let mut options = NodeOptions::from(names::stack(stack));
     if let Some(priority) = least_fifo {
         options.least_policy = binder::LeastPolicy::Fifo;
         options.least_priority = priority.cast_signed();
     }
-    let service = Arc::new(Echo::new(SchedulingProbe)).publish(&process, stack.into(), options);
+    let service = Arc::new(Echo::new(SchedulingProbe)).publish(&process, names::stack(stack), options);
     process.start_looper()?;
     register(&process, stack, instance, &service)?;
     link.ready()?;

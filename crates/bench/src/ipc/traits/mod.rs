@@ -1,8 +1,8 @@
 //! Binder against hwbinder: what Android says of them is tried, cell by cell, on this machine and driver. Must not know
 //! how the table is shown.
 
+mod holds;
 mod job;
-mod result;
 mod watched;
 
 use std::time::{Duration, Instant};
@@ -12,16 +12,18 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub use job::TraitsJob;
-pub use result::{Aspect, Finding, Row, TraitsPlan, TraitsResult};
 
-use super::endpoint::{Host, Stack};
+use super::endpoint::Host;
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::progress::Progress;
-use crate::sched::{RealtimePermission, Scheduling, realtime_permission};
+use crate::sched::realtime_permission;
 use crate::worker::{Spawner, WorkerGroup, WorkerId};
+use holds::holds;
 use job::{Counted, PAYLOAD_BYTES, SMALL_BYTES, ServerFacts, Trial};
-use result::holds;
+use run::ipc::Stack;
+use run::ipc::traits::{Aspect, Finding, Row, TraitsPlan, TraitsResult};
+use run::{RealtimePermission, Scheduling};
 
 /// How long a worker may take for a trial: no measurement, only the end of all patience.
 const PATIENCE: Duration = Duration::from_secs(60);

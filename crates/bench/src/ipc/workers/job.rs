@@ -8,14 +8,16 @@ use binder::{NodeOptions, Parcel, Process};
 use latency::Histogram;
 use serde::{Deserialize, Serialize};
 
-use super::plan::{Topology, WorkersPlan};
 use crate::clock::now_ns;
 use crate::error::{Error, Result};
-use crate::ipc::endpoint::{self, Endpoint, Stack};
-use crate::ipc::mode::Mode;
+use crate::ipc::endpoint::{self, Endpoint};
+use crate::ipc::names;
 use crate::ipc::probe::SchedulingProbe;
 use crate::ipc::server::register;
 use crate::worker::Link;
+use run::ipc::Mode;
+use run::ipc::Stack;
+use run::ipc::workers::{Topology, WorkersPlan};
 
 /// How many looper threads the driver may ask a service for, as Android's libraries allow it by default: libbinder 15
 /// besides the first, libhwbinder none.
@@ -134,7 +136,7 @@ impl WorkerJob {
         let process = self.endpoint.as_ref().map(Endpoint::connect).transpose()?;
         let service = match (&process, &self.serves) {
             (Some(process), Some(instance)) => {
-                let stack = self.stack.into();
+                let stack = names::stack(self.stack);
                 let echo = Arc::new(Echo::new(SchedulingProbe));
                 let service = echo.publish(process, stack, NodeOptions::from(stack));
                 process.set_max_threads(max_threads(self.stack))?;

@@ -2,65 +2,29 @@
 //! the result is shown.
 
 mod job;
-mod plan;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use binder_driver::Backend;
 use latency::Histogram;
+use run::ipc::workers::{Above, Caller, Stage, Training, WorkersPlan, WorkersResult};
 use serde::de::DeserializeOwned;
 
 pub use job::WorkerJob;
-pub use plan::{Above, Caller, MAX_PROCESSES, MAX_SIZE, Topology, Training, WorkersPlan, WorkersResult};
 
 use super::endpoint::Host;
-use super::mode::Mode;
 use crate::clock::now_ns;
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::worker::{Event, Spawner, What, WorkerGroup, WorkerId};
 use job::{Ask, Report, Round, RoundEnd};
+use run::ipc::Mode;
 
 /// How long workers may take to set themselves up: the slowest machine with the most workers.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How far ahead the common start of a round lies: long enough for its announcement to reach every caller.
 const HEAD_START: Duration = Duration::from_millis(20);
-
-/// What happens, as it happens.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Stage {
-    /// All workers are there.
-    Made {
-        /// How many, as planned.
-        workers: u32,
-        /// The driver that they call over; `None` for calls in process.
-        backend: Option<Backend>,
-    },
-    /// The training round begins.
-    Training,
-    /// The training round is over.
-    Trained {
-        /// What it says.
-        training: Training,
-        /// From where on calls are now counted, in nanoseconds.
-        threshold_ns: u64,
-    },
-    /// The workers call each other.
-    Waiting,
-    /// All calls are made.
-    Complete {
-        /// All callers' calls per second.
-        iterations_per_s: f64,
-    },
-    /// What each call took is collected.
-    Collecting,
-    /// The result is there; the processes, too.
-    Measured(Box<WorkersResult>),
-    /// The workers are ended.
-    Killing,
-}
 
 /// Lets the workers work.
 ///
@@ -72,7 +36,7 @@ pub fn run<E: From<Error>>(
     spawner: &Spawner,
     mut stage: impl FnMut(Stage) -> std::result::Result<(), E>,
 ) -> std::result::Result<WorkersResult, E> {
-    plan.check()?;
+    plan.check().map_err(Error::from)?;
     let mut group = WorkerGroup::new(spawner.clone())?;
     let host = match plan.mode {
         Mode::Binderize => Some(Host::open(plan.driver)?),

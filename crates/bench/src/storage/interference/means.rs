@@ -15,19 +15,21 @@ use rustix::fs::MemfdFlags;
 use super::limit::{Held, Limit};
 use super::neighbour::{NeighbourJob, Work};
 use super::setting::{Claim, Setting};
-use super::{Condition, InterferencePlan};
 use crate::cgroup;
-use crate::counters::ThreadCounters;
+use crate::counters;
 use crate::error::{Error, Result};
 use crate::job::Job;
-use crate::load::Load;
-use crate::root::{Root, cpu_list};
-use crate::sched::Scheduling;
+use crate::load;
+use crate::root::Root;
 use crate::scratch::Scratch;
 use crate::storage::run::cannot_poll;
 use crate::storage::writer::no_uring;
-use crate::storage::{Device, StoragePath};
 use crate::worker::{Spawner, WorkerGroup, WorkerId};
+use run::Load;
+use run::Scheduling;
+use run::cpus::cpu_list;
+use run::storage::interference::{Condition, InterferencePlan};
+use run::storage::{Device, StoragePath};
 
 /// How long a neighbour may take to set itself up: filling memory takes the longest.
 const READY_WITHIN: Duration = Duration::from_secs(120);
@@ -278,7 +280,7 @@ impl Machine<'_> {
                 let mut group = WorkerGroup::new(self.spawner.clone())?;
                 for &cpu in cpus {
                     let load = Load { hogs: 1, scheduling: Scheduling::other(0), cpus: Some(vec![cpu]) };
-                    presence.workers.extend(load.start(&mut group)?);
+                    presence.workers.extend(load::start(&load, &mut group)?);
                 }
                 presence.group = Some(group);
             }
@@ -346,7 +348,7 @@ impl Presence {
         });
         let cpu_ns = |group: &WorkerGroup| {
             let each = self.workers.iter().map(|&worker| {
-                ThreadCounters::read(group.pid(worker)).ok().and_then(|counters| counters.running_ns)
+                counters::of_thread(group.pid(worker)).ok().and_then(|counters| counters.running_ns)
             });
             each.sum::<Option<u64>>()
         };

@@ -4,12 +4,10 @@
 use rustix::fs::syncfs;
 
 use super::means::{Done, Machine, Means, Presence, is_of_now};
-use super::plan::{MIN_CALLS, calls_in};
 use super::schedule::{Fit, extra_ns, fit};
 use super::setting::restore_abandoned;
-use super::{Beside, Condition, InterferencePlan, InterferenceResult, Measured, Pair};
 use crate::clock::{self, now_ns};
-use crate::counters::ThreadCounters;
+use crate::counters;
 use crate::error::{Error, Result};
 use crate::floor::Shuffle;
 use crate::progress::Progress;
@@ -19,8 +17,10 @@ use crate::storage::recorder::BlockRecorder;
 use crate::storage::run::{PATIENCE, possible, recorder, start_writers, way_down, without_polling};
 use crate::storage::target::Target;
 use crate::storage::writer::{Block, Writer};
-use crate::storage::{Api, Position, StoragePath};
 use crate::worker::{Spawner, WorkerGroup};
+use run::storage::interference::{Beside, Condition, InterferencePlan, InterferenceResult, Measured, Pair};
+use run::storage::interference::{MIN_CALLS, calls_in};
+use run::storage::{Api, Position, StoragePath};
 
 /// The part of the time that is for measuring, writers' starts included: the rest is for reading what was recorded.
 const MEASURING_PERCENT: u64 = 85;
@@ -316,7 +316,7 @@ impl Run<'_> {
         let mut measured = Measured { all_calls: calls + self.warm_up, ..Measured::default() };
         let mut write = || {
             let before = (
-                ThreadCounters::read(writer.opened.tid)?,
+                counters::of_thread(writer.opened.tid)?,
                 disk(&self.machine.root, self.machine.path),
                 done(),
                 now_ns(),
@@ -333,7 +333,7 @@ impl Run<'_> {
             let disk = disk(&self.machine.root, self.machine.path);
             measured.requests = since(disk.map(|disk| disk.0), before.1.map(|disk| disk.0));
             measured.requests_ns = since(disk.map(|disk| disk.1), before.1.map(|disk| disk.1));
-            let used = ThreadCounters::read(writer.opened.tid)?.since(&before.0);
+            let used = counters::of_thread(writer.opened.tid)?.since(&before.0);
             measured.run_delay_ns = used.run_delay_ns;
             measured.lost_cpu = used.involuntary_switches;
             Ok(())
@@ -368,7 +368,7 @@ fn disk(root: &Root, path: &StoragePath) -> Option<(u64, u64)> {
 mod tests {
     use super::*;
     use crate::root::fixture;
-    use crate::storage::Device;
+    use run::storage::Device;
 
     #[test]
     fn devices_tell_their_writes_and_flushes_together() {

@@ -3,70 +3,52 @@
 
 use std::io::{BufRead as _, BufReader, ErrorKind, Read, Write as _};
 use std::os::fd::AsRawFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 
 use rustix::time::{ClockId, clock_gettime};
-use serde::{Deserialize, Serialize};
 
-use super::{Application, Block, Call, Opened, WriterJob, failed};
+use super::{Application, Block, WriterJob, failed};
 use crate::clock::now_ns;
 use crate::error::{Error, Result};
 use crate::sched;
 use crate::worker::die_with_parent;
+use run::storage::Java;
+use run::storage::{Call, Opened};
 
 /// The program, which the virtual machine compiles.
 const SOURCE: &str = include_str!("../../../../../java/SyncWriter.java");
 
-/// How to start a Java virtual machine.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Java {
-    /// The program and its arguments. With a class path among them the class `SyncWriter` is run from there, as
-    /// Android's runtime needs it; else the source is handed over.
-    pub command: Vec<String>,
+/// Whether its program is there, looked for as a shell would.
+#[must_use]
+pub fn exists(java: &Java) -> bool {
+    let program = program(java);
+    if program.is_empty() {
+        return false;
+    }
+    if program.contains('/') {
+        return Path::new(program).exists();
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).exists())
 }
 
-impl Default for Java {
-    /// `$JAVA_HOME/bin/java`, else `java`.
-    fn default() -> Java {
-        let home = std::env::var_os("JAVA_HOME").map(|home| PathBuf::from(home).join("bin/java"));
-        let program = home.filter(|path| path.exists()).unwrap_or_else(|| "java".into());
-        Java { command: vec![program.to_string_lossy().into_owned()] }
-    }
+fn program(java: &Java) -> &str {
+    java.command.first().map_or("", String::as_str)
 }
 
-impl Java {
-    /// Whether its program is there, looked for as a shell would.
-    #[must_use]
-    pub fn exists(&self) -> bool {
-        let program = self.program();
-        if program.is_empty() {
-            return false;
-        }
-        if program.contains('/') {
-            return Path::new(program).exists();
-        }
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path).any(|folder| folder.join(program).exists())
-    }
+/// What is said where it is not there.
+#[must_use]
+pub fn missing(java: &Java) -> String {
+    let program = program(java);
+    format!("there is no Java here: '{program}' is not found; install one, or name one with --java")
+}
 
-    fn program(&self) -> &str {
-        self.command.first().map_or("", String::as_str)
-    }
-
-    /// What is said where it is not there.
-    #[must_use]
-    pub fn missing(&self) -> String {
-        let program = self.program();
-        format!("there is no Java here: '{program}' is not found; install one, or name one with --java")
-    }
-
-    fn has_class_path(&self) -> bool {
-        self.command.iter().any(|word| {
-            ["-cp", "-classpath", "--class-path"].contains(&word.as_str())
-                || word.starts_with("-Djava.class.path")
-        })
-    }
+fn has_class_path(java: &Java) -> bool {
+    java.command.iter().any(|word| {
+        ["-cp", "-classpath", "--class-path"].contains(&word.as_str())
+            || word.starts_with("-Djava.class.path")
+    })
 }
 
 /// A running virtual machine.
@@ -83,8 +65,8 @@ impl Machine {
     pub(super) fn start(job: &WriterJob, path: &str) -> Result<Machine> {
         let java = &job.java;
         let cannot = |error: std::io::Error| match error.kind() {
-            ErrorKind::NotFound => Error::Plan(java.missing()),
-            _ => Error::system(format!("start {}", java.program()), error),
+            ErrorKind::NotFound => Error::Plan(missing(java)),
+            _ => Error::system(format!("start {}", program(java)), error),
         };
         let source = rustix::fs::memfd_create("SyncWriter.java", rustix::fs::MemfdFlags::CLOEXEC)
             .map_err(|cause| Error::system("store the Java program", cause))?;
@@ -97,7 +79,7 @@ impl Machine {
         };
         let mut command = Command::new(program);
         command.args(arguments);
-        if java.has_class_path() {
+        if has_class_path(java) {
             command.arg("SyncWriter");
         } else {
             let source = format!("/proc/{}/fd/{}", std::process::id(), source.as_raw_fd());

@@ -1,7 +1,7 @@
 //! The writing application: a process that makes synchronous writes, each timed, when it is told to. One that makes system
 //! calls, one that drives a Java program. Must not know what the times are used for.
 
-mod java;
+pub mod java;
 mod native;
 mod uring;
 
@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::mode::{Api, Durability, Position};
 use crate::error::{Error, Result};
 use crate::job::Job;
-use crate::sched::{self, Scheduling};
+use crate::sched;
 use crate::worker::{Link, WorkerGroup, WorkerId};
-
-pub use java::Java;
+use run::Scheduling;
+use run::storage::{Api, Durability, Position};
+use run::storage::{Call, Java, Opened};
 
 /// How long a writer may take to open its file; a Java one compiles its source first.
 const OPENED_WITHIN: Duration = Duration::from_secs(60);
@@ -50,34 +50,6 @@ pub struct Block {
     pub calls: u32,
     /// How many are made before them.
     pub warm_up: u32,
-}
-
-/// One timed call, in nanoseconds of CLOCK_BOOTTIME.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Call {
-    /// Just before it.
-    pub start_ns: u64,
-    /// Just after it.
-    pub end_ns: u64,
-}
-
-impl Call {
-    /// How long it took, in nanoseconds.
-    #[must_use]
-    pub fn latency_ns(self) -> u64 {
-        self.end_ns - self.start_ns
-    }
-}
-
-/// What a writer says of itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Opened {
-    /// The process that the writing thread belongs to: a Java writer's is not the worker.
-    pub pid: u32,
-    /// The writing thread.
-    pub tid: u32,
-    /// The virtual machine's name and version.
-    pub runtime: Option<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -7,10 +7,11 @@ use std::io::{Seek as _, SeekFrom, Write as _};
 use rustix::fs::{Mode, OFlags};
 
 use super::uring::Ring;
-use super::{Api, Application, Block, Call, Durability, Opened, WriterJob, failed};
+use super::{Application, Block, WriterJob, failed};
 use crate::clock::now_ns;
 use crate::error::{Error, Result};
 use crate::sched;
+use run::storage::{Api, Call, Durability, Opened};
 
 /// An opened file.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! The page and the CSV of a made-up comparison.
 
-use bench::storage::interference::InterferencePlan;
-use bench::storage::{Api, Call, Durability, Opened, StoragePath, WriterResult};
 use layers::storage::{Breakdown, Completion, Context, InterruptUse, Layers, Piece, Write};
+use run::storage::interference::InterferencePlan;
+use run::storage::{Api, Call, Durability, Opened, StoragePath, WriterResult};
 
 use super::*;
 

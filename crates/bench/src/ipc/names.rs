@@ -1,0 +1,82 @@
+//! The words of plans and results in those of the driver and the stacks, and back. Must not know what they are for.
+
+use binder_driver::kernel::{Features, Language};
+use run::ipc::{Backend, Lending, Profile, Stack};
+
+/// A stack, as the stacks name themselves.
+pub(crate) fn stack(stack: Stack) -> binder::Stack {
+    match stack {
+        Stack::Binder => binder::Stack::Binder,
+        Stack::Hwbinder => binder::Stack::Hwbinder,
+    }
+}
+
+/// Whose priority rules an emulated driver follows.
+pub(super) fn profile(profile: Profile) -> binder_driver::Profile {
+    match profile {
+        Profile::Ack => binder_driver::Profile::Ack,
+        Profile::Mainline => binder_driver::Profile::Mainline,
+    }
+}
+
+/// How an emulated driver gives real-time priorities.
+pub(super) fn lending(lending: Lending) -> binder_emulator::Lending {
+    match lending {
+        Lending::Auto => binder_emulator::Lending::Auto,
+        Lending::Policy => binder_emulator::Lending::Policy,
+        Lending::PiFutex => binder_emulator::Lending::PiFutex,
+    }
+}
+
+/// What a result says that it was measured on.
+pub(super) fn backend(backend: binder_driver::Backend) -> Backend {
+    match backend {
+        binder_driver::Backend::Kernel { device, features } => {
+            Backend::Kernel { device, features: features.map(self::features) }
+        }
+        binder_driver::Backend::Emulated { profile } => Backend::Emulated {
+            profile: match profile {
+                binder_driver::Profile::Ack => Profile::Ack,
+                binder_driver::Profile::Mainline => Profile::Mainline,
+            },
+        },
+    }
+}
+
+fn features(features: Features) -> run::ipc::Features {
+    let Features { protocol, language, extended_error, oneway_spam_detection, freeze, listed } = features;
+    let language = language.map(|language| match language {
+        Language::C => run::ipc::Language::C,
+        Language::Rust => run::ipc::Language::Rust,
+    });
+    run::ipc::Features { protocol, language, extended_error, oneway_spam_detection, freeze, listed }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Stored runs and what the driver says of itself must not come apart.
+    #[test]
+    fn a_backend_is_stored_and_shown_as_the_driver_says_it() {
+        let features = Features {
+            protocol: 8,
+            language: Some(Language::Rust),
+            extended_error: true,
+            oneway_spam_detection: false,
+            freeze: true,
+            listed: ["freeze_notification".to_owned()].into(),
+        };
+        let kernel =
+            binder_driver::Backend::Kernel { device: "/dev/binder".into(), features: Some(features) };
+        let mainline = binder_driver::Profile::Mainline;
+        for driver in [kernel, binder_driver::Backend::Emulated { profile: mainline }] {
+            let ours = backend(driver.clone());
+            assert_eq!(serde_json::to_value(&ours).unwrap(), serde_json::to_value(&driver).unwrap());
+            assert_eq!(ours.in_full(), driver.in_full());
+        }
+        for ours in [Lending::Auto, Lending::Policy, Lending::PiFutex] {
+            assert_eq!(serde_json::to_value(ours).unwrap(), serde_json::to_value(lending(ours)).unwrap());
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! What each aspect expects of a serving thread. Pure; must not know how it was found out how that is scheduled.
+
+use latency::Policy;
+
+use run::Scheduling;
+use run::ipc::traits::Aspect;
+
+/// What an aspect expects of the serving thread.
+pub(super) fn holds(
+    aspect: Aspect,
+    caller: Scheduling,
+    least: Option<Scheduling>,
+    serving: Scheduling,
+) -> bool {
+    match aspect {
+        Aspect::RealtimeInheritance => serving.policy == caller.policy && serving.priority == caller.priority,
+        Aspect::LeastPolicy => {
+            least.is_some_and(|least| serving.policy == least.policy && serving.priority >= least.priority)
+        }
+        Aspect::NiceRaised | Aspect::NiceLowered => {
+            !serving.policy.is_realtime() && serving.nice == caller.nice
+        }
+        Aspect::BackgroundPolicy => serving.policy == Policy::Batch,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_aspect_holds_only_for_what_it_is_about() {
+        let (other, nice, fifo) = (Scheduling::other(0), Scheduling::other(10), Scheduling::fifo(50));
+        let batch = Scheduling { policy: Policy::Batch, ..nice };
+        assert!(holds(Aspect::RealtimeInheritance, fifo, None, fifo));
+        assert!(!holds(Aspect::RealtimeInheritance, fifo, None, Scheduling::fifo(49)));
+        assert!(!holds(Aspect::RealtimeInheritance, fifo, None, other));
+        assert!(holds(Aspect::LeastPolicy, other, Some(fifo), fifo));
+        assert!(!holds(Aspect::LeastPolicy, other, Some(fifo), other));
+        assert!(holds(Aspect::NiceRaised, nice, None, batch), "background or not, the nice value is lent");
+        assert!(!holds(Aspect::NiceRaised, nice, None, other));
+        assert!(holds(Aspect::BackgroundPolicy, nice, None, batch));
+        assert!(!holds(Aspect::BackgroundPolicy, nice, None, nice));
+    }
+}

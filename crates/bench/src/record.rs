@@ -1,0 +1,40 @@
+//! One run: what was measured, on what machine, and whose the CPU time was meanwhile. Must not know what is measured.
+
+use run::environment::Environment;
+use run::{Results, Run};
+
+use crate::environment::{self, CpuTimes};
+use crate::root::Root;
+
+/// Makes a run: looks at the machine, measures, and looks whose the CPU time was. The closure may fill in what of the
+/// environment only it knows.
+///
+/// # Errors
+/// The closure's.
+pub fn record<E>(measure: impl FnOnce(&mut Environment) -> Result<Results, E>) -> Result<Run, E> {
+    let mut environment = environment::collect();
+    let before = CpuTimes::read(&Root::real());
+    let results = measure(&mut environment)?;
+    let after = CpuTimes::read(&Root::real());
+    environment.cpu_shares = before.zip(after).and_then(|(before, after)| before.shares_until(&after));
+    Ok(Run::new(environment, results, tracefs::foreign_clock()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+
+    #[test]
+    fn a_recorded_run_knows_whose_the_time_was_and_what_the_test_filled_in() {
+        let run = record(|environment| {
+            environment.driver = Some("emulated".into());
+            // A tick has to pass before anything can be said.
+            std::thread::sleep(std::time::Duration::from_millis(60));
+            Ok::<_, Error>(Results::default())
+        })
+        .unwrap();
+        assert_eq!(run.environment.driver.as_deref(), Some("emulated"));
+        assert!(run.environment.cpu_shares.is_some());
+    }
+}

@@ -1,0 +1,235 @@
+//! The run directory: what was planned, on what machine, and what came of it, in one versioned JSON file that every
+//! later command reads. Written whole or not at all. Must not know how results are made or shown.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use files::Existing;
+use serde::{Deserialize, Serialize};
+
+use crate::environment::Environment;
+use crate::error::{Error, Result};
+use crate::results::Results;
+
+/// The name of the file in a run directory.
+pub const FILE_NAME: &str = "run.json";
+
+/// The name of the folder in a run directory that holds what the kernel recorded of slow calls.
+pub const RECORDING: &str = "recording";
+
+/// The name of the file in a run directory that lists every sample.
+pub const SAMPLES: &str = "latency-samples.csv";
+
+/// The name of the file in a run directory that lists what was done to disturb the calls.
+pub const INJECTED: &str = "injected.csv";
+
+/// All that a run directory may hold. The run itself comes last: where it is, everything is.
+pub const FILES: [&str; 4] = [RECORDING, SAMPLES, INJECTED, FILE_NAME];
+
+/// The longest file that is read as a run, in bytes.
+const MOST_BYTES: u64 = 256 << 20;
+
+/// What the file says it is.
+const SCHEMA: &str = "roundtrip.run";
+
+/// The version of the file's layout. A new optional field leaves it alone; anything that an older Roundtrip would
+/// misread raises it.
+const VERSION: u64 = 1;
+
+/// One run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// The machine.
+    pub environment: Environment,
+    /// What was measured, each part beside its plan.
+    pub results: Results,
+    /// What a reader must know before trusting the figures: losses, refusals, disturbances.
+    pub warnings: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Stored<'a> {
+    schema: &'static str,
+    version: u64,
+    #[serde(flatten)]
+    run: &'a Run,
+}
+
+impl Run {
+    /// A run, with the warnings that its environment and its results give cause for, and those of the `machine`.
+    #[must_use]
+    pub fn new(environment: Environment, results: Results, machine: Option<String>) -> Run {
+        let mut warnings = environment.warnings();
+        warnings.extend(machine);
+        warnings.extend(results.warnings());
+        Run { environment, results, warnings }
+    }
+
+    /// The run as the JSON text that a run directory holds.
+    ///
+    /// # Errors
+    /// [`Error::Unusable`] for figures that JSON cannot hold.
+    pub fn to_json(&self) -> Result<String> {
+        let stored = Stored { schema: SCHEMA, version: VERSION, run: self };
+        let json = stored::to_text(&stored);
+        json.map(|json| json + "\n")
+            .map_err(|error| Error::Unusable(format!("the run cannot be written as JSON: {error}")))
+    }
+
+    /// Writes the run into a directory, which is made if it is not there, and returns the file's path. On an error
+    /// nothing is left behind, and a run that was there before stays as it was.
+    ///
+    /// # Errors
+    /// [`Error::File`] when the directory or the file cannot be written, also for want of space or since there is a run.
+    pub fn write(&self, directory: &Path) -> Result<PathBuf> {
+        let made = !directory.exists();
+        std::fs::create_dir_all(directory).map_err(|source| Error::file("create", directory, source))?;
+        let path = directory.join(FILE_NAME);
+        let json = self.to_json();
+        let written = json.and_then(|json| {
+            files::write(&path, json.as_bytes(), Existing::Keep)
+                .map_err(|cause| Error::file("write", &path, cause))
+        });
+        if made && written.is_err() {
+            // The error to tell is the first one.
+            let _ = std::fs::remove_dir(directory);
+        }
+        written.map(|()| path)
+    }
+
+    /// Reads a run from its directory, or from the file itself.
+    ///
+    /// # Errors
+    /// [`Error::File`] when it cannot be read, [`Error::NotARun`] when it is something else or of a newer version.
+    pub fn read(path: &Path) -> Result<Run> {
+        let path = if path.is_dir() { path.join(FILE_NAME) } else { path.to_owned() };
+        let not_a_run = |reason: String| Error::NotARun { path: path.clone(), reason };
+        let bytes = files::read(&path, MOST_BYTES).map_err(|cause| match cause.kind() {
+            ErrorKind::NotFound | ErrorKind::NotADirectory => not_a_run(format!(
+                "cannot read it: {cause}; name a directory that --out or 'survey' has made"
+            )),
+            _ => Error::file("read", &path, cause),
+        })?;
+        let value =
+            stored::parse(&bytes).map_err(|error| not_a_run(format!("not JSON, or cut off: {error}")))?;
+        if value["schema"] != SCHEMA {
+            return Err(not_a_run(format!("not a recorded run: its \"schema\" is not \"{SCHEMA}\"")));
+        }
+        match value["version"].as_u64() {
+            Some(VERSION) => {}
+            Some(newer) if newer > VERSION => {
+                return Err(not_a_run(format!(
+                    "unknown version {newer}: made by a newer Roundtrip; this one reads version {VERSION}"
+                )));
+            }
+            _ => return Err(not_a_run(format!("unknown version {}", value["version"]))),
+        }
+        stored::read(&value).map_err(|error| not_a_run(format!("damaged: {error}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    fn run() -> Run {
+        Run {
+            environment: Environment::default(),
+            results: Results::default(),
+            warnings: vec!["a warning".into()],
+        }
+    }
+
+    /// A folder of a test's own, removed with it.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new() -> Folder {
+            static COUNT: AtomicU32 = AtomicU32::new(0);
+            let number = COUNT.fetch_add(1, Ordering::Relaxed);
+            let folder = std::env::temp_dir().join(format!("roundtrip-run-{}-{number}", std::process::id()));
+            std::fs::create_dir_all(&folder).unwrap();
+            Folder(folder)
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.0.join(name)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn directory() -> (Folder, PathBuf) {
+        let root = Folder::new();
+        std::fs::write(root.path("file"), "not a directory").unwrap();
+        let directory = root.path("runs/one");
+        (root, directory)
+    }
+
+    fn written(root: &Folder, text: &str) -> String {
+        let path = root.path("run.json");
+        std::fs::write(&path, text).unwrap();
+        Run::read(&path).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_run_is_read_back_as_it_was_written() {
+        let (_root, directory) = directory();
+        let run = run();
+        let path = run.write(&directory).unwrap();
+        assert_eq!(Run::read(&directory).unwrap(), run);
+        assert_eq!(Run::read(&path).unwrap(), run);
+        let names: Vec<_> =
+            std::fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, [FILE_NAME], "no temporary file is left");
+    }
+
+    #[test]
+    fn a_run_that_cannot_be_written_leaves_nothing() {
+        let (root, directory) = directory();
+        let error = run().write(&root.path("file/below")).unwrap_err().to_string();
+        assert!(error.contains("file/below"), "{error}");
+        // A directory in the file's place makes the last step fail.
+        std::fs::create_dir_all(directory.join(FILE_NAME)).unwrap();
+        run().write(&directory).unwrap_err();
+        assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_newer_version_is_named_as_such() {
+        let error = written(&Folder::new(), "{\"schema\":\"roundtrip.run\",\"version\":7}");
+        assert!(error.contains("unknown version 7: made by a newer Roundtrip"), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_run_is_refused_with_its_path() {
+        let root = Folder::new();
+        for (text, hint) in [
+            ("{\"schema\":\"roundtrip.run\",\"ver", "cut off"),
+            ("{\"hello\":1}", "not a recorded run"),
+            ("[]", "not a recorded run"),
+            ("{\"schema\":\"roundtrip.run\"}", "unknown version null"),
+            ("{\"schema\":\"roundtrip.run\",\"version\":1}", "damaged: missing field"),
+        ] {
+            let error = written(&root, text);
+            assert!(error.contains(hint) && error.contains("run.json"), "{text}: {error}");
+        }
+        assert!(Run::read(&root.path("nowhere")).unwrap_err().to_string().contains("cannot read"));
+    }
+
+    #[test]
+    fn fields_of_a_later_roundtrip_are_passed_over() {
+        let (_root, directory) = directory();
+        let path = run().write(&directory).unwrap();
+        let mut value: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        value["results"]["telepathy"] = serde_json::json!({"ns": 0});
+        std::fs::write(&path, value.to_string()).unwrap();
+        Run::read(&path).unwrap();
+    }
+}

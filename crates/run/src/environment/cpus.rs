@@ -1,0 +1,54 @@
+//! The processors of the machine: model, number, frequency, idling, caches.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// What is known of the processors. `None` is said in [`super::Environment::missing`] where it matters.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cpus {
+    /// The model's name, or implementer and part where the kernel knows no name (arm64).
+    pub model: Option<String>,
+    /// How many CPUs the machine has, switched-off ones included.
+    pub present: Option<u32>,
+    /// How many are switched on.
+    pub online: Option<u32>,
+    /// The CPUs that this process may use, after affinity and cpuset.
+    pub usable: Vec<u32>,
+    /// Highest frequency of CPU 0 in MHz; without cpufreq, what /proc/cpuinfo shows.
+    pub mhz: Option<f64>,
+    /// CPUs by frequency governor; `None` without a cpufreq driver.
+    pub governors: Option<BTreeMap<String, Vec<u32>>>,
+    /// The cpuidle driver; `None` if there is none.
+    pub idle_driver: Option<String>,
+    /// The cpuidle governor; `None` without a driver.
+    pub idle_governor: Option<String>,
+    /// Whether CPUs share cores (simultaneous multi-threading).
+    pub smt: Option<bool>,
+    /// Relative capacities, if CPUs differ in them (big.LITTLE): 1024 is the fastest.
+    pub capacities: Option<Vec<u32>>,
+    /// Whether the machine is virtual; `None` when it does not tell.
+    pub virtualised: Option<bool>,
+    /// Caches of CPU 0, from the closest on.
+    pub caches: Vec<Cache>,
+}
+
+/// A cache of CPU 0.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cache {
+    /// "Data", "Instruction" or "Unified".
+    pub kind: String,
+    /// 1 is the closest.
+    pub level: u32,
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// How many CPUs share it.
+    pub sharing_cpus: u32,
+}
+
+impl Cpus {
+    /// Whether frequencies can change under a measurement: some governor is not "performance". `None` without cpufreq.
+    pub fn scaling_enabled(&self) -> Option<bool> {
+        Some(self.governors.as_ref()?.keys().any(|governor| governor != "performance"))
+    }
+}

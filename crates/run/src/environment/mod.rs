@@ -1,0 +1,105 @@
+//! What a run was made on: everything about the machine that can lengthen a round trip. What could not be found is `None`
+//! and named, never guessed. Must not know how it is found out.
+
+mod cgroups;
+mod cpus;
+mod kernel;
+mod share;
+
+pub use cgroups::Cgroups;
+pub use cpus::{Cache, Cpus};
+pub use kernel::Kernel;
+pub use share::CpuShares;
+
+use serde::{Deserialize, Serialize};
+
+use crate::scheduling::RealtimePermission;
+
+/// The machine and the program at the time of a run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// RFC 3339, UTC.
+    pub date: String,
+    /// Roundtrip's own version.
+    pub roundtrip_version: String,
+    /// "release" or "debug"; a debug build's figures are not to be compared with anyone's.
+    pub build_profile: String,
+    /// The machine's name in the network.
+    pub host_name: String,
+    /// The kernel.
+    pub kernel: Kernel,
+    /// The processors.
+    pub cpus: Cpus,
+    /// Runnable threads, averaged over 1, 5 and 15 minutes (proc_loadavg(5)).
+    pub load_average: Option<[f64; 3]>,
+    /// Limits of the control groups that this process is in.
+    pub cgroups: Cgroups,
+    /// Whether SCHED_FIFO can be had.
+    pub realtime: RealtimePermission,
+    /// What one clock reading costs, in nanoseconds.
+    pub clock_read_cost_ns: f64,
+    /// Binder devices that exist, whether usable or not: "/dev/binder", "/dev/binderfs/hwbinder".
+    pub binder_devices: Vec<String>,
+    /// The driver that was measured: "emulated", or the kernel's and its device. `None` where no driver took part.
+    pub driver: Option<String>,
+    /// Whose the CPU time was during the run; set when it is over.
+    pub cpu_shares: Option<CpuShares>,
+    /// What could not be found, and why it matters or what that means.
+    pub missing: Vec<String>,
+}
+
+/// From this share of the CPU time on, other processes are worth a warning.
+const FOREIGN_SHARE: f64 = 0.05;
+
+/// From this share on, so is a hypervisor.
+const STOLEN_SHARE: f64 = 0.01;
+
+impl Environment {
+    /// What makes every figure of a run doubtful, whatever was measured.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.build_profile != "release" {
+            warnings.push(
+                "this is a debug build: its figures are too high, measure with a release build".to_owned(),
+            );
+        }
+        if let Some(shares) = self.cpu_shares {
+            if shares.foreign >= FOREIGN_SHARE {
+                let percent = shares.foreign * 100.0;
+                warnings.push(format!(
+                    "other processes used {percent:.0}% of all CPU time during the run: repeat it on a quieter machine"
+                ));
+            }
+            if shares.stolen >= STOLEN_SHARE {
+                let percent = shares.stolen * 100.0;
+                warnings.push(format!("the hypervisor took {percent:.0}% of all CPU time during the run"));
+            }
+        }
+        if let Some(quota) = self.cgroups.cpu_quota_cpus {
+            warnings.push(format!(
+                "the control group allows {quota} CPUs' time only: the kernel may pause the run"
+            ));
+        }
+        warnings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_disturbs_a_run_is_a_warning() {
+        let mut environment = Environment { build_profile: "release".into(), ..Environment::default() };
+        environment.cgroups.cpu_quota_cpus = None;
+        environment.cpu_shares = Some(CpuShares { own: 0.9, foreign: 0.01, stolen: 0.0 });
+        assert_eq!(environment.warnings(), Vec::<String>::new());
+        environment.build_profile = "debug".into();
+        environment.cgroups.cpu_quota_cpus = Some(0.5);
+        environment.cpu_shares = Some(CpuShares { own: 0.5, foreign: 0.12, stolen: 0.03 });
+        let warnings = environment.warnings().join("\n");
+        for hint in ["debug build", "12%", "hypervisor took 3%", "0.5 CPUs"] {
+            assert!(warnings.contains(hint), "{warnings}");
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! What to measure and what came of it: plain data, stored in run directories. Must not know how it is measured.
+
+use latency::{Comparison, Histogram};
+use serde::{Deserialize, Serialize};
+
+use crate::cpus::CpuPlacement;
+use crate::error::{Error, Result};
+use crate::ipc::Backend;
+use crate::recorder::RecorderInfo;
+
+/// The longest request that can be asked for, in bytes.
+pub const MAX_SIZE: usize = 16 << 20;
+
+/// The transport that all others are compared with.
+pub const BASELINE: &str = "futex";
+
+/// What to measure. Every (transport, size, placement) is run in short blocks, in an order shuffled anew in each
+/// round, so that a drift of the machine hits all alike.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FloorPlan {
+    /// Bytes in each request, and as many in each reply; 1 to [`MAX_SIZE`].
+    pub sizes_bytes: Vec<usize>,
+    /// Where the two sides run.
+    pub placements: Vec<CpuPlacement>,
+    /// Names from [`TRANSPORTS`]. The futex baseline is always measured.
+    pub transports: Vec<String>,
+    /// How often each block is repeated; from 6 on a ratio has a confidence interval.
+    pub rounds: u32,
+    /// About how long it may take in all, in nanoseconds. Slow transports make fewer calls, not longer blocks.
+    pub budget_ns: u64,
+    /// Measure everything twice, interleaved: without and with the flight recorder.
+    #[serde(default)]
+    pub recorder: bool,
+}
+
+impl Default for FloorPlan {
+    fn default() -> FloorPlan {
+        FloorPlan {
+            sizes_bytes: vec![4, 256, 4096, 65536],
+            placements: CpuPlacement::ALL.into(),
+            transports: TRANSPORTS
+                .iter()
+                .filter(|transport| transport.by_default)
+                .map(|t| t.name.into())
+                .collect(),
+            rounds: 9,
+            budget_ns: 10_000_000_000,
+            recorder: false,
+        }
+    }
+}
+
+impl FloorPlan {
+    /// Refuses what no machine can do.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] says what, and what there is instead.
+    pub fn check(&self) -> Result<()> {
+        let wrong = |text: String| Err(Error::Plan(text));
+        if self.sizes_bytes.is_empty() || self.placements.is_empty() {
+            return wrong("the baseline needs at least one size and one placement".into());
+        }
+        if let Some(size) = self.sizes_bytes.iter().find(|size| !(1..=MAX_SIZE).contains(*size)) {
+            return wrong(format!("a size of {size} bytes cannot be measured: choose from 1 to {MAX_SIZE}"));
+        }
+        if !(1..=1000).contains(&self.rounds) {
+            return wrong(format!("{} rounds cannot be run: choose from 1 to 1000", self.rounds));
+        }
+        for name in &self.transports {
+            if !TRANSPORTS.iter().any(|transport| transport.name == name) {
+                let names: Vec<_> = TRANSPORTS.iter().map(|transport| transport.name).collect();
+                return wrong(format!("unknown transport '{name}': choose from {}", names.join(", ")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A transport that can be asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TransportName {
+    /// Its name in plans and reports.
+    pub name: &'static str,
+    /// Whether it takes part without being asked for.
+    pub by_default: bool,
+}
+
+/// All transports, the baseline first.
+pub const TRANSPORTS: [TransportName; 10] = {
+    const fn usual(name: &'static str) -> TransportName {
+        TransportName { name, by_default: true }
+    }
+    [
+        usual(BASELINE),
+        usual("eventfd"),
+        usual("pipe"),
+        usual("unix-stream"),
+        usual("unix-seqpacket"),
+        usual("mqueue"),
+        usual("binder-driver"),
+        usual("binder"),
+        usual("hwbinder"),
+        TransportName { name: "spin", by_default: false },
+    ]
+};
+
+/// What was measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FloorResult {
+    /// What was asked for.
+    pub plan: FloorPlan,
+    /// What one clock reading costs, in nanoseconds; every call's time contains about one.
+    pub clock_read_cost_ns: f64,
+    /// One entry for each transport, size and placement that could be measured.
+    pub cells: Vec<FloorCell>,
+    /// What could not be measured, and why.
+    pub not_possible: Vec<NotPossible>,
+    /// What the flight recorder recorded, where the plan asks for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorder: Option<RecorderInfo>,
+    /// How the driver wakes threads, where that is its own choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wake_up: Option<String>,
+}
+
+impl FloorResult {
+    /// The binder driver below the transports that have one.
+    pub fn backend(&self) -> Option<&Backend> {
+        self.cells.iter().find_map(|cell| cell.backend.as_ref())
+    }
+
+    /// The cell of a transport, size and placement.
+    pub fn cell(&self, transport: &str, size_bytes: usize, placement: CpuPlacement) -> Option<&FloorCell> {
+        self.cells.iter().find(|cell| {
+            cell.transport == transport && cell.size_bytes == size_bytes && cell.placement == placement
+        })
+    }
+}
+
+/// One transport at one size and placement.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FloorCell {
+    /// The transport's name.
+    pub transport: String,
+    /// The binder driver that it runs over; `None` for a transport that needs none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend: Option<Backend>,
+    /// Bytes each way.
+    pub size_bytes: usize,
+    /// Where the two sides were put.
+    pub placement: CpuPlacement,
+    /// The CPUs that the client was allowed.
+    pub client_cpus: Vec<u32>,
+    /// The CPUs that the server was allowed.
+    pub server_cpus: Vec<u32>,
+    /// The median call of each round, in nanoseconds.
+    pub round_medians_ns: Vec<u64>,
+    /// Every call of all rounds.
+    pub latency: Histogram,
+    /// Against the futex at the same size and placement, round by round; `None` where that is missing.
+    pub against_futex: Option<Comparison>,
+    /// The same while the flight recorder was on, where the plan asks for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<RecordedCell>,
+}
+
+/// A cell while the flight recorder was on.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RecordedCell {
+    /// The median call of each round, in nanoseconds.
+    pub round_medians_ns: Vec<u64>,
+    /// Every call of all rounds.
+    pub latency: Histogram,
+    /// Against the same without the recorder, round by round.
+    pub against_off: Option<Comparison>,
+}
+
+impl FloorCell {
+    /// The median of the rounds' medians, in nanoseconds.
+    pub fn median_ns(&self) -> Option<f64> {
+        self.quantile_ns(0.5)
+    }
+
+    /// A quantile (0 to 1) of the rounds' medians, in nanoseconds: how far rounds differ.
+    pub fn quantile_ns(&self, q: f64) -> Option<f64> {
+        quantile_ns(&self.round_medians_ns, q)
+    }
+}
+
+impl RecordedCell {
+    /// The median of the rounds' medians, in nanoseconds.
+    pub fn median_ns(&self) -> Option<f64> {
+        quantile_ns(&self.round_medians_ns, 0.5)
+    }
+}
+
+fn quantile_ns(medians_ns: &[u64], q: f64) -> Option<f64> {
+    let mut medians: Vec<f64> = medians_ns.iter().map(|&ns| ns as f64).collect();
+    medians.sort_by(f64::total_cmp);
+    latency::quantile(&medians, q)
+}
+
+/// Something that was asked for and cannot be had on this machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotPossible {
+    /// The transport; `None` for all of them.
+    pub transport: Option<String>,
+    /// Bytes each way; `None` for all sizes.
+    pub size_bytes: Option<usize>,
+    /// The placement; `None` for all.
+    pub placement: Option<CpuPlacement>,
+    /// Why.
+    pub reason: String,
+}
+
+/// Sets each cell against the futex of its size and placement, and what was recorded against what was not.
+pub fn compare(cells: &mut [FloorCell]) {
+    let floats = |medians_ns: &[u64]| medians_ns.iter().map(|&ns| ns as f64).collect::<Vec<_>>();
+    let rounds = |cell: &FloorCell| floats(&cell.round_medians_ns);
+    let baselines: Vec<_> = cells
+        .iter()
+        .filter(|cell| cell.transport == BASELINE)
+        .map(|cell| (cell.size_bytes, cell.placement, rounds(cell)))
+        .collect();
+    for cell in cells {
+        cell.against_futex = baselines
+            .iter()
+            .find(|(size, placement, _)| (*size, *placement) == (cell.size_bytes, cell.placement))
+            .and_then(|(_, _, baseline)| Comparison::of_rounds(&rounds(cell), baseline).ok());
+        let off = rounds(cell);
+        if let Some(recorded) = &mut cell.recorded {
+            recorded.against_off = Comparison::of_rounds(&floats(&recorded.round_medians_ns), &off).ok();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_plan_holds_every_transport_but_the_spinning_one() {
+        let plan = FloorPlan::default();
+        plan.check().unwrap();
+        assert_eq!(plan.transports[0], BASELINE);
+        assert!(!plan.transports.contains(&"spin".to_owned()));
+        assert_eq!(plan.transports.len() + 1, TRANSPORTS.len());
+    }
+
+    #[test]
+    fn an_impossible_plan_is_refused_with_what_there_is_instead() {
+        let refused = |change: fn(&mut FloorPlan)| {
+            let mut plan = FloorPlan::default();
+            change(&mut plan);
+            plan.check().unwrap_err().to_string()
+        };
+        assert!(refused(|plan| plan.transports = vec!["pigeon".into()]).contains("unix-stream"));
+        assert!(refused(|plan| plan.sizes_bytes = vec![0]).contains("1 to 16777216"));
+        assert!(refused(|plan| plan.sizes_bytes = vec![]).contains("at least one size"));
+        assert!(refused(|plan| plan.rounds = 0).contains("0 rounds"));
+    }
+
+    #[test]
+    fn a_ratio_is_formed_within_a_size_and_placement() {
+        let cell = |transport: &str, size_bytes, medians: &[u64]| FloorCell {
+            transport: transport.into(),
+            backend: None,
+            size_bytes,
+            placement: CpuPlacement::Same,
+            client_cpus: vec![0],
+            server_cpus: vec![0],
+            round_medians_ns: medians.into(),
+            latency: Histogram::new(),
+            against_futex: None,
+            recorded: None,
+        };
+        let mut cells =
+            [cell("futex", 4, &[100, 200]), cell("pipe", 4, &[150, 300]), cell("pipe", 8, &[150, 300])];
+        compare(&mut cells);
+        let ratios = cells.map(|cell| cell.against_futex.map(|comparison| comparison.median));
+        assert_eq!(ratios, [Some(1.0), Some(1.5), None]);
+    }
+}

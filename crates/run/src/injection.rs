@@ -1,0 +1,182 @@
+//! Disturbances in a plan: what is done on purpose to make some round trips slow. Must not know how it is done.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cpus::list_within;
+use crate::error::{Error, Result};
+use crate::scheduling::Scheduling;
+
+/// What is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// The server's handler works longer.
+    Work,
+    /// It sleeps.
+    Sleep,
+    /// It writes a file and waits until that is on the disk.
+    Fsync,
+    /// It waits for a lock that another process holds.
+    Lock,
+    /// It waits for a lock whose holder has lost its CPU to a hog.
+    LockPreempted,
+    /// Another process uses a CPU.
+    Hog,
+    /// A signal stops the server.
+    Stop,
+    /// Another process sends packets to this machine itself.
+    Flood,
+}
+
+impl Cause {
+    /// All.
+    pub const ALL: [Cause; 8] = [
+        Cause::Work,
+        Cause::Sleep,
+        Cause::Fsync,
+        Cause::Lock,
+        Cause::LockPreempted,
+        Cause::Hog,
+        Cause::Stop,
+        Cause::Flood,
+    ];
+
+    /// The name in arguments and logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Cause::Work => "work",
+            Cause::Sleep => "sleep",
+            Cause::Fsync => "fsync",
+            Cause::Lock => "lock",
+            Cause::LockPreempted => "lock-preempted",
+            Cause::Hog => "hog",
+            Cause::Stop => "stop",
+            Cause::Flood => "flood",
+        }
+    }
+
+    /// Whether it is a wait for a lock.
+    #[must_use]
+    pub fn takes_lock(self) -> bool {
+        matches!(self, Cause::Lock | Cause::LockPreempted)
+    }
+}
+
+/// A disturbance that is repeated all the while.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Injection {
+    /// What.
+    pub cause: Cause,
+    /// From the begin of one to the begin of the next, in nanoseconds.
+    pub every_ns: u64,
+    /// How long each lasts, in nanoseconds. (A file takes what it takes.)
+    pub for_ns: u64,
+    /// How a hog is scheduled.
+    pub scheduling: Scheduling,
+    /// The CPUs of hogs and lock holders; `None`: the servers'.
+    pub cpus: Option<Vec<u32>>,
+    /// Where each is noted: `cause,tid,begin_ns,end_ns`. Not stored.
+    #[serde(skip)]
+    pub log: Option<PathBuf>,
+}
+
+impl Injection {
+    /// Whether its scheduling is that of some process.
+    #[must_use]
+    pub fn starts_hogs(&self) -> bool {
+        matches!(self.cause, Cause::Hog | Cause::LockPreempted)
+    }
+}
+
+impl FromStr for Injection {
+    type Err = Error;
+
+    /// Reads `CAUSE[,every=TIME][,for=TIME][,policy=fifo:N|…][,cpus=LIST]`. A comma within a CPU list is a plus sign.
+    fn from_str(text: &str) -> Result<Injection> {
+        let wrong = |why: String| Error::Plan(format!("disturbance '{text}': {why}"));
+        let mut parts = text.split(',');
+        let name = parts.next().unwrap_or_default();
+        let cause = Cause::ALL.into_iter().find(|cause| cause.name() == name).ok_or_else(|| {
+            let names = Cause::ALL.map(Cause::name).join(", ");
+            wrong(format!("unknown cause '{name}': choose from {names}"))
+        })?;
+        let mut injection = Injection {
+            cause,
+            every_ns: 100_000_000,
+            for_ns: 5_000_000,
+            scheduling: Scheduling::fifo(50),
+            cpus: None,
+            log: None,
+        };
+        for part in parts {
+            let (key, value) =
+                part.split_once('=').ok_or_else(|| wrong(format!("'{part}' is not KEY=VALUE")))?;
+            match key {
+                "every" => injection.every_ns = time_ns(value).map_err(wrong)?,
+                "for" => injection.for_ns = time_ns(value).map_err(wrong)?,
+                "policy" => {
+                    injection.scheduling = value.parse().map_err(|error: Error| wrong(error.to_string()))?;
+                }
+                "cpus" => {
+                    let cpus = list_within(value);
+                    injection.cpus =
+                        Some(cpus.ok_or_else(|| wrong(format!("'{value}' is no CPU list such as 0-1+3")))?);
+                }
+                _ => return Err(wrong(format!("unknown key '{key}': choose from every, for, policy, cpus"))),
+            }
+        }
+        if injection.for_ns * 2 > injection.every_ns {
+            return Err(wrong(
+                "it must leave at least half of the time undisturbed: for=TIME, every=TIME".into(),
+            ));
+        }
+        Ok(injection)
+    }
+}
+
+/// A time from 1 us to 1 h, as in `5ms`.
+fn time_ns(text: &str) -> std::result::Result<u64, String> {
+    let wrong = || format!("'{text}' is no time from 1us to 1h such as 5ms");
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let number: u64 = text[..digits].parse().map_err(|_| wrong())?;
+    let unit = match &text[digits..] {
+        "us" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        _ => return Err(wrong()),
+    };
+    number.checked_mul(unit).filter(|ns| (1_000..=3_600_000_000_000).contains(ns)).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disturbance_is_read_from_its_text() {
+        let injection: Injection = "hog,every=50ms,for=2ms,policy=nice:-20,cpus=0+2".parse().unwrap();
+        assert_eq!((injection.every_ns, injection.for_ns), (50_000_000, 2_000_000));
+        assert_eq!((injection.scheduling, injection.cpus), (Scheduling::other(-20), Some(vec![0, 2])));
+        assert_eq!("sleep".parse::<Injection>().unwrap().cause, Cause::Sleep);
+    }
+
+    #[test]
+    fn a_wrong_one_says_what_is_right() {
+        for (text, hint) in [
+            ("rain", "choose from work, sleep"),
+            ("hog,5ms", "KEY=VALUE"),
+            ("hog,for=5", "such as 5ms"),
+            ("hog,for=99999999999999999s", "such as 5ms"),
+            ("hog,for=80ms", "half of the time"),
+            ("hog,cpus=", "CPU list"),
+            ("hog,policy=fifo:0", "fifo:1..99"),
+            ("hog,size=1", "unknown key 'size'"),
+        ] {
+            let error = text.parse::<Injection>().unwrap_err().to_string();
+            assert!(error.contains(hint), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! What a latency test is to do: who calls whom, how often, under what disturbance. Pure data; must not know how it is
+//! carried out.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use latency::Deadline;
+use serde::{Deserialize, Serialize};
+
+use super::slow_calls::{ExplainPlan, Trigger};
+use crate::cpus::CpuPlacement;
+use crate::error::{Error, Result};
+use crate::injection::Injection;
+use crate::ipc::{AREA_BYTES, DriverPlan, Mode, Stack};
+use crate::load::Load;
+use crate::scheduling::Scheduling;
+
+/// Pairs, callers and calls.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LatencyPlan {
+    /// The driver; without meaning in passthrough mode.
+    pub driver: DriverPlan,
+    /// The stacks, each measured with everything else alike.
+    pub stacks: Vec<Stack>,
+    /// Over the driver or in process.
+    pub mode: Mode,
+    /// Whether the servers' nodes ask for real-time inheritance; each setting is measured with everything else alike.
+    pub inheritance: Vec<Inheritance>,
+    /// Client processes, each with a server process of its own.
+    pub pairs: u32,
+    /// How many iterations; in one of them each caller calls once.
+    pub amount: Amount,
+    /// A call that takes longer has missed.
+    pub deadline: Deadline,
+    /// How the calling threads are scheduled, in the order in which they call.
+    pub callers: Vec<Scheduling>,
+    /// Bytes sent with each call.
+    pub payload_bytes: usize,
+    /// CPU time that a server uses for each call, in nanoseconds; without meaning in passthrough mode.
+    pub work_ns: u64,
+    /// Threads that serve in each server. With one, the next call finds it only when it is back from the last.
+    pub server_threads: u32,
+    /// Calls per second of each caller, begun on time whatever became of the one before (open loop). `None`: each call
+    /// follows the one before.
+    pub rate_per_s: Option<f64>,
+    /// Where clients and servers run.
+    pub placement: CpuPlacement,
+    /// The CPUs that the clients may use, instead of what the placement says.
+    pub client_cpus: Option<Vec<u32>>,
+    /// The CPUs that the servers may use, likewise.
+    pub server_cpus: Option<Vec<u32>>,
+    /// Neighbours that run all the time.
+    pub loads: Vec<Load>,
+    /// A new thread for each call of a caller that is not scheduled as the client itself is, as Android's programs have
+    /// it: then setting the thread up for the driver is timed too. Else callers keep their threads and warm them up.
+    pub fresh_threads: bool,
+    /// Keep every sample beside the histograms.
+    pub keep_samples: bool,
+    /// Tell for each call who runs where.
+    pub verbose: bool,
+    /// Stop the running kernel trace, and the run, at the first call that misses.
+    pub halt_trace: Option<HaltTrace>,
+    /// Makes some calls slow on purpose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub injection: Option<Injection>,
+    /// Keep what led to slow calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explain: Option<ExplainPlan>,
+}
+
+/// How long a run goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Amount {
+    /// That many iterations.
+    Iterations(u64),
+    /// As many as fit into this time, in nanoseconds.
+    DurationNs(u64),
+}
+
+/// Whether a server's node asks for real-time inheritance (`FLAT_BINDER_FLAG_INHERIT_RT`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Inheritance {
+    /// As the stack's nodes do: hwbinder's ask, binder's do not.
+    Stack,
+    /// It asks.
+    On,
+    /// It does not.
+    Off,
+}
+
+impl Inheritance {
+    /// The name in arguments and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Inheritance::Stack => "stack",
+            Inheritance::On => "on",
+            Inheritance::Off => "off",
+        }
+    }
+
+    /// Whether a node of this stack asks.
+    pub fn is_on(self, stack: Stack) -> bool {
+        match self {
+            Inheritance::Stack => stack == Stack::Hwbinder,
+            Inheritance::On => true,
+            Inheritance::Off => false,
+        }
+    }
+}
+
+/// Where a kernel trace is looked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HaltTrace {
+    /// Where tracefs may be mounted; the first with a `tracing_on` counts.
+    pub roots: Vec<PathBuf>,
+}
+
+impl Default for HaltTrace {
+    fn default() -> HaltTrace {
+        HaltTrace { roots: vec!["/sys/kernel/tracing".into(), "/sys/kernel/debug/tracing".into()] }
+    }
+}
+
+impl Default for LatencyPlan {
+    /// One hwbinder pair, a real-time and an ordinary caller, 10 000 iterations, 2.5 ms.
+    fn default() -> LatencyPlan {
+        LatencyPlan {
+            driver: DriverPlan::default(),
+            stacks: vec![Stack::Hwbinder],
+            mode: Mode::Binderize,
+            inheritance: vec![Inheritance::Stack],
+            pairs: 1,
+            amount: Amount::Iterations(10_000),
+            deadline: Deadline { ns: 2_500_000 },
+            callers: vec![Scheduling::fifo(99), Scheduling::other(0)],
+            payload_bytes: 16,
+            work_ns: 0,
+            server_threads: 1,
+            rate_per_s: None,
+            placement: CpuPlacement::Free,
+            client_cpus: None,
+            server_cpus: None,
+            loads: Vec::new(),
+            fresh_threads: false,
+            keep_samples: false,
+            verbose: false,
+            halt_trace: None,
+            injection: None,
+            explain: None,
+        }
+    }
+}
+
+/// The most pairs that a run may have.
+pub const MAX_PAIRS: u32 = 256;
+
+/// The most threads that a server may have.
+pub const MAX_SERVER_THREADS: u32 = 64;
+
+/// The largest payload, in bytes: a server's receive area also holds the one before, which it may not have given back yet.
+pub const MAX_PAYLOAD_BYTES: usize = 500 << 10;
+
+/// What a call's own words take beside its payload, in bytes, with room to spare.
+const CALL_BYTES: usize = 1 << 10;
+
+/// The most samples that are kept beside the histograms; each takes 64 bytes.
+const MAX_KEPT: u64 = 20_000_000;
+
+impl LatencyPlan {
+    /// Whether it can be carried out on any machine.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] with what is wrong.
+    pub fn check(&self) -> Result<()> {
+        let wrong = |text: String| Err(Error::Plan(text));
+        if self.stacks.is_empty() || self.inheritance.is_empty() || self.callers.is_empty() {
+            return wrong("a stack, an inheritance setting and a caller are needed".into());
+        }
+        if !(1..=MAX_PAIRS).contains(&self.pairs) {
+            return wrong(format!("1 to {MAX_PAIRS} pairs are possible, not {}", self.pairs));
+        }
+        if !(1..=MAX_SERVER_THREADS).contains(&self.server_threads) {
+            return wrong(format!(
+                "1 to {MAX_SERVER_THREADS} server threads are possible, not {}",
+                self.server_threads
+            ));
+        }
+        if self.payload_bytes > MAX_PAYLOAD_BYTES {
+            return wrong(format!(
+                "a payload of {} bytes is not possible: at most {MAX_PAYLOAD_BYTES}",
+                self.payload_bytes
+            ));
+        }
+        if self.payload_bytes > self.most_payload_bytes() {
+            return wrong(format!(
+                "a payload of {} bytes does not fit into a server's receive area as often as {} callers and {} server \
+                 threads may have it there: at most {}",
+                self.payload_bytes,
+                self.callers.len(),
+                self.server_threads,
+                self.most_payload_bytes()
+            ));
+        }
+        if matches!(self.amount, Amount::Iterations(0) | Amount::DurationNs(0)) {
+            return wrong("at least one iteration is needed".into());
+        }
+        if self.rate_per_s.is_some() && self.fresh_threads {
+            return wrong("a rate needs callers that keep their threads: leave out fresh threads".into());
+        }
+        if self.injection.is_some() && self.mode == Mode::Passthrough {
+            return wrong("disturbances need a server: they are not for passthrough mode".into());
+        }
+        if self.halt_trace.is_some() && self.explain.is_some() {
+            return wrong(
+                "halting the trace ends the run at the first miss, explaining goes on: choose one".into(),
+            );
+        }
+        if self.explain.as_ref().is_some_and(|explain| explain.trigger == Trigger::Slowest(0)) {
+            return wrong("at least the slowest call is needed".into());
+        }
+        if let (Amount::Iterations(iterations), true) = (self.amount, self.keep_samples) {
+            let samples = self.series().len() as u64 * u64::from(self.pairs) * self.callers.len() as u64;
+            if iterations.saturating_mul(samples) > MAX_KEPT {
+                return wrong(format!(
+                    "at most {MAX_KEPT} samples can be kept: take fewer iterations or pairs"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The largest payload for these callers and servers: each server thread may still have its last one while the next arrive, of which
+    /// there is one without a rate and one of each caller with it.
+    fn most_payload_bytes(&self) -> usize {
+        let arriving = if self.rate_per_s.is_some() { self.callers.len() } else { 1 };
+        let at_once = self.server_threads as usize + arriving;
+        let most = AREA_BYTES as usize / at_once - CALL_BYTES;
+        if self.mode == Mode::Passthrough { MAX_PAYLOAD_BYTES } else { most.min(MAX_PAYLOAD_BYTES) }
+    }
+
+    /// What is measured in turn: each stack under each inheritance setting. In process there is nothing to inherit.
+    pub fn series(&self) -> Vec<(Stack, Inheritance)> {
+        let settings = match self.mode {
+            Mode::Binderize => &self.inheritance[..],
+            Mode::Passthrough => &[Inheritance::Stack],
+        };
+        self.stacks.iter().flat_map(|&stack| settings.iter().map(move |&setting| (stack, setting))).collect()
+    }
+}
+
+impl FromStr for Inheritance {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Inheritance> {
+        let all = [Inheritance::Stack, Inheritance::On, Inheritance::Off];
+        let found = all.into_iter().find(|setting| setting.name() == text);
+        found.ok_or_else(|| Error::Plan(format!("unknown setting '{text}': choose from stack, on, off")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(plan: LatencyPlan) -> String {
+        plan.check().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_plan_that_no_machine_can_carry_out_says_why() {
+        let plan = LatencyPlan::default;
+        plan().check().unwrap();
+        assert!(refusal(LatencyPlan { pairs: 0, ..plan() }).contains("1 to 256 pairs"));
+        assert!(refusal(LatencyPlan { callers: vec![], ..plan() }).contains("a caller"));
+        assert!(refusal(LatencyPlan { payload_bytes: 1 << 20, ..plan() }).contains("1048576 bytes"));
+        let large = LatencyPlan { payload_bytes: MAX_PAYLOAD_BYTES, ..plan() };
+        large.check().unwrap();
+        assert!(refusal(LatencyPlan { server_threads: 3, ..large.clone() }).contains("at most 259072"));
+        assert!(refusal(LatencyPlan { rate_per_s: Some(1.0), ..large }).contains("at most 345770"));
+        assert!(refusal(LatencyPlan { amount: Amount::Iterations(0), ..plan() }).contains("at least one"));
+        let (rate_per_s, fresh_threads) = (Some(1.0), true);
+        assert!(refusal(LatencyPlan { rate_per_s, fresh_threads, ..plan() }).contains("a rate"));
+        let (amount, keep_samples) = (Amount::Iterations(u64::MAX), true);
+        assert!(refusal(LatencyPlan { amount, keep_samples, ..plan() }).contains("can be kept"));
+    }
+
+    #[test]
+    fn in_process_there_is_one_series_for_each_stack() {
+        let inheritance = vec![Inheritance::On, Inheritance::Off];
+        let stacks = Stack::ALL.to_vec();
+        let plan = LatencyPlan { inheritance, stacks, ..LatencyPlan::default() };
+        assert_eq!(plan.series().len(), 4);
+        assert_eq!(LatencyPlan { mode: Mode::Passthrough, ..plan }.series().len(), 2);
+    }
+}

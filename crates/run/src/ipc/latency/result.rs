@@ -1,0 +1,398 @@
+//! What came of a latency test: for each series, pair and caller the histograms and counts that everything else is
+//! derived from, all of them mergeable. Must not know how they were measured or are shown.
+
+use latency::{Deadline, DeadlineCount, Histogram, Placement, Sample};
+use serde::{Deserialize, Serialize};
+
+use super::plan::{Inheritance, LatencyPlan};
+use super::slow_calls::Explained;
+use crate::counters::ThreadCounters;
+use crate::ipc::{Backend, Stack};
+use crate::scheduling::Scheduling;
+
+/// The result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LatencyResult {
+    /// What was asked for.
+    pub plan: LatencyPlan,
+    /// The driver; `None` in passthrough mode.
+    pub backend: Option<Backend>,
+    /// CPUs that this process may use.
+    pub usable_cpus: usize,
+    /// What one clock reading costs, in nanoseconds: each latency contains about one.
+    pub clock_read_cost_ns: f64,
+    /// Each stack under each inheritance setting.
+    pub series: Vec<Series>,
+    /// What a reader must know before trusting the figures.
+    pub warnings: Vec<String>,
+    /// Why the plan's real-time callers did not call; `None` when they did.
+    pub realtime_refused: Option<String>,
+    /// What was kept of slow calls, where the plan asks for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explained: Option<Explained>,
+    /// Whether real-time priorities were lent through a priority-inheriting futex.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lent_by_pi_futex: bool,
+    /// How the driver wakes threads, where that is its own choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wake_up: Option<String>,
+}
+
+/// One stack under one inheritance setting.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// The stack.
+    pub stack: Stack,
+    /// The setting.
+    pub inheritance: Inheritance,
+    /// One entry for each pair.
+    pub pairs: Vec<PairResult>,
+    /// Whether server threads ran as their callers did.
+    pub verdict: Verdict,
+}
+
+/// Whether every server thread ran with its caller's policy class and real-time priority.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "inheritance", rename_all = "UPPERCASE")]
+pub enum Verdict {
+    /// In every call.
+    Pass,
+    /// Not in every call.
+    Fail {
+        /// The likely reason.
+        reason: String,
+    },
+    /// Where its policy was not its caller's, the caller's priority was lent through a priority-inheriting futex, as the
+    /// driver counts: the thread ran at that, and its policy does not show it.
+    Unseen {
+        /// In how many calls.
+        reason: String,
+    },
+    /// There was no real-time caller.
+    Skip {
+        /// Why not.
+        reason: String,
+    },
+}
+
+impl Verdict {
+    /// "PASS", "FAIL" or "SKIP". The last where policies say nothing of it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Verdict::Pass => "PASS",
+            Verdict::Fail { .. } => "FAIL",
+            Verdict::Unseen { .. } | Verdict::Skip { .. } => "SKIP",
+        }
+    }
+
+    /// The verdict on two runs' calls together, of which `failed` of `total` were not inherited. One that is worse counts.
+    pub(crate) fn merge(&mut self, other: &Verdict, failed: u64, total: u64) {
+        let good = matches!(self, Verdict::Pass | Verdict::Unseen { .. });
+        if good && *other != Verdict::Pass {
+            *self = other.clone();
+        }
+        let theirs = other.reason().map(without_counts);
+        if let Verdict::Fail { reason } | Verdict::Unseen { reason } = self {
+            let ours = without_counts(reason);
+            if ours == *reason {
+                return;
+            }
+            let also = theirs.filter(|theirs| *theirs != ours && failed_too(other));
+            let also = also.map_or_else(String::new, |theirs| format!("; in another run {theirs}"));
+            *reason = format!("in {failed} of {total} calls {ours}{also}");
+        }
+    }
+
+    /// Why it is not PASS.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Verdict::Pass => None,
+            Verdict::Fail { reason } | Verdict::Unseen { reason } | Verdict::Skip { reason } => Some(reason),
+        }
+    }
+}
+
+fn failed_too(verdict: &Verdict) -> bool {
+    matches!(verdict, Verdict::Fail { .. })
+}
+
+/// A reason behind its "in 3 of 8 calls ", with which those begin that count calls.
+fn without_counts(reason: &str) -> &str {
+    let counted = reason.strip_prefix("in ").and_then(|rest| rest.split_once(" calls "));
+    let number = |text: &str| text.parse::<u64>().is_ok();
+    match counted.and_then(|(counts, rest)| Some((counts.split_once(" of ")?, rest))) {
+        Some(((failed, total), rest)) if number(failed) && number(total) => rest,
+        _ => reason,
+    }
+}
+
+/// Who runs where.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadReport {
+    /// "service", "main", "client", "fifo-caller", "other-caller", or the stack's name for a serving thread.
+    pub role: String,
+    /// Process id.
+    pub pid: u32,
+    /// Thread id.
+    pub tid: u32,
+    /// The CPU that it ran on.
+    pub cpu: u32,
+    /// How it is scheduled.
+    pub scheduling: Scheduling,
+    /// Whether it was lent this scheduling for the call.
+    pub lent: bool,
+}
+
+/// One pair, or all pairs of a series together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PairResult {
+    /// By caller, in the order in which they call.
+    pub callers: Vec<CallerResult>,
+    /// What the scheduler did to the server's looper threads while they served; `None` in passthrough mode.
+    pub server: Option<ThreadCounters>,
+}
+
+/// The calls of one caller.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CallerResult {
+    /// How the thread was scheduled, read back from the kernel.
+    pub caller: Scheduling,
+    /// Calls, and how many took longer than the deadline.
+    pub deadline: DeadlineCount,
+    /// From the call to its reply.
+    pub latency: Histogram,
+    /// From the call's *intended* begin to its reply, and how many of these missed; only when calls have a rate.
+    pub response: Option<Response>,
+    /// From the call to the handler's begin. The server's stamps split each latency into three legs.
+    pub request: Histogram,
+    /// In the handler: two clock readings and one sched_getattr(2), which tells how the serving thread is scheduled.
+    pub handling: Histogram,
+    /// From the handler's end until the caller has the reply.
+    pub reply: Histogram,
+    /// Calls whose server thread ran on the CPU that the caller began on.
+    pub same_cpu: u64,
+    /// Calls whose server thread did not run with the caller's policy class and real-time priority.
+    pub not_inherited: u64,
+    /// Times that the caller began a call on another CPU than the one before.
+    pub cpu_changes: u64,
+    /// How server threads were scheduled while they served, with the number of calls, most frequent first.
+    pub served_as: Vec<(Scheduling, u64)>,
+    /// What the scheduler did to the calling thread; `None` for a caller with a new thread for each call.
+    pub counters: Option<ThreadCounters>,
+    /// Every call in its order, when the plan keeps them. Not stored with the result.
+    #[serde(skip)]
+    pub samples: Vec<Sample>,
+}
+
+/// Calls as seen from when they should have begun.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Response {
+    /// From the intended begin to the reply.
+    pub time: Histogram,
+    /// How many took longer than the deadline.
+    pub missed: u64,
+}
+
+impl CallerResult {
+    /// Nothing yet.
+    pub fn new(caller: Scheduling, deadline: Deadline, open_loop: bool) -> CallerResult {
+        CallerResult {
+            caller,
+            deadline: deadline.counter(),
+            latency: Histogram::new(),
+            response: open_loop.then(|| Response { time: Histogram::new(), missed: 0 }),
+            request: Histogram::new(),
+            handling: Histogram::new(),
+            reply: Histogram::new(),
+            same_cpu: 0,
+            not_inherited: 0,
+            cpu_changes: 0,
+            served_as: Vec::new(),
+            counters: None,
+            samples: Vec::new(),
+        }
+    }
+
+    /// Counts calls that followed each other.
+    pub fn record(&mut self, samples: &[Sample]) {
+        for sample in samples {
+            let latency_ns = sample.latency_ns();
+            self.deadline.record(latency_ns);
+            self.latency.record(latency_ns);
+            if let Some(response) = &mut self.response {
+                response.time.record(sample.response_ns());
+                response.missed += u64::from(self.deadline.deadline.missed(sample.response_ns()));
+            }
+            if let Some(legs) = sample.legs() {
+                self.request.record(legs.request_ns);
+                self.handling.record(legs.handling_ns);
+                self.reply.record(legs.reply_ns);
+            }
+            self.same_cpu += u64::from(sample.same_cpu());
+            self.not_inherited += u64::from(!sample.inherited());
+            self.served(scheduling_of(sample.server), 1);
+        }
+        let changes = samples.windows(2).filter(|pair| pair[0].caller.cpu != pair[1].caller.cpu);
+        self.cpu_changes += changes.count() as u64;
+    }
+
+    fn served(&mut self, scheduling: Scheduling, calls: u64) {
+        match self.served_as.iter_mut().find(|(known, _)| *known == scheduling) {
+            Some((_, count)) => *count += calls,
+            None => self.served_as.push((scheduling, calls)),
+        }
+    }
+
+    /// Adds the calls of a caller of the same kind.
+    pub fn merge(&mut self, other: &CallerResult) {
+        self.deadline.count += other.deadline.count;
+        self.deadline.missed += other.deadline.missed;
+        self.latency.merge(&other.latency);
+        if let (Some(ours), Some(theirs)) = (&mut self.response, &other.response) {
+            ours.time.merge(&theirs.time);
+            ours.missed += theirs.missed;
+        }
+        self.request.merge(&other.request);
+        self.handling.merge(&other.handling);
+        self.reply.merge(&other.reply);
+        self.same_cpu += other.same_cpu;
+        self.not_inherited += other.not_inherited;
+        self.cpu_changes += other.cpu_changes;
+        for &(scheduling, calls) in &other.served_as {
+            self.served(scheduling, calls);
+        }
+        self.served_as.sort_by_key(|&(_, calls)| std::cmp::Reverse(calls));
+        self.counters = plus(self.counters, other.counters);
+        self.samples.extend_from_slice(&other.samples);
+    }
+
+    /// Calls.
+    pub fn count(&self) -> u64 {
+        self.deadline.count
+    }
+
+    /// Share of calls that were served on the CPU that they began on, 0 to 1; `None` without calls.
+    pub fn same_cpu_ratio(&self) -> Option<f64> {
+        (self.count() > 0).then(|| self.same_cpu as f64 / self.count() as f64)
+    }
+}
+
+impl PairResult {
+    /// Adds another pair's, or a later turn's, calls of the same callers.
+    pub fn merge(&mut self, other: &PairResult) {
+        for (ours, theirs) in self.callers.iter_mut().zip(&other.callers) {
+            ours.merge(theirs);
+        }
+        self.server = plus(self.server, other.server);
+    }
+
+    /// The calls of all callers.
+    pub fn count(&self) -> u64 {
+        self.callers.iter().map(CallerResult::count).sum()
+    }
+
+    /// Calls of all callers that were served on the CPU that they began on.
+    pub fn same_cpu(&self) -> u64 {
+        self.callers.iter().map(|caller| caller.same_cpu).sum()
+    }
+}
+
+impl Series {
+    /// All pairs together.
+    pub fn all(&self) -> Option<PairResult> {
+        let (first, rest) = self.pairs.split_first()?;
+        let mut all = first.clone();
+        rest.iter().for_each(|pair| all.merge(pair));
+        Some(all)
+    }
+}
+
+/// Two counts together; one that is not there yet adds nothing.
+fn plus(one: Option<ThreadCounters>, other: Option<ThreadCounters>) -> Option<ThreadCounters> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.plus(&other)),
+        (one, other) => one.or(other),
+    }
+}
+
+fn scheduling_of(placement: Placement) -> Scheduling {
+    Scheduling { policy: placement.policy, priority: placement.priority, nice: placement.nice }
+}
+
+#[cfg(test)]
+mod tests {
+    use latency::Policy;
+
+    use super::*;
+
+    const DEADLINE: Deadline = Deadline { ns: 100 };
+
+    fn sample(start_ns: u64, latency_ns: u64, cpu: u32, server: Placement) -> Sample {
+        Sample {
+            intended_ns: start_ns - 10,
+            start_ns,
+            received_ns: start_ns + 1,
+            replied_ns: start_ns + 3,
+            end_ns: start_ns + latency_ns,
+            caller: Placement { cpu, policy: Policy::Fifo, priority: 99, nice: 0 },
+            server,
+        }
+    }
+
+    fn samples() -> [Sample; 3] {
+        let lent = Placement { cpu: 0, policy: Policy::Fifo, priority: 99, nice: 0 };
+        let own = Placement { cpu: 0, ..Placement::default() };
+        [sample(1000, 50, 0, lent), sample(2000, 95, 1, lent), sample(3000, 101, 1, own)]
+    }
+
+    #[test]
+    fn everything_is_counted_once() {
+        let mut result = CallerResult::new(Scheduling::fifo(99), DEADLINE, true);
+        result.record(&samples());
+        assert_eq!((result.count(), result.deadline.missed, result.same_cpu), (3, 1, 1));
+        assert_eq!((result.not_inherited, result.cpu_changes), (1, 1));
+        assert_eq!((result.latency.min_ns(), result.latency.max_ns()), (Some(50), Some(101)));
+        let response = result.response.as_ref().unwrap();
+        assert_eq!((response.time.max_ns(), response.missed), (Some(111), 2));
+        assert_eq!((result.request.max_ns(), result.handling.max_ns()), (Some(1), Some(2)));
+        assert_eq!(result.reply.max_ns(), Some(98));
+        assert_eq!(result.served_as, [(Scheduling::fifo(99), 2), (Scheduling::other(0), 1)]);
+    }
+
+    #[test]
+    fn a_verdict_on_two_runs_counts_the_calls_of_both() {
+        let fail = |text: &str| Verdict::Fail { reason: text.into() };
+        let merged = |mut ours: Verdict, theirs: &Verdict| {
+            ours.merge(theirs, 2000, 4000);
+            ours
+        };
+        let failed = fail("in 1000 of 2000 calls it was not: off");
+        let both = fail("in 2000 of 4000 calls it was not: off");
+        for (ours, theirs) in [(&failed, &failed), (&Verdict::Pass, &failed), (&failed, &Verdict::Pass)] {
+            assert_eq!(merged(ours.clone(), theirs), both);
+        }
+        let other = merged(failed, &fail("in 3 of 2000 calls it was not: no permission"));
+        assert_eq!(
+            other.reason(),
+            Some("in 2000 of 4000 calls it was not: off; in another run it was not: no permission")
+        );
+        let skip = Verdict::Skip { reason: "no real-time callers".into() };
+        assert_eq!(merged(skip.clone(), &skip), skip);
+        assert_eq!(merged(Verdict::Pass, &Verdict::Pass), Verdict::Pass);
+    }
+
+    #[test]
+    fn merged_parts_equal_the_whole() {
+        let mut whole = CallerResult::new(Scheduling::fifo(99), DEADLINE, false);
+        let (mut first, mut second) = (whole.clone(), whole.clone());
+        whole.record(&samples());
+        first.record(&samples()[..1]);
+        second.record(&samples()[1..]);
+        second.counters = Some(ThreadCounters { voluntary_switches: 3, ..ThreadCounters::default() });
+        whole.counters = second.counters;
+        // The change of CPU between the parts is nobody's: they need not follow each other.
+        whole.cpu_changes = 0;
+        first.merge(&second);
+        assert!(first == whole, "{:?}", first.served_as);
+    }
+}

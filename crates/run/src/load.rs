@@ -1,0 +1,93 @@
+//! Background load in a plan: processes that do nothing but use CPUs. Must not know how they are started.
+
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cpus::list_within;
+use crate::error::{Error, Result};
+use crate::scheduling::Scheduling;
+
+/// Processes that spin.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Load {
+    /// How many.
+    pub hogs: u32,
+    /// How each is scheduled.
+    pub scheduling: Scheduling,
+    /// The CPUs that they may use; `None` for all.
+    pub cpus: Option<Vec<u32>>,
+}
+
+/// The most processes that can be asked for.
+const MAX_HOGS: u32 = 4096;
+
+impl FromStr for Load {
+    type Err = Error;
+
+    /// Reads `hogs=N[,policy=other|nice:N|fifo:N|rr:N][,cpus=LIST]`. A comma within a CPU list is a plus sign, "0-1+3".
+    fn from_str(text: &str) -> Result<Load> {
+        let wrong = |why: String| Error::Plan(format!("load '{text}': {why}"));
+        let mut load = Load { hogs: 0, scheduling: Scheduling::other(0), cpus: None };
+        for part in text.split(',') {
+            let (key, value) =
+                part.split_once('=').ok_or_else(|| wrong(format!("'{part}' is not KEY=VALUE")))?;
+            match key {
+                "hogs" => {
+                    let hogs = value.parse().ok().filter(|hogs| (1..=MAX_HOGS).contains(hogs));
+                    load.hogs =
+                        hogs.ok_or_else(|| wrong(format!("hogs must be 1 to {MAX_HOGS}, not '{value}'")))?;
+                }
+                "policy" => {
+                    load.scheduling = value.parse().map_err(|error: Error| wrong(error.to_string()))?
+                }
+                "cpus" => {
+                    let cpus = list_within(value);
+                    load.cpus =
+                        Some(cpus.ok_or_else(|| wrong(format!("'{value}' is no CPU list such as 0-1+3")))?);
+                }
+                _ => return Err(wrong(format!("unknown key '{key}': choose from hogs, policy, cpus"))),
+            }
+        }
+        if load.hogs == 0 {
+            return Err(wrong("say how many: hogs=N".into()));
+        }
+        Ok(load)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use latency::Policy;
+
+    use super::*;
+
+    #[test]
+    fn a_load_is_read_from_its_text() {
+        let load = |text: &str| text.parse::<Load>().unwrap();
+        assert_eq!(load("hogs=2"), Load { hogs: 2, scheduling: Scheduling::other(0), cpus: None });
+        assert_eq!(
+            load("hogs=3,policy=fifo:50,cpus=0-1+3"),
+            Load { hogs: 3, scheduling: Scheduling::fifo(50), cpus: Some(vec![0, 1, 3]) }
+        );
+        assert_eq!(load("policy=nice:-20,hogs=1").scheduling, Scheduling::other(-20));
+        assert_eq!(load("hogs=1,policy=rr:7").scheduling.policy, Policy::RoundRobin);
+    }
+
+    #[test]
+    fn a_wrong_load_says_what_is_right() {
+        for (text, hint) in [
+            ("2", "KEY=VALUE"),
+            ("hogs=x", "1 to 4096"),
+            ("hogs=0", "1 to 4096"),
+            ("policy=other", "hogs=N"),
+            ("hogs=1,policy=fifo:100", "fifo:1..99"),
+            ("hogs=1,policy=nice:20", "nice:-20..19"),
+            ("hogs=1,cpus=", "CPU list"),
+            ("hogs=1,color=red", "unknown key 'color'"),
+        ] {
+            let error = text.parse::<Load>().unwrap_err().to_string();
+            assert!(error.contains(hint), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Several runs of one plan as one: their calls and rounds together. Must not know how a run was made or is shown.
+
+use crate::directory::Run;
+use crate::error::{Error, Result};
+use crate::floor::{self, FloorResult};
+use crate::ipc::latency::LatencyResult;
+use crate::ipc::throughput::ThroughputResult;
+use crate::ipc::workers::{Above, WorkersResult};
+use crate::results::Results;
+
+impl Run {
+    /// Adds the calls of another run of the same plan on the same driver. The environment stays that of the first; what
+    /// differs on the way is a warning.
+    ///
+    /// # Errors
+    /// [`Error::Unusable`] when the runs measured different things: then nothing is merged.
+    pub fn merge(&mut self, other: &Run) -> Result<()> {
+        let (ours, theirs) = (&self.environment, &other.environment);
+        if ours.driver != theirs.driver {
+            return Err(different("drivers"));
+        }
+        let mut warnings = Vec::new();
+        if (&ours.host_name, &ours.kernel.release) != (&theirs.host_name, &theirs.kernel.release) {
+            warnings.push(format!(
+                "merged with a run of another machine or kernel: {}, Linux {}",
+                theirs.host_name, theirs.kernel.release
+            ));
+        }
+        if ours.build_profile != theirs.build_profile {
+            warnings.push("merged with a run of another build profile".to_owned());
+        }
+        let mut results = self.results.clone();
+        results.merge(&other.results)?;
+        self.results = results;
+        warnings.extend(other.warnings.iter().cloned());
+        for warning in warnings {
+            if !self.warnings.contains(&warning) {
+                self.warnings.push(warning);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Results {
+    fn merge(&mut self, other: &Results) -> Result<()> {
+        both(&mut self.floor, &other.floor, merge_floor)?;
+        both(&mut self.throughput, &other.throughput, merge_throughput)?;
+        both(&mut self.latency, &other.latency, merge_latency)?;
+        both(&mut self.workers, &other.workers, merge_workers)?;
+        both(&mut self.storage, &other.storage, |_, _| {
+            Err(Error::Unusable("recordings of writes cannot be merged: show the runs one by one".into()))
+        })?;
+        both(&mut self.interference, &other.interference, |_, _| {
+            Err(Error::Unusable("comparisons of writes cannot be merged: show the runs one by one".into()))
+        })?;
+        both(&mut self.traits, &other.traits, |_, _| {
+            Err(Error::Unusable(
+                "what was found out about the stacks cannot be merged: show the runs one by one".into(),
+            ))
+        })
+    }
+}
+
+/// Both runs have a part, or neither has it.
+fn both<T>(ours: &mut Option<T>, theirs: &Option<T>, merge: fn(&mut T, &T) -> Result<()>) -> Result<()> {
+    match (ours, theirs) {
+        (Some(ours), Some(theirs)) => merge(ours, theirs),
+        (None, None) => Ok(()),
+        _ => Err(different("tests")),
+    }
+}
+
+fn different(what: &str) -> Error {
+    Error::Unusable(format!("runs of different {what} cannot be merged: show them one by one"))
+}
+
+fn same_plan<P: PartialEq>(ours: &P, theirs: &P) -> Result<()> {
+    if ours == theirs { Ok(()) } else { Err(different("plans")) }
+}
+
+fn merge_floor(ours: &mut FloorResult, theirs: &FloorResult) -> Result<()> {
+    same_plan(&ours.plan, &theirs.plan)?;
+    for cell in &mut ours.cells {
+        let Some(more) = theirs.cell(&cell.transport, cell.size_bytes, cell.placement) else { continue };
+        cell.round_medians_ns.extend(&more.round_medians_ns);
+        cell.latency.merge(&more.latency);
+        if let (Some(ours), Some(theirs)) = (&mut cell.recorded, &more.recorded) {
+            ours.round_medians_ns.extend(&theirs.round_medians_ns);
+            ours.latency.merge(&theirs.latency);
+        }
+    }
+    floor::compare(&mut ours.cells);
+    Ok(())
+}
+
+fn merge_throughput(ours: &mut ThroughputResult, theirs: &ThroughputResult) -> Result<()> {
+    same_plan(&ours.plan, &theirs.plan)?;
+    for (row, more) in ours.rows.iter_mut().zip(&theirs.rows) {
+        row.batches.extend(&more.batches);
+        if let (Some(latency), Some(more)) = (&mut row.latency, &more.latency) {
+            latency.merge(more);
+        }
+    }
+    Ok(())
+}
+
+fn merge_latency(ours: &mut LatencyResult, theirs: &LatencyResult) -> Result<()> {
+    same_plan(&ours.plan, &theirs.plan)?;
+    // Without permission for real-time callers one of the runs has fewer of them.
+    if ours.realtime_refused.is_some() != theirs.realtime_refused.is_some() {
+        return Err(different("callers"));
+    }
+    for (series, more) in ours.series.iter_mut().zip(&theirs.series) {
+        for (pair, more) in series.pairs.iter_mut().zip(&more.pairs) {
+            pair.merge(more);
+        }
+        let callers = || series.pairs.iter().flat_map(|pair| &pair.callers);
+        let failed = callers().map(|caller| caller.not_inherited).sum();
+        let total = callers().map(|caller| caller.count()).sum();
+        series.verdict.merge(&more.verdict, failed, total);
+    }
+    ours.lent_by_pi_futex |= theirs.lent_by_pi_futex;
+    Ok(())
+}
+
+fn merge_workers(ours: &mut WorkersResult, theirs: &WorkersResult) -> Result<()> {
+    same_plan(&ours.plan, &theirs.plan)?;
+    // All calls by all time, not the mean of the two rates.
+    let calls = |result: &WorkersResult| result.iterations_per_s * result.wall_ns as f64;
+    let calls_times_ns = calls(ours) + calls(theirs);
+    ours.wall_ns += theirs.wall_ns;
+    ours.iterations_per_s = calls_times_ns / ours.wall_ns as f64;
+    ours.latency.merge(&theirs.latency);
+    for (caller, more) in ours.callers.iter_mut().zip(&theirs.callers) {
+        caller.wall_ns += more.wall_ns;
+        caller.latency.merge(&more.latency);
+    }
+    // After a training round each run has a threshold of its own, and counts above different ones do not add up.
+    ours.above = match (ours.above, theirs.above) {
+        (Some(above), Some(more)) if above.threshold_ns == more.threshold_ns => Some(Above {
+            threshold_ns: above.threshold_ns,
+            count: above.count + more.count,
+            worst_ns: above.worst_ns.max(more.worst_ns),
+        }),
+        _ => None,
+    };
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use latency::Histogram;
+
+    use super::*;
+    use crate::cpus::CpuPlacement;
+    use crate::environment::Environment;
+    use crate::floor::{BASELINE, FloorCell, FloorPlan};
+
+    fn run(medians_ns: &[u64]) -> Run {
+        let cell = |transport: &str, factor: u64| {
+            let medians: Vec<u64> = medians_ns.iter().map(|ns| ns * factor).collect();
+            FloorCell {
+                transport: transport.into(),
+                backend: None,
+                size_bytes: 4,
+                placement: CpuPlacement::Same,
+                client_cpus: vec![0],
+                server_cpus: vec![0],
+                latency: medians.iter().fold(Histogram::new(), |mut all, &ns| {
+                    all.record(ns);
+                    all
+                }),
+                round_medians_ns: medians,
+                against_futex: None,
+                recorded: None,
+            }
+        };
+        let floor = FloorResult {
+            plan: FloorPlan::default(),
+            clock_read_cost_ns: 20.0,
+            cells: vec![cell(BASELINE, 1), cell("pipe", 2)],
+            not_possible: vec![],
+            recorder: None,
+            wake_up: None,
+        };
+        Run { environment: Environment::default(), results: floor.into(), warnings: vec!["noisy".into()] }
+    }
+
+    #[test]
+    fn merged_runs_hold_all_rounds_and_each_warning_once() {
+        let (mut first, second) = (run(&[1000, 1100]), run(&[1200]));
+        first.merge(&second).unwrap();
+        let floor = first.results.floor.as_ref().unwrap();
+        let pipe = floor.cell("pipe", 4, CpuPlacement::Same).unwrap();
+        assert_eq!(pipe.round_medians_ns, [2000, 2200, 2400]);
+        assert_eq!(pipe.latency.count(), 3);
+        assert_eq!(pipe.against_futex.unwrap().median, 2.0);
+        assert_eq!(first.warnings, ["noisy"]);
+    }
+
+    #[test]
+    fn runs_of_different_things_stay_apart() {
+        let first = run(&[1000]);
+        let refused = |change: fn(&mut Run)| {
+            let (mut ours, mut theirs) = (first.clone(), run(&[1000]));
+            change(&mut theirs);
+            let error = ours.merge(&theirs).unwrap_err().to_string();
+            assert_eq!(ours, first, "nothing is merged");
+            error
+        };
+        assert!(refused(|run| run.environment.driver = Some("kernel".into())).contains("drivers"));
+        assert!(refused(|run| run.results.floor = None).contains("tests"));
+        assert!(refused(|run| run.results.floor.as_mut().unwrap().plan.rounds = 1).contains("plans"));
+    }
+
+    #[test]
+    fn another_machine_is_a_warning() {
+        let (mut first, mut second) = (run(&[1000]), run(&[1000]));
+        second.environment.host_name = "elsewhere".into();
+        first.merge(&second).unwrap();
+        assert!(first.warnings.iter().any(|warning| warning.contains("elsewhere")), "{:?}", first.warnings);
+    }
+}

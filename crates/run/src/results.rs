@@ -1,0 +1,112 @@
+//! The parts of a run, one for each test, and what they say that a reader must know.
+
+use serde::{Deserialize, Serialize};
+
+use crate::floor::FloorResult;
+use crate::ipc::latency::LatencyResult;
+use crate::ipc::throughput::ThroughputResult;
+use crate::ipc::traits::TraitsResult;
+use crate::ipc::workers::WorkersResult;
+use crate::storage::StorageResult;
+use crate::storage::interference::InterferenceResult;
+
+/// The parts of a run, each there if it was measured. A further test adds its result here.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Results {
+    /// Round trips by other means than binder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub floor: Option<FloorResult>,
+    /// Latency against a deadline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency: Option<LatencyResult>,
+    /// Throughput by payload size.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub throughput: Option<ThroughputResult>,
+    /// Binder against hwbinder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traits: Option<TraitsResult>,
+    /// Synchronous writes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub storage: Option<StorageResult>,
+    /// Synchronous writes beside neighbours.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interference: Option<InterferenceResult>,
+    /// Many workers that call each other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workers: Option<WorkersResult>,
+}
+
+impl Results {
+    /// What the tests themselves say that a reader must know, each once.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let ended = [
+            self.storage.as_ref().and_then(|result| result.recording_ended.clone()),
+            self.interference.as_ref().and_then(|result| result.recording_ended.clone()),
+        ];
+        let limits = [
+            self.latency.as_ref().map(|result| &result.warnings),
+            self.throughput.as_ref().map(|result| &result.limits),
+            self.workers.as_ref().map(|result| &result.limits),
+        ];
+        let mut all: Vec<String> = Vec::new();
+        for warning in limits.into_iter().flatten().flatten() {
+            if !all.contains(warning) {
+                all.push(warning.clone());
+            }
+        }
+        all.extend(ended.into_iter().flatten());
+        all
+    }
+
+    /// Whether there was a recorder that could not go on, or whose recording is lost: not all that was asked for is there.
+    #[must_use]
+    pub fn recording_ended(&self) -> bool {
+        let latency = self.latency.as_ref().and_then(|result| result.explained.as_ref());
+        latency.is_some_and(|kept| kept.recorder.is_some() && kept.not_recorded.is_some())
+            || self.storage.as_ref().is_some_and(|result| result.recording_ended.is_some())
+            || self.interference.as_ref().is_some_and(|result| result.recording_ended.is_some())
+    }
+}
+
+impl From<FloorResult> for Results {
+    fn from(floor: FloorResult) -> Results {
+        Results { floor: Some(floor), ..Results::default() }
+    }
+}
+
+impl From<LatencyResult> for Results {
+    fn from(latency: LatencyResult) -> Results {
+        Results { latency: Some(latency), ..Results::default() }
+    }
+}
+
+impl From<ThroughputResult> for Results {
+    fn from(throughput: ThroughputResult) -> Results {
+        Results { throughput: Some(throughput), ..Results::default() }
+    }
+}
+
+impl From<TraitsResult> for Results {
+    fn from(traits: TraitsResult) -> Results {
+        Results { traits: Some(traits), ..Results::default() }
+    }
+}
+
+impl From<StorageResult> for Results {
+    fn from(storage: StorageResult) -> Results {
+        Results { storage: Some(storage), ..Results::default() }
+    }
+}
+
+impl From<InterferenceResult> for Results {
+    fn from(interference: InterferenceResult) -> Results {
+        Results { interference: Some(interference), ..Results::default() }
+    }
+}
+
+impl From<WorkersResult> for Results {
+    fn from(workers: WorkersResult) -> Results {
+        Results { workers: Some(workers), ..Results::default() }
+    }
+}

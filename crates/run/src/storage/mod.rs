@@ -1,0 +1,14 @@
+//! Synchronous writes: the plan, the way down to the device, and the result.
+
+pub mod interference;
+mod java;
+mod mode;
+mod path;
+mod plan;
+mod result;
+
+pub use java::Java;
+pub use mode::{Api, Durability, Position};
+pub use path::{Bus, Device, Interrupt, StoragePath};
+pub use plan::{MAX_CALLS, MAX_SIZE_BYTES, OWN_PREFIX, OWN_SUFFIX, StoragePlan, WriteEvents};
+pub use result::{BlockResult, Call, Opened, StorageResult, StorageSeries, StraceBlock, WriterResult};

@@ -1,0 +1,172 @@
+//! What a storage measurement is to do, and whether that can be done. Must not do any of it.
+
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use super::java::Java;
+use super::mode::{Api, Durability, Position};
+use crate::error::{Error, Result};
+use crate::scheduling::Scheduling;
+
+/// What a test file without a name of its own begins with: the process and the time that it is of follow.
+pub const OWN_PREFIX: &str = "roundtrip-";
+
+/// What it ends with.
+pub const OWN_SUFFIX: &str = ".test";
+
+/// How much of writes is recorded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WriteEvents {
+    /// System calls, requests, who runs and who is woken, and devices' interrupts.
+    Least,
+    /// All that tells layers apart.
+    #[default]
+    Usual,
+    /// Also what a person wants to see who looks for a reason.
+    Diagnosis,
+}
+
+/// The largest write, in bytes.
+pub const MAX_SIZE_BYTES: u64 = 64 << 20;
+
+/// The most calls of one size and writer.
+pub const MAX_CALLS: u32 = 1_000_000;
+
+/// A storage measurement.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoragePlan {
+    /// The file to write to: made new, and removed.
+    pub file: PathBuf,
+    /// How long the file is when writes overwrite it, in bytes.
+    pub file_bytes: u64,
+    /// How much each call writes, in bytes: one series each.
+    pub sizes_bytes: Vec<u64>,
+    /// Through what: one writer for each of these and each durability.
+    pub apis: Vec<Api>,
+    /// Whether all of them are needed; else what the machine does not have is left out and said. Not stored.
+    #[serde(skip)]
+    pub all_apis: bool,
+    /// How writes are made durable.
+    pub durabilities: Vec<Durability>,
+    /// Where in the file.
+    pub position: Position,
+    /// Timed calls of each writer and size, over all rounds.
+    pub calls: u32,
+    /// How often every writer and size has its turn: in shuffled order, so that a drift of the machine hits all alike.
+    pub rounds: u32,
+    /// Untimed calls before each block. A Java virtual machine compiles what runs often.
+    pub warm_up: u32,
+    /// How the writing thread is scheduled; `None` as this process is.
+    pub scheduling: Option<Scheduling>,
+    /// The CPUs that writers may use; `None` for all.
+    pub cpus: Option<Vec<u32>>,
+    /// The Java to run.
+    pub java: Java,
+    /// Where the kernel's events are recorded, in a folder that is made; `None` to time calls only.
+    pub record: Option<PathBuf>,
+    /// The size of each CPU's trace buffer, in kilobytes: a block must fit.
+    pub buffer_kilobytes: u64,
+    /// Which of the kernel's events are recorded.
+    #[serde(default)]
+    pub events: WriteEvents,
+    /// Whether the same calls are also made under `strace`, in blocks of their own.
+    #[serde(default)]
+    pub strace: bool,
+}
+
+impl Default for StoragePlan {
+    fn default() -> StoragePlan {
+        StoragePlan {
+            file: own_name(),
+            file_bytes: 16 << 20,
+            sizes_bytes: vec![4 << 10, 16 << 10, 64 << 10, 256 << 10],
+            apis: vec![Api::Native, Api::JavaFile],
+            all_apis: false,
+            durabilities: vec![Durability::Dsync],
+            position: Position::Overwrite,
+            calls: 100,
+            rounds: 5,
+            warm_up: 20,
+            scheduling: None,
+            cpus: None,
+            java: Java::default(),
+            record: None,
+            buffer_kilobytes: 8192,
+            events: WriteEvents::Usual,
+            strace: false,
+        }
+    }
+}
+
+impl StoragePlan {
+    /// Whether it can be carried out on some machine.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] with what is wrong.
+    pub fn check(&self) -> Result<()> {
+        let wrong = |text: String| Err(Error::Plan(text));
+        if self.sizes_bytes.is_empty() || self.apis.is_empty() || self.durabilities.is_empty() {
+            return wrong("there is nothing to measure: no size, writer or durability is given".into());
+        }
+        for &size in &self.sizes_bytes {
+            if !(1..=MAX_SIZE_BYTES).contains(&size) {
+                return wrong(format!("a write of {size} bytes is not possible: 1 to {MAX_SIZE_BYTES}"));
+            }
+            if self.position == Position::Overwrite && size > self.file_bytes {
+                return wrong(format!(
+                    "a write of {size} bytes does not fit into a file of {}: take a larger --file-size",
+                    self.file_bytes
+                ));
+            }
+        }
+        if self.rounds == 0 || !(self.rounds..=MAX_CALLS).contains(&self.calls) {
+            return wrong(format!(
+                "{} calls cannot be divided among {} rounds: take 1 to {MAX_CALLS} calls and no more rounds than calls",
+                self.calls, self.rounds
+            ));
+        }
+        Ok(())
+    }
+
+    /// Timed calls in a round, counted from 0: the calls are divided as evenly as they can be.
+    #[must_use]
+    pub fn calls_in(&self, round: u32) -> u32 {
+        self.calls / self.rounds + u32::from(round < self.calls % self.rounds)
+    }
+}
+
+/// The name that a test file has where none is chosen. In containers that share a directory process ids are not enough.
+fn own_name() -> PathBuf {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    format!("{OWN_PREFIX}{}-{}{OWN_SUFFIX}", std::process::id(), since.as_nanos()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn impossible_plans_are_refused_with_the_reason() {
+        let plan = StoragePlan::default;
+        assert!(plan().check().is_ok());
+        for (plan, reason) in [
+            (StoragePlan { sizes_bytes: vec![], ..plan() }, "nothing to measure"),
+            (StoragePlan { sizes_bytes: vec![0], ..plan() }, "0 bytes is not possible"),
+            (StoragePlan { sizes_bytes: vec![32 << 20], ..plan() }, "--file-size"),
+            (StoragePlan { calls: 3, ..plan() }, "divided among 5 rounds"),
+            (StoragePlan { rounds: 0, ..plan() }, "divided among 0 rounds"),
+        ] {
+            let error = plan.check().unwrap_err().to_string();
+            assert!(error.contains(reason), "{error}");
+        }
+    }
+
+    #[test]
+    fn calls_are_divided_without_losing_one() {
+        let plan = StoragePlan { calls: 13, rounds: 5, ..StoragePlan::default() };
+        assert_eq!((0..5).map(|round| plan.calls_in(round)).collect::<Vec<_>>(), [3, 3, 3, 2, 2]);
+    }
+}

@@ -1,0 +1,109 @@
+//! The survey: the plans of a run that shows a newcomer what this machine can do, in about half a minute. A short
+//! floor, throughput at a few sizes, and latency against a deadline. Must not know how they are carried out.
+
+use latency::Deadline;
+
+use crate::cpus::CpuPlacement;
+use crate::error::{Error, Result};
+use crate::floor::FloorPlan;
+use crate::ipc::latency::{Amount, LatencyPlan};
+use crate::ipc::throughput::{Length, ThroughputPlan};
+use crate::ipc::{DriverPlan, Stack};
+
+/// The shortest survey, in nanoseconds: below, a test would have too few calls to say anything.
+pub const SHORTEST_NS: u64 = 3_000_000_000;
+
+/// What a survey is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SurveyPlan {
+    /// About how long it may take in all, in nanoseconds; at least [`SHORTEST_NS`].
+    pub budget_ns: u64,
+    /// The driver.
+    pub driver: DriverPlan,
+    /// A call that takes longer has missed.
+    pub deadline: Deadline,
+}
+
+impl Default for SurveyPlan {
+    /// 30 s, and the 2.5 ms of Android's latency tests.
+    fn default() -> SurveyPlan {
+        SurveyPlan {
+            budget_ns: 30_000_000_000,
+            driver: DriverPlan::default(),
+            deadline: Deadline { ns: 2_500_000 },
+        }
+    }
+}
+
+/// The parts of a survey, one for each test.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parts {
+    /// By other means than binder.
+    pub floor: FloorPlan,
+    /// By payload size.
+    pub throughput: ThroughputPlan,
+    /// Against a deadline.
+    pub latency: LatencyPlan,
+}
+
+impl SurveyPlan {
+    /// The plans of the tests, for a process that may use so many CPUs.
+    ///
+    /// # Errors
+    /// [`Error::Plan`] for too short a time.
+    pub fn parts(&self, usable_cpus: usize) -> Result<Parts> {
+        if self.budget_ns < SHORTEST_NS {
+            return Err(Error::Plan("a survey takes at least 3s".into()));
+        }
+        let floor = FloorPlan {
+            sizes_bytes: vec![4, 4096, 65536],
+            placements: CpuPlacement::ALL.into(),
+            rounds: 7,
+            budget_ns: self.budget_ns * 4 / 10,
+            ..FloorPlan::default()
+        };
+        let sizes_bytes = vec![4, 1024, 16384, 65536];
+        // Each row is a calibration, a batch and a series of single calls of about the same length.
+        let rows = (Stack::ALL.len() * sizes_bytes.len()) as u64;
+        let throughput = ThroughputPlan {
+            driver: self.driver,
+            sizes_bytes,
+            length: Length::ElapsedNs(self.budget_ns * 2 / 10 / (3 * rows)),
+            interleaved: true,
+            latency_calls: 5_000,
+            ..ThroughputPlan::default()
+        };
+        let latency = LatencyPlan {
+            driver: self.driver,
+            stacks: Stack::ALL.into(),
+            // The advice for this test: one CPU stays free for everything else.
+            pairs: u32::try_from(usable_cpus.saturating_sub(1).clamp(1, 8)).unwrap_or(1),
+            amount: Amount::DurationNs(self.budget_ns * 4 / 10 / Stack::ALL.len() as u64),
+            deadline: self.deadline,
+            ..LatencyPlan::default()
+        };
+        Ok(Parts { floor, throughput, latency })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_survey_consists_of_plans_that_its_tests_accept() {
+        for (budget_ns, cpus) in [(SHORTEST_NS, 1), (30_000_000_000, 2), (3_600_000_000_000, 64)] {
+            let parts = SurveyPlan { budget_ns, ..SurveyPlan::default() }.parts(cpus).unwrap();
+            parts.floor.check().unwrap();
+            parts.throughput.check().unwrap();
+            parts.latency.check().unwrap();
+            assert!(parts.latency.pairs as usize <= cpus.saturating_sub(1).max(1));
+        }
+    }
+
+    #[test]
+    fn a_survey_that_is_too_short_is_refused() {
+        let plan = SurveyPlan { budget_ns: SHORTEST_NS - 1, ..SurveyPlan::default() };
+        assert!(plan.parts(2).is_err_and(|error| error.to_string().contains("at least 3s")));
+    }
+}
