@@ -9,17 +9,18 @@ use std::sync::atomic::AtomicU32;
 use rustix::io::Errno;
 
 use crate::descriptors::{Descriptors, Wanted};
-use crate::hold::{self, Lending};
+use crate::inheritance::{self, Lending};
 use crate::lock::Guard;
 use crate::node::Strength;
+use crate::pi_futex;
 use crate::queue::Kind;
 use crate::records::{
     Buffer, CONTEXT_MANAGER, Id, Node, Process, Thread, Transaction, Work, buffer, node, process, reference,
     thread, transaction, work,
 };
 use crate::sched;
+use crate::sleep::{self, Slept};
 use crate::thread::{LOOPER_ENTERED, LOOPER_EXITED, LOOPER_INVALID, LOOPER_REGISTERED};
-use crate::wakeup::{self, Slept};
 use binder_driver::uapi::*;
 use binder_driver::{Command, Commands, Profile};
 
@@ -195,8 +196,8 @@ impl Ioctl<'_> {
                 }
                 let traps = self.will_sleep(for_process);
                 self.guard.unlock();
-                let slept = wakeup::sleep(self.guard.region(), self.thread, traps);
-                hold::learn(self.guard.region(), self.thread);
+                let slept = sleep::sleep(self.guard.region(), self.thread, traps);
+                inheritance::learn(self.guard.region(), self.thread);
                 self.guard.relock();
                 self.guard.stop_waiting(self.process, self.thread);
                 if slept == Slept::Interrupted && !self.has_work(for_process) {
@@ -218,7 +219,7 @@ impl Ioctl<'_> {
 
     /// How this thread is going to sleep. True: in the trap.
     fn will_sleep(&mut self, for_process: bool) -> bool {
-        if hold::is_lent() {
+        if pi_futex::is_raised() {
             if for_process {
                 self.guard.is_lent_no_longer(self.thread);
             } else {
@@ -229,8 +230,8 @@ impl Ioctl<'_> {
             return false;
         }
         let runs_at = sched::Priority::from_word(self.guard.get(self.thread, thread::PRIORITY));
-        let fair = !hold::avoids_trap() && !runs_at.is_some_and(sched::Priority::is_realtime);
-        wakeup::will_sleep(self.guard.region(), self.thread, fair)
+        let fair = !inheritance::avoids_trap() && !runs_at.is_some_and(sched::Priority::is_realtime);
+        sleep::will_sleep(self.guard.region(), self.thread, fair)
     }
 
     /// Whether this thread gives back nothing that it was lent, since what comes next for the process is a call, which it can take:

@@ -10,7 +10,7 @@
 //! descriptor, so it has no name in any file system, and nothing is left behind whatever dies. The kernel closes a
 //! connection with the last thread of its process, so a connection's end means that nobody of that process can touch
 //! the memory any more, and the keeper gives back what it held. Over the same connection it hands out the ends of inboxes
-//! (`descriptors.rs`) and the listeners of traps (`trap.rs`), and it looks after threads that could not be woken (`wakeup.rs`).
+//! (`descriptors.rs`) and the listeners of traps (`trap.rs`), and it looks after threads that could not be woken (`lock/wake.rs`).
 
 use std::io::{self, IoSlice, IoSliceMut, Write};
 use std::mem::MaybeUninit;
@@ -29,16 +29,16 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, recvmsg, sendmsg,
 };
 
-use crate::descriptors::Request;
-use crate::hold::Lending;
 use crate::inbox::Inbox;
+use crate::inheritance::Lending;
+use crate::keeper_line::Request;
+use crate::lock::wake::{Attempt, SWEEP, attempt, sweep};
 use crate::lock::{Guard, Scratch};
 use crate::records::{Id, LENDING, MAGIC, MAGIC_VALUE, PROFILE, Process, Record, TAG, Thread, process};
 use crate::region::{End, Region};
 use crate::roster::Roster;
 use crate::trap;
 use crate::usage::Usage;
-use crate::wakeup::{Attempt, SWEEP, attempt, sweep};
 use binder_driver::Profile;
 
 use crate::Error;

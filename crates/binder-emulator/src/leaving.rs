@@ -10,13 +10,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use rustix::thread::futex;
-
-use crate::lock::{Guard, Scratch};
+use crate::lock::{Guard, Scratch, wake};
 use crate::records::THREADS;
 use crate::region::Region;
 use crate::trap::{self, NOTIFICATION_WORDS};
-use crate::wakeup;
 
 /// How long a thread may take to come out, or to get to where it can be told.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -49,8 +46,8 @@ pub(crate) fn send_home(region: &Region) {
 /// All threads of the context: to those of other processes this is one wake-up too many. They sleep, whatever the word says
 /// by now; who wakes looks at [`Region::ended`].
 fn wake_futexes(region: &Region) {
-    for word in (1..THREADS).map(|index| region.futex(index)) {
-        let _ = futex::wake(word, futex::Flags::empty(), i32::MAX.cast_unsigned());
+    for index in 1..THREADS {
+        region.sleep_word(index).wake(i32::MAX.cast_unsigned());
     }
 }
 
@@ -58,7 +55,7 @@ fn wake_futexes(region: &Region) {
 fn answer_traps(region: &Region) {
     let Some(listener) = region.wakers().own_listener() else { return };
     receiving(region, || {
-        wakeup::receive_all(&Guard::lock(region, &mut Scratch::default()), listener.as_fd());
+        wake::receive_all(&Guard::lock(region, &mut Scratch::default()), listener.as_fd());
     });
     for id in (1..THREADS).map(|index| region.trap_id(index).load(Relaxed)).filter(|&id| id != 0) {
         let _ = trap::answer(listener.as_fd(), id);

@@ -21,7 +21,8 @@
 //! - `region` is the memory, `records` its layout, `roster` who the participants are;
 //! - `mutex` and `lock` (with the undo journal), `queue`;
 //! - `process`, `thread`, `node` (with references), `transaction` (with `objects`), `buffers`,
-//!   `allocation`, `priority` (with `hold`), `freeze`, `wakeup` (with `trap` and `wakers`);
+//!   `allocation`, `priority`, `inheritance` (with `hold` and `pi_futex`), `freeze`;
+//! - `sleep_word` (the table of how threads sleep and who wakes them), `sleep`, `lock/wake`, `trap`, `wakers`;
 //! - `descriptors` (with `inbox`) and `passing` for file descriptors;
 //! - `ioctl` is one call, `keeper` joining and dying, `leaving` how threads come home from a context
 //!   that has ended, `state` all of it as text, and `usage` how much of it there is.
@@ -45,14 +46,17 @@ mod error;
 mod freeze;
 mod hold;
 mod inbox;
+mod inheritance;
 mod ioctl;
 mod keeper;
+mod keeper_line;
 mod leaving;
 mod lock;
 mod mutex;
 mod node;
 mod objects;
 mod passing;
+mod pi_futex;
 mod priority;
 mod process;
 mod queue;
@@ -61,13 +65,14 @@ mod records;
 mod region;
 mod roster;
 mod sched;
+mod sleep;
+mod sleep_word;
 mod state;
 mod thread;
 mod transaction;
 mod trap;
 mod usage;
 mod wakers;
-mod wakeup;
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -82,15 +87,16 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
 pub use error::Error;
-pub use hold::Lending;
+pub use inheritance::Lending;
 pub use keeper::{Context, running};
 pub use usage::Usage;
 pub use wakers::WakeUp;
 
 use binder_driver::uapi::{ExtendedError, FrozenStatusInfo};
 use binder_driver::{Backend, Commands, Driver, Error as DriverError, NodeInfo, Profile, Returns};
-use descriptors::{Descriptors, ToKeeper};
+use descriptors::Descriptors;
 use ioctl::Ioctl;
+use keeper_line::ToKeeper;
 use lock::{Guard, Scratch};
 use records::{AREA_BYTES, Id, Process, Thread};
 
@@ -527,7 +533,7 @@ fn follow_callers(
     let tag = region.words()[records::TAG].load(Ordering::Relaxed);
     region.wakers().set_context(tag);
     let listener = wakers::own_listener(wake_up)?;
-    descriptors::hand_over(keeper, listener.as_fd())
+    keeper_line::hand_over(keeper, listener.as_fd())
         .map_err(|errno| format!("the keeper is gone ({errno})"))?;
     region.wakers().learn(own.0, own.1, listener);
     region.wakers().start_trapping(own.0, own.1);

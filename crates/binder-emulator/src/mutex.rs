@@ -24,7 +24,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::thread::futex;
 
-use crate::hold;
+use crate::pi_futex;
 use crate::sched;
 
 /// How often a waiter looks at the lock before it sleeps: longer than the lock is usually held.
@@ -103,7 +103,7 @@ impl Mutex<'_> {
             }
         }
         // Asked anew each time: a thread's priority may have been lent to it a moment ago.
-        let ordinary = !hold::is_lent() && sched::get(0).is_ok_and(|own| !own.is_realtime());
+        let ordinary = !pi_futex::is_raised() && sched::get(0).is_ok_and(|own| !own.is_realtime());
         (ordinary && self.sleep()) || self.lock_inheriting(gives_up)
     }
 
@@ -135,7 +135,7 @@ impl Mutex<'_> {
                 }
             }
             let (takeovers, owner) = (self.takeovers.load(SeqCst), self.owner.load(SeqCst));
-            match hold::lock_for(self.owner, LOOK) {
+            match pi_futex::lock_for(self.owner, LOOK) {
                 Ok(()) => {
                     // The kernel marks a lock whose owner died; the journal says what to undo, the mark must go.
                     self.owner.fetch_and(!futex::OWNER_DIED, Relaxed);

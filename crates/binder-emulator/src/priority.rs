@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::io::Errno;
 
-use crate::hold::Lending;
+use crate::inheritance::Lending;
 use crate::lock::Guard;
 use crate::mutex::own_tid;
 use crate::queue::Kind;

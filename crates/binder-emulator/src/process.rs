@@ -6,7 +6,7 @@ use crate::lock::Guard;
 use crate::records::{
     Buffer, CONTEXT_MANAGER, HANDLES, Id, PROCESSES, Process, buffer, node, process, start_word, thread,
 };
-use crate::wakeup;
+use crate::sleep;
 
 /// The slot can be taken.
 pub(crate) const FREE: u32 = 0;
@@ -54,7 +54,7 @@ impl Guard<'_> {
             self.commit();
         }
         while let Some(id) = self.step(self.get(gone, process::THREADS_HEAD)) {
-            wakeup::reset(self.region(), id);
+            sleep::reset(self.region(), id);
             self.release_thread(gone, id);
             self.commit();
         }

@@ -47,7 +47,7 @@ pub(crate) const LAST_NUMBER: usize = 5;
 pub(crate) const TAKEOVERS: usize = 6;
 /// The process whose notifications were received last.
 pub(crate) const RECEIVED_FROM: usize = 9;
-/// Whether the keeper looks after claimed threads; see `wakeup`.
+/// Whether the keeper looks after claimed threads; see `lock/wake.rs`.
 pub(crate) const WATCH: usize = 7;
 /// Tells this context from others that a process may have joined.
 pub(crate) const TAG: usize = 8;

@@ -23,6 +23,7 @@ use crate::records::{
     TAKEOVERS, THREADS,
 };
 use crate::roster::Roster;
+use crate::sleep_word::SleepWord;
 use crate::trap::NOTIFICATION_WORDS;
 use crate::wakers::Wakers;
 
@@ -155,17 +156,17 @@ impl Region {
 
     /// The word that thread `index` sleeps on.
     #[inline]
-    pub(crate) fn futex(&self, index: usize) -> &AtomicU32 {
+    pub(crate) fn sleep_word(&self, index: usize) -> SleepWord<'_> {
         let index = if index < THREADS { index } else { 0 };
         // SAFETY: inside the futex table (index is below THREADS), aligned, and only used as a u32 atomic.
-        unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE).cast().as_ref() }
+        SleepWord(unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE).cast().as_ref() })
     }
 
     /// The notification that thread `index` sleeps on in its trap (0: none is known).
     #[inline]
     pub(crate) fn trap_id(&self, index: usize) -> &AtomicU64 {
         let index = if index < THREADS { index } else { 0 };
-        // SAFETY: as for `futex`; bytes 8 to 15 of each stride are only used as this atomic.
+        // SAFETY: as for `sleep_word`; bytes 8 to 15 of each stride are only used as this atomic.
         unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE + 8).cast().as_ref() }
     }
 
@@ -174,7 +175,7 @@ impl Region {
     #[inline]
     pub(crate) fn waker(&self, index: usize) -> &AtomicU32 {
         let index = if index < THREADS { index } else { 0 };
-        // SAFETY: as for `futex`; bytes 16 to 19 of each stride are only used as this atomic.
+        // SAFETY: as for `sleep_word`; bytes 16 to 19 of each stride are only used as this atomic.
         unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE + 16).cast().as_ref() }
     }
 
@@ -182,7 +183,7 @@ impl Region {
     #[inline]
     pub(crate) fn hold(&self, index: usize) -> &AtomicU32 {
         let index = if index < THREADS { index } else { 0 };
-        // SAFETY: as for `futex`; bytes 20 to 23 of each stride are only used as this atomic.
+        // SAFETY: as for `sleep_word`; bytes 20 to 23 of each stride are only used as this atomic.
         unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE + 20).cast().as_ref() }
     }
 
@@ -190,7 +191,7 @@ impl Region {
     #[inline]
     pub(crate) fn holder(&self, index: usize) -> &AtomicU32 {
         let index = if index < THREADS { index } else { 0 };
-        // SAFETY: as for `futex`; bytes 24 to 27 of each stride are only used as this atomic.
+        // SAFETY: as for `sleep_word`; bytes 24 to 27 of each stride are only used as this atomic.
         unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE + 24).cast().as_ref() }
     }
 
@@ -198,7 +199,7 @@ impl Region {
     #[inline]
     pub(crate) fn lent(&self, index: usize) -> &AtomicU32 {
         let index = if index < THREADS { index } else { 0 };
-        // SAFETY: as for `futex`; bytes 28 to 31 of each stride are only used as this atomic.
+        // SAFETY: as for `sleep_word`; bytes 28 to 31 of each stride are only used as this atomic.
         unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE + 28).cast().as_ref() }
     }
 

@@ -16,7 +16,6 @@ use crate::records::{
 };
 use crate::sched::Priority;
 use crate::thread::LOOPER_WAITING;
-use crate::wakeup;
 use binder_driver::uapi::align8;
 
 impl Guard<'_> {
@@ -75,7 +74,7 @@ impl Guard<'_> {
     }
 
     fn write_thread(&self, out: &mut String, of: Id<Process>, id: Id<Thread>) -> fmt::Result {
-        let waiting = if wakeup::is_asleep(self.region(), id) { LOOPER_WAITING } else { 0 };
+        let waiting = if self.region().sleep_word(id.index()).is_asleep() { LOOPER_WAITING } else { 0 };
         writeln!(
             out,
             "  thread {}: l {:02x} need_return {} tr 0",

@@ -10,7 +10,7 @@ use crate::records::{
     work,
 };
 use crate::sched;
-use crate::wakeup;
+use crate::sleep;
 use binder_driver::uapi::{BR_DEAD_REPLY, TF_ONE_WAY};
 
 // The kernel's `BINDER_LOOPER_STATE_*`.
@@ -30,7 +30,7 @@ impl Guard<'_> {
         self.init(new, thread::NEED_RETURN, true);
         self.link_front(process::THREADS_HEAD.of(owner), new, thread::NEXT, thread::PREV);
         self.learn_own_priority(new);
-        wakeup::reset(self.region(), new);
+        sleep::reset(self.region(), new);
         Ok(new)
     }
 

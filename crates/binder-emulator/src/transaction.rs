@@ -16,7 +16,7 @@ use crate::records::{
     Buffer, Id, Node, Process, Thread, Transaction, Work, buffer, node, process, reference, thread,
     transaction,
 };
-use crate::{hold, objects, priority};
+use crate::{inheritance, objects, priority};
 use binder_driver::Profile;
 use binder_driver::uapi::{
     BR_DEAD_REPLY, BR_FAILED_REPLY, BR_FROZEN_REPLY, BR_TRANSACTION_COMPLETE, FLAT_BINDER_FLAG_ACCEPTS_FDS,
@@ -298,7 +298,7 @@ impl<'a> Ioctl<'a> {
             return Ok(());
         }
         if let Some(own) = priority::of_caller(self.profile) {
-            let lent = hold::serves_at().filter(|lent| lent.level < own.level);
+            let lent = inheritance::serves_at().filter(|lent| lent.level < own.level);
             self.guard.init(t, transaction::PRIORITY, lent.unwrap_or(own).to_word());
             self.guard.init(t, transaction::LENDING, self.lending as u32);
             if self.profile == Profile::Ack {

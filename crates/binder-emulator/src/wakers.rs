@@ -6,13 +6,13 @@
 //! What a participant needs to wake others by their traps: their processes' listeners, and the keeper's help.
 //!
 //! A process has one filter and one listener, whatever it joins ([`own_listener`]). Its listener goes to the keeper when it
-//! joins, and from there to those who must wake its threads and ask for it. How waking works is `wakeup.rs`'s business.
+//! joins, and from there to those who must wake its threads and ask for it. How waking works is `lock/wake.rs`'s business.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
-use crate::descriptors::{self, Request, ToKeeper};
+use crate::keeper_line::{self, Request, ToKeeper};
 use crate::records::{Id, Process, Thread};
 use crate::trap;
 
@@ -152,7 +152,7 @@ impl Wakers {
             return true;
         }
         let answer =
-            self.keeper.get().map(|keeper| descriptors::ask(keeper, Request::Listener, slot.index() as u8));
+            self.keeper.get().map(|keeper| keeper_line::ask(keeper, Request::Listener, slot.index() as u8));
         let listener = answer.and_then(Result::ok).and_then(|listeners| listeners.into_iter().next());
         let found = listener.map(|listener| self.learn(slot, generation, Arc::new(listener)));
         found.is_some()
@@ -169,7 +169,7 @@ impl Wakers {
     pub(crate) fn leave_to_keeper(&self, thread: Id<Thread>) {
         match self.keeper.get() {
             // Without a keeper the sleeper's own process sends it home.
-            Some(keeper) => descriptors::ask_for_help(keeper),
+            Some(keeper) => keeper_line::ask_for_help(keeper),
             None => self.left.lock().unwrap_or_else(PoisonError::into_inner).push(thread),
         }
     }
@@ -182,7 +182,7 @@ impl Wakers {
     /// Tells the keeper that nothing happens in the context's lock. Under nothing: also where no answer can be waited for.
     pub(crate) fn say_stuck(&self) {
         if let Some(keeper) = self.keeper.get() {
-            descriptors::say_stuck(keeper);
+            keeper_line::say_stuck(keeper);
         }
     }
 

@@ -1,6 +1,7 @@
 //! A real-time caller comes when its server has answered and not yet begun to wait again: the server is lent the caller's
 //! priority on its way, or whoever computes at more than its own priority could keep the caller waiting.
 
+use std::process::{Child, Command as Process, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
@@ -8,13 +9,16 @@ use std::time::{Duration, Instant};
 use binder_driver::sched_attr::{self, SchedAttr};
 use binder_driver::uapi::TransactionData;
 use binder_driver::{Answer, Command, Commands, Driver, Profile, Return, Returns};
-use binder_emulator::{Context, Emulated};
+use binder_emulator::{Context, Emulated, WakeUp};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use skips::{Need, skip};
 
 const FIFO: u32 = 1;
 const OTHER: u32 = 0;
 /// Takes calls at its caller's real-time priority (`FLAT_BINDER_FLAG_INHERIT_RT`).
 const INHERITS: u32 = 0x900;
+/// Tells the server process which context it joins.
+const ADDRESS: &str = "ROUNDTRIP_TEST_CONTEXT";
 
 /// Serves one call after each message: takes it, answers it, and comes back without waiting.
 fn serve(driver: &Emulated, go: &Receiver<()>, answered: &Sender<u32>) {
@@ -96,4 +100,112 @@ fn a_server_on_its_way_back_is_lent_the_priority_of_the_caller_that_comes_before
     wait_until(tid, OTHER, 0);
     drop(context);
     serving.join().expect("a server that ends with its context");
+}
+
+/// A process with one looper, which a test can stop: this test binary, started again.
+struct Server(Child);
+
+impl Server {
+    fn start(context: &Context) -> Server {
+        let child = Process::new(std::env::current_exe().expect("this test's path"))
+            .args(["--exact", "server_process", "--ignored"])
+            .env(ADDRESS, context.address())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("this test can be started again");
+        Server(child)
+    }
+
+    /// Returns when all its threads have stopped.
+    fn stop(&self) {
+        let pid = Pid::from_child(&self.0);
+        kill_process(pid, Signal::STOP).expect("a living child");
+        let (_, status) =
+            waitpid(Some(pid), WaitOptions::UNTRACED).expect("a child").expect("its state has changed");
+        assert!(status.stopped(), "{status:?}");
+    }
+
+    fn go_on(&self) {
+        kill_process(Pid::from_child(&self.0), Signal::CONT).expect("a living child");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+#[ignore = "the server process of another test, which starts it"]
+fn server_process() {
+    let Ok(address) = std::env::var(ADDRESS) else { return };
+    let driver = Emulated::join_with(&address, 1 << 20, WakeUp::Futex).expect("the context");
+    driver.become_context_manager(INHERITS).expect("a context without a manager");
+    let (mut commands, mut returns) = (Commands::default(), Returns::default());
+    commands.push(Command::EnterLooper);
+    while driver.write_read(&mut commands, &[b""], Some(&mut returns)).is_ok() {
+        for item in &mut returns {
+            if let Return::Transaction(call) = item {
+                commands.push(Command::FreeBuffer(call.buffer));
+                commands.push(Command::Reply(TransactionData::new(1, b"")));
+            }
+        }
+    }
+}
+
+/// Waits until the context's state has a line that begins like this and has that, and returns the rest of the line.
+fn wait_for_line(context: &Context, begin: &str, has: &str) -> String {
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        let state = context.state();
+        let mut lines = state.lines().filter_map(|line| line.strip_prefix(begin));
+        if let Some(rest) = lines.find(|rest| rest.contains(has)) {
+            return rest.to_owned();
+        }
+        assert!(Instant::now() < until, "no line begins with '{begin}' and has '{has}':\n{state}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_looper_that_a_sender_has_chosen_is_not_raised_for_a_later_call_before_it_takes_its_own() {
+    let context = Context::create(Profile::Ack).expect("a context");
+    let server = Server::start(&context);
+    let join = || Emulated::join_with(context.address(), 1 << 20, WakeUp::Futex).expect("the context");
+    let (ordinary, realtime) = (join(), join());
+    // Entered (0x02) and asleep (0x10).
+    let looper = wait_for_line(&context, "  thread ", ": l 12 ");
+    let tid: u32 = looper.split(':').next().and_then(|tid| tid.parse().ok()).expect("a thread's id");
+    server.stop();
+    let first = std::thread::spawn(move || call(&ordinary));
+    // It is queued for the looper, which is stopped and cannot take it.
+    wait_for_line(&context, "    pending transaction", "");
+    let second = std::thread::spawn(move || {
+        let policy = SchedAttr { policy: FIFO, priority: 7, ..Default::default() };
+        if let Err(refused) = sched_attr::set(0, policy) {
+            assert_eq!(refused.kind(), std::io::ErrorKind::PermissionDenied);
+            return false;
+        }
+        call(&realtime);
+        true
+    });
+    // The second is queued for the process.
+    while !second.is_finished() && !context.state().contains("\n  pending transaction") {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let now = sched_attr::get(tid).expect("a living thread");
+    server.go_on();
+    first.join().expect("a caller");
+    if !second.join().expect("a caller") {
+        return skip(Need::Root, "this user has no real-time threads");
+    }
+    assert_eq!(
+        (now.policy, now.priority),
+        (OTHER, 0),
+        "it would serve the ordinary call at the other's priority"
+    );
 }

@@ -1,13 +1,7 @@
-//! How a thread sleeps and how it is woken: on a futex, or, so that it can be woken on its waker's CPU, in a trap.
+//! Under the context's lock: who is woken, and how. After the unlock: the waking.
 //!
-//! A thread decides to sleep under the lock ([`will_sleep`]), so a waker, which gives it work under the lock, sees
-//! that it will, and no wake-up is lost. Which way it sleeps stands in its word, so wakers of both kinds meet:
-//!
-//! - `ASLEEP`: on the futex that the word is. A waker makes it `AWAKE` and wakes the futex.
-//! - `WILL_TRAP`: about to sleep in the trap. A waker makes it `AWAKE`, and it will not go; nothing else is needed.
-//! - `LENDS`: in the kernel's queue for its hold (`hold.rs`). A waker makes it `AWAKE`, and whoever holds that gives it back.
-//! - `TRAPPED`: in the trap, or within an instruction of it. A waker makes it `CLAIMED`; that must end with an answer.
-//!   Only the thread itself leaves this state.
+//! A sleeper's word says how it sleeps (`sleep_word.rs`), so a waker knows what its thread needs. One on its futex is woken there,
+//! one that lends is given its hold back (`hold.rs`), and one in its trap must be answered.
 //!
 //! An answer needs the notification's id, and receiving gives *any* pending one of the process. So receiving happens
 //! under the lock, into one place of the shared memory, and each id is kept with the thread that it belongs to. Death
@@ -19,27 +13,20 @@
 //! without running any code of ours. So while traps are answered, the keeper looks every [`SWEEP`] for threads that stay
 //! claimed; when nothing happens it stops, and the next waker rouses it.
 
-use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::thread::futex;
 
+use super::{Guard, Scratch};
 use crate::hold;
-use crate::lock::{Guard, Scratch};
 use crate::records::{Id, Process, RECEIVED_FROM, Record, TAG, Thread, WATCH, process, thread};
 use crate::region::Region;
-use crate::trap::{self, ARGUMENTS, Ended};
-
-const AWAKE: u32 = 0;
-const ASLEEP: u32 = 1;
-const WILL_TRAP: u32 = 2;
-const TRAPPED: u32 = 3;
-const CLAIMED: u32 = 4;
-const LENDS: u32 = 5;
+use crate::sleep_word::State::{Awake, Claimed, Trapped};
+use crate::sleep_word::{CLAIMS, KEEPS_FROM_TRAP, WAKES_LENDER, WAKES_SLEEPER};
+use crate::trap::{self, ARGUMENTS};
 
 // What the word `WATCH` says: since the keeper's last look, a trap was answered; none was; or it does not look.
 const BUSY: u64 = 2;
@@ -74,68 +61,9 @@ struct Notification {
     id: u64,
 }
 
-/// For how many sleeps a thread uses the trap after it found that a futex woke it on another CPU than its waker's: at first,
-/// and at most. In between it tries the futex once, which costs nothing where the kernel keeps both together by itself.
-const SPANS: (u32, u32) = (64, 4096);
-
-thread_local! {
-    /// How many sleeps are left to the trap, and how many it was given last.
-    static TRAP: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
-}
-
 /// The CPU that the calling thread runs on, plus one.
-fn own_cpu() -> u32 {
+pub(crate) fn own_cpu() -> u32 {
     (rustix::thread::sched_getcpu() as u32).saturating_add(1)
-}
-
-/// After the calling thread was woken by a futex, by one on this CPU (plus one; 0: by one that did not wait for it).
-fn learn(waker: u32) {
-    let crossed = waker != 0 && own_cpu() != waker;
-    // One that may use one CPU only is woken there either way.
-    let helps = crossed && rustix::thread::sched_getaffinity(None).is_ok_and(|cpus| cpus.count() > 1);
-    let span = if helps { TRAP.get().1.saturating_mul(4).clamp(SPANS.0, SPANS.1) } else { 0 };
-    TRAP.set((span, span));
-}
-
-/// A new thread has nothing of its record's last user.
-pub(crate) fn reset(region: &Region, thread: Id<Thread>) {
-    region.waker(thread.index()).store(0, Relaxed);
-    hold::reset(region, thread);
-    region.futex(thread.index()).store(AWAKE, Release);
-}
-
-/// Under the lock: the calling `thread` found no work and will call [`sleep`] after the unlock. The kernel places only
-/// threads of its `fair` class by where they are woken.
-///
-/// In the trap, if that is likely to help: a futex woke it on another CPU than its waker's. True then.
-pub(crate) fn will_sleep(region: &Region, thread: Id<Thread>, fair: bool) -> bool {
-    region.trap_id(thread.index()).store(0, Relaxed);
-    let (left, span) = TRAP.get();
-    let traps = fair && left != 0 && region.wakers().enter();
-    TRAP.set((left.saturating_sub(1), span));
-    region.futex(thread.index()).store(if traps { WILL_TRAP } else { ASLEEP }, Release);
-    traps
-}
-
-/// As [`will_sleep`], for one that lends its priority while it waits.
-pub(crate) fn will_lend(region: &Region, thread: Id<Thread>) {
-    region.futex(thread.index()).store(LENDS, Release);
-}
-
-/// Whether `thread` lends its priority, or is about to.
-pub(crate) fn lends(region: &Region, thread: Id<Thread>) -> bool {
-    region.futex(thread.index()).load(Acquire) == LENDS
-}
-
-/// The calling `thread` lends no longer. It sleeps on its futex instead, or does not sleep, unless it was woken.
-pub(crate) fn stop_lending(region: &Region, thread: Id<Thread>, sleeps: bool) {
-    let next = if sleeps { ASLEEP } else { AWAKE };
-    let _ = region.futex(thread.index()).compare_exchange(LENDS, next, AcqRel, Acquire);
-}
-
-/// Whether `thread` sleeps, or is about to.
-pub(crate) fn is_asleep(region: &Region, thread: Id<Thread>) -> bool {
-    matches!(region.futex(thread.index()).load(Acquire), ASLEEP | WILL_TRAP | TRAPPED | LENDS)
 }
 
 /// Under the lock: makes `lender` wait for nothing any more, whose hold the calling thread has.
@@ -145,95 +73,29 @@ pub(crate) fn give_back(lender: Id<Thread>) -> Wake {
 
 /// Tries again to wake a thread that is claimed, without the keeper, which has no real-time priority.
 pub(crate) fn hurry_claimed(region: &Region, thread: Id<Thread>) {
-    if region.futex(thread.index()).load(Acquire) == CLAIMED {
+    if region.sleep_word(thread.index()).is(Claimed) {
         attempt(region, thread);
     }
-}
-
-/// How a [`sleep`] ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Slept {
-    /// Someone claimed the wake-up, or the context has ended.
-    Woken,
-    /// Nobody did: a signal was handled.
-    Interrupted,
-}
-
-/// After the unlock: sleeps until someone claims the wake-up. `traps` is what [`will_sleep`] said.
-///
-/// A signal handler ends it too, unless it was installed with `SA_RESTART`: the kernel then enters either sleep again, with no
-/// code of ours in between. One that lends its priority sleeps on (`FUTEX_LOCK_PI` is restarted always).
-pub(crate) fn sleep(region: &Region, thread: Id<Thread>, traps: bool) -> Slept {
-    let word = region.futex(thread.index());
-    let mut slept = Slept::Woken;
-    // Whoever claims it first has it: a claimed thread was woken, whatever else came.
-    let mut leave = |from| {
-        let left = word.compare_exchange(from, AWAKE, AcqRel, Acquire).is_ok();
-        slept = if left { Slept::Interrupted } else { Slept::Woken };
-    };
-    if word.load(Relaxed) == LENDS {
-        hold::wait(region, thread);
-        if word.load(Acquire) == AWAKE {
-            return Slept::Woken;
-        }
-    }
-    if word.compare_exchange(WILL_TRAP, TRAPPED, AcqRel, Acquire).is_ok() {
-        let tag = region.words()[TAG].load(Relaxed);
-        while word.load(Acquire) == TRAPPED && region.ended().is_none() {
-            match trap::trap(thread.index() as u64, tag) {
-                Ended::Answered => {}
-                Ended::Interrupted => leave(TRAPPED),
-                Ended::NotHeld => {
-                    region.wakers().stop_trapping();
-                    let _ = word.compare_exchange(TRAPPED, ASLEEP, AcqRel, Acquire);
-                }
-            }
-        }
-        let _ = word.compare_exchange(CLAIMED, AWAKE, AcqRel, Acquire);
-    }
-    while word.load(Acquire) == ASLEEP && region.ended().is_none() {
-        // EAGAIN: woken before it slept. EINTR: a signal, which has been handled.
-        if futex::wait(word, futex::Flags::empty(), ASLEEP, None) == Err(Errno::INTR) {
-            leave(ASLEEP);
-        }
-    }
-    if slept == Slept::Interrupted {
-        if traps {
-            region.wakers().leave();
-        }
-        return slept;
-    }
-    let waker = region.waker(thread.index()).load(Relaxed);
-    if traps {
-        region.wakers().leave();
-        if waker == 0 {
-            TRAP.set((0, 0));
-        }
-    } else {
-        learn(waker);
-    }
-    Slept::Woken
 }
 
 /// Under the lock: claims the wake-up of `thread`, if it sleeps or is about to. `here`: on this CPU, if possible,
 /// since the caller is going to wait for it.
 pub(crate) fn claim(guard: &mut Guard<'_>, thread: Id<Thread>, here: bool) -> Option<Wake> {
-    let word = guard.region().futex(thread.index());
-    let becomes = |from, to| word.compare_exchange(from, to, AcqRel, Acquire).is_ok();
-    if word.load(Relaxed) != AWAKE {
+    let word = guard.region().sleep_word(thread.index());
+    if !word.is(Awake) {
         let cpu = if here { own_cpu() } else { 0 };
         guard.region().waker(thread.index()).store(cpu, Relaxed);
     }
-    if becomes(ASLEEP, AWAKE) {
+    if word.make(WAKES_SLEEPER) {
         return Some(Wake { thread, way: Way::Futex, here, rouse: false });
     }
-    if becomes(WILL_TRAP, AWAKE) {
+    if word.make(KEEPS_FROM_TRAP) {
         return None;
     }
-    if becomes(LENDS, AWAKE) {
+    if word.make(WAKES_LENDER) {
         return claim_holder(guard, thread);
     }
-    if !becomes(TRAPPED, CLAIMED) {
+    if !word.make(CLAIMS) {
         return None;
     }
     let watch = &guard.region().words()[WATCH];
@@ -253,8 +115,7 @@ fn claim_holder(guard: &mut Guard<'_>, lender: Id<Thread>) -> Option<Wake> {
             return Some(give_back(lender));
         }
         let holder = Id::<Thread>::new(region.holder(lender.index()).load(Relaxed).into())?;
-        let word = region.futex(holder.index());
-        if word.compare_exchange(LENDS, AWAKE, AcqRel, Acquire).is_err() {
+        if !region.sleep_word(holder.index()).make(WAKES_LENDER) {
             return claim(guard, holder, false);
         }
         lender = holder;
@@ -266,10 +127,9 @@ fn claim_holder(guard: &mut Guard<'_>, lender: Id<Thread>) -> Option<Wake> {
 /// process had claimed may never have been sent.
 pub(crate) fn kick(guard: &mut Guard<'_>, thread: Id<Thread>) -> Option<Wake> {
     let claimed = claim(guard, thread, false);
-    let word = guard.region().futex(thread.index());
-    let way = match word.load(Acquire) {
-        AWAKE => Way::Futex,
-        CLAIMED => Way::Answer(None),
+    let way = match guard.region().sleep_word(thread.index()).state() {
+        Awake => Way::Futex,
+        Claimed => Way::Answer(None),
         _ => return claimed,
     };
     claimed.or(Some(Wake { thread, way, here: false, rouse: false }))
@@ -278,9 +138,7 @@ pub(crate) fn kick(guard: &mut Guard<'_>, thread: Id<Thread>) -> Option<Wake> {
 /// After the unlock: wakes a thread whose wake-up was claimed.
 pub(crate) fn wake(region: &Region, wake: &Wake) {
     match &wake.way {
-        Way::Futex => {
-            let _ = futex::wake(region.futex(wake.thread.index()), futex::Flags::empty(), 1);
-        }
+        Way::Futex => region.sleep_word(wake.thread.index()).wake(1),
         Way::GiveBack => hold::give_back(region, wake.thread),
         Way::Answer(Some(found)) if found.answer(wake.here) => {}
         // The keeper waits for nobody: it comes back to those that it has not woken.
@@ -351,7 +209,7 @@ pub(crate) fn attempt(region: &Region, thread: Id<Thread>) -> Attempt {
     let mut stale = None;
     for _ in 0..ATTEMPTS {
         let mut guard = Guard::lock(region, &mut scratch);
-        if region.futex(thread.index()).load(Acquire) != CLAIMED {
+        if !region.sleep_word(thread.index()).is(Claimed) {
             return Attempt::Done;
         }
         let Some(found) = find(&mut guard, thread, stale) else {
@@ -376,7 +234,7 @@ pub(crate) fn attempt(region: &Region, thread: Id<Thread>) -> Attempt {
 pub(crate) fn sweep(guard: &mut Guard<'_>, claimed: &mut Vec<Id<Thread>>) -> bool {
     let region = guard.region();
     let used = guard.word(Thread::UNUSED);
-    let is_claimed = |id: &Id<Thread>| region.futex(id.index()).load(Acquire) == CLAIMED;
+    let is_claimed = |id: &Id<Thread>| region.sleep_word(id.index()).is(Claimed);
     // All of them: those that were known are among them.
     claimed.clear();
     claimed.extend((1..used).map_while(Id::<Thread>::new).filter(is_claimed));
@@ -388,7 +246,7 @@ pub(crate) fn sweep(guard: &mut Guard<'_>, claimed: &mut Vec<Id<Thread>>) -> boo
 
 /// True while `thread` is in its trap or on its way out.
 fn is_trapped(region: &Region, thread: Id<Thread>) -> bool {
-    matches!(region.futex(thread.index()).load(Acquire), TRAPPED | CLAIMED)
+    matches!(region.sleep_word(thread.index()).state(), Trapped | Claimed)
 }
 
 fn listener_of(guard: &Guard<'_>, thread: Id<Thread>) -> Option<Arc<OwnedFd>> {

@@ -7,6 +7,8 @@
 //! Rules: records that an operation frees become free only at its commit, so that undoing never meets a record that was
 //! reused. System calls under the lock are those of `priority.rs`, and of `inbox.rs` for descriptors. Wake-ups are collected and sent after the unlock.
 
+pub(crate) mod wake;
+
 use std::cell::Cell;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -18,7 +20,7 @@ use crate::records::{
     Field, Id, JOURNAL_AT, JOURNAL_ENTRIES, JOURNAL_LENGTH, LAST_NUMBER, Process, Record, STEPS, Thread, Word,
 };
 use crate::region::{End, Region};
-use crate::wakeup::{self, Wake};
+use wake::Wake;
 
 /// Memory that guards reuse, so that nothing is allocated under the lock in the steady state.
 #[derive(Default, Debug)]
@@ -72,8 +74,8 @@ impl<'a> Guard<'a> {
         if self.owned {
             self.region.mutex().unlock();
         }
-        for wake in self.scratch.wakes.drain(..) {
-            wakeup::wake(self.region, &wake);
+        for claimed in self.scratch.wakes.drain(..) {
+            wake::wake(self.region, &claimed);
         }
     }
 
@@ -84,25 +86,25 @@ impl<'a> Guard<'a> {
 
     /// Wakes `thread` after the unlock, if it sleeps.
     pub(crate) fn wake_later(&mut self, thread: Id<Thread>) {
-        let claimed = wakeup::claim(self, thread, false);
+        let claimed = wake::claim(self, thread, false);
         self.scratch.wakes.extend(claimed);
     }
 
     /// As [`Guard::wake_later`], on this CPU where that can be had: the calling thread is about to wait for `thread`, or
     /// has just served it.
     pub(crate) fn wake_here_later(&mut self, thread: Id<Thread>) {
-        let claimed = wakeup::claim(self, thread, true);
+        let claimed = wake::claim(self, thread, true);
         self.scratch.wakes.extend(claimed);
     }
 
     /// Ends the wait of `lender` after the unlock, which waits for what the calling thread holds.
     pub(crate) fn give_back_later(&mut self, lender: Id<Thread>) {
-        self.scratch.wakes.push(wakeup::give_back(lender));
+        self.scratch.wakes.push(wake::give_back(lender));
     }
 
     /// Makes `thread` look for work again after the unlock, whatever others may have begun.
     pub(crate) fn kick_later(&mut self, thread: Id<Thread>) {
-        let kick = wakeup::kick(self, thread);
+        let kick = wake::kick(self, thread);
         self.scratch.wakes.extend(kick);
     }
 

@@ -1,0 +1,232 @@
+//! Priority inheritance by a futex, as the driver uses it: which caller lends to which server, and what a thread that is lent a
+//! priority knows of that. How a hold works is `hold.rs`'s business, which priorities are lent `priority.rs`'s.
+
+use std::cell::Cell;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::time::Duration;
+
+use rustix::time::ClockId;
+use serde::{Deserialize, Serialize};
+
+use crate::hold::{TID_MASK, is_own};
+use crate::lock::Guard;
+use crate::mutex::own_tid;
+use crate::pi_futex::{now, set_raised};
+use crate::records::{Id, Process, TAG, Thread, Transaction, process, thread, transaction};
+use crate::region::Region;
+use crate::sched::Priority;
+use crate::sleep_word::GOES_TO_LEND;
+use crate::sleep_word::State::Lends;
+
+/// How a real-time caller's priority is lent to its server, by the priority rules of Android's kernel.
+///
+/// Ordinary callers lend their nice value by setting it, whichever this is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[repr(u32)]
+pub enum Lending {
+    /// By setting the server thread's policy (sched_setattr(2)), and through a priority-inheriting futex where there is
+    /// no permission for that (EPERM: neither `CAP_SYS_NICE` nor a sufficient `RLIMIT_RTPRIO` of the server's
+    /// process). A thread that was refused tries again after a second.
+    #[default]
+    Auto = 0,
+    /// By setting the policy. Without permission nothing is lent.
+    Policy = 1,
+    /// Through a priority-inheriting futex (futex(2)): this needs no permission, and the server's policy does not show it.
+    PiFutex = 2,
+}
+
+impl Lending {
+    /// Whether it is the one that is chosen where nobody says otherwise.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    pub(crate) fn from_word(word: u32) -> Self {
+        [Self::Policy, Self::PiFutex].into_iter().find(|&known| known as u32 == word).unwrap_or_default()
+    }
+}
+
+impl From<Lending> for u64 {
+    fn from(lending: Lending) -> Self {
+        lending as Self
+    }
+}
+
+/// For how many sleeps a thread that was lent a priority this way avoids the trap: whoever wakes it there may have to wait until
+/// it has reached the trap, and cannot lend before that.
+const FUTEX_SLEEPS: u32 = 64;
+
+/// How long a refused permission is taken to be refused still.
+const REFUSAL_LASTS: Duration = Duration::from_secs(1);
+
+thread_local! {
+    /// That priority, while it serves the call: what its own calls lend, also in other contexts.
+    static SERVES_AT: Cell<Option<Priority>> = const { Cell::new(None) };
+    /// How many sleeps are left in which it avoids the trap.
+    static NO_TRAP: Cell<u32> = const { Cell::new(0) };
+    /// Processes whose threads this thread may not set the policy of, with the times until which that is assumed.
+    static REFUSED: Cell<[Refused; 4]> = const { Cell::new([Refused::NONE; 4]) };
+}
+
+/// The priority that the calling thread is lent for the call that it serves, where its policy does not show it.
+pub(crate) fn serves_at() -> Option<Priority> {
+    SERVES_AT.get()
+}
+
+/// Whether the calling thread, which is about to sleep, should avoid the trap.
+pub(crate) fn avoids_trap() -> bool {
+    let left = NO_TRAP.get();
+    NO_TRAP.set(left.saturating_sub(1));
+    left != 0
+}
+
+/// The calling `thread` was woken: has it been lent a priority?
+pub(crate) fn learn(region: &Region, thread: Id<Thread>) {
+    if region.lent(thread.index()).load(Relaxed) != 0 {
+        set_lent();
+    }
+}
+
+fn set_lent() {
+    set_raised(true);
+    NO_TRAP.set(FUTEX_SLEEPS);
+}
+
+impl Guard<'_> {
+    /// The calling thread has no work. If it waits for a reply of one that it lends its priority to, it will do that while it
+    /// sleeps: true then.
+    pub(crate) fn will_lend(&mut self, own: Id<Thread>) -> bool {
+        let Some(t) = self.get(own, thread::STACK) else { return false };
+        let Some(holder) = self.get(t, transaction::HELD_BY) else { return false };
+        let tid = self.get(holder, thread::TID).cast_unsigned();
+        if self.get(t, transaction::FROM) != Some(own) || tid == 0 || tid & !TID_MASK != 0 {
+            return false;
+        }
+        let region = self.region();
+        region.holder(own.index()).store(holder.index() as u32, Relaxed);
+        region.hold(own.index()).store(tid, Release);
+        region.sleep_word(own.index()).set_out(GOES_TO_LEND);
+        true
+    }
+
+    /// The calling thread, which is lent a priority, is about to wait for another's reply. Its own caller may have been claimed
+    /// by someone who could only wake this thread.
+    #[cold]
+    pub(crate) fn pass_on(&mut self, own: Id<Thread>) {
+        let mut next = self.get(own, thread::STACK);
+        while let Some(t) = self.step(next) {
+            if self.get(t, transaction::TO_THREAD) == Some(own) {
+                let lender = self.get(t, transaction::FROM);
+                let region = self.region();
+                if let Some(lender) = lender
+                    .filter(|&lender| is_own(region, lender) && !region.sleep_word(lender.index()).is(Lends))
+                {
+                    self.give_back_later(lender);
+                }
+                return;
+            }
+            next = self.get(t, transaction::FROM_PARENT);
+        }
+    }
+
+    /// The calling thread serves nobody any more.
+    #[cold]
+    pub(crate) fn is_lent_no_longer(&mut self, own: Id<Thread>) {
+        set_raised(false);
+        SERVES_AT.set(None);
+        self.region().lent(own.index()).store(0, Relaxed);
+    }
+
+    /// The calling thread has taken a call, or has answered one.
+    #[inline]
+    pub(crate) fn learn_what_is_lent(&self, own: Id<Thread>) {
+        if self.region().lent(own.index()).load(Relaxed) != 0 {
+            self.learn_what_is_lent_now(own);
+        }
+    }
+
+    #[cold]
+    fn learn_what_is_lent_now(&self, own: Id<Thread>) {
+        set_lent();
+        let t = self.get(own, thread::STACK);
+        let held = t.filter(|&t| self.get(t, transaction::HELD_BY) == Some(own));
+        SERVES_AT.set(held.and_then(|t| Priority::from_word(self.get(t, transaction::HELD_AT))));
+    }
+
+    /// The caller of `t` lends its priority `wanted` to `to` while it waits.
+    #[cold]
+    pub(crate) fn lend_by_hold(&mut self, t: Id<Transaction>, to: Id<Thread>, wanted: Priority) {
+        self.region().lent(to.index()).store(1, Relaxed);
+        if self.get(to, thread::TID).cast_unsigned() == own_tid() {
+            set_lent();
+        }
+        let before = self.get(t, transaction::HELD_BY);
+        if before == Some(to) {
+            return;
+        }
+        self.set(t, transaction::HELD_AT, wanted.to_word());
+        self.set(t, transaction::HELD_BY, Some(to));
+        if before.is_none()
+            && let Some(owner) = self.get(to, thread::PROCESS)
+        {
+            let held = self.get(owner, process::HELD);
+            self.set(owner, process::HELD, held.saturating_add(1));
+        }
+        // It may be asleep, when the receiver does this; it is the calling thread, when the sender does.
+        if let Some(caller) = self.get(t, transaction::FROM) {
+            self.wake_later(caller);
+        }
+    }
+
+    /// Whether the calling thread was refused a moment ago to set the policy of threads of `to`.
+    pub(crate) fn was_refused(&self, to: Id<Process>) -> bool {
+        REFUSED
+            .get()
+            .iter()
+            .any(|refused| refused.whom == self.named(to) && now(ClockId::MonotonicCoarse) < refused.until)
+    }
+
+    /// It was refused now.
+    pub(crate) fn remember_refusal(&self, to: Id<Process>) {
+        let whom = self.named(to);
+        let last = Refused { whom, until: now(ClockId::MonotonicCoarse).saturating_add(REFUSAL_LASTS) };
+        // The oldest is forgotten for it.
+        let others = REFUSED.get().into_iter().filter(|refused| refused.whom != whom);
+        let mut refused = std::iter::once(last).chain(others);
+        REFUSED.set(std::array::from_fn(|_| refused.next().unwrap_or(Refused::NONE)));
+    }
+
+    fn named(&self, process: Id<Process>) -> (u64, usize, u64) {
+        let tag = self.region().words()[TAG].load(Relaxed);
+        (tag, process.index(), self.get(process, process::GENERATION))
+    }
+}
+
+/// A process, by its context's tag, its slot and that one's generation.
+#[derive(Clone, Copy)]
+struct Refused {
+    whom: (u64, usize, u64),
+    until: Duration,
+}
+
+impl Refused {
+    const NONE: Self = Self { whom: (0, 0, 0), until: Duration::ZERO };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_remembered_for_a_while_and_for_whom_it_was() {
+        let region = Region::create().expect("memory");
+        let mut scratch = crate::lock::Scratch::default();
+        let guard = Guard::lock(&region, &mut scratch);
+        let slots: Vec<_> = (1..=6).map(|slot| Id::<Process>::new(slot).expect("a slot")).collect();
+        slots.iter().for_each(|&slot| guard.remember_refusal(slot));
+        let remembered: Vec<_> = slots.iter().map(|&slot| guard.was_refused(slot)).collect();
+        assert_eq!(remembered, [false, false, true, true, true, true], "the last four");
+    }
+}
