@@ -12,197 +12,24 @@
 //! the memory any more, and the keeper gives back what it held. Over the same connection it hands out the ends of inboxes
 //! (`descriptors.rs`) and the listeners of traps (`trap.rs`), and it looks after threads that could not be woken (`lock/wake.rs`).
 
-use std::io::{self, IoSlice, IoSliceMut, Write};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, recvmsg, sendmsg,
-};
+use rustix::net::RecvFlags;
 
 use crate::inbox::Inbox;
-use crate::inheritance::Lending;
 use crate::keeper_line::Request;
 use crate::lock::wake::{Attempt, SWEEP, attempt, sweep};
 use crate::lock::{Guard, Scratch};
-use crate::records::{Id, LENDING, MAGIC, MAGIC_VALUE, PROFILE, Process, Record, TAG, Thread, process};
+use crate::records::{Id, Process, Thread, process};
 use crate::region::{End, Region};
-use crate::roster::Roster;
 use crate::trap;
-use crate::usage::Usage;
-use binder_driver::Profile;
-
-use crate::Error;
-
-/// A context of the emulated driver: what a loaded driver with one device is to the kernel's.
-///
-/// It lives as long as this value. Processes join it with [`Emulated::join`](super::Emulated::join). When it is
-/// dropped, or its process dies, every participant's calls fail with ENODEV. It also ends when a participant holds its lock
-/// and does nothing for five seconds: [`Context::ended`] tells.
-#[derive(Debug)]
-pub struct Context {
-    address: String,
-    region: Arc<Region>,
-    stop: UnixStream,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Context {
-    /// Starts a context whose servers follow the priority rules of `profile`.
-    ///
-    /// # Errors
-    /// [`Error::Create`] when the system refuses the memory or the socket.
-    pub fn create(profile: Profile) -> Result<Self, Error> {
-        let failed = |operation| move |source| Error::Create { operation, source };
-        let region = Region::create().map_err(io::Error::from).map_err(failed("memory"))?;
-        initialise(&region, profile);
-        let name = unique_name();
-        let listener = SocketAddr::from_abstract_name(&name)
-            .and_then(|address| UnixListener::bind_addr(&address))
-            .map_err(failed("bind"))?;
-        let (stop, stopped) = UnixStream::pair().map_err(failed("socketpair"))?;
-        let region = Arc::new(region);
-        let spare = Some(stopped.try_clone().map_err(failed("socketpair"))?.into());
-        let keeper = Keeper {
-            region: Arc::clone(&region),
-            listener: Some(listener),
-            refused: 0,
-            spare,
-            stopped,
-            joined: Vec::new(),
-            unwoken: Vec::new(),
-            vain: 0,
-            next_sweep: None,
-        };
-        let thread = std::thread::Builder::new()
-            .name("binder-keeper".into())
-            .spawn(move || keeper.run())
-            .map_err(failed("thread"))?;
-        Ok(Self { address: name, region, stop, thread: Some(thread) })
-    }
-
-    /// What [`Emulated::join`](super::Emulated::join) wants to know: a name in the abstract socket namespace.
-    #[must_use]
-    pub fn address(&self) -> &str {
-        &self.address
-    }
-
-    /// Chooses how calls lend a real-time priority in processes that join from now on, until they choose for themselves
-    /// ([`Emulated::set_lending`](super::Emulated::set_lending)).
-    pub fn set_lending(&self, lending: Lending) {
-        self.region.words()[LENDING].store(lending.into(), Ordering::Relaxed);
-    }
-
-    /// What the context holds at this moment: processes, threads, transactions, nodes, references and buffers, as text in
-    /// the form of the kernel driver's `/sys/kernel/debug/binder/state`. For tests, and for finding out why something
-    /// waits.
-    #[must_use]
-    pub fn state(&self) -> String {
-        self.look(|guard| guard.state())
-    }
-
-    /// Whether the context has ended by itself, and why. Its participants are told the same.
-    #[must_use]
-    pub fn ended(&self) -> Option<&'static str> {
-        self.region.ended().map(End::reason)
-    }
-
-    fn look<T>(&self, look: impl FnOnce(&mut Guard<'_>) -> T) -> T {
-        let result = look(&mut Guard::lock(&self.region, &mut Scratch::default()));
-        if self.region.ended().is_some() {
-            // This thread has waited too long for the lock: the keeper's own thread may not know yet.
-            let _ = self.stop.shutdown(std::net::Shutdown::Both);
-        }
-        result
-    }
-
-    /// How many records and how much memory the context uses at this moment.
-    ///
-    /// # Errors
-    /// [`Error::Create`] when the system does not tell the memory's size.
-    pub fn usage(&self) -> Result<Usage, Error> {
-        let failed = |errno: rustix::io::Errno| Error::Create { operation: "fstat", source: errno.into() };
-        self.look(|guard| guard.usage()).map_err(failed)
-    }
-}
-
-impl Drop for Context {
-    fn drop(&mut self) {
-        self.region.end(End::Gone);
-        let _ = self.stop.shutdown(std::net::Shutdown::Both);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-fn initialise(region: &Region, profile: Profile) {
-    let words = region.words();
-    words[PROFILE].store(profile as u64, Ordering::Relaxed);
-    // No two regions that a process maps lie at one address, and no two processes start at one nanosecond with one id.
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    let instant = (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64);
-    words[TAG].store(
-        instant << 16 ^ u64::from(std::process::id()) << 40 ^ words.as_ptr() as u64,
-        Ordering::Relaxed,
-    );
-    words[MAGIC].store(MAGIC_VALUE, Ordering::Release);
-}
-
-/// The profile that a context was created with; `None` when the memory is not a context of this version.
-pub(crate) fn profile_of(region: &Region) -> Option<Profile> {
-    let words = region.words();
-    if words[MAGIC].load(Ordering::Acquire) != MAGIC_VALUE {
-        return None;
-    }
-    [Profile::Ack, Profile::Mainline]
-        .into_iter()
-        .find(|&profile| profile as u64 == words[PROFILE].load(Ordering::Relaxed))
-}
-
-/// What every context's name begins with.
-const NAME: &str = "roundtrip-";
-
-/// The addresses of all contexts that run in this network namespace, whoever's they are, in the order of their names: those of
-/// listening sockets in /proc/net/unix (proc_net_unix in the kernel's `net/unix/af_unix.c`). Anybody may have named a socket so:
-/// joining tells.
-///
-/// # Errors
-/// When that file cannot be read.
-pub fn running() -> io::Result<Vec<String>> {
-    /// `SO_ACCEPTCON`, in the column "Flags".
-    const LISTENS: &str = "00010000";
-    let sockets = std::fs::read("/proc/net/unix")?;
-    let name = |line: &[u8]| {
-        // Other programs' names may hold any bytes.
-        let mut fields = std::str::from_utf8(line).ok()?.split_ascii_whitespace();
-        let listens = fields.nth(3)? == LISTENS;
-        let name = fields.nth(3)?.strip_prefix('@')?;
-        let numbers = name.strip_prefix(NAME)?;
-        let ours = numbers.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
-        (listens && ours).then(|| name.to_owned())
-    };
-    let mut names: Vec<String> = sockets.split(|&byte| byte == b'\n').filter_map(name).collect();
-    names.sort_unstable();
-    Ok(names)
-}
-
-/// Unique on the machine: the process id, the boot clock and a counter. It need not be secret.
-fn unique_name() -> String {
-    static CREATED: AtomicU64 = AtomicU64::new(0);
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    let count = CREATED.fetch_add(1, Ordering::Relaxed);
-    format!("{NAME}{}-{}{:09}-{count}", std::process::id(), now.tv_sec, now.tv_nsec)
-}
+use crate::welcome::{DENIED, FULL, NO_FILES, STUCK, receive_with, send_region, send_with};
 
 struct Joined {
     connection: UnixStream,
@@ -212,7 +39,7 @@ struct Joined {
     inbox: Option<Inbox>,
 }
 
-struct Keeper {
+pub(crate) struct Keeper {
     region: Arc<Region>,
     /// `None` once nobody can be admitted any more.
     listener: Option<UnixListener>,
@@ -237,7 +64,26 @@ const OFTEN: u32 = 100;
 const SELDOM: Timespec = Timespec { tv_sec: 0, tv_nsec: SWEEP.as_nanos() as i64 };
 
 impl Keeper {
-    fn run(mut self) {
+    /// The keeper of a new context, which processes join over `listener`. It ends when the other end of `stopped` does.
+    ///
+    /// # Errors
+    /// When this process has no descriptor to spare.
+    pub(crate) fn new(region: Arc<Region>, listener: UnixListener, stopped: UnixStream) -> io::Result<Self> {
+        Ok(Self {
+            region,
+            listener: Some(listener),
+            refused: 0,
+            spare: Some(stopped.try_clone()?.into()),
+            stopped,
+            joined: Vec::new(),
+            unwoken: Vec::new(),
+            vain: 0,
+            next_sweep: None,
+        })
+    }
+
+    /// Until the context ends.
+    pub(crate) fn run(mut self) {
         self.keep();
         if self.region.ended() == Some(End::Stuck) {
             for joined in &self.joined {
@@ -508,28 +354,6 @@ impl Requests {
     }
 }
 
-const WELCOME: u8 = 1;
-const DENIED: u8 = 2;
-const FULL: u8 = 3;
-const NO_FILES: u8 = 5;
-/// The last byte of a connection that ends because the lock was not let go of.
-const STUCK: u8 = 4;
-
-fn send_region(connection: &UnixStream, region: &Region, slot: Id<Process>) -> io::Result<()> {
-    send_with(connection, &[WELCOME, slot.index() as u8], &[region.file(), region.roster().file()])
-}
-
-fn send_with(connection: &UnixStream, message: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
-    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut room);
-    if !descriptors.is_empty() {
-        ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
-    }
-    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    sendmsg(connection, &[IoSlice::new(message)], &mut ancillary, flags)?;
-    Ok(())
-}
-
 /// A second of refusals, ten milliseconds apart.
 const MOST_REFUSED: u32 = 100;
 
@@ -537,126 +361,3 @@ const MOST_REFUSED: u32 = 100;
 fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
-
-/// Why the keeper has ended a connection.
-pub(crate) fn farewell(connection: &UnixStream) -> End {
-    let mut bytes = [0; 64];
-    match rustix::net::recv(connection, &mut bytes[..], RecvFlags::DONTWAIT) {
-        Ok((_, length)) if bytes[..length].last() == Some(&STUCK) => End::Stuck,
-        _ => End::Gone,
-    }
-}
-
-/// A connection to a context, and what the keeper handed over.
-pub(crate) struct Membership {
-    pub(crate) connection: UnixStream,
-    pub(crate) region: Region,
-    pub(crate) profile: Profile,
-    pub(crate) slot: Id<Process>,
-}
-
-/// Connects to the keeper at `address`. The kernel tells it the calling process's name and user.
-///
-/// A keeper that many join at once may have a full queue for a moment. A stranger's socket may have one for ever, and there
-/// may be many of them: all waiting of this process takes no longer than [`CONNECT_WITHIN_MS`].
-pub(crate) fn connect(address: &str) -> io::Result<UnixStream> {
-    static WAITED_MS: AtomicU64 = AtomicU64::new(0);
-    let address = SocketAddrUnix::new_abstract_name(address.as_bytes())?;
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    while let Err(errno) = rustix::net::connect(&socket, &address) {
-        match errno {
-            // unix(7): the queue is full.
-            Errno::AGAIN if WAITED_MS.fetch_add(1, Ordering::Relaxed) < CONNECT_WITHIN_MS => {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            Errno::AGAIN => {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "nobody accepts connections"));
-            }
-            Errno::INTR => {}
-            errno => return Err(errno.into()),
-        }
-    }
-    let connection = UnixStream::from(socket);
-    connection.set_nonblocking(false)?;
-    Ok(connection)
-}
-
-/// See [`connect`].
-const CONNECT_WITHIN_MS: u64 = 5_000;
-
-/// Joins the context at the other end.
-pub(crate) fn join(connection: UnixStream) -> Result<Membership, (&'static str, io::Error)> {
-    // The name could have been taken by someone else.
-    let keeper =
-        rustix::net::sockopt::socket_peercred(&connection).map_err(|error| ("peer", error.into()))?;
-    if keeper.uid != rustix::process::geteuid() {
-        return Err(("peer", io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to another user")));
-    }
-    let (slot, file, roster) = receive_region(&connection).map_err(|error| ("handshake", error))?;
-    let region = Roster::map(roster).and_then(|roster| Region::map(file, roster));
-    let region = region.map_err(|error| ("memory", error.into()))?;
-    let profile =
-        profile_of(&region).ok_or_else(|| ("memory", io::Error::other("another version's context")))?;
-    Ok(Membership { connection, region, profile, slot })
-}
-
-fn receive_with(
-    connection: &UnixStream,
-    message: &mut [u8],
-    flags: RecvFlags,
-) -> io::Result<(usize, Vec<OwnedFd>)> {
-    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut room);
-    let received = recvmsg(
-        connection.as_fd(),
-        &mut [IoSliceMut::new(message)],
-        &mut ancillary,
-        flags | RecvFlags::CMSG_CLOEXEC,
-    )?;
-    let descriptors = ancillary.drain().filter_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
-        _ => None,
-    });
-    Ok((received.bytes, descriptors.flatten().collect()))
-}
-
-/// How long one that joins waits for the keeper, which answers in microseconds unless it is stopped.
-const WELCOME_WITHIN: Duration = Duration::from_secs(30);
-
-fn receive_region(connection: &UnixStream) -> io::Result<(Id<Process>, OwnedFd, OwnedFd)> {
-    let mut message = [0; 2];
-    connection.set_read_timeout(Some(WELCOME_WITHIN))?;
-    let received = receive_with(connection, &mut message, RecvFlags::WAITALL);
-    connection.set_read_timeout(None)?;
-    let (length, files) = received.map_err(|error| match error.kind() {
-        io::ErrorKind::WouldBlock => {
-            io::Error::new(io::ErrorKind::TimedOut, "its keeper did not answer within 30 s")
-        }
-        _ => error,
-    })?;
-    match (length, message[0]) {
-        (2, WELCOME) => {}
-        (_, FULL) => return Err(io::Error::other("the context is full: 255 processes have joined")),
-        (_, NO_FILES) => {
-            return Err(io::Error::other(
-                "the process that keeps it can open no more files: raise its limit (ulimit -n)",
-            ));
-        }
-        (_, DENIED) => {
-            return Err(io::Error::new(
-                io::ErrorKind::PermissionDenied,
-                "only the keeper's own user may join",
-            ));
-        }
-        _ => return Err(io::ErrorKind::UnexpectedEof.into()),
-    }
-    let mut files = files.into_iter();
-    match (Id::new(message[1].into()), files.next(), files.next()) {
-        (Some(slot), Some(file), Some(roster)) => Ok((slot, file, roster)),
-        // The kernel leaves out descriptors for which the receiver has no room (unix(7)).
-        _ => Err(Errno::MFILE.into()),
-    }
-}
-
-const _: () = assert!(Process::COUNT <= 256, "a slot travels as one byte");

@@ -24,7 +24,7 @@
 //!   `allocation`, `priority`, `inheritance` (with `hold` and `pi_futex`), `freeze`;
 //! - `sleep_word` (the table of how threads sleep and who wakes them), `sleep`, `lock/wake`, `trap`, `wakers`;
 //! - `descriptors` (with `inbox`) and `passing` for file descriptors;
-//! - `ioctl` is one call, `keeper` joining and dying, `leaving` how threads come home from a context
+//! - `ioctl` is one call, `context`, `keeper` and `membership` are joining and dying, `leaving` how threads come home from a context
 //!   that has ended, `state` all of it as text, and `usage` how much of it there is.
 //!
 //! There is one lock. It is never held across a wait, a copy of more than a page, or a call out of
@@ -41,6 +41,7 @@
 
 mod allocation;
 mod buffers;
+mod context;
 mod descriptors;
 mod error;
 mod freeze;
@@ -52,6 +53,7 @@ mod keeper;
 mod keeper_line;
 mod leaving;
 mod lock;
+mod membership;
 mod mutex;
 mod node;
 mod objects;
@@ -73,6 +75,7 @@ mod transaction;
 mod trap;
 mod usage;
 mod wakers;
+mod welcome;
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -86,9 +89,9 @@ use std::thread::JoinHandle;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
+pub use context::{Context, running};
 pub use error::Error;
 pub use inheritance::Lending;
-pub use keeper::{Context, running};
 pub use usage::Usage;
 pub use wakers::WakeUp;
 
@@ -169,7 +172,7 @@ impl Emulated {
     pub fn join_with(address: &str, area_bytes: u64, wake_up: WakeUp) -> Result<Self, Error> {
         let bytes = area_size(area_bytes)?;
         let failed = |operation, source| Error::Join { address: address.into(), operation, source };
-        let connection = keeper::connect(address).map_err(|source| failed("connect", source))?;
+        let connection = membership::connect(address).map_err(|source| failed("connect", source))?;
         Self::join_by(connection, address, bytes, wake_up)
     }
 
@@ -189,12 +192,13 @@ impl Emulated {
     /// [`Error::Join`] when there is no such context.
     pub fn connect(address: &str) -> Result<UnixStream, Error> {
         let failed = |source| Error::Join { address: address.into(), operation: "connect", source };
-        keeper::connect(address).map_err(failed)
+        membership::connect(address).map_err(failed)
     }
 
     fn join_by(connection: UnixStream, address: &str, bytes: u64, wake_up: WakeUp) -> Result<Self, Error> {
         let failed = |operation, source| Error::Join { address: address.into(), operation, source };
-        let membership = keeper::join(connection).map_err(|(operation, source)| failed(operation, source))?;
+        let membership =
+            membership::join(connection).map_err(|(operation, source)| failed(operation, source))?;
         let region = Arc::new(membership.region);
         let slot = membership.slot;
         let area_address = region.area_address(slot.index());
@@ -516,7 +520,7 @@ fn watch(connection: &UnixStream, region: &Region) {
             Err(_) => std::thread::sleep(std::time::Duration::from_millis(10)),
         }
     }
-    region.end(keeper::farewell(connection));
+    region.end(welcome::farewell(connection));
     // A process that closes the driver has no thread in it any more.
     if region.ended() != Some(End::Closed) {
         leaving::send_home(region);

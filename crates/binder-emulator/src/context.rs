@@ -1,0 +1,157 @@
+//! A context of the emulated driver, as the process that created it sees it, and the names of all that run here.
+
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use binder_driver::Profile;
+
+use crate::Error;
+use crate::inheritance::Lending;
+use crate::keeper::Keeper;
+use crate::lock::{Guard, Scratch};
+use crate::records::{LENDING, MAGIC, MAGIC_VALUE, PROFILE, TAG};
+use crate::region::{End, Region};
+use crate::usage::Usage;
+
+/// A context of the emulated driver: what a loaded driver with one device is to the kernel's.
+///
+/// It lives as long as this value. Processes join it with [`Emulated::join`](super::Emulated::join). When it is
+/// dropped, or its process dies, every participant's calls fail with ENODEV. It also ends when a participant holds its lock
+/// and does nothing for five seconds: [`Context::ended`] tells.
+#[derive(Debug)]
+pub struct Context {
+    address: String,
+    region: Arc<Region>,
+    stop: UnixStream,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Context {
+    /// Starts a context whose servers follow the priority rules of `profile`.
+    ///
+    /// # Errors
+    /// [`Error::Create`] when the system refuses the memory or the socket.
+    pub fn create(profile: Profile) -> Result<Self, Error> {
+        let failed = |operation| move |source| Error::Create { operation, source };
+        let region = Region::create().map_err(io::Error::from).map_err(failed("memory"))?;
+        initialise(&region, profile);
+        let name = unique_name();
+        let listener = SocketAddr::from_abstract_name(&name)
+            .and_then(|address| UnixListener::bind_addr(&address))
+            .map_err(failed("bind"))?;
+        let (stop, stopped) = UnixStream::pair().map_err(failed("socketpair"))?;
+        let region = Arc::new(region);
+        let keeper = Keeper::new(Arc::clone(&region), listener, stopped).map_err(failed("socketpair"))?;
+        let thread = std::thread::Builder::new()
+            .name("binder-keeper".into())
+            .spawn(move || keeper.run())
+            .map_err(failed("thread"))?;
+        Ok(Self { address: name, region, stop, thread: Some(thread) })
+    }
+
+    /// What [`Emulated::join`](super::Emulated::join) wants to know: a name in the abstract socket namespace.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Chooses how calls lend a real-time priority in processes that join from now on, until they choose for themselves
+    /// ([`Emulated::set_lending`](super::Emulated::set_lending)).
+    pub fn set_lending(&self, lending: Lending) {
+        self.region.words()[LENDING].store(lending.into(), Ordering::Relaxed);
+    }
+
+    /// What the context holds at this moment: processes, threads, transactions, nodes, references and buffers, as text in
+    /// the form of the kernel driver's `/sys/kernel/debug/binder/state`. For tests, and for finding out why something
+    /// waits.
+    #[must_use]
+    pub fn state(&self) -> String {
+        self.look(|guard| guard.state())
+    }
+
+    /// Whether the context has ended by itself, and why. Its participants are told the same.
+    #[must_use]
+    pub fn ended(&self) -> Option<&'static str> {
+        self.region.ended().map(End::reason)
+    }
+
+    fn look<T>(&self, look: impl FnOnce(&mut Guard<'_>) -> T) -> T {
+        let result = look(&mut Guard::lock(&self.region, &mut Scratch::default()));
+        if self.region.ended().is_some() {
+            // This thread has waited too long for the lock: the keeper's own thread may not know yet.
+            let _ = self.stop.shutdown(std::net::Shutdown::Both);
+        }
+        result
+    }
+
+    /// How many records and how much memory the context uses at this moment.
+    ///
+    /// # Errors
+    /// [`Error::Create`] when the system does not tell the memory's size.
+    pub fn usage(&self) -> Result<Usage, Error> {
+        let failed = |errno: rustix::io::Errno| Error::Create { operation: "fstat", source: errno.into() };
+        self.look(|guard| guard.usage()).map_err(failed)
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        self.region.end(End::Gone);
+        let _ = self.stop.shutdown(std::net::Shutdown::Both);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn initialise(region: &Region, profile: Profile) {
+    let words = region.words();
+    words[PROFILE].store(profile as u64, Ordering::Relaxed);
+    // No two regions that a process maps lie at one address, and no two processes start at one nanosecond with one id.
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let instant = (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64);
+    words[TAG].store(
+        instant << 16 ^ u64::from(std::process::id()) << 40 ^ words.as_ptr() as u64,
+        Ordering::Relaxed,
+    );
+    words[MAGIC].store(MAGIC_VALUE, Ordering::Release);
+}
+
+/// What every context's name begins with.
+const NAME: &str = "roundtrip-";
+
+/// The addresses of all contexts that run in this network namespace, whoever's they are, in the order of their names: those of
+/// listening sockets in /proc/net/unix (proc_net_unix in the kernel's `net/unix/af_unix.c`). Anybody may have named a socket so:
+/// joining tells.
+///
+/// # Errors
+/// When that file cannot be read.
+pub fn running() -> io::Result<Vec<String>> {
+    /// `SO_ACCEPTCON`, in the column "Flags".
+    const LISTENS: &str = "00010000";
+    let sockets = std::fs::read("/proc/net/unix")?;
+    let name = |line: &[u8]| {
+        // Other programs' names may hold any bytes.
+        let mut fields = std::str::from_utf8(line).ok()?.split_ascii_whitespace();
+        let listens = fields.nth(3)? == LISTENS;
+        let name = fields.nth(3)?.strip_prefix('@')?;
+        let numbers = name.strip_prefix(NAME)?;
+        let ours = numbers.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+        (listens && ours).then(|| name.to_owned())
+    };
+    let mut names: Vec<String> = sockets.split(|&byte| byte == b'\n').filter_map(name).collect();
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// Unique on the machine: the process id, the boot clock and a counter. It need not be secret.
+fn unique_name() -> String {
+    static CREATED: AtomicU64 = AtomicU64::new(0);
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let count = CREATED.fetch_add(1, Ordering::Relaxed);
+    format!("{NAME}{}-{}{:09}-{count}", std::process::id(), now.tv_sec, now.tv_nsec)
+}

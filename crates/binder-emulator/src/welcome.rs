@@ -1,0 +1,78 @@
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    reason = "calculates with this process's own numbers, never with control words"
+)]
+//! What the keeper and a participant say to each other on their connection when it begins and when it ends: one byte says how it
+//! went; two descriptors, the context's memory and the roster, come with a welcome. What is asked for in between is
+//! `keeper_line.rs`'s business.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
+};
+
+use crate::records::{Id, Process, Record};
+use crate::region::{End, Region};
+
+pub(crate) const WELCOME: u8 = 1;
+pub(crate) const DENIED: u8 = 2;
+pub(crate) const FULL: u8 = 3;
+pub(crate) const NO_FILES: u8 = 5;
+/// The last byte of a connection that ends because the lock was not let go of.
+pub(crate) const STUCK: u8 = 4;
+
+pub(crate) fn send_region(connection: &UnixStream, region: &Region, slot: Id<Process>) -> io::Result<()> {
+    send_with(connection, &[WELCOME, slot.index() as u8], &[region.file(), region.roster().file()])
+}
+
+pub(crate) fn send_with(
+    connection: &UnixStream,
+    message: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut room);
+    if !descriptors.is_empty() {
+        ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
+    }
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    sendmsg(connection, &[IoSlice::new(message)], &mut ancillary, flags)?;
+    Ok(())
+}
+
+pub(crate) fn receive_with(
+    connection: &UnixStream,
+    message: &mut [u8],
+    flags: RecvFlags,
+) -> io::Result<(usize, Vec<OwnedFd>)> {
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut room);
+    let received = recvmsg(
+        connection.as_fd(),
+        &mut [IoSliceMut::new(message)],
+        &mut ancillary,
+        flags | RecvFlags::CMSG_CLOEXEC,
+    )?;
+    let descriptors = ancillary.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+        _ => None,
+    });
+    Ok((received.bytes, descriptors.flatten().collect()))
+}
+
+/// Why the keeper has ended a connection.
+pub(crate) fn farewell(connection: &UnixStream) -> End {
+    let mut bytes = [0; 64];
+    match rustix::net::recv(connection, &mut bytes[..], RecvFlags::DONTWAIT) {
+        Ok((_, length)) if bytes[..length].last() == Some(&STUCK) => End::Stuck,
+        _ => End::Gone,
+    }
+}
+
+const _: () = assert!(Process::COUNT <= 256, "a slot travels as one byte");
