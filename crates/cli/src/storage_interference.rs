@@ -11,6 +11,7 @@ use run::storage::interference::{Beside, InterferenceResult, Measured, Pair};
 use tracefs::{Body, Recording};
 
 use crate::storage_layers::devices;
+use crate::trace_file::{Told, read_whole};
 
 /// What the kernel's events tell of one side of a comparison.
 #[derive(Debug, Default)]
@@ -58,49 +59,47 @@ impl Explained<'_> {
     }
 }
 
-/// Explains every comparison, as far as a recording is there: in a run directory, or none.
-pub(crate) fn explain<'a>(
-    result: &'a InterferenceResult,
-    directory: Option<&Path>,
-) -> anyhow::Result<Vec<Explained<'a>>> {
-    let recording = match (&result.recorder, directory) {
-        (Some(_), Some(directory)) => Some(Recording::open(&directory.join(RECORDING))?),
-        _ => None,
-    };
-    let mut out = Vec::new();
+/// Explains every comparison, as far as a recording is there and whole: in a run directory. One with a round in a damaged snapshot
+/// is not explained, for its rounds are compared in pairs.
+pub(crate) fn explain<'a>(result: &'a InterferenceResult, directory: &Path) -> Told<Explained<'a>> {
+    let mut out = Told::default();
+    let recording = result.recorder.as_ref().and_then(|_| {
+        let opened = Recording::open(&directory.join(RECORDING));
+        opened.map_err(|error| out.damage.push(error.into())).ok()
+    });
     for beside in &result.comparisons {
         let sides = match &recording {
             Some(recording) => {
-                let side = |writer, of: fn(&Pair) -> &Measured| {
-                    side(result, recording, writer, beside.pairs.iter().map(of))
+                let mut side = |writer, of: fn(&Pair) -> &Measured| {
+                    side(result, recording, writer, beside.pairs.iter().map(of), &mut out.damage)
                 };
-                let sides = [
-                    side(beside.writer, |pair| &pair.alone)?,
-                    side(beside.writer_beside, |pair| &pair.beside)?,
-                ];
+                let alone = side(beside.writer, |pair| &pair.alone);
+                let sides = alone.zip(side(beside.writer_beside, |pair| &pair.beside));
                 // A recording that ended early may have neither.
-                sides.iter().all(|side| side.breakdown.calls > 0).then_some(sides)
+                sides.map(<[Side; 2]>::from).filter(|sides| sides.iter().all(|side| side.breakdown.calls > 0))
             }
             None => None,
         };
-        out.push(Explained { beside, sides });
+        out.told.push(Explained { beside, sides });
     }
-    Ok(out)
+    out
 }
 
+/// What the events tell of one side; `None` where a snapshot of its is damaged.
 fn side<'a>(
     result: &InterferenceResult,
     recording: &Recording,
     writer: usize,
     blocks: impl Iterator<Item = &'a Measured>,
-) -> anyhow::Result<Side> {
+    damage: &mut Vec<anyhow::Error>,
+) -> Option<Side> {
     let devices = devices(&result.path);
     let tid = result.writers.get(writer).map_or(0, |writer| writer.opened.tid);
     let first = result.writer_cpus.first().copied();
     let mut side = Side { breakdown: Breakdown::keeping(0), ..Side::default() };
     for block in blocks {
         let Some(snapshot) = block.snapshot else { continue };
-        let trace = recording.read(snapshot)?;
+        let trace = read_whole(recording, snapshot, damage)?;
         for event in &trace.events {
             if let Body::Frequency { cpu, khz } = event.body
                 && Some(cpu) == first
@@ -127,5 +126,5 @@ fn side<'a>(
         device_ns.sort_by(f64::total_cmp);
         side.device_ns.extend(quantile(&device_ns, 0.5));
     }
-    Ok(side)
+    Some(side)
 }

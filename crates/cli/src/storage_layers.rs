@@ -8,6 +8,8 @@ use run::RECORDING;
 use run::storage::{StoragePath, StorageResult, StorageSeries};
 use tracefs::Recording;
 
+use crate::trace_file::{Told, read_whole};
+
 /// A writer's calls of one size, divided.
 #[derive(Debug)]
 pub(crate) struct SeriesLayers<'a> {
@@ -17,25 +19,27 @@ pub(crate) struct SeriesLayers<'a> {
     pub(crate) breakdown: Breakdown,
 }
 
-/// Divides every call of a run directory that was recorded; nothing for a series without recorded calls. The `keep` slowest of each series are
-/// kept whole.
-pub(crate) fn divide<'a>(
-    result: &'a StorageResult,
-    directory: &Path,
-    keep: usize,
-) -> anyhow::Result<Vec<SeriesLayers<'a>>> {
+/// Divides every call of a run directory that was recorded, but those in damaged snapshots; nothing for a series without recorded calls.
+/// The `keep` slowest of each series are kept whole.
+pub(crate) fn divide<'a>(result: &'a StorageResult, directory: &Path, keep: usize) -> Told<SeriesLayers<'a>> {
+    let mut out = Told::default();
     if result.recorder.is_none() {
-        return Ok(Vec::new());
+        return out;
     }
-    let recording = Recording::open(&directory.join(RECORDING))?;
+    let recording = match Recording::open(&directory.join(RECORDING)) {
+        Ok(recording) => recording,
+        Err(error) => {
+            out.damage.push(error.into());
+            return out;
+        }
+    };
     let devices = devices(&result.path);
-    let mut out = Vec::new();
     for series in &result.series {
         let tid = result.writers.get(series.writer).map_or(0, |writer| writer.opened.tid);
         let mut breakdown = Breakdown::keeping(keep);
         for block in &series.blocks {
             let Some(snapshot) = block.snapshot else { continue };
-            let trace = recording.read(snapshot)?;
+            let Some(trace) = read_whole(&recording, snapshot, &mut out.damage) else { continue };
             let writes = Writes::new(&trace, devices.clone());
             breakdown.doubts.extend(writes.doubts());
             breakdown.unrecorded_switches += writes.unrecorded_switches();
@@ -45,10 +49,10 @@ pub(crate) fn divide<'a>(
             }
         }
         if breakdown.calls > 0 {
-            out.push(SeriesLayers { series, breakdown });
+            out.told.push(SeriesLayers { series, breakdown });
         }
     }
-    Ok(out)
+    out
 }
 
 /// The devices at the end of a file's way, as the events name them.

@@ -90,6 +90,46 @@ pub(crate) fn refuse_damage(recording: &Recording, snapshot: u32, trace: &Trace)
     )
 }
 
+/// What a recording told, as far as it could be read.
+#[derive(Debug)]
+pub(crate) struct Told<T> {
+    /// What could be made of it.
+    pub(crate) told: Vec<T>,
+    /// What is damaged or cannot be read.
+    pub(crate) damage: Vec<anyhow::Error>,
+}
+
+impl<T> Default for Told<T> {
+    fn default() -> Told<T> {
+        Told { told: Vec::new(), damage: Vec::new() }
+    }
+}
+
+impl<T> Told<T> {
+    /// What is told, and what was wrong with the recording, in one line.
+    pub(crate) fn split(self) -> (Vec<T>, Option<anyhow::Error>) {
+        let more = self.damage.len().saturating_sub(1);
+        let first = self.damage.into_iter().next();
+        let damage = first.map(|first| match more {
+            0 => first,
+            _ => anyhow::anyhow!("{first:#}; {more} more snapshots are damaged or cannot be read"),
+        });
+        (self.told, damage)
+    }
+}
+
+/// A snapshot that is whole, and what is wrong with any other.
+pub(crate) fn read_whole(
+    recording: &Recording,
+    snapshot: u32,
+    damage: &mut Vec<anyhow::Error>,
+) -> Option<Trace> {
+    let read = recording.read(snapshot).map_err(anyhow::Error::from);
+    read.and_then(|trace| refuse_damage(recording, snapshot, &trace).map(|()| trace))
+        .map_err(|error| damage.push(error))
+        .ok()
+}
+
 /// What a reader should know about a trace: how many events it has, and that some were lost.
 pub(crate) fn summary(path: &Path, trace: &Trace) -> String {
     let lost = trace.losses.iter().filter(|loss| loss.after_ns > 0 && !loss.damaged).count();

@@ -10,8 +10,12 @@ struct Run(PathBuf);
 
 impl Run {
     fn new(name: &str) -> Run {
+        Run::of("x86_64-6.1-binder", name)
+    }
+
+    fn of(fixture: &str, name: &str) -> Run {
         let path = std::env::temp_dir().join(format!("roundtrip-hostile-{}-{name}", std::process::id()));
-        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs/x86_64-6.1-binder");
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs").join(fixture);
         copy(&from, &path);
         Run(path)
     }
@@ -144,6 +148,31 @@ fn noise_in_a_recording_is_damage() {
     let run = Run::new("calls");
     run.change("recording/snapshots/0001/calls", |bytes| *bytes = noise(bytes.len()));
     run.refused("explain . --miss 1 -o out.perfetto-trace", "damaged");
+}
+
+#[test]
+fn a_storage_run_with_a_damaged_recording_is_shown_and_its_damage_told() {
+    let whole = Run::of("x86_64-6.1-ufs", "whole").roundtrip("show .");
+    let whole = String::from_utf8(whole.stdout).unwrap();
+    assert!(whole.contains("unexplained"), "its layers are shown: {whole}");
+    for kind in ["noise", "header", "removed"] {
+        let run = Run::of("x86_64-6.1-ufs", kind);
+        match kind {
+            "noise" => run.change(&run.pages()[0], |bytes| *bytes = noise(bytes.len())),
+            "header" => run.change("recording/recording.json", |bytes| bytes.truncate(100)),
+            _ => std::fs::remove_dir_all(run.file("recording")).unwrap(),
+        }
+        let output = run.roundtrip("show .");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{kind}: {said}");
+        assert!(said.lines().count() == 1 && said.contains("recording"), "{kind}: {said}");
+        assert!(kind != "noise" || said.contains("snapshot 1 is damaged"), "{said}");
+        // What was timed without the recording is there.
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.lines().count() > 5 && text.lines().next() == whole.lines().next(), "{kind}: {text}");
+        assert!(!text.contains("lost") && !said.contains("lost"), "{kind}: {text}{said}");
+        assert!(text != whole, "{kind}: layers of a recording that cannot be read");
+    }
 }
 
 #[test]

@@ -89,12 +89,16 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     if typed.format.as_deref() != Some("json") {
         runs = runs.iter().map(inert::run).collect::<Result<_, _>>()?;
     }
+    let mut damaged = Vec::new();
     for (index, (run, path)) in runs.iter().zip(&typed.runs).enumerate() {
         let directory = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
         let storage = run.results.storage.as_ref();
-        let layers = storage.map_or(Ok(Vec::new()), |result| divide(result, directory, 1))?;
+        let (layers, damage) = storage.map(|result| divide(result, directory, 1)).unwrap_or_default().split();
+        damaged.extend(damage);
         let interference = run.results.interference.as_ref();
-        let beside = interference.map_or(Ok(Vec::new()), |result| explain(result, Some(directory)))?;
+        let (beside, damage) =
+            interference.map(|result| explain(result, directory)).unwrap_or_default().split();
+        damaged.extend(damage);
         let text = match typed.format.as_deref() {
             Some("json") => run.to_json()?,
             _ if typed.short => format::run::first_page(run),
@@ -106,5 +110,9 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         }
         terminal.out.write_all(text.as_bytes())?;
     }
-    Ok(Exit::OK)
+    terminal.out.flush()?;
+    for error in &damaged {
+        writeln!(terminal.err, "roundtrip show: {}", inert::line(&format!("{error:#}")))?;
+    }
+    Ok(if damaged.is_empty() { Exit::OK } else { Exit::FAILED })
 }

@@ -177,10 +177,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     };
     let Some(result) = &run.results.interference else { return Ok(Exit::FAILED) };
     // A recording that cannot be read any more costs the explanations, not the times.
-    let (explained, unread) = match explain(result, Some(directory.path())) {
-        Ok(explained) => (explained, None),
-        Err(error) => (explain(result, None)?, Some(error)),
-    };
+    let (explained, unread) = explain(result, directory.path()).split();
     let exit = finish(&run, directory.asked(), terminal, |terminal| {
         let text = match typed.output.format.as_deref() {
             Some("json") => run.to_json()?,

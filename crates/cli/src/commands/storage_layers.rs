@@ -186,8 +186,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     };
     let Some(result) = &run.results.storage else { return Ok(Exit::FAILED) };
     // A recording that cannot be read any more costs the layers, not the times.
-    let divided = divide(result, directory.path(), typed.slowest.unwrap_or(1));
-    let (layers, unread) = divided.map_or_else(|error| (Vec::new(), Some(error)), |layers| (layers, None));
+    let (layers, unread) = divide(result, directory.path(), typed.slowest.unwrap_or(1)).split();
     let exit = finish(&run, directory.asked(), terminal, |terminal| {
         let text = match typed.output.format.as_deref() {
             Some("json") => format::storage_files::json(&run, result, &layers)?,
