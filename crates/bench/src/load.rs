@@ -4,9 +4,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::job::Job;
 use crate::root::Root;
 use crate::sched;
-use crate::worker::{Link, Work, WorkerGroup, WorkerId};
+use crate::worker::{Link, WorkerGroup, WorkerId};
 use run::{Load, Scheduling};
 
 /// Starts the hogs in the background of a group, and tells which they are. They begin to spin when the group is told to go.
@@ -25,7 +26,7 @@ pub fn start(load: &Load, group: &mut WorkerGroup) -> Result<Vec<WorkerId>> {
         );
         return Err(Error::Plan(text));
     }
-    let job = HogJob { scheduling: load.scheduling, cpus: load.cpus.clone() };
+    let job = Job::Hog(HogJob { scheduling: load.scheduling, cpus: load.cpus.clone() });
     (1..=load.hogs).map(|hog| group.spawn_background(format!("hog {hog}"), &job)).collect()
 }
 
@@ -36,11 +37,9 @@ pub struct HogJob {
     cpus: Option<Vec<u32>>,
 }
 
-impl Work for HogJob {
-    const NAME: &'static str = "hog";
-
+impl HogJob {
     /// Spins until this process is killed.
-    fn run(self, link: &mut Link) -> Result<()> {
+    pub(crate) fn run(self, link: &mut Link) -> Result<()> {
         if let Some(cpus) = &self.cpus {
             sched::set_allowed_cpus(0, cpus)?;
         }

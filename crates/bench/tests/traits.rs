@@ -52,9 +52,9 @@ fn every_aspect_has_a_row_and_every_smallest_call_is_counted() {
 }
 
 #[test]
-fn binder_copies_a_payload_into_a_parcel_and_hwbinder_names_where_it_lies_and_both_copy_what_arrives() {
+fn binder_copies_a_payload_into_a_parcel_and_hwbinder_names_where_it_lies() {
     let result = run(Profile::Ack);
-    for (stack, by_stack, in_place) in [(Stack::Binder, 2.0, false), (Stack::Hwbinder, 1.0, true)] {
+    for (stack, by_stack, in_place) in [(Stack::Binder, 1.0, false), (Stack::Hwbinder, 0.0, true)] {
         for aspect in [Aspect::RequestCopies, Aspect::ReplyCopies] {
             let expected = Finding::Copies { payload_bytes: 4096, stack: by_stack, driver: 1.0 };
             assert_eq!(finding(&result, aspect, stack), &expected, "{aspect:?} {stack}");

@@ -3,6 +3,9 @@
 //! [`TransactionData::new`] describes what is sent, [`Commands`] queues commands, [`Command::parse`] reads one back; the emulated driver and the fuzzer use the
 //! latter. Addresses in commands are only numbers here: a driver decides which memory it may read.
 
+use rustix::io::Errno;
+
+use crate::RawBytes;
 use crate::uapi::*;
 
 /// Commands on their way to the driver.
@@ -133,12 +136,14 @@ impl TransactionData {
     #[must_use]
     #[inline]
     pub fn new(code: u32, data: &[u8]) -> Self {
-        Self {
-            code,
-            data_size: data.len() as u64,
-            buffer: data.as_ptr().expose_provenance() as u64,
-            ..Self::default()
-        }
+        Self::naming(code, data.into())
+    }
+
+    /// As [`TransactionData::new`], for data that others may change, as what was received and is passed on.
+    #[must_use]
+    #[inline]
+    pub fn naming(code: u32, data: RawBytes<'_>) -> Self {
+        Self { code, data_size: data.len() as u64, buffer: data.address(), ..Self::default() }
     }
 
     /// The same with room for scatter-gather buffers: `buffers_size` bytes for all of them, each rounded up to 8.
@@ -163,7 +168,7 @@ impl TransactionData {
 
 impl Command {
     /// Reads the command at the front of `bytes`, and says how long it is. `None` for an unknown or unsupported
-    /// command and for one that is cut off: the driver answers both with an error (EINVAL, EFAULT) and takes no more.
+    /// command and for one that is cut off: the driver answers with [`Command::refusal`] and takes no more.
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<(Self, usize)> {
         let word = u32::take(bytes.get(..4)?);
@@ -192,5 +197,21 @@ impl Command {
             _ => return None,
         };
         Some((command, 4 + size))
+    }
+
+    /// What a driver answers to bytes that [`Command::parse`] reads no command from: EFAULT when a known one, or
+    /// its number, is cut off, as for any memory that is not there; EINVAL for an unknown one.
+    #[must_use]
+    pub fn refusal(bytes: &[u8]) -> Errno {
+        match bytes.get(..4).map(u32::take) {
+            Some(word) if !Self::is_known(word) => Errno::INVAL,
+            _ => Errno::FAULT,
+        }
+    }
+
+    fn is_known(word: u32) -> bool {
+        let mut whole = vec![0; 4 + payload_size(word)];
+        whole[..4].copy_from_slice(&word.to_ne_bytes());
+        Self::parse(&whole).is_some()
     }
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::kernel::Features;
 use crate::uapi::{ExtendedError, FrozenStatusInfo};
-use crate::{Commands, Returns};
+use crate::{Commands, Lent, RawBytes, Returns};
 
 /// One process's opened driver: what `open("/dev/binder")` plus `mmap` is for the kernel's.
 ///
@@ -23,41 +23,67 @@ pub trait Driver: Any + Send + Sync + fmt::Debug {
     /// Which driver this is; every result carries it.
     fn backend(&self) -> Backend;
 
-    /// `BINDER_WRITE_READ`: hands over the pending commands, then, where `returns` is given, waits until there is
-    /// something to return to the calling thread.
+    /// `BINDER_WRITE_READ`: hands over the pending commands, then, where `returns` is given, waits
+    /// until there is something to return to the calling thread.
     ///
-    /// Commands carry addresses. `memory` is the memory that they may name: every transaction's data, offsets and
-    /// scatter-gather buffers must lie inside one of these slices. Otherwise the driver answers as for memory that
-    /// is not there (`BR_FAILED_REPLY`): the kernel's would read whatever lies at an address, so it is told of none.
+    /// Commands carry addresses. `lent` is the memory that they may name: every transaction's data,
+    /// offsets and scatter-gather buffers must lie inside one of its pieces. Otherwise the driver
+    /// answers as for memory that is not there (`BR_FAILED_REPLY`): the kernel's would read whatever
+    /// lies at an address, so it is told of none. Data with objects, and offsets, must be the caller's
+    /// own memory ([`Lent::own`]), because the driver looks at them.
+    ///
+    /// Room for less than 80 bytes brings nothing but [`Return::Noop`](crate::Return::Noop), and what
+    /// waits stays; without any room nothing is read.
     ///
     /// # Errors
-    /// [`Error::WriteRead`] with the errno: EINVAL for an unknown command and for room of one to three bytes, EFAULT for a command that is cut off, EPROTO when
-    /// the emulated driver finds its memory overwritten. [`Error::Ended`] (ENODEV) when the emulated driver's context has
-    /// ended. EINTR when a signal's handler ran while the thread waited: the commands were taken, and the next read goes on. What
-    /// was taken before is consumed.
+    /// [`Error::WriteRead`] with the errno: EINVAL for an unknown command and for room of one to three
+    /// bytes, EFAULT for a command that is cut off, EPROTO when the emulated driver finds its memory
+    /// overwritten. [`Error::Ended`] (ENODEV) when the emulated driver's context has ended. EINTR when a
+    /// signal's handler ran while the thread waited: the commands were taken, and the next read goes on.
+    /// What was taken before is consumed.
+    fn exchange(
+        &self,
+        commands: &mut Commands,
+        lent: &Lent<'_>,
+        returns: Option<&mut Returns>,
+    ) -> Result<(), Error>;
+
+    /// As [`Driver::exchange`], with memory of the caller's own only.
     ///
-    /// Room for less than 80 bytes brings nothing but [`Return::Noop`](crate::Return::Noop), and what waits stays; without any room
-    /// nothing is read.
+    /// # Errors
+    /// As [`Driver::exchange`].
     fn write_read(
         &self,
         commands: &mut Commands,
         memory: &[&[u8]],
         returns: Option<&mut Returns>,
-    ) -> Result<(), Error>;
+    ) -> Result<(), Error> {
+        self.exchange(commands, &Lent::own(memory), returns)
+    }
 
-    /// Appends received data to `into`: `length` bytes at `address`, which a return named. False, and nothing is appended, when
-    /// they do not lie wholly in the mapped area.
+    /// The mapped area that received data lies in, whose addresses returns name.
     ///
-    /// The bytes are copied before anybody looks at them, because others may change them at any time: every participant of an
-    /// emulated context can write to this memory, and a buffer that was given back is filled anew.
-    /// [`Received`](crate::Received) copies a whole transaction and owns its buffer.
-    #[must_use]
-    fn append_received(&self, address: u64, length: u64, into: &mut Vec<u8>) -> bool;
+    /// Others may change it at any time: every participant of an emulated context can write to this
+    /// memory, and a buffer that was given back is filled anew. [`Received`](crate::Received) owns the
+    /// buffer of one transaction.
+    ///
+    /// Only the bytes of buffers that are held are there for certain. The kernel maps the pages of its
+    /// driver's area when it fills them, and may take back those of buffers that were given back: who
+    /// reads one that is not mapped is ended by SIGBUS.
+    fn area(&self) -> RawBytes<'_>;
 
-    /// A copy of received data, as [`Driver::append_received`] makes it. `None` outside the mapped area.
+    /// Appends a copy of received data to `into`: `length` bytes at `address`, which a return named.
+    /// False, and nothing is appended, when they do not lie wholly in the mapped area. Those of a
+    /// buffer that is not held may not be there: see [`Driver::area`].
+    #[must_use]
+    fn append_received(&self, address: u64, length: u64, into: &mut Vec<u8>) -> bool {
+        self.area().part_at(address, length).map(|bytes| bytes.append_to(into)).is_some()
+    }
+
+    /// A copy of received data, as [`Driver::append_received`] makes it. `None` outside the mapped
+    /// area.
     fn received(&self, address: u64, length: u64) -> Option<Vec<u8>> {
-        let mut bytes = Vec::new();
-        self.append_received(address, length, &mut bytes).then_some(bytes)
+        self.area().part_at(address, length).map(RawBytes::to_vec)
     }
 
     /// Whether `number`, which stands in received data, is a descriptor that this driver has opened for this process and

@@ -1,7 +1,8 @@
 //! The binder driver's protocol, in bytes, and the kernel's driver behind one interface.
 //!
 //! [`Driver`] is an opened binder device. Commands go in ([`Commands`]), returns come out
-//! ([`Returns`]), and received data is copied out of the process's mapped area ([`Received`]).
+//! ([`Returns`]), and received data is copied out of the process's mapped area ([`Received`],
+//! [`RawBytes`]).
 //! [`kernel`] opens the kernel's driver. The crate `binder-emulator` has another one, which works
 //! between ordinary processes. Both stacks, all tests and all tools run over either.
 //!
@@ -28,7 +29,8 @@ mod command;
 pub mod copy;
 mod driver;
 pub mod kernel;
-pub mod memory;
+mod memory;
+mod raw_bytes;
 mod received;
 mod returns;
 pub mod sched_attr;
@@ -37,6 +39,8 @@ pub mod uapi;
 pub use call::{Answer, call};
 pub use command::{Command, Commands};
 pub use driver::{Backend, Driver, Error, NodeInfo, Profile, raise_limit};
-pub use received::{Content, Received};
+pub use memory::Lent;
+pub use raw_bytes::RawBytes;
+pub use received::Received;
 pub use returns::{Return, Returns};
 pub use rustix::io::Errno;

@@ -4,7 +4,6 @@
 //! `binder_thread_read` (`binder.c`).
 
 use std::os::fd::{BorrowedFd, RawFd};
-use std::sync::atomic::AtomicU32;
 
 use rustix::io::Errno;
 
@@ -22,7 +21,7 @@ use crate::sched;
 use crate::sleep::{self, Slept};
 use crate::thread::{LOOPER_ENTERED, LOOPER_EXITED, LOOPER_INVALID, LOOPER_REGISTERED};
 use binder_driver::uapi::*;
-use binder_driver::{Command, Commands, Profile};
+use binder_driver::{Command, Commands, Lent, Profile};
 
 /// A thread in the driver.
 pub(crate) struct Ioctl<'a> {
@@ -32,12 +31,12 @@ pub(crate) struct Ioctl<'a> {
     pub(crate) profile: Profile,
     /// How this process's calls lend a real-time priority.
     pub(crate) lending: Lending,
-    /// The caller's memory that commands may name.
-    pub(crate) memory: &'a [&'a [u8]],
+    /// The memory that commands may name.
+    pub(crate) lent: Lent<'a>,
     /// The real process that is calling.
     pub(crate) sender: u32,
     /// The user that this process was when it joined, or at its last call.
-    pub(crate) euid: &'a AtomicU32,
+    pub(crate) euid: u32,
     pub(crate) descriptors: &'a Descriptors,
     /// The descriptors of the transaction that is being sent.
     pub(crate) sending: Vec<BorrowedFd<'a>>,
@@ -53,7 +52,8 @@ impl Ioctl<'_> {
     /// Carries out the pending commands. A refused one stops it until the thread has read the refusal.
     pub(crate) fn write(&mut self, commands: &mut Commands) -> Result<(), Errno> {
         while !commands.is_empty() && self.guard.get(self.thread, thread::RETURN_ERROR) == 0 {
-            let (command, size) = Command::parse(commands.pending()).ok_or(Errno::INVAL)?;
+            let pending = commands.pending();
+            let (command, size) = Command::parse(pending).ok_or_else(|| Command::refusal(pending))?;
             self.execute(command)?;
             commands.consume(size);
             self.guard.commit();

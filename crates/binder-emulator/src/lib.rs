@@ -95,8 +95,12 @@ pub use inheritance::Lending;
 pub use usage::Usage;
 pub use wakers::WakeUp;
 
-use binder_driver::uapi::{ExtendedError, FrozenStatusInfo};
-use binder_driver::{Backend, Commands, Driver, Error as DriverError, NodeInfo, Profile, Returns};
+use binder_driver::uapi::{
+    BC_TRANSACTION, BC_TRANSACTION_SG, ExtendedError, Field as _, FrozenStatusInfo, payload_size,
+};
+use binder_driver::{
+    Backend, Commands, Driver, Error as DriverError, Lent, NodeInfo, Profile, RawBytes, Returns,
+};
 use descriptors::Descriptors;
 use ioctl::Ioctl;
 use keeper_line::ToKeeper;
@@ -251,7 +255,7 @@ impl Emulated {
     /// This process's strong and weak counts on a handle ([`Driver::node_counts`] are those of all processes). `None` when there is no such handle.
     #[must_use]
     pub fn handle_counts(&self, handle: u32) -> Option<(u32, u32)> {
-        self.enter(&[], |ioctl| Ok(ioctl.handle_counts(handle))).ok().flatten()
+        self.enter(&Lent::default(), |ioctl| Ok(ioctl.handle_counts(handle))).ok().flatten()
     }
 
     /// This process's number in the context, by which [`Context::state`] names it.
@@ -311,7 +315,7 @@ impl Emulated {
     /// Runs one call of the calling thread under the lock.
     fn enter<T>(
         &self,
-        memory: &[&[u8]],
+        lent: &Lent<'_>,
         act: impl FnOnce(&mut Ioctl<'_>) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
         if self.region.ended().is_some() {
@@ -329,9 +333,9 @@ impl Emulated {
                 thread,
                 profile: self.profile,
                 lending: Lending::from_word(self.lending.load(Ordering::Relaxed)),
-                memory,
+                lent: *lent,
                 sender: self.sender,
-                euid: &self.euid,
+                euid: self.euid.load(Ordering::Relaxed),
                 descriptors: &self.descriptors,
                 sending: Vec::new(),
                 wanted: None,
@@ -364,15 +368,20 @@ impl Driver for Emulated {
         Backend::Emulated { profile: self.profile }
     }
 
-    fn write_read(
+    fn exchange(
         &self,
         commands: &mut Commands,
-        memory: &[&[u8]],
+        lent: &Lent<'_>,
         returns: Option<&mut Returns>,
     ) -> Result<(), DriverError> {
+        // A process may have become another user since it joined. The kernel is asked before the lock is taken. A reply tells
+        // of the user at the last call: to ask again would make each round trip longer.
+        if asks(commands.pending()) {
+            self.euid.store(rustix::process::geteuid().as_raw(), Ordering::Relaxed);
+        }
         let gone = || self.region.ended().is_some();
         let wait = !self.nonblocking.load(Ordering::Relaxed);
-        self.enter(memory, |ioctl| {
+        self.enter(lent, |ioctl| {
             ioctl.write(commands)?;
             if let Some(returns) = returns {
                 let filled = ioctl.read(returns.room()?, wait, &gone)?;
@@ -383,10 +392,8 @@ impl Driver for Emulated {
         .map_err(|errno| self.failed("BINDER_WRITE_READ", errno))
     }
 
-    fn append_received(&self, address: u64, length: u64, into: &mut Vec<u8>) -> bool {
-        let offset = address.checked_sub(self.area.0);
-        let offset = offset.filter(|offset| offset.checked_add(length).is_some_and(|end| end <= self.area.1));
-        offset.is_some_and(|offset| self.region.append_area(self.process.index(), offset, length, into))
+    fn area(&self) -> RawBytes<'_> {
+        self.region.area(self.process.index(), self.area.1)
     }
 
     fn has_brought(&self, number: u32) -> bool {
@@ -398,14 +405,15 @@ impl Driver for Emulated {
     }
 
     fn become_context_manager(&self, flags: u32) -> Result<(), DriverError> {
-        self.enter(&[], |ioctl| ioctl.become_context_manager(flags)).map_err(|errno| match errno {
+        self.enter(&Lent::default(), |ioctl| ioctl.become_context_manager(flags)).map_err(|errno| match errno
+        {
             Errno::BUSY => DriverError::ContextManagerTaken,
             errno => self.failed("BINDER_SET_CONTEXT_MGR_EXT", errno),
         })
     }
 
     fn set_max_threads(&self, threads: u32) -> Result<(), DriverError> {
-        self.enter(&[], |ioctl| {
+        self.enter(&Lent::default(), |ioctl| {
             ioctl.guard.set(self.process, records::process::MAX_THREADS, threads);
             Ok(())
         })
@@ -431,22 +439,22 @@ impl Driver for Emulated {
     }
 
     fn node_counts(&self, handle: u32) -> Result<(u32, u32), DriverError> {
-        self.enter(&[], |ioctl| ioctl.node_counts(handle))
+        self.enter(&Lent::default(), |ioctl| ioctl.node_counts(handle))
             .map_err(|errno| self.failed("BINDER_GET_NODE_INFO_FOR_REF", errno))
     }
 
     fn node_after(&self, after: u64) -> Result<Option<NodeInfo>, DriverError> {
-        self.enter(&[], |ioctl| Ok(ioctl.guard.node_after(self.process, after)))
+        self.enter(&Lent::default(), |ioctl| Ok(ioctl.guard.node_after(self.process, after)))
             .map_err(|errno| self.failed("BINDER_GET_NODE_DEBUG_INFO", errno))
     }
 
     fn extended_error(&self) -> Result<ExtendedError, DriverError> {
-        self.enter(&[], |ioctl| Ok(ioctl.extended_error()))
+        self.enter(&Lent::default(), |ioctl| Ok(ioctl.extended_error()))
             .map_err(|errno| self.failed("BINDER_GET_EXTENDED_ERROR", errno))
     }
 
     fn set_oneway_spam_detection(&self, on: bool) -> Result<(), DriverError> {
-        self.enter(&[], |ioctl| {
+        self.enter(&Lent::default(), |ioctl| {
             ioctl.guard.set(self.process, records::process::TELL_SPAM, on);
             Ok(())
         })
@@ -455,12 +463,12 @@ impl Driver for Emulated {
 
     fn set_frozen(&self, pid: u32, frozen: bool, timeout_ms: u32) -> Result<(), DriverError> {
         let gone = || self.region.ended().is_some();
-        self.enter(&[], |ioctl| ioctl.set_frozen(pid, frozen, timeout_ms, &gone))
+        self.enter(&Lent::default(), |ioctl| ioctl.set_frozen(pid, frozen, timeout_ms, &gone))
             .map_err(|errno| self.failed("BINDER_FREEZE", errno))
     }
 
     fn frozen_info(&self, pid: u32) -> Result<FrozenStatusInfo, DriverError> {
-        self.enter(&[], |ioctl| ioctl.frozen_info(pid))
+        self.enter(&Lent::default(), |ioctl| ioctl.frozen_info(pid))
             .map_err(|errno| self.failed("BINDER_GET_FROZEN_INFO", errno))
     }
 
@@ -488,6 +496,17 @@ impl Drop for Emulated {
             let _ = watcher.join();
         }
     }
+}
+
+/// Whether a call is among these commands.
+fn asks(mut commands: &[u8]) -> bool {
+    while let Some(word) = commands.get(..4).map(u32::take) {
+        if word == BC_TRANSACTION || word == BC_TRANSACTION_SG {
+            return true;
+        }
+        commands = commands.get(payload_size(word).saturating_add(4)..).unwrap_or_default();
+    }
+    false
 }
 
 /// Runs something short under the lock, on any thread, also one that is ending and has no scratch memory any more.

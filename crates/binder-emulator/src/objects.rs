@@ -11,7 +11,7 @@ use crate::lock::Guard;
 use crate::node::Strength;
 use crate::records::{AREA_BYTES, Buffer, Id, Process, buffer, node, process, reference};
 use crate::region::{Region, inside};
-use binder_driver::memory::lent;
+use binder_driver::Lent;
 use binder_driver::uapi::{
     BINDER_BUFFER_FLAG_HAS_PARENT, BINDER_TYPE_BINDER, BINDER_TYPE_FD, BINDER_TYPE_FDA, BINDER_TYPE_HANDLE,
     BINDER_TYPE_PTR, BINDER_TYPE_WEAK_BINDER, BINDER_TYPE_WEAK_HANDLE, BufferObject, FdArrayObject, FdObject,
@@ -57,7 +57,7 @@ pub(crate) fn copy_buffers(
     data: &[u8],
     offsets: &[u8],
     room: u64,
-    memory: &[&[u8]],
+    lent: &Lent<'_>,
 ) -> bool {
     let mut left = room;
     let mut at = offsets_at.saturating_add(offsets.len() as u64);
@@ -65,7 +65,7 @@ pub(crate) fn copy_buffers(
         let object = offset_at(offsets, index).and_then(|offset| object_at(data, offset));
         let Some((Object::Buffer(object), _)) = object else { continue };
         let Some(length) = align8(object.length).filter(|_| object.length <= left) else { return false };
-        let Some(bytes) = lent(memory, object.buffer, object.length) else { return false };
+        let Some(bytes) = lent.bytes(object.buffer, object.length) else { return false };
         if !region.write_area(slot, at, bytes) {
             return false;
         }
@@ -91,9 +91,12 @@ impl Ioctl<'_> {
         accepts_descriptors: bool,
     ) -> Result<(), Errno> {
         self.sending.clear();
-        let memory = self.memory;
-        let data = lent(memory, sent.buffer, sent.data_size).ok_or(Errno::FAULT)?;
-        let offsets = lent(memory, sent.offsets, sent.offsets_size).ok_or(Errno::FAULT)?;
+        if sent.offsets_size == 0 {
+            return Ok(()); // also of data that others may change
+        }
+        let lent = self.lent;
+        let data = lent.slice(sent.buffer, sent.data_size).ok_or(Errno::FAULT)?;
+        let offsets = lent.slice(sent.offsets, sent.offsets_size).ok_or(Errno::FAULT)?;
         let start = self.guard.get(filled, buffer::OFFSET);
         let area_address = self.guard.get(receiver, process::AREA_ADDRESS);
         let mut next_buffer = self.guard.offsets_at(filled).saturating_add(sent.offsets_size);
@@ -149,7 +152,7 @@ impl Ioctl<'_> {
     }
 
     fn put(&self, receiver: Id<Process>, at: u64, bytes: &[u8]) -> Result<(), Errno> {
-        self.guard.region().write_area(receiver.index(), at, bytes).then_some(()).ok_or(Errno::INVAL)
+        self.guard.region().write_area(receiver.index(), at, bytes.into()).then_some(()).ok_or(Errno::INVAL)
     }
 
     fn translate_flat(
@@ -254,7 +257,7 @@ impl Ioctl<'_> {
         if !array.parent_offset.is_multiple_of(4) || !at.is_multiple_of(4) {
             return Err(Errno::INVAL);
         }
-        let numbers = lent(self.memory, at, bytes).ok_or(Errno::INVAL)?;
+        let numbers = self.lent.slice(at, bytes).ok_or(Errno::INVAL)?;
         numbers.chunks_exact(4).try_for_each(|number| self.pass(u32::take(number), accepted))
     }
 

@@ -91,7 +91,8 @@ impl Ioctl<'_> {
                 ending_with_buffer.push(number);
             }
             // Inside the area, or there would not have been as many places.
-            let _ = self.guard.region().write_area(self.process.index(), place.at, &number.to_ne_bytes());
+            let bytes = number.to_ne_bytes();
+            let _ = self.guard.region().write_area(self.process.index(), place.at, (&bytes).into());
         }
         self.descriptors.note_array(self.guard.get(held, buffer::OFFSET), ending_with_buffer);
         true

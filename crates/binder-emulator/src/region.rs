@@ -13,6 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
+use binder_driver::RawBytes;
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
@@ -218,18 +219,12 @@ impl Region {
     /// Copies `bytes` into an area. False, and nothing is written, when they would not lie wholly inside it.
     #[inline]
     #[must_use]
-    pub(crate) fn write_area(&self, slot: usize, offset: u64, bytes: &[u8]) -> bool {
+    pub(crate) fn write_area(&self, slot: usize, offset: u64, bytes: RawBytes<'_>) -> bool {
         let Some(offset) = inside(offset, bytes.len() as u64) else { return false };
-        // SAFETY: the range lies inside the slot's area, hence inside the mapping, and `bytes` is private memory
-        // (or another area's). The range belongs to a buffer that is allocated and not yet delivered, so no
-        // well-behaved participant reads it now.
-        unsafe {
-            binder_driver::copy::raw(
-                bytes.as_ptr(),
-                self.base.add(area_at(slot) + offset).as_ptr(),
-                bytes.len(),
-            );
-        }
+        // SAFETY: the range lies inside the slot's area, hence inside the mapping. It belongs to a buffer that is
+        // allocated and not yet delivered, so no well-behaved participant reads it now, and nobody has a reference
+        // to it.
+        unsafe { bytes.copy_to_raw(self.base.add(area_at(slot) + offset).as_ptr()) };
         true
     }
 
@@ -254,23 +249,19 @@ impl Region {
                 into.len(),
             )
         }
+        // What is checked is the copy: the compiler must not read the area again.
+        Self::order();
         true
     }
 
-    /// Appends bytes of an area to `into`. False, and nothing is appended, when they do not lie wholly inside it.
+    /// The first `length` bytes of an area, no more than it has.
     #[inline]
     #[must_use]
-    pub(crate) fn append_area(&self, slot: usize, offset: u64, length: u64, into: &mut Vec<u8>) -> bool {
-        let Some(offset) = inside(offset, length) else { return false };
-        // SAFETY: as for `read_area`.
-        unsafe {
-            binder_driver::copy::append_raw(
-                into,
-                self.base.add(area_at(slot) + offset).as_ptr(),
-                length as usize,
-            );
-        }
-        true
+    pub(crate) fn area(&self, slot: usize, length: u64) -> RawBytes<'_> {
+        let length = (length as usize).min(AREA_BYTES);
+        // SAFETY: the area lies inside the mapping, which lives as long as `self` and is initialised (a memfd is
+        // zeroed).
+        unsafe { RawBytes::new(self.base.add(area_at(slot)).as_ptr(), length) }
     }
 
     /// Keeps the compiler from moving journal entries behind the words that they protect. The hardware needs no

@@ -2,8 +2,7 @@
 //!
 //! The order of checks and the returns of each refusal follow the kernel's `binder_transaction` (`binder.c`).
 
-use std::sync::atomic::Ordering;
-
+use binder_driver::RawBytes;
 use rustix::io::Errno;
 
 use crate::allocation::Sizes;
@@ -224,13 +223,16 @@ impl<'a> Ioctl<'a> {
             return Err(Refusal::dead(Errno::SRCH));
         }
         let filled = self.guard.alloc_buffer(target.process, sizes, oneway.then_some(self.sender))?;
-        let offsets = self.sender_memory(data.offsets, data.offsets_size)?;
+        let offsets = self.lent.slice(data.offsets, data.offsets_size).ok_or(Errno::FAULT)?;
         if !data.offsets_size.is_multiple_of(8) || !data.buffers_size.is_multiple_of(8) {
             return Err(Errno::INVAL.into());
         }
-        let bytes = self.sender_memory(data.buffer, data.data_size).map_err(|errno| {
+        let own = self.lent.slice(data.buffer, data.data_size);
+        // Objects are looked for in the caller's own memory only: what others may change is passed on as it is.
+        let passed_on = || self.lent.bytes(data.buffer, data.data_size).filter(|_| offsets.is_empty());
+        let bytes = own.map(RawBytes::from).or_else(passed_on).ok_or_else(|| {
             // The kernel copies up to the first object, and then looks for that.
-            if offsets.get(..8) == Some(&[0; 8]) { Errno::INVAL } else { errno }
+            if offsets.get(..8) == Some(&[0; 8]) { Errno::INVAL } else { Errno::FAULT }
         })?;
         self.guard.init(filled, buffer::TARGET, target.node);
         self.guard.init(filled, buffer::CLEAR, data.flags & TF_CLEAR_BUF != 0);
@@ -241,13 +243,14 @@ impl<'a> Ioctl<'a> {
         let offsets_at = self.guard.offsets_at(filled);
         let slot = target.process.index();
         let region = self.guard.region();
-        let memory = self.memory;
+        let lent = self.lent;
         let copy = || {
             let room = data.buffers_size;
-            let whole =
-                region.write_area(slot, offset, bytes) && region.write_area(slot, offsets_at, offsets);
+            let whole = region.write_area(slot, offset, bytes)
+                && (offsets.is_empty() || region.write_area(slot, offsets_at, offsets.into()));
+            let objects = own.unwrap_or_default();
             let buffers =
-                room == 0 || objects::copy_buffers(region, slot, offsets_at, bytes, offsets, room, memory);
+                room == 0 || objects::copy_buffers(region, slot, offsets_at, objects, offsets, room, &lent);
             (whole, buffers)
         };
         let (whole, buffers) = if data.data_size.saturating_add(data.buffers_size) >= COPY_OUTSIDE_LOCK {
@@ -284,7 +287,7 @@ impl<'a> Ioctl<'a> {
         let node = target.node.ok_or(Errno::INVAL)?;
         // Asked again: the waiting thread may have left while the data was copied outside the lock.
         let waiting = if target.thread.is_some() { self.waiting_caller(target.process)? } else { None };
-        let t = self.new_transaction(target.process, filled.buffer, data, true)?;
+        let t = self.new_transaction(target.process, filled.buffer, data)?;
         let complete = self.guard.new_work(self.completion(target.process, filled.buffer, oneway), 0)?;
         let call = self.guard.new_work(Kind::Transaction, t.index() as u64)?;
         self.guard.init(t, transaction::NEED_REPLY, !oneway);
@@ -422,7 +425,7 @@ impl<'a> Ioctl<'a> {
             return Err(Refusal::DEAD);
         }
         self.put_right(target, filled, data)?;
-        let t = self.new_transaction(target.process, filled.buffer, data, false)?;
+        let t = self.new_transaction(target.process, filled.buffer, data)?;
         let complete = self.guard.new_work(Kind::Complete, 0)?;
         let reply = self.guard.new_work(Kind::Transaction, t.index() as u64)?;
         self.post_descriptors(target.process, t, number)?;
@@ -443,29 +446,18 @@ impl<'a> Ioctl<'a> {
         receiver: Id<Process>,
         filled: Id<Buffer>,
         data: &TransactionDataSg,
-        asks: bool,
     ) -> Result<Id<Transaction>, Errno> {
         let guard = &mut self.guard;
         let t = guard.alloc::<Transaction>()?;
         let pid = guard.get(self.process, process::PID);
         guard.init(t, transaction::SENDER_PID, pid);
-        // A process may have become another user since it joined. A reply tells of the user at the last call: asking the kernel
-        // again would make each round trip longer.
-        if asks {
-            self.euid.store(rustix::process::geteuid().as_raw(), Ordering::Relaxed);
-        }
-        guard.init(t, transaction::SENDER_EUID, self.euid.load(Ordering::Relaxed));
+        guard.init(t, transaction::SENDER_EUID, self.euid);
         guard.init(t, transaction::TO_PROCESS, Some(receiver));
         guard.init(t, transaction::CODE, data.code);
         guard.init(t, transaction::FLAGS, data.flags);
         guard.init(t, transaction::BUFFER, Some(filled));
         guard.set(filled, buffer::TRANSACTION, Some(t));
         Ok(t)
-    }
-
-    /// The sender's memory at an address, if it was given to this call.
-    fn sender_memory(&self, address: u64, length: u64) -> Result<&'a [u8], Errno> {
-        binder_driver::memory::lent(self.memory, address, length).ok_or(Errno::FAULT)
     }
 }
 

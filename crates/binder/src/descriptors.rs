@@ -6,8 +6,8 @@
 
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-use binder_driver::Driver;
-use binder_driver::uapi::{BINDER_TYPE_FD, FdObject, Field};
+use binder_driver::uapi::{BINDER_TYPE_FD, FdObject};
+use binder_driver::{Driver, RawBytes};
 
 use crate::Error;
 
@@ -24,13 +24,15 @@ pub(crate) fn duplicate(driver: &dyn Driver, number: u32) -> Result<OwnedFd, Err
 /// Closes the descriptors among the objects at `offsets` in `data`, which came with a transaction whose buffer is about to be
 /// given back.
 #[inline(always)]
-pub(crate) fn close_received(driver: &dyn Driver, data: &[u8], offsets: &[u8]) {
-    for offset in offsets.chunks_exact(8).map(u64::take) {
+pub(crate) fn close_received(driver: &dyn Driver, data: RawBytes<'_>, offsets: RawBytes<'_>) {
+    let mut at = 0;
+    while let Some(offset) = offsets.array(at).map(u64::from_ne_bytes) {
+        at += 8;
         // The driver has checked all objects, so there is none outside.
-        let object = usize::try_from(offset).ok().and_then(|offset| data.get(offset..));
+        let object = usize::try_from(offset).ok().and_then(|offset| data.rest(offset));
         let Some(object) = object else { return };
         // The driver itself closes those of an array, with the buffer that they lie in.
-        if object.get(..4).map(u32::take) == Some(BINDER_TYPE_FD) {
+        if object.array(0).map(u32::from_ne_bytes) == Some(BINDER_TYPE_FD) {
             close(driver, object);
         }
     }
@@ -38,8 +40,12 @@ pub(crate) fn close_received(driver: &dyn Driver, data: &[u8], offsets: &[u8]) {
 
 // Few transactions carry any.
 #[cold]
-fn close(driver: &dyn Driver, object: &[u8]) {
-    let number = FdObject::from_bytes(object).map(|object| object.fd).filter(|&number| driver.let_go(number));
+fn close(driver: &dyn Driver, object: RawBytes<'_>) {
+    let object = object.array::<{ FdObject::SIZE }>(0);
+    let number = object
+        .and_then(|object| FdObject::from_bytes(&object))
+        .map(|object| object.fd)
+        .filter(|&number| driver.let_go(number));
     if let Some(Ok(raw)) = number.map(RawFd::try_from) {
         // SAFETY: `raw` is not -1, and the driver opened it for this transaction alone: nobody else owns it (`binder.c`,
         // `binder_apply_fd_fixups`), and each buffer is given back once.

@@ -88,6 +88,7 @@ mod work_source;
 
 use std::fmt;
 
+pub use binder_driver::RawBytes;
 pub use death::DeathLink;
 pub use dialect::{Dialect, Stability};
 pub use error::{Error, Status, exception, status};

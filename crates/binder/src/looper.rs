@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use binder_driver::sched_attr::SchedAttr;
-use binder_driver::{Command, Driver};
+use binder_driver::{Command, Driver, Lent};
 
 use crate::sched;
 use crate::thread::ThreadState;
@@ -94,7 +94,7 @@ impl Looping {
         thread.push(command);
         let serve_until_stopped = || {
             while !process.pool.stopping() {
-                if let Some(asked) = thread.next(process, &[])? {
+                if let Some(asked) = thread.next(process, &Lent::default())? {
                     thread.handle(process, &asked)?;
                 }
             }

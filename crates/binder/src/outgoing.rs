@@ -1,11 +1,13 @@
 //! [`Outgoing`]: what one transaction or reply sends, as a command for the driver. Knows no parcels and no threads.
 
 use binder_driver::uapi::{TF_STATUS_CODE, TransactionData};
-use binder_driver::{Command, Commands};
+use binder_driver::{Command, Commands, Lent, RawBytes};
 
-/// What one transaction or reply sends. The first two slices of `memory` are its data and its offsets.
+/// What one transaction or reply sends. The first two slices of `memory` are its data and its offsets, `buffers` is what its
+/// objects name besides `memory`.
 pub(crate) struct Outgoing<'a> {
     memory: &'a [&'a [u8]],
+    buffers: &'a [RawBytes<'a>],
     /// The bytes of all buffers, for a scatter-gather one.
     buffers_size: Option<u64>,
     flags: u32,
@@ -13,11 +15,15 @@ pub(crate) struct Outgoing<'a> {
 
 impl<'a> Outgoing<'a> {
     pub(crate) fn plain(memory: &'a [&'a [u8]; 2]) -> Self {
-        Self { memory, buffers_size: None, flags: 0 }
+        Self { memory, buffers: &[], buffers_size: None, flags: 0 }
     }
 
-    pub(crate) fn scatter_gather(memory: &'a [&'a [u8]], buffers_size: u64) -> Self {
-        Self { memory, buffers_size: Some(buffers_size), flags: 0 }
+    pub(crate) fn scatter_gather(
+        memory: &'a [&'a [u8]; 3],
+        buffers: &'a [RawBytes<'a>],
+        buffers_size: u64,
+    ) -> Self {
+        Self { memory, buffers, buffers_size: Some(buffers_size), flags: 0 }
     }
 
     /// With these of the driver's flags besides those that it has anyway.
@@ -30,8 +36,10 @@ impl<'a> Outgoing<'a> {
         self.with_flags(TF_STATUS_CODE)
     }
 
-    pub(crate) fn memory(&self) -> &'a [&'a [u8]] {
-        self.memory
+    /// The memory that the driver may read.
+    #[inline]
+    pub(crate) fn lent(&self) -> Lent<'a> {
+        Lent { own: self.memory, raw: self.buffers }
     }
 
     /// The driver's flags, without those that only a call or a reply has.

@@ -53,7 +53,7 @@ impl Proxy {
                     self.call_hw(HIDL_DESCRIPTOR, |parcel| parcel.write_interface_token(HIDL_BASE))?;
                 let mut reader = reply.hw_reader()?;
                 reader.plain().read_exception()?;
-                reader.read_string().map(str::to_owned)
+                reader.read_string()
             }
         }
     }

@@ -28,7 +28,7 @@ impl ThreadState {
             clear_buffers: data.flags & TF_CLEAR_BUF != 0,
         };
         let target = (data.target, data.cookie);
-        let received = Received::take(process, data, self.take_content());
+        let received = Received::take(process, data);
         let data = &received;
         self.serving.set(self.serving.get() + 1);
         let work_source = WorkSource::clear();
@@ -40,7 +40,6 @@ impl ThreadState {
         };
         drop(work_source);
         self.serving.set(self.serving.get() - 1);
-        self.give_content(received.into_room(self));
         result
     }
 
@@ -88,7 +87,7 @@ impl ThreadState {
             .reader(process, self.copies())
             .map_err(Status::from)
             .and_then(|plain| {
-                let mut data = HwReader::new(plain, data.content()?, &**process.driver());
+                let mut data = HwReader::new(plain, data.area()?);
                 dispatch_hw(stub, call, &mut data, &mut reply)
             })
             .or_else(|failed| {
@@ -119,8 +118,8 @@ impl ThreadState {
         self.answer(process, call, data, &Outgoing::plain(&memory).status(), wait)
     }
 
-    /// Answers, closes the request's descriptors, gives its buffer back (afterwards: the answer may be copied from it), and, if `wait`, waits
-    /// for what comes next.
+    /// Answers, closes the request's descriptors, gives its buffer back (after the answer, which may be sent from it), and, if
+    /// `wait`, waits for what comes next.
     fn answer(
         &self,
         process: &Process,
@@ -135,7 +134,7 @@ impl ThreadState {
         }
         self.push_reply(outgoing);
         data.give_back(process, self);
-        self.exchange(process, outgoing.memory(), wait && !process.pool.stopping())
+        self.exchange(process, &outgoing.lent(), wait && !process.pool.stopping())
     }
 }
 
@@ -182,7 +181,7 @@ fn dispatch_hw<'a>(
         HIDL_DEBUG => {
             data.check_interface(HIDL_BASE)?;
             let handle = data.read_native_handle()?.unwrap_or_default();
-            let arguments: Vec<String> = data.read_string_vec()?.into_iter().map(str::to_owned).collect();
+            let arguments = data.read_string_vec()?;
             handle.descriptors.into_iter().take(1).for_each(|to| write_dump(to, &stub.dump(&arguments)));
             reply.write_no_exception();
             Ok(())

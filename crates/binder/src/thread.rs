@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use binder_driver::uapi::{
-    BR_NOOP, BR_TRANSACTION_COMPLETE, Field, TF_ACCEPT_FDS, TF_ONE_WAY, TF_STATUS_CODE, TransactionData,
+    BR_NOOP, BR_TRANSACTION_COMPLETE, TF_ACCEPT_FDS, TF_ONE_WAY, TF_STATUS_CODE, TransactionData,
 };
-use binder_driver::{Command, Commands, Content, Errno, Return, Returns};
+use binder_driver::{Command, Commands, Errno, Lent, Return, Returns};
 
 use crate::hwbinder::{HwReader, HwStore};
 use crate::outgoing::Outgoing;
@@ -46,8 +46,6 @@ pub(crate) struct ThreadState {
     parcels: RefCell<Vec<Box<Parcel>>>,
     #[expect(clippy::vec_box)]
     stores: RefCell<Vec<Box<HwStore>>>,
-    #[expect(clippy::vec_box)]
-    contents: RefCell<Vec<Box<Content>>>,
     /// True inside the looper's loop.
     pub(crate) looper: Cell<bool>,
     /// How many calls this thread serves, one inside the other.
@@ -108,7 +106,6 @@ impl ThreadState {
             io: RefCell::new(Io { commands: Commands::with_capacity(512), returns: Returns::default() }),
             parcels: RefCell::default(),
             stores: RefCell::default(),
-            contents: RefCell::default(),
             looper: Cell::new(false),
             serving: Cell::new(0),
             unacknowledged: Cell::new(0),
@@ -175,25 +172,16 @@ impl ThreadState {
         queue(&mut self.io.borrow_mut().commands)
     }
 
-    /// Memory for what arrives, with the room that its last use left.
-    pub(crate) fn take_content(&self) -> Box<Content> {
-        self.contents.borrow_mut().pop().unwrap_or_default()
-    }
-
-    pub(crate) fn give_content(&self, content: Box<Content>) {
-        self.contents.borrow_mut().push(content);
-    }
-
     /// Hands over queued commands without waiting for anything.
     pub(crate) fn flush(&self, process: &Process) -> Result<(), Error> {
-        self.exchange(process, &[], false)
+        self.exchange(process, &Lent::default(), false)
     }
 
-    /// Hands over queued commands, which may name `memory`, and, if `wait`, waits for returns. Returns that were not
+    /// Hands over queued commands, which may name what is `lent`, and, if `wait`, waits for returns. Returns that were not
     /// handled yet are never thrown away: they come first, and there is no waiting.
     #[inline]
-    pub(crate) fn exchange(&self, process: &Process, memory: &[&[u8]], wait: bool) -> Result<(), Error> {
-        let result = self.exchange_now(process, memory, wait);
+    pub(crate) fn exchange(&self, process: &Process, lent: &Lent<'_>, wait: bool) -> Result<(), Error> {
+        let result = self.exchange_now(process, lent, wait);
         if !self.until_sent.borrow().is_empty() {
             self.sent();
         }
@@ -201,7 +189,7 @@ impl ThreadState {
     }
 
     #[inline]
-    fn exchange_now(&self, process: &Process, memory: &[&[u8]], wait: bool) -> Result<(), Error> {
+    fn exchange_now(&self, process: &Process, lent: &Lent<'_>, wait: bool) -> Result<(), Error> {
         let io = &mut *self.io.borrow_mut();
         let wait = wait && io.returns.is_empty();
         if io.commands.is_empty() && !wait {
@@ -213,7 +201,7 @@ impl ThreadState {
         }
         loop {
             let returns = if wait { Some(&mut io.returns) } else { None };
-            match process.driver().write_read(&mut io.commands, memory, returns) {
+            match process.driver().exchange(&mut io.commands, lent, returns) {
                 Ok(()) => return Ok(()),
                 Err(error) if error.errno() == Some(Errno::INTR) => {}
                 Err(source) => {
@@ -235,14 +223,14 @@ impl ThreadState {
     /// The next return that asks for something, or answers; `None` when the driver woke this thread without one.
     // In line, with what it calls, in each of its few places: a return would pass through memory several times.
     #[inline(always)]
-    pub(crate) fn next(&self, process: &Process, memory: &[&[u8]]) -> Result<Option<Return>, Error> {
-        self.next_of(process, memory, false)
+    pub(crate) fn next(&self, process: &Process, lent: &Lent<'_>) -> Result<Option<Return>, Error> {
+        self.next_of(process, lent, false)
     }
 
     /// The same, and `BR_TRANSACTION_COMPLETE` too if `completes`. Otherwise it is only counted: whoever waits for a
     /// reply or a call does not wait for it.
     #[inline(always)]
-    fn next_of(&self, process: &Process, memory: &[&[u8]], completes: bool) -> Result<Option<Return>, Error> {
+    fn next_of(&self, process: &Process, lent: &Lent<'_>, completes: bool) -> Result<Option<Return>, Error> {
         let mut exchanged = false;
         loop {
             if let Some(pending) = self.pending(completes) {
@@ -251,7 +239,7 @@ impl ThreadState {
             if exchanged {
                 return Ok(None);
             }
-            self.exchange(process, memory, true)?;
+            self.exchange(process, lent, true)?;
             exchanged = true;
         }
     }
@@ -283,10 +271,10 @@ impl ThreadState {
     ) -> Result<Reply<'p>, Error> {
         self.push_outgoing(outgoing, false, handle, code, outgoing.flags() | TF_ACCEPT_FDS);
         self.calling.set(self.calling.get() + 1);
-        let answer = self.wait_for_reply(process, handle, code, outgoing.memory());
+        let answer = self.wait_for_reply(process, handle, code, &outgoing.lent());
         self.calling.set(self.calling.get() - 1);
         let data = answer?;
-        let received = Received::take(process, &data, self.take_content());
+        let received = Received::take(process, &data);
         let reply = Reply { process, thread: self.clone(), received: Some(received) };
         if data.flags & TF_STATUS_CODE == 0 { Ok(reply) } else { Err(reply.status()) }
     }
@@ -297,10 +285,10 @@ impl ThreadState {
         process: &Arc<Process>,
         handle: u32,
         code: u32,
-        memory: &[&[u8]],
+        lent: &Lent<'_>,
     ) -> Result<TransactionData, Error> {
         loop {
-            match self.next(process, memory)? {
+            match self.next(process, lent)? {
                 Some(Return::Reply(data)) => return Ok(data),
                 Some(Return::DeadReply) => return Err(Error::DeadObject { handle }),
                 Some(Return::FailedReply) => return Err(refused(process, handle, code)),
@@ -321,7 +309,7 @@ impl ThreadState {
     ) -> Result<(), Error> {
         self.push_outgoing(outgoing, false, handle, code, outgoing.flags() | TF_ACCEPT_FDS | TF_ONE_WAY);
         loop {
-            match self.next_of(process, outgoing.memory(), true)? {
+            match self.next_of(process, &outgoing.lent(), true)? {
                 Some(Return::TransactionComplete) if self.unacknowledged.get() > 0 => self.acknowledged(),
                 Some(Return::OnewaySpamSuspect) => {
                     process.suspected_of_spam();
@@ -421,12 +409,12 @@ impl<'p> Reply<'p> {
     /// # Errors
     /// As [`Reply::reader`].
     pub fn hw_reader(&self) -> Result<HwReader<'_>, Error> {
-        Ok(HwReader::new(self.reader()?, self.received()?.content()?, &**self.process.driver()))
+        Ok(HwReader::new(self.reader()?, self.received()?.area()?))
     }
 
     fn status(&self) -> Error {
-        let content = self.received().and_then(Received::content);
-        match content.map(|content| content.data().get(..4).map(i32::take)) {
+        let word = self.received().and_then(|received| Ok(received.data()?.array(0)));
+        match word.map(|word| word.map(i32::from_ne_bytes)) {
             Ok(Some(code)) => Error::Status { code },
             Ok(None) => Error::Malformed { what: "a status", at: 0, problem: "it has less than 4 bytes" },
             Err(error) => error,
@@ -438,7 +426,6 @@ impl Drop for Reply<'_> {
     fn drop(&mut self) {
         if let Some(received) = self.received.take() {
             received.give_back(self.process, &self.thread);
-            self.thread.give_content(received.into_room(&self.thread));
         }
     }
 }

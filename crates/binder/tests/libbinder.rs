@@ -12,7 +12,7 @@ use binder::{
     Proxy, Stability, Stack, Status, Stub, WorkSource, status,
 };
 use binder_driver::uapi::{TF_CLEAR_BUF, TF_ONE_WAY};
-use binder_driver::{Backend, Command, Commands, Driver, Returns};
+use binder_driver::{Backend, Command, Commands, Driver, Lent, RawBytes, Returns};
 use support::{World, function, proxy};
 
 #[test]
@@ -185,10 +185,10 @@ impl Driver for Spy {
     fn backend(&self) -> Backend {
         self.driver.backend()
     }
-    fn write_read(
+    fn exchange(
         &self,
         commands: &mut Commands,
-        memory: &[&[u8]],
+        lent: &Lent<'_>,
         returns: Option<&mut Returns>,
     ) -> Result<(), binder_driver::Error> {
         let mut pending = commands.pending();
@@ -198,10 +198,10 @@ impl Driver for Spy {
                 self.flags.lock().unwrap().push(data.flags & (TF_CLEAR_BUF | TF_ONE_WAY));
             }
         }
-        self.driver.write_read(commands, memory, returns)
+        self.driver.exchange(commands, lent, returns)
     }
-    fn append_received(&self, address: u64, length: u64, into: &mut Vec<u8>) -> bool {
-        self.driver.append_received(address, length, into)
+    fn area(&self) -> RawBytes<'_> {
+        self.driver.area()
     }
     fn become_context_manager(&self, flags: u32) -> Result<(), binder_driver::Error> {
         self.driver.become_context_manager(flags)

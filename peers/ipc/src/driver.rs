@@ -1,11 +1,11 @@
-//! Roundtrip's emulated binder driver by itself: the protocol's commands, without a stack above. The server copies
-//! the request out of the area, where others may write, and answers from that copy.
+//! Roundtrip's emulated binder driver by itself: the protocol's commands, without a stack above. The server answers with
+//! the request as it lies in its area.
 
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, bail};
 use binder_driver::uapi::TransactionData;
-use binder_driver::{Answer, Command, Commands, Content, Driver, Profile, Return, Returns};
+use binder_driver::{Answer, Command, Commands, Driver, Lent, Profile, RawBytes, Return, Returns};
 use binder_emulator::{Context, Emulated, WakeUp};
 
 use crate::peer::{Echo, Peer, Ready};
@@ -61,42 +61,41 @@ fn serve(wake_up: WakeUp, ready: Ready<'_>) -> Result<()> {
     let (mut commands, mut returns) = (Commands::default(), Returns::default());
     commands.push(Command::EnterLooper);
     ready(context.address())?;
-    let mut request = Content::default();
+    let mut request = RawBytes::empty();
     loop {
-        driver.write_read(&mut commands, &[request.data()], Some(&mut returns))?;
+        let lent = [request];
+        driver.exchange(&mut commands, &Lent { own: &[], raw: &lent }, Some(&mut returns))?;
         for item in &mut returns {
             let Return::Transaction(call) = item else { continue };
-            ensure!(request.copy(&*driver, &call), "what was delivered lies outside the area");
-            commands.push(Command::Reply(TransactionData::new(CODE, request.data())));
+            request = received(&*driver, &call)?;
+            commands.push(Command::Reply(TransactionData::naming(CODE, request)));
             commands.push(Command::FreeBuffer(call.buffer));
         }
     }
 }
 
+/// What the driver has told of, as it lies in the area.
+fn received<'d>(driver: &'d Emulated, told: &TransactionData) -> Result<RawBytes<'d>> {
+    driver.area().part_at(told.buffer, told.data_size).context("what was delivered lies outside the area")
+}
+
 fn connect(address: &str, wake_up: WakeUp) -> Result<Box<dyn Echo>> {
     let driver = join(address, wake_up)?;
-    Ok(Box::new(Client {
-        driver,
-        commands: Commands::default(),
-        returns: Returns::default(),
-        content: Content::default(),
-    }))
+    Ok(Box::new(Client { driver, commands: Commands::default(), returns: Returns::default() }))
 }
 
 struct Client {
     driver: Arc<Emulated>,
     commands: Commands,
     returns: Returns,
-    content: Content,
 }
 
 impl Echo for Client {
-    fn echo(&mut self, payload: &[u8], take: &mut dyn FnMut(&[u8])) -> Result<()> {
+    fn echo(&mut self, payload: &[u8], take: &mut dyn FnMut(RawBytes<'_>)) -> Result<()> {
         self.commands.push(Command::Transaction(TransactionData::new(CODE, payload)));
         match binder_driver::call(&*self.driver, &mut self.commands, &[payload], &mut self.returns)? {
             Answer::Reply(reply) => {
-                ensure!(self.content.copy(&*self.driver, &reply), "the reply lies outside the area");
-                take(self.content.data());
+                take(received(&self.driver, &reply)?);
                 // Goes along with the next call.
                 self.commands.push(Command::FreeBuffer(reply.buffer));
                 Ok(())

@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context as _, Result};
+use binder_driver::RawBytes;
 use rustix::io::Errno;
 use rustix::thread::futex;
 
@@ -49,7 +50,7 @@ struct Client {
 }
 
 impl Echo for Client {
-    fn echo(&mut self, payload: &[u8], take: &mut dyn FnMut(&[u8])) -> Result<()> {
+    fn echo(&mut self, payload: &[u8], take: &mut dyn FnMut(RawBytes<'_>)) -> Result<()> {
         let Client { memory, turn } = self;
         memory.write(REQUEST, payload);
         memory.word(REQUEST_LEN).store(payload.len() as u32, Ordering::Relaxed);
@@ -57,7 +58,7 @@ impl Echo for Client {
         *turn += 1;
         signal(memory.word(REQUEST_TURN), *turn)?;
         wait_while(memory.word(REPLY_TURN), last)?;
-        take(memory.read(REPLY, payload.len()));
+        take(memory.read(REPLY, payload.len()).into());
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! gRPC over a Unix socket: `tonic`, a unary method with one field of bytes, on a Tokio runtime of one thread on each side.
 
 use anyhow::{Context as _, Result};
+use binder_driver::RawBytes;
 use hyper_util::rt::TokioIo;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::runtime::{Builder, Runtime};
@@ -76,10 +77,10 @@ struct Client {
 }
 
 impl Echo for Client {
-    fn echo(&mut self, payload: &[u8], take: &mut dyn FnMut(&[u8])) -> Result<()> {
+    fn echo(&mut self, payload: &[u8], take: &mut dyn FnMut(RawBytes<'_>)) -> Result<()> {
         let request = Payload { bytes: payload.to_vec() };
         let reply = self.runtime.block_on(self.client.echo(request))?;
-        take(&reply.into_inner().bytes);
+        take((&reply.into_inner().bytes[..]).into());
         Ok(())
     }
 }

@@ -2,6 +2,7 @@
 //! and is not compared here. Payloads are written into loaned memory and read from where they arrive.
 
 use anyhow::{Context as _, Result, anyhow};
+use binder_driver::RawBytes;
 use iceoryx2::port::client::Client;
 use iceoryx2::port::listener::Listener;
 use iceoryx2::port::notifier::Notifier;
@@ -103,13 +104,13 @@ struct Caller {
 }
 
 impl Echo for Caller {
-    fn echo(&mut self, payload: &[u8], take: &mut dyn FnMut(&[u8])) -> Result<()> {
+    fn echo(&mut self, payload: &[u8], take: &mut dyn FnMut(RawBytes<'_>)) -> Result<()> {
         let request = self.client.loan_slice_uninit(payload.len()).map_err(failed("loan"))?;
         let pending = request.write_from_slice(payload).send().map_err(failed("send"))?;
         self.link.notifier.notify().map_err(failed("notify"))?;
         loop {
             if let Some(response) = pending.receive().map_err(failed("receive"))? {
-                take(response.payload());
+                take(response.payload().into());
                 return Ok(());
             }
             self.link.wait()?;

@@ -2,6 +2,7 @@
 //! it is called.
 
 use anyhow::Result;
+use binder_driver::RawBytes;
 
 /// The longest payload, in bytes.
 pub(crate) const MAX_LEN: usize = 65_536;
@@ -29,5 +30,5 @@ pub(crate) type Ready<'a> = &'a mut dyn FnMut(&str) -> Result<()>;
 /// A client, connected.
 pub(crate) trait Echo {
     /// Sends the payload, waits for its echo, and lends it to `take` exactly once. This is what is timed.
-    fn echo(&mut self, payload: &[u8], take: &mut dyn FnMut(&[u8])) -> Result<()>;
+    fn echo(&mut self, payload: &[u8], take: &mut dyn FnMut(RawBytes<'_>)) -> Result<()>;
 }

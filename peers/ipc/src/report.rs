@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use run::environment::{CpuShares, Environment};
 use latency::resolvable;
+use run::environment::{CpuShares, Environment};
 
 use crate::goals::{Bound, GOALS, Key, SELF_LIMIT, judge};
 use crate::peers::PEERS;

@@ -1,6 +1,7 @@
 //! `rsbinder`'s RPC transport over a Unix socket: an interface with one method that echoes bytes, which is the session's root.
 
 use anyhow::Result;
+use binder_driver::RawBytes;
 use rsbinder::rpc::{RpcServer, RpcSession};
 use rsbinder::{BinderResult, FromIBinder as _, Interface, Strong, interface};
 
@@ -49,8 +50,8 @@ struct Client {
 }
 
 impl Echo for Client {
-    fn echo(&mut self, payload: &[u8], take: &mut dyn FnMut(&[u8])) -> Result<()> {
-        take(&self.service.echo(payload)?);
+    fn echo(&mut self, payload: &[u8], take: &mut dyn FnMut(RawBytes<'_>)) -> Result<()> {
+        take((&self.service.echo(payload)?).into());
         Ok(())
     }
 }

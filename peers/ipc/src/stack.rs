@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use binder::echo::{self, Benchmark, Probe, Scheduling};
 use binder::{Binder, NodeOptions, Process, Stack};
+use binder_driver::RawBytes;
 
 use crate::driver;
 use crate::peer::{Echo, Peer, Ready};
@@ -54,7 +55,7 @@ struct Client {
 }
 
 impl Echo for Client {
-    fn echo(&mut self, payload: &[u8], take: &mut dyn FnMut(&[u8])) -> Result<()> {
+    fn echo(&mut self, payload: &[u8], take: &mut dyn FnMut(RawBytes<'_>)) -> Result<()> {
         Ok(self.service.send_vec(payload, take)?)
     }
 }

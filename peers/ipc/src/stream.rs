@@ -4,6 +4,7 @@
 use std::io::{ErrorKind, IoSlice, Read, Write};
 
 use anyhow::{Context as _, Result, ensure};
+use binder_driver::RawBytes;
 
 use crate::peer::{Echo, MAX_LEN};
 
@@ -54,7 +55,7 @@ impl<R: Read, W: Write> Stream<R, W> {
 }
 
 impl<R: Read, W: Write> Echo for Stream<R, W> {
-    fn echo(&mut self, payload: &[u8], take: &mut dyn FnMut(&[u8])) -> Result<()> {
+    fn echo(&mut self, payload: &[u8], take: &mut dyn FnMut(RawBytes<'_>)) -> Result<()> {
         let header = (payload.len() as u32).to_le_bytes();
         let mut parts = [IoSlice::new(&header), IoSlice::new(payload)];
         let mut parts = &mut parts[..];
@@ -66,7 +67,7 @@ impl<R: Read, W: Write> Echo for Stream<R, W> {
             }
         }
         let len = self.receive()?.context("the server has gone")?;
-        take(&self.buffer[HEADER..HEADER + len]);
+        take((&self.buffer[HEADER..HEADER + len]).into());
         Ok(())
     }
 }

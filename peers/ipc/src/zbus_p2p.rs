@@ -2,6 +2,7 @@
 //! `ay` by `serde_bytes`, which its documentation advises: element by element they take several times as long.
 
 use anyhow::Result;
+use binder_driver::RawBytes;
 use serde_bytes::{ByteBuf, Bytes};
 use zbus::connection::Builder;
 use zbus::{Connection, Guid, Proxy, interface};
@@ -56,9 +57,10 @@ struct Client {
 }
 
 impl Echo for Client {
-    fn echo(&mut self, payload: &[u8], take: &mut dyn FnMut(&[u8])) -> Result<()> {
+    fn echo(&mut self, payload: &[u8], take: &mut dyn FnMut(RawBytes<'_>)) -> Result<()> {
         let reply = self.runtime.block_on(self.proxy.call_method("Echo", &Bytes::new(payload)))?;
-        take(reply.body().deserialize::<&Bytes>()?);
+        let bytes: &[u8] = reply.body().deserialize::<&Bytes>()?;
+        take(bytes.into());
         Ok(())
     }
 }

@@ -1,10 +1,10 @@
-//! The binder driver by itself: the protocol's commands, without a stack above. The server copies
-//! the request out of the area, where others may write, and answers from that copy.
+//! The binder driver by itself: the protocol's commands, without a stack above. The server answers with the
+//! request as it lies in its area.
 
 use std::sync::Arc;
 
 use binder_driver::uapi::TransactionData;
-use binder_driver::{Answer, Command, Commands, Content, Driver, Return, Returns};
+use binder_driver::{Answer, Command, Commands, Driver, Lent, RawBytes, Return, Returns};
 use binder_emulator::Emulated;
 use rustix::io::Errno;
 
@@ -24,13 +24,7 @@ pub(super) const DRIVER: Transport = Transport {
             driver.become_context_manager(binder::NodeOptions::BINDER.flags())?;
             commands.push(Command::EnterLooper);
         }
-        Ok(Box::new(DriverEnd {
-            driver,
-            commands,
-            returns: Returns::default(),
-            last: None,
-            content: Content::default(),
-        }))
+        Ok(Box::new(DriverEnd { driver, commands, returns: Returns::default(), last: None }))
     },
 };
 
@@ -65,8 +59,6 @@ struct DriverEnd {
     returns: Returns,
     /// The client's last reply. Giving it back is queued, but not handed over before the next call.
     last: Option<TransactionData>,
-    /// What was received last, in memory that is used again.
-    content: Content,
 }
 
 impl End for DriverEnd {
@@ -93,31 +85,36 @@ impl End for DriverEnd {
     fn reply(&mut self, into: &mut [u8]) {
         let Some(reply) = self.last else { return };
         // What is missing is no echo, and noticed as such.
-        if self.content.copy(&*self.driver, &reply) && self.content.data().len() == into.len() {
-            into.copy_from_slice(self.content.data());
+        let received = self.driver.area().part_at(reply.buffer, reply.data_size);
+        if let Some(received) = received.filter(|received| received.len() == into.len()) {
+            let _ = received.copy_to(into);
         }
     }
 
     fn serve(&mut self, _: usize, calls: u64) -> Result<()> {
         let mut served = 0;
         let driver = Arc::clone(&self.driver);
+        let mut received = RawBytes::empty();
         while served < calls {
-            driver.write_read(&mut self.commands, &[self.content.data()], Some(&mut self.returns))?;
+            let lent = [received];
+            let lent = Lent { own: &[], raw: &lent };
+            driver.exchange(&mut self.commands, &lent, Some(&mut self.returns))?;
             let call = self.returns.find_map(|item| match item {
                 Return::Transaction(call) => Some(call),
                 _ => None,
             });
             if let Some(call) = call {
-                if !self.content.copy(&*driver, &call) {
-                    return Err(Error::system("read what the driver delivered", Errno::FAULT));
-                }
-                self.commands.push(Command::Reply(TransactionData::new(CODE, self.content.data())));
+                received = driver
+                    .area()
+                    .part_at(call.buffer, call.data_size)
+                    .ok_or_else(|| Error::system("read what the driver delivered", Errno::FAULT))?;
+                self.commands.push(Command::Reply(TransactionData::naming(CODE, received)));
                 self.commands.push(Command::FreeBuffer(call.buffer));
                 served += 1;
             }
         }
         // The last reply goes out without waiting for a further call.
-        driver.write_read(&mut self.commands, &[self.content.data()], None)?;
+        driver.exchange(&mut self.commands, &Lent { own: &[], raw: &[received] }, None)?;
         Ok(())
     }
 }

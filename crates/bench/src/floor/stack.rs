@@ -11,7 +11,7 @@ use binder::{
 use binder_emulator::Emulated;
 
 use super::driver::prepare;
-use super::transport::Place;
+use super::side::Place;
 use super::transport::{End, Opening, Side, Transport};
 use crate::error::{Error, Result};
 use crate::ipc::SchedulingProbe;
@@ -69,7 +69,7 @@ impl End for Client {
         service.send_vec(request, &mut |bytes| {
             if is_new {
                 echo.clear();
-                echo.extend_from_slice(bytes);
+                bytes.append_to(echo);
             }
         })?;
         Ok(())

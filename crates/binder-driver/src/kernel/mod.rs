@@ -20,7 +20,7 @@ use crate::uapi::{
     ExtendedError, Field as _, FlatBinderObject, FreezeInfo, FrozenStatusInfo, NodeDebugInfo,
     PROTOCOL_VERSION, TF_ONE_WAY, TransactionData,
 };
-use crate::{Backend, Command, Commands, Driver, Error, NodeInfo, Return, Returns};
+use crate::{Backend, Command, Commands, Driver, Error, Lent, NodeInfo, RawBytes, Return, Returns};
 
 /// A process's opened binder device.
 ///
@@ -129,15 +129,15 @@ impl Driver for Kernel {
         Backend::Kernel { device: self.path.clone(), features: None }
     }
 
-    fn write_read(
+    fn exchange(
         &self,
         commands: &mut Commands,
-        memory: &[&[u8]],
+        lent: &Lent<'_>,
         returns: Option<&mut Returns>,
     ) -> Result<(), Error> {
         let failed = |errno| Error::WriteRead { operation: "BINDER_WRITE_READ", errno };
         let mut returns = returns;
-        let checked = check::check(commands.pending(), memory);
+        let checked = check::check(commands.pending(), lent);
         let room = match returns.as_deref_mut() {
             // What comes before a command that is cut off is taken, as always; then there is no waiting.
             Some(returns) if checked.rest.is_ok() => returns.room().map_err(failed)?,
@@ -153,8 +153,8 @@ impl Driver for Kernel {
         Ok(())
     }
 
-    fn append_received(&self, address: u64, length: u64, into: &mut Vec<u8>) -> bool {
-        self.area.append(address, length, into)
+    fn area(&self) -> RawBytes<'_> {
+        self.area.bytes()
     }
 
     fn become_context_manager(&self, flags: u32) -> Result<(), Error> {

@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use rustix::ioctl::{Opcode, Updater};
 use rustix::mm::{MapFlags, ProtFlags};
 
+use crate::RawBytes;
 use crate::uapi::{
     BINDER_ENABLE_ONEWAY_SPAM_DETECTION, BINDER_FREEZE, BINDER_GET_EXTENDED_ERROR, BINDER_GET_FROZEN_INFO,
     BINDER_GET_NODE_DEBUG_INFO, BINDER_GET_NODE_INFO_FOR_REF, BINDER_SET_CONTEXT_MGR,
@@ -120,15 +121,11 @@ impl Area {
         Ok(Self { base, bytes })
     }
 
-    /// Appends `length` bytes at `address` to `into`. False, and nothing is appended, when they do not lie in the area.
-    pub(super) fn append(&self, address: u64, length: u64, into: &mut Vec<u8>) -> bool {
-        let offset = address.checked_sub(self.base.as_ptr().addr() as u64);
-        let inside = |offset: &u64| offset.checked_add(length).is_some_and(|end| end <= self.bytes as u64);
-        let Some(offset) = offset.filter(inside) else { return false };
-        // SAFETY: inside the mapping, which lives as long as `self`. The driver may fill a buffer meanwhile that was given back
-        // too early: bytes have no invalid values, and nobody has a reference to these.
-        unsafe { crate::copy::append_raw(into, self.base.add(offset as usize).as_ptr(), length as usize) };
-        true
+    /// All of it, for the driver to write and others to copy out.
+    pub(super) fn bytes(&self) -> RawBytes<'_> {
+        // SAFETY: the mapping lives as long as `self` and is readable. Where the driver has mapped no
+        // page, a read ends in SIGBUS, which is a signal and no other bytes.
+        unsafe { RawBytes::new(self.base.as_ptr(), self.bytes) }
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, Weak};
 
+use binder_driver::RawBytes;
+
 use super::{Benchmark, CALL, COPIED_BYTES, Echo, NOP, Purpose, SEND_VEC, ServerReport};
 use crate::{Call, Error, HwParcel, HwReader, HwStub, Process, Proxy, Status};
 
@@ -31,7 +33,8 @@ impl HwStub for EchoStub {
             NOP => {}
             CALL => {
                 let purpose = Purpose::read(data.plain())?;
-                self.echo.call(data.read_vec()?, purpose)?.write(reply.plain());
+                data.read_vec()?;
+                self.echo.report(purpose).write(reply.plain());
             }
             COPIED_BYTES => {
                 reply.plain().write_u64(self.owner.upgrade().map_or(0, |owner| owner.copied_bytes()));
@@ -45,7 +48,7 @@ impl HwStub for EchoStub {
 pub(super) struct EchoProxy(pub(super) Proxy);
 
 impl Benchmark for EchoProxy {
-    fn send_vec(&self, bytes: &[u8], take: &mut dyn FnMut(&[u8])) -> Result<(), Error> {
+    fn send_vec(&self, bytes: &[u8], take: &mut dyn FnMut(RawBytes<'_>)) -> Result<(), Error> {
         let reply = self.0.call_hw(SEND_VEC, |parcel| {
             parcel.write_interface_token(INTERFACE)?;
             parcel.write_vec(bytes)

@@ -8,6 +8,8 @@ mod hwbinder;
 
 use std::sync::Arc;
 
+use binder_driver::RawBytes;
+
 use crate::{
     Binder, Error, NodeOptions, Parcel, ParcelReader, Process, Proxy, Service, Stack, Status, status,
 };
@@ -20,11 +22,11 @@ const TAKE: u32 = 5;
 
 /// What is measured: implemented by the service itself and by each stack's proxy for it.
 pub trait Benchmark: Send + Sync {
-    /// Sends bytes, and lends `take` those that come back.
+    /// Sends bytes, and lends `take` those that come back, which others may change.
     ///
     /// # Errors
     /// Those of [`Proxy::transact`]; none in process.
-    fn send_vec(&self, bytes: &[u8], take: &mut dyn FnMut(&[u8])) -> Result<(), Error>;
+    fn send_vec(&self, bytes: &[u8], take: &mut dyn FnMut(RawBytes<'_>)) -> Result<(), Error>;
 
     /// Does nothing, there and back.
     ///
@@ -178,8 +180,8 @@ impl Echo {
 }
 
 impl Benchmark for Echo {
-    fn send_vec(&self, bytes: &[u8], take: &mut dyn FnMut(&[u8])) -> Result<(), Error> {
-        take(bytes);
+    fn send_vec(&self, bytes: &[u8], take: &mut dyn FnMut(RawBytes<'_>)) -> Result<(), Error> {
+        take(bytes.into());
         Ok(())
     }
 

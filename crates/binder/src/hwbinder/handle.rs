@@ -12,6 +12,8 @@ use crate::{Error, descriptors};
 const HEAD: usize = 12;
 /// `NATIVE_HANDLE_MAX_FDS` and `NATIVE_HANDLE_MAX_INTS`.
 const MOST: usize = 1024;
+/// The longest buffer of one.
+const MOST_BYTES: usize = HEAD + 2 * 4 * MOST;
 
 /// What a native handle carries.
 #[derive(Debug, Default)]
@@ -41,7 +43,7 @@ impl HwParcel<'_> {
         let bytes: Vec<u8> =
             head.into_iter().chain(numbers).chain(integers).flat_map(i32::to_ne_bytes).collect();
         self.plain().write_u64(bytes.len() as u64);
-        let buffer = self.put_own(&bytes, None)?;
+        let buffer = self.put_own((&bytes).into(), None)?;
         let count = descriptors.len() as u64;
         let parent_offset = HEAD as u64;
         let array = FdArrayObject { kind: BINDER_TYPE_FDA, pad: 0, count, parent: buffer.0, parent_offset };
@@ -64,6 +66,11 @@ impl HwReader<'_> {
             return Ok(None);
         }
         let (bytes, buffer) = self.read_buffer()?;
+        // What was checked is what is used, whoever writes there meanwhile.
+        let bytes = match bytes.len() {
+            0..=MOST_BYTES => bytes.to_vec(),
+            _ => return Err(self.plain().malformed(WHAT, "it has more than 1024 descriptors and integers")),
+        };
         let mut words = bytes.chunks_exact(4).map(u32::take);
         let head = [words.next(), words.next(), words.next()];
         let [Some(version), Some(descriptors), Some(integers)] = head else {
@@ -73,7 +80,7 @@ impl HwReader<'_> {
         if version != HEAD as u32 || expected != size || expected != bytes.len() as u64 {
             return Err(self.plain().malformed(WHAT, "its counts do not fit its size"));
         }
-        let array = FdArrayObject::from_bytes(self.plain().peek_object(WHAT, FdArrayObject::SIZE)?);
+        let array = FdArrayObject::from_bytes(&self.plain().peek_object::<{ FdArrayObject::SIZE }>(WHAT)?);
         let fits = |array: &FdArrayObject| {
             array.kind == BINDER_TYPE_FDA
                 && array.count == u64::from(descriptors)
@@ -82,14 +89,14 @@ impl HwReader<'_> {
         if !array.is_some_and(|array| fits(&array)) {
             return Err(self.plain().malformed(WHAT, "its descriptors are not listed here"));
         }
-        if !self.plain().is_received() {
+        let Some(process) = self.plain().process else {
             return Err(self.plain().malformed(WHAT, "the bytes belong to no process"));
-        }
+        };
         self.plain().take(WHAT, FdArrayObject::SIZE)?;
         let descriptors = words
             .by_ref()
             .take(descriptors as usize)
-            .map(|number| descriptors::duplicate(self.driver(), number))
+            .map(|number| descriptors::duplicate(&**process.driver(), number))
             .collect::<Result<_, _>>()?;
         Ok(Some(NativeHandle { descriptors, integers: words.map(u32::cast_signed).collect() }))
     }

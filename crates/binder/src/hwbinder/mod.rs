@@ -18,6 +18,8 @@ const VECTOR_SIZE: usize = 16;
 
 /// Where in a `hidl_vec` or `hidl_string` the address of its bytes lies: its first word.
 const VECTOR_POINTER: u64 = 0;
+/// Where the number of its items lies.
+const VECTOR_LENGTH: usize = 8;
 
 fn vector_header(length: u32) -> [u8; VECTOR_SIZE] {
     let mut header = [0; VECTOR_SIZE];

@@ -1,6 +1,6 @@
 //! [`HwParcel`]: a scatter-gather transaction on its way out.
 
-use binder_driver::copy;
+use binder_driver::RawBytes;
 use binder_driver::uapi::{BINDER_BUFFER_FLAG_HAS_PARENT, BINDER_TYPE_PTR, BufferObject, align8};
 
 use super::{VECTOR_POINTER, vector_header};
@@ -23,7 +23,7 @@ pub struct BufferIndex(pub(super) u64);
 #[derive(Debug)]
 pub struct HwParcel<'a> {
     store: Box<HwStore>,
-    borrowed: [&'a [u8]; MOST_BORROWED],
+    borrowed: [RawBytes<'a>; MOST_BORROWED],
     borrowed_count: usize,
 }
 
@@ -63,7 +63,7 @@ impl<'a> HwParcel<'a> {
     }
 
     pub(crate) fn from_store(store: Box<HwStore>) -> Self {
-        Self { store, borrowed: [&[]; MOST_BORROWED], borrowed_count: 0 }
+        Self { store, borrowed: [RawBytes::empty(); MOST_BORROWED], borrowed_count: 0 }
     }
 
     pub(crate) fn into_store(self) -> Box<HwStore> {
@@ -113,8 +113,8 @@ impl<'a> HwParcel<'a> {
     ///
     /// # Errors
     /// [`Error::Unsendable`] when nothing stands before it: some drivers refuse a parent at the data's very start.
-    pub fn write_buffer(&mut self, bytes: &'a [u8]) -> Result<BufferIndex, Error> {
-        self.put(bytes, None)
+    pub fn write_buffer(&mut self, bytes: impl Into<RawBytes<'a>>) -> Result<BufferIndex, Error> {
+        self.put(bytes.into(), None)
     }
 
     /// Names a buffer whose address the driver writes into `parent`, `offset` bytes from its start. The offsets within one
@@ -124,23 +124,24 @@ impl<'a> HwParcel<'a> {
     /// As [`HwParcel::write_buffer`].
     pub fn write_embedded_buffer(
         &mut self,
-        bytes: &'a [u8],
+        bytes: impl Into<RawBytes<'a>>,
         parent: BufferIndex,
         offset: u64,
     ) -> Result<BufferIndex, Error> {
-        self.put(bytes, Some((parent, offset)))
+        self.put(bytes.into(), Some((parent, offset)))
     }
 
     /// Writes a vector of bytes (`hidl_vec<uint8_t>`): its header, and its bytes from where they lie.
     ///
     /// # Errors
     /// [`Error::Unsendable`] for 2³² bytes or more; as [`HwParcel::write_buffer`].
-    pub fn write_vec(&mut self, bytes: &'a [u8]) -> Result<(), Error> {
+    pub fn write_vec(&mut self, bytes: impl Into<RawBytes<'a>>) -> Result<(), Error> {
+        let bytes = bytes.into();
         let length = u32::try_from(bytes.len()).map_err(|_| Error::Unsendable {
             what: "a vector",
             problem: "it has more than 4294967295 bytes",
         })?;
-        let header = self.put_own(&vector_header(length), None)?;
+        let header = self.put_own((&vector_header(length)).into(), None)?;
         // An empty vector names nothing: its address stays 0.
         if !bytes.is_empty() {
             self.write_embedded_buffer(bytes, header, VECTOR_POINTER)?;
@@ -153,7 +154,7 @@ impl<'a> HwParcel<'a> {
     /// # Errors
     /// As [`HwParcel::write_vec`].
     pub fn write_string(&mut self, text: &str) -> Result<(), Error> {
-        let header = self.put_own(&vector_header(string_length(text)?), None)?;
+        let header = self.put_own((&vector_header(string_length(text)?)).into(), None)?;
         self.put_string(text, header, VECTOR_POINTER)
     }
 
@@ -166,7 +167,7 @@ impl<'a> HwParcel<'a> {
             what: "a vector",
             problem: "it has more than 4294967295 items",
         })?;
-        let vector = self.put_own(&vector_header(length), None)?;
+        let vector = self.put_own((&vector_header(length)).into(), None)?;
         if texts.is_empty() {
             return Ok(());
         }
@@ -174,7 +175,7 @@ impl<'a> HwParcel<'a> {
         for text in texts {
             headers.extend_from_slice(&vector_header(string_length(text.as_ref())?));
         }
-        let headers = self.put_own(&headers, Some((vector, VECTOR_POINTER)))?;
+        let headers = self.put_own((&headers).into(), Some((vector, VECTOR_POINTER)))?;
         for (index, text) in texts.iter().enumerate() {
             let pointer = (index * super::VECTOR_SIZE) as u64 + VECTOR_POINTER;
             self.put_string(text.as_ref(), headers, pointer)?;
@@ -185,31 +186,31 @@ impl<'a> HwParcel<'a> {
     fn put_string(&mut self, text: &str, parent: BufferIndex, offset: u64) -> Result<(), Error> {
         self.store.plain.count_copy(text.len());
         let start = self.store.own.len();
-        copy::append(&mut self.store.own, text.as_bytes());
+        RawBytes::from(text.as_bytes()).append_to(&mut self.store.own);
         self.store.own.push(0);
         self.name_own(start, Some((parent, offset)))?;
         Ok(())
     }
 
-    fn put(&mut self, bytes: &'a [u8], parent: Option<(BufferIndex, u64)>) -> Result<BufferIndex, Error> {
+    fn put(&mut self, bytes: RawBytes<'a>, parent: Option<(BufferIndex, u64)>) -> Result<BufferIndex, Error> {
         let Some(free) = self.borrowed.get_mut(self.borrowed_count) else {
             self.store.plain.count_copy(bytes.len());
             return self.put_own(bytes, parent);
         };
         *free = bytes;
         self.borrowed_count += 1;
-        let address = if bytes.is_empty() { 0 } else { bytes.as_ptr().expose_provenance() as u64 };
+        let address = if bytes.is_empty() { 0 } else { bytes.address() };
         self.name(address, bytes.len(), parent).map(|(index, _)| index)
     }
 
     /// Puts bytes into the parcel's own memory and names them there.
     pub(super) fn put_own(
         &mut self,
-        bytes: &[u8],
+        bytes: RawBytes<'_>,
         parent: Option<(BufferIndex, u64)>,
     ) -> Result<BufferIndex, Error> {
         let start = self.store.own.len();
-        copy::append(&mut self.store.own, bytes);
+        bytes.append_to(&mut self.store.own);
         self.name_own(start, parent)
     }
 
@@ -259,12 +260,10 @@ impl<'a> HwParcel<'a> {
         for (object, start) in store.unresolved.drain(..) {
             store.plain.patch(object + ADDRESS, &((own + start) as u64).to_ne_bytes());
         }
-        let mut memory = [&[][..]; 3 + MOST_BORROWED];
         let store = &*self.store;
-        memory[..3].copy_from_slice(&[store.plain.data(), store.plain.offsets(), &store.own]);
-        // All, used or not: a number that is known beforehand is copied at once.
-        memory[3..].copy_from_slice(&self.borrowed);
-        send(&Outgoing::scatter_gather(&memory[..3 + self.borrowed_count], self.store.buffers_size))
+        let memory = [store.plain.data(), store.plain.offsets(), &store.own];
+        let buffers = self.borrowed.get(..self.borrowed_count).unwrap_or_default();
+        send(&Outgoing::scatter_gather(&memory, buffers, store.buffers_size))
     }
 }
 

@@ -2,12 +2,13 @@
 //!
 //! The data comes from another process. The driver has written the address of every listed buffer, and of no other, so
 //! only listed objects are followed: an address in a parent counts only where it is the one of the child that is listed
-//! for that place. Buffers are lent from the copy that was made when it arrived.
+//! for that place. Others may change the bytes at any time: each number is read once, strings are copied before they are
+//! looked at, and byte vectors are lent as they lie.
 
-use binder_driver::uapi::{BINDER_BUFFER_FLAG_HAS_PARENT, BINDER_TYPE_PTR, BufferObject, Field};
-use binder_driver::{Content, Driver};
+use binder_driver::RawBytes;
+use binder_driver::uapi::{BINDER_BUFFER_FLAG_HAS_PARENT, BINDER_TYPE_PTR, BufferObject};
 
-use super::{BufferIndex, VECTOR_POINTER, VECTOR_SIZE};
+use super::{BufferIndex, VECTOR_LENGTH, VECTOR_POINTER, VECTOR_SIZE};
 use crate::parcel::ParcelReader;
 use crate::{Error, Status};
 
@@ -15,19 +16,15 @@ use crate::{Error, Status};
 #[derive(Clone, Debug)]
 pub struct HwReader<'a> {
     plain: ParcelReader<'a>,
-    content: &'a Content,
-    driver: &'a dyn Driver,
+    /// The memory that buffers lie in.
+    area: RawBytes<'a>,
 }
 
 impl<'a> HwReader<'a> {
-    /// A reader over the data of `content`, which came from `driver`.
+    /// A reader over received data, whose buffers lie in `area`.
     #[must_use]
-    pub fn new(plain: ParcelReader<'a>, content: &'a Content, driver: &'a dyn Driver) -> Self {
-        Self { plain: plain.with_layout(None), content, driver }
-    }
-
-    pub(super) fn driver(&self) -> &'a dyn Driver {
-        self.driver
+    pub fn new(plain: ParcelReader<'a>, area: RawBytes<'a>) -> Self {
+        Self { plain: plain.with_layout(None), area }
     }
 
     /// The plain data, for values and binders.
@@ -46,11 +43,11 @@ impl<'a> HwReader<'a> {
     fn read_object(
         &mut self,
         parent: Option<(BufferIndex, u64)>,
-    ) -> Result<(&'a [u8], BufferIndex, u64), Error> {
+    ) -> Result<(RawBytes<'a>, BufferIndex, u64), Error> {
         const WHAT: &str = "a buffer";
         let malformed = |reader: &Self, problem| Err(reader.plain.malformed(WHAT, problem));
-        let object = self.plain.peek_object(WHAT, BufferObject::SIZE)?;
-        let object = BufferObject::from_bytes(object).filter(|object| object.kind == BINDER_TYPE_PTR);
+        let object = self.plain.peek_object::<{ BufferObject::SIZE }>(WHAT)?;
+        let object = BufferObject::from_bytes(&object).filter(|object| object.kind == BINDER_TYPE_PTR);
         let Some(object) = object else {
             return malformed(self, "another type of object lies here");
         };
@@ -62,8 +59,8 @@ impl<'a> HwReader<'a> {
             return malformed(self, "it is embedded elsewhere");
         }
         let bytes = match object.length {
-            0 => Some(&[][..]),
-            length => self.content.buffer(self.driver, object.buffer, length),
+            0 => Some(RawBytes::empty()),
+            length => self.area.part_at(object.buffer, length),
         };
         match bytes {
             Some(bytes) => Ok((bytes, index, object.buffer)),
@@ -75,7 +72,7 @@ impl<'a> HwReader<'a> {
     ///
     /// # Errors
     /// [`Error::Malformed`] when no such buffer is listed here, and when it does not lie in this process's area.
-    pub fn read_buffer(&mut self) -> Result<(&'a [u8], BufferIndex), Error> {
+    pub fn read_buffer(&mut self) -> Result<(RawBytes<'a>, BufferIndex), Error> {
         self.read_object(None).map(|(bytes, index, _)| (bytes, index))
     }
 
@@ -85,12 +82,12 @@ impl<'a> HwReader<'a> {
     /// As [`HwReader::read_buffer`]; also when the parent does not hold the buffer's address there.
     pub fn read_embedded_buffer(
         &mut self,
-        parent: (&'a [u8], BufferIndex),
+        parent: (RawBytes<'a>, BufferIndex),
         offset: u64,
-    ) -> Result<(&'a [u8], BufferIndex), Error> {
+    ) -> Result<(RawBytes<'a>, BufferIndex), Error> {
         let (bytes, index, address) = self.read_object(Some((parent.1, offset)))?;
-        let pointer = usize::try_from(offset).ok().and_then(|offset| parent.0.get(offset..));
-        match pointer.and_then(|pointer| pointer.get(..8)).map(u64::take) {
+        let pointer = usize::try_from(offset).ok().and_then(|offset| parent.0.array(offset));
+        match pointer.map(u64::from_ne_bytes) {
             Some(pointer) if pointer == address => Ok((bytes, index)),
             _ => Err(self.plain.malformed("a buffer", "its parent points elsewhere")),
         }
@@ -99,17 +96,17 @@ impl<'a> HwReader<'a> {
     /// Reads the bytes of a vector whose header lies in `parent` at `at`; `unit` bytes go with each item and `extra` with all.
     fn read_contents(
         &mut self,
-        parent: (&'a [u8], BufferIndex),
+        parent: (RawBytes<'a>, BufferIndex),
         at: usize,
         unit: usize,
         extra: usize,
-    ) -> Result<(&'a [u8], BufferIndex), Error> {
+    ) -> Result<(RawBytes<'a>, BufferIndex), Error> {
         const WHAT: &str = "a vector";
-        let header = parent.0.get(at..at + VECTOR_SIZE);
+        let header = parent.0.part(at, VECTOR_SIZE).and_then(|header| header.array(VECTOR_LENGTH));
         let header = header.ok_or_else(|| self.plain.malformed(WHAT, "its header is too short"))?;
-        let length = u32::take(&header[8..]) as u64 * unit as u64 + extra as u64;
+        let length = u64::from(u32::from_ne_bytes(header)) * unit as u64 + extra as u64;
         if length == 0 {
-            return Ok((&[], parent.1));
+            return Ok((RawBytes::empty(), parent.1));
         }
         let (bytes, index) = self.read_embedded_buffer(parent, at as u64 + VECTOR_POINTER)?;
         if bytes.len() as u64 != length {
@@ -118,20 +115,21 @@ impl<'a> HwReader<'a> {
         Ok((bytes, index))
     }
 
-    fn string(&self, bytes: &'a [u8]) -> Result<&'a str, Error> {
-        match bytes {
-            [text @ .., 0] => {
-                str::from_utf8(text).map_err(|_| self.plain.malformed("a string", "it is not UTF-8"))
-            }
-            _ => Err(self.plain.malformed("a string", "it does not end with a NUL")),
+    fn string(&self, bytes: RawBytes<'a>) -> Result<String, Error> {
+        const WHAT: &str = "a string";
+        let mut bytes = bytes.to_vec();
+        if bytes.pop() != Some(0) {
+            return Err(self.plain.malformed(WHAT, "it does not end with a NUL"));
         }
+        self.plain.count_copy(bytes.len());
+        String::from_utf8(bytes).map_err(|_| self.plain.malformed(WHAT, "it is not UTF-8"))
     }
 
-    /// Reads a vector of bytes.
+    /// Reads a vector of bytes, lent from where they lie.
     ///
     /// # Errors
     /// As [`HwReader::read_embedded_buffer`]; also when header and buffer differ in length.
-    pub fn read_vec(&mut self) -> Result<&'a [u8], Error> {
+    pub fn read_vec(&mut self) -> Result<RawBytes<'a>, Error> {
         let header = self.read_buffer()?;
         self.read_contents(header, 0, 1, 0).map(|(bytes, _)| bytes)
     }
@@ -140,7 +138,7 @@ impl<'a> HwReader<'a> {
     ///
     /// # Errors
     /// As [`HwReader::read_vec`]; also for a missing NUL and bytes that are not UTF-8.
-    pub fn read_string(&mut self) -> Result<&'a str, Error> {
+    pub fn read_string(&mut self) -> Result<String, Error> {
         let header = self.read_buffer()?;
         let (bytes, _) = self.read_contents(header, 0, 1, 1)?;
         self.string(bytes)
@@ -150,7 +148,7 @@ impl<'a> HwReader<'a> {
     ///
     /// # Errors
     /// As [`HwReader::read_string`].
-    pub fn read_string_vec(&mut self) -> Result<Vec<&'a str>, Error> {
+    pub fn read_string_vec(&mut self) -> Result<Vec<String>, Error> {
         let vector = self.read_buffer()?;
         let headers = self.read_contents(vector, 0, VECTOR_SIZE, 0)?;
         let count = headers.0.len() / VECTOR_SIZE;

@@ -1,70 +1,39 @@
 //! Scatter-gather parcels against a driver that does the copy and the fix-ups in one block of memory.
 
+use binder_driver::RawBytes;
 use binder_driver::uapi::{BINDER_BUFFER_FLAG_HAS_PARENT, BufferObject, Field};
-use binder_driver::{Backend, Commands, Content, Driver, Profile, Returns};
 use proptest::prelude::*;
 
 use super::*;
 use crate::Error;
 use crate::parcel::ParcelReader;
 
-/// Where the area of [`Area`] begins in its process's memory.
-const BASE: u64 = 0x7000_0000;
-
-/// An area with something in it.
-#[derive(Debug, Default)]
-struct Area(Vec<u8>);
-
-impl Driver for Area {
-    fn backend(&self) -> Backend {
-        Backend::Emulated { profile: Profile::Ack }
-    }
-    fn write_read(
-        &self,
-        _: &mut Commands,
-        _: &[&[u8]],
-        _: Option<&mut Returns>,
-    ) -> Result<(), binder_driver::Error> {
-        Ok(())
-    }
-    fn append_received(&self, address: u64, length: u64, into: &mut Vec<u8>) -> bool {
-        let start = address.checked_sub(BASE).and_then(|start| usize::try_from(start).ok());
-        let range = start.and_then(|start| Some(start..start.checked_add(length.try_into().ok()?)?));
-        let bytes = range.and_then(|range| self.0.get(range));
-        bytes.inspect(|bytes| into.extend_from_slice(bytes)).is_some()
-    }
-    fn become_context_manager(&self, _: u32) -> Result<(), binder_driver::Error> {
-        Ok(())
-    }
-    fn set_max_threads(&self, _: u32) -> Result<(), binder_driver::Error> {
-        Ok(())
-    }
-    fn exit_thread(&self) {}
-    fn interrupt(&self) {}
-}
+/// The area that buffers are copied into, which must stay where it is.
+type Area = Vec<u8>;
+const AREA_BYTES: usize = 1 << 16;
 
 /// What the receiver gets: data, offsets, and the area with the buffers.
 fn deliver(parcel: &mut HwParcel<'_>) -> (Vec<u8>, Vec<u8>, Area) {
     parcel.send(|outgoing| {
-        let memory = outgoing.memory();
-        let (mut data, offsets) = (memory[0].to_vec(), memory[1].to_vec());
-        let mut area = Area::default();
+        let lent = outgoing.lent();
+        let (mut data, offsets) = (lent.own[0].to_vec(), lent.own[1].to_vec());
+        let mut area = Area::with_capacity(AREA_BYTES);
+        let base = area.as_ptr().addr() as u64;
         let mut copies = Vec::new();
         for offset in offsets.chunks_exact(8).map(u64::take) {
             let at = offset as usize;
             let mut object = BufferObject::from_bytes(&data[at..]).unwrap();
-            let bytes = memory[2..].iter().find_map(|lent| {
-                let start = usize::try_from(object.buffer).unwrap().checked_sub(lent.as_ptr().addr())?;
-                lent.get(start..start + object.length as usize)
-            });
-            let copy = area.0.len();
-            area.0.extend_from_slice(bytes.unwrap_or_default());
-            area.0.resize(area.0.len().next_multiple_of(8), 0);
-            object.buffer = BASE + copy as u64;
+            let copy = area.len();
+            if let Some(bytes) = lent.bytes(object.buffer, object.length) {
+                bytes.append_to(&mut area);
+            }
+            area.resize(area.len().next_multiple_of(8), 0);
+            assert!(area.len() <= AREA_BYTES, "it would move");
+            object.buffer = base + copy as u64;
             if object.flags & BINDER_BUFFER_FLAG_HAS_PARENT != 0 {
                 let parent: usize = copies[object.parent as usize];
                 let pointer = parent + object.parent_offset as usize;
-                area.0[pointer..pointer + 8].copy_from_slice(&object.buffer.to_ne_bytes());
+                area[pointer..pointer + 8].copy_from_slice(&object.buffer.to_ne_bytes());
             }
             copies.push(copy);
             data[at..at + BufferObject::SIZE].copy_from_slice(&object.to_bytes());
@@ -73,17 +42,9 @@ fn deliver(parcel: &mut HwParcel<'_>) -> (Vec<u8>, Vec<u8>, Area) {
     })
 }
 
-/// What is read of it: a copy, as the receiver makes it.
-fn content(delivered: &(Vec<u8>, Vec<u8>, Area)) -> Content {
-    Content::of(delivered.0.clone(), delivered.1.clone(), &delivered.2)
+fn reader((data, offsets, area): &(Vec<u8>, Vec<u8>, Area)) -> HwReader<'_> {
+    HwReader::new(ParcelReader::new(data, offsets), RawBytes::from(area))
 }
-
-fn reader(content: &Content) -> HwReader<'_> {
-    HwReader::new(ParcelReader::new(content.data(), content.offsets()), content, &NOWHERE)
-}
-
-/// A driver that has brought nothing: what is read lies in the content.
-static NOWHERE: Area = Area(Vec::new());
 
 #[test]
 fn a_vector_is_a_header_and_a_buffer_that_is_fixed_up_into_it() {
@@ -117,8 +78,7 @@ fn an_address_in_a_parent_counts_only_where_a_child_is_listed_for_it() {
     parcel.write_vec(&payload).unwrap();
     let (data, offsets, area) = deliver(&mut parcel);
     let without_child = (data[..44].to_vec(), offsets[..8].to_vec(), area);
-    let content = content(&without_child);
-    let mut hw = reader(&content);
+    let mut hw = reader(&without_child);
     hw.plain().read_i32().unwrap();
     let error = hw.read_vec().unwrap_err();
     assert_eq!(error.to_string(), "cannot read a buffer at byte 44 of a parcel: no object lies here");
@@ -131,9 +91,8 @@ fn a_parent_that_points_elsewhere_is_refused() {
     parcel.write_no_exception();
     parcel.write_vec(&payload).unwrap();
     let mut delivered = deliver(&mut parcel);
-    delivered.2.0[0] ^= 8;
-    let content = content(&delivered);
-    let mut hw = reader(&content);
+    delivered.2[0] ^= 8;
+    let mut hw = reader(&delivered);
     hw.plain().read_i32().unwrap();
     assert!(matches!(hw.read_vec(), Err(Error::Malformed { problem: "its parent points elsewhere", .. })));
 }
@@ -148,8 +107,7 @@ fn more_buffers_than_are_sent_from_their_place_are_copied_and_arrive() {
     }
     assert!(parcel.copied_bytes() > 0);
     let delivered = deliver(&mut parcel);
-    let content = content(&delivered);
-    let mut hw = reader(&content);
+    let mut hw = reader(&delivered);
     hw.plain().read_i32().unwrap();
     for payload in &payloads {
         assert_eq!(hw.read_vec().unwrap(), payload);
@@ -171,8 +129,7 @@ proptest! {
         parcel.write_string(&text).unwrap();
         parcel.write_string_vec(&texts).unwrap();
         let delivered = deliver(&mut parcel);
-        let content = content(&delivered);
-        let mut hw = reader(&content);
+        let mut hw = reader(&delivered);
         prop_assert!(hw.check_interface("a@1.0::I").is_ok());
         prop_assert_eq!(hw.read_vec().unwrap(), bytes);
         prop_assert_eq!(hw.plain().read_i32().unwrap(), value);
@@ -193,17 +150,16 @@ proptest! {
         parcel.write_string_vec(&["a", "b"]).unwrap();
         let mut delivered = deliver(&mut parcel);
         for (at, change) in changes {
-            let all = delivered.0.len() + delivered.1.len() + delivered.2.0.len();
+            let all = delivered.0.len() + delivered.1.len() + delivered.2.len();
             let at = at.index(all);
-            let byte = delivered.0.iter_mut().chain(&mut delivered.1).chain(&mut delivered.2.0).nth(at);
+            let byte = delivered.0.iter_mut().chain(&mut delivered.1).chain(&mut delivered.2).nth(at);
             *byte.unwrap() ^= change;
         }
-        let area = &delivered.2.0;
+        let area = &delivered.2;
         let lent = |bytes: &[u8]| bytes.is_empty() || area.windows(bytes.len()).any(|part| part == bytes);
-        let content = content(&delivered);
-        let mut hw = reader(&content);
+        let mut hw = reader(&delivered);
         let _ = hw.plain().read_i32();
-        prop_assert!(hw.read_vec().map_or(true, lent));
+        prop_assert!(hw.read_vec().map_or(true, |bytes| lent(&bytes.to_vec())));
         prop_assert!(hw.read_string().map_or(true, |text| lent(text.as_bytes())));
         prop_assert!(hw.read_string_vec().map_or(true, |texts| texts.iter().all(|text| lent(text.as_bytes()))));
     }

@@ -85,5 +85,5 @@ pub(super) fn list(manager: &Proxy) -> Result<Vec<String>, Error> {
     let reply = manager.call_hw(LIST, |parcel| parcel.write_interface_token(INTERFACE))?;
     let mut reader = reply.hw_reader()?;
     reader.plain().read_exception()?;
-    Ok(reader.read_string_vec()?.into_iter().map(str::to_owned).collect())
+    reader.read_string_vec()
 }

@@ -34,7 +34,7 @@ impl ParcelReader<'_> {
     /// process; [`Error::Descriptor`] when this process may not open more.
     pub fn read_fd(&mut self) -> Result<OwnedFd, Error> {
         const WHAT: &str = "a file descriptor";
-        let object = FdObject::from_bytes(self.peek_object(WHAT, FdObject::SIZE)?);
+        let object = FdObject::from_bytes(&self.peek_object::<{ FdObject::SIZE }>(WHAT)?);
         let object = object.filter(|object| object.kind == BINDER_TYPE_FD);
         let object = object.ok_or_else(|| self.malformed(WHAT, "another type of object lies here"))?;
         let Some(process) = self.process else {
@@ -42,10 +42,5 @@ impl ParcelReader<'_> {
         };
         self.take(WHAT, FdObject::SIZE)?;
         descriptors::duplicate(&**process.driver(), object.fd)
-    }
-
-    /// Whether the bytes came from a driver, which alone writes numbers of this process's descriptors.
-    pub(crate) fn is_received(&self) -> bool {
-        self.process.is_some()
     }
 }

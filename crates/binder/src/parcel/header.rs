@@ -81,9 +81,8 @@ impl ParcelReader<'_> {
         let work_source = self.read_u32()?;
         let has_header = self.dialect.is_none_or(Dialect::has_header);
         let header = if has_header { self.read_i32()? } else { HEADER_SYSTEM };
-        let units = self.take_units()?.unwrap_or_default();
-        let name = units.chunks_exact(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]]));
-        if header == HEADER_SYSTEM && name.eq(interface.encode_utf16()) {
+        let name = self.take_units()?;
+        if header == HEADER_SYSTEM && name.into_iter().flatten().eq(interface.encode_utf16()) {
             self.work_source = work_source;
             Ok(())
         } else {

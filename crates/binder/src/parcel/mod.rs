@@ -17,7 +17,7 @@ use std::os::fd::OwnedFd;
 pub use reader::ParcelReader;
 pub use token::InterfaceToken;
 
-use binder_driver::copy;
+use binder_driver::{RawBytes, copy};
 
 use crate::{Binder, Dialect, Error};
 
@@ -283,9 +283,10 @@ impl Parcel {
     ///
     /// # Errors
     /// [`Error::Unsendable`] for 2³¹ bytes or more.
-    pub fn write_bytes(&mut self, bytes: &[u8]) -> Result<(), Error> {
+    pub fn write_bytes<'a>(&mut self, bytes: impl Into<RawBytes<'a>>) -> Result<(), Error> {
+        let bytes = bytes.into();
         self.write_i32(wire_length("a byte vector", bytes.len())?);
-        copy::append(&mut self.data, bytes);
+        bytes.append_to(&mut self.data);
         self.pad();
         self.count_copy(bytes.len());
         Ok(())

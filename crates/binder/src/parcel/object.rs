@@ -1,6 +1,6 @@
 //! Binders in parcels: `flat_binder_object`, listed in the offsets so that the driver translates them.
 
-use binder_driver::uapi::{BINDER_TYPE_BINDER, BINDER_TYPE_HANDLE, Field, FlatBinderObject};
+use binder_driver::uapi::{BINDER_TYPE_BINDER, BINDER_TYPE_HANDLE, FlatBinderObject};
 
 use super::{Parcel, ParcelReader};
 use crate::{Binder, Error, Stability};
@@ -56,7 +56,7 @@ impl Parcel {
     }
 }
 
-impl<'a> ParcelReader<'a> {
+impl ParcelReader<'_> {
     /// True when an offset says that an object lies at the current position.
     pub(crate) fn at_object(&mut self) -> bool {
         while let Some(offset) = self.offset(self.next_offset) {
@@ -70,16 +70,15 @@ impl<'a> ParcelReader<'a> {
 
     /// Where the object with this index lies.
     pub(crate) fn offset(&self, index: usize) -> Option<u64> {
-        let start = index.checked_mul(8)?;
-        self.offsets.get(start..start.checked_add(8)?).map(u64::take)
+        self.offsets.array(index.checked_mul(8)?).map(u64::from_ne_bytes)
     }
 
-    /// The bytes of a listed object, which stays the next.
-    pub(crate) fn peek_object(&mut self, what: &'static str, length: usize) -> Result<&'a [u8], Error> {
+    /// A copy of a listed object, which stays the next.
+    pub(crate) fn peek_object<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], Error> {
         if !self.at_object() {
             return Err(self.malformed(what, "no object lies here"));
         }
-        self.peek(length).ok_or_else(|| self.malformed(what, "the parcel ends before it does"))
+        self.peek_array().ok_or_else(|| self.too_short(what))
     }
 
     /// Reads a strong binder.
@@ -99,8 +98,9 @@ impl<'a> ParcelReader<'a> {
     pub fn read_nullable_binder(&mut self) -> Result<Option<Binder>, Error> {
         const WHAT: &str = "a binder";
         let listed = self.at_object();
-        let object = self.peek(FlatBinderObject::SIZE).and_then(FlatBinderObject::from_bytes);
-        let object = object.ok_or_else(|| self.malformed(WHAT, "the parcel ends before it does"))?;
+        let object = self.peek_array::<{ FlatBinderObject::SIZE }>();
+        let object = object.and_then(|object| FlatBinderObject::from_bytes(&object));
+        let object = object.ok_or_else(|| self.too_short(WHAT))?;
         let zero = object.binder == 0 && object.cookie == 0;
         let null = object.kind == BINDER_TYPE_BINDER && zero && !listed;
         if !listed && !zero {
@@ -143,7 +143,7 @@ impl<'a> ParcelReader<'a> {
         if !self.has_stability() {
             return Ok(Stability::System);
         }
-        let word = self.peek(after + 4).and_then(|bytes| bytes.get(after..)).map(i32::take);
+        let word = self.peek(after + 4).and_then(|bytes| bytes.array(after)).map(i32::from_le_bytes);
         let word = word.ok_or_else(|| {
             self.malformed(WHAT, "the parcel ends before it does (is the sender in another dialect?)")
         })?;

@@ -1,10 +1,13 @@
 //! [`ParcelReader`]: received data, read in the order in which it was written.
 //!
-//! The bytes come from another process. Every read is checked against what is there, allocates no more than that, and
-//! ends with an error instead of a panic. Byte slices are lent from the copy that was made when the data arrived.
+//! The bytes come from another process, and may change at any time. Every read is checked against what is there, allocates no
+//! more than that, and ends with an error instead of a panic. Each number is read once, strings are copied before they are
+//! looked at, and byte vectors are lent as they lie: [`RawBytes`].
 
 use std::marker::PhantomData;
 use std::sync::Arc;
+
+use binder_driver::RawBytes;
 
 use super::{NULL, padded};
 use crate::{Dialect, Error, Process, thread::Copies, work_source};
@@ -18,12 +21,12 @@ use crate::{Dialect, Error, Process, thread::Copies, work_source};
 /// ```
 #[derive(Clone, Debug)]
 pub struct ParcelReader<'a> {
-    data: &'a [u8],
-    pub(super) offsets: &'a [u8],
+    data: RawBytes<'a>,
+    pub(super) offsets: RawBytes<'a>,
     pub(super) at: usize,
     /// How many of the offsets lie before `at`, as far as was looked.
     pub(crate) next_offset: usize,
-    pub(super) process: Option<&'a Arc<Process>>,
+    pub(crate) process: Option<&'a Arc<Process>>,
     copies: Option<&'a Copies>,
     /// Whose layout the data has; `None` for hwbinder's.
     pub(super) dialect: Option<Dialect>,
@@ -37,6 +40,12 @@ impl<'a> ParcelReader<'a> {
     /// It has no process, so it reads all but binders and descriptors.
     #[must_use]
     pub fn new(data: &'a [u8], offsets: &'a [u8]) -> Self {
+        Self::over(data.into(), offsets.into())
+    }
+
+    /// As [`ParcelReader::new`], over bytes that others may change.
+    #[must_use]
+    pub fn over(data: RawBytes<'a>, offsets: RawBytes<'a>) -> Self {
         Self {
             data,
             offsets,
@@ -61,18 +70,18 @@ impl<'a> ParcelReader<'a> {
     }
 
     pub(crate) fn received(
-        data: &'a [u8],
-        offsets: &'a [u8],
+        data: RawBytes<'a>,
+        offsets: RawBytes<'a>,
         process: &'a Arc<Process>,
         copies: &'a Copies,
     ) -> Self {
         let dialect = Some(process.dialect());
-        Self { process: Some(process), copies: Some(copies), dialect, ..Self::new(data, offsets) }
+        Self { process: Some(process), copies: Some(copies), dialect, ..Self::over(data, offsets) }
     }
 
     /// All bytes, from the first.
     #[must_use]
-    pub fn data(&self) -> &'a [u8] {
+    pub fn data(&self) -> RawBytes<'a> {
         self.data
     }
 
@@ -99,19 +108,22 @@ impl<'a> ParcelReader<'a> {
         Error::Malformed { what, at: self.at, problem }
     }
 
-    fn count_copy(&self, bytes: usize) {
+    pub(crate) fn count_copy(&self, bytes: usize) {
         if let Some(copies) = self.copies {
             copies.add(bytes as u64);
         }
     }
 
     /// Takes `length` bytes and the padding after them. The padding may be missing at the very end.
-    pub(crate) fn take(&mut self, what: &'static str, length: usize) -> Result<&'a [u8], Error> {
-        let rest = &self.data[self.at..];
-        let bytes =
-            rest.get(..length).ok_or_else(|| self.malformed(what, "the parcel ends before it does"))?;
-        self.at += padded(length).min(rest.len());
+    pub(crate) fn take(&mut self, what: &'static str, length: usize) -> Result<RawBytes<'a>, Error> {
+        let bytes = self.peek(length).ok_or_else(|| self.too_short(what))?;
+        self.at += padded(length).min(self.remaining());
         Ok(bytes)
+    }
+
+    #[cold]
+    pub(super) fn too_short(&self, what: &'static str) -> Error {
+        self.malformed(what, "the parcel ends before it does")
     }
 
     /// Goes on `length` bytes after `start`, which lies at or before the next read.
@@ -122,13 +134,18 @@ impl<'a> ParcelReader<'a> {
         Ok(())
     }
 
-    pub(super) fn peek(&self, length: usize) -> Option<&'a [u8]> {
-        self.data[self.at..].get(..length)
+    pub(super) fn peek(&self, length: usize) -> Option<RawBytes<'a>> {
+        self.data.part(self.at, length)
+    }
+
+    pub(super) fn peek_array<const N: usize>(&self) -> Option<[u8; N]> {
+        self.data.array(self.at)
     }
 
     fn take_array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], Error> {
-        let mut array = [0; N];
-        array.copy_from_slice(self.take(what, N)?);
+        const { assert!(N.is_multiple_of(4), "no padding follows") };
+        let array = self.peek_array().ok_or_else(|| self.too_short(what))?;
+        self.at += N;
         Ok(array)
     }
 
@@ -219,15 +236,18 @@ impl<'a> ParcelReader<'a> {
         Ok(self.read_i32()? as i8)
     }
 
-    /// The UTF-16 units of a string, two bytes each, without the NUL; `None` for null.
-    pub(super) fn take_units(&mut self) -> Result<Option<&'a [u8]>, Error> {
+    /// The UTF-16 units of a string without the NUL, each read once and when it is asked for; `None` for null.
+    pub(super) fn take_units(
+        &mut self,
+    ) -> Result<Option<impl ExactSizeIterator<Item = u16> + use<'a>>, Error> {
         const WHAT: &str = "a UTF-16 string";
         let Some(units) = self.take_length(WHAT, 2)? else { return Ok(None) };
         let bytes = self.take(WHAT, units * 2 + 2)?;
-        match bytes.split_at(units * 2) {
-            (text, [0, 0]) => Ok(Some(text)),
-            _ => Err(self.malformed(WHAT, "it does not end with a NUL")),
+        if bytes.array(units * 2) != Some([0, 0]) {
+            return Err(self.malformed(WHAT, "it does not end with a NUL"));
         }
+        let unit = move |index| bytes.array(index * 2).map_or(0, u16::from_le_bytes);
+        Ok(Some((0..units).map(unit)))
     }
 
     /// Reads a UTF-16 string.
@@ -245,17 +265,16 @@ impl<'a> ParcelReader<'a> {
     /// See [`ParcelReader::read_string16`].
     pub fn read_nullable_string16(&mut self) -> Result<Option<String>, Error> {
         let Some(units) = self.take_units()? else { return Ok(None) };
-        self.count_copy(units.len());
-        let units = units.chunks_exact(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]]));
+        self.count_copy(units.len() * 2);
         let text: Result<String, _> = char::decode_utf16(units).collect();
         text.map(Some).map_err(|_| self.malformed("a UTF-16 string", "there is a lone surrogate in it"))
     }
 
-    /// Reads a UTF-8 string, lent from where it lies.
+    /// Reads a UTF-8 string.
     ///
     /// # Errors
     /// See [`ParcelReader::read_i32`]; also for null, a missing NUL and bytes that are not UTF-8.
-    pub fn read_string8(&mut self) -> Result<&'a str, Error> {
+    pub fn read_string8(&mut self) -> Result<String, Error> {
         let text = self.read_nullable_string8()?;
         self.not_null("a UTF-8 string", text)
     }
@@ -264,35 +283,41 @@ impl<'a> ParcelReader<'a> {
     ///
     /// # Errors
     /// See [`ParcelReader::read_string8`].
-    pub fn read_nullable_string8(&mut self) -> Result<Option<&'a str>, Error> {
+    pub fn read_nullable_string8(&mut self) -> Result<Option<String>, Error> {
         const WHAT: &str = "a UTF-8 string";
         let Some(length) = self.take_length(WHAT, 1)? else { return Ok(None) };
-        let bytes = self.take(WHAT, length + 1)?;
-        let (text, [0]) = bytes.split_at(length) else {
+        let mut text = self.take(WHAT, length + 1)?.to_vec();
+        if text.pop() != Some(0) {
             return Err(self.malformed(WHAT, "it does not end with a NUL"));
-        };
-        str::from_utf8(text).map(Some).map_err(|_| self.malformed(WHAT, "it is not UTF-8"))
+        }
+        self.count_copy(length);
+        String::from_utf8(text).map(Some).map_err(|_| self.malformed(WHAT, "it is not UTF-8"))
     }
 
-    /// Reads a string that ends at its NUL, lent from where it lies.
+    /// Reads a string that ends at its NUL.
     ///
     /// # Errors
     /// See [`ParcelReader::read_i32`]; also for a missing NUL and bytes that are not UTF-8.
-    pub fn read_c_string(&mut self) -> Result<&'a str, Error> {
+    pub fn read_c_string(&mut self) -> Result<String, Error> {
         const WHAT: &str = "a C string";
-        let length = self.data[self.at..]
-            .iter()
-            .position(|byte| *byte == 0)
-            .ok_or_else(|| self.malformed(WHAT, "it does not end with a NUL"))?;
-        let bytes = self.take(WHAT, length + 1)?;
-        str::from_utf8(&bytes[..length]).map_err(|_| self.malformed(WHAT, "it is not UTF-8"))
+        let mut text = Vec::new();
+        loop {
+            match self.data.byte(self.at.saturating_add(text.len())) {
+                None => return Err(self.malformed(WHAT, "it does not end with a NUL")),
+                Some(0) => break,
+                Some(byte) => text.push(byte),
+            }
+        }
+        self.take(WHAT, text.len() + 1)?;
+        self.count_copy(text.len());
+        String::from_utf8(text).map_err(|_| self.malformed(WHAT, "it is not UTF-8"))
     }
 
     /// Reads a byte vector, lent from where it lies.
     ///
     /// # Errors
     /// See [`ParcelReader::read_i32`]; also for null.
-    pub fn read_bytes(&mut self) -> Result<&'a [u8], Error> {
+    pub fn read_bytes(&mut self) -> Result<RawBytes<'a>, Error> {
         let bytes = self.read_nullable_bytes()?;
         self.not_null("a byte vector", bytes)
     }
@@ -301,7 +326,7 @@ impl<'a> ParcelReader<'a> {
     ///
     /// # Errors
     /// See [`ParcelReader::read_i32`].
-    pub fn read_nullable_bytes(&mut self) -> Result<Option<&'a [u8]>, Error> {
+    pub fn read_nullable_bytes(&mut self) -> Result<Option<RawBytes<'a>>, Error> {
         match self.take_length("a byte vector", 1)? {
             Some(length) => self.take("a byte vector", length).map(Some),
             None => Ok(None),
@@ -314,12 +339,7 @@ impl<'a> ParcelReader<'a> {
         let length = self.not_null(WHAT, length)?;
         let bytes = self.take(WHAT, length * N)?;
         self.count_copy(bytes.len());
-        let items = bytes.chunks_exact(N).map(|chunk| {
-            let mut array = [0; N];
-            array.copy_from_slice(chunk);
-            item(array)
-        });
-        Ok(items.collect())
+        Ok((0..length).filter_map(|index| bytes.array(index * N)).map(item).collect())
     }
 
     /// Reads a vector of 32-bit integers.

@@ -1,13 +1,6 @@
-//! Bytes looked at without a branch for each: every call carries its interface's name, and checks it.
+//! Bytes looked at without a branch for each: every call carries its interface's name.
 //!
-//! The loops here run to their ends, which lets the compiler work on many bytes at once. Comparing slices would call
-//! `memcmp`, which in the C library that devices' binaries are built with goes byte by byte.
-
-/// True when both hold the same.
-pub(super) fn same(one: &[u8], other: &[u8]) -> bool {
-    let differences = one.iter().zip(other).fold(0, |all, (one, other)| all | one ^ other);
-    one.len() == other.len() && differences == 0
-}
+//! The loop here runs to its end, which lets the compiler work on many bytes at once.
 
 /// True when there is a NUL in `text`.
 pub(super) fn has_nul(text: &str) -> bool {
@@ -17,18 +10,6 @@ pub(super) fn has_nul(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_difference_is_found_wherever_it_is() {
-        let bytes: Vec<u8> = (0..=99).collect();
-        assert!(same(&bytes, &bytes) && same(&[], &[]));
-        assert!(!same(&bytes, &bytes[..99]) && !same(&bytes[..99], &bytes));
-        for at in 0..bytes.len() {
-            let mut other = bytes.clone();
-            other[at] ^= 0x80;
-            assert!(!same(&bytes, &other), "{at}");
-        }
-    }
 
     #[test]
     fn a_nul_is_found_wherever_it_is() {

@@ -1,6 +1,6 @@
 //! Interface tokens: the name in front of each call, made once where a call's cost matters.
 
-use super::{Parcel, ParcelReader, text};
+use super::{Parcel, ParcelReader};
 use crate::{Dialect, Error, Status, status, work_source};
 
 /// How many bytes of a token are the sender's own: its strict-mode policy and its work source.
@@ -49,12 +49,10 @@ impl ParcelReader<'_> {
     /// As [`ParcelReader::check_interface`].
     pub fn check_token(&mut self, token: &InterfaceToken) -> Result<(), Status> {
         let length = token.0.len();
-        let is_this = |received: &[u8]| text::same(&received[OWN..], &token.0[OWN..]);
-        if self.peek(length).is_some_and(is_this) {
-            let received = self.take("an interface token", length)?;
-            if let Some(&[a, b, c, d]) = received.get(WORK_SOURCE..OWN) {
-                self.work_source = u32::from_le_bytes([a, b, c, d]);
-            }
+        let received = self.peek(length).unwrap_or_default();
+        if received.part(OWN, length - OWN).is_some_and(|received| received.is(&token.0[OWN..])) {
+            self.work_source = received.array(WORK_SOURCE).map_or(work_source::UNSET, u32::from_le_bytes);
+            self.take("an interface token", length)?;
             return Ok(());
         }
         // Which of the two is wrong is for the slow way to say; no interface is called that.
@@ -66,11 +64,10 @@ impl ParcelReader<'_> {
     /// # Errors
     /// `BAD_TYPE` when it names another interface, `BAD_VALUE` when there is no token.
     pub(crate) fn check_name(&mut self, interface: &str) -> Result<(), Status> {
-        let length = interface.len() + 1;
-        let is_this =
-            |token: &[u8]| matches!(token, [name @ .., 0] if text::same(name, interface.as_bytes()));
-        if self.peek(length).is_some_and(is_this) {
-            self.take("an interface token", length)?;
+        let token = self.peek(interface.len() + 1).unwrap_or_default();
+        let name = token.part(0, interface.len());
+        if name.is_some_and(|name| name.is(interface.as_bytes())) && token.byte(interface.len()) == Some(0) {
+            self.take("an interface token", token.len())?;
             return Ok(());
         }
         self.read_c_string()?;

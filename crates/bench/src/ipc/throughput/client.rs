@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::ipc::endpoint::find;
 use crate::ipc::{Endpoint, SchedulingProbe};
 use crate::sched;
-use crate::worker::{Link, Work};
+use crate::worker::Link;
 use run::ipc::Stack;
 use run::ipc::throughput::Batch;
 
@@ -51,10 +51,8 @@ pub(super) enum Ask {
     Limits,
 }
 
-impl Work for ThroughputJob {
-    const NAME: &'static str = "throughput client";
-
-    fn run(self, link: &mut Link) -> Result<()> {
+impl ThroughputJob {
+    pub(crate) fn run(self, link: &mut Link) -> Result<()> {
         sched::set_allowed_cpus(0, &self.cpus)?;
         let (process, service) = connect(&self.service)?;
         let payload: Vec<u8> = (0..self.max_len).map(|i| (i % 256) as u8).collect();
@@ -128,6 +126,7 @@ fn each(service: &dyn Benchmark, payload: &[u8], calls: u64) -> Result<Histogram
 fn check_echo(service: &dyn Benchmark, payload: &[u8]) -> Result<()> {
     let mut wrong = None;
     service.send_vec(payload, &mut |bytes| {
+        let bytes = bytes.to_vec();
         wrong = if bytes.len() != payload.len() {
             Some(format!("{} bytes came back", bytes.len()))
         } else {
@@ -151,6 +150,8 @@ fn process_cpu_ns() -> u64 {
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
+    use binder::RawBytes;
+
     use super::*;
 
     /// A service that echoes correctly so many times, then something else.
@@ -160,13 +161,13 @@ mod tests {
     }
 
     impl Benchmark for Liar {
-        fn send_vec(&self, bytes: &[u8], take: &mut dyn FnMut(&[u8])) -> Result<(), binder::Error> {
+        fn send_vec(&self, bytes: &[u8], take: &mut dyn FnMut(RawBytes<'_>)) -> Result<(), binder::Error> {
             let honest =
                 self.truths.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
             if honest.is_ok() {
-                take(bytes)
+                take(bytes.into())
             } else {
-                take(&(self.lie)(bytes))
+                take((&(self.lie)(bytes)).into())
             }
             Ok(())
         }

@@ -17,7 +17,7 @@ use crate::ipc::names;
 use crate::ipc::probe::{self, SchedulingProbe};
 use crate::ipc::server::{looper_tids, register};
 use crate::sched;
-use crate::worker::{Link, Work};
+use crate::worker::Link;
 use run::Scheduling;
 use run::ipc::Stack;
 
@@ -92,10 +92,8 @@ pub(super) struct Counted {
     pub(super) payload_in_place: bool,
 }
 
-impl Work for TraitsJob {
-    const NAME: &'static str = "traits";
-
-    fn run(self, link: &mut Link) -> Result<()> {
+impl TraitsJob {
+    pub(crate) fn run(self, link: &mut Link) -> Result<()> {
         match self {
             TraitsJob::Server { endpoint, stack, instance, least_fifo } => {
                 serve(link, &endpoint, stack, &instance, least_fifo)

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use binder_driver::uapi::{
     BINDER_TYPE_PTR, BufferObject, ExtendedError, Field, FrozenStatusInfo, TransactionData, TransactionDataSg,
 };
-use binder_driver::{Backend, Command, Commands, Driver, Error, NodeInfo, Returns};
+use binder_driver::{Backend, Command, Commands, Driver, Error, Lent, NodeInfo, RawBytes, Returns};
 use serde::{Deserialize, Serialize};
 
 /// What one command told the driver to send.
@@ -44,7 +44,7 @@ impl Watched {
         self.reply_bytes.load(Ordering::Relaxed)
     }
 
-    fn look(&self, mut commands: &[u8], memory: &[&[u8]]) {
+    fn look(&self, mut commands: &[u8], lent: &Lent<'_>) {
         while let Some((command, size)) = Command::parse(commands) {
             commands = &commands[size..];
             let (data, buffers_size) = match command {
@@ -64,8 +64,8 @@ impl Watched {
                 scatter_gather: buffers_size.is_some(),
                 bytes: data.data_size + buffers_size.unwrap_or(0),
                 buffers: buffers(
-                    bytes(memory, data.buffer, data.data_size),
-                    bytes(memory, data.offsets, data.offsets_size),
+                    lent.slice(data.buffer, data.data_size).unwrap_or_default(),
+                    lent.slice(data.offsets, data.offsets_size).unwrap_or_default(),
                 ),
             };
             *self.last_call.lock().unwrap_or_else(PoisonError::into_inner) = sent;
@@ -83,15 +83,6 @@ fn plain(data: &TransactionDataSg) -> TransactionData {
     }
 }
 
-/// The bytes at an address, of the memory that the driver may read; none where it may not.
-fn bytes<'a>(memory: &[&'a [u8]], address: u64, length: u64) -> &'a [u8] {
-    let find = |slice: &&'a [u8]| {
-        let start = usize::try_from(address.checked_sub(slice.as_ptr().addr() as u64)?).ok()?;
-        slice.get(start..start.checked_add(usize::try_from(length).ok()?)?)
-    };
-    memory.iter().find_map(find).unwrap_or_default()
-}
-
 /// The buffers that lie outside of the data, by the objects in it.
 fn buffers(data: &[u8], offsets: &[u8]) -> Vec<(u64, u64)> {
     let object = |offset: &[u8]| {
@@ -106,18 +97,18 @@ impl Driver for Watched {
         self.driver.backend()
     }
 
-    fn write_read(
+    fn exchange(
         &self,
         commands: &mut Commands,
-        memory: &[&[u8]],
+        lent: &Lent<'_>,
         returns: Option<&mut Returns>,
     ) -> Result<(), Error> {
-        self.look(commands.pending(), memory);
-        self.driver.write_read(commands, memory, returns)
+        self.look(commands.pending(), lent);
+        self.driver.exchange(commands, lent, returns)
     }
 
-    fn append_received(&self, address: u64, length: u64, into: &mut Vec<u8>) -> bool {
-        self.driver.append_received(address, length, into)
+    fn area(&self) -> RawBytes<'_> {
+        self.driver.area()
     }
 
     fn has_brought(&self, number: u32) -> bool {
@@ -186,8 +177,5 @@ mod tests {
         assert_eq!(buffers(&data, &offsets(0)), []);
         assert_eq!(buffers(&data, &offsets(16)), []);
         assert_eq!(buffers(&data, &offsets(u64::MAX)), []);
-        let address = data.as_ptr().addr() as u64;
-        assert_eq!(bytes(&[&data], address + 8, 40), object.to_bytes());
-        assert!(bytes(&[&data], address + 9, 40).is_empty() && bytes(&[&data], 1, u64::MAX).is_empty());
     }
 }

@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::inject::{PACKET_BYTES, flood};
 use crate::root::Root;
 use crate::sched;
-use crate::worker::{self, Link};
+use crate::worker::Link;
 
 /// How many timers are set at a time, and how far they lie apart: a hundred thousand a second while they run out.
 const TIMERS: usize = 64;
@@ -62,11 +62,9 @@ pub(super) enum Work {
     Memory(u64, u64),
 }
 
-impl worker::Work for NeighbourJob {
-    const NAME: &'static str = "neighbour";
-
+impl NeighbourJob {
     /// Disturbs until this process is killed.
-    fn run(self, link: &mut Link) -> Result<()> {
+    pub(crate) fn run(self, link: &mut Link) -> Result<()> {
         if !self.cpus.is_empty() {
             sched::set_allowed_cpus(0, &self.cpus)?;
         }

@@ -58,7 +58,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> Result<Exit> {
             arguments.into_iter().try_for_each(|argument| argument.write_hw(parcel))
         })?,
     };
-    write!(terminal.out, "Result: {}", parcel::dump(reply.reader()?.data()))?;
+    write!(terminal.out, "Result: {}", parcel::dump(&reply.reader()?.data().to_vec()))?;
     Ok(Exit::OK)
 }
 
