@@ -1,5 +1,8 @@
-//! Checks what people read: that the code's documentation builds without a warning, and that every link in the Markdown files
-//! leads to something that is there.
+//! Checks what people read: that the code's documentation builds without a warning, that every link in the Markdown files
+//! leads to something that is there, that prose is not too wide, and that commands and their output are as shown.
+
+pub(crate) mod commands;
+pub(crate) mod width;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,11 +20,9 @@ pub(crate) fn rustdoc() -> Result<Outcome> {
 
 /// Checks the links of every Markdown file of the project. Those to other hosts are not followed.
 pub(crate) fn links() -> Result<Outcome> {
-    let files =
-        output("git", &["ls-files", "*.md"]).context("git does not list the files of this project")?;
     let mut broken = Vec::new();
-    for file in files.lines() {
-        let path = root().join(file);
+    for file in files()? {
+        let path = root().join(&file);
         let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {file}"))?;
         for (line, target) in targets(&text) {
             if let Err(reason) = follow(&path, target) {
@@ -35,18 +36,29 @@ pub(crate) fn links() -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
+/// The Markdown files of the project.
+fn files() -> Result<Vec<String>> {
+    let files =
+        output("git", &["ls-files", "*.md"]).context("git does not list the files of this project")?;
+    // A file that was moved or removed and not yet committed is still listed.
+    Ok(files.lines().filter(|file| root().join(file).exists()).map(str::to_owned).collect())
+}
+
+/// A text's lines outside of code blocks, with their numbers.
+fn outside_fences(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut fenced = false;
+    text.lines().enumerate().filter_map(move |(at, line)| {
+        let fence = line.trim_start().starts_with("```");
+        fenced ^= fence;
+        (!fenced && !fence).then_some((at + 1, line))
+    })
+}
+
 /// The targets of a text's links, with their lines. What stands between fences is no link.
 fn targets(text: &str) -> Vec<(usize, &str)> {
-    let mut fenced = false;
     let mut all = Vec::new();
-    for (at, line) in text.lines().enumerate() {
-        if line.trim_start().starts_with("```") {
-            fenced = !fenced;
-        }
-        if fenced {
-            continue;
-        }
-        all.extend(line.split("](").skip(1).filter_map(|rest| Some((at + 1, rest.split_once(')')?.0))));
+    for (at, line) in outside_fences(text) {
+        all.extend(line.split("](").skip(1).filter_map(|rest| Some((at, rest.split_once(')')?.0))));
     }
     all
 }

@@ -62,6 +62,7 @@ Tasks:
             little else
   storage   measures what recording writes costs, and holds its figures against fio's; needs root, and a machine that
             does little else
+  documents  checks the links of the Markdown files and the width of their prose, and runs the commands that they show
   perfetto  loads written traces into Perfetto's trace processor, and compares what it says with what was written";
 
 fn main() -> ExitCode {
@@ -71,6 +72,7 @@ fn main() -> ExitCode {
         ["test"] => test,
         ["dist"] => dist_only,
         ["sizes"] => sizes_only,
+        ["documents"] => documents_only,
         ["guests"] => guests_only,
         ["disks"] => disks_only,
         ["interop"] => interop_only,
@@ -143,6 +145,16 @@ fn interop_only() -> bool {
 
 const PEERS: Step = ("guest: the cost of a call, counted", peers::check);
 
+fn documents_only() -> bool {
+    steps::run(&DOCUMENTS)
+}
+
+const DOCUMENTS: [Step; 3] = [
+    ("documentation: links", documents::links),
+    ("documentation: width of prose", documents::width::check),
+    ("documentation: commands and their output", documents::commands::check),
+];
+
 fn perfetto_only() -> bool {
     steps::run(&[PERFETTO])
 }
@@ -176,7 +188,9 @@ fn test() -> bool {
         ("formatting", || shell::cargo(&["fmt", "--all", "--check"])),
         ("lints", || shell::cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])),
         ("documentation: rustdoc", documents::rustdoc),
-        ("documentation: links", documents::links),
+        DOCUMENTS[0],
+        DOCUMENTS[1],
+        DOCUMENTS[2],
         ("oldest Rust", oldest_rust),
         ("tests", suite::all),
         PERFETTO,

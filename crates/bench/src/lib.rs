@@ -10,7 +10,7 @@ pub mod error;
 pub mod floor;
 pub mod inject;
 pub mod ipc;
-mod job;
+mod jobs;
 pub mod load;
 pub mod place;
 mod progress;
@@ -26,6 +26,6 @@ mod usage;
 pub mod worker;
 
 pub use error::{Error, Result};
-pub use job::Job;
+pub use jobs::JOBS;
 pub use progress::Progress;
 pub use record::record;

@@ -4,10 +4,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::job::Job;
 use crate::root::Root;
 use crate::sched;
-use crate::worker::{Link, WorkerGroup, WorkerId};
+use crate::worker::{Link, Work, WorkerGroup, WorkerId};
 use run::{Load, Scheduling};
 
 /// Starts the hogs in the background of a group, and tells which they are. They begin to spin when the group is told to go.
@@ -26,7 +25,7 @@ pub fn start(load: &Load, group: &mut WorkerGroup) -> Result<Vec<WorkerId>> {
         );
         return Err(Error::Plan(text));
     }
-    let job = Job::Hog(HogJob { scheduling: load.scheduling, cpus: load.cpus.clone() });
+    let job = HogJob { scheduling: load.scheduling, cpus: load.cpus.clone() };
     (1..=load.hogs).map(|hog| group.spawn_background(format!("hog {hog}"), &job)).collect()
 }
 
@@ -37,9 +36,11 @@ pub struct HogJob {
     cpus: Option<Vec<u32>>,
 }
 
-impl HogJob {
+impl Work for HogJob {
+    const NAME: &'static str = "hog";
+
     /// Spins until this process is killed.
-    pub(crate) fn run(self, link: &mut Link) -> Result<()> {
+    fn run(self, link: &mut Link) -> Result<()> {
         if let Some(cpus) = &self.cpus {
             sched::set_allowed_cpus(0, cpus)?;
         }

@@ -1,18 +1,36 @@
 //! Worker processes from the outside: what they say arrives, and however they or their parent end, it is told and
 //! nothing stays.
 
+#[path = "support/jobs.rs"]
+mod jobs;
+
 use std::io::{BufRead, BufReader, Read, Seek};
 use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bench::Error;
-use bench::worker::{Event, Spawner, What, WorkerGroup};
+use bench::Result;
+use bench::worker::{Event, Link, Spawner, What, Work, WorkerGroup};
+use jobs::TestJob;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 const WORKER: &str = env!("CARGO_BIN_EXE_bench-test-worker");
 /// Long enough for the slowest machine; nothing waits for it when all is well.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A job that the worker program does not know.
+#[derive(Serialize, Deserialize)]
+struct Unknown;
+
+impl Work for Unknown {
+    const NAME: &'static str = "dance";
+
+    fn run(self, _: &mut Link) -> Result<()> {
+        Ok(())
+    }
+}
 
 fn group() -> WorkerGroup {
     WorkerGroup::new(Spawner::with_exe(WORKER)).unwrap()
@@ -44,7 +62,7 @@ fn wait_until_gone(pid: u32) {
 #[test]
 fn messages_go_both_ways_and_a_finished_worker_is_reaped() {
     let mut group = group();
-    let echo = group.spawn("echo", &"echo").unwrap();
+    let echo = group.spawn("echo", &TestJob::Echo).unwrap();
     group.start(PATIENCE).unwrap();
     let long = "x".repeat(1 << 20);
     for message in [json!(1), json!({"a": [null, true]}), json!(long)] {
@@ -60,7 +78,7 @@ fn messages_go_both_ways_and_a_finished_worker_is_reaped() {
 fn samples_arrive_complete_and_in_order() {
     const COUNT: u64 = 400_000; // more than one frame holds
     let mut group = group();
-    group.spawn("sampler", &json!({ "samples": COUNT })).unwrap();
+    group.spawn("sampler", &TestJob::Samples(COUNT)).unwrap();
     group.start(PATIENCE).unwrap();
     let mut samples = Vec::new();
     for event in group.finish(PATIENCE).unwrap() {
@@ -75,7 +93,7 @@ fn samples_arrive_complete_and_in_order() {
 #[test]
 fn descriptors_arrive_with_the_message_they_were_sent_beside() {
     let mut group = group();
-    let writer = group.spawn("writer", &"write_to_descriptors").unwrap();
+    let writer = group.spawn("writer", &TestJob::WriteToDescriptors).unwrap();
     group.start(PATIENCE).unwrap();
     for text in ["first", "second"] {
         let mut files: Vec<std::fs::File> = (0..2)
@@ -96,7 +114,7 @@ fn descriptors_arrive_with_the_message_they_were_sent_beside() {
 #[test]
 fn what_a_worker_prints_does_not_reach_the_frames() {
     let mut group = group();
-    let printer = group.spawn("printer", &"print").unwrap();
+    let printer = group.spawn("printer", &TestJob::Print).unwrap();
     group.start(PATIENCE).unwrap();
     assert_eq!(group.message::<String>(printer, PATIENCE).unwrap(), "after the stray line");
     group.finish(PATIENCE).unwrap();
@@ -105,8 +123,8 @@ fn what_a_worker_prints_does_not_reach_the_frames() {
 #[test]
 fn a_killed_worker_is_named_with_its_signal() {
     let mut group = group();
-    group.spawn("client of pair 2", &"sleep").unwrap();
-    let server = group.spawn("server of pair 2", &"sleep").unwrap();
+    group.spawn("client of pair 2", &TestJob::Sleep).unwrap();
+    let server = group.spawn("server of pair 2", &TestJob::Sleep).unwrap();
     group.start(PATIENCE).unwrap();
     let pid = group.pid(server);
     let victim = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
@@ -121,7 +139,7 @@ fn a_killed_worker_is_named_with_its_signal() {
 fn a_worker_that_just_exits_has_died_even_with_status_0() {
     for code in [0, 3] {
         let mut group = group();
-        let quitter = group.spawn("quitter", &json!({ "exit": code })).unwrap();
+        let quitter = group.spawn("quitter", &TestJob::Exit(code)).unwrap();
         let pid = group.pid(quitter);
         group.start(PATIENCE).unwrap();
         let expected = format!("quitter (pid {pid}) exited with status {code}");
@@ -132,7 +150,7 @@ fn a_worker_that_just_exits_has_died_even_with_status_0() {
 #[test]
 fn a_workers_own_error_is_the_runs_error() {
     let mut group = group();
-    group.spawn("unlucky", &json!({ "fail": "no such device" })).unwrap();
+    group.spawn("unlucky", &TestJob::Fail("no such device".into())).unwrap();
     group.start(PATIENCE).unwrap();
     let error = error_of(&mut group);
     assert!(matches!(&error, Error::WorkerFailed { message, .. } if message == "no such device"), "{error}");
@@ -141,8 +159,8 @@ fn a_workers_own_error_is_the_runs_error() {
 #[test]
 fn a_death_is_the_reason_for_the_failure_that_another_reports_first() {
     let mut group = group();
-    let client = group.spawn("client", &json!({ "fail": "the service is gone" })).unwrap();
-    let server = group.spawn("server", &"sleep").unwrap();
+    let client = group.spawn("client", &TestJob::Fail("the service is gone".into())).unwrap();
+    let server = group.spawn("server", &TestJob::Sleep).unwrap();
     group.start(PATIENCE).unwrap();
     wait_until_zombie(group.pid(client));
     let pid = group.pid(server);
@@ -154,7 +172,7 @@ fn a_death_is_the_reason_for_the_failure_that_another_reports_first() {
 #[test]
 fn a_message_to_a_dead_worker_tells_how_it_died() {
     let mut group = group();
-    let quitter = group.spawn("quitter", &json!({ "exit": 3 })).unwrap();
+    let quitter = group.spawn("quitter", &TestJob::Exit(3)).unwrap();
     group.start(PATIENCE).unwrap();
     wait_until_zombie(group.pid(quitter));
     let error = group.send(quitter, &1).unwrap_err().to_string();
@@ -172,7 +190,7 @@ fn wait_until_zombie(pid: u32) {
 #[test]
 fn an_unknown_job_is_an_error() {
     let mut group = group();
-    group.spawn("confused", &"dance").unwrap();
+    group.spawn("confused", &Unknown).unwrap();
     let error = group.start(PATIENCE).unwrap_err().to_string();
     assert!(error.contains("confused") && error.contains("no job of ours"), "{error}");
 }
@@ -180,7 +198,7 @@ fn an_unknown_job_is_an_error() {
 #[test]
 fn a_garbled_frame_is_an_error_that_names_the_worker() {
     let mut group = group();
-    group.spawn("babbler", &"garble").unwrap();
+    group.spawn("babbler", &TestJob::Garble).unwrap();
     group.start(PATIENCE).unwrap();
     let error = error_of(&mut group);
     assert!(matches!(&error, Error::GarbledFrame { from, .. } if from.starts_with("babbler")), "{error}");
@@ -189,7 +207,7 @@ fn a_garbled_frame_is_an_error_that_names_the_worker() {
 #[test]
 fn a_worker_that_never_gets_ready_is_named() {
     let mut group = group();
-    group.spawn("sleeper", &"sleep_before_ready").unwrap();
+    group.spawn("sleeper", &TestJob::SleepBeforeReady).unwrap();
     let error = group.start(Duration::from_millis(50)).unwrap_err();
     assert!(matches!(&error, Error::WorkerSilent { role, .. } if role == "sleeper"), "{error}");
 }
@@ -197,7 +215,8 @@ fn a_worker_that_never_gets_ready_is_named() {
 #[test]
 fn a_dropped_group_leaves_no_process() {
     let mut group = group();
-    let workers: Vec<_> = (0..3).map(|n| group.spawn(format!("sleeper {n}"), &"sleep").unwrap()).collect();
+    let workers: Vec<_> =
+        (0..3).map(|n| group.spawn(format!("sleeper {n}"), &TestJob::Sleep).unwrap()).collect();
     let pids: Vec<_> = workers.into_iter().map(|worker| group.pid(worker)).collect();
     drop(group);
     assert!(pids.into_iter().all(is_gone));
@@ -206,8 +225,8 @@ fn a_dropped_group_leaves_no_process() {
 #[test]
 fn background_workers_end_when_the_others_have_finished() {
     let mut group = group();
-    let hog = group.spawn_background("hog", &"sleep").unwrap();
-    group.spawn("sampler", &json!({ "samples": 1 })).unwrap();
+    let hog = group.spawn_background("hog", &TestJob::Sleep).unwrap();
+    group.spawn("sampler", &TestJob::Samples(1)).unwrap();
     group.start(PATIENCE).unwrap();
     let pid = group.pid(hog);
     group.finish(PATIENCE).unwrap();

@@ -47,7 +47,7 @@ fn a_line_that_makes_no_sense_is_refused_in_one_line_with_exit_code_2() {
             "roundtrip: SHELL zsh: expected bash; see 'roundtrip completions --help'",
         ),
     ] {
-        let failure = Failure { line: message.to_owned(), exit: Exit::USAGE };
+        let failure = Failure { line: message.to_owned(), exit: Exit::USAGE, nobody_reads: false };
         assert_eq!(call(line), (Err(failure), String::new()), "{line}");
     }
 }

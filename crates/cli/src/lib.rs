@@ -44,9 +44,9 @@ pub fn main() -> ExitCode {
     );
     let exit = match result {
         Ok(exit) => exit,
-        // Nobody reads the result any more: that ends a run, but quietly.
-        Err(_) if out.get_ref().reader_gone => Exit::OK,
-        Err(Failure { line, exit }) => {
+        // Nobody reads the result any more: that ends a run, but quietly. What else went wrong is told.
+        Err(Failure { nobody_reads: true, .. }) if out.get_ref().reader_gone => Exit::OK,
+        Err(Failure { line, exit, .. }) => {
             // With standard error gone as well there is nobody left to tell.
             let _ = writeln!(std::io::stderr(), "{}", inert::line(&line));
             exit
@@ -60,6 +60,8 @@ pub fn main() -> ExitCode {
 struct Failure {
     line: String,
     exit: Exit,
+    /// It could not write to somebody who does not read any more.
+    nobody_reads: bool,
 }
 
 /// Runs one command line.
@@ -67,19 +69,25 @@ fn run(args: Vec<OsString>, terminal: &mut Terminal<'_>) -> Result<Exit, Failure
     let (command, rest) = select(&terminal.executable, args);
     let doc = command.as_ref().ok().map(|command| command.doc());
     let result = command.and_then(|command| command.run(rest, terminal)).and_then(|exit| {
-        terminal.out.flush()?;
-        Ok(exit)
+        match terminal.out.flush().map_err(anyhow::Error::from) {
+            // That it failed is said already.
+            Err(error) if exit != Exit::OK && terminal::nobody_reads(&error) => Ok(exit),
+            flushed => flushed.map(|()| exit),
+        }
     });
     result.map_err(|error| {
         let (program, help) = names(doc.as_ref());
+        let nobody_reads = terminal::nobody_reads(&error);
         match error.downcast_ref::<Usage>() {
-            Some(usage) => {
-                Failure { line: format!("{program}: {usage}; see '{help} --help'"), exit: Exit::USAGE }
-            }
+            Some(usage) => Failure {
+                line: format!("{program}: {usage}; see '{help} --help'"),
+                exit: Exit::USAGE,
+                nobody_reads,
+            },
             None => {
                 let ended = error.downcast_ref::<bench::Error>().map(|error| Exit(error.exit_status()));
                 let line = format!("{program}: {error:#}{}", remedy(&error));
-                Failure { line, exit: ended.unwrap_or(Exit::FAILED) }
+                Failure { line, exit: ended.unwrap_or(Exit::FAILED), nobody_reads }
             }
         }
     })

@@ -73,6 +73,15 @@ impl Stdout {
     }
 }
 
+/// Whether an error is that of writing to somebody who does not read any more.
+pub(crate) fn nobody_reads(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        let kind = cause.downcast_ref::<io::Error>().map(io::Error::kind);
+        let json = cause.downcast_ref::<serde_json::Error>().and_then(serde_json::Error::io_error_kind);
+        kind.or(json) == Some(io::ErrorKind::BrokenPipe)
+    })
+}
+
 impl Write for Stdout {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let result = self.stream.write(bytes);

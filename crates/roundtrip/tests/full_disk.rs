@@ -201,3 +201,40 @@ fn a_run_whose_directory_vanishes_is_still_printed() {
         assert!(text.contains("\"latency\""), "what was measured is not printed: {text}{said}");
     }
 }
+
+/// The exit status of a program whose output nobody reads, and what it says.
+fn unread(program: &mut Command) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", "{ \"$@\"; echo \"status $?\" >&2; } | true", "sh"]);
+    command.arg(program.get_program()).args(program.get_args());
+    command
+}
+
+#[test]
+fn a_run_that_cannot_be_stored_fails_also_when_nobody_reads_its_output() {
+    let folder = Folder::new("unread");
+    // Files of at most 50 kilobytes: the test file fits, the run with its 1500 calls does not.
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -f 100; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_roundtrip")]);
+    limited.args("storage layers --no-recorder --writers native --sizes 4k".split(' '));
+    limited.args("--calls 1500 --rounds 3 --file-size 16K --out run".split(' '));
+    let output = unread(&mut limited).current_dir(&folder.0).stdin(Stdio::null()).output().unwrap();
+    let said = stderr(&output);
+    assert!(said.contains("File too large"), "{said}");
+    assert!(said.ends_with("status 1\n"), "{said}");
+    assert!(!folder.0.join("run/run.json").exists());
+}
+
+#[test]
+fn a_recording_that_ends_early_is_a_failure_also_when_nobody_reads_the_output() {
+    if tracefs().is_none() {
+        return;
+    }
+    let mut program = roundtrip(
+        "ipc latency --driver emulated --stack hwbinder --callers other --iterations 300 --deadline 1ns --explain \
+         --explain-limit 300 --format json --out run",
+    );
+    let Some(output) = on_full_disk("unread-recording", 1000, &mut unread(&mut program)) else { return };
+    let said = stderr(&output);
+    assert!(said.contains("No space left") && said.ends_with("status 1\n"), "{said}");
+}

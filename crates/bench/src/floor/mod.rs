@@ -16,6 +16,7 @@ mod socket;
 mod spin;
 mod stack;
 mod transport;
+mod transports;
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -26,7 +27,6 @@ pub use side::FloorJob;
 
 use crate::error::{Error, Result};
 use crate::ipc::Host;
-use crate::job::Job;
 use crate::progress::Progress;
 use crate::recorder::Recorder;
 use crate::worker::{Spawner, WorkerGroup, WorkerId};
@@ -35,8 +35,9 @@ use run::cpus::place;
 use run::floor::{BASELINE, FloorCell, FloorPlan, FloorResult, NotPossible, compare};
 use schedule::Budget;
 pub(crate) use schedule::Shuffle;
-use side::{Block, Opened, Place, Wakes};
-use transport::{Prepared, Side, TRANSPORTS, Transport};
+use side::{Block, Opened, Wakes};
+use transport::{Place, Prepared, Side, Transport};
+use transports::TRANSPORTS;
 
 /// How long a worker may take to open its side, and a block to run beyond its share of the budget: no measurement,
 /// only the end of all patience.
@@ -205,7 +206,7 @@ fn open_side(
     };
     let endpoint = prepared.host.as_ref().map(Host::endpoint);
     let job = FloorJob { transport: transport.name.into(), side, max_len, endpoint };
-    let worker = group.spawn(role, &Job::Floor(job))?;
+    let worker = group.spawn(role, &job)?;
     let descriptors: Vec<_> = prepared.descriptors.iter().map(AsFd::as_fd).collect();
     group.send_with_descriptors(worker, &(), &descriptors)?;
     let opened: Opened = group.message(worker, PATIENCE)?;

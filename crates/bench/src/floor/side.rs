@@ -4,12 +4,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::paged::Paged;
-use super::transport::{Opening, Side, TRANSPORTS};
+use super::transport::{Opening, Place, Side};
+use super::transports::TRANSPORTS;
 use crate::clock::now_ns;
 use crate::error::{Error, Result};
 use crate::ipc::Endpoint;
-use crate::sched;
-use crate::worker::Link;
+use crate::worker::{Link, Work};
 
 /// The most calls in one block: how many times there is memory for.
 pub(super) const MAX_CALLS: u64 = 50_000;
@@ -41,27 +41,10 @@ pub(super) struct Block {
     pub(super) place: Place,
 }
 
-/// Where a side runs.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Place {
-    /// The CPU that it begins on, where it may use several.
-    pub(super) first: Option<u32>,
-    /// Those that it may use.
-    pub(super) cpus: Vec<u32>,
-}
+impl Work for FloorJob {
+    const NAME: &'static str = "baseline";
 
-impl Place {
-    /// Puts the calling thread there.
-    pub(super) fn take(&self) -> Result<()> {
-        if let Some(first) = self.first {
-            sched::set_allowed_cpus(0, &[first])?;
-        }
-        sched::set_allowed_cpus(0, &self.cpus)
-    }
-}
-
-impl FloorJob {
-    pub(crate) fn run(self, link: &mut Link) -> Result<()> {
+    fn run(self, link: &mut Link) -> Result<()> {
         let Some(((), descriptors)) = link.receive_with_descriptors()? else { return Ok(()) };
         let transport = TRANSPORTS
             .iter()

@@ -11,7 +11,7 @@ use binder::{
 use binder_emulator::Emulated;
 
 use super::driver::prepare;
-use super::side::Place;
+use super::transport::Place;
 use super::transport::{End, Opening, Side, Transport};
 use crate::error::{Error, Result};
 use crate::ipc::SchedulingProbe;

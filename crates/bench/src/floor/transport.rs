@@ -1,26 +1,12 @@
-//! What a transport is, and the list of all: an echo between two processes, of any size. A new transport is one file
-//! that implements [`End`] and one line in [`TRANSPORTS`]. Must not know when, where or how often it is called.
+//! What a transport is: an echo between two processes, of any size. Must not know when, where or how often it is called.
 
 use std::os::fd::OwnedFd;
 
-use super::side::Place;
-use super::{driver, eventfd, futex, mqueue, pipe, socket, spin, stack};
+use serde::{Deserialize, Serialize};
+
 use crate::error::Result;
 use crate::ipc::{Endpoint, Host};
-
-/// Every transport, the baseline first.
-pub(super) const TRANSPORTS: &[&Transport] = &[
-    &futex::FUTEX,
-    &eventfd::EVENTFD,
-    &pipe::PIPE,
-    &socket::STREAM,
-    &socket::SEQPACKET,
-    &mqueue::MQUEUE,
-    &driver::DRIVER,
-    &stack::BINDER,
-    &stack::HWBINDER,
-    &spin::SPIN,
-];
+use crate::sched;
 
 /// A way to make a round trip between two processes.
 pub(super) struct Transport {
@@ -59,11 +45,30 @@ pub(super) struct Opening {
 }
 
 /// The two sides of a round trip.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Side {
     Client,
     Server,
+}
+
+/// Where a side runs.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Place {
+    /// The CPU that it begins on, where it may use several.
+    pub(super) first: Option<u32>,
+    /// Those that it may use.
+    pub(super) cpus: Vec<u32>,
+}
+
+impl Place {
+    /// Puts the calling thread there.
+    pub(super) fn take(&self) -> Result<()> {
+        if let Some(first) = self.first {
+            sched::set_allowed_cpus(0, &[first])?;
+        }
+        sched::set_allowed_cpus(0, &self.cpus)
+    }
 }
 
 /// One side of a transport, open. A client's `serve` and a server's `call` are never called.
@@ -86,15 +91,4 @@ pub(super) trait End {
 
     /// Server: answers exactly `calls` requests of `len` bytes each.
     fn serve(&mut self, len: usize, calls: u64) -> Result<()>;
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_transport_of_plans_can_be_measured_and_no_other() {
-        let ours = TRANSPORTS.iter().map(|transport| transport.name);
-        assert!(ours.eq(run::floor::TRANSPORTS.iter().map(|transport| transport.name)));
-    }
 }

@@ -16,7 +16,7 @@ use super::log::Log;
 use crate::clock::now_ns;
 use crate::error::{Error, Result};
 use crate::sched::{self, gettid};
-use crate::worker::Link;
+use crate::worker::{Link, Work};
 use run::Scheduling;
 use run::injection::{Cause, Injection};
 
@@ -30,14 +30,11 @@ pub struct InjectorJob {
     pub(super) cpus: Vec<u32>,
 }
 
-impl InjectorJob {
-    /// Whether anything is to be done outside the server.
-    pub(super) fn has_work(&self) -> bool {
-        !matches!(self.injection.cause, Cause::Work | Cause::Sleep | Cause::Fsync)
-    }
+impl Work for InjectorJob {
+    const NAME: &'static str = "injector";
 
     /// Disturbs until this process is killed.
-    pub(crate) fn run(self, link: &mut Link) -> Result<()> {
+    fn run(self, link: &mut Link) -> Result<()> {
         sched::set_allowed_cpus(0, &self.cpus)?;
         let log = Log::open(self.log.as_deref())?;
         let lock = self.lock.as_ref().map(|path| {
@@ -76,6 +73,13 @@ impl InjectorJob {
             let tid = hog.as_ref().map_or_else(gettid, |hog| hog.tid);
             log.note(self.injection.cause, tid, begin_ns, now_ns());
         }
+    }
+}
+
+impl InjectorJob {
+    /// Whether anything is to be done outside the server.
+    pub(super) fn has_work(&self) -> bool {
+        !matches!(self.injection.cause, Cause::Work | Cause::Sleep | Cause::Fsync)
     }
 
     /// Stops every server for a while.

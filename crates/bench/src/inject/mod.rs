@@ -11,7 +11,6 @@ use rustix::fs::MemfdFlags;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::job::Job;
 use crate::worker::WorkerGroup;
 pub(crate) use handler::Handler;
 pub use injector::InjectorJob;
@@ -59,7 +58,7 @@ impl<'a> Host<'a> {
             cpus: self.injection.cpus.clone().unwrap_or_else(|| cpus.to_vec()),
         };
         if job.has_work() {
-            group.spawn_background("injector", &Job::Injector(job))?;
+            group.spawn_background("injector", &job)?;
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 
 mod device;
 mod endpoint;
+mod host;
 pub mod latency;
 pub(crate) mod names;
 mod probe;
@@ -11,6 +12,7 @@ pub mod throughput;
 pub mod traits;
 pub mod workers;
 
-pub use endpoint::{Endpoint, Host};
+pub use endpoint::Endpoint;
+pub use host::Host;
 pub use probe::SchedulingProbe;
 pub use server::{Server, ServerJob, ServerReport, ServiceManagerJob};

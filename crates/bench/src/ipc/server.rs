@@ -15,9 +15,8 @@ use crate::counters;
 use crate::error::{Error, Result};
 use crate::inject::{Handler, HandlerPlan};
 use crate::ipc::names;
-use crate::job::Job;
 use crate::sched;
-use crate::worker::{Link, WorkerGroup, WorkerId};
+use crate::worker::{Link, Work, WorkerGroup, WorkerId};
 use run::ThreadCounters;
 use run::ipc::Stack;
 
@@ -31,8 +30,10 @@ pub struct ServiceManagerJob {
     pub(super) stack: Stack,
 }
 
-impl ServiceManagerJob {
-    pub(crate) fn run(self, link: &mut Link) -> Result<()> {
+impl Work for ServiceManagerJob {
+    const NAME: &'static str = "service manager";
+
+    fn run(self, link: &mut Link) -> Result<()> {
         let process = self.endpoint.connect()?;
         manager::serve(&process, names::stack(self.stack))?;
         process.start_looper()?;
@@ -82,8 +83,10 @@ pub struct ServerReport {
     pub wake_up: Option<String>,
 }
 
-impl ServerJob {
-    pub(crate) fn run(self, link: &mut Link) -> Result<()> {
+impl Work for ServerJob {
+    const NAME: &'static str = "server";
+
+    fn run(self, link: &mut Link) -> Result<()> {
         if let Some(cpus) = &self.cpus {
             // Before the loopers start: threads inherit it.
             sched::set_allowed_cpus(0, cpus)?;
@@ -180,7 +183,7 @@ impl Server {
     /// # Errors
     /// As [`WorkerGroup::spawn`].
     pub fn spawn(group: &mut WorkerGroup, role: impl Into<String>, job: ServerJob) -> Result<Server> {
-        Ok(Server(group.spawn(role, &Job::Server(job))?))
+        Ok(Server(group.spawn(role, &job)?))
     }
 
     /// Asks for a report. Not while calls are timed: the server reads files for it.

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::frame::Decoder;
 use super::signal_name;
@@ -133,7 +133,7 @@ impl Worker {
                 Some(pidfd) => {
                     let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
                     // An interrupted wait goes round once more.
-                    let _ = poll(&mut fds, Some(&super::group::timespec(left)));
+                    let _ = poll(&mut fds, Some(&timespec(left)));
                 }
                 None => std::thread::sleep(left.min(Duration::from_millis(5))),
             }
@@ -182,4 +182,8 @@ pub(super) fn how(status: ExitStatus) -> String {
         (None, Some(code)) => format!("exited with status {code}"),
         (None, None) => format!("ended ({status})"),
     }
+}
+
+pub(super) fn timespec(duration: Duration) -> Timespec {
+    Timespec { tv_sec: duration.as_secs() as i64, tv_nsec: i64::from(duration.subsec_nanos()) }
 }

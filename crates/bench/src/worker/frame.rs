@@ -27,6 +27,8 @@ pub(super) enum ToWorker {
     Start {
         /// Who must still be the worker's parent.
         parent_pid: u32,
+        /// The job's name ([`super::Work::NAME`]).
+        name: String,
         job: Value,
     },
     /// All workers are ready.

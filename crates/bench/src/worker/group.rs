@@ -8,16 +8,16 @@ use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use latency::Sample;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::child::{Progress, Spawner, Worker, how};
+use super::child::{Progress, Spawner, Worker, how, timespec};
 use super::frame::{FromWorker, Kind, MAX_PAYLOAD, ToWorker, encode};
-use super::link::MAX_DESCRIPTORS;
+use super::link::{MAX_DESCRIPTORS, Work};
 use super::signals::Interrupts;
 use crate::error::{Error, Result};
 
@@ -82,10 +82,11 @@ impl WorkerGroup {
     ///
     /// # Errors
     /// [`Error::System`] when the process cannot be started, and as [`WorkerGroup::send`].
-    pub fn spawn(&mut self, role: impl Into<String>, job: &impl Serialize) -> Result<WorkerId> {
+    pub fn spawn<J: Work>(&mut self, role: impl Into<String>, job: &J) -> Result<WorkerId> {
         let id = WorkerId(self.workers.len());
         self.workers.push(Worker::spawn(&self.spawner, role.into())?);
-        self.tell(id, &ToWorker::Start { parent_pid: std::process::id(), job: encode_json(job)? }, &[])?;
+        let (parent_pid, name, job) = (std::process::id(), J::NAME.to_owned(), encode_json(job)?);
+        self.tell(id, &ToWorker::Start { parent_pid, name, job }, &[])?;
         Ok(id)
     }
 
@@ -93,7 +94,7 @@ impl WorkerGroup {
     ///
     /// # Errors
     /// As [`WorkerGroup::spawn`].
-    pub fn spawn_background(&mut self, role: impl Into<String>, job: &impl Serialize) -> Result<WorkerId> {
+    pub fn spawn_background<J: Work>(&mut self, role: impl Into<String>, job: &J) -> Result<WorkerId> {
         let id = self.spawn(role, job)?;
         self.workers[id.0].background = true;
         Ok(id)
@@ -430,8 +431,4 @@ fn encode_json_text(value: &impl Serialize) -> Result<String> {
         return Err(Error::Plan(format!("a message of {} bytes is too long for a worker", text.len())));
     }
     Ok(text)
-}
-
-pub(super) fn timespec(duration: Duration) -> Timespec {
-    Timespec { tv_sec: duration.as_secs() as i64, tv_nsec: i64::from(duration.subsec_nanos()) }
 }

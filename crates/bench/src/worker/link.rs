@@ -1,5 +1,5 @@
 //! The worker's side: reads its job from standard input, does it, reports on standard output. Ends when the parent is
-//! gone. Must not know any job; the program hands in its jobs as a type.
+//! gone. Must not know any job; the program hands in those that it can do.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -11,6 +11,7 @@ use latency::Sample;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::frame::{Decoder, FromWorker, Kind, MAX_PAYLOAD, ToWorker, encode};
 use super::sys;
@@ -19,8 +20,11 @@ use crate::error::{Error, Result};
 /// How many descriptors one message can carry.
 pub(super) const MAX_DESCRIPTORS: usize = 16;
 
-/// A program's jobs: what a worker can be asked to do, read from the parent's first frame.
-pub trait Work: DeserializeOwned {
+/// A job: what a worker can be asked to do, read from the parent's first frame.
+pub trait Work: Serialize + DeserializeOwned {
+    /// How the worker's program finds it ([`Registered`]).
+    const NAME: &'static str;
+
     /// Does the job. An error is reported to the parent, which ends the run with it.
     ///
     /// # Errors
@@ -28,18 +32,37 @@ pub trait Work: DeserializeOwned {
     fn run(self, link: &mut Link) -> Result<()>;
 }
 
-/// Runs this process as a worker: what the hidden command does, and all that it does.
+/// A kind of job that a program's workers can do.
+#[derive(Debug, Clone, Copy)]
+pub struct Registered {
+    name: &'static str,
+    run: fn(&Value, &mut Link) -> Result<()>,
+}
+
+impl Registered {
+    /// Jobs of this type.
+    pub const fn of<J: Work>() -> Registered {
+        Registered { name: J::NAME, run: |job, link| read::<J>(job)?.run(link) }
+    }
+}
+
+fn read<J: Work>(job: &Value) -> Result<J> {
+    stored::read(job).map_err(|error| garbled(format!("no job of ours: {error}")))
+}
+
+/// Runs this process as a worker, which can do `jobs`: what the hidden command does, and all that it does.
 ///
 /// Tells whether the job was done, which is all that the exit status is to say; the reason went to the parent in a frame.
-pub fn main<J: Work>() -> bool {
+pub fn main(jobs: &[Registered]) -> bool {
     // Ctrl-C, Ctrl-\\ and a closing terminal reach the whole process group; the parent decides what ends.
     for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP] {
         sys::ignore(signal);
     }
     let Ok(mut link) = Link::open() else { return false };
-    let result = link.start().and_then(|job| {
-        let job: J = stored::read(&job).map_err(|error| garbled(format!("no job of ours: {error}")))?;
-        job.run(&mut link)
+    let result = link.start().and_then(|(name, job)| {
+        let known = jobs.iter().find(|known| known.name == name);
+        let known = known.ok_or_else(|| garbled(format!("no job of ours: {name}")))?;
+        (known.run)(&job, &mut link)
     });
     let last = match &result {
         Ok(()) => FromWorker::Done,
@@ -68,15 +91,15 @@ impl Link {
         Ok(Link { input, output: output.into(), decoder: Decoder::default(), descriptors: VecDeque::new() })
     }
 
-    /// Makes sure that this process dies with its parent, then gives the job.
-    fn start(&mut self) -> Result<serde_json::Value> {
+    /// Makes sure that this process dies with its parent, then gives the job and its name.
+    fn start(&mut self) -> Result<(String, Value)> {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
             .map_err(|source| Error::system("ask to die with the parent", source))?;
         match self.next()? {
-            Some(ToWorker::Start { parent_pid, job }) => {
+            Some(ToWorker::Start { parent_pid, name, job }) => {
                 // The parent may have died before the request above; then someone else has adopted this process.
                 let parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
-                if parent.unsigned_abs() == parent_pid { Ok(job) } else { Err(Error::Orphaned) }
+                if parent.unsigned_abs() == parent_pid { Ok((name, job)) } else { Err(Error::Orphaned) }
             }
             Some(_) => Err(garbled("a job was expected first")),
             None => Err(Error::Orphaned),

@@ -1,94 +1,21 @@
-//! The worker program of the integration tests: jobs that behave, and jobs that do not. With the argument `parent` it
+//! The worker program of the integration tests, which can do their jobs and the crate's own. With the argument `parent` it
 //! plays the parent whose end is tested.
-#![allow(clippy::print_stdout)] // A stray print is one of the things that a worker must survive.
+#![allow(clippy::print_stdout)]
 
-use std::io::Write;
+mod jobs;
+
 use std::process::ExitCode;
 use std::time::Duration;
 
-use bench::worker::{self, Link, Spawner, Work, WorkerGroup};
-use bench::{Error, Result};
-use latency::Sample;
-use serde::{Deserialize, Serialize};
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum TestJob {
-    Echo,
-    Samples(u64),
-    Print,
-    Fail(String),
-    Exit(u8),
-    Garble,
-    Sleep,
-    SleepBeforeReady,
-    WriteToDescriptors,
-}
-
-impl Work for TestJob {
-    fn run(self, link: &mut Link) -> Result<()> {
-        if !matches!(self, TestJob::SleepBeforeReady) {
-            link.ready()?;
-        }
-        match self {
-            TestJob::Echo => {
-                while let Some(message) = link.receive::<serde_json::Value>()? {
-                    link.send(&message)?;
-                }
-            }
-            TestJob::Samples(count) => {
-                let samples: Vec<_> =
-                    (0..count).map(|n| Sample { start_ns: n, end_ns: 2 * n, ..Sample::default() }).collect();
-                link.send_samples(&samples)?;
-            }
-            TestJob::Print => {
-                println!("a stray line that is no frame");
-                link.send(&"after the stray line")?;
-            }
-            TestJob::Fail(message) => return Err(Error::Plan(message)),
-            TestJob::Exit(code) => std::process::exit(i32::from(code)),
-            // What the parent reads is the pipe that was standard output when this process began.
-            TestJob::Garble => {
-                let pipe = (3..16).map(|fd| format!("/proc/self/fd/{fd}")).find(|path| {
-                    std::fs::read_link(path).is_ok_and(|to| to.to_string_lossy().starts_with("pipe:"))
-                });
-                let mut file = std::fs::File::options().write(true).open(pipe.unwrap()).unwrap();
-                file.write_all(b"thread panicked at nowhere").unwrap();
-            }
-            TestJob::Sleep | TestJob::SleepBeforeReady => std::thread::sleep(Duration::from_secs(600)),
-            TestJob::WriteToDescriptors => {
-                while let Some((text, descriptors)) = link.receive_with_descriptors::<String>()? {
-                    for descriptor in descriptors {
-                        std::fs::File::from(descriptor).write_all(text.as_bytes()).unwrap();
-                    }
-                    link.send(&())?;
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The crate's own jobs are tested with this program, too.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum AnyJob {
-    Bench(bench::Job),
-    Test(TestJob),
-}
-
-impl Work for AnyJob {
-    fn run(self, link: &mut Link) -> Result<()> {
-        match self {
-            AnyJob::Bench(job) => job.run(link),
-            AnyJob::Test(job) => job.run(link),
-        }
-    }
-}
+use bench::worker::{self, Registered, Spawner, WorkerGroup};
+use bench::{JOBS, Result};
+use jobs::TestJob;
 
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
-        Some(worker::COMMAND) if worker::main::<AnyJob>() => ExitCode::SUCCESS,
+        Some(worker::COMMAND) if worker::main(&[JOBS, &[Registered::of::<TestJob>()]].concat()) => {
+            ExitCode::SUCCESS
+        }
         Some("parent") => match parent() {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => ExitCode::from(error.exit_status()),

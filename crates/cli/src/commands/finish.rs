@@ -3,7 +3,8 @@
 use bench::place::Place;
 use run::Run;
 
-use crate::terminal::{Exit, Terminal};
+use crate::inert;
+use crate::terminal::{Exit, Terminal, nobody_reads};
 
 /// Stores the run if there is a place for it, has it printed, then says what to beware of. A run that cannot be stored is
 /// still shown, and a reader that goes away does not cost the stored one.
@@ -15,13 +16,20 @@ pub(crate) fn finish(
 ) -> anyhow::Result<Exit> {
     let stored = place.map_or(Ok(()), |place| store(run, &place));
     let printed = print(terminal).and_then(|()| Ok(terminal.out.flush()?));
-    if let (Err(error), Err(_)) = (&stored, &printed) {
-        // Only one of both can be what the command ends with, and a reader that goes away is no failure.
-        writeln!(terminal.err, "roundtrip: {}", crate::inert::line(&format!("{error:#}")))?;
+    match printed {
+        // A reader that goes away is no failure, and hides none.
+        Err(error) if !nobody_reads(&error) => {
+            if let Err(error) = &stored {
+                // Only one of both can be what the command ends with.
+                let _ = writeln!(terminal.err, "roundtrip: {}", inert::line(&format!("{error:#}")));
+            }
+            return Err(error);
+        }
+        _ => {}
     }
-    printed?;
     for warning in &run.warnings {
-        writeln!(terminal.err, "roundtrip: warning: {}", crate::inert::line(warning))?;
+        // With standard error gone as well there is nobody left to tell.
+        let _ = writeln!(terminal.err, "roundtrip: warning: {}", inert::line(warning));
     }
     stored?;
     Ok(if run.results.recording_ended() { Exit::FAILED } else { Exit::OK })

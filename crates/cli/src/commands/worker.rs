@@ -14,5 +14,5 @@ pub(crate) static COMMAND: Entry<()> = Entry {
     positionals: None,
     groups: &[],
     examples: &[],
-    run: |(), _| Ok(if worker::main::<bench::Job>() { Exit::OK } else { Exit::FAILED }),
+    run: |(), _| Ok(if worker::main(bench::JOBS) { Exit::OK } else { Exit::FAILED }),
 };

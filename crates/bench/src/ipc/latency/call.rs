@@ -7,8 +7,8 @@ use binder::echo::{Benchmark, Purpose, ServerReport};
 use latency::{Deadline, Placement, Policy, Sample};
 
 use super::account::Accounts;
-use super::client::{Resume, Said, SlowCall};
 use super::halt::Switch;
+use super::messages::{Resume, Said, SlowCall};
 use super::watch::Watch;
 use super::window::History;
 use crate::clock::{now_ns, thread_cpu_ns};

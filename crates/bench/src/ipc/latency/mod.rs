@@ -7,6 +7,7 @@ mod client;
 mod flight;
 mod halt;
 mod judge;
+mod messages;
 mod turns;
 mod watch;
 mod window;
@@ -20,14 +21,13 @@ use crate::clock;
 use crate::error::{Error, Result};
 use crate::inject;
 use crate::ipc::{Host, Server, ServerJob, ServerReport};
-use crate::job::Job;
 use crate::load;
 use crate::progress::Progress;
 use crate::root::Root;
 use crate::sched;
 use crate::worker::{Event, Interrupts, Spawner, What, WorkerGroup, WorkerId};
-use client::{Ask, Resume, Said, SlowCall, Turn};
 use flight::Flight;
+use messages::{Ask, Resume, Said, SlowCall, Turn};
 use run::Scheduling;
 use run::ThreadCounters;
 use run::ipc::latency::{
@@ -244,7 +244,7 @@ impl Setup<'_> {
             name: format!("client-{pair}"),
             watch: self.flight.as_ref().map(Flight::watch),
         };
-        group.spawn(format!("client of pair {pair}"), &Job::Latency(job))
+        group.spawn(format!("client of pair {pair}"), &job)
     }
 
     fn host(&self, stack: Stack) -> &Host {

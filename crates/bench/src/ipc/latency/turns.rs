@@ -8,7 +8,7 @@ use rustix::thread::{ClockId, clock_nanosleep_absolute, set_current_timer_slack}
 use rustix::time::Timespec;
 
 use super::call::Caller;
-use super::client::Turn;
+use super::messages::Turn;
 use crate::clock::now_ns;
 use crate::counters;
 use crate::error::{Error, Result};

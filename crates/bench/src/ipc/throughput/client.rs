@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::ipc::endpoint::find;
 use crate::ipc::{Endpoint, SchedulingProbe};
 use crate::sched;
-use crate::worker::Link;
+use crate::worker::{Link, Work};
 use run::ipc::Stack;
 use run::ipc::throughput::Batch;
 
@@ -51,8 +51,10 @@ pub(super) enum Ask {
     Limits,
 }
 
-impl ThroughputJob {
-    pub(crate) fn run(self, link: &mut Link) -> Result<()> {
+impl Work for ThroughputJob {
+    const NAME: &'static str = "throughput client";
+
+    fn run(self, link: &mut Link) -> Result<()> {
         sched::set_allowed_cpus(0, &self.cpus)?;
         let (process, service) = connect(&self.service)?;
         let payload: Vec<u8> = (0..self.max_len).map(|i| (i % 256) as u8).collect();

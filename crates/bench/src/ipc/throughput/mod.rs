@@ -16,7 +16,6 @@ pub use client::ThroughputJob;
 use crate::error::{Error, Result};
 use crate::floor::Shuffle;
 use crate::ipc::{Host, Server, ServerJob};
-use crate::job::Job;
 use crate::progress::Progress;
 use crate::worker::{Spawner, WorkerGroup, WorkerId};
 use crate::{clock, sched};
@@ -110,7 +109,7 @@ impl Session {
                 }
             };
             let job = ThroughputJob { service, cpus: client_cpus.clone(), max_len };
-            let client = group.spawn(format!("{stack} client"), &Job::Throughput(job))?;
+            let client = group.spawn(format!("{stack} client"), &job)?;
             running.extend(plan.sizes_bytes.iter().map(|&size_bytes| Running {
                 station: stations.len(),
                 iterations: None,

@@ -17,7 +17,7 @@ use crate::ipc::names;
 use crate::ipc::probe::{self, SchedulingProbe};
 use crate::ipc::server::{looper_tids, register};
 use crate::sched;
-use crate::worker::Link;
+use crate::worker::{Link, Work};
 use run::Scheduling;
 use run::ipc::Stack;
 
@@ -92,8 +92,10 @@ pub(super) struct Counted {
     pub(super) payload_in_place: bool,
 }
 
-impl TraitsJob {
-    pub(crate) fn run(self, link: &mut Link) -> Result<()> {
+impl Work for TraitsJob {
+    const NAME: &'static str = "traits";
+
+    fn run(self, link: &mut Link) -> Result<()> {
         match self {
             TraitsJob::Server { endpoint, stack, instance, least_fifo } => {
                 serve(link, &endpoint, stack, &instance, least_fifo)

@@ -13,9 +13,8 @@ use serde::de::DeserializeOwned;
 
 pub use job::TraitsJob;
 
-use super::endpoint::Host;
+use super::host::Host;
 use crate::error::{Error, Result};
-use crate::job::Job;
 use crate::progress::Progress;
 use crate::sched::realtime_permission;
 use crate::worker::{Spawner, WorkerGroup, WorkerId};
@@ -134,12 +133,12 @@ impl Side {
             let instance = instance.to_owned();
             let role = format!("{stack} server '{instance}'");
             let job = TraitsJob::Server { endpoint: host.endpoint(), stack, instance, least_fifo };
-            group.spawn(role, &Job::Traits(job))
+            group.spawn(role, &job)
         };
         let plain = server(PLAIN)?;
         let lent = LENDING.iter().map(|(instance, _)| server(instance)).collect::<Result<_>>()?;
         let job = TraitsJob::Client { endpoint: host.endpoint(), stack };
-        let client = group.spawn(format!("{stack} client"), &Job::Traits(job))?;
+        let client = group.spawn(format!("{stack} client"), &job)?;
         Ok(Side { stack, client, plain, lent, least_fifo })
     }
 

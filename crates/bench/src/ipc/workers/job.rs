@@ -14,7 +14,7 @@ use crate::ipc::endpoint::{self, Endpoint};
 use crate::ipc::names;
 use crate::ipc::probe::SchedulingProbe;
 use crate::ipc::server::register;
-use crate::worker::Link;
+use crate::worker::{Link, Work};
 use run::ipc::Mode;
 use run::ipc::Stack;
 use run::ipc::workers::{Topology, WorkersPlan};
@@ -127,12 +127,10 @@ pub(super) fn all(plan: &WorkersPlan, endpoint: Option<&Endpoint>) -> Vec<(Strin
     }
 }
 
-impl WorkerJob {
-    pub(super) fn calls(&self) -> bool {
-        !self.calls.is_empty()
-    }
+impl Work for WorkerJob {
+    const NAME: &'static str = "worker";
 
-    pub(crate) fn run(self, link: &mut Link) -> Result<()> {
+    fn run(self, link: &mut Link) -> Result<()> {
         let process = self.endpoint.as_ref().map(Endpoint::connect).transpose()?;
         let service = match (&process, &self.serves) {
             (Some(process), Some(instance)) => {
@@ -178,6 +176,12 @@ impl WorkerJob {
             process.stop();
         }
         Ok(())
+    }
+}
+
+impl WorkerJob {
+    pub(super) fn calls(&self) -> bool {
+        !self.calls.is_empty()
     }
 
     fn connect(&self, process: Option<&Arc<Process>>) -> Result<Vec<Target>> {

@@ -12,10 +12,9 @@ use serde::de::DeserializeOwned;
 
 pub use job::WorkerJob;
 
-use super::endpoint::Host;
+use super::host::Host;
 use crate::clock::now_ns;
 use crate::error::{Error, Result};
-use crate::job::Job;
 use crate::worker::{Event, Spawner, What, WorkerGroup, WorkerId};
 use job::{Ask, Report, Round, RoundEnd};
 use run::ipc::Mode;
@@ -49,7 +48,7 @@ pub fn run<E: From<Error>>(
     let mut callers = Vec::new();
     for (role, job) in jobs {
         let calls = job.calls();
-        let worker = group.spawn(role, &Job::Worker(job))?;
+        let worker = group.spawn(role, &job)?;
         callers.extend(calls.then_some(worker));
     }
     group.start(PATIENCE)?;

@@ -18,7 +18,6 @@ use super::setting::{Claim, Setting};
 use crate::cgroup;
 use crate::counters;
 use crate::error::{Error, Result};
-use crate::job::Job;
 use crate::load;
 use crate::root::Root;
 use crate::scratch::Scratch;
@@ -302,7 +301,7 @@ impl Machine<'_> {
                     cpus: cpus.clone(),
                     note: path.into(),
                 };
-                presence.workers.push(group.spawn_background("neighbour", &Job::Neighbour(job))?);
+                presence.workers.push(group.spawn_background("neighbour", &job)?);
                 presence.group = Some(group);
             }
             Means::Limit(limit) => presence.held = Some(limit.hold(writer_pid)?),

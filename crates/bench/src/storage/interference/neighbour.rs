@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::inject::{PACKET_BYTES, flood};
 use crate::root::Root;
 use crate::sched;
-use crate::worker::Link;
+use crate::worker::{self, Link};
 
 /// How many timers are set at a time, and how far they lie apart: a hundred thousand a second while they run out.
 const TIMERS: usize = 64;
@@ -62,9 +62,11 @@ pub(super) enum Work {
     Memory(u64, u64),
 }
 
-impl NeighbourJob {
+impl worker::Work for NeighbourJob {
+    const NAME: &'static str = "neighbour";
+
     /// Disturbs until this process is killed.
-    pub(crate) fn run(self, link: &mut Link) -> Result<()> {
+    fn run(self, link: &mut Link) -> Result<()> {
         if !self.cpus.is_empty() {
             sched::set_allowed_cpus(0, &self.cpus)?;
         }

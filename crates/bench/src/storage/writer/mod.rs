@@ -11,9 +11,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::job::Job;
 use crate::sched;
-use crate::worker::{Link, WorkerGroup, WorkerId};
+use crate::worker::{Link, Work, WorkerGroup, WorkerId};
 use run::Scheduling;
 use run::storage::{Api, Durability, Position};
 use run::storage::{Call, Java, Opened};
@@ -77,7 +76,7 @@ impl Writer {
         file: BorrowedFd<'_>,
         file_bytes: u64,
     ) -> Result<Writer> {
-        let worker = group.spawn(format!("{} writer", job.api), &Job::Writer(job.clone()))?;
+        let worker = group.spawn(format!("{} writer", job.api), job)?;
         group.send_with_descriptors(worker, &OpenFile { file_bytes }, &[file])?;
         let opened = group.message(worker, OPENED_WITHIN)?;
         Ok(Writer { worker, opened })
@@ -99,9 +98,11 @@ trait Application {
     fn write(&mut self, block: Block, until: u64) -> Result<Vec<Call>>;
 }
 
-impl WriterJob {
+impl Work for WriterJob {
+    const NAME: &'static str = "writer";
+
     /// Writes as it is told, until its parent has no more orders.
-    pub(crate) fn run(self, link: &mut Link) -> Result<()> {
+    fn run(self, link: &mut Link) -> Result<()> {
         let Some((OpenFile { file_bytes }, descriptors)) = link.receive_with_descriptors()? else {
             return Ok(());
         };

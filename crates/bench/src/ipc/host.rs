@@ -1,0 +1,84 @@
+//! The parent's side of a driver: it opens the context that workers join, and starts the service manager there. Must not know
+//! what is measured over it.
+
+use binder_emulator::Context;
+use run::ipc::{Backend, DriverChoice, DriverPlan, Profile, Stack};
+
+use super::device::Claim;
+use super::endpoint::Endpoint;
+use super::server::ServiceManagerJob;
+use crate::error::Result;
+use crate::ipc::names;
+use crate::worker::WorkerGroup;
+
+/// The parent's side of a driver: a context of its own for one stack, for as long as this value lives. It makes no name
+/// in any file system, so nothing stays behind.
+#[derive(Debug)]
+pub struct Host {
+    context: Held,
+    /// Why a device of the kernel's was not taken where it was to be preferred.
+    why_emulated: Option<String>,
+}
+
+#[derive(Debug)]
+enum Held {
+    Emulated { context: Context, profile: Profile },
+    Kernel(Claim),
+}
+
+impl Host {
+    /// Opens a context. Those that a process has open at the same time are of one kind.
+    ///
+    /// # Errors
+    /// [`Error::Driver`] when the system refuses; [`Error::NotHere`] when the kernel's driver was asked for and no device of
+    /// it is free.
+    pub fn open(plan: DriverPlan) -> Result<Host> {
+        let kernel = |claim| Host { context: Held::Kernel(claim), why_emulated: None };
+        let emulated = |why_emulated| {
+            let context = Context::create(names::profile(plan.profile))?;
+            context.set_lending(names::lending(plan.lending));
+            Ok(Host { context: Held::Emulated { context, profile: plan.profile }, why_emulated })
+        };
+        match plan.choice {
+            DriverChoice::Emulated => emulated(None),
+            DriverChoice::Kernel => Ok(kernel(Claim::any()?)),
+            DriverChoice::Device(path) => Ok(kernel(Claim::of(path.as_str())?)),
+            DriverChoice::Auto if Claim::is_held() => Ok(kernel(Claim::any()?)),
+            DriverChoice::Auto => match Claim::one_of_two() {
+                Ok(claim) => Ok(kernel(claim)),
+                Err(error) => emulated(Claim::is_there().then(|| error.to_string())),
+            },
+        }
+    }
+
+    /// What workers open.
+    pub fn endpoint(&self) -> Endpoint {
+        match &self.context {
+            Held::Emulated { context, .. } => Endpoint::Emulated(context.address().to_owned()),
+            Held::Kernel(claim) => Endpoint::Kernel(claim.path().to_owned()),
+        }
+    }
+
+    /// What every result must say that it was measured on.
+    pub fn backend(&self) -> Backend {
+        match &self.context {
+            Held::Emulated { profile, .. } => Backend::Emulated { profile: *profile },
+            Held::Kernel(claim) => names::backend(claim.backend()),
+        }
+    }
+
+    /// Why the emulated driver was chosen although the kernel has a binder device, as one sentence.
+    pub fn why_emulated(&self) -> Option<String> {
+        self.why_emulated.as_ref().map(|why| format!("the kernel's driver was not used: {why}"))
+    }
+
+    /// Starts the context's service manager in the background of a group.
+    ///
+    /// # Errors
+    /// As [`WorkerGroup::spawn`].
+    pub fn start_service_manager(&self, group: &mut WorkerGroup, stack: Stack) -> Result<()> {
+        let job = ServiceManagerJob { endpoint: self.endpoint(), stack };
+        group.spawn_background(format!("{stack} service manager"), &job)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,27 @@
+//! Everything that a worker process can be asked to do: one line for each job. Must not know how a job is done.
+
+use crate::floor::FloorJob;
+use crate::inject::InjectorJob;
+use crate::ipc::latency::LatencyJob;
+use crate::ipc::throughput::ThroughputJob;
+use crate::ipc::traits::TraitsJob;
+use crate::ipc::workers::WorkerJob;
+use crate::ipc::{ServerJob, ServiceManagerJob};
+use crate::load::HogJob;
+use crate::storage::{NeighbourJob, WriterJob};
+use crate::worker::Registered;
+
+/// The jobs of all tests.
+pub const JOBS: &[Registered] = &[
+    Registered::of::<FloorJob>(),
+    Registered::of::<HogJob>(),
+    Registered::of::<InjectorJob>(),
+    Registered::of::<NeighbourJob>(),
+    Registered::of::<ServiceManagerJob>(),
+    Registered::of::<ServerJob>(),
+    Registered::of::<LatencyJob>(),
+    Registered::of::<ThroughputJob>(),
+    Registered::of::<TraitsJob>(),
+    Registered::of::<WorkerJob>(),
+    Registered::of::<WriterJob>(),
+];
