@@ -4,14 +4,9 @@
 mod args;
 mod asked_for;
 mod commands;
-mod explained;
-mod format;
-mod inert;
+mod google_benchmark;
 mod old_names;
 mod progress;
-mod recorded_calls;
-mod storage_interference;
-mod storage_layers;
 mod terminal;
 mod trace_file;
 
@@ -21,8 +16,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use args::{Command, Doc, Usage, usage};
-use inert::Guard;
-pub use storage_layers::devices as storage_devices;
+use report::inert::{self, Guard};
 use terminal::{Exit, Stdout, Terminal};
 
 /// The version that `--version` and every recorded run give.
@@ -95,40 +89,56 @@ fn run(args: Vec<OsString>, terminal: &mut Terminal<'_>) -> Result<Exit, Failure
 
 /// What helps against a file operation that failed, as the end of a sentence.
 fn remedy(error: &anyhow::Error) -> &'static str {
-    let of_trace = |error: &tracefs::Error| match error {
-        tracefs::Error::File { operation, cause, .. } => Some((*operation, cause.kind())),
-        _ => None,
-    };
-    let of_run = |error: &run::Error| match error {
-        run::Error::File { operation, cause, .. } => Some((*operation, cause.kind())),
-        _ => None,
-    };
-    if let Some(error) = error.downcast_ref::<run::Error>() {
-        return remedy_of(of_run(error));
+    if let Some(error) = error.downcast_ref::<bench::Error>() {
+        return match error {
+            bench::Error::File { operation, cause, .. } => remedy_of(operation, cause.kind()),
+            bench::Error::Trace(error) => of_trace(error),
+            bench::Error::Run(error) => of_run(error),
+            _ => "",
+        };
     }
-    let failed = match (error.downcast_ref::<bench::Error>(), error.downcast_ref::<tracefs::Error>()) {
-        (Some(bench::Error::Run(error)), _) => of_run(error),
-        (Some(bench::Error::File { operation, cause, .. }), _) => Some((*operation, cause.kind())),
-        (Some(bench::Error::Trace(error)), _) | (_, Some(error)) => of_trace(error),
-        _ => error.downcast_ref::<std::io::Error>().map(|cause| ("write", cause.kind())),
-    };
-    remedy_of(failed)
+    if let Some(error) = error.downcast_ref::<analysis::Error>() {
+        return match error {
+            analysis::Error::Recording(error) => of_trace(error),
+            analysis::Error::Run(error) => of_run(error),
+            _ => "",
+        };
+    }
+    if let Some(error) = error.downcast_ref::<run::Error>() {
+        return of_run(error);
+    }
+    if let Some(error) = error.downcast_ref::<tracefs::Error>() {
+        return of_trace(error);
+    }
+    error.downcast_ref::<std::io::Error>().map_or("", |cause| remedy_of("write", cause.kind()))
+}
+
+fn of_run(error: &run::Error) -> &'static str {
+    match error {
+        run::Error::File { operation, cause, .. } => remedy_of(operation, cause.kind()),
+        _ => "",
+    }
+}
+
+fn of_trace(error: &tracefs::Error) -> &'static str {
+    match error {
+        tracefs::Error::File { operation, cause, .. } => remedy_of(operation, cause.kind()),
+        _ => "",
+    }
 }
 
 /// What helps against an operation on a file and how it failed.
-fn remedy_of(failed: Option<(&str, ErrorKind)>) -> &'static str {
-    match failed {
-        Some(("read" | "open", ErrorKind::NotFound)) => "; check the path",
-        Some(("create", ErrorKind::NotFound)) => "; nothing can be made there: name another place",
-        Some((_, ErrorKind::StorageFull | ErrorKind::QuotaExceeded)) => {
+fn remedy_of(operation: &str, kind: ErrorKind) -> &'static str {
+    match (operation, kind) {
+        ("read" | "open", ErrorKind::NotFound) => "; check the path",
+        ("create", ErrorKind::NotFound) => "; nothing can be made there: name another place",
+        (_, ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
             "; free some room there, or name another place"
         }
-        Some((_, ErrorKind::PermissionDenied)) => "; name another place, or run as a user who may",
-        Some((_, ErrorKind::ReadOnlyFilesystem)) => "; name a place on another file system",
-        Some(("write" | "write to", ErrorKind::AlreadyExists)) => {
-            "; name another, or replace it with --force"
-        }
-        Some((_, ErrorKind::AlreadyExists | ErrorKind::NotADirectory)) => "; name a directory",
+        (_, ErrorKind::PermissionDenied) => "; name another place, or run as a user who may",
+        (_, ErrorKind::ReadOnlyFilesystem) => "; name a place on another file system",
+        ("write" | "write to", ErrorKind::AlreadyExists) => "; name another, or replace it with --force",
+        (_, ErrorKind::AlreadyExists | ErrorKind::NotADirectory) => "; name a directory",
         _ => "",
     }
 }

@@ -3,8 +3,6 @@
 
 use std::io::{self, IsTerminal as _, Write};
 
-use anstyle::Style;
-
 /// A command's output streams and the name that it was called by.
 pub(crate) struct Terminal<'a> {
     /// Standard output: the result and nothing else.
@@ -40,11 +38,6 @@ pub(crate) fn wants_colour(is_terminal: bool, variable: impl Fn(&str) -> Option<
 /// Whether the real standard output wants colour.
 pub(crate) fn colour() -> bool {
     wants_colour(io::stdout().is_terminal(), |name| std::env::var(name).ok())
-}
-
-/// `text` in `style`, or bare where colour is not wanted.
-pub(crate) fn styled(text: &str, style: Style, colour: bool) -> String {
-    if colour { format!("{style}{text}{style:#}") } else { text.to_owned() }
 }
 
 /// Standard output that remembers whether its reader went away, which is no error of ours (`| head`).
@@ -107,12 +100,5 @@ mod tests {
         assert!(with(None, Some("xterm")) && with(Some(""), Some("xterm")));
         assert!(!with(Some("1"), Some("xterm")) && !with(None, Some("dumb")) && !with(None, None));
         assert!(!wants_colour(false, |_| Some("xterm".into())));
-    }
-
-    #[test]
-    fn a_style_is_only_written_where_it_is_wanted() {
-        let bold = Style::new().bold();
-        assert_eq!(styled("x", bold, false), "x");
-        assert_eq!(styled("x", bold, true), "\u{1b}[1mx\u{1b}[0m");
     }
 }

@@ -8,8 +8,8 @@ use files::{Existing, NewFile};
 use tracefs::{Recording, Trace};
 
 use crate::args::Usage;
-use crate::format::ftrace_text;
-use crate::format::perfetto::{self, Contents, Track};
+use report::ftrace_text;
+use report::perfetto::{self, Contents, Track};
 
 /// What other tools read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,62 +72,6 @@ pub(crate) fn write(
     };
     written.and_then(|()| out.complete()).with_context(failed)?;
     Ok(trace)
-}
-
-/// Refuses to pass damage off as what the kernel lost.
-///
-/// # Errors
-/// When pages are damaged.
-pub(crate) fn refuse_damage(recording: &Recording, snapshot: u32, trace: &Trace) -> anyhow::Result<()> {
-    let damaged: Vec<String> = trace.damaged().iter().map(u32::to_string).collect();
-    if damaged.is_empty() {
-        return Ok(());
-    }
-    anyhow::bail!(
-        "{}: snapshot {snapshot} is damaged: what pages of CPU {} held is missing; copy the recording again",
-        recording.directory().display(),
-        damaged.join(", ")
-    )
-}
-
-/// What a recording told, as far as it could be read.
-#[derive(Debug)]
-pub(crate) struct Told<T> {
-    /// What could be made of it.
-    pub(crate) told: Vec<T>,
-    /// What is damaged or cannot be read.
-    pub(crate) damage: Vec<anyhow::Error>,
-}
-
-impl<T> Default for Told<T> {
-    fn default() -> Told<T> {
-        Told { told: Vec::new(), damage: Vec::new() }
-    }
-}
-
-impl<T> Told<T> {
-    /// What is told, and what was wrong with the recording, in one line.
-    pub(crate) fn split(self) -> (Vec<T>, Option<anyhow::Error>) {
-        let more = self.damage.len().saturating_sub(1);
-        let first = self.damage.into_iter().next();
-        let damage = first.map(|first| match more {
-            0 => first,
-            _ => anyhow::anyhow!("{first:#}; {more} more snapshots are damaged or cannot be read"),
-        });
-        (self.told, damage)
-    }
-}
-
-/// A snapshot that is whole, and what is wrong with any other.
-pub(crate) fn read_whole(
-    recording: &Recording,
-    snapshot: u32,
-    damage: &mut Vec<anyhow::Error>,
-) -> Option<Trace> {
-    let read = recording.read(snapshot).map_err(anyhow::Error::from);
-    read.and_then(|trace| refuse_damage(recording, snapshot, &trace).map(|()| trace))
-        .map_err(|error| damage.push(error))
-        .ok()
 }
 
 /// What a reader should know about a trace: how many events it has, and that some were lost.

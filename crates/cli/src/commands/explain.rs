@@ -9,11 +9,10 @@ use tracefs::Recording;
 
 use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind, usage, values};
-use crate::explained::{self, Explained};
-use crate::format;
-use crate::inert;
 use crate::terminal::{Exit, Terminal};
 use crate::trace_file::{self, Form};
+use analysis::slow_calls::{self, Explained};
+use report::inert;
 
 /// What was typed.
 #[derive(Default)]
@@ -124,13 +123,14 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     }
     let wanted = |number, _: &_| typed.number.is_none_or(|only| only == number);
     let json = typed.format.as_deref() == Some("json");
-    let mut explained = explained::explain(&run, result, directory, wanted, !json)?;
+    let rename: Option<&dyn Fn(&str) -> String> = (!json).then_some(&inert::name);
+    let mut explained = slow_calls::explain(&run, result, directory, wanted, rename)?;
     print(&explained, result, json, terminal)?;
     terminal.out.flush()?;
     for warning in result.explained.iter().flat_map(run::ipc::latency::Explained::warnings) {
-        writeln!(terminal.err, "roundtrip: warning: {}", crate::inert::line(&warning))?;
+        writeln!(terminal.err, "roundtrip: warning: {}", report::inert::line(&warning))?;
     }
-    explained.iter_mut().find_map(|one| one.damage.take()).map_or(Ok(Exit::OK), Err)
+    explained.iter_mut().find_map(|one| one.damage.take()).map_or(Ok(Exit::OK), |error| Err(error.into()))
 }
 
 /// Writes the snapshot of one slow call, with every slow call that it holds.
@@ -149,7 +149,7 @@ fn trace(
         ));
     }
     let kept = result.explained.as_ref();
-    let misses = explained::ranked(result);
+    let misses = slow_calls::ranked(result);
     let mut recorded = misses.iter().filter_map(|(at, miss)| miss.snapshot.map(|snapshot| (*at, snapshot)));
     let count = recorded.clone().count();
     let Some((at, snapshot)) = recorded.find(|(at, _)| number.is_none_or(|number| number == *at)) else {
@@ -160,13 +160,13 @@ fn trace(
     };
     let recording = Recording::open(&directory.join(RECORDING))?;
     let mut explained =
-        explained::explain(run, result, directory, |_, miss| miss.snapshot == Some(snapshot), false)?;
+        slow_calls::explain(run, result, directory, |_, miss| miss.snapshot == Some(snapshot), None)?;
     explained.sort_by_key(|one| one.explanation.start_ns);
-    let calls = explained::recorded_calls(result, &recording, snapshot)?;
-    let tracks = format::explanation_tracks::tracks(&explained, calls.as_deref().unwrap_or_default());
+    let calls = slow_calls::recorded_calls(result, &recording, snapshot)?;
+    let tracks = report::explanation_tracks::tracks(&explained, calls.as_deref().unwrap_or_default());
     let trace = trace_file::write(&recording, snapshot, &tracks, Form::Perfetto, (out, existing))?;
     writeln!(terminal.out, "{}", trace_file::summary(out, &trace))?;
-    trace_file::refuse_damage(&recording, snapshot, &trace)?;
+    analysis::refuse_damage(&recording, snapshot, &trace)?;
     match &calls {
         Some(calls) => {
             let count: usize = calls.iter().map(|of| of.samples.len()).sum();
@@ -199,9 +199,9 @@ fn print(
     terminal: &mut Terminal<'_>,
 ) -> anyhow::Result<()> {
     let text = if json {
-        format::explanation_json::json(explained, result)?
+        report::explanation_json::json(explained, result)?
     } else {
-        format::explanation::text(explained, result)
+        report::explanation::text(explained, result)
     };
     terminal.out.write_all(text.as_bytes())?;
     Ok(())

@@ -3,7 +3,6 @@
 use bench::place::Place;
 use run::Run;
 
-use crate::inert;
 use crate::terminal::{Exit, Terminal, nobody_reads};
 
 /// Stores the run if there is a place for it, has it printed, then says what to beware of. A run that cannot be stored is
@@ -21,7 +20,7 @@ pub(crate) fn finish(
         Err(error) if !nobody_reads(&error) => {
             if let Err(error) = &stored {
                 // Only one of both can be what the command ends with.
-                let _ = writeln!(terminal.err, "roundtrip: {}", inert::line(&format!("{error:#}")));
+                let _ = writeln!(terminal.err, "roundtrip: {}", report::inert::line(&format!("{error:#}")));
             }
             return Err(error);
         }
@@ -29,7 +28,7 @@ pub(crate) fn finish(
     }
     for warning in &run.warnings {
         // With standard error gone as well there is nobody left to tell.
-        let _ = writeln!(terminal.err, "roundtrip: warning: {}", inert::line(warning));
+        let _ = writeln!(terminal.err, "roundtrip: warning: {}", report::inert::line(warning));
     }
     stored?;
     Ok(if run.results.recording_ended() { Exit::FAILED } else { Exit::OK })

@@ -10,7 +10,6 @@ use super::finish::finish;
 use super::output::{self, RunOutput};
 use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Renamed, Usage, values};
-use crate::format;
 use crate::progress::ProgressLine;
 use crate::terminal::{Exit, Terminal};
 
@@ -152,8 +151,8 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     finish(&run, place, terminal, |terminal| {
         let text = match (typed.output.format.as_deref(), &run.results.floor) {
             (Some("json"), _) => run.to_json()?,
-            (Some("csv"), Some(floor)) => format::floor::csv(floor),
-            (_, Some(floor)) => format::run::page(&run, &format::floor::tables(floor, terminal.out_colour)),
+            (Some("csv"), Some(floor)) => report::floor::csv(floor),
+            (_, Some(floor)) => report::run::page(&run, &report::floor::tables(floor, terminal.out_colour)),
             (_, None) => String::new(),
         };
         Ok(terminal.out.write_all(text.as_bytes())?)

@@ -23,10 +23,9 @@ use super::output::{Directory, RunOutput};
 use super::{driver, latency_options};
 use crate::args::{Entry, Group, Kind, Usage};
 use crate::asked_for;
-use crate::explained;
-use crate::format;
 use crate::progress::ProgressLine;
 use crate::terminal::{Exit, Terminal};
+use analysis::slow_calls;
 
 /// What was typed.
 #[derive(Default)]
@@ -254,19 +253,19 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         injection.log = Some(place.path().join(INJECTED));
     }
     let block = &mut |report: &ThreadReport, _: &mut dyn Write| {
-        std::io::stderr().write_all(format::latency_android::thread_block(report).as_bytes())
+        std::io::stderr().write_all(report::latency_android::thread_block(report).as_bytes())
     };
     let Some(run) = measure(&plan, block, terminal)? else { return Ok(Exit::FAILED) };
     let Some(result) = &run.results.latency else { return Ok(Exit::FAILED) };
     let text = match typed.output.format.as_deref() {
         Some("json") => run.to_json()?,
-        Some("csv") if typed.raw_samples => format::latency_csv::samples(result),
-        Some("csv") => format::latency_csv::csv(result),
+        Some("csv") if typed.raw_samples => report::latency_csv::samples(result),
+        Some("csv") => report::latency_csv::csv(result),
         Some("android") => {
             let series = result.series.iter();
-            series.map(|series| format::latency_android::json(result, series, &run.warnings, false)).collect()
+            series.map(|series| report::latency_android::json(result, series, &run.warnings, false)).collect()
         }
-        _ => format::run::page(&run, &format::latency::tables(result, terminal.out_colour)),
+        _ => report::run::page(&run, &report::latency::tables(result, terminal.out_colour)),
     };
     let directory = place.as_ref().map(Directory::path);
     // A recording that cannot be read any more costs the explanations, not the figures; nor does want of room for the samples.
@@ -293,15 +292,15 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
 /// Why the slow calls were slow, as far as any were kept.
 fn explanations(run: &Run, result: &LatencyResult, directory: Option<&Path>) -> anyhow::Result<String> {
     let Some(directory) = directory.filter(|_| result.explained.is_some()) else { return Ok(String::new()) };
-    let explained = explained::explain(run, result, directory, |_, _| true, true)?;
-    let text = format::explanation::text(&explained, result);
+    let explained = slow_calls::explain(run, result, directory, |_, _| true, Some(&report::inert::name))?;
+    let text = report::explanation::text(&explained, result);
     Ok(if text.is_empty() { text } else { format!("\n{text}") })
 }
 
 /// Writes every sample beside the run, whole or not at all.
 fn write_samples(result: &LatencyResult, directory: &Path) -> anyhow::Result<()> {
     let path = directory.join(SAMPLES);
-    let samples = format::latency_csv::samples(result);
+    let samples = report::latency_csv::samples(result);
     files::write(&path, samples.as_bytes(), Existing::Keep)
         .with_context(|| format!("cannot write {}", path.display()))
 }

@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 use run::Run;
 
 use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind};
-use crate::format;
-use crate::inert;
-use crate::storage_interference::explain;
-use crate::storage_layers::divide;
 use crate::terminal::{Exit, Terminal};
+use analysis::interference::explain;
+use analysis::storage::divide;
+use report::inert;
 
 /// What was typed.
 #[derive(Default)]
@@ -101,8 +100,8 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         damaged.extend(damage);
         let text = match typed.format.as_deref() {
             Some("json") => run.to_json()?,
-            _ if typed.short => format::run::first_page(run),
-            _ => format::run::text(run, &layers, &beside, terminal.out_colour),
+            _ if typed.short => report::run::first_page(run),
+            _ => report::run::text(run, &layers, &beside, terminal.out_colour),
         };
         if typed.runs.len() > 1 && typed.format.as_deref() != Some("json") {
             let gap = if index > 0 { "\n" } else { "" };

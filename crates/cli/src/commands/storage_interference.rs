@@ -12,10 +12,9 @@ use super::output::{self, RunOutput};
 use super::storage_options::{self, HasStorage, StorageOptions};
 use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Usage, values};
-use crate::format;
 use crate::progress::ProgressLine;
-use crate::storage_interference::explain;
 use crate::terminal::{Exit, Terminal};
+use analysis::interference::explain;
 
 /// What was typed.
 #[derive(Default)]
@@ -181,14 +180,14 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let exit = finish(&run, directory.asked(), terminal, |terminal| {
         let text = match typed.output.format.as_deref() {
             Some("json") => run.to_json()?,
-            Some("csv") => format::interference::csv(result, &explained),
+            Some("csv") => report::interference::csv(result, &explained),
             _ => {
-                format::run::page(&run, &format::interference::page(result, &explained, terminal.out_colour))
+                report::run::page(&run, &report::interference::page(result, &explained, terminal.out_colour))
             }
         };
         Ok(terminal.out.write_all(text.as_bytes())?)
     })?;
-    unread.map_or(Ok(exit), Err)
+    unread.map_or(Ok(exit), |error| Err(error.into()))
 }
 
 #[cfg(test)]

@@ -13,10 +13,9 @@ use super::output::{self, RunOutput};
 use super::storage_options::{self, HasStorage, StorageOptions};
 use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Usage, values};
-use crate::format;
 use crate::progress::ProgressLine;
-use crate::storage_layers::divide;
 use crate::terminal::{Exit, Terminal};
+use analysis::storage::divide;
 
 /// What was typed.
 #[derive(Default)]
@@ -189,13 +188,13 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let (layers, unread) = divide(result, directory.path(), typed.slowest.unwrap_or(1)).split();
     let exit = finish(&run, directory.asked(), terminal, |terminal| {
         let text = match typed.output.format.as_deref() {
-            Some("json") => format::storage_files::json(&run, result, &layers)?,
-            Some("csv") => format::storage_files::csv(result, &layers),
-            _ => format::run::page(&run, &format::storage::page(result, &layers, terminal.out_colour)),
+            Some("json") => report::storage_files::json(&run, result, &layers)?,
+            Some("csv") => report::storage_files::csv(result, &layers),
+            _ => report::run::page(&run, &report::storage::page(result, &layers, terminal.out_colour)),
         };
         Ok(terminal.out.write_all(text.as_bytes())?)
     })?;
-    unread.map_or(Ok(exit), Err)
+    unread.map_or(Ok(exit), |error| Err(error.into()))
 }
 
 #[cfg(test)]

@@ -15,7 +15,6 @@ use super::finish::finish;
 use super::output::{self, RunOutput};
 use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, values};
-use crate::format;
 use crate::progress::ProgressLine;
 use crate::terminal::{Exit, Terminal};
 
@@ -124,7 +123,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let exit = finish(&run, Some(place), terminal, |terminal| {
         let text = match typed.output.format.as_deref() {
             Some("json") => run.to_json()?,
-            _ => format::run::first_page(&run),
+            _ => report::run::first_page(&run),
         };
         Ok(terminal.out.write_all(text.as_bytes())?)
     })?;

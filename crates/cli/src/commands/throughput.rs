@@ -13,9 +13,8 @@ use super::output::{self, RunOutput};
 use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Usage, values};
 use crate::asked_for;
-use crate::format;
-use crate::format::google_benchmark::Output;
-use crate::format::google_benchmark::flags::{Flags, FormatName};
+use crate::google_benchmark::Output;
+use crate::google_benchmark::flags::{Flags, FormatName};
 use crate::progress::ProgressLine;
 use crate::terminal::{Exit, Terminal};
 
@@ -238,9 +237,9 @@ fn print(
 ) -> anyhow::Result<()> {
     let text = match format {
         Some("json") => run.to_json()?,
-        Some("csv") => format::throughput::csv(result),
+        Some("csv") => report::throughput::csv(result),
         Some("google") => return google(run, result, terminal),
-        _ => format::run::page(run, &format::throughput::tables(result, terminal.out_colour)),
+        _ => report::run::page(run, &report::throughput::tables(result, terminal.out_colour)),
     };
     terminal.out.write_all(text.as_bytes())?;
     Ok(())
@@ -251,10 +250,10 @@ fn google(run: &Run, result: &ThroughputResult, terminal: &mut Terminal<'_>) -> 
     flags.format = FormatName::Json;
     let mut output = Output::open(&flags, &[], terminal)?;
     let backend = result.backend.as_ref();
-    let context = format::throughput_google::context(&run.environment, backend, &terminal.executable, &[]);
+    let context = report::throughput_google::context(&run.environment, backend, &terminal.executable, &[]);
     output.begin(&context, terminal)?;
     for row in &result.rows {
-        output.benchmark(&format::throughput_google::rows(&result.plan, row), terminal)?;
+        output.benchmark(&report::throughput_google::rows(&result.plan, row), terminal)?;
     }
     output.end(terminal)
 }

@@ -10,9 +10,8 @@ use tracefs::{Category, GlobalTrace, Recording, Status};
 
 use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind, values};
-use crate::format;
-use crate::format::perfetto::Contents;
 use crate::terminal::{Exit, Terminal};
+use report::perfetto::Contents;
 
 /// Android's own size for this job, in kilobytes for each CPU (`atrace -b 8000`).
 const KILOBYTES: u64 = 8000;
@@ -138,14 +137,14 @@ fn start(typed: Start, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         trace.restore()?;
         return Err(interrupted.into());
     }
-    terminal.out.write_all(format::trace_status::text(&trace.status()?).as_bytes())?;
+    terminal.out.write_all(report::trace_status::text(&trace.status()?).as_bytes())?;
     Ok(Exit::OK)
 }
 
 fn status(_: NoArguments, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     match GlobalTrace::find()? {
         Some(trace) => {
-            terminal.out.write_all(format::trace_status::text(&trace.status()?).as_bytes())?;
+            terminal.out.write_all(report::trace_status::text(&trace.status()?).as_bytes())?;
             Ok(Exit::OK)
         }
         None => {
@@ -251,5 +250,5 @@ fn perfetto(recording: &Recording, out: &mut dyn std::io::Write) -> anyhow::Resu
     let (trace, snapshot) = (recording.read(1)?, recording.snapshot(1)?);
     let release = &recording.header().kernel_release;
     let contents = Contents { trace: &trace, release, comms: &snapshot.comms, tracks: &[] };
-    Ok(format::perfetto::write(&contents, out)?)
+    Ok(report::perfetto::write(&contents, out)?)
 }

@@ -89,7 +89,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     };
     let trace = trace_file::write(&recording, snapshot, &[], form, (&out, typed.existing))?;
     writeln!(terminal.out, "{}", trace_file::summary(&out, &trace))?;
-    trace_file::refuse_damage(&recording, snapshot, &trace)?;
+    analysis::refuse_damage(&recording, snapshot, &trace)?;
     Ok(Exit::OK)
 }
 

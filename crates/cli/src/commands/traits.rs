@@ -11,7 +11,6 @@ use super::output::{self, RunOutput};
 use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Usage, values};
 use crate::commands::driver;
-use crate::format;
 use crate::progress::ProgressLine;
 use crate::terminal::{Exit, Terminal};
 
@@ -103,8 +102,8 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     finish(&run, place, terminal, |terminal| {
         let text = match (typed.output.format.as_deref(), &run.results.traits) {
             (Some("json"), _) => run.to_json()?,
-            (Some("csv"), Some(result)) => format::traits::csv(result),
-            (_, Some(result)) => format::run::page(&run, &format::traits::table(result, terminal.out_colour)),
+            (Some("csv"), Some(result)) => report::traits::csv(result),
+            (_, Some(result)) => report::run::page(&run, &report::traits::table(result, terminal.out_colour)),
             (_, None) => String::new(),
         };
         Ok(terminal.out.write_all(text.as_bytes())?)

@@ -12,7 +12,6 @@ use super::output::{self, RunOutput};
 use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Usage, values};
 use crate::commands::driver;
-use crate::format;
 use crate::terminal::{Exit, Terminal};
 
 /// What was typed.
@@ -193,19 +192,19 @@ fn record(plan: &WorkersPlan, mut tell: impl FnMut(&Stage) -> std::io::Result<()
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let plan = plan(&typed)?;
     let place = typed.output.place()?;
-    let mut run = record(&plan, |stage| match format::workers::training_line(stage) {
+    let mut run = record(&plan, |stage| match report::workers::training_line(stage) {
         Some(line) => writeln!(terminal.err, "roundtrip: {line}"),
         None => Ok(()),
     })?;
     if let Some(result) = &run.results.workers {
-        run.warnings.extend(format::workers::above_line(result));
+        run.warnings.extend(report::workers::above_line(result));
     }
     finish(&run, place, terminal, |terminal| {
         let text = match (typed.output.format.as_deref(), &run.results.workers) {
             (Some("json"), _) => run.to_json()?,
-            (Some("csv"), Some(result)) => format::workers::csv(result),
+            (Some("csv"), Some(result)) => report::workers::csv(result),
             (_, Some(result)) => {
-                format::run::page(&run, &format::workers::table(result, terminal.out_colour))
+                report::run::page(&run, &report::workers::table(result, terminal.out_colour))
             }
             (_, None) => String::new(),
         };
@@ -223,10 +222,10 @@ pub(crate) fn run_old(
     check(plan)?;
     let mut run = record(plan, |stage| {
         if let Stage::Made { backend, .. } = stage {
-            let backend = format::workers::backend_name(backend.as_ref());
+            let backend = report::workers::backend_name(backend.as_ref());
             writeln!(terminal.err, "{name}: driver: {backend}")?;
         }
-        terminal.out.write_all(format::workers::android_lines(stage, plan).as_bytes())?;
+        terminal.out.write_all(report::workers::android_lines(stage, plan).as_bytes())?;
         terminal.out.flush()
     })?;
     for warning in &run.warnings {

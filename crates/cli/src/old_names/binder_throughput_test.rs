@@ -6,7 +6,6 @@ use run::ipc::workers::{MAX_PROCESSES, MAX_SIZE, Topology, WorkersPlan};
 use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Usage, values};
 use crate::commands::workers::{MOST_CALLS, run_old};
-use crate::format;
 use crate::terminal::{Exit, Terminal};
 
 /// What was typed.
@@ -104,11 +103,11 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     if typed.training {
         writeln!(terminal.out, "Start training round")?;
         let trained = run_old(NAME, &plan, terminal)?;
-        terminal.out.write_all(format::workers::android_trained(&trained).as_bytes())?;
+        terminal.out.write_all(report::workers::android_trained(&trained).as_bytes())?;
         plan.warn_above_ns = trained.latency.max_ns().map(|worst_ns| 2 * worst_ns);
     }
     let result = run_old(NAME, &plan, terminal)?;
-    let text = format::workers::android_above(&result) + &format::workers::android_summary(&result);
+    let text = report::workers::android_above(&result) + &report::workers::android_summary(&result);
     terminal.out.write_all(text.as_bytes())?;
     Ok(Exit::OK)
 }

@@ -4,7 +4,7 @@ use run::ipc::{Mode, Stack};
 
 use super::sendvec;
 use crate::args::{Entry, Kind};
-use crate::format::google_benchmark::flags::{self, Flags};
+use crate::google_benchmark::flags::{self, Flags};
 
 /// What was typed.
 #[derive(Default)]

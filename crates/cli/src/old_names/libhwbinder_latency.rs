@@ -10,8 +10,8 @@ use run::ipc::{Mode, Stack};
 use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Usage, values};
 use crate::commands::latency::measure;
-use crate::format::latency_android;
 use crate::terminal::{Exit, Terminal};
+use report::latency_android;
 
 /// What was typed.
 #[derive(Default)]

@@ -6,10 +6,10 @@ use run::ipc::throughput::{Length, ThroughputPlan};
 use run::ipc::{Mode, Stack};
 
 use crate::args::Usage;
-use crate::format::google_benchmark::Output;
-use crate::format::google_benchmark::flags::{Flags, MinTime};
-use crate::format::throughput_google::{OWN_KEYS, context, name, rows};
+use crate::google_benchmark::Output;
+use crate::google_benchmark::flags::{Flags, MinTime};
 use crate::terminal::{Exit, Terminal};
+use report::throughput_google::{OWN_KEYS, context, name, rows};
 
 /// What help says of both.
 pub(super) const DESCRIPTION: &str = "\

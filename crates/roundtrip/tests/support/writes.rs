@@ -91,7 +91,7 @@ pub(crate) fn path_of(file: &Path) -> StoragePath {
 }
 
 /// What the layers must know of the devices below a file.
-pub(crate) use cli::storage_devices as devices;
+pub(crate) use analysis::storage::devices;
 
 pub(crate) fn writes(calls: &[Call], tid: u32) -> Vec<Write> {
     calls.iter().map(|call| Write { start_ns: call.start_ns, end_ns: call.end_ns, tid }).collect()

@@ -7,9 +7,9 @@ use serde_json::json;
 use super::context::{Found, NONE};
 use super::{Place, group};
 use crate::args::{Entry, Group, Kind, Opt};
-use crate::format::table::{Column, Table};
-use crate::inert;
 use crate::terminal::{Exit, Terminal};
+use report::inert;
+use report::table::{Column, Table};
 
 /// What was typed.
 #[derive(Default)]

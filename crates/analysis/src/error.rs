@@ -1,0 +1,39 @@
+//! Why a run cannot be explained.
+
+use std::path::PathBuf;
+
+/// Why a run cannot be explained.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The run's own files are not what they should be.
+    #[error(transparent)]
+    Run(#[from] run::Error),
+    /// The recording cannot be read.
+    #[error(transparent)]
+    Recording(#[from] tracefs::Error),
+    /// Pages of the recording are damaged.
+    #[error(
+        "{}: snapshot {snapshot} is damaged: what pages of CPU {cpus} held is missing; copy the recording again",
+        directory.display()
+    )]
+    Damaged {
+        /// The recording.
+        directory: PathBuf,
+        /// Which snapshot of it.
+        snapshot: u32,
+        /// Whose pages: "0, 3".
+        cpus: String,
+    },
+    /// More than one snapshot is damaged or cannot be read.
+    #[error("{first}; {more} more snapshots are damaged or cannot be read")]
+    Several {
+        /// What is wrong with the first.
+        first: Box<Error>,
+        /// How many others.
+        more: usize,
+    },
+}
+
+/// The result of everything in this crate that can fail.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

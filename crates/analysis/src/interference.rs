@@ -1,0 +1,131 @@
+//! From a comparison beside neighbours and its recording to what explains it: where the recorder's world and the explainer's
+//! meet. Reads run directories; must not know how anything is shown.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use latency::{Comparison, quantile};
+use layers::storage::{Breakdown, Completion, InterruptUse, Layer, Write, Writes};
+use run::RECORDING;
+use run::storage::interference::{Beside, InterferenceResult, Measured, Pair};
+use tracefs::{Body, Recording};
+
+use crate::damage::{Told, read_whole};
+use crate::error::Error;
+use crate::storage::devices;
+
+/// What the kernel's events tell of one side of a comparison.
+#[derive(Debug, Default)]
+pub struct Side {
+    /// The median time that a call's requests were with the device, in nanoseconds, of each round.
+    pub device_ns: Vec<f64>,
+    /// Where the time of all rounds' calls went.
+    pub breakdown: Breakdown,
+    /// The interrupts of all CPUs during the calls.
+    pub interrupts: InterruptUse,
+    /// The ways of the last completions, and of how many calls.
+    pub completions: BTreeMap<Completion, u64>,
+    /// The last frequency of the writer's first CPU that an event told, in kHz.
+    pub frequency_khz: Option<u32>,
+}
+
+/// A comparison, explained.
+#[derive(Debug)]
+pub struct Explained<'a> {
+    /// What was measured.
+    pub beside: &'a Beside,
+    /// What the events tell, alone and beside; `None` where nothing was recorded.
+    pub sides: Option<[Side; 2]>,
+}
+
+impl Explained<'_> {
+    /// The device's response, alone and beside, in nanoseconds: the medians of the rounds, where no ratio can be formed because a
+    /// round's is 0, for most of its calls had nothing of the device.
+    pub fn device_without_ratio(&self) -> Option<[f64; 2]> {
+        let median = |side: &Side| {
+            let mut rounds = side.device_ns.clone();
+            rounds.sort_by(f64::total_cmp);
+            quantile(&rounds, 0.5)
+        };
+        let [alone, beside] = self.sides.as_ref()?;
+        Some([median(alone)?, median(beside)?])
+    }
+
+    /// The device's response: by the events, else as the devices counted it.
+    pub fn device(&self) -> Option<Comparison> {
+        match &self.sides {
+            Some([alone, beside]) => Comparison::of_rounds(&beside.device_ns, &alone.device_ns).ok(),
+            None => self.beside.compare(Measured::request_ns),
+        }
+    }
+}
+
+/// Explains every comparison, as far as a recording is there and whole: in a run directory. One with a round in a damaged snapshot
+/// is not explained, for its rounds are compared in pairs.
+pub fn explain<'a>(result: &'a InterferenceResult, directory: &Path) -> Told<Explained<'a>> {
+    let mut out = Told::default();
+    let recording = result.recorder.as_ref().and_then(|_| {
+        let opened = Recording::open(&directory.join(RECORDING));
+        opened.map_err(|error| out.damage.push(error.into())).ok()
+    });
+    for beside in &result.comparisons {
+        let sides = match &recording {
+            Some(recording) => {
+                let mut side = |writer, of: fn(&Pair) -> &Measured| {
+                    side(result, recording, writer, beside.pairs.iter().map(of), &mut out.damage)
+                };
+                let alone = side(beside.writer, |pair| &pair.alone);
+                let sides = alone.zip(side(beside.writer_beside, |pair| &pair.beside));
+                // A recording that ended early may have neither.
+                sides.map(<[Side; 2]>::from).filter(|sides| sides.iter().all(|side| side.breakdown.calls > 0))
+            }
+            None => None,
+        };
+        out.told.push(Explained { beside, sides });
+    }
+    out
+}
+
+/// What the events tell of one side; `None` where a snapshot of its is damaged.
+fn side<'a>(
+    result: &InterferenceResult,
+    recording: &Recording,
+    writer: usize,
+    blocks: impl Iterator<Item = &'a Measured>,
+    damage: &mut Vec<Error>,
+) -> Option<Side> {
+    let devices = devices(&result.path);
+    let tid = result.writers.get(writer).map_or(0, |writer| writer.opened.tid);
+    let first = result.writer_cpus.first().copied();
+    let mut side = Side { breakdown: Breakdown::keeping(0), ..Side::default() };
+    for block in blocks {
+        let Some(snapshot) = block.snapshot else { continue };
+        let trace = read_whole(recording, snapshot, damage)?;
+        for event in &trace.events {
+            if let Body::Frequency { cpu, khz } = event.body
+                && Some(cpu) == first
+            {
+                side.frequency_khz = Some(khz);
+            }
+        }
+        let writes = Writes::new(&trace, devices.clone());
+        side.breakdown.doubts.extend(writes.doubts());
+        side.breakdown.unrecorded_switches += writes.unrecorded_switches();
+        let mut device_ns = Vec::with_capacity(block.calls.len());
+        for call in &block.calls {
+            let write = Write { start_ns: call.start_ns, end_ns: call.end_ns, tid };
+            let layers = writes.layers(write);
+            device_ns.push(layers.total_ns(Layer::Device) as f64);
+            let interrupts = writes.interrupts(write);
+            side.interrupts.count += interrupts.count;
+            side.interrupts.handled_ns += interrupts.handled_ns;
+            if let Some(completion) = writes.completion(write, &layers) {
+                *side.completions.entry(completion).or_default() += 1;
+            }
+            side.breakdown.add(write, layers);
+        }
+        device_ns.sort_by(f64::total_cmp);
+        side.device_ns.extend(quantile(&device_ns, 0.5));
+    }
+    Some(side)
+}

@@ -1,0 +1,41 @@
+//! From a run and its recording to what explains it. Nothing here measures, and nothing is shown: what comes out is typed
+//! data, on any machine.
+//!
+//! - [`slow_calls`] explains the slow calls that a latency test has kept: what delayed each, by the kernel's events where
+//!   they were recorded, else by what the kernel counted.
+//! - [`storage`] divides the writes of a storage test among layers, and [`interference`] does so for both sides of a
+//!   comparison.
+//! - [`refuse_damage`] tells damaged recordings from those in which the kernel lost events.
+//!
+//! ```
+//! use std::path::Path;
+//!
+//! use analysis::slow_calls::explain;
+//! use run::Run;
+//!
+//! // A run over a 6.1 kernel's own driver, with its recording.
+//! let directory = Path::new("../../fixtures/runs/x86_64-6.1-binder");
+//! let run = Run::read(directory)?;
+//! let result = run.results.latency.as_ref().expect("it measured latency");
+//!
+//! // Every slow call, the slowest first.
+//! let explained = explain(&run, result, directory, |_number, _call| true, None)?;
+//! let slowest = explained.first().expect("it kept slow calls");
+//! assert!(slowest.without_events.is_none(), "its recording is there");
+//! assert!(explained.iter().all(|call| call.miss.sample.latency_ns() <= slowest.miss.sample.latency_ns()));
+//!
+//! // An explanation is a partition of the call's time.
+//! let parts_ns: u64 = slowest.explanation.parts.iter().map(|part| part.end_ns - part.begin_ns).sum();
+//! assert_eq!(parts_ns, slowest.miss.sample.latency_ns());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod damage;
+mod error;
+pub mod interference;
+mod recorded_calls;
+pub mod slow_calls;
+pub mod storage;
+
+pub use damage::{Told, refuse_damage};
+pub use error::{Error, Result};

@@ -1,0 +1,59 @@
+//! The calls of a run that lie in its recording. Must not know what is made of them.
+
+use std::ops::RangeInclusive;
+
+use latency::{Placement, Policy, Sample};
+use run::ipc::latency::{CALLS, CallsOf, Explained, RecordedCalls};
+use tracefs::Recording;
+
+use crate::error::{Error, Result};
+
+/// The calls that lie in a snapshot, slow or not, by caller. `None` for a recording in which they are not stored.
+///
+/// # Errors
+/// [`tracefs::Error`] when they cannot be read, [`run::Error::NotARun`] when they are not those that the run tells of.
+pub(crate) fn recorded_calls(
+    explained: &Explained,
+    recording: &Recording,
+    snapshot: u32,
+) -> Result<Option<Vec<CallsOf>>> {
+    let Some(bytes) = recording.beside(snapshot, CALLS)? else { return Ok(None) };
+    let damaged = |reason: String| {
+        let path = recording.directory().join(format!("snapshots/{snapshot:04}/{CALLS}"));
+        Error::from(run::Error::NotARun { path, reason })
+    };
+    let samples = Sample::decode_all(&bytes).map_err(|error| damaged(error.to_string()))?;
+    let mut samples = samples.into_iter();
+    let of = explained.recorded.iter().filter(|of| of.snapshot == snapshot);
+    let calls = of.map(|&of| {
+        let calls: Vec<Sample> = samples.by_ref().take(of.calls.try_into().unwrap_or(usize::MAX)).collect();
+        (of, calls)
+    });
+    let calls: Vec<_> = calls.collect();
+    let whole = calls.iter().all(|(of, calls)| of.calls == calls.len() as u64);
+    if !whole || samples.next().is_some() {
+        return Err(damaged("damaged: it does not hold the calls that the run tells of".into()));
+    }
+    let header = recording.snapshot(snapshot)?;
+    let recorded =
+        header.started_ns.or(header.stopped_ns).unwrap_or(0)..=header.stopped_ns.unwrap_or(u64::MAX);
+    if !calls.iter().all(|(of, calls)| plausible(of, calls, &recorded)) {
+        return Err(damaged("damaged: it holds calls that cannot have been made".into()));
+    }
+    Ok(Some(calls))
+}
+
+/// Whether calls can be those of one caller while this was recorded: one after the other, and by a thread as the kernel has them.
+fn plausible(of: &RecordedCalls, calls: &[Sample], recorded: &RangeInclusive<u64>) -> bool {
+    let one = |call: &Sample| {
+        let Placement { policy, priority, nice, .. } = call.caller;
+        let known = !matches!(policy, Policy::Unknown(_)) && policy == of.caller.policy;
+        known
+            && priority <= 99
+            && (-20..=19).contains(&nice)
+            && call.start_ns <= call.end_ns
+            && call.start_ns <= *recorded.end()
+            && call.end_ns >= *recorded.start()
+    };
+    calls.iter().all(one) && calls.is_sorted_by_key(|call| call.start_ns)
+}

@@ -1,0 +1,79 @@
+//! From a storage measurement and its recording to what each layer took: where the recorder's world and the explainer's meet.
+//! Reads run directories; must not know how anything is shown.
+
+use std::path::Path;
+
+use layers::storage::{Breakdown, Controller, Devices, Write, Writes};
+use run::RECORDING;
+use run::storage::{StoragePath, StorageResult, StorageSeries};
+use tracefs::Recording;
+
+use crate::damage::{Told, read_whole};
+
+/// A writer's calls of one size, divided.
+#[derive(Debug)]
+pub struct SeriesLayers<'a> {
+    /// What was measured.
+    pub series: &'a StorageSeries,
+    /// Where the time went.
+    pub breakdown: Breakdown,
+}
+
+/// Divides every call of a run directory that was recorded, but those in damaged snapshots; nothing for a series without recorded calls.
+/// The `keep` slowest of each series are kept whole.
+pub fn divide<'a>(result: &'a StorageResult, directory: &Path, keep: usize) -> Told<SeriesLayers<'a>> {
+    let mut out = Told::default();
+    if result.recorder.is_none() {
+        return out;
+    }
+    let recording = match Recording::open(&directory.join(RECORDING)) {
+        Ok(recording) => recording,
+        Err(error) => {
+            out.damage.push(error.into());
+            return out;
+        }
+    };
+    let devices = devices(&result.path);
+    for series in &result.series {
+        let tid = result.writers.get(series.writer).map_or(0, |writer| writer.opened.tid);
+        let mut breakdown = Breakdown::keeping(keep);
+        for block in &series.blocks {
+            let Some(snapshot) = block.snapshot else { continue };
+            let Some(trace) = read_whole(&recording, snapshot, &mut out.damage) else { continue };
+            let writes = Writes::new(&trace, devices.clone());
+            breakdown.doubts.extend(writes.doubts());
+            breakdown.unrecorded_switches += writes.unrecorded_switches();
+            for call in &block.calls {
+                let write = Write { start_ns: call.start_ns, end_ns: call.end_ns, tid };
+                breakdown.add(write, writes.layers(write));
+            }
+        }
+        if breakdown.calls > 0 {
+            out.told.push(SeriesLayers { series, breakdown });
+        }
+    }
+    out
+}
+
+/// The devices at the end of a file's way, as the events name them.
+pub fn devices(path: &StoragePath) -> Devices {
+    let leaves = path.leaves();
+    Devices {
+        leaves: leaves.iter().map(|device| device.dev).collect(),
+        interrupts: leaves
+            .iter()
+            .flat_map(|device| device.interrupts.iter().map(|interrupt| interrupt.name.clone()))
+            .collect(),
+        controllers: leaves
+            .iter()
+            .map(|device| Controller {
+                dev: device.dev,
+                names: device.controllers.clone(),
+                paths: device.paths.clone(),
+                interrupts: device.interrupts.iter().map(|interrupt| interrupt.name.clone()).collect(),
+                block_bytes: device.logical_block_bytes.unwrap_or(512),
+            })
+            .collect(),
+        partitions: path.partitions(),
+    }
+}

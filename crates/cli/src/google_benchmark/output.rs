@@ -1,0 +1,146 @@
+//! Where rows go: to the display and, if asked for, to a file that appears only when it is complete.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use files::{Existing, NewFile};
+use report::google_benchmark::{Console, Context, Csv, Format, Json, Row, aggregates};
+
+use super::flags::{Flags, FormatName};
+use crate::terminal::Terminal;
+
+/// The outputs of one run.
+pub(crate) struct Output {
+    display: Box<dyn Format>,
+    file: Option<(Box<dyn Format>, OutFile)>,
+    display_aggregates_only: bool,
+    file_aggregates_only: bool,
+}
+
+impl Output {
+    /// Opens the outputs that the flags ask for. `names` are those of all benchmarks that will run.
+    ///
+    /// # Errors
+    /// The file of `--benchmark_out` cannot be created.
+    pub(crate) fn open(flags: &Flags, names: &[String], terminal: &Terminal<'_>) -> anyhow::Result<Self> {
+        let colour = flags.color.unwrap_or(terminal.out_colour);
+        let make = |format: FormatName, colour: bool| -> Box<dyn Format> {
+            match format {
+                FormatName::Console => Box::new(Console::new(
+                    names,
+                    flags.repetitions() > 1,
+                    flags.time_unit,
+                    flags.counters_tabular,
+                    colour,
+                )),
+                FormatName::Json => Box::new(Json::new(flags.time_unit)),
+                FormatName::Csv => Box::new(Csv::new(flags.time_unit)),
+            }
+        };
+        let file = match &flags.out {
+            None => None,
+            Some(path) => Some((make(flags.out_format, false), OutFile::create(path)?)),
+        };
+        Ok(Self {
+            display: make(flags.format, colour),
+            file,
+            display_aggregates_only: flags.report_aggregates_only || flags.display_aggregates_only,
+            file_aggregates_only: flags.report_aggregates_only,
+        })
+    }
+
+    /// Reports what is said once.
+    pub(crate) fn begin(&mut self, context: &Context, terminal: &mut Terminal<'_>) -> anyhow::Result<()> {
+        self.display.begin(context, terminal.out, terminal.err)?;
+        if let Some((format, file)) = &mut self.file {
+            let path = file.path.display().to_string();
+            format.begin(context, file.writer(), &mut io::sink()).with_context(|| format!("write {path}"))?;
+        }
+        Ok(())
+    }
+
+    /// Reports all repetitions of one benchmark, and what they amount to.
+    pub(crate) fn benchmark(
+        &mut self,
+        repetitions: &[Row],
+        terminal: &mut Terminal<'_>,
+    ) -> anyhow::Result<()> {
+        let statistics = aggregates(repetitions);
+        // A single repetition is its own aggregate: it is shown whatever was asked for.
+        let select = |aggregates_only: bool| match aggregates_only && !statistics.is_empty() {
+            true => statistics.clone(),
+            false => [repetitions, &statistics].concat(),
+        };
+        self.display.rows(&select(self.display_aggregates_only), terminal.out)?;
+        if let Some((format, file)) = &mut self.file {
+            let path = file.path.display().to_string();
+            format
+                .rows(&select(self.file_aggregates_only), file.writer())
+                .with_context(|| format!("write {path}"))?;
+        }
+        Ok(())
+    }
+
+    /// Completes the outputs; only now does the file exist under its name.
+    pub(crate) fn end(mut self, terminal: &mut Terminal<'_>) -> anyhow::Result<()> {
+        self.display.end(terminal.out)?;
+        if let Some((mut format, mut file)) = self.file.take() {
+            let path = file.path.display().to_string();
+            format
+                .end(file.writer())
+                .and_then(|()| file.complete())
+                .with_context(|| format!("write {path}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// A file that appears, or replaces an earlier one, when it is complete. Google Benchmark cuts an earlier one off at once, and
+/// scripts rely on its being replaced.
+struct OutFile {
+    path: PathBuf,
+    writer: Writer,
+}
+
+enum Writer {
+    New(NewFile),
+    /// What is no ordinary file (a pipe, a device) is written to as it stands.
+    Special(BufWriter<File>),
+}
+
+impl OutFile {
+    fn create(path: &Path) -> anyhow::Result<Self> {
+        let failed = || format!("cannot create {}", path.display());
+        let place = files::followed(path).with_context(failed)?;
+        let special = fs::metadata(&place).is_ok_and(|found| !found.is_file() && !found.is_dir());
+        let writer = if special {
+            special_file(&place).map(|file| Writer::Special(BufWriter::new(file)))
+        } else {
+            NewFile::create(&place, Existing::Replace).map(Writer::New)
+        };
+        Ok(Self { path: path.to_owned(), writer: writer.with_context(failed)? })
+    }
+
+    fn writer(&mut self) -> &mut dyn Write {
+        match &mut self.writer {
+            Writer::New(file) => file,
+            Writer::Special(file) => file,
+        }
+    }
+
+    fn complete(self) -> io::Result<()> {
+        match self.writer {
+            Writer::New(file) => file.complete(),
+            Writer::Special(mut file) => file.flush(),
+        }
+    }
+}
+
+fn special_file(path: &Path) -> io::Result<File> {
+    let file = File::options().write(true).open(path)?;
+    // It may have been exchanged since it was looked at.
+    let exchanged = file.metadata()?.is_file();
+    if exchanged { Err(io::Error::other("it has just become a regular file")) } else { Ok(file) }
+}

@@ -1,0 +1,13 @@
+//! Why a run cannot be shown.
+
+/// Why a run cannot be shown.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The run itself cannot be written as JSON.
+    #[error(transparent)]
+    Run(#[from] run::Error),
+    /// What is shown of it cannot.
+    #[error(transparent)]
+    Json(#[from] stored::Error),
+}

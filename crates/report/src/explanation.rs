@@ -1,0 +1,301 @@
+//! Explanations for a terminal: for each slow call the answer, what to know besides, and the parts that its time consists of.
+//! Pure: explanations in, text out.
+
+use std::fmt::Write as _;
+
+use layers::{Boundary, Explanation, Flag, Interrupt, Part, State, Thread, Waker};
+use run::ipc::latency::LatencyResult;
+
+use super::explanation_summary;
+use super::quantity::duration;
+use analysis::slow_calls::Explained;
+
+/// Parts that are shorter than this share of the call are told together.
+const SHORT_PERCENT: u64 = 1;
+
+/// All that is known of some slow calls, and how many more there were in the run that they are from. In front of all that a run has
+/// kept stands what delayed them, in one line.
+pub fn text(explained: &[Explained<'_>], of: &LatencyResult) -> String {
+    let Some(kept) = &of.explained else { return String::new() };
+    let mut out = String::new();
+    if explained.len() == kept.misses.len() {
+        out.push_str(&explanation_summary::line(explained, of));
+    }
+    for one in explained {
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        let explanation = &one.explanation;
+        let _ = write!(out, "Slow call {}: {}, {}", one.number, one.what, time(explanation.duration_ns()));
+        let _ = write!(out, " (deadline {}", time(one.deadline_ns));
+        if let Some(usual_ns) = one.usual_ns {
+            let _ = write!(out, ", usually {}", time(usual_ns));
+        }
+        out.push_str(")\n");
+        let _ = writeln!(out, "  {}", explanation.verdict);
+        for flag in &explanation.flags {
+            let _ = writeln!(out, "  {}", flag_text(flag));
+        }
+        if let Some(reason) = &one.without_events {
+            let _ = writeln!(out, "  No kernel events: {reason}");
+        }
+        out.push_str(&parts(explanation));
+    }
+    if let Some(line) = over_limit(of) {
+        let _ = writeln!(out, "{}{line}", if out.is_empty() { "" } else { "\n" });
+    }
+    out
+}
+
+/// That there were more slow calls than are kept.
+fn over_limit(of: &LatencyResult) -> Option<String> {
+    let kept = of.explained.as_ref().filter(|kept| kept.over_limit > 0)?;
+    let limit = of.plan.explain.as_ref().map_or(kept.misses.len(), |plan| plan.limit as usize);
+    let calls = if kept.over_limit == 1 { "call" } else { "calls" };
+    Some(format!("Not explained: {} more slow {calls}, beyond --explain-limit {limit}.", kept.over_limit))
+}
+
+fn time(ns: u64) -> String {
+    duration(ns as f64)
+}
+
+/// What to know besides, in words.
+pub(super) fn flag_text(flag: &Flag) -> String {
+    match flag {
+        Flag::PriorityInversion { thread } => {
+            format!("Priority inversion: the client is a real-time thread, and its call waited for {thread}")
+        }
+        Flag::RealTimeHeldOff { waited, thread } => format!(
+            "Held off: {waited} was runnable, and {thread} went on: kernel code that cannot be preempted, real-time \
+             throttling, or the kernel's share for ordinary threads"
+        ),
+        Flag::Throttled => "CPU quota: the control group was throttled meanwhile".into(),
+        Flag::Gap => "A CPU did not run for a while: the hypervisor had it, or interrupts were off".into(),
+        Flag::EventsLost => {
+            "Events were lost meanwhile: what they would have told is shown as unknown".into()
+        }
+        Flag::SwitchesUnrecorded { count } => {
+            let switches = if *count == 1 { "switch" } else { "switches" };
+            format!(
+                "Not recorded by the kernel: at least {count} {switches} of a CPU that may lie in this call; who had that CPU until \
+                 its next event is inferred, or unknown"
+            )
+        }
+        Flag::NoEvents => {
+            "From the programs' stamps and counters of the two threads only: they name nobody else".into()
+        }
+    }
+}
+
+/// The parts, one line each; short ones that follow each other in one.
+fn parts(explanation: &Explanation) -> String {
+    let mut out = String::new();
+    let short_ns = explanation.duration_ns() * SHORT_PERCENT / 100;
+    let mut short: Vec<&Part> = Vec::new();
+    let server = explanation.server.as_ref().map_or_else(String::new, |server| format!(", server {server}"));
+    if !explanation.flags.contains(&Flag::NoEvents) {
+        let _ = writeln!(
+            out,
+            "  client {}{server}; request {}, reply {}",
+            explanation.client,
+            boundary(explanation.request_by),
+            boundary(explanation.reply_by)
+        );
+    }
+    let _ = writeln!(out, "  {:>10}  {:>10}  {:<6}  {:>3}  what", "at us", "for us", "of", "CPU");
+    for part in &explanation.parts {
+        if part.duration_ns() < short_ns {
+            short.push(part);
+            continue;
+        }
+        together(&mut out, explanation.start_ns, &mut short);
+        line(&mut out, explanation.start_ns, part, 0);
+        inner(&mut out, explanation.start_ns, part, 1, short_ns);
+    }
+    together(&mut out, explanation.start_ns, &mut short);
+    out
+}
+
+fn boundary(by: Boundary) -> &'static str {
+    match by {
+        Boundary::WakeUp => "at the wake-up",
+        Boundary::Binder => "by binder's own event",
+        Boundary::Sleep => "when the thread went to sleep",
+        Boundary::Stamp => "by the server's stamp",
+        Boundary::Unknown => "at an unknown time",
+    }
+}
+
+fn us(ns: u64) -> String {
+    format!("{}.{}", ns / 1000, ns % 1000 / 100)
+}
+
+fn line(out: &mut String, start_ns: u64, part: &Part, depth: usize) {
+    let cpu = part.cpu.map_or_else(String::new, |cpu| cpu.to_string());
+    let whose = match (&part.thread, depth) {
+        (Some(thread), 1..) => format!("{}{thread}: ", "  ".repeat(depth)),
+        _ => String::new(),
+    };
+    let _ = writeln!(
+        out,
+        "  {:>10}  {:>10}  {:<6}  {cpu:>3}  {whose}{}",
+        us(part.begin_ns - start_ns),
+        us(part.duration_ns()),
+        part.owner.to_string(),
+        state_text(&part.state)
+    );
+}
+
+/// What those did meanwhile that a part waited for.
+fn inner(out: &mut String, start_ns: u64, part: &Part, depth: usize, short_ns: u64) {
+    for inside in part.because.iter().filter(|inside| inside.duration_ns() >= short_ns) {
+        line(out, start_ns, inside, depth);
+        inner(out, start_ns, inside, depth + 1, short_ns);
+    }
+}
+
+/// Short parts that follow each other, in one line.
+fn together(out: &mut String, start_ns: u64, short: &mut Vec<&Part>) {
+    match short[..] {
+        [] => {}
+        [part] => line(out, start_ns, part, 0),
+        [first, .., last] => {
+            let mut names: Vec<String> = Vec::new();
+            for part in short.iter() {
+                let name = brief(&part.state);
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+            names.truncate(5);
+            let _ = writeln!(
+                out,
+                "  {:>10}  {:>10}  {:<6}  {:>3}  {} short parts: {}",
+                us(first.begin_ns - start_ns),
+                us(last.end_ns - first.begin_ns),
+                if first.owner == last.owner { first.owner.to_string() } else { "both".to_owned() },
+                "",
+                short.len(),
+                names.join(", ")
+            );
+        }
+    }
+    short.clear();
+}
+
+fn brief(state: &State) -> String {
+    match state {
+        State::Behind { thread } | State::Preempted { thread } | State::HandOver { thread } => {
+            format!("behind {}", comm(thread))
+        }
+        State::Blocked { .. } => "blocked".into(),
+        other => state_text(other),
+    }
+}
+
+pub(super) fn comm(thread: &Thread) -> String {
+    if thread.comm.is_empty() { format!("thread {}", thread.tid) } else { thread.comm.clone() }
+}
+
+/// What a part of the time was, in words.
+pub(super) fn state_text(state: &State) -> String {
+    match state {
+        State::User => "running in user code".into(),
+        State::Running => "running".into(),
+        State::SystemCall { name } => format!("running in {name}"),
+        State::Spinning => "spinning for a lock of the kernel".into(),
+        State::Stolen { interrupt } => match interrupt {
+            Interrupt::Unnamed => "interrupted".into(),
+            interrupt => format!("interrupted: {interrupt}"),
+        },
+        State::WakeUpPending => "woken, the CPU not told yet".into(),
+        State::IdleExit => "runnable, its CPU came out of idling".into(),
+        State::HandOver { thread } => format!("runnable, {thread} handed the CPU over"),
+        State::Behind { thread } => format!("runnable behind {thread}"),
+        State::Preempted { thread } => format!("preempted by {thread}"),
+        State::Blocked { letter, system_call, function, waker } => {
+            let call = system_call.as_ref().map_or_else(String::new, |call| format!(" in {call}"));
+            let function = function.as_ref().map_or_else(String::new, |function| format!(" at {function}"));
+            format!("blocked ({letter}){call}{function}, {}", woken_by(waker))
+        }
+        State::Stopped { waker } => format!("stopped by a signal, {}", woken_by(waker)),
+        State::RunnableOnIdle => "runnable although its CPU idled".into(),
+        State::Throttled => "throttled: the control group's CPU quota was used up".into(),
+        State::Gap => "the CPU did not run: hypervisor, or interrupts off".into(),
+        State::Leg { name } => format!("{name} leg"),
+        State::Unknown { reason } => format!("unknown: {reason}"),
+    }
+}
+
+fn woken_by(waker: &Waker) -> String {
+    match waker {
+        Waker::Thread { thread } => format!("woken by {thread}"),
+        Waker::Interrupt { completed_io: true, .. } => "woken when a block device had finished".into(),
+        Waker::Interrupt { interrupt, .. } => format!("woken by {interrupt}"),
+        Waker::Unknown => "woken by something that is not recorded".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use layers::{Owner, RoundTrip, explain_without_events};
+    use run::ipc::latency::{ExplainPlan, Explained};
+
+    use super::{Part, State, parts, text};
+
+    fn part(begin_ns: u64, end_ns: u64, state: State) -> Part {
+        Part {
+            begin_ns,
+            end_ns,
+            owner: Owner::Server,
+            thread: None,
+            cpu: Some(1),
+            state,
+            because: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn slow_calls_that_are_not_kept_are_counted() {
+        let mut result = crate::latency::fixture::result();
+        assert_eq!(text(&[], &result), "", "nothing was to be explained");
+        let mut kept = Explained {
+            recorder: None,
+            not_recorded: None,
+            misses: Vec::new(),
+            over_limit: 0,
+            while_busy: 0,
+            recorded: Vec::new(),
+            before_comparison: 0,
+        };
+        result.plan.explain = Some(ExplainPlan { limit: 3, ..ExplainPlan::new("") });
+        result.explained = Some(kept.clone());
+        assert!(text(&[], &result).starts_with("No call was slow: "), "{}", text(&[], &result));
+        kept.over_limit = 2;
+        result.explained = Some(kept);
+        assert_eq!(text(&[], &result), "Not explained: 2 more slow calls, beyond --explain-limit 3.\n");
+    }
+
+    #[test]
+    fn short_parts_are_told_together_and_long_ones_with_their_time_and_cpu() {
+        let trip = RoundTrip {
+            start_ns: 1_000,
+            received_ns: Some(2_000),
+            replied_ns: Some(3_000),
+            end_ns: 1_001_000,
+            ..RoundTrip::default()
+        };
+        let mut explanation = explain_without_events(&trip);
+        explanation.parts = vec![
+            part(1_000, 2_000, State::Running),
+            part(2_000, 3_000, State::WakeUpPending),
+            part(3_000, 901_000, State::RunnableOnIdle),
+            part(901_000, 1_001_000, State::User),
+        ];
+        let expected = "       at us      for us  of      CPU  what\n\
+                        \u{20}        0.0         2.0  server       2 short parts: running, woken, the CPU not told yet\n\
+                        \u{20}        2.0       898.0  server    1  runnable although its CPU idled\n\
+                        \u{20}      900.0       100.0  server    1  running in user code\n";
+        assert_eq!(parts(&explanation), expected);
+    }
+}

@@ -1,0 +1,156 @@
+//! What delayed a run's slow calls, in one line. Pure: explanations in, text out.
+
+use layers::{Cause, Kind};
+use run::ipc::latency::{LatencyResult, Trigger};
+
+use super::explanation::comm;
+use super::quantity::duration;
+use analysis::slow_calls::Explained;
+
+/// From how many calls on a median says more than the calls themselves, which are printed below.
+const WORTH_A_MEDIAN: usize = 3;
+
+/// "34 missed: 31 behind rustc (median 3.30 ms), 2 ran long, 1 cannot tell", or that there were none.
+pub(super) fn line(explained: &[Explained<'_>], of: &LatencyResult) -> String {
+    let over_limit = of.explained.as_ref().map_or(0, |kept| kept.over_limit);
+    let slowest = of.plan.explain.as_ref().is_some_and(|plan| plan.trigger != Trigger::Deadline);
+    if explained.is_empty() {
+        let calls: u64 = of.series.iter().flat_map(|series| &series.pairs).map(|pair| pair.count()).sum();
+        let deadline = duration(of.plan.deadline.ns as f64);
+        return match (over_limit, slowest) {
+            (0, false) => format!("No call was slow: none of {calls} took longer than {deadline}.\n"),
+            (0, true) => "No slow call was kept: there were too few calls to compare.\n".into(),
+            _ => String::new(),
+        };
+    }
+    let count = explained.len();
+    let head = match (slowest, over_limit) {
+        (true, _) => format!("{count} slowest"),
+        (false, 0) => format!("{count} missed"),
+        (false, _) => {
+            let recorded = explained.iter().all(|one| one.miss.snapshot.is_some());
+            let of = if recorded { " recorded" } else { "" };
+            format!("{} missed; the {count} slowest{of}", count as u64 + over_limit)
+        }
+    };
+    let groups: Vec<String> = groups(explained).into_iter().map(group_text).collect();
+    format!("{head}: {}\n", groups.join(", "))
+}
+
+/// What delayed calls, and how long the worst cause of each took, in nanoseconds.
+type Group = (String, Vec<u64>);
+
+/// The groups, the largest first; calls of which nothing can be told come last.
+fn groups(explained: &[Explained<'_>]) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    for one in explained {
+        let cause = one.explanation.causes.first();
+        let name = cause.map_or_else(|| CANNOT_TELL.to_owned(), words);
+        let took_ns = cause.map_or(0, |cause| cause.excess_ns);
+        match groups.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, all)) => all.push(took_ns),
+            None => groups.push((name, vec![took_ns])),
+        }
+    }
+    groups.sort_by_key(|(name, all)| (name == CANNOT_TELL, std::cmp::Reverse(all.len())));
+    groups
+}
+
+const CANNOT_TELL: &str = "cannot tell";
+
+fn group_text((name, mut took_ns): Group) -> String {
+    let count = took_ns.len();
+    took_ns.sort_unstable();
+    match took_ns.get(count / 2).filter(|_| count >= WORTH_A_MEDIAN && name != CANNOT_TELL) {
+        Some(&median_ns) => format!("{count} {name} (median {})", duration(median_ns as f64)),
+        None => format!("{count} {name}"),
+    }
+}
+
+/// A cause in a few words that go behind a number of calls.
+fn words(cause: &Cause) -> String {
+    let thread = cause.thread.as_ref().map_or_else(|| "another thread".to_owned(), comm);
+    let name = cause.name.as_deref().unwrap_or("an interrupt");
+    match cause.kind {
+        Kind::Ordinary => "took the usual time".into(),
+        Kind::Work => "ran long".into(),
+        Kind::Competitor => format!("behind {thread}"),
+        Kind::Interrupt => format!("interrupted by {name}"),
+        Kind::Sleep => format!("in which the {} slept", cause.owner),
+        Kind::Io => "waited for a device".into(),
+        Kind::WaitedFor => format!("waited for {thread}"),
+        Kind::Stopped => "stopped by a signal".into(),
+        Kind::WakeUp => "woken late".into(),
+        Kind::Throttled => "throttled by a CPU quota".into(),
+        Kind::Gap => "on a CPU that did not run".into(),
+        Kind::CannotTell => CANNOT_TELL.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use layers::{Owner, RoundTrip, Thread, explain_without_events};
+    use run::ipc::latency::{ExplainPlan, Miss};
+
+    use super::*;
+
+    fn cause(kind: Kind, comm: &str, excess_ns: u64) -> Cause {
+        let thread = Thread { tid: 7, pid: None, comm: comm.into(), prio: None };
+        Cause {
+            kind,
+            excess_ns,
+            owner: Owner::Server,
+            thread: Some(thread),
+            via: Vec::new(),
+            name: None,
+            cpu: None,
+        }
+    }
+
+    fn explained(miss: &Miss, cause: Cause) -> Explained<'_> {
+        let trip = RoundTrip { start_ns: 1, end_ns: 2, ..RoundTrip::default() };
+        let mut explanation = explain_without_events(&trip);
+        explanation.causes = vec![cause];
+        Explained {
+            number: 1,
+            miss,
+            pair: String::new(),
+            what: String::new(),
+            deadline_ns: 1,
+            usual_ns: None,
+            explanation,
+            without_events: None,
+            damage: None,
+        }
+    }
+
+    #[test]
+    fn what_delayed_calls_is_counted_and_the_largest_group_comes_first() {
+        let mut result = crate::latency::fixture::result();
+        result.plan.explain = Some(ExplainPlan::new(""));
+        let miss = Miss {
+            series: 0,
+            pair: 0,
+            caller: run::Scheduling::fifo(1),
+            sample: latency::Sample::default(),
+            client: Default::default(),
+            server: None,
+            client_counters: Default::default(),
+            server_counters: None,
+            snapshot: None,
+        };
+        let mut causes = vec![cause(Kind::CannotTell, "", 1), cause(Kind::CannotTell, "", 1)];
+        causes.push(cause(Kind::Work, "", 1_000_000));
+        causes.extend([9_000_000, 3_300_000, 1_000_000].map(|ns| cause(Kind::Competitor, "rustc", ns)));
+        let all: Vec<_> = causes.into_iter().map(|cause| explained(&miss, cause)).collect();
+        assert_eq!(
+            line(&all, &result),
+            "6 missed: 3 behind rustc (median 3.30 ms), 1 ran long, 2 cannot tell\n"
+        );
+        result.plan.explain = Some(ExplainPlan { trigger: Trigger::Slowest(9), ..ExplainPlan::new("") });
+        assert!(line(&all, &result).starts_with("6 slowest: 3 behind rustc"));
+        assert!(line(&[], &result).starts_with("No slow call was kept"));
+        result.plan.explain = None;
+        assert_eq!(line(&[], &result), "No call was slow: none of 12 took longer than 2.50 ms.\n");
+    }
+}

@@ -1,0 +1,266 @@
+//! Calls, and explanations of the slow ones, as rows of slices for a viewer of traces. Pure: calls and explanations in, tracks
+//! out. Must not know the format that they are written in.
+
+use std::collections::BTreeMap;
+
+use latency::Sample;
+use layers::{Explanation, Part, Thread};
+
+use super::explanation::{flag_text, state_text};
+use super::perfetto::{Annotation, Parent, Slice, Track};
+use analysis::slow_calls::{Calls, Explained};
+
+/// The tracks: for each pair all its calls with their legs, those in `calls` and the slow ones, and under it what explains
+/// these; then the slow calls beside the threads that made and served them, joined by arrows.
+pub fn tracks(explained: &[Explained<'_>], calls: &[Calls]) -> Vec<Track> {
+    let mut pairs: BTreeMap<(usize, usize), Pair<'_>> = BTreeMap::new();
+    for one in explained {
+        let pair = pairs.entry((one.miss.series, one.miss.pair)).or_default();
+        pair.name = &one.pair;
+        pair.slow.push(one);
+    }
+    for one in calls {
+        let pair = pairs.entry((one.series, one.pair)).or_default();
+        pair.name = &one.pair_name;
+        pair.calls.push(one);
+    }
+    let mut tracks = Vec::new();
+    for pair in pairs.values() {
+        let mut whole: Vec<Slice> = pair.slow.iter().flat_map(|call| with_legs(call)).collect();
+        for of in &pair.calls {
+            // A slow call is there already, with what explains it.
+            let shown = |sample: &&Sample| pair.slow.iter().any(|slow| slow.miss.sample == **sample);
+            let others = of.samples.iter().filter(|sample| !shown(sample));
+            others.for_each(|sample| plain(sample, of, &mut whole));
+        }
+        tracks.push(Track { name: pair.name.to_owned(), parent: Parent::Top, slices: whole });
+        if pair.slow.is_empty() {
+            continue;
+        }
+        let under = Parent::Track(tracks.len() - 1);
+        let mut why = Vec::new();
+        for part in pair.slow.iter().flat_map(|call| &call.explanation.parts) {
+            explaining(part, 0, &mut why);
+        }
+        tracks.push(Track { name: "explanation".into(), parent: under, slices: why });
+    }
+    let mut threads: BTreeMap<(u32, u32), (Parent, Vec<Slice>)> = BTreeMap::new();
+    for call in explained {
+        for (thread, slice) in beside_threads(call) {
+            let Some(parent) = parent(thread) else { continue };
+            let key = (thread.pid.unwrap_or(0), thread.tid);
+            threads.entry(key).or_insert_with(|| (parent, Vec::new())).1.push(slice);
+        }
+    }
+    let beside = |(parent, slices)| Track { name: "slow calls".into(), parent, slices };
+    tracks.extend(threads.into_values().map(beside));
+    tracks
+}
+
+/// Where what is known of a thread is shown; nowhere if not even its process is known.
+fn parent(thread: &Thread) -> Option<Parent> {
+    let pid = thread.pid?;
+    Some(if thread.tid > 0 { Parent::Thread { pid, tid: thread.tid } } else { Parent::Process(pid) })
+}
+
+fn name(call: &Explained<'_>) -> String {
+    format!("slow call {}", call.number)
+}
+
+/// The calls of one pair.
+#[derive(Default)]
+struct Pair<'a> {
+    name: &'a str,
+    slow: Vec<&'a Explained<'a>>,
+    calls: Vec<&'a Calls>,
+}
+
+/// A call that was not slow, and within it its legs.
+fn plain(sample: &Sample, of: &Calls, slices: &mut Vec<Slice>) {
+    let Sample { start_ns, end_ns, .. } = *sample;
+    let caller = vec![Annotation::text("caller", &of.caller)];
+    let name = "round trip".to_owned();
+    slices.push(Slice { name, begin_ns: start_ns, end_ns, annotations: caller, ..Slice::default() });
+    slices.extend(legs(sample));
+}
+
+/// The legs by the two programs' stamps, where both are there and in order.
+fn legs(sample: &Sample) -> Vec<Slice> {
+    let Sample { start_ns, received_ns, replied_ns, end_ns, .. } = *sample;
+    if sample.legs().is_none() {
+        return Vec::new();
+    }
+    let leg =
+        |name: &str, begin_ns, end_ns| Slice { name: name.into(), begin_ns, end_ns, ..Slice::default() };
+    vec![
+        leg("request", start_ns, received_ns),
+        leg("handling", received_ns, replied_ns),
+        leg("reply", replied_ns, end_ns),
+    ]
+}
+
+/// A slow call with its answer, and within it its legs.
+fn with_legs(call: &Explained<'_>) -> Vec<Slice> {
+    let Explanation { start_ns, end_ns, .. } = call.explanation;
+    let mut facts = vec![
+        Annotation::text("call", &call.what),
+        Annotation::text("answer", &call.explanation.verdict),
+        Annotation::uint("deadline_ns", call.deadline_ns),
+    ];
+    facts.extend(call.usual_ns.map(|usual_ns| Annotation::uint("usual_ns", usual_ns)));
+    facts.extend(call.explanation.flags.iter().map(|flag| Annotation::text("note", flag_text(flag))));
+    let whole =
+        Slice { name: name(call), begin_ns: start_ns, end_ns, annotations: facts, ..Slice::default() };
+    let mut slices = vec![whole];
+    slices.extend(legs(&call.miss.sample));
+    slices
+}
+
+/// A part, and within it what those did that it waited for.
+fn explaining(part: &Part, depth: usize, slices: &mut Vec<Slice>) {
+    let state = state_text(&part.state);
+    let name = match &part.thread {
+        Some(thread) if depth > 0 => format!("{thread}: {state}"),
+        _ => format!("{}: {state}", part.owner),
+    };
+    let mut facts = Vec::new();
+    facts.extend(part.cpu.map(|cpu| Annotation::uint("cpu", cpu)));
+    if let Some(thread) = &part.thread {
+        facts.push(Annotation::text("thread", thread.to_string()));
+        facts.extend(thread.prio.map(|prio| Annotation::int("kernel_priority", prio)));
+    }
+    let Part { begin_ns, end_ns, .. } = *part;
+    slices.push(Slice { name, begin_ns, end_ns, annotations: facts, ..Slice::default() });
+    for inside in &part.because {
+        explaining(inside, depth + 1, slices);
+    }
+}
+
+/// The call beside the thread that made it, its handling beside the one that served, joined by an arrow.
+fn beside_threads<'a>(call: &'a Explained<'_>) -> Vec<(&'a Thread, Slice)> {
+    let Explanation { start_ns, end_ns, client, server, .. } = &call.explanation;
+    let slice = |begin_ns, end_ns| Slice { name: name(call), begin_ns, end_ns, ..Slice::default() };
+    let mut beside = vec![(client, slice(*start_ns, *end_ns))];
+    let sample = &call.miss.sample;
+    if let (Some(server), Some(_)) = (server, sample.legs()) {
+        beside.push((server, slice(sample.received_ns, sample.replied_ns)));
+        for (_, slice) in &mut beside {
+            slice.flows.push(call.number as u64);
+        }
+    }
+    beside
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use layers::{RoundTrip, Side, Timeline};
+    use run::Scheduling;
+    use run::ipc::latency::Miss;
+    use tracefs::Trace;
+
+    use super::*;
+
+    /// A call of thread 101 of process 100, served by thread 201 of process 200.
+    pub(crate) fn miss(received_ns: u64, replied_ns: u64) -> Miss {
+        Miss {
+            series: 0,
+            pair: 0,
+            caller: Scheduling::fifo(99),
+            sample: Sample { start_ns: 1_000, received_ns, replied_ns, end_ns: 1_700, ..Sample::default() },
+            client: Default::default(),
+            server: None,
+            client_counters: Default::default(),
+            server_counters: None,
+            snapshot: Some(1),
+        }
+    }
+
+    /// It, explained from these events.
+    pub(crate) fn explained<'a>(miss: &'a Miss, trace: &Trace) -> Explained<'a> {
+        let Sample { start_ns, received_ns, replied_ns, end_ns, .. } = miss.sample;
+        let side = |pid, tid| Side { pid, tid: Some(tid), prio: Some(0), ..Side::default() };
+        let trip = RoundTrip {
+            start_ns,
+            received_ns: Some(received_ns),
+            replied_ns: Some(replied_ns),
+            end_ns,
+            client: side(100, 101),
+            server: Some(side(200, 201)),
+            ..RoundTrip::default()
+        };
+        Explained {
+            number: 3,
+            miss,
+            pair: "hwbinder, pair P0".into(),
+            what: "hwbinder, pair P0, fifo:99 caller".into(),
+            deadline_ns: 500,
+            usual_ns: None,
+            explanation: layers::explain(&Timeline::new(trace), &trip),
+            without_events: None,
+            damage: None,
+        }
+    }
+
+    #[test]
+    fn legs_and_parts_add_up_to_the_call() {
+        let miss = miss(1_300, 1_500);
+        let tracks = tracks(&[explained(&miss, &Trace::default())], &[]);
+        let lengths = |track: &Track, from| -> u64 {
+            track.slices[from..].iter().map(|slice| slice.end_ns - slice.begin_ns).sum()
+        };
+        assert_eq!((lengths(&tracks[0], 1), lengths(&tracks[1], 0)), (700, 700));
+        assert_eq!(tracks[1].parent, Parent::Track(0));
+        assert_eq!(tracks[2].parent, Parent::Thread { pid: 100, tid: 101 });
+        assert_eq!(tracks[3].parent, Parent::Thread { pid: 200, tid: 201 });
+        assert_eq!(tracks[2].slices[0].flows, tracks[3].slices[0].flows);
+    }
+
+    /// All calls of its pair that were recorded, itself among them.
+    pub(crate) fn calls(miss: &Miss) -> Calls {
+        let later = |sample: &Sample| Sample {
+            start_ns: sample.end_ns,
+            received_ns: sample.end_ns + 20,
+            replied_ns: sample.end_ns + 50,
+            end_ns: sample.end_ns + 100,
+            ..*sample
+        };
+        Calls {
+            series: 0,
+            pair: 0,
+            pair_name: "hwbinder, pair P0".into(),
+            caller: "fifo:99".into(),
+            samples: vec![miss.sample, later(&miss.sample)],
+            complete: true,
+        }
+    }
+
+    #[test]
+    fn every_call_is_there_once() {
+        let miss = miss(1_300, 1_500);
+        let slow = [explained(&miss, &Trace::default())];
+        let of = calls(&miss);
+        let tracks = tracks(&slow, std::slice::from_ref(&of));
+        let names: Vec<&str> = tracks[0].slices.iter().map(|slice| slice.name.as_str()).collect();
+        let legs = ["request", "handling", "reply"];
+        let expected = [&["slow call 3"][..], &legs, &["round trip"], &legs].concat();
+        assert_eq!(names, expected);
+        let other = Calls { pair: 1, pair_name: "hwbinder, pair P1".into(), ..of };
+        let tracks = super::tracks(&slow, &[other]);
+        let names: Vec<&str> = tracks.iter().map(|track| track.name.as_str()).collect();
+        assert_eq!(
+            names,
+            ["hwbinder, pair P0", "explanation", "hwbinder, pair P1", "slow calls", "slow calls"],
+            "a pair without slow calls has nothing to explain"
+        );
+    }
+
+    #[test]
+    fn stamps_that_are_missing_or_out_of_order_make_no_legs() {
+        for (received_ns, replied_ns) in [(0, 0), (1_500, 1_300), (1_300, 1_800)] {
+            let miss = miss(received_ns, replied_ns);
+            let tracks = tracks(&[explained(&miss, &Trace::default())], &[]);
+            assert_eq!(tracks[0].slices.len(), 1, "{received_ns} {replied_ns}");
+            assert_eq!(tracks.len(), 3, "nothing beside the server");
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! The floor's result as tables for a terminal and as CSV. Pure: a result in, text out.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use run::CpuPlacement;
+use run::floor::{FloorCell, FloorResult, RecordedCell};
+
+use super::quantity::{length, three_digits};
+use super::table::{Column, Table};
+
+/// One table per placement: for each size the median with its spread over the rounds, and the ratio to the futex.
+pub fn tables(result: &FloorResult, colour: bool) -> String {
+    let mut out = String::new();
+    for &placement in &result.plan.placements {
+        let cells: Vec<_> = result.cells.iter().filter(|cell| cell.placement == placement).collect();
+        let Some(first) = cells.first() else { continue };
+        let _ = writeln!(out, "{}", heading(placement, first));
+        let sizes = &result.plan.sizes_bytes;
+        let columns = sizes.iter().flat_map(|&bytes| {
+            [Column::number(&length(bytes), "us"), Column::number("+-%", ""), Column::number("/futex", "")]
+        });
+        let mut table = Table::new([Column::text("transport")].into_iter().chain(columns));
+        let mut names: Vec<&str> = cells.iter().map(|cell| cell.transport.as_str()).collect();
+        names.dedup();
+        for name in names {
+            let row = sizes.iter().flat_map(|&bytes| match result.cell(name, bytes, placement) {
+                Some(cell) => figures(cell),
+                None => ["-", "", ""].map(str::to_owned),
+            });
+            table.row([name.to_owned()].into_iter().chain(row));
+        }
+        out.push_str(&table.render(colour));
+        out.push('\n');
+    }
+    if let Some(recorder) = &result.recorder {
+        out.push_str(&recorded(result).render(colour));
+        let _ = writeln!(
+            out,
+            "The flight recorder: {} events of the kernel's, {} kB for each CPU. on/off is the median ratio within a \
+             round.\n",
+            recorder.events.len(),
+            recorder.kilobytes
+        );
+    }
+    let _ = writeln!(
+        out,
+        "Medians of {} rounds; +-% is half the interquartile range of the rounds. /futex is the median ratio to the\n\
+         futex in the same round. Each figure contains about {} ns for reading the clock.",
+        result.plan.rounds,
+        three_digits(result.clock_read_cost_ns),
+    );
+    if let Some(backend) = result.backend() {
+        let over: BTreeSet<&str> = result
+            .cells
+            .iter()
+            .filter(|cell| cell.backend.is_some())
+            .map(|cell| cell.transport.as_str())
+            .collect();
+        let over: Vec<&str> = over.into_iter().collect();
+        let _ = writeln!(out, "Over the {backend}: {}.", over.join(", "));
+        if let Some(wake_up) = &result.wake_up {
+            let _ = writeln!(out, "It wakes threads {wake_up}.");
+        }
+    }
+    for entry in &result.not_possible {
+        let what = [
+            entry.transport.clone(),
+            entry.size_bytes.map(length),
+            entry.placement.map(|placement| format!("placement {placement}")),
+        ];
+        let what: Vec<_> = what.into_iter().flatten().collect();
+        let _ = writeln!(out, "Not possible: {}: {}", what.join(", "), entry.reason);
+    }
+    out
+}
+
+/// What each cell takes without and with the flight recorder.
+fn recorded(result: &FloorResult) -> Table {
+    let mut table = Table::new([
+        Column::text("flight recorder"),
+        Column::text("placement"),
+        Column::text("size"),
+        Column::number("off", "us"),
+        Column::number("on", "us"),
+        Column::number("on/off", ""),
+        Column::text("95% interval"),
+    ]);
+    for cell in &result.cells {
+        let Some(recorded) = &cell.recorded else { continue };
+        let us = |ns: Option<f64>| ns.map(|ns| three_digits(ns / 1000.0)).unwrap_or_default();
+        let ratio = recorded.against_off;
+        let interval = ratio.and_then(|ratio| ratio.interval);
+        table.row([
+            cell.transport.clone(),
+            cell.placement.to_string(),
+            length(cell.size_bytes),
+            us(cell.median_ns()),
+            us(recorded.median_ns()),
+            ratio.map(|ratio| format!("{:.2}", ratio.median)).unwrap_or_default(),
+            interval.map(|interval| format!("{:.2}-{:.2}", interval.low, interval.high)).unwrap_or_default(),
+        ]);
+    }
+    table
+}
+
+fn heading(placement: CpuPlacement, cell: &FloorCell) -> String {
+    match placement {
+        CpuPlacement::Same => format!("Both sides on CPU {}", list(&cell.client_cpus)),
+        CpuPlacement::Split => {
+            format!("Client on CPU {}, server on CPU {}", list(&cell.client_cpus), list(&cell.server_cpus))
+        }
+        CpuPlacement::Free => match cell.client_cpus[..] {
+            [first, second, ..] => {
+                format!("Wherever the kernel puts them, from CPU {first} (client) and {second} (server) on")
+            }
+            _ => "Wherever the kernel puts them".to_owned(),
+        },
+    }
+}
+
+fn list(cpus: &[u32]) -> String {
+    cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// Median in us, spread in percent, ratio.
+fn figures(cell: &FloorCell) -> [String; 3] {
+    let quartiles = cell.quantile_ns(0.25).zip(cell.quantile_ns(0.75)).zip(cell.median_ns());
+    let spread = quartiles.map(|((q1, q3), median)| format!("{:.0}", (q3 - q1) / 2.0 / median * 100.0));
+    [
+        cell.median_ns().map(|ns| three_digits(ns / 1000.0)).unwrap_or_default(),
+        spread.unwrap_or_default(),
+        cell.against_futex.map(|comparison| format!("{:.2}", comparison.median)).unwrap_or_default(),
+    ]
+}
+
+/// One line per cell; units in the header, an empty field for what is not known.
+pub fn csv(result: &FloorResult) -> String {
+    let mut out = String::from(
+        "transport,placement,size_bytes,rounds,calls,median_ns,q1_ns,q3_ns,p99_ns,max_ns,\
+         futex_ratio,futex_ratio_q1,futex_ratio_q3,futex_ratio_low,futex_ratio_high,backend,\
+         recorded_median_ns,recorder_ratio,recorder_ratio_low,recorder_ratio_high\n",
+    );
+    let field = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
+    for cell in &result.cells {
+        let whole = |value: Option<u64>| value.map(|value| value.to_string()).unwrap_or_default();
+        let ratio = cell.against_futex;
+        let interval = ratio.and_then(|ratio| ratio.interval);
+        let recorder = cell.recorded.as_ref().and_then(|recorded| recorded.against_off);
+        let recorder_interval = recorder.and_then(|ratio| ratio.interval);
+        let fields = [
+            cell.transport.clone(),
+            cell.placement.to_string(),
+            cell.size_bytes.to_string(),
+            cell.round_medians_ns.len().to_string(),
+            cell.latency.count().to_string(),
+            field(cell.median_ns()),
+            field(cell.quantile_ns(0.25)),
+            field(cell.quantile_ns(0.75)),
+            whole(cell.latency.percentile_ns(99.0)),
+            whole(cell.latency.max_ns()),
+            field(ratio.map(|ratio| ratio.median)),
+            field(ratio.map(|ratio| ratio.q1)),
+            field(ratio.map(|ratio| ratio.q3)),
+            field(interval.map(|interval| interval.low)),
+            field(interval.map(|interval| interval.high)),
+            cell.backend.as_ref().map(ToString::to_string).unwrap_or_default(),
+            field(cell.recorded.as_ref().and_then(RecordedCell::median_ns)),
+            field(recorder.map(|ratio| ratio.median)),
+            field(recorder_interval.map(|interval| interval.low)),
+            field(recorder_interval.map(|interval| interval.high)),
+        ];
+        let _ = writeln!(out, "{}", fields.join(","));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use latency::{Comparison, Histogram};
+    use run::RecorderInfo;
+    use run::floor::{FloorPlan, NotPossible};
+    use run::ipc::{Backend, Profile};
+
+    use super::*;
+
+    fn cell(transport: &str, size_bytes: usize, placement: CpuPlacement, medians_ns: [u64; 3]) -> FloorCell {
+        let mut latency = Histogram::new();
+        medians_ns.into_iter().for_each(|ns| latency.record(ns));
+        let medians = medians_ns.map(|ns| ns as f64);
+        FloorCell {
+            transport: transport.into(),
+            backend: (transport == "binder").then_some(Backend::Emulated { profile: Profile::Ack }),
+            size_bytes,
+            placement,
+            client_cpus: vec![0],
+            server_cpus: vec![if placement == CpuPlacement::Same { 0 } else { 1 }],
+            round_medians_ns: medians_ns.into(),
+            latency,
+            against_futex: Comparison::of_rounds(&medians, &[2000.0, 2000.0, 2000.0]).ok(),
+            recorded: None,
+        }
+    }
+
+    fn result() -> FloorResult {
+        FloorResult {
+            plan: FloorPlan {
+                sizes_bytes: vec![4, 65536],
+                placements: vec![CpuPlacement::Same, CpuPlacement::Split],
+                rounds: 3,
+                ..FloorPlan::default()
+            },
+            clock_read_cost_ns: 25.0,
+            cells: vec![
+                cell("futex", 4, CpuPlacement::Same, [2000, 2000, 2000]),
+                cell("futex", 65536, CpuPlacement::Same, [5000, 5600, 6200]),
+                cell("mqueue", 4, CpuPlacement::Same, [2500, 2500, 2500]),
+                cell("futex", 4, CpuPlacement::Split, [8000, 8000, 9000]),
+                cell("binder", 4, CpuPlacement::Split, [9000, 9000, 9000]),
+            ],
+            not_possible: vec![NotPossible {
+                transport: Some("mqueue".into()),
+                size_bytes: Some(65536),
+                placement: None,
+                reason: "at most 8192 bytes: fs.mqueue.msgsize_max".into(),
+            }],
+            recorder: None,
+            wake_up: None,
+        }
+    }
+
+    #[test]
+    fn each_placement_has_a_table_and_what_is_missing_is_said_below() {
+        let expected = "\
+Both sides on CPU 0
+transport  4 B (us)  +-%  /futex  64 KiB (us)  +-%  /futex
+futex          2.00    0    1.00         5.60    5    2.80
+mqueue         2.50    0    1.25            -
+
+Client on CPU 0, server on CPU 1
+transport  4 B (us)  +-%  /futex  64 KiB (us)  +-%  /futex
+futex          8.00    3    4.00            -
+binder         9.00    0    4.50            -
+
+Medians of 3 rounds; +-% is half the interquartile range of the rounds. /futex is the median ratio to the
+futex in the same round. Each figure contains about 25.0 ns for reading the clock.
+Over the emulated driver (ack profile): binder.
+Not possible: mqueue, 64 KiB: at most 8192 bytes: fs.mqueue.msgsize_max
+";
+        assert_eq!(tables(&result(), false), expected);
+    }
+
+    #[test]
+    fn what_the_recorder_costs_has_a_table_of_its_own() {
+        let mut result = result();
+        result.recorder = Some(RecorderInfo {
+            events: vec!["sched/sched_switch".into()],
+            missing: vec![],
+            kilobytes: 4096,
+        });
+        let on_ns = [2500.0; 3];
+        result.cells[0].recorded = Some(RecordedCell {
+            round_medians_ns: vec![2500; 3],
+            against_off: Comparison::of_rounds(&on_ns, &[2000.0; 3]).ok(),
+            ..RecordedCell::default()
+        });
+        let text = tables(&result, false);
+        let line = text.lines().find(|line| line.ends_with("1.25")).unwrap_or_else(|| panic!("{text}"));
+        assert!(line.starts_with("futex") && line.contains("same"), "{line}");
+        assert!(text.contains("1 events of the kernel's, 4096 kB for each CPU"), "{text}");
+        assert!(csv(&result).lines().nth(1).unwrap().ends_with(",2500,1.25,,"), "{}", csv(&result));
+    }
+
+    #[test]
+    fn csv_has_units_in_its_header_and_empty_fields_for_what_is_not_known() {
+        let csv = csv(&result());
+        let lines: Vec<_> = csv.lines().collect();
+        assert_eq!(lines.len(), 6);
+        assert_eq!(lines[2], "futex,same,65536,3,3,5600,5300,5900,6200,6200,2.8,2.65,2.95,,,,,,,");
+        assert!(
+            lines[5].starts_with("binder,split,") && lines[5].ends_with(",emulated driver (ack profile),,,,")
+        );
+        assert!(lines.iter().all(|line| line.matches(',').count() == 19));
+    }
+}

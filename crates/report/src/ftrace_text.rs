@@ -1,0 +1,270 @@
+//! A recording as text, the way the kernel's own `trace` file shows it with `record-tgid` on and `irq-info` off (the
+//! recording's events do not say whether interrupts were off): what Perfetto and older tools read. Times are rounded to
+//! microseconds as the kernel does. What the recording does not know is left out of a line. A pure function of plain data.
+//! Sources: the kernel's `trace.c`, `trace_output.c`, and each event's `TP_printk`.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+use std::io::{self, Write};
+
+use tracefs::{Body, Event, Name, ThreadRef, Trace, Value};
+
+use crate::inert;
+
+/// `cpu_idle`'s state when a CPU leaves idling: -1 as `u32`.
+const NOT_IDLE: u32 = u32::MAX;
+
+/// Writes the text. `comms` names threads that the trace itself may not.
+///
+/// # Errors
+/// The stream's.
+pub fn write(trace: &Trace, comms: &BTreeMap<u32, String>, out: &mut dyn Write) -> io::Result<()> {
+    out.write_all(
+        b"# tracer: nop\n#\n\
+          #           TASK-PID       TGID    CPU#     TIMESTAMP  FUNCTION\n\
+          #              | |           |       |         |         |\n",
+    )?;
+    let names = super::perfetto::thread_names(trace);
+    // The last first, so that what is over can be taken off the end.
+    let mut losses: Vec<_> = trace.losses.iter().filter(|loss| loss.after_ns > 0).collect();
+    losses.sort_by_key(|loss| std::cmp::Reverse(loss.before_ns));
+    let mut line = String::new();
+    for event in &trace.events {
+        while let Some(loss) = losses.pop_if(|loss| loss.before_ns <= event.time_ns) {
+            lost(out, loss)?;
+        }
+        let name = match event.tid {
+            0 => "<idle>",
+            tid => names
+                .get(&tid)
+                .map(|&name| trace.names.text(name))
+                .or_else(|| comms.get(&tid).map(String::as_str))
+                .unwrap_or("<...>"),
+        };
+        let process = match trace.processes.get(&event.tid) {
+            Some(pid) => format!("({pid:>7})"),
+            None => "(-------)".to_owned(),
+        };
+        let time_us = (event.time_ns + 500) / 1000;
+        let (s, us) = (time_us / 1_000_000, time_us % 1_000_000);
+        let said = Said { trace, event };
+        line.clear();
+        let _ =
+            write!(line, "{name:>16}-{:<7} {process} [{:03}]  {s:>5}.{us:06}: {said}", event.tid, event.cpu);
+        writeln!(out, "{}", inert::line(&line))?;
+    }
+    losses.iter().rev().try_for_each(|loss| lost(out, loss))
+}
+
+fn lost(out: &mut dyn Write, loss: &tracefs::Loss) -> io::Result<()> {
+    match loss.events {
+        Some(events) => writeln!(out, "CPU:{} [LOST {events} EVENTS]", loss.cpu),
+        None => writeln!(out, "CPU:{} [LOST EVENTS]", loss.cpu),
+    }
+}
+
+/// What follows the time: the event's name and what it says.
+struct Said<'a> {
+    trace: &'a Trace,
+    event: &'a Event,
+}
+
+impl fmt::Display for Said<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |name: Name| self.trace.names.text(name);
+        let thread = |thread: ThreadRef| {
+            let ThreadRef { tid, prio, comm } = thread;
+            format!("comm={} pid={tid} prio={prio}", text(comm))
+        };
+        match self.event.body {
+            Body::Switch { prev, prev_state, next } => write!(
+                f,
+                "sched_switch: prev_comm={} prev_pid={} prev_prio={} prev_state={} ==> next_comm={} next_pid={} \
+                 next_prio={}",
+                comm(text(prev.comm), prev.tid),
+                prev.tid,
+                prev.prio,
+                prev_state.letter(),
+                comm(text(next.comm), next.tid),
+                next.tid,
+                next.prio
+            ),
+            Body::Waking { thread: woken, target_cpu } => {
+                write!(f, "sched_waking: {} target_cpu={target_cpu:03}", thread(woken))
+            }
+            Body::Wakeup { thread: woken, target_cpu, new } => {
+                let event = if new { "sched_wakeup_new" } else { "sched_wakeup" };
+                write!(f, "{event}: {} target_cpu={target_cpu:03}", thread(woken))
+            }
+            Body::Migrate { thread: moved, from_cpu, to_cpu } => {
+                write!(f, "sched_migrate_task: {} orig_cpu={from_cpu} dest_cpu={to_cpu}", thread(moved))
+            }
+            Body::PiSetprio { tid, old_prio, new_prio } => {
+                write!(f, "sched_pi_setprio: pid={tid} oldprio={old_prio} newprio={new_prio}")
+            }
+            Body::StatRuntime { tid, runtime_ns } => {
+                write!(f, "sched_stat_runtime: pid={tid} runtime={runtime_ns} [ns]")
+            }
+            Body::BlockedReason { tid, io_wait, caller } => {
+                let io_wait = u32::from(io_wait);
+                write!(f, "sched_blocked_reason: pid={tid} iowait={io_wait} caller={}", text(caller))
+            }
+            Body::Fork { child, comm } => write!(
+                f,
+                "sched_process_fork: pid={} child_comm={} child_pid={child}",
+                self.event.tid,
+                text(comm)
+            ),
+            Body::Exit => write!(f, "sched_process_exit: pid={}", self.event.tid),
+            Body::Rename { tid, comm } => write!(f, "task_rename: pid={tid} newcomm={}", text(comm)),
+            Body::IrqEntry { irq, name } => write!(f, "irq_handler_entry: irq={irq} name={}", text(name)),
+            Body::IrqExit { irq, handled } => {
+                write!(f, "irq_handler_exit: irq={irq} ret={}", if handled { "handled" } else { "unhandled" })
+            }
+            Body::SoftirqRaise { vector } => softirq(f, "raise", vector),
+            Body::SoftirqEntry { vector } => softirq(f, "entry", vector),
+            Body::SoftirqExit { vector } => softirq(f, "exit", vector),
+            Body::VectorEntry { kind } => write!(f, "{}_entry:", text(kind)),
+            Body::VectorExit { kind } => write!(f, "{}_exit:", text(kind)),
+            Body::IpiRaise { target_cpu: Some(cpu), reason } => {
+                write!(f, "ipi_raise: target_cpu={cpu} ({})", text(reason))
+            }
+            Body::IpiRaise { target_cpu: None, reason } => write!(f, "ipi_raise: ({})", text(reason)),
+            Body::IpiEntry { reason } => write!(f, "ipi_entry: ({})", text(reason)),
+            Body::IpiExit { reason } => write!(f, "ipi_exit: ({})", text(reason)),
+            Body::Idle { cpu, state } => {
+                write!(f, "cpu_idle: state={} cpu_id={cpu}", state.unwrap_or(NOT_IDLE))
+            }
+            Body::Frequency { cpu, khz } => write!(f, "cpu_frequency: state={khz} cpu_id={cpu}"),
+            Body::SysEnter { number, first } => write!(f, "sys_enter: NR {number} ({first:x})"),
+            Body::SysExit { number, result } => write!(f, "sys_exit: NR {number} = {result}"),
+            Body::ContentionBegin { lock, flags } => {
+                write!(f, "contention_begin: {lock:#x} (flags={flags:#x})")
+            }
+            Body::ContentionEnd { lock } => write!(f, "contention_end: {lock:#x}"),
+            Body::WorkStart { work, function } => {
+                write!(f, "workqueue_execute_start: work struct {work:#x}: function {}", text(function))
+            }
+            Body::WorkEnd { work } => write!(f, "workqueue_execute_end: work struct {work:#x}"),
+            Body::BinderTransaction { debug_id, target_node, to_proc, to_thread, reply, code, flags } => {
+                write!(
+                    f,
+                    "binder_transaction: transaction={debug_id} dest_node={target_node} dest_proc={to_proc} dest_thread={to_thread} \
+                 reply={} flags={flags:#x} code={code:#x}",
+                    u32::from(reply)
+                )
+            }
+            Body::BinderReceived { debug_id } => {
+                write!(f, "binder_transaction_received: transaction={debug_id}")
+            }
+            Body::BinderSetPriority { tid, old_prio, new_prio } => {
+                write!(f, "binder_set_priority: thread={tid} old={old_prio} => new={new_prio}")
+            }
+            Body::Print { text: written } => write!(f, "tracing_mark_write: {}", text(written)),
+            Body::Other { event, .. } => self.fields(f, text(event)),
+            // A kind that is newer than this file is not left out in silence.
+            other => write!(f, "unknown_to_roundtrip: {other:?}"),
+        }
+    }
+}
+
+impl Said<'_> {
+    /// An event without a decoded form: all fields of its format by their names.
+    fn fields(&self, f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
+        write!(f, "{}:", name.split_once('/').map_or(name, |(_, name)| name))?;
+        let Some((format, _)) = self.trace.record(self.event) else { return Ok(()) };
+        for field in format.fields.iter().filter(|field| !field.name.starts_with("common_")) {
+            match self.trace.field(self.event, &field.name) {
+                Some(Value::Signed(value)) => write!(f, " {}={value}", field.name)?,
+                Some(Value::Unsigned(value)) if i64::try_from(value).is_ok() => {
+                    write!(f, " {}={value}", field.name)?;
+                }
+                // An address of the kernel's.
+                Some(Value::Unsigned(value)) => write!(f, " {}={value:#x}", field.name)?,
+                Some(Value::Text(value)) => write!(f, " {}={value}", field.name)?,
+                Some(Value::Bytes(bytes)) => {
+                    write!(f, " {}=", field.name)?;
+                    bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Idle threads are called "swapper/N" by the kernel.
+fn comm(name: &str, tid: u32) -> &str {
+    if tid == 0 && name.is_empty() { "swapper" } else { name }
+}
+
+fn softirq(f: &mut fmt::Formatter<'_>, what: &str, vector: u32) -> fmt::Result {
+    const ACTIONS: [&str; 10] =
+        ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
+    let action = ACTIONS.get(vector as usize).copied().unwrap_or("?");
+    write!(f, "softirq_{what}: vec={vector} [action={action}]")
+}
+
+/// The recordings of several kernels that the parser of recordings is tested with.
+#[cfg(test)]
+#[path = "../../tracefs/tests/common/fixture.rs"]
+#[allow(dead_code)] // What other users of it need.
+pub mod fixtures;
+
+#[cfg(test)]
+mod tests {
+    use super::fixtures::Fixture;
+    use super::*;
+
+    /// A line without its marks for interrupts and preemption: thread, CPU, time, and what the event says.
+    fn parts(line: &str) -> Option<(&str, &str, &str, &str)> {
+        let (thread, rest) = line.split_once(" [")?;
+        let thread = thread.split_once(" (").map_or(thread, |(thread, _)| thread).trim();
+        let (cpu, rest) = rest.split_once("] ")?;
+        let (before, said) = rest.split_once(": ")?;
+        Some((thread, cpu, before.rsplit(' ').next()?, said))
+    }
+
+    /// Events of which a recording holds all that the kernel prints.
+    const WHOLE: [&str; 13] = [
+        "sched_switch",
+        "sched_waking",
+        "sched_wakeup",
+        "sched_wakeup_new",
+        "sched_migrate_task",
+        "irq_handler_entry",
+        "irq_handler_exit",
+        "softirq_raise",
+        "softirq_entry",
+        "softirq_exit",
+        "cpu_idle",
+        "tracing_mark_write",
+        "ipi_entry",
+    ];
+
+    #[test]
+    fn the_text_is_the_kernels_own() {
+        for fixture in Fixture::all() {
+            let trace = fixture.trace();
+            let mut bytes = Vec::new();
+            write(&trace, &BTreeMap::new(), &mut bytes).unwrap();
+            let ours = String::from_utf8(bytes).unwrap();
+            let ours: Vec<_> = ours.lines().filter(|line| !line.starts_with('#')).collect();
+            let kernels: Vec<_> = fixture.text.lines().filter(|line| !line.starts_with('#')).collect();
+            assert_eq!(ours.len(), kernels.len(), "{}", fixture.name);
+            let mut compared = 0;
+            for (ours, kernels) in ours.iter().zip(&kernels) {
+                let (Some(our), Some(kernel)) = (parts(ours), parts(kernels)) else {
+                    panic!("no line of an event: '{ours}' or '{kernels}'")
+                };
+                assert_eq!((our.1, our.2), (kernel.1, kernel.2), "'{ours}' is not '{kernels}'");
+                let event = kernel.3.split_once(':').map_or(kernel.3, |(event, _)| event);
+                if WHOLE.contains(&event) {
+                    assert_eq!(our.3, kernel.3, "{}", fixture.name);
+                    compared += 1;
+                }
+            }
+            assert!(compared > 100, "{}: only {compared} lines could be compared", fixture.name);
+        }
+    }
+}

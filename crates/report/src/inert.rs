@@ -1,0 +1,176 @@
+//! Text of others (names of threads, processes, services and files, whatever a stored run says) on its way to a terminal, a CSV or
+//! text file: nothing in it may act on who reads it. Control characters, and those that turn the direction of writing round,
+//! are shown as `\\u001b`, which is also JSON's own form. Must not know whose text it is.
+
+use std::borrow::Cow;
+use std::io::{Result, Write};
+
+use run::Run;
+use stored::Value;
+
+use crate::Error;
+
+/// Whether a character acts on a terminal or on the order of what is shown: C0, DEL and C1 controls, line and paragraph separators,
+/// marks, embeddings, overrides and isolates of the direction of writing.
+fn acts(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// A piece of text within a line.
+pub fn line(text: &str) -> Cow<'_, str> {
+    if text.contains(acts) { Cow::Owned(shown(text, &|_| None)) } else { Cow::Borrowed(text) }
+}
+
+/// A name, to be shown within a line.
+#[must_use]
+pub fn name(text: &str) -> String {
+    line(text).into_owned()
+}
+
+/// The text, with what acts as its number. `passes` tells how many bytes at the begin of a text are let through.
+fn shown(text: &str, passes: &dyn Fn(&str) -> Option<usize>) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let length = if !acts(c) {
+            c.len_utf8()
+        } else if let Some(length) = passes(rest) {
+            length
+        } else {
+            out.push_str(&format!("\\u{:04x}", u32::from(c)));
+            rest = &rest[c.len_utf8()..];
+            continue;
+        };
+        out.push_str(&rest[..length]);
+        rest = &rest[length..];
+    }
+    out
+}
+
+/// A run whose every text is inert, to be shown as text. As JSON a run keeps the text that it has.
+///
+/// # Errors
+/// None for a run that was read.
+pub fn run(run: &Run) -> std::result::Result<Run, Error> {
+    let mut value = stored::to_value(run)?;
+    each(&mut value);
+    Ok(stored::read(&value)?)
+}
+
+fn each(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if let Cow::Owned(inert) = line(text) {
+                *text = inert;
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(each),
+        Value::Object(fields) => fields.values_mut().for_each(each),
+        _ => {}
+    }
+}
+
+/// The last guard before standard output and standard error: lets lines, tabs and this program's own styles through, and nothing
+/// else that acts.
+pub struct Guard<W> {
+    to: W,
+    /// The begin of a character whose rest is still to come.
+    begun: Vec<u8>,
+}
+
+impl<W: Write> Guard<W> {
+    /// A guard before this writer.
+    pub fn new(to: W) -> Guard<W> {
+        Guard { to, begun: Vec::new() }
+    }
+
+    /// What is guarded.
+    pub fn get_ref(&self) -> &W {
+        &self.to
+    }
+}
+
+/// The length of what this program itself writes beside text: ends of lines, tabs, a progress line's return, erasing and styles.
+fn own(text: &str) -> Option<usize> {
+    if text.starts_with(['\n', '\t', '\r']) {
+        return Some(1);
+    }
+    let inside = text.strip_prefix("\x1b[")?;
+    let end = inside.find(|c: char| !c.is_ascii_digit() && c != ';')?;
+    inside[end..].starts_with(['m', 'K']).then_some(2 + end + 1)
+}
+
+impl<W: Write> Write for Guard<W> {
+    fn write(&mut self, bytes: &[u8]) -> Result<usize> {
+        let mut all = std::mem::take(&mut self.begun);
+        all.extend_from_slice(bytes);
+        let mut out = String::with_capacity(all.len());
+        for chunk in all.utf8_chunks() {
+            out.push_str(&shown(chunk.valid(), &own));
+            let invalid = chunk.invalid();
+            let last = std::ptr::eq(invalid.as_ptr_range().end, all.as_ptr_range().end);
+            // Only what can still become a character is kept back.
+            if last
+                && invalid.len() < 4
+                && std::str::from_utf8(invalid).is_err_and(|error| error.error_len().is_none())
+            {
+                self.begun = invalid.to_vec();
+            } else if !invalid.is_empty() {
+                out.push('\u{fffd}');
+            }
+        }
+        self.to.write_all(out.as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.to.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guarded(pieces: &[&[u8]]) -> String {
+        let mut guard = Guard::new(Vec::new());
+        pieces.iter().for_each(|piece| guard.write_all(piece).unwrap());
+        String::from_utf8(guard.to).unwrap()
+    }
+
+    #[test]
+    fn a_name_cannot_act_on_a_terminal_nor_begin_a_line() {
+        assert_eq!(line("\x1b]0;pwn\x07\n"), "\\u001b]0;pwn\\u0007\\u000a");
+        assert_eq!(
+            line("a\u{9b}31m\u{202e}b\u{2066}\u{7f}\r\t"),
+            "a\\u009b31m\\u202eb\\u2066\\u007f\\u000d\\u0009"
+        );
+        assert!(matches!(line("kworker/0:1 é 日本 العربية"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn the_guard_lets_lines_and_styles_through_and_nothing_else() {
+        let styled = "\x1b[1;31mbold\x1b[0m\tx\n\r50%\x1b[K";
+        assert_eq!(guarded(&[styled.as_bytes()]), styled);
+        assert_eq!(
+            guarded(&[b"\x1b]0;pwn\x07\x1b[2J\x1bc\x1b[6n"]),
+            "\\u001b]0;pwn\\u0007\\u001b[2J\\u001bc\\u001b[6n"
+        );
+        assert_eq!(guarded(&["\u{9b}31m".as_bytes()]), "\\u009b31m");
+        // A character in two pieces, and half of one.
+        assert_eq!(
+            guarded(&["é".as_bytes().split_at(1).0, "é".as_bytes().split_at(1).1, b"\xff!"]),
+            "é\u{fffd}!"
+        );
+        assert_eq!(guarded(&[b"\xc2", b"\x9b2J"]), "\\u009b2J");
+    }
+
+    #[test]
+    fn json_means_the_same_behind_the_guard() {
+        let text = "\x1b\u{9b}\u{202e}\u{7f}\u{2028} \n é";
+        let json = serde_json::to_string(text).unwrap();
+        let read: String = serde_json::from_str(&guarded(&[json.as_bytes()])).unwrap();
+        assert_eq!(read, text);
+    }
+}

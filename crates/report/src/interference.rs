@@ -1,0 +1,370 @@
+//! A comparison of writes beside neighbours as text and CSV: the application's and the device's response side by side, and
+//! what explains their difference. Pure: results in, text out.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use latency::Comparison;
+use layers::storage::Layer;
+use run::storage::interference::{Beside, Condition, InterferenceResult, Measured, Pair};
+
+use super::quantity::{length, three_digits};
+use super::storage::{environment, untold};
+use super::storage_files::{PLACE_COLUMNS, place};
+use super::table::{Column, Table};
+use analysis::interference::{Explained, Side};
+
+/// All that a terminal shows.
+pub fn page(result: &InterferenceResult, explained: &[Explained<'_>], colour: bool) -> String {
+    let mut out = environment(&result.path);
+    let list = |cpus: &[u32]| cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    let interrupt = result.interrupt_cpu.map_or("unknown".to_owned(), |cpu| format!("CPU {cpu}"));
+    let _ = writeln!(out, "writer on CPU {}; device interrupt: {interrupt}\n", list(&result.writer_cpus));
+    let mut heads: Vec<(usize, u64)> = Vec::new();
+    for one in explained {
+        let head = (one.beside.writer, one.beside.size_bytes);
+        if one.beside.condition != Condition::Polled && !heads.contains(&head) {
+            heads.push(head);
+        }
+    }
+    for (writer, size_bytes) in heads {
+        let Some(who) = result.writers.get(writer) else { continue };
+        let ours: Vec<_> = explained
+            .iter()
+            .filter(|one| {
+                let beside = one.beside;
+                // Polling is compared between writers of its own; it stands beside those of the same durability.
+                let polled = beside.condition == Condition::Polled
+                    && result.writers.get(beside.writer).is_some_and(|own| own.durability == who.durability);
+                beside.size_bytes == size_bytes && (beside.writer == writer || polled)
+            })
+            .collect();
+        let _ = writeln!(out, "{}, {}, {}", who.api, who.durability, length(size_bytes as usize));
+        out.push_str(&responses(&ours, colour));
+        out.push('\n');
+        out.push_str(&reasons(result, &ours, colour));
+        out.push('\n');
+        for line in study(&ours) {
+            let _ = writeln!(out, "{line}");
+        }
+        trust(&mut out, &ours);
+        out.push('\n');
+    }
+    legend(&mut out, result, explained);
+    out
+}
+
+/// The two figures of each neighbour, side by side.
+fn responses(ours: &[&Explained<'_>], colour: bool) -> String {
+    let mut table = Table::new([
+        Column::text("beside"),
+        Column::narrow("application alone", "us"),
+        Column::narrow("application beside", "us"),
+        Column::narrow("ratio", ""),
+        Column::narrow("95% interval", ""),
+        Column::narrow("device alone", "us"),
+        Column::narrow("device beside", "us"),
+        Column::narrow("ratio", ""),
+        Column::narrow("95% interval", ""),
+    ]);
+    for one in ours {
+        let application = figures(one.beside.response());
+        let device = match (one.device(), one.device_without_ratio()) {
+            (None, Some([alone_ns, beside_ns])) => {
+                [three_digits(alone_ns / 1000.0), three_digits(beside_ns / 1000.0), "-".into(), String::new()]
+            }
+            (comparison, _) => figures(comparison),
+        };
+        let name = one.beside.condition.name().to_owned();
+        table.row([name].into_iter().chain(application).chain(device));
+    }
+    table.render(colour)
+}
+
+fn figures(comparison: Option<Comparison>) -> [String; 4] {
+    let Some(Comparison { baseline_ns, subject_ns, median, interval, .. }) = comparison else {
+        return ["not known", "", "", ""].map(str::to_owned);
+    };
+    let interval = interval.map(|interval| format!("{:.2}-{:.2}", interval.low, interval.high));
+    [
+        three_digits(baseline_ns / 1000.0),
+        three_digits(subject_ns / 1000.0),
+        format!("{median:.3}"),
+        interval.unwrap_or_default(),
+    ]
+}
+
+/// What explains a difference; each cell is alone > beside where the two differ.
+fn reasons(result: &InterferenceResult, ours: &[&Explained<'_>], colour: bool) -> String {
+    let frequency = ours.iter().any(|one| frequencies(one).iter().any(Option::is_some));
+    let recorded = ours.iter().any(|one| one.sides.is_some());
+    let mut columns = vec![Column::text("beside")];
+    if frequency {
+        columns.push(Column::narrow("CPU frequency", "MHz"));
+    }
+    if recorded {
+        columns.extend([
+            Column::narrow("interrupt's CPU", ""),
+            Column::narrow("device irqs/write", ""),
+            Column::narrow("IPIs /write", ""),
+            Column::narrow("all irqs/write", ""),
+            Column::narrow("completed elsewhere", "%"),
+            Column::narrow("irq+wake mean", "us"),
+            Column::narrow("others' CPU/write", "us"),
+            Column::narrow("writes disturbed", "%"),
+        ]);
+    }
+    columns.push(Column::narrow("waited for CPU/write", "us"));
+    columns.push(Column::narrow("load's CPU", "%"));
+    columns.push(Column::text("load did"));
+    let mut table = Table::new(columns);
+    for one in ours {
+        let mut row = vec![one.beside.condition.name().to_owned()];
+        if frequency {
+            row.push(two(frequencies(one).map(|khz| khz.map(|khz| format!("{:.0}", khz / 1000.0)))));
+        }
+        if let Some(sides) = &one.sides {
+            row.extend(events(sides));
+        } else if recorded {
+            row.extend(std::iter::repeat_n(String::new(), 8));
+        }
+        let waited = |of: fn(&Pair) -> &Measured| {
+            let blocks = || one.beside.pairs.iter().map(of);
+            let delay_ns = blocks().map(|block| block.run_delay_ns).sum::<Option<u64>>()?;
+            let calls: u64 = blocks().map(|block| u64::from(block.all_calls)).sum();
+            Some(three_digits(delay_ns as f64 / 1000.0 / calls.max(1) as f64))
+        };
+        row.push(two([waited(|pair| &pair.alone), waited(|pair| &pair.beside)]));
+        row.extend(neighbour(one.beside));
+        table.row(row);
+    }
+    let mut out = table.render(colour);
+    if !frequency {
+        out.push_str("CPU frequency: no frequency governor here, and no event tells.\n");
+    }
+    if !recorded {
+        let reason =
+            if result.plan.write.record.is_none() { "events were not recorded" } else { "see below" };
+        let _ = writeln!(
+            out,
+            "Interrupts, completions and disturbed calls: not known, {reason}. The device's response is what the device \
+             counted, everybody's requests together."
+        );
+    }
+    out
+}
+
+/// Alone and beside, or one where they are the same.
+fn two([alone, beside]: [Option<String>; 2]) -> String {
+    let [alone, beside] = [alone, beside].map(|text| text.unwrap_or_else(|| "-".to_owned()));
+    if alone == beside { alone } else { format!("{alone} > {beside}") }
+}
+
+/// The mean of what was read behind each block, else what the events said last, in kHz.
+fn frequencies(one: &Explained<'_>) -> [Option<f64>; 2] {
+    let read = |of: fn(&Pair) -> &Measured| {
+        let all = one.beside.pairs.iter().map(|pair| of(pair).frequency_khz.map(f64::from));
+        Some(all.sum::<Option<f64>>()? / one.beside.pairs.len().max(1) as f64)
+    };
+    let told = |side: usize| one.sides.as_ref().and_then(|sides| sides[side].frequency_khz).map(f64::from);
+    [read(|pair| &pair.alone).or(told(0)), read(|pair| &pair.beside).or(told(1))]
+}
+
+/// The cells that only events fill.
+fn events(sides: &[Side; 2]) -> Vec<String> {
+    let cell = |of: &dyn Fn(&Side) -> String| two([Some(of(&sides[0])), Some(of(&sides[1]))]);
+    let per_call = |side: &Side, count: f64| three_digits(count / side.breakdown.calls.max(1) as f64);
+    let percent = |part: u64, whole: u64| format!("{:.0}", part as f64 * 100.0 / whole.max(1) as f64);
+    vec![
+        cell(&|side| {
+            let cpus: Vec<_> = side.breakdown.interrupt_cpus.keys().map(u32::to_string).collect();
+            if cpus.is_empty() { "-".to_owned() } else { cpus.join(",") }
+        }),
+        cell(&|side| per_call(side, side.breakdown.controller_interrupts.count.into())),
+        cell(&|side| per_call(side, side.breakdown.cpu_interrupts.count.into())),
+        cell(&|side| per_call(side, side.interrupts.count.into())),
+        cell(&|side| {
+            let with_interrupt = side.breakdown.interrupt_cpus.values().sum();
+            percent(side.breakdown.completed_elsewhere, with_interrupt)
+        }),
+        cell(&|side| {
+            let ns = side.breakdown.mean_ns(Layer::Irq) + side.breakdown.mean_ns(Layer::Wake);
+            three_digits(ns / 1000.0)
+        }),
+        cell(&|side| {
+            let ns = side.breakdown.mean_ns(Layer::Preempted) + side.breakdown.mean_ns(Layer::Stolen);
+            three_digits(ns / 1000.0)
+        }),
+        cell(&|side| percent(side.breakdown.disturbed_calls, side.breakdown.calls)),
+    ]
+}
+
+/// What the neighbour had, and what it did with it.
+fn neighbour(beside: &Beside) -> [String; 2] {
+    let elapsed_ns: u64 = beside.pairs.iter().map(|pair| pair.beside.elapsed_ns).sum();
+    let sum = |of: fn(&Measured) -> Option<u64>| {
+        beside.pairs.iter().map(|pair| of(&pair.beside)).sum::<Option<u64>>().filter(|_| elapsed_ns > 0)
+    };
+    let cpu =
+        sum(|block| block.neighbour_cpu_ns).map(|ns| format!("{:.0}", ns as f64 * 100.0 / elapsed_ns as f64));
+    let rate = sum(|block| block.neighbour_count)
+        .zip(beside.condition.counts())
+        .map(|(count, what)| format!("{} {what}/s", three_digits(count as f64 * 1e9 / elapsed_ns as f64)));
+    [cpu.unwrap_or_default(), rate.unwrap_or_default()]
+}
+
+/// What the study of 2012 found beside a process that computes: the application's response up to this much better, the
+/// device's up to this much worse.
+const STUDY: &str = "The study of 2012 found beside a CPU hog the application's response up to 20% better, the device's up to \
+                     7% worse.";
+
+/// A difference up to this is none.
+const SMALL: f64 = 0.02;
+
+/// The study's finding beside ours. Better or worse is only what chance does not explain: the interval excludes 1, and the
+/// ratio lies outside that of alone against alone.
+fn study(ours: &[&Explained<'_>]) -> Vec<String> {
+    let control = ours.iter().find(|one| one.beside.condition == Condition::Alone);
+    let hogs: Vec<_> = ours.iter().filter(|one| one.beside.condition.is_hog()).collect();
+    if hogs.is_empty() {
+        return Vec::new();
+    }
+    let finding = |what: &str, word: &str, of: &dyn Fn(&Explained<'_>) -> Option<Comparison>, sign: f64| {
+        let noise = control.and_then(|one| of(one)).and_then(|comparison| comparison.interval);
+        let all = hogs.iter().filter_map(|one| Some((one.beside.condition, of(one)?)));
+        let most = all.max_by(|one, other| (sign * one.1.median).total_cmp(&(sign * other.1.median)));
+        let Some((condition, found)) = most else { return format!("{what}: not known") };
+        let verdict = match (found.interval, noise) {
+            (Some(own), Some(noise)) => {
+                let beyond =
+                    |low: f64, high: f64| if sign > 0.0 { found.median > high } else { found.median < low };
+                let clear = if sign > 0.0 { own.low > 1.0 } else { own.high < 1.0 };
+                if clear && beyond(noise.low, noise.high) {
+                    "yes"
+                } else if sign * (found.median - 1.0) > SMALL {
+                    "cannot tell, alone against alone varied as much or rounds differ"
+                } else {
+                    "no"
+                }
+            }
+            _ => "cannot tell, fewer than 6 rounds",
+        };
+        format!("{what} {word}: {verdict} (at most by {:+.1}%, {condition})", (found.median - 1.0) * 100.0)
+    };
+    vec![
+        format!("{STUDY} Reproduced here:"),
+        format!("  {}", finding("application", "better", &|one| one.beside.response(), -1.0)),
+        format!("  {}", finding("device", "worse", &|one| one.device(), 1.0)),
+    ]
+}
+
+/// How far the figures can be trusted.
+fn trust(out: &mut String, ours: &[&Explained<'_>]) {
+    for one in ours {
+        let name = one.beside.condition;
+        let Some(sides) = &one.sides else { continue };
+        for (side, which) in sides.iter().zip(["alone", "beside"]) {
+            let breakdown = &side.breakdown;
+            let mut line = |count: u64, what: &str| {
+                if count > 0 {
+                    let _ = writeln!(out, "{name}, {which}: {count} of {} calls {what}", breakdown.calls);
+                }
+            };
+            line(
+                breakdown.lost_calls,
+                "lie where events were lost: take a shorter --duration, or a larger --buffer",
+            );
+            untold(breakdown).iter().for_each(|(count, what)| line(*count, what));
+        }
+        let ways = |side: &Side| {
+            let calls: u64 = side.completions.values().sum();
+            let most = side.completions.iter().max_by_key(|(_, count)| **count);
+            most.map(|(way, &count)| format!("{way} ({:.0}%)", count as f64 * 100.0 / calls.max(1) as f64))
+        };
+        let [alone, beside] = [ways(&sides[0]), ways(&sides[1])].map(|way| way.unwrap_or_else(|| "-".into()));
+        let _ = writeln!(out, "{name}: completions alone: {alone}; beside: {beside}");
+    }
+    let doubts =
+        ours.iter().filter_map(|one| one.sides.as_ref()).flatten().flat_map(|side| &side.breakdown.doubts);
+    for doubt in doubts.collect::<BTreeSet<_>>() {
+        let _ = writeln!(out, "not certain: {doubt}");
+    }
+}
+
+/// What the rows are, what was not possible, and what the figures mean.
+fn legend(out: &mut String, result: &InterferenceResult, explained: &[Explained<'_>]) {
+    let mut told: Vec<Condition> = Vec::new();
+    for Beside { condition, what, .. } in explained.iter().map(|one| one.beside) {
+        if !told.contains(condition) {
+            told.push(*condition);
+            let _ = writeln!(out, "{condition}: {what}");
+        }
+    }
+    out.push('\n');
+    for reason in &result.not_possible {
+        let _ = writeln!(out, "Not possible: {reason}");
+    }
+    for note in &result.notes {
+        let _ = writeln!(out, "Note: {note}");
+    }
+    let _ = writeln!(
+        out,
+        "Each figure is the median of {} rounds' medians; a ratio is the median of the rounds' ratios. Where the interval of \
+         alone\nagainst alone is as wide, a ratio is chance. Each call contains about {} ns for reading the clock.",
+        explained.iter().map(|one| one.beside.pairs.len()).min().unwrap_or_default(),
+        three_digits(result.clock_read_cost_ns)
+    );
+}
+
+/// A line for each comparison, round and side; times in nanoseconds.
+pub fn csv(result: &InterferenceResult, explained: &[Explained<'_>]) -> String {
+    let mut out = format!(
+        "beside,writer,durability,size_bytes,round,side,first,calls,application_p50_ns,device_p50_ns,device_counted_ns,\
+         waited_for_cpu_ns_per_write,frequency_khz,neighbour_cpu_ns,neighbour_count,elapsed_ns,lost_calls,doubts,\
+         {PLACE_COLUMNS}\n",
+    );
+    let place = place(&result.path);
+    for one in explained {
+        let beside = one.beside;
+        for (round, pair) in beside.pairs.iter().enumerate() {
+            let sides =
+                [("alone", &pair.alone, beside.writer), ("beside", &pair.beside, beside.writer_beside)];
+            for (index, (side, block, writer)) in sides.into_iter().enumerate() {
+                let Some(who) = result.writers.get(writer) else { continue };
+                let device = one.sides.as_ref().and_then(|sides| sides[index].device_ns.get(round));
+                let breakdown = one.sides.as_ref().map(|sides| &sides[index].breakdown);
+                let per_write = block.run_delay_ns.map(|ns| ns as f64 / f64::from(block.all_calls.max(1)));
+                let _ = writeln!(
+                    out,
+                    "{},{},{},{},{},{side},{},{},{},{},{},{},{},{},{},{},{},{},{place}",
+                    beside.condition,
+                    who.api,
+                    who.durability,
+                    beside.size_bytes,
+                    round + 1,
+                    pair.alone_first == (index == 0),
+                    block.calls.len(),
+                    text(block.median_ns()),
+                    text(device.copied()),
+                    text(block.request_ns()),
+                    text(per_write),
+                    text(block.frequency_khz.map(f64::from)),
+                    text(block.neighbour_cpu_ns.map(|ns| ns as f64)),
+                    text(block.neighbour_count.map(|count| count as f64)),
+                    block.elapsed_ns,
+                    // Of all rounds together: where something was lost, none of them is certain.
+                    text(breakdown.map(|breakdown| breakdown.lost_calls as f64)),
+                    text(breakdown.map(|breakdown| breakdown.doubts.len() as f64)),
+                );
+            }
+        }
+    }
+    out
+}
+
+fn text(value: Option<f64>) -> String {
+    value.map(|value| value.to_string()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,359 @@
+//! A latency result as tables for a terminal. Pure: a result in, text out.
+
+use std::fmt::Write as _;
+
+use latency::{Histogram, Summary};
+use run::ThreadCounters;
+use run::ipc::Mode;
+use run::ipc::latency::{CallerResult, Inheritance, LatencyResult, Series, Verdict};
+
+use super::quantity::{duration, three_digits};
+use super::table::{Column, Table};
+
+/// The percentiles of every table of times.
+const PERCENTILES: [(f64, &str); 6] =
+    [(50.0, "p50"), (90.0, "p90"), (95.0, "p95"), (99.0, "p99"), (99.9, "p99.9"), (99.99, "p99.99")];
+
+/// The driver that was measured, or that there was none.
+pub fn driver(result: &LatencyResult) -> String {
+    result.backend.as_ref().map_or_else(|| "no driver (in-process calls)".to_owned(), ToString::to_string)
+}
+
+/// How server threads were scheduled during a caller's calls, most frequent first: "fifo:99 other".
+pub fn served_as(caller: &CallerResult) -> String {
+    let names: Vec<_> = caller.served_as.iter().map(|(scheduling, _)| scheduling.to_string()).collect();
+    names.join(" ")
+}
+
+/// For each series its times, legs and scheduling; then what inheritance changes, if it was both on and off.
+pub fn tables(result: &LatencyResult, colour: bool) -> String {
+    let mut out = String::new();
+    for series in &result.series {
+        let _ = writeln!(out, "{}", heading(result, series));
+        out.push_str(&times(series).render(colour));
+        out.push('\n');
+        out.push_str(&legs(series).render(colour));
+        out.push('\n');
+        out.push_str(&scheduling(series).render(colour));
+        out.push('\n');
+    }
+    for &stack in &result.plan.stacks {
+        let compared: Vec<_> = result.series.iter().filter(|series| series.stack == stack).collect();
+        if compared.len() > 1 {
+            let _ = writeln!(out, "{stack}: what real-time inheritance changes");
+            out.push_str(&side_by_side(&compared).render(colour));
+            out.push('\n');
+        }
+    }
+    let _ = writeln!(
+        out,
+        "missed: took longer than {}. *: too few calls to tell this percentile from the maximum.\n\
+         Legs: from the call to the server's handler, in it (two clock readings, one system call), and back.\n\
+         Each time contains about {} ns for reading the clock; percentiles are within 0.1%.",
+        duration(result.plan.deadline.ns as f64),
+        three_digits(result.clock_read_cost_ns),
+    );
+    if result.plan.rate_per_s.is_some() {
+        out.push_str(
+            "response: from when the call should have begun; it also counts the wait behind a slow call.\n",
+        );
+    }
+    out
+}
+
+fn heading(result: &LatencyResult, series: &Series) -> String {
+    let plan = &result.plan;
+    let pairs = if plan.pairs == 1 { "1 pair".to_owned() } else { format!("{} pairs", plan.pairs) };
+    let inheritance = match plan.mode {
+        Mode::Passthrough => "in process".to_owned(),
+        Mode::Binderize if series.inheritance.is_on(series.stack) => "inheritance on".to_owned(),
+        Mode::Binderize => "inheritance off".to_owned(),
+    };
+    let load: Vec<_> =
+        plan.loads.iter().map(|load| format!(", beside {} hogs ({})", load.hogs, load.scheduling)).collect();
+    let work = match plan.work_ns {
+        0 => String::new(),
+        ns => format!(", each call works {}", duration(ns as f64)),
+    };
+    format!(
+        "{}, {inheritance}, {pairs}, {} bytes{work}{}\nReal-time inheritance: {}",
+        series.stack,
+        plan.payload_bytes,
+        load.concat(),
+        inheritance_of(series, plan.mode),
+    )
+}
+
+/// Whether real-time priorities were inherited. Where the node does not ask for that, it is no failure: the stack, or the one who
+/// asked for the run, has it so.
+pub fn inheritance_of(series: &Series, mode: Mode) -> String {
+    let verdict = match (&series.verdict, series.verdict.reason()) {
+        (Verdict::Fail { .. }, _) if mode == Mode::Binderize && !series.inheritance.is_on(series.stack) => {
+            let why = match series.inheritance {
+                Inheritance::Stack => format!(", as {} always has it", series.stack),
+                _ => String::new(),
+            };
+            return format!("off{why}");
+        }
+        (verdict, reason) => (verdict.name(), reason),
+    };
+    match verdict {
+        (name, None) => name.to_owned(),
+        (name, Some(reason)) => format!("{name}: {reason}"),
+    }
+}
+
+/// A line for each pair and caller, for all pairs of a caller, and for everything.
+fn times(series: &Series) -> Table {
+    let head = [Column::text("pair"), Column::text("caller"), Column::narrow("calls", "")];
+    let moments = ["min", "mean", "stdev"].map(|name| Column::narrow(name, "us"));
+    let percentiles = PERCENTILES.map(|(_, name)| Column::narrow(name, "us"));
+    let tail = [Column::narrow("max", "us"), Column::narrow("missed", ""), Column::narrow("met", "%")];
+    let mut table = Table::new(head.into_iter().chain(moments).chain(percentiles).chain(tail));
+    let mut rows = |name: &str, caller: &CallerResult| {
+        let kind = caller.caller.to_string();
+        table.row(time_row(name, &kind, &caller.latency, caller.deadline.missed));
+        if let Some(response) = &caller.response {
+            table.row(time_row(name, &format!("{kind} response"), &response.time, response.missed));
+        }
+    };
+    for (index, pair) in series.pairs.iter().enumerate() {
+        pair.callers.iter().for_each(|caller| rows(&format!("P{index}"), caller));
+    }
+    let Some(all) = series.all() else { return table };
+    if series.pairs.len() > 1 {
+        all.callers.iter().for_each(|caller| rows("all", caller));
+    }
+    if all.callers.len() > 1 {
+        let mut everything = Histogram::new();
+        all.callers.iter().for_each(|caller| everything.merge(&caller.latency));
+        let missed = all.callers.iter().map(|caller| caller.deadline.missed).sum();
+        table.row(time_row("all", "all", &everything, missed));
+    }
+    table
+}
+
+fn time_row(pair: &str, caller: &str, latency: &Histogram, missed: u64) -> Vec<String> {
+    let summary = Summary::from(latency);
+    let mut row = vec![pair.to_owned(), caller.to_owned(), summary.count.to_string()];
+    row.extend([summary.min_ns.map(|ns| ns as f64), summary.mean_ns, summary.stdev_ns].map(us));
+    row.extend(PERCENTILES.map(|(percent, _)| {
+        let mark = if summary.resolvable(percent) { "" } else { "*" };
+        us(latency.percentile_ns(percent).map(|ns| ns as f64)) + mark
+    }));
+    row.push(us(summary.max_ns.map(|ns| ns as f64)));
+    row.push(missed.to_string());
+    row.push(percent(summary.count.saturating_sub(missed), summary.count));
+    row
+}
+
+/// Where the time went, over all pairs.
+fn legs(series: &Series) -> Table {
+    let names = ["request", "handling", "reply"];
+    let columns = names
+        .into_iter()
+        .flat_map(|leg| ["p50", "p99", "max"].map(|figure| Column::narrow(&format!("{leg} {figure}"), "us")));
+    let mut table = Table::new([Column::text("legs of")].into_iter().chain(columns));
+    for caller in series.all().iter().flat_map(|all| &all.callers) {
+        let figures = [&caller.request, &caller.handling, &caller.reply].into_iter().flat_map(|leg| {
+            [leg.percentile_ns(50.0), leg.percentile_ns(99.0), leg.max_ns()]
+                .map(|ns| us(ns.map(|ns| ns as f64)))
+        });
+        table.row([caller.caller.to_string()].into_iter().chain(figures));
+    }
+    table
+}
+
+/// What the scheduler did, over all pairs: to each kind of caller's threads, and to the servers'.
+fn scheduling(series: &Series) -> Table {
+    let mut table = Table::new([
+        Column::text("threads of"),
+        Column::text("served as"),
+        Column::narrow("inherited", "%"),
+        Column::narrow("same CPU", "%"),
+        Column::narrow("CPU changes", ""),
+        Column::narrow("migrations", ""),
+        Column::narrow("run delay", "us/call"),
+        Column::narrow("voluntary switches", ""),
+        Column::narrow("involuntary", ""),
+    ]);
+    let Some(all) = series.all() else { return table };
+    for caller in &all.callers {
+        let count = caller.count();
+        let row = [
+            caller.caller.to_string(),
+            served_as(caller),
+            inherited(series, caller),
+            percent(caller.same_cpu, count),
+            caller.cpu_changes.to_string(),
+        ];
+        table.row(row.into_iter().chain(counted(caller.counters, count)));
+    }
+    if all.server.is_some() {
+        let row = ["servers", "", "", "", ""].map(str::to_owned);
+        table.row(row.into_iter().chain(counted(all.server, all.count())));
+    }
+    table
+}
+
+/// In how many calls the server's policy was its caller's, in percent.
+fn inherited(series: &Series, caller: &CallerResult) -> String {
+    match series.verdict {
+        Verdict::Unseen { .. } if caller.not_inherited != 0 => "by futex".to_owned(),
+        _ => percent(caller.count() - caller.not_inherited, caller.count()),
+    }
+}
+
+fn counted(counters: Option<ThreadCounters>, calls: u64) -> [String; 4] {
+    const NOT_AVAILABLE: &str = "not available";
+    let Some(counters) = counters else { return [NOT_AVAILABLE; 4].map(str::to_owned) };
+    let delay = counters.run_delay_ns.map(|ns| three_digits(ns as f64 / 1000.0 / calls.max(1) as f64));
+    [
+        counters.migrations.map(|count| count.to_string()).unwrap_or(NOT_AVAILABLE.into()),
+        delay.unwrap_or(NOT_AVAILABLE.into()),
+        counters.voluntary_switches.to_string(),
+        counters.involuntary_switches.to_string(),
+    ]
+}
+
+/// The settings of one stack next to each other, over all pairs.
+fn side_by_side(compared: &[&Series]) -> Table {
+    let figures = ["p50", "p99", "p99.9", "max"];
+    let columns = compared.iter().flat_map(|series| {
+        let setting = series.inheritance.name();
+        let times = figures.map(|name| Column::narrow(&format!("{setting}: {name}"), "us"));
+        times.into_iter().chain([Column::narrow("missed", "")])
+    });
+    let mut table = Table::new([Column::text("caller")].into_iter().chain(columns));
+    let all: Vec<_> = compared.iter().filter_map(|series| series.all()).collect();
+    let Some(first) = all.first() else { return table };
+    for (index, caller) in first.callers.iter().enumerate() {
+        let row = all.iter().flat_map(|pair| {
+            let CallerResult { latency, deadline, .. } = &pair.callers[index];
+            let times = [50.0, 99.0, 99.9].map(|percent| latency.percentile_ns(percent));
+            let times = times.into_iter().chain([latency.max_ns()]).map(|ns| us(ns.map(|ns| ns as f64)));
+            times.chain([deadline.missed.to_string()]).collect::<Vec<_>>()
+        });
+        table.row([caller.caller.to_string()].into_iter().chain(row));
+    }
+    table
+}
+
+fn us(ns: Option<f64>) -> String {
+    ns.map_or("-".to_owned(), |ns| three_digits(ns / 1000.0))
+}
+
+fn percent(part: u64, of: u64) -> String {
+    if of == 0 { "-".to_owned() } else { format!("{:.2}", 100.0 * part as f64 / of as f64) }
+}
+
+#[cfg(test)]
+pub(super) mod fixture {
+    use latency::{Placement, Sample};
+    use run::Scheduling;
+    use run::ipc::Stack;
+    use run::ipc::latency::{Amount, Inheritance, LatencyPlan, PairResult, Verdict};
+    use run::ipc::{Backend, Profile};
+
+    use super::*;
+
+    /// One pair with fixed samples; with inheritance on, and off without samples of its own.
+    pub(crate) fn result() -> LatencyResult {
+        let plan = LatencyPlan {
+            amount: Amount::Iterations(3),
+            inheritance: vec![Inheritance::On, Inheritance::Off],
+            ..LatencyPlan::default()
+        };
+        let on = PairResult {
+            callers: vec![
+                caller(&plan, Scheduling::fifo(99), &[100_000, 120_000, 260_000]),
+                caller(&plan, Scheduling::other(0), &[53_000, 147_000, 2_800_000]),
+            ],
+            server: Some(counters(6)),
+        };
+        let mut off = on.clone();
+        off.callers.iter_mut().for_each(|caller| caller.samples.clear());
+        let mut on = on;
+        on.callers[1].samples.clear();
+        let series = |inheritance, pair, verdict| Series {
+            stack: Stack::Hwbinder,
+            inheritance,
+            pairs: vec![pair],
+            verdict,
+        };
+        let reason = "it was off".to_owned();
+        LatencyResult {
+            plan,
+            backend: Some(Backend::Emulated { profile: Profile::Ack }),
+            usable_cpus: 2,
+            clock_read_cost_ns: 25.0,
+            series: vec![
+                series(Inheritance::On, on, Verdict::Pass),
+                series(Inheritance::Off, off, Verdict::Fail { reason }),
+            ],
+            warnings: Vec::new(),
+            realtime_refused: None,
+            explained: None,
+            lent_by_pi_futex: false,
+            wake_up: None,
+        }
+    }
+
+    fn counters(switches: u64) -> ThreadCounters {
+        ThreadCounters {
+            voluntary_switches: switches,
+            involuntary_switches: 1,
+            migrations: None,
+            running_ns: Some(1000),
+            run_delay_ns: Some(3000),
+        }
+    }
+
+    fn caller(plan: &LatencyPlan, scheduling: Scheduling, latencies_ns: &[u64]) -> CallerResult {
+        let Scheduling { policy, priority, nice } = scheduling;
+        let own = Placement { cpu: 0, policy, priority, nice };
+        let samples: Vec<_> = latencies_ns
+            .iter()
+            .enumerate()
+            .map(|(index, latency_ns)| Sample {
+                intended_ns: 990,
+                start_ns: 1000,
+                received_ns: 2000,
+                replied_ns: 2500,
+                end_ns: 1000 + latency_ns,
+                caller: own,
+                // The last call is served on another CPU, and real-time ones as they should be.
+                server: Placement { cpu: u32::from(index == 2), ..own },
+            })
+            .collect();
+        let mut result = CallerResult::new(scheduling, plan.deadline, false);
+        result.record(&samples);
+        result.counters = Some(counters(3));
+        result.samples = samples;
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use run::ipc::latency::Response;
+
+    use super::*;
+
+    #[test]
+    fn tables_tell_times_legs_scheduling_and_what_inheritance_changes() {
+        insta::assert_snapshot!(tables(&fixture::result(), false));
+    }
+
+    #[test]
+    fn with_a_rate_the_response_stands_beside_the_latency() {
+        let mut result = fixture::result();
+        result.plan.rate_per_s = Some(1000.0);
+        for caller in result.series.iter_mut().flat_map(|series| &mut series.pairs[0].callers) {
+            caller.response = Some(Response { time: [5_000_000].into_iter().collect(), missed: 1 });
+        }
+        let text = tables(&result, false);
+        assert!(text.contains("fifo:99 response") && text.contains("5000"), "{text}");
+        assert!(text.contains("response: from when the call should have begun"));
+    }
+}

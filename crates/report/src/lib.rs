@@ -1,0 +1,61 @@
+//! A run, and what [`analysis`] has made of it, as text, JSON and CSV, and in the forms of Perfetto, the kernel's trace,
+//! Google Benchmark and Android's programs. One file for each format: it turns plain data into text, measures nothing and
+//! opens no file.
+//!
+//! [`run::text`] shows a whole run, [`run::first_page`] its short form; each test has a module with its own tables and CSV
+//! ([`latency`], [`throughput`], [`storage`], ...). Text that others have written is made harmless by [`inert`] on its way
+//! to a terminal.
+//!
+//! ```
+//! use std::path::Path;
+//!
+//! use analysis::slow_calls::explain;
+//! use report::{explanation, inert};
+//!
+//! let directory = Path::new("../../fixtures/runs/x86_64-6.1-binder");
+//! let run = inert::run(&::run::Run::read(directory)?)?;
+//!
+//! // The machine first, then the short of what was measured.
+//! assert!(report::run::first_page(&run).contains("Linux 6.1"));
+//!
+//! // What delayed the slow calls, in words.
+//! let result = run.results.latency.as_ref().expect("it measured latency");
+//! let explained = explain(&run, result, directory, |_, _| true, Some(&inert::name))?;
+//! print!("{}", explanation::text(&explained, result));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod environment;
+mod error;
+pub mod explanation;
+pub mod explanation_json;
+mod explanation_summary;
+pub mod explanation_tracks;
+pub mod floor;
+pub mod ftrace_text;
+pub mod google_benchmark;
+pub mod inert;
+pub mod interference;
+pub mod latency;
+pub mod latency_android;
+pub mod latency_csv;
+pub mod perfetto;
+pub mod quantity;
+pub mod run;
+pub mod storage;
+pub mod storage_files;
+#[cfg(test)]
+mod storage_fixture;
+mod storage_rows;
+mod storage_strace;
+mod storage_study;
+mod style;
+pub mod summary;
+pub mod table;
+pub mod throughput;
+pub mod throughput_google;
+pub mod trace_status;
+pub mod traits;
+pub mod workers;
+
+pub use error::Error;

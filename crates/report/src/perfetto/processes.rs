@@ -1,0 +1,112 @@
+//! What a trace file says before its events: the clock, the system, and which threads belong to which process, with
+//! their names. Must not know of events other than by the names that they carry.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use tracefs::{Body, Name, Trace};
+
+use super::Contents;
+use super::packets::{BOOTTIME, Packets, Sequence};
+use super::schema::{clock, clock_snapshot, packet, process, process_tree, system_info, thread, utsname};
+use super::state::Coding;
+use super::tracks;
+
+/// Says that CLOCK_BOOTTIME is the trace's clock.
+pub(super) fn clock(packets: &mut Packets<'_>, begin_ns: u64) -> io::Result<()> {
+    packets.write(Sequence::Kernel, |message| {
+        message.uint(packet::timestamp, begin_ns).nested(packet::clock_snapshot, |snapshot| {
+            snapshot
+                .nested(clock_snapshot::clocks, |one| {
+                    one.uint(clock::clock_id, BOOTTIME).uint(clock::timestamp, begin_ns);
+                })
+                .int(clock_snapshot::primary_trace_clock, BOOTTIME);
+        });
+    })
+}
+
+/// Says which kernel on which architecture, as far as known: Perfetto reads states and system calls by it.
+pub(super) fn system(
+    packets: &mut Packets<'_>,
+    begin_ns: u64,
+    release: &str,
+    machine: &str,
+) -> io::Result<()> {
+    packets.write(Sequence::Kernel, |message| {
+        message.uint(packet::timestamp, begin_ns).nested(packet::system_info, |info| {
+            info.nested(system_info::utsname, |names| {
+                names.text(utsname::sysname, "Linux");
+                if Coding::of(release) == Coding::Modern {
+                    names.text(utsname::release, release);
+                }
+                if !machine.is_empty() {
+                    names.text(utsname::machine, machine);
+                }
+            });
+        });
+    })
+}
+
+/// Says which threads are whose, and what they are called.
+pub(super) fn tree(packets: &mut Packets<'_>, begin_ns: u64, contents: &Contents<'_>) -> io::Result<()> {
+    let trace = contents.trace;
+    let seen = names(trace);
+    // The name that an event says is younger than what was noted beside it.
+    let name = |tid: u32| {
+        let seen = seen.get(&tid).map(|&name| trace.names.text(name));
+        seen.or_else(|| contents.comms.get(&tid).map(String::as_str))
+    };
+    let mut processes: Vec<u32> = trace.processes.values().copied().filter(|&pid| pid != 0).collect();
+    processes.sort_unstable();
+    processes.dedup();
+    // Perfetto takes a process's name for a command line, of which it shows the first word.
+    let (blank, plain): (Vec<u32>, Vec<u32>) =
+        processes.into_iter().partition(|&pid| name(pid).is_some_and(|name| name.contains(' ')));
+    packets.write(Sequence::Kernel, |message| {
+        message.uint(packet::timestamp, begin_ns).nested(packet::process_tree, |tree| {
+            for &pid in &plain {
+                tree.nested(process_tree::processes, |one| {
+                    one.int(process::pid, pid);
+                    // A process is called as its first thread is; its command line is not recorded.
+                    if let Some(name) = name(pid) {
+                        one.text(process::cmdline, name).uint(process::cmdline_is_comm, 1u32);
+                    }
+                });
+            }
+            for (&tid, &pid) in trace.processes.iter().filter(|&(&tid, &pid)| tid != 0 && pid != 0) {
+                tree.nested(process_tree::threads, |one| {
+                    one.int(thread::tid, tid).int(thread::tgid, pid);
+                    if let Some(name) = name(tid) {
+                        one.text(thread::name, name);
+                    }
+                });
+            }
+        });
+    })?;
+    blank.into_iter().try_for_each(|pid| tracks::process(packets, pid, name(pid)))
+}
+
+/// The name that each thread had last, as far as any event says one.
+pub fn names(trace: &Trace) -> BTreeMap<u32, Name> {
+    let mut names = BTreeMap::new();
+    let mut note = |tid: u32, name: Name| {
+        if tid != 0 && name != Name::default() {
+            names.insert(tid, name);
+        }
+    };
+    for event in &trace.events {
+        match event.body {
+            Body::Switch { prev, next, .. } => {
+                note(prev.tid, prev.comm);
+                note(next.tid, next.comm);
+            }
+            Body::Waking { thread, .. } | Body::Wakeup { thread, .. } | Body::Migrate { thread, .. } => {
+                note(thread.tid, thread.comm);
+            }
+            Body::Fork { child, comm } => note(child, comm),
+            Body::Rename { tid, comm } => note(tid, comm),
+            _ => {}
+        }
+    }
+    names
+}

@@ -1,0 +1,94 @@
+//! Numbers for people: the unit that fits, three significant digits, always a point for the fraction. The same in
+//! every locale.
+
+/// A duration in nanoseconds in the unit that fits: `950 ns`, `2.31 us`, `48.0 ms`, `3.20 s`, `12.5 min`.
+pub fn duration(ns: f64) -> String {
+    const UNITS: [(f64, &str); 4] = [(1.0, "ns"), (1e3, "us"), (1e6, "ms"), (1e9, "s")];
+    if !ns.is_finite() {
+        return "-".to_owned();
+    }
+    if ns.abs() >= 600e9 {
+        return format!("{} min", three_digits(ns / 60e9));
+    }
+    if ns.abs() < 1000.0 {
+        // A fraction of a nanosecond is beyond every clock here, except in an average.
+        return if ns.fract() == 0.0 { format!("{ns:.0} ns") } else { format!("{} ns", three_digits(ns)) };
+    }
+    // 999.6 us is 1.00 ms: the unit is chosen after rounding.
+    let (scale, unit) =
+        UNITS.into_iter().rev().find(|(scale, _)| ns.abs() >= scale * 0.9995).unwrap_or(UNITS[0]);
+    format!("{} {unit}", three_digits(ns / scale))
+}
+
+/// A rate in bytes per second: `114 kB/s`, `2.40 GB/s` (powers of 1000).
+pub fn byte_rate(bytes_per_s: f64) -> String {
+    const UNITS: [(f64, &str); 5] =
+        [(1.0, "B/s"), (1e3, "kB/s"), (1e6, "MB/s"), (1e9, "GB/s"), (1e12, "TB/s")];
+    if !bytes_per_s.is_finite() {
+        return "-".to_owned();
+    }
+    let (scale, unit) =
+        UNITS.into_iter().rev().find(|(scale, _)| bytes_per_s.abs() >= scale * 0.9995).unwrap_or(UNITS[0]);
+    format!("{} {unit}", three_digits(bytes_per_s / scale))
+}
+
+/// A size in bytes, as the benchmarks name it: `4`, `1024`, `2k`, `64k`.
+pub fn size(bytes: usize) -> String {
+    if bytes > 1024 && bytes.is_multiple_of(1024) { format!("{}k", bytes / 1024) } else { bytes.to_string() }
+}
+
+/// A size in bytes for a sentence: `4 B`, `64 KiB`.
+pub fn length(bytes: usize) -> String {
+    if bytes >= 1024 && bytes.is_multiple_of(1024) {
+        format!("{} KiB", bytes / 1024)
+    } else {
+        format!("{bytes} B")
+    }
+}
+
+/// Three significant digits, but never fewer than the whole number has.
+pub fn three_digits(value: f64) -> String {
+    let decimals = match value.abs() {
+        v if v >= 99.95 => 0,
+        v if v >= 9.995 => 1,
+        _ => 2,
+    };
+    format!("{value:.decimals$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_get_the_unit_that_fits() {
+        for (ns, text) in [
+            (0.0, "0 ns"),
+            (950.0, "950 ns"),
+            (1.25, "1.25 ns"),
+            (2310.0, "2.31 us"),
+            (99_960.0, "100 us"),
+            (999_600.0, "1.00 ms"),
+            (48_000_000.0, "48.0 ms"),
+            (3.2e9, "3.20 s"),
+            (59.9e9, "59.9 s"),
+            (750e9, "12.5 min"),
+            (-2310.0, "-2.31 us"),
+            (f64::NAN, "-"),
+        ] {
+            assert_eq!(duration(ns), text);
+        }
+    }
+
+    #[test]
+    fn byte_rates_count_in_thousands() {
+        assert_eq!(byte_rate(8.0 / 69_974e-9), "114 kB/s");
+        assert_eq!(byte_rate(2.4e9), "2.40 GB/s");
+        assert_eq!(byte_rate(0.0), "0.00 B/s");
+    }
+
+    #[test]
+    fn sizes_are_named_as_the_benchmarks_name_them() {
+        assert_eq!([4, 1024, 1536, 2048, 65536].map(size), ["4", "1024", "1536", "2k", "64k"]);
+    }
+}

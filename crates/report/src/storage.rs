@@ -1,0 +1,303 @@
+//! A storage measurement as text: the way down to the device, response times, and each layer's part of them as
+//! tables and bars. Pure: results in, text out.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use layers::storage::{Breakdown, Layer, SlowCall};
+use run::storage::{Device, StoragePath, StorageResult, StorageSeries};
+
+use super::quantity::{duration, length, three_digits};
+use super::storage_strace::strace;
+use super::storage_study;
+use super::table::{Column, Table};
+use analysis::storage::SeriesLayers;
+
+/// How wide a bar is, in characters.
+const BAR: usize = 60;
+
+/// The letter of each layer in a bar.
+fn letter(layer: Layer) -> char {
+    match layer {
+        Layer::Device => 'D',
+        Layer::Irq => 'i',
+        Layer::Block => 'b',
+        Layer::Held => 'x',
+        Layer::Wake => 'w',
+        Layer::Helper => 'h',
+        Layer::Stolen => 's',
+        Layer::Fs => 'f',
+        Layer::Preempted => 'r',
+        Layer::Platform => 'p',
+        Layer::Unexplained => '?',
+    }
+}
+
+/// All that a terminal shows.
+pub fn page(result: &StorageResult, layers: &[SeriesLayers<'_>], colour: bool) -> String {
+    let mut out = environment(&result.path);
+    out.push('\n');
+    if layers.is_empty() {
+        out.push_str(&response(result, colour));
+    }
+    for (index, writer) in result.writers.iter().enumerate() {
+        let ours: Vec<_> = layers.iter().filter(|one| one.series.writer == index).collect();
+        if ours.is_empty() {
+            continue;
+        }
+        let runtime = writer.opened.runtime.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
+        let _ = writeln!(out, "{}, {}{runtime}", writer.api, writer.durability);
+        out.push_str(&means(&ours, colour));
+        out.push('\n');
+        bars(&mut out, &ours);
+        out.push('\n');
+        interrupts(&mut out, &ours);
+        boundaries(&mut out, &ours);
+        strace(&mut out, &ours, colour);
+        let size = |one: &&&SeriesLayers<'_>| one.series.size_bytes == storage_study::SIZE_BYTES;
+        out.extend(ours.iter().find(size).map(|one| storage_study::line(&one.breakdown) + "\n"));
+        slowest(&mut out, &ours);
+        trust(&mut out, &ours);
+        out.push('\n');
+    }
+    for reason in &result.not_possible {
+        let _ = writeln!(out, "Not possible: {reason}");
+    }
+    for note in &result.notes {
+        let _ = writeln!(out, "Note: {note}");
+    }
+    out
+}
+
+/// The way from the file to the device, as the study's first table has it.
+pub fn environment(path: &StoragePath) -> String {
+    let mut out = String::new();
+    let _ = writeln!(out, "{} on {} ({})", path.file_system, path.mount_point, path.mount_options);
+    if let Some(device) = &path.device {
+        device_lines(&mut out, device, 1);
+    }
+    for missing in &path.missing {
+        let _ = writeln!(out, "not known: {missing}");
+    }
+    out
+}
+
+fn device_lines(out: &mut String, device: &Device, depth: usize) {
+    let facts = [
+        device.model.clone(),
+        device.size_bytes.map(|bytes| format!("{} GB", three_digits(bytes as f64 / 1e9))),
+        device.backing_file.as_ref().map(|file| format!("file {file}")),
+        device.rotational.filter(|&rotational| rotational).map(|_| "calls itself rotational".to_owned()),
+        device.scheduler.as_ref().map(|name| format!("scheduler {name}")),
+        device.queues.map(|queues| format!("{queues} hardware queue{}", if queues == 1 { "" } else { "s" })),
+        device.nr_requests.map(|requests| format!("{requests} requests deep")),
+        device.write_cache.as_ref().map(|kind| {
+            let fua = if device.fua == Some(true) { ", FUA" } else { "" };
+            format!("cache {kind}{fua}")
+        }),
+        device.rq_affinity.map(|affinity| format!("rq_affinity {affinity}")),
+        device.io_poll.filter(|&poll| poll).map(|_| "can be polled".to_owned()),
+        (!device.paths.is_empty()).then(|| format!("reached through {}", device.paths.join(", "))),
+    ];
+    let facts: Vec<_> = facts.into_iter().flatten().collect();
+    let indent = "  ".repeat(depth);
+    let _ = writeln!(out, "{indent}{} ({}): {}", device.name, device.bus.name(), facts.join(", "));
+    for interrupt in &device.interrupts {
+        let cpus = interrupt.cpus.as_ref().map(|cpus| format!(" on CPU {cpus}")).unwrap_or_default();
+        let _ = writeln!(out, "{indent}  interrupt {} {}{cpus}", interrupt.irq, interrupt.name);
+    }
+    device.below.iter().for_each(|below| device_lines(out, below, depth + 1));
+}
+
+/// How long applications waited, where nothing more is known.
+fn response(result: &StorageResult, colour: bool) -> String {
+    let mut table = Table::new([
+        Column::text("writer"),
+        Column::text("durability"),
+        Column::number("size", ""),
+        Column::number("calls", ""),
+        Column::number("p50", "us"),
+        Column::number("p99", "us"),
+        Column::number("max", "us"),
+    ]);
+    for series in &result.series {
+        let Some(writer) = result.writers.get(series.writer) else { continue };
+        let [p50, p99, max] = percentiles(series);
+        table.row([
+            writer.api.to_string(),
+            writer.durability.to_string(),
+            length(series.size_bytes as usize),
+            series.latency.count().to_string(),
+            p50,
+            p99,
+            max,
+        ]);
+    }
+    table.render(colour)
+}
+
+fn percentiles(series: &StorageSeries) -> [String; 3] {
+    let us = |ns: Option<u64>| ns.map(|ns| three_digits(ns as f64 / 1000.0)).unwrap_or_default();
+    let latency = &series.latency;
+    [us(latency.percentile_ns(50.0)), us(latency.percentile_ns(99.0)), us(latency.max_ns())]
+}
+
+/// The layers that any of these calls spent time in.
+fn used(ours: &[&SeriesLayers<'_>]) -> Vec<Layer> {
+    let has = |layer: &Layer| ours.iter().any(|one| one.breakdown.layers.contains_key(layer));
+    // What is unexplained is shown even when it is nothing.
+    Layer::ALL.into_iter().filter(|layer| *layer == Layer::Unexplained || has(layer)).collect()
+}
+
+/// Percentiles of the whole, and the mean of each layer, by size.
+fn means(ours: &[&SeriesLayers<'_>], colour: bool) -> String {
+    let used = used(ours);
+    let head = [
+        Column::number("size", ""),
+        Column::number("calls", ""),
+        Column::narrow("response p50", "us"),
+        Column::narrow("p99", "us"),
+        Column::narrow("mean", "us"),
+    ];
+    let columns = used.iter().map(|layer| Column::narrow(&format!("{} mean", layer.name()), "us"));
+    let tail = [Column::narrow("host share", "%")];
+    let mut table = Table::new(head.into_iter().chain(columns).chain(tail));
+    for SeriesLayers { series, breakdown } in ours {
+        let [p50, p99, _] = percentiles(series);
+        let us = |ns: f64| three_digits(ns / 1000.0);
+        let mean = us(breakdown.sum_ns as f64 / breakdown.calls.max(1) as f64);
+        let head = [length(series.size_bytes as usize), breakdown.calls.to_string(), p50, p99, mean];
+        let layers = used.iter().map(|&layer| us(breakdown.mean_ns(layer)));
+        let tail = [format!("{:.1}", breakdown.host_share() * 100.0)];
+        table.row(head.into_iter().chain(layers).chain(tail));
+    }
+    table.render(colour)
+}
+
+/// A bar for each size, all of one length: what part of the mean each layer has.
+fn bars(out: &mut String, ours: &[&SeriesLayers<'_>]) {
+    for SeriesLayers { series, breakdown } in ours {
+        let mut bar = String::new();
+        let mut share = 0.0;
+        for layer in Layer::ALL {
+            share += breakdown.share(layer);
+            // Ends are rounded, not lengths: so all bars are of one length.
+            let end = (share * BAR as f64).round() as usize;
+            bar.extend(std::iter::repeat_n(letter(layer), end.saturating_sub(bar.len())));
+        }
+        let _ = writeln!(out, "{:>8} |{bar}|", length(series.size_bytes as usize));
+    }
+    let legend: Vec<_> =
+        used(ours).into_iter().map(|layer| format!("{} {}", letter(layer), layer.name())).collect();
+    let _ = writeln!(out, "{:>8}  {}", "", legend.join("  "));
+}
+
+/// What interrupts each write had.
+fn interrupts(out: &mut String, ours: &[&SeriesLayers<'_>]) {
+    for SeriesLayers { series, breakdown } in ours {
+        let per_call = |count: u64| three_digits(count as f64 / breakdown.calls.max(1) as f64);
+        let controller = &breakdown.controller_interrupts;
+        let each_ns = controller.handled_ns as f64 / f64::from(controller.count.max(1));
+        let cpus: Vec<_> = breakdown.interrupt_cpus.keys().map(u32::to_string).collect();
+        let _ = writeln!(
+            out,
+            "{:>8}  a write: {} requests, {} flushes; {} device interrupts of {} on CPU {}, {} interrupts between \
+             CPUs; {} of {} requests completed on another CPU than the interrupt's",
+            length(series.size_bytes as usize),
+            per_call(breakdown.requests),
+            per_call(breakdown.flushes),
+            per_call(controller.count.into()),
+            duration(each_ns),
+            if cpus.is_empty() { "-".to_owned() } else { cpus.join(",") },
+            per_call(breakdown.cpu_interrupts.count.into()),
+            breakdown.completed_elsewhere,
+            breakdown.requests + breakdown.flushes,
+        );
+    }
+}
+
+/// Which events the time of the device is measured between.
+fn boundaries(out: &mut String, ours: &[&SeriesLayers<'_>]) {
+    let mut all = BTreeMap::<_, u64>::new();
+    for one in ours {
+        for (&boundary, &count) in &one.breakdown.boundaries {
+            *all.entry(boundary).or_default() += count;
+        }
+    }
+    for ((begin, end), count) in all {
+        let requests = counted(count, "request");
+        let _ = writeln!(out, "{:>8}  device: from {} to {} ({requests})", "", begin.name(), end.name());
+    }
+}
+
+/// The slowest calls, each with what took its time.
+fn slowest(out: &mut String, ours: &[&SeriesLayers<'_>]) {
+    for SeriesLayers { series, breakdown } in ours {
+        for SlowCall { write, layers } in &breakdown.slowest {
+            let mut parts: Vec<(Layer, u64)> =
+                Layer::ALL.into_iter().map(|layer| (layer, layers.total_ns(layer))).collect();
+            parts.sort_by_key(|part| std::cmp::Reverse(part.1));
+            let parts: Vec<_> = parts
+                .iter()
+                .filter(|part| part.1 * 50 >= write.end_ns - write.start_ns)
+                .map(|(layer, ns)| format!("{} {}", layer.name(), duration(*ns as f64)))
+                .collect();
+            let flushes = layers.requests.iter().filter(|request| request.leaf && request.flush).count();
+            let requests = layers.requests.iter().filter(|request| request.leaf).count() - flushes;
+            let [requests, flushes] = [counted(requests as u64, "request"), counted(flushes as u64, "flush")];
+            let lost = if layers.lost { "; events were lost: not certain" } else { "" };
+            let _ = writeln!(
+                out,
+                "slow: {} in {}: {} ({requests}, {flushes}{lost})",
+                length(series.size_bytes as usize),
+                duration((write.end_ns - write.start_ns) as f64),
+                parts.join(", "),
+            );
+        }
+    }
+}
+
+/// So many of them, in words.
+fn counted(count: u64, one: &str) -> String {
+    let many = if one.ends_with('h') { "es" } else { "s" };
+    format!("{count} {one}{}", if count == 1 { "" } else { many })
+}
+
+/// Of how many calls something is not told, and what.
+pub(super) fn untold(breakdown: &Breakdown) -> [(u64, String); 3] {
+    let all_ns = breakdown.sum_ns.max(1);
+    let switches = format!(
+        "may have had a switch of a CPU that the kernel did not record ({} at least in these recordings): who had that CPU until \
+         its next event is inferred, or unexplained ({:.2}% of the time)",
+        breakdown.unrecorded_switches,
+        breakdown.unexplained_for_switches_ns as f64 * 100.0 / all_ns as f64
+    );
+    let without_device =
+        "had no time with the device: no request was made for them, or none that could be told to be theirs";
+    [
+        (breakdown.unrecorded_switch_calls, switches),
+        (breakdown.unexplained_calls, "have more than 1% that no event explains".to_owned()),
+        (breakdown.calls_without(Layer::Device), without_device.to_owned()),
+    ]
+}
+
+/// How far the figures can be trusted.
+fn trust(out: &mut String, ours: &[&SeriesLayers<'_>]) {
+    for SeriesLayers { series, breakdown } in ours {
+        let size = length(series.size_bytes as usize);
+        let mut line = |count: u64, what: &str| {
+            if count > 0 {
+                let _ = writeln!(out, "{size}: {count} of {} calls {what}", breakdown.calls);
+            }
+        };
+        line(
+            breakdown.lost_calls,
+            "lie where events were lost: take fewer calls a round, or a larger --buffer",
+        );
+        untold(breakdown).iter().for_each(|(count, what)| line(*count, what));
+        line(breakdown.disturbed_calls, "were delayed by other tasks on a CPU, or a helper by interrupts");
+        for doubt in &breakdown.doubts {
+            let _ = writeln!(out, "{size}: not certain: {doubt}");
+        }
+    }
+}

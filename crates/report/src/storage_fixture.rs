@@ -1,0 +1,133 @@
+//! A small storage result with known figures, for the tests of its formats.
+
+use latency::Histogram;
+use layers::storage::{
+    Begin, Breakdown, End, InterruptUse, Interruptions, Layer, Layers, Piece, Request, Write,
+};
+use run::storage::{
+    Api, BlockResult, Bus, Call, Device, Durability, Interrupt, Opened, StoragePath, StoragePlan,
+    StorageResult, StorageSeries, StraceBlock, WriterResult,
+};
+
+use analysis::storage::SeriesLayers;
+
+const TID: u32 = 7;
+
+fn histogram(calls: &[Call]) -> Histogram {
+    let mut out = Histogram::new();
+    calls.iter().for_each(|call| out.record(call.latency_ns()));
+    out
+}
+
+/// A native writer with two calls of 16 KiB, and two more under strace.
+pub(crate) fn result() -> StorageResult {
+    let calls = vec![
+        Call { start_ns: 1_000_000, end_ns: 1_100_000 },
+        Call { start_ns: 2_000_000, end_ns: 2_300_000 },
+    ];
+    let straced = vec![
+        Call { start_ns: 3_000_000, end_ns: 3_150_000 },
+        Call { start_ns: 4_000_000, end_ns: 4_350_000 },
+    ];
+    let device = Device {
+        name: "mmcblk0".into(),
+        dev: 179 << 20,
+        bus: Bus::Mmc,
+        model: Some("SD64G".into()),
+        size_bytes: Some(64_000_000_000),
+        scheduler: Some("mq-deadline".into()),
+        queues: Some(1),
+        nr_requests: Some(256),
+        write_cache: Some("write back".into()),
+        interrupts: vec![Interrupt { irq: 36, name: "mmc0".into(), cpus: Some("1".into()) }],
+        ..Device::default()
+    };
+    StorageResult {
+        plan: StoragePlan { strace: true, ..StoragePlan::default() },
+        path: StoragePath {
+            mount_point: "/data".into(),
+            file_system: "ext4".into(),
+            mount_options: "rw,relatime".into(),
+            device: Some(device),
+            missing: Vec::new(),
+        },
+        clock_read_cost_ns: 20.0,
+        writers: vec![WriterResult {
+            api: Api::Native,
+            durability: Durability::Dsync,
+            opened: Opened { pid: TID, tid: TID, runtime: None },
+        }],
+        series: vec![StorageSeries {
+            writer: 0,
+            size_bytes: 16 << 10,
+            latency: histogram(&calls),
+            blocks: vec![BlockResult { calls, snapshot: Some(1) }],
+            strace: vec![StraceBlock { calls: straced, system_ns: vec![Some(138_000), None] }],
+        }],
+        recorder: None,
+        recording_ended: None,
+        not_possible: vec!["java-file: there is no Java here".into()],
+        notes: vec!["a note".into()],
+    }
+}
+
+/// What the calls divide into: the second waits for a flush, and something of it is not explained.
+pub(crate) fn layers(result: &StorageResult) -> Vec<SeriesLayers<'_>> {
+    let mut breakdown = Breakdown::keeping(1);
+    let piece = |begin_ns, end_ns, layer| Piece { begin_ns, end_ns, layer };
+    let request = |flush, issued_ns, ended_ns| Request {
+        dev: 179 << 20,
+        flush,
+        sectors: if flush { 0 } else { 32 },
+        leaf: true,
+        issued_ns,
+        started_ns: issued_ns + 1_000,
+        ended_ns,
+        completed_ns: ended_ns + 2_000,
+        completed_cpu: 0,
+        interrupt_cpu: Some(1),
+        begin: Begin::Mmc,
+        end: if flush { End::Mmc } else { End::Interrupt },
+        ..Request::default()
+    };
+    let mut interruptions = Interruptions::default();
+    interruptions.controller.insert(1, InterruptUse { count: 1, handled_ns: 1_500 });
+    breakdown.add(
+        Write { start_ns: 1_000_000, end_ns: 1_100_000, tid: TID },
+        Layers {
+            pieces: vec![
+                piece(1_000_000, 1_002_000, Layer::Platform),
+                piece(1_002_000, 1_020_000, Layer::Fs),
+                piece(1_020_000, 1_080_000, Layer::Device),
+                piece(1_080_000, 1_090_000, Layer::Irq),
+                piece(1_090_000, 1_100_000, Layer::Wake),
+            ],
+            requests: vec![request(false, 1_019_000, 1_080_000)],
+            interruptions: interruptions.clone(),
+            behind_others_ns: 7_000,
+            lost: false,
+            unrecorded_switches: 0,
+            unexplained_for_switches_ns: 0,
+        },
+    );
+    breakdown.add(
+        Write { start_ns: 2_000_000, end_ns: 2_300_000, tid: TID },
+        Layers {
+            pieces: vec![
+                piece(2_000_000, 2_002_000, Layer::Platform),
+                piece(2_002_000, 2_050_000, Layer::Fs),
+                piece(2_050_000, 2_290_000, Layer::Device),
+                piece(2_290_000, 2_300_000, Layer::Unexplained),
+            ],
+            requests: vec![request(false, 2_049_000, 2_100_000), request(true, 2_101_000, 2_288_000)],
+            interruptions,
+            behind_others_ns: 0,
+            lost: true,
+            unrecorded_switches: 2,
+            unexplained_for_switches_ns: 9_000,
+        },
+    );
+    breakdown.unrecorded_switches = 3;
+    breakdown.doubts.insert("the recording has no sched/sched_waking: what ended a wait is not known".into());
+    vec![SeriesLayers { series: &result.series[0], breakdown }]
+}

@@ -1,0 +1,96 @@
+//! The figures of a storage measurement that every file of it holds: of the response, of the host, of each layer, and of
+//! strace, each with its distribution. Must not know how a file writes them.
+
+use latency::Histogram;
+use layers::storage::{Breakdown, Layer, LayerTimes};
+use run::storage::{StorageSeries, StraceBlock};
+
+use analysis::storage::SeriesLayers;
+
+/// The percentiles that files have.
+pub(crate) const PERCENTS: [(&str, f64); 4] =
+    [("p50_ns", 50.0), ("p90_ns", 90.0), ("p99_ns", 99.0), ("max_ns", 100.0)];
+
+/// A distribution over all calls of a series.
+#[derive(Debug)]
+pub(crate) struct Row {
+    /// "response", "host", a layer's name, "strace response", "strace system", "strace platform".
+    pub part: String,
+    pub calls: u64,
+    /// In nanoseconds; `None` without calls.
+    pub mean_ns: Option<f64>,
+    /// As [`PERCENTS`], in nanoseconds.
+    pub percentiles_ns: [Option<u64>; 4],
+    /// Of the response, 0 to 1.
+    pub share: Option<f64>,
+}
+
+/// What a series was under strace, by what the writer and strace said.
+#[derive(Debug, Default)]
+pub(crate) struct Straced {
+    /// How long the application waited.
+    pub response: Histogram,
+    /// How long its system calls took by strace.
+    pub system: Histogram,
+    /// The one less the other, which the study called the platform's.
+    pub platform: Histogram,
+    /// Calls of which strace showed no system call.
+    pub without: u64,
+}
+
+impl Straced {
+    /// `None` for a series that was not under strace.
+    pub(crate) fn of(series: &StorageSeries) -> Option<Straced> {
+        let mut straced = Straced::default();
+        for StraceBlock { calls, system_ns } in &series.strace {
+            for (call, system_ns) in calls.iter().zip(system_ns) {
+                straced.response.record(call.latency_ns());
+                match system_ns {
+                    Some(ns) => {
+                        straced.system.record(*ns);
+                        straced.platform.record(call.latency_ns().saturating_sub(*ns));
+                    }
+                    None => straced.without += 1,
+                }
+            }
+        }
+        (!straced.response.is_empty()).then_some(straced)
+    }
+}
+
+/// All of a series, in the order in which files have them.
+pub(crate) fn rows(series: &StorageSeries, layers: Option<&SeriesLayers<'_>>) -> Vec<Row> {
+    let mut out = vec![row("response", &series.latency, Some(1.0))];
+    if let Some(SeriesLayers { breakdown, .. }) = layers {
+        let LayerTimes { calls, .. } = &breakdown.host;
+        out.push(row("host", calls, Some(breakdown.host_share())));
+        out.extend(Layer::ALL.map(|layer| of_layer(breakdown, layer)));
+    }
+    if let Some(straced) = Straced::of(series) {
+        out.push(row("strace response", &straced.response, None));
+        out.push(row("strace system", &straced.system, None));
+        out.push(row("strace platform", &straced.platform, None));
+    }
+    out
+}
+
+fn row(part: &str, times: &Histogram, share: Option<f64>) -> Row {
+    Row {
+        part: part.to_owned(),
+        calls: times.count(),
+        mean_ns: times.mean_ns(),
+        percentiles_ns: PERCENTS.map(|(_, percent)| times.percentile_ns(percent)),
+        share,
+    }
+}
+
+/// Over all calls, also those that spent no time there.
+fn of_layer(breakdown: &Breakdown, layer: Layer) -> Row {
+    Row {
+        part: layer.name().to_owned(),
+        calls: breakdown.calls,
+        mean_ns: Some(breakdown.mean_ns(layer)),
+        percentiles_ns: PERCENTS.map(|(_, percent)| Some(breakdown.percentile_ns(layer, percent))),
+        share: Some(breakdown.share(layer)),
+    }
+}

@@ -1,0 +1,62 @@
+//! What strace says of the same writes, beside ours: what it costs, and what it takes for the platform. Pure: results in, text
+//! out.
+
+use std::fmt::Write as _;
+
+use layers::storage::Layer;
+
+use super::quantity::{length, three_digits};
+use super::storage_rows::Straced;
+use super::table::{Column, Table};
+use analysis::storage::SeriesLayers;
+
+/// A table, if there was a strace.
+pub(crate) fn strace(out: &mut String, ours: &[&SeriesLayers<'_>], colour: bool) {
+    let mut table = Table::new([
+        Column::number("size", ""),
+        Column::number("calls", ""),
+        Column::narrow("response p50", "us"),
+        Column::narrow("under strace", "us"),
+        Column::narrow("ratio", ""),
+        Column::narrow("system calls mean", "us"),
+        Column::narrow("by strace", "us"),
+        Column::narrow("platform mean", "us"),
+        Column::narrow("application less strace", "us"),
+    ]);
+    let mut any = false;
+    let mut without = 0;
+    for SeriesLayers { series, breakdown } in ours {
+        let Some(straced) = Straced::of(series) else { continue };
+        any = true;
+        without += straced.without;
+        let us = |ns: Option<f64>| ns.map(|ns| three_digits(ns / 1000.0)).unwrap_or_default();
+        let p50 = |times: &latency::Histogram| times.percentile_ns(50.0).map(|ns| ns as f64);
+        let (alone, under) = (p50(&series.latency), p50(&straced.response));
+        let ratio = alone.zip(under).map(|(alone, under)| format!("{:.2}", under / alone));
+        let platform_ns = breakdown.mean_ns(Layer::Platform);
+        let mean_ns = breakdown.sum_ns as f64 / breakdown.calls.max(1) as f64;
+        table.row([
+            length(series.size_bytes as usize),
+            straced.response.count().to_string(),
+            us(alone),
+            us(under),
+            ratio.unwrap_or_default(),
+            us(Some(mean_ns - platform_ns)),
+            us(straced.system.mean_ns()),
+            us(Some(platform_ns)),
+            us(straced.platform.mean_ns()),
+        ]);
+    }
+    if !any {
+        return;
+    }
+    out.push_str("The study's method: strace -f -T on the writer, in blocks of its own. What it adds is in its own figures.\n");
+    out.push_str(&table.render(colour));
+    if without > 0 {
+        let _ = writeln!(
+            out,
+            "{without} of its calls have no system call by strace: they are in neither of its means."
+        );
+    }
+    out.push('\n');
+}

@@ -1,0 +1,239 @@
+//! A throughput result as a table for a terminal and as CSV. Pure: a result in, text out.
+
+use std::fmt::Write as _;
+
+use run::ipc::throughput::{Batch, ThroughputResult, ThroughputRow};
+use run::ipc::{Mode, Stack};
+
+use super::quantity::{self, three_digits};
+use super::table::{Column, Table};
+
+/// The driver that was measured, or that there was none.
+pub fn driver(result: &ThroughputResult) -> String {
+    result.backend.as_ref().map_or_else(|| "no driver (in-process calls)".to_owned(), ToString::to_string)
+}
+
+/// One table per stack, with a line per size.
+pub fn tables(result: &ThroughputResult, colour: bool) -> String {
+    let mut out = String::new();
+    let (unit, _) = time_unit(result.plan.mode);
+    let repeated = result.plan.repetitions > 1;
+    for &stack in &result.plan.stacks {
+        let rows: Vec<_> = result.rows.iter().filter(|row| row.stack == stack).collect();
+        let Some(first) = rows.first() else { continue };
+        let _ = writeln!(out, "{}", heading(stack, result, first));
+        let spread = repeated.then(|| Column::number("+-%", ""));
+        let percentiles = (result.plan.latency_calls > 0)
+            .then(|| [Column::number("p50", unit), Column::number("p99", unit)])
+            .into_iter()
+            .flatten();
+        let mut table = Table::new(
+            [Column::number("size", "B"), Column::number("time", unit)]
+                .into_iter()
+                .chain(spread)
+                .chain([Column::number("CPU", unit)])
+                .chain(percentiles)
+                .chain([Column::number("one way", ""), Column::number("calls", "")]),
+        );
+        rows.iter().for_each(|row| table.row(figures(row, result)));
+        out.push_str(&table.render(colour));
+        out.push('\n');
+    }
+    let _ = write!(
+        out,
+        "time: one round trip, from calls timed as a whole. CPU: the client process's share of it. one way: payload\n\
+         bytes in one direction per second (8 B in 69.974 us are 114 kB/s)."
+    );
+    if result.plan.mode == Mode::Passthrough {
+        let _ = write!(
+            out,
+            "\nA call in process hands its bytes over without moving them: the rate is no bandwidth."
+        );
+    }
+    if repeated {
+        let _ = write!(
+            out,
+            "\nMedians of {} repetitions; +-% is half their interquartile range.",
+            result.plan.repetitions
+        );
+    }
+    if result.plan.latency_calls > 0 {
+        let _ = write!(
+            out,
+            "\np50, p99: from up to {} further calls, timed one by one; each contains about {} ns for reading the clock.",
+            result.plan.latency_calls,
+            three_digits(result.clock_read_cost_ns)
+        );
+    }
+    out.push('\n');
+    out
+}
+
+/// The unit of a table's times, and how many nanoseconds it has: a call in process takes some nanoseconds only.
+fn time_unit(mode: Mode) -> (&'static str, f64) {
+    match mode {
+        Mode::Binderize => ("us", 1000.0),
+        Mode::Passthrough => ("ns", 1.0),
+    }
+}
+
+fn heading(stack: Stack, result: &ThroughputResult, row: &ThroughputRow) -> String {
+    let client = list(&row.client_cpus, ",");
+    match row.server_cpus.is_empty() {
+        true => format!("{stack}, {}, on CPU {client}", result.plan.mode),
+        false => {
+            format!(
+                "{stack}, {}, client on CPU {client}, server on CPU {}",
+                result.plan.mode,
+                list(&row.server_cpus, ",")
+            )
+        }
+    }
+}
+
+fn list(cpus: &[u32], between: &str) -> String {
+    cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(between)
+}
+
+fn figures(row: &ThroughputRow, result: &ThroughputResult) -> Vec<String> {
+    let (_, unit_ns) = time_unit(result.plan.mode);
+    let time = |ns: f64| three_digits(ns / unit_ns);
+    let or_dash = |figure: Option<String>| figure.unwrap_or_else(|| "-".to_owned());
+    let mut cells = vec![quantity::size(row.size_bytes), or_dash(row.real_time_ns().map(time))];
+    if result.plan.repetitions > 1 {
+        let quartile = |q| row.quantile(q, Batch::real_time_ns);
+        let spread = quartile(0.25).zip(quartile(0.75)).zip(row.real_time_ns());
+        cells.push(or_dash(
+            spread.map(|((q1, q3), median)| format!("{:.0}", (q3 - q1) / 2.0 / median * 100.0)),
+        ));
+    }
+    cells.push(or_dash(row.cpu_time_ns().map(time)));
+    if result.plan.latency_calls > 0 {
+        for percent in [50.0, 99.0] {
+            cells.push(or_dash(percentile_ns(row, percent).map(|ns| time(ns as f64))));
+        }
+    }
+    cells.push(or_dash(row.bytes_per_second().map(quantity::byte_rate)));
+    cells.push(row.batches.iter().map(|batch| batch.iterations).sum::<u64>().to_string());
+    cells
+}
+
+/// A percentile of the calls timed one by one, where there are enough of them to tell it from their maximum.
+fn percentile_ns(row: &ThroughputRow, percent: f64) -> Option<u64> {
+    let latency = row.latency.as_ref().filter(|latency| latency::resolvable(latency.count(), percent))?;
+    latency.percentile_ns(percent)
+}
+
+/// One line per stack and size, each with the driver; units in the header, an empty field for what is not known.
+pub fn csv(result: &ThroughputResult) -> String {
+    let mut out = String::from(
+        "driver,stack,mode,client_cpus,server_cpus,size_bytes,repetitions,iterations,real_time_ns,real_time_q1_ns,real_time_q3_ns,\
+         cpu_time_ns,one_way_bytes_per_s,single_calls,p50_ns,p90_ns,p99_ns,p99_9_ns,max_ns\n",
+    );
+    let field = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
+    let whole = |value: Option<u64>| value.map(|value| value.to_string()).unwrap_or_default();
+    for row in &result.rows {
+        let fields = [
+            driver(result),
+            row.stack.to_string(),
+            result.plan.mode.to_string(),
+            list(&row.client_cpus, " "),
+            list(&row.server_cpus, " "),
+            row.size_bytes.to_string(),
+            row.batches.len().to_string(),
+            row.batches.iter().map(|batch| batch.iterations).sum::<u64>().to_string(),
+            field(row.real_time_ns()),
+            field(row.quantile(0.25, Batch::real_time_ns)),
+            field(row.quantile(0.75, Batch::real_time_ns)),
+            field(row.cpu_time_ns()),
+            field(row.bytes_per_second()),
+            whole(row.latency.as_ref().map(|latency| latency.count())),
+            whole(percentile_ns(row, 50.0)),
+            whole(percentile_ns(row, 90.0)),
+            whole(percentile_ns(row, 99.0)),
+            whole(percentile_ns(row, 99.9)),
+            whole(row.latency.as_ref().and_then(|latency| latency.max_ns())),
+        ];
+        let _ = writeln!(out, "{}", fields.join(","));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use latency::Histogram;
+    use run::ipc::DriverPlan;
+    use run::ipc::throughput::{Length, ThroughputPlan};
+    use run::ipc::{Backend, Profile};
+
+    use super::*;
+
+    fn batch(size_bytes: usize, call_ns: u64) -> Batch {
+        Batch {
+            iterations: 1000,
+            elapsed_ns: 1000 * call_ns,
+            cpu_ns: 400 * call_ns,
+            one_way_bytes: 1000 * size_bytes as u64,
+        }
+    }
+
+    fn row(stack: Stack, size_bytes: usize, calls_ns: &[u64], single_calls: u64) -> ThroughputRow {
+        let latency: Histogram = (1..=single_calls).map(|n| n * 10).collect();
+        ThroughputRow {
+            stack,
+            size_bytes,
+            client_cpus: vec![0, 1],
+            server_cpus: vec![1],
+            batches: calls_ns.iter().map(|&ns| batch(size_bytes, ns)).collect(),
+            latency: (single_calls > 0).then_some(latency),
+        }
+    }
+
+    fn result() -> ThroughputResult {
+        ThroughputResult {
+            plan: ThroughputPlan {
+                sizes_bytes: vec![8, 65536],
+                length: Length::Iterations(1000),
+                repetitions: 3,
+                ..ThroughputPlan::default()
+            },
+            backend: Some(Backend::Emulated { profile: DriverPlan::default().profile }),
+            clock_read_cost_ns: 25.0,
+            rows: vec![
+                row(Stack::Binder, 8, &[69_974, 69_974, 80_000], 1000),
+                row(Stack::Binder, 65536, &[200_000, 210_000, 220_000], 1000),
+                // Too few for a p99.
+                row(Stack::Hwbinder, 8, &[2_500, 2_400, 2_450], 50),
+            ],
+            limits: Vec::new(),
+            wake_up: None,
+        }
+    }
+
+    #[test]
+    fn each_stack_has_a_table_and_what_the_columns_mean_is_said_below() {
+        insta::assert_snapshot!(tables(&result(), false));
+    }
+
+    #[test]
+    fn one_repetition_has_no_spread_and_no_single_calls_no_percentiles() {
+        let mut result = result();
+        result.plan = ThroughputPlan {
+            repetitions: 1,
+            latency_calls: 0,
+            mode: Mode::Passthrough,
+            stacks: vec![Stack::Hwbinder],
+            ..result.plan
+        };
+        result.backend = None;
+        result.rows = vec![ThroughputRow { server_cpus: Vec::new(), ..row(Stack::Hwbinder, 4, &[50], 0) }];
+        insta::assert_snapshot!(format!("{}\n{}", tables(&result, false), csv(&result)));
+    }
+
+    #[test]
+    fn csv_names_the_driver_in_every_line_and_leaves_empty_what_is_not_known() {
+        let mut result = result();
+        result.backend = Some(Backend::Emulated { profile: Profile::Mainline });
+        insta::assert_snapshot!(csv(&result));
+    }
+}
