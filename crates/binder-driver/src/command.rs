@@ -86,6 +86,15 @@ impl Commands {
                 self.put(BC_CLEAR_DEATH_NOTIFICATION, &target.to_bytes())
             }
             Command::DeadBinderDone(cookie) => self.put(BC_DEAD_BINDER_DONE, &cookie.to_ne_bytes()),
+            Command::RequestFreezeNotification(target) => {
+                self.put(BC_REQUEST_FREEZE_NOTIFICATION, &target.to_bytes());
+            }
+            Command::ClearFreezeNotification(target) => {
+                self.put(BC_CLEAR_FREEZE_NOTIFICATION, &target.to_bytes());
+            }
+            Command::FreezeNotificationDone(cookie) => {
+                self.put(BC_FREEZE_NOTIFICATION_DONE, &cookie.to_ne_bytes());
+            }
         }
     }
 
@@ -118,6 +127,9 @@ pub enum Command {
     RequestDeathNotification(HandleCookie),
     ClearDeathNotification(HandleCookie),
     DeadBinderDone(u64),
+    RequestFreezeNotification(HandleCookie),
+    ClearFreezeNotification(HandleCookie),
+    FreezeNotificationDone(u64),
 }
 
 impl TransactionData {
@@ -194,6 +206,11 @@ impl Command {
             }
             BC_CLEAR_DEATH_NOTIFICATION => Self::ClearDeathNotification(HandleCookie::from_bytes(payload)?),
             BC_DEAD_BINDER_DONE => Self::DeadBinderDone(u64::take(payload)),
+            BC_REQUEST_FREEZE_NOTIFICATION => {
+                Self::RequestFreezeNotification(HandleCookie::from_bytes(payload)?)
+            }
+            BC_CLEAR_FREEZE_NOTIFICATION => Self::ClearFreezeNotification(HandleCookie::from_bytes(payload)?),
+            BC_FREEZE_NOTIFICATION_DONE => Self::FreezeNotificationDone(u64::take(payload)),
             _ => return None,
         };
         Some((command, 4 + size))

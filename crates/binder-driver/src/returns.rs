@@ -106,6 +106,8 @@ pub enum Return {
     FrozenReply,
     OnewaySpamSuspect,
     TransactionPendingFrozen,
+    FrozenBinder(FrozenStateInfo),
+    ClearFreezeNotificationDone(u64),
     /// A return that this version does not know: its number. Its payload was skipped.
     Unknown(u32),
 }
@@ -141,6 +143,8 @@ impl Return {
             BR_FROZEN_REPLY => Self::FrozenReply,
             BR_ONEWAY_SPAM_SUSPECT => Self::OnewaySpamSuspect,
             BR_TRANSACTION_PENDING_FROZEN => Self::TransactionPendingFrozen,
+            BR_FROZEN_BINDER => Self::FrozenBinder(FrozenStateInfo::from_bytes(payload)?),
+            BR_CLEAR_FREEZE_NOTIFICATION_DONE => Self::ClearFreezeNotificationDone(u64::take(payload)),
             other => Self::Unknown(other),
         };
         Some((item, 4 + size))

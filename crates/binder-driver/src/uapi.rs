@@ -263,6 +263,18 @@ layout! {
 }
 
 layout! {
+    /// `struct binder_frozen_state_info`: what `BR_FROZEN_BINDER` says.
+    FrozenStateInfo: 16 {
+        /// The cookie that the notification was requested with.
+        cookie: u64,
+        /// 1 when the node's owner is frozen, 0 when it is not.
+        is_frozen: u32,
+        /// The driver makes it 0.
+        reserved: u32,
+    }
+}
+
+layout! {
     /// `struct binder_write_read`: the argument of `BINDER_WRITE_READ`.
     WriteRead: 48 {
         /// Bytes of commands.
@@ -381,6 +393,12 @@ words! {
     BC_TRANSACTION_SG = iow(b'c', 17, TransactionDataSg::SIZE);
     /// A reply with scatter-gather buffers.
     BC_REPLY_SG = iow(b'c', 18, TransactionDataSg::SIZE);
+    /// Tell now, and whenever it changes, whether the owner of the handle's node is frozen (since Linux 6.12).
+    BC_REQUEST_FREEZE_NOTIFICATION = iow(b'c', 19, HandleCookie::SIZE);
+    /// Do not tell any more.
+    BC_CLEAR_FREEZE_NOTIFICATION = iow(b'c', 20, HandleCookie::SIZE);
+    /// `BR_FROZEN_BINDER` was carried out. The next one with this cookie comes only after that.
+    BC_FREEZE_NOTIFICATION_DONE = iow(b'c', 21, 8);
 
     /// An errno follows.
     BR_ERROR = ior(b'r', 0, 4);
@@ -426,6 +444,10 @@ words! {
     BR_ONEWAY_SPAM_SUSPECT = io(b'r', 19);
     /// Taken, but the target process is frozen.
     BR_TRANSACTION_PENDING_FROZEN = io(b'r', 20);
+    /// Whether a node's owner is frozen ([`FrozenStateInfo`]).
+    BR_FROZEN_BINDER = ior(b'r', 21, FrozenStateInfo::SIZE);
+    /// The freeze notification with this cookie is cleared.
+    BR_CLEAR_FREEZE_NOTIFICATION_DONE = ior(b'r', 22, 8);
 
     /// The ioctl that carries commands and returns.
     BINDER_WRITE_READ = ioc(3, b'b', 1, WriteRead::SIZE);
@@ -470,6 +492,11 @@ mod tests {
         assert_eq!(BC_TRANSACTION_SG, 0x4048_6311);
         assert_eq!(BC_FREE_BUFFER, 0x4008_6303);
         assert_eq!(BC_REQUEST_DEATH_NOTIFICATION, 0x400c_630e);
+        assert_eq!(BC_REQUEST_FREEZE_NOTIFICATION, 0x400c_6313);
+        assert_eq!(BC_CLEAR_FREEZE_NOTIFICATION, 0x400c_6314);
+        assert_eq!(BC_FREEZE_NOTIFICATION_DONE, 0x4008_6315);
+        assert_eq!(BR_FROZEN_BINDER, 0x8010_7215);
+        assert_eq!(BR_CLEAR_FREEZE_NOTIFICATION_DONE, 0x8008_7216);
         assert_eq!(BR_TRANSACTION, 0x8040_7202);
         assert_eq!(BR_REPLY, 0x8040_7203);
         assert_eq!(BR_TRANSACTION_COMPLETE, 0x0000_7206);

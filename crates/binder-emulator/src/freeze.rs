@@ -1,4 +1,5 @@
-//! Frozen processes (`BINDER_FREEZE`, `BINDER_GET_FROZEN_INFO`), and what a thread is told of its last transaction.
+//! Frozen processes (`BINDER_FREEZE`, `BINDER_GET_FROZEN_INFO`), who is told of them (`BC_REQUEST_FREEZE_NOTIFICATION`), and
+//! what a thread is told of its last transaction.
 //!
 //! As the kernel's `binder_ioctl_freeze`: whether a process has unfinished transactions is found by looking at its queues
 //! when someone asks, so that no transaction pays for a count.
@@ -11,7 +12,10 @@ use crate::ioctl::Ioctl;
 use crate::lock::Guard;
 use crate::process::LIVE;
 use crate::queue::Kind;
-use crate::records::{Id, Node, PROCESSES, Process, Queue, Thread, node, process, thread, transaction, work};
+use crate::node::Strength;
+use crate::records::{
+    Id, Node, PROCESSES, Process, Queue, Thread, Work, node, process, reference, thread, transaction, work,
+};
 use binder_driver::uapi::{BR_OK, ExtendedError, FrozenStatusInfo};
 
 /// How often a thread that freezes a process looks whether its transactions have ended.
@@ -34,20 +38,29 @@ impl Ioctl<'_> {
             self.guard.set(target, process::CALLS_REFUSED, false);
             self.guard.set(target, process::ONEWAY_KEPT, false);
             self.guard.set(target, process::FROZEN, frozen);
-            if !frozen {
-                continue;
+            // Should this thread be killed before all are told, whoever releases it thaws the process and tells them that.
+            self.guard.set(self.thread, thread::FREEZING, Some(target));
+            let generation = self.guard.get(target, process::GENERATION);
+            if frozen {
+                self.wait_until_idle(target, timeout_ms, gone)?;
             }
-            self.wait_until_idle(target, timeout_ms, gone)?;
-            if self.guard.has_transactions(target) {
+            let lives = self.guard.is_live(target, generation);
+            let busy = lives && frozen && self.guard.has_transactions(target);
+            if busy {
                 self.guard.set(target, process::FROZEN, false);
+            } else if lives {
+                self.guard.commit();
+                self.guard.tell_of_freeze(target, frozen);
+            }
+            self.guard.set(self.thread, thread::FREEZING, None);
+            if busy {
                 return Err(Errno::AGAIN);
             }
         }
         Ok(())
     }
 
-    /// Waits until `target` has no transaction to serve, at most `timeout_ms` milliseconds. Should this thread be killed here,
-    /// the process is not frozen any more, as if a signal had ended the kernel's wait.
+    /// Waits until `target` has no transaction to serve, at most `timeout_ms` milliseconds.
     fn wait_until_idle(
         &mut self,
         target: Id<Process>,
@@ -56,7 +69,6 @@ impl Ioctl<'_> {
     ) -> Result<(), Errno> {
         let generation = self.guard.get(target, process::GENERATION);
         let (begin, most) = (Instant::now(), Duration::from_millis(timeout_ms.into()));
-        self.guard.set(self.thread, thread::FREEZING, Some(target));
         while self.guard.has_unserved(target)
             && self.guard.get(target, process::GENERATION) == generation
             && begin.elapsed() < most
@@ -68,7 +80,6 @@ impl Ioctl<'_> {
                 return Err(Errno::NODEV);
             }
         }
-        self.guard.set(self.thread, thread::FREEZING, None);
         Ok(())
     }
 
@@ -104,6 +115,110 @@ impl Ioctl<'_> {
 }
 
 impl Guard<'_> {
+    /// Asks to be told whether the owner of the node behind `handle` is frozen: now, and when it changes. A dead node's
+    /// request is taken, and nothing is told.
+    pub(crate) fn request_freeze(
+        &mut self,
+        by: Id<Process>,
+        handle: u32,
+        cookie: u64,
+    ) -> Result<(), Errno> {
+        let id = self.find_ref(by, handle.into(), Strength::Weak).ok_or(Errno::INVAL)?;
+        if self.get(id, reference::FREEZE).is_some() {
+            return Err(Errno::INVAL);
+        }
+        let entry = self.new_work(Kind::FrozenBinder, cookie)?;
+        self.set(id, reference::FREEZE, Some(entry));
+        let owner = self.get(id, reference::NODE).and_then(|target| self.get(target, node::PROCESS));
+        if let Some(owner) = owner {
+            let is_frozen = self.get(owner, process::FROZEN);
+            self.set(entry, work::IS_FROZEN, is_frozen);
+            self.push(process::TODO.queue(by), entry);
+            self.wake_process(by);
+        }
+        Ok(())
+    }
+
+    /// Takes such a request back. What was asked for with another cookie stays.
+    pub(crate) fn clear_freeze(&mut self, by: Id<Process>, handle: u32, cookie: u64) -> Result<(), Errno> {
+        let id = self.find_ref(by, handle.into(), Strength::Weak).ok_or(Errno::INVAL)?;
+        let entry = self.get(id, reference::FREEZE).ok_or(Errno::INVAL)?;
+        if self.get(entry, work::PAYLOAD) != cookie {
+            return Err(Errno::INVAL);
+        }
+        self.set(id, reference::FREEZE, None);
+        // One that waits to be told is told as cleared instead.
+        self.set(entry, work::KIND, Kind::ClearFreeze as u32);
+        if self.get(entry, work::QUEUE) == 0 {
+            self.push(process::TODO.queue(by), entry);
+            self.wake_process(by);
+        } else if self.is_delivered_freeze(by, entry) {
+            self.set(entry, work::RESEND, true);
+        }
+        Ok(())
+    }
+
+    /// `BC_FREEZE_NOTIFICATION_DONE`. What changed since the notification was delivered is told now.
+    pub(crate) fn freeze_done(&mut self, by: Id<Process>, cookie: u64) -> Result<(), Errno> {
+        let mut next = self.front(process::FREEZE_DELIVERED.queue(by));
+        while let Some(entry) = self.step(next) {
+            if self.get(entry, work::PAYLOAD) == cookie {
+                self.unqueue(entry);
+                if self.get(entry, work::RESEND) {
+                    self.set(entry, work::RESEND, false);
+                    self.push(process::TODO.queue(by), entry);
+                    self.wake_process(by);
+                }
+                return Ok(());
+            }
+            next = self.get(entry, work::NEXT);
+        }
+        Err(Errno::INVAL)
+    }
+
+    /// Whether a freeze notification was delivered, and not yet acknowledged.
+    fn is_delivered_freeze(&self, to: Id<Process>, entry: Id<Work>) -> bool {
+        self.get(entry, work::QUEUE) == process::FREEZE_DELIVERED.queue(to).0 as u64
+    }
+
+    /// Tells all who asked about a node of `owner`, in the order of the nodes' names, that it is frozen or no longer so. Committed
+    /// in steps, each of which can be repeated.
+    pub(crate) fn tell_of_freeze(&mut self, owner: Id<Process>, is_frozen: bool) {
+        let mut nodes = Vec::new();
+        let mut next = self.get(owner, process::NODES);
+        while let Some(id) = self.step(next) {
+            next = self.get(id, node::NEXT);
+            // Most are of no concern to anybody.
+            if self.get(id, node::REFS).is_some() {
+                nodes.push(id);
+            }
+        }
+        nodes.sort_by_key(|&id| self.get(id, node::PTR));
+        for id in nodes {
+            let mut next = self.get(id, node::REFS);
+            while let Some(holder) = self.step(next) {
+                next = self.get(holder, reference::NEXT);
+                if let (Some(entry), Some(to)) =
+                    (self.get(holder, reference::FREEZE), self.get(holder, reference::PROCESS))
+                {
+                    self.queue_freeze(to, entry, is_frozen);
+                    self.commit();
+                }
+            }
+        }
+    }
+
+    fn queue_freeze(&mut self, to: Id<Process>, entry: Id<Work>, is_frozen: bool) {
+        let changed = self.get(entry, work::IS_FROZEN) != is_frozen;
+        self.set(entry, work::IS_FROZEN, is_frozen);
+        if self.get(entry, work::QUEUE) == 0 {
+            self.push(process::TODO.queue(to), entry);
+            self.wake_process(to);
+        } else if changed && self.is_delivered_freeze(to, entry) {
+            self.set(entry, work::RESEND, true);
+        }
+    }
+
     fn processes_of(&self, pid: u32) -> Vec<Id<Process>> {
         (1..PROCESSES as u64)
             .filter_map(Id::<Process>::new)

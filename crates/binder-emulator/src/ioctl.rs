@@ -102,6 +102,13 @@ impl Ioctl<'_> {
                 self.guard.clear_death(self.thread, self.process, target.handle, target.cookie);
             }
             Command::DeadBinderDone(cookie) => self.guard.death_done(self.thread, self.process, cookie),
+            Command::RequestFreezeNotification(target) => {
+                self.guard.request_freeze(self.process, target.handle, target.cookie)?;
+            }
+            Command::ClearFreezeNotification(target) => {
+                self.guard.clear_freeze(self.process, target.handle, target.cookie)?;
+            }
+            Command::FreezeNotificationDone(cookie) => self.guard.freeze_done(self.process, cookie)?,
         }
         Ok(())
     }
@@ -343,6 +350,19 @@ impl Ioctl<'_> {
             }
             Some(Kind::ClearDeath) => {
                 out.put(BR_CLEAR_DEATH_NOTIFICATION_DONE, &payload.to_ne_bytes());
+                self.guard.free(entry);
+                false
+            }
+            Some(Kind::FrozenBinder) => {
+                let is_frozen = self.guard.get(entry, work::IS_FROZEN).into();
+                let info = FrozenStateInfo { cookie: payload, is_frozen, reserved: 0 };
+                out.put(BR_FROZEN_BINDER, &info.to_bytes());
+                self.guard.push(process::FREEZE_DELIVERED.queue(self.process), entry);
+                // As for a death.
+                true
+            }
+            Some(Kind::ClearFreeze) => {
+                out.put(BR_CLEAR_FREEZE_NOTIFICATION_DONE, &payload.to_ne_bytes());
                 self.guard.free(entry);
                 false
             }

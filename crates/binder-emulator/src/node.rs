@@ -270,9 +270,11 @@ impl Guard<'_> {
                 self.set(owner, process::HANDLE_HINT, handle);
             }
         }
-        if let Some(entry) = self.get(id, reference::DEATH) {
-            self.unqueue(entry);
-            self.free(entry);
+        for asked in [reference::DEATH, reference::FREEZE] {
+            if let Some(entry) = self.get(id, asked) {
+                self.unqueue(entry);
+                self.free(entry);
+            }
         }
         if let Some(target) = self.get(id, reference::NODE) {
             // While the reference is still listed, losing the strong count cannot free the node.

@@ -71,6 +71,7 @@ impl Guard<'_> {
         }
         self.release_queue(process::TODO.queue(gone));
         self.release_queue(process::DELIVERED.queue(gone));
+        self.release_queue(process::FREEZE_DELIVERED.queue(gone));
         self.commit();
         let mut next = self.get(gone, process::BUFFERS);
         while let Some(id) = self.step(next) {

@@ -29,6 +29,10 @@ pub(crate) enum Kind {
     CompleteSuspect,
     /// Say that a oneway transaction waits for a frozen process.
     CompletePending,
+    /// Tell whether the owner of a node is frozen (payload: the cookie).
+    FrozenBinder,
+    /// Say that a freeze notification is cleared.
+    ClearFreeze,
 }
 
 impl Kind {
@@ -44,6 +48,8 @@ impl Kind {
             8 => Self::ClearDeath,
             9 => Self::CompleteSuspect,
             10 => Self::CompletePending,
+            11 => Self::FrozenBinder,
+            12 => Self::ClearFreeze,
             _ => return None,
         })
     }

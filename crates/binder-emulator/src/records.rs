@@ -62,7 +62,7 @@ const TABLE_HEADS: usize = 16;
 const HEADER_WORDS: usize = 512;
 
 /// What word `MAGIC` holds: the layout's name and version.
-pub(crate) const MAGIC_VALUE: u64 = u64::from_le_bytes(*b"rtbndr04");
+pub(crate) const MAGIC_VALUE: u64 = u64::from_le_bytes(*b"rtbndr05");
 
 pub(crate) const JOURNAL_AT: usize = HEADER_WORDS;
 pub(crate) const NODE_HASH_AT: usize = JOURNAL_AT + 2 * JOURNAL_ENTRIES;
@@ -296,6 +296,8 @@ records! {
         SPAM_FOUND: bool,
         /// Transactions whose priority was lent through a priority-inheriting futex.
         HELD: u64,
+        /// Freeze notifications that were delivered and not yet acknowledged.
+        FREEZE_DELIVERED: Queue,
     }
     /// A thread that has used the driver.
     Thread, thread, table 1 at end::<Process>(), THREADS, of 32 {
@@ -339,7 +341,7 @@ records! {
         ERROR_RETURN: u32,
         /// Why: a negative errno, or 0.
         ERROR_PARAM: i32,
-        /// The process that it freezes, while it waits for that one's transactions.
+        /// The process that it freezes or thaws, until all who asked are told.
         FREEZING: Option<Id<Process>>,
     }
     /// A local object that others can call.
@@ -399,6 +401,8 @@ records! {
         PREV: Option<Id<Ref>>,
         /// The death notification that was asked for.
         DEATH: Option<Id<Work>>,
+        /// The freeze notification that was asked for.
+        FREEZE: Option<Id<Work>>,
     }
     /// A call or a reply on its way.
     Transaction, transaction, table 4 at end::<Ref>(), 65_536, of 24 {
@@ -494,6 +498,10 @@ records! {
         PREV: Option<Id<Work>>,
         /// The queue's first word; 0: in none.
         QUEUE: u64,
+        /// Of a freeze notification: whether the owner is frozen.
+        IS_FROZEN: bool,
+        /// Of a freeze notification that was delivered: it is to be queued again when that is acknowledged.
+        RESEND: bool,
     }
 }
 

@@ -70,6 +70,9 @@ impl Guard<'_> {
         if self.front(process::DELIVERED.queue(of)).is_some() {
             writeln!(out, "  has delivered dead binder")?;
         }
+        if self.front(process::FREEZE_DELIVERED.queue(of)).is_some() {
+            writeln!(out, "  has delivered freeze binder")?;
+        }
         Ok(())
     }
 
@@ -226,6 +229,8 @@ impl Guard<'_> {
             Some(Kind::DeadBinder) => writeln!(out, "{indent}has dead binder"),
             Some(Kind::DeadBinderAndClear) => writeln!(out, "{indent}has cleared dead binder"),
             Some(Kind::ClearDeath) => writeln!(out, "{indent}has cleared death notification"),
+            Some(Kind::FrozenBinder) => writeln!(out, "{indent}has frozen binder"),
+            Some(Kind::ClearFreeze) => writeln!(out, "{indent}has cleared freeze notification"),
             None => writeln!(out, "{indent}unknown work"),
         }
     }

@@ -90,12 +90,16 @@ impl Guard<'_> {
 
     /// A thread leaves: whoever waits for its reply gets `BR_DEAD_REPLY`, its own calls are forgotten.
     pub(crate) fn release_thread(&mut self, owner: Id<Process>, id: Id<Thread>) {
+        // It was killed before it had told everybody: the process is thawed, as if a signal had ended the wait. First, since this is
+        // committed in steps: whoever goes on after a death finds the thread.
+        if let Some(frozen) = self.get(id, thread::FREEZING) {
+            self.set(frozen, process::FROZEN, false);
+            self.tell_of_freeze(frozen, false);
+            self.set(id, thread::FREEZING, None);
+        }
         self.release_queue(thread::TODO.queue(id));
         self.stop_waiting(owner, id);
         self.unlink(process::THREADS_HEAD.of(owner), id, thread::NEXT, thread::PREV);
-        if let Some(frozen) = self.get(id, thread::FREEZING) {
-            self.set(frozen, process::FROZEN, false);
-        }
         if let Some(filled) = self.get(id, thread::FILLING) {
             self.abandon_fill(id, filled);
         }
@@ -137,8 +141,8 @@ impl Guard<'_> {
                     }
                     self.free(entry);
                 }
-                // Death notifications still own their entries.
-                Some(Kind::DeadBinder) => {}
+                // Death and freeze notifications still own their entries.
+                Some(Kind::DeadBinder | Kind::FrozenBinder) => {}
                 _ => self.free(entry),
             }
             self.commit();

@@ -62,7 +62,12 @@ macro_rules! emulated {
                 Arc::new(self.0.open_as_another_process(area_bytes))
             }
             fn later_features(&self) -> LaterFeatures {
-                LaterFeatures { freeze: true, oneway_spam_detection: true, extended_error: true }
+                LaterFeatures {
+                    freeze: true,
+                    oneway_spam_detection: true,
+                    extended_error: true,
+                    freeze_notification: true,
+                }
             }
             fn last_opener(&self) -> i32 {
                 self.0.opener.load(Ordering::Relaxed)
@@ -138,6 +143,8 @@ impl Device for KernelDevice {
     fn later_features(&self) -> LaterFeatures {
         let said = Kernel::open(&self.path, 1 << 12).expect("an opened device").features();
         LaterFeatures {
+            // No ioctl tells; a kernel that has it has binderfs here.
+            freeze_notification: said.listed.contains("freeze_notification"),
             freeze: said.freeze,
             oneway_spam_detection: said.oneway_spam_detection,
             extended_error: said.extended_error,

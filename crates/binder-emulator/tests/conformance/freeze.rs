@@ -16,7 +16,7 @@ fn pair<D: Device>(device: &D) -> (Actor, u32, Actor) {
     (server, pid, Actor::new(&device.open()))
 }
 
-fn freeze(by: &Actor, pid: u32, frozen: bool, timeout_ms: u32) -> Result<(), Errno> {
+pub(crate) fn freeze(by: &Actor, pid: u32, frozen: bool, timeout_ms: u32) -> Result<(), Errno> {
     by.run(move |desk| {
         desk.driver.set_frozen(pid, frozen, timeout_ms).map_err(|error| error.errno().expect("an errno"))
     })

@@ -14,6 +14,7 @@ mod differential;
 mod extended_error;
 mod fds;
 mod freeze;
+mod freeze_notices;
 mod loopers;
 mod message;
 mod objects;
@@ -76,6 +77,7 @@ pub(crate) struct LaterFeatures {
     pub(crate) freeze: bool,
     pub(crate) oneway_spam_detection: bool,
     pub(crate) extended_error: bool,
+    pub(crate) freeze_notification: bool,
 }
 
 macro_rules! case {
@@ -210,6 +212,14 @@ macro_rules! suite {
                 a_waiting_caller_is_not_frozen,
                 an_unknown_process_cannot_be_frozen,
                 a_frozen_process_that_closes_is_gone,
+            }
+            freeze_notices {
+                who_asks_is_told_at_once_and_of_each_change,
+                a_change_meanwhile_is_told_after_the_acknowledgement,
+                a_cleared_freeze_notification_is_acknowledged_once,
+                wrong_freeze_commands_are_invalid,
+                a_freeze_notification_ends_with_its_handle_or_its_watcher,
+                a_dead_node_is_neither_frozen_nor_thawed,
             }
             spam {
                 the_sender_of_too_many_oneway_bytes_is_suspected_once,

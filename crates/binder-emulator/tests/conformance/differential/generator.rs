@@ -55,8 +55,8 @@ fn single(priorities: bool, features: LaterFeatures) -> impl Strategy<Value = St
 
 fn act(priorities: bool, features: LaterFeatures) -> impl Strategy<Value = Act> {
     let orders = prop_oneof![
-        8 => prop::collection::vec(order(), 1),
-        1 => prop::collection::vec(order(), 2..4),
+        8 => prop::collection::vec(order(features), 1),
+        1 => prop::collection::vec(order(features), 2..4),
     ];
     prop_oneof![
         24 => (orders, prop::bool::weighted(0.2)).prop_map(|(orders, reads)| {
@@ -116,7 +116,7 @@ pub(super) fn target() -> impl Strategy<Value = Target> {
     ]
 }
 
-fn order() -> impl Strategy<Value = Order> {
+fn order(features: LaterFeatures) -> impl Strategy<Value = Order> {
     let counting = prop_oneof![
         Just(Counting::Increfs),
         Just(Counting::Acquire),
@@ -124,6 +124,7 @@ fn order() -> impl Strategy<Value = Order> {
         Just(Counting::Decrefs),
     ];
     let cookie = || prop_oneof![9 => Just(7_u64), 1 => Just(8)];
+    let watches = if features.freeze_notification { 1 } else { 0 };
     prop_oneof![
         14 => send().prop_map(Order::Send),
         6 => any::<usize>().prop_map(Order::Free),
@@ -133,6 +134,9 @@ fn order() -> impl Strategy<Value = Order> {
         2 => (target(), 1..3_u64).prop_map(|(target, cookie)| Order::RequestDeath(target, cookie)),
         1 => (target(), 1..3_u64).prop_map(|(target, cookie)| Order::ClearDeath(target, cookie)),
         1 => (1..3_u64).prop_map(Order::DeadBinderDone),
+        watches => (target(), 1..3_u64).prop_map(|(target, cookie)| Order::RequestFreeze(target, cookie)),
+        watches => (target(), 1..3_u64).prop_map(|(target, cookie)| Order::ClearFreeze(target, cookie)),
+        watches => (1..3_u64).prop_map(Order::FreezeDone),
         2 => Just(Order::EnterLooper),
         1 => Just(Order::RegisterLooper),
         1 => Just(Order::ExitLooper),

@@ -128,11 +128,13 @@ fn common_features<A: Device, B: Device>(one: &A, other: &B) -> LaterFeatures {
         freeze: one.freeze && other.freeze,
         oneway_spam_detection: one.oneway_spam_detection && other.oneway_spam_detection,
         extended_error: one.extended_error && other.extended_error,
+        freeze_notification: one.freeze_notification && other.freeze_notification,
     };
     for (there, what) in [
         (common.freeze, "BINDER_FREEZE"),
         (common.oneway_spam_detection, "BINDER_ENABLE_ONEWAY_SPAM_DETECTION"),
         (common.extended_error, "BINDER_GET_EXTENDED_ERROR"),
+        (common.freeze_notification, "BC_REQUEST_FREEZE_NOTIFICATION"),
         (A::tells_of_frozen_receivers(), "BR_TRANSACTION_PENDING_FROZEN"),
         (A::tells_state() && B::tells_state(), "the state, in the words of Linux 6.1"),
     ] {

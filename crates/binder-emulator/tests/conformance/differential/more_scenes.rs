@@ -12,6 +12,7 @@ use crate::LaterFeatures;
 pub(super) fn scene(priorities: bool, features: LaterFeatures) -> BoxedStrategy<Vec<Step>> {
     prop_oneof![
         if features.freeze { 3 } else { 0 } => frozen(),
+        if features.freeze_notification { 4 } else { 0 } => watched_freezing(),
         if features.oneway_spam_detection { 2 } else { 0 } => spam(),
         4 => passed_descriptors(),
         3 => sleeping(),
@@ -69,6 +70,39 @@ fn frozen() -> impl Strategy<Value = Vec<Step>> {
         steps.push(info());
         for _ in 0..3 {
             steps.extend([Step::read(owner), Step::write(owner, vec![LAST])]);
+        }
+        steps
+    })
+}
+
+/// A process is frozen and thawed, closes or lets go, while another watches two of its nodes: asks, takes that back, and acknowledges,
+/// in any order.
+fn watched_freezing() -> impl Strategy<Value = Vec<Step>> {
+    let acts = prop::collection::vec((0..16_u8, 0..2_usize), 3..18);
+    (peers(), acts, any::<[bool; 2]>()).prop_map(|((owner, other), acts, [waits, knows_of_one])| {
+        let mut steps = introduce(owner, other, 1, 0x100);
+        if !knows_of_one {
+            steps.extend(introduce(owner, other, 2, 0x100));
+        }
+        let watch = |node: usize| Order::RequestFreeze(Target::Held(node), 1 + node as u64);
+        steps.push(Step::write(other, vec![watch(0)]));
+        let read = if waits { Reading::Waiting } else { Reading::AtOnce };
+        for (act, node) in acts {
+            let cookie = 1 + node as u64;
+            let freeze = |frozen| Step::new(MANAGER, 1, Act::Freeze { process: owner, frozen });
+            steps.push(match act {
+                0..=2 => freeze(true),
+                3..=5 => freeze(false),
+                6 => Step::write(other, vec![watch(node)]),
+                7 => Step::write(other, vec![Order::ClearFreeze(Target::Held(node), cookie)]),
+                8 => Step::write(other, vec![Order::ClearFreeze(Target::Held(node), 3 - cookie)]),
+                9 => Step::write(other, vec![Order::FreezeDone(cookie)]),
+                10 | 11 => by(other, 0, vec![Order::FreezeDone(cookie)], Reading::AtOnce),
+                12 => Step::write(other, vec![Order::Count(Counting::Release, Target::Held(node))]),
+                13 if node == 0 => Step::new(owner, 0, Act::Close),
+                13 => by(other, 1, vec![Order::EnterLooper], read),
+                _ => by(other, 0, Vec::new(), read),
+            });
         }
         steps
     })

@@ -56,6 +56,13 @@ pub(super) fn queue(
             Command::ClearDeathNotification(HandleCookie { handle: handle(*target), cookie: *cookie })
         }
         Order::DeadBinderDone(cookie) => Command::DeadBinderDone(*cookie),
+        Order::RequestFreeze(target, cookie) => {
+            Command::RequestFreezeNotification(HandleCookie { handle: handle(*target), cookie: *cookie })
+        }
+        Order::ClearFreeze(target, cookie) => {
+            Command::ClearFreezeNotification(HandleCookie { handle: handle(*target), cookie: *cookie })
+        }
+        Order::FreezeDone(cookie) => Command::FreezeNotificationDone(*cookie),
         Order::EnterLooper => Command::EnterLooper,
         Order::RegisterLooper => Command::RegisterLooper,
         Order::ExitLooper => Command::ExitLooper,

@@ -51,6 +51,14 @@ impl Reached {
         for what in ["woke", "interrupted"].iter().filter(|what| others.contains(**what)) {
             self.count(format!("a thread that slept {what}"));
         }
+        for (text, what) in [("is_frozen: 1", "frozen"), ("is_frozen: 0", "not frozen")] {
+            if told.brought.contains(text) {
+                self.count(format!("return FrozenBinder {what}"));
+            }
+        }
+        if others.contains("woke") && others.contains("FrozenBinder") {
+            self.count("a thread that watches woke".into());
+        }
         if told.undetermined {
             self.count("undetermined: two threads of a process woke at once".into());
         }
@@ -88,6 +96,7 @@ impl Reached {
             (features.freeze, WITH_FREEZE),
             (features.oneway_spam_detection, WITH_SPAM_DETECTION),
             (features.extended_error, "an extended error"),
+            (features.freeze_notification, WITH_FREEZE_NOTIFICATION),
         ];
         let later = later.into_iter().filter_map(|(there, expected)| there.then_some(expected));
         std::iter::once(EXPECTED)
@@ -136,6 +145,13 @@ const WITH_FREEZE: &str = "
     freeze Ok(())
     return FrozenReply
     something came for a frozen process
+";
+
+const WITH_FREEZE_NOTIFICATION: &str = "
+    return FrozenBinder frozen
+    return FrozenBinder not frozen
+    return ClearFreezeNotificationDone
+    a thread that watches woke
 ";
 
 const WITH_SPAM_DETECTION: &str = "
@@ -212,7 +228,7 @@ const EXPECTED: &str = "
     taken reply plain
 ";
 
-const RETURNS: [&str; 17] = [
+const RETURNS: [&str; 18] = [
     "Transaction to",
     "Reply to",
     "TransactionComplete",
@@ -223,6 +239,7 @@ const RETURNS: [&str; 17] = [
     "SpawnLooper",
     "DeadBinder",
     "ClearDeathNotificationDone",
+    "ClearFreezeNotificationDone",
     "DeadReply",
     "FailedReply",
     "FrozenReply",
