@@ -10,9 +10,9 @@ use rustix::io::Errno;
 
 use crate::ioctl::Ioctl;
 use crate::lock::Guard;
+use crate::node::Strength;
 use crate::process::LIVE;
 use crate::queue::Kind;
-use crate::node::Strength;
 use crate::records::{
     Id, Node, PROCESSES, Process, Queue, Thread, Work, node, process, reference, thread, transaction, work,
 };
@@ -117,12 +117,7 @@ impl Ioctl<'_> {
 impl Guard<'_> {
     /// Asks to be told whether the owner of the node behind `handle` is frozen: now, and when it changes. A dead node's
     /// request is taken, and nothing is told.
-    pub(crate) fn request_freeze(
-        &mut self,
-        by: Id<Process>,
-        handle: u32,
-        cookie: u64,
-    ) -> Result<(), Errno> {
+    pub(crate) fn request_freeze(&mut self, by: Id<Process>, handle: u32, cookie: u64) -> Result<(), Errno> {
         let id = self.find_ref(by, handle.into(), Strength::Weak).ok_or(Errno::INVAL)?;
         if self.get(id, reference::FREEZE).is_some() {
             return Err(Errno::INVAL);
