@@ -4,6 +4,7 @@
 //! `binder_thread_read` (`binder.c`).
 
 use std::os::fd::{BorrowedFd, RawFd};
+use std::time::Instant;
 
 use rustix::io::Errno;
 
@@ -19,7 +20,7 @@ use crate::records::{
 };
 use crate::sched;
 use crate::sleep::{self, Slept};
-use crate::thread::{LOOPER_ENTERED, LOOPER_EXITED, LOOPER_INVALID, LOOPER_REGISTERED};
+use crate::thread::{LOOPER_ENTERED, LOOPER_EXITED, LOOPER_INVALID, LOOPER_POLL, LOOPER_REGISTERED};
 use binder_driver::uapi::*;
 use binder_driver::{Command, Commands, Lent, Profile};
 
@@ -222,6 +223,38 @@ impl Ioctl<'_> {
             self.guard.wake_process(self.process);
         }
         Ok(out.used)
+    }
+
+    /// Whether a read would find something; waits for that until `deadline` (`binder_poll`). A signal ends the wait with EINTR. What is
+    /// noted for the next read stays.
+    pub(crate) fn poll(&mut self, deadline: Option<Instant>, gone: &dyn Fn() -> bool) -> Result<bool, Errno> {
+        let looper = self.guard.get(self.thread, thread::LOOPER) | LOOPER_POLL;
+        self.guard.set(self.thread, thread::LOOPER, looper);
+        loop {
+            let for_process = self.may_take_process_work();
+            if self.has_work(for_process) {
+                return Ok(true);
+            }
+            if gone() {
+                return Err(Errno::NODEV);
+            }
+            if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+                return Ok(false);
+            }
+            if for_process && pi_futex::is_raised() {
+                self.guard.is_lent_no_longer(self.thread);
+            }
+            self.guard.set_polling(self.process, self.thread, true);
+            sleep::will_poll(self.guard.region(), self.thread);
+            self.guard.unlock();
+            let slept = sleep::sleep_until(self.guard.region(), self.thread, deadline);
+            inheritance::learn(self.guard.region(), self.thread);
+            self.guard.relock();
+            self.guard.set_polling(self.process, self.thread, false);
+            if slept == Slept::Interrupted && !self.has_work(self.may_take_process_work()) {
+                return Err(Errno::INTR);
+            }
+        }
     }
 
     /// How this thread is going to sleep. True: in the trap.

@@ -85,6 +85,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -312,10 +313,23 @@ impl Emulated {
         }
     }
 
-    /// Runs one call of the calling thread under the lock.
+    /// Runs one ioctl of the calling thread under the lock.
     fn enter<T>(
         &self,
         lent: &Lent<'_>,
+        act: impl FnOnce(&mut Ioctl<'_>) -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        self.look(memory, |ioctl| {
+            let result = act(ioctl);
+            ioctl.guard.set(ioctl.thread, records::thread::NEED_RETURN, false);
+            result
+        })
+    }
+
+    /// As [`Emulated::enter`], for what is no ioctl: the next read still returns at once, if it was to.
+    fn look<T>(
+        &self,
+        memory: &[&[u8]],
         act: impl FnOnce(&mut Ioctl<'_>) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
         if self.region.ended().is_some() {
@@ -343,7 +357,6 @@ impl Emulated {
                 closing: Vec::new(),
             };
             let result = act(&mut ioctl);
-            ioctl.guard.set(thread, records::thread::NEED_RETURN, false);
             ioctl.guard.unlock();
             ioctl.finish();
             result
@@ -432,6 +445,13 @@ impl Driver for Emulated {
             });
             sweeps.into_iter().for_each(|slot| self.descriptors.ask_to_sweep(slot));
         });
+    }
+
+    fn poll(&self, timeout: Option<Duration>) -> Result<bool, DriverError> {
+        let gone = || self.region.ended().is_some();
+        // Times that cannot be calculated with are as good as none.
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        self.look(&[], |ioctl| ioctl.poll(deadline, &gone)).map_err(|errno| self.failed("poll", errno))
     }
 
     fn interrupt(&self) {

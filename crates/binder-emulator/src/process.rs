@@ -136,12 +136,15 @@ impl Guard<'_> {
         }
     }
 
-    /// Makes all threads of a process return from their waits.
+    /// Makes all threads of a process return from their waits. One that polls sleeps on, and finds it the next time
+    /// (`binder_deferred_flush`).
     pub(crate) fn interrupt(&mut self, owner: Id<Process>) {
         self.for_each_thread(owner, |guard, id| {
             guard.set(id, thread::NEED_RETURN, true);
             guard.stop_waiting(owner, id);
-            guard.wake_later(id);
+            if !guard.get(id, thread::POLLS) {
+                guard.wake_later(id);
+            }
         });
     }
 }

@@ -241,7 +241,7 @@ const fn end<R: Record>() -> usize {
 
 records! {
     /// An opened device.
-    Process, process, table 0 at TABLES_AT, PROCESSES, of 32 {
+    Process, process, table 0 at TABLES_AT, PROCESSES, of 40 {
         /// See `process::State`.
         STATE: u32,
         /// Synchronous calls to it are refused, oneway ones kept.
@@ -298,6 +298,8 @@ records! {
         HELD: u64,
         /// Freeze notifications that were delivered and not yet acknowledged.
         FREEZE_DELIVERED: Queue,
+        /// Threads that sleep in a poll.
+        POLLERS: u32,
     }
     /// A thread that has used the driver.
     Thread, thread, table 1 at end::<Process>(), THREADS, of 32 {
@@ -343,6 +345,8 @@ records! {
         ERROR_PARAM: i32,
         /// The process that it freezes or thaws, until all who asked are told.
         FREEZING: Option<Id<Process>>,
+        /// It sleeps in a poll, or is about to.
+        POLLS: bool,
     }
     /// A local object that others can call.
     Node, node, table 2 at end::<Thread>(), 131_072, of 32 {

@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
@@ -53,6 +54,12 @@ pub(crate) fn will_sleep(region: &Region, thread: Id<Thread>, fair: bool) -> boo
     TRAP.set((left.saturating_sub(1), span));
     region.sleep_word(thread.index()).set_out(if traps { GOES_TO_TRAP } else { GOES_TO_SLEEP });
     traps
+}
+
+/// As [`will_sleep`], for one that polls ([`sleep_until`]).
+pub(crate) fn will_poll(region: &Region, thread: Id<Thread>) {
+    region.trap_id(thread.index()).store(0, Relaxed);
+    region.sleep_word(thread.index()).set_out(GOES_TO_SLEEP);
 }
 
 /// How a [`sleep`] ended.
@@ -115,6 +122,27 @@ pub(crate) fn sleep(region: &Region, thread: Id<Thread>, traps: bool) -> Slept {
         }
     } else {
         learn(waker);
+    }
+    Slept::Woken
+}
+
+/// After the unlock and [`will_poll`]: as [`sleep`], until `deadline` at the latest. It may end earlier for no reason. Any
+/// signal's handler ends it, since the kernel restarts no wait that has a timeout.
+pub(crate) fn sleep_until(region: &Region, thread: Id<Thread>, deadline: Option<Instant>) -> Slept {
+    /// A wait without a deadline begins anew after this time.
+    const LONG: Duration = Duration::from_secs(3600);
+    let word = region.sleep_word(thread.index());
+    while word.is(Asleep) && region.ended().is_none() {
+        let left = deadline.map_or(LONG, |deadline| deadline.saturating_duration_since(Instant::now()));
+        let ended = match word.sleep_for(left.min(LONG)) {
+            Err(Errno::INTR) => Slept::Interrupted,
+            Err(Errno::TIMEDOUT) => Slept::Woken,
+            _ => continue,
+        };
+        // Whoever claims it first has it.
+        if word.make(IS_INTERRUPTED) {
+            return ended;
+        }
     }
     Slept::Woken
 }

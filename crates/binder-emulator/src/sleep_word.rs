@@ -13,7 +13,7 @@
 //! | trapped | claimed | a waker, under the lock | it unlocks, and answers the trap |
 //! | claimed | awake | the sleeper, out of its trap | it looks for work |
 //! | lends | awake | a waker, under the lock | whoever holds what it waits for gives that back |
-//! | asleep, trapped | awake | the sleeper, which handled a signal | it looks for work |
+//! | asleep, trapped | awake | the sleeper, which handled a signal or had a time that is over | it looks for work |
 //! | trapped | asleep | the sleeper, which the trap does not hold | it sleeps on the futex |
 //! | lends | asleep, awake | the sleeper, which the kernel's queue does not hold, or lets go | it sleeps on the futex, or looks for work |
 //!
@@ -22,11 +22,14 @@
 //! word says awake or claimed: the keeper makes every thread look again after a death, and looks for claimed threads as long as
 //! traps are in use. A lender looks by itself: it waits in slices.
 
+use std::num::NonZeroU32;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::thread::futex;
+use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// What a thread's word says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +94,7 @@ pub(crate) const WAKES_LENDER: Change = change(Lends, Awake, By::WakerLocked);
 pub(crate) const ENTERS_TRAP: Change = change(WillTrap, Trapped, By::Sleeper);
 /// It has left the trap after it was claimed.
 pub(crate) const LEAVES_TRAP: Change = change(Claimed, Awake, By::Sleeper);
-/// A signal has ended its sleep on the futex.
+/// A signal, or the end of its time, has ended its sleep on the futex.
 pub(crate) const IS_INTERRUPTED: Change = change(Asleep, Awake, By::Sleeper);
 /// A signal has ended its trap.
 pub(crate) const IS_INTERRUPTED_IN_TRAP: Change = change(Trapped, Awake, By::Sleeper);
@@ -168,6 +171,18 @@ impl SleepWord<'_> {
     /// EINTR after a signal was handled, EAGAIN when it says something else.
     pub(crate) fn sleep(self) -> Result<(), Errno> {
         futex::wait(self.0, futex::Flags::empty(), Asleep as u32, None)
+    }
+
+    /// The same, at most for `time`.
+    ///
+    /// # Errors
+    /// As [`SleepWord::sleep`], and ETIMEDOUT. EINTR also after a handler that was set with `SA_RESTART`.
+    pub(crate) fn sleep_for(self, time: Duration) -> Result<(), Errno> {
+        // Not FUTEX_WAIT, whose timeouts are those of waits for the lock: who looks at a thread from outside can tell.
+        let until =
+            Timespec::try_from(time).ok().and_then(|time| clock_gettime(ClockId::Monotonic).checked_add(time));
+        let flags = futex::Flags::empty();
+        futex::wait_bitset(self.0, flags, Asleep as u32, until.as_ref(), NonZeroU32::MAX)
     }
 
     /// Wakes up to `most` that sleep on it.

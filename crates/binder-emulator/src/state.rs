@@ -77,7 +77,8 @@ impl Guard<'_> {
     }
 
     fn write_thread(&self, out: &mut String, of: Id<Process>, id: Id<Thread>) -> fmt::Result {
-        let waiting = if self.region().sleep_word(id.index()).is_asleep() { LOOPER_WAITING } else { 0 };
+        let reads = self.region().sleep_word(id.index()).is_asleep() && !self.get(id, thread::POLLS);
+        let waiting = if reads { LOOPER_WAITING } else { 0 };
         writeln!(
             out,
             "  thread {}: l {:02x} need_return {} tr 0",

@@ -20,6 +20,8 @@ pub(crate) const LOOPER_EXITED: u32 = 0x04;
 pub(crate) const LOOPER_INVALID: u32 = 0x08;
 /// Not kept: a thread's futex says it.
 pub(crate) const LOOPER_WAITING: u32 = 0x10;
+/// It has polled.
+pub(crate) const LOOPER_POLL: u32 = 0x20;
 
 impl Guard<'_> {
     /// Makes the calling thread known. Its first ioctl never waits, as with the kernel's driver.
@@ -55,10 +57,30 @@ impl Guard<'_> {
         Some(chosen)
     }
 
-    /// Wakes one thread that waits for work of the process, if any.
+    /// Wakes one thread that waits for work of the process, or, when none does, all that poll.
     pub(crate) fn wake_process(&mut self, owner: Id<Process>) {
-        if let Some(chosen) = self.select_thread(owner) {
-            self.wake_later(chosen);
+        match self.select_thread(owner) {
+            Some(chosen) => self.wake_later(chosen),
+            None => self.wake_pollers(owner),
+        }
+    }
+
+    /// Wakes all threads of a process that poll: each looks whether the work is its own to take.
+    pub(crate) fn wake_pollers(&mut self, owner: Id<Process>) {
+        if self.get(owner, process::POLLERS) != 0 {
+            self.for_each_thread(owner, |guard, id| {
+                if guard.get(id, thread::POLLS) {
+                    guard.wake_later(id);
+                }
+            });
+        }
+    }
+
+    /// Notes that a thread is about to sleep in a poll, or is back.
+    pub(crate) fn set_polling(&mut self, owner: Id<Process>, id: Id<Thread>, polls: bool) {
+        if self.get(id, thread::POLLS) != polls {
+            self.set(id, thread::POLLS, polls);
+            self.add(owner, process::POLLERS, if polls { 1 } else { -1 });
         }
     }
 

@@ -326,6 +326,7 @@ impl<'a> Ioctl<'a> {
             }
             None => {
                 self.guard.push(process::TODO.queue(target.process), call);
+                self.guard.wake_pollers(target.process);
                 if self.profile == Profile::Ack {
                     let flags = self.guard.get(node, node::FLAGS);
                     self.guard.hurry_looper(t, flags, target.process);
@@ -373,7 +374,10 @@ impl<'a> Ioctl<'a> {
                 self.guard.push_thread_work(server, call);
                 self.guard.wake_later(server);
             }
-            None => self.guard.push(process::TODO.queue(owner), call),
+            None => {
+                self.guard.push(process::TODO.queue(owner), call);
+                self.guard.wake_pollers(owner);
+            }
         }
     }
 

@@ -37,7 +37,10 @@ fn command() -> impl Strategy<Value = Command> {
         Just(Command::EnterLooper),
         Just(Command::ExitLooper),
         handle.clone().prop_map(Command::RequestDeathNotification),
-        handle.prop_map(Command::ClearDeathNotification),
+        handle.clone().prop_map(Command::ClearDeathNotification),
+        handle.clone().prop_map(Command::RequestFreezeNotification),
+        handle.prop_map(Command::ClearFreezeNotification),
+        any::<u64>().prop_map(Command::FreezeNotificationDone),
         any::<u64>().prop_map(Command::DeadBinderDone),
     ]
 }

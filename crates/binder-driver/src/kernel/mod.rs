@@ -7,8 +7,10 @@ mod check;
 mod features;
 mod sys;
 
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
@@ -224,6 +226,21 @@ impl Driver for Kernel {
         sys::frozen_info(self.device.as_fd(), &mut argument)
             .map_err(|errno| Error::WriteRead { operation: "BINDER_GET_FROZEN_INFO", errno })?;
         Ok(FrozenStatusInfo::from_bytes(&argument).unwrap_or_default())
+    }
+
+    fn poll(&self, timeout: Option<Duration>) -> Result<bool, Error> {
+        let failed = |errno| Error::WriteRead { operation: "poll", errno };
+        // Times that the kernel cannot hold are as good as none.
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        let mut device = [PollFd::new(&self.device, PollFlags::IN)];
+        rustix::event::poll(&mut device, timeout.as_ref()).map_err(failed)?;
+        let [device] = device;
+        let found = device.revents();
+        if found.contains(PollFlags::ERR) { Err(failed(Errno::NOMEM)) } else { Ok(!found.is_empty()) }
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.device.as_fd())
     }
 
     fn interrupt(&self) {

@@ -184,6 +184,11 @@ impl Desk {
         self.driver.write_read(commands, memory, None).map_err(|error| error.errno().expect("an errno"))
     }
 
+    /// Sends a synchronous call without data, and does not read.
+    pub(crate) fn send_call(&mut self, handle: u32, code: u32) {
+        self.write(&[Command::Transaction(data(handle, code, 0, b""))]).expect("a command that is taken");
+    }
+
     pub(crate) fn write(&mut self, commands: &[Command]) -> Result<(), Errno> {
         self.send(&mut queue(commands), &[])
     }

@@ -61,8 +61,9 @@ impl<T> Begun<T> {
 }
 
 /// Where threads wait: the kernel's driver in its ioctl; the emulated one at a futex, in the system call that is trapped to wake a
-/// thread on its caller's CPU, and between two looks at a process that is to be frozen.
-const WAITS: [i64; 4] = [libc::SYS_ioctl, libc::SYS_futex, libc::SYS_getppid, libc::SYS_clock_nanosleep];
+/// thread on its caller's CPU, and between two looks at a process that is to be frozen; whoever polls the kernel's in ppoll(2).
+const WAITS: [i64; 5] =
+    [libc::SYS_ioctl, libc::SYS_futex, libc::SYS_getppid, libc::SYS_clock_nanosleep, libc::SYS_ppoll];
 
 /// Lets the thread run, which may have to share the processor with this one.
 const PAUSE: Duration = Duration::from_micros(50);

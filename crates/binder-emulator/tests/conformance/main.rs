@@ -19,6 +19,7 @@ mod loopers;
 mod message;
 mod objects;
 mod oneway;
+mod polling;
 mod priorities;
 mod references;
 mod refusals;
@@ -238,6 +239,10 @@ macro_rules! suite {
                 a_refused_transaction_keeps_no_descriptor,
                 a_receiver_that_leaves_keeps_no_descriptor,
                 descriptors_of_waiting_oneway_calls_wait_with_them,
+            }
+            polling {
+                a_thread_that_polls_finds_what_a_read_would,
+                who_polls_is_woken_when_nobody_reads,
             }
             priorities {
                 a_nice_value_is_lent_and_restored,

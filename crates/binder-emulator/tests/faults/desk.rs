@@ -58,7 +58,7 @@ pub(crate) struct Desk {
     pub(crate) served: u64,
     /// Death notifications that arrived.
     pub(crate) deaths: u64,
-    /// A death notification that was cleared is gone.
+    /// A notification that was cleared is gone.
     pub(crate) cleared: bool,
     /// The driver has asked for another looper.
     pub(crate) looper_wanted: bool,
@@ -187,7 +187,10 @@ impl Desk {
                 self.deaths += 1;
                 self.queue(Command::DeadBinderDone(cookie));
             }
-            Return::ClearDeathNotificationDone(_) => self.cleared = true,
+            Return::FrozenBinder(told) => self.queue(Command::FreezeNotificationDone(told.cookie)),
+            Return::ClearDeathNotificationDone(_) | Return::ClearFreezeNotificationDone(_) => {
+                self.cleared = true;
+            }
             Return::SpawnLooper => self.looper_wanted = true,
             Return::Transaction(told) => return self.transaction(&told),
             _ => {}

@@ -30,7 +30,7 @@ impl Scenario {
     }
 }
 
-pub(crate) const SCENARIOS: [Scenario; 15] = [
+pub(crate) const SCENARIOS: [Scenario; 16] = [
     Scenario::of("join", join),
     Scenario::of("call", call),
     Scenario::of("call outside the lock", call_outside_the_lock),
@@ -38,6 +38,7 @@ pub(crate) const SCENARIOS: [Scenario; 15] = [
     Scenario::of("oneway call", oneway_call),
     Scenario::of("nested call", nested_call),
     Scenario::of("death notification", death_notification),
+    Scenario::of("freeze notification", freeze_notification),
     Scenario::of("thread exit", thread_exit),
     Scenario::of("close", close),
     Scenario::of("real-time call", realtime_call),
@@ -173,6 +174,27 @@ fn death_notification(address: &str) {
         desk.queue(Command::Increfs(0));
         desk.queue(Command::Release(0));
         desk.queue(Command::Decrefs(0));
+        while !desk.cleared {
+            desk.serve_next().expect("the context");
+        }
+    });
+}
+
+/// Asks of the manager, and freezes and thaws itself.
+fn freeze_notification(address: &str) {
+    let mut desk = desk(address);
+    reply(desk.call(0, KEEP, &Message::default().node(1)));
+    desk.queue(Command::Acquire(0));
+    desk.flush().expect("the context");
+    let own = std::process::id();
+    stepped(|| {
+        desk.queue(Command::RequestFreezeNotification(HandleCookie { handle: 0, cookie: 1 }));
+        desk.flush().expect("the context");
+        // Somebody may be calling it.
+        let _ = desk.driver.set_frozen(own, true, 0);
+        desk.driver.set_frozen(own, false, 0).expect("the context");
+        desk.queue(Command::ClearFreezeNotification(HandleCookie { handle: 0, cookie: 1 }));
+        desk.queue(Command::Release(0));
         while !desk.cleared {
             desk.serve_next().expect("the context");
         }

@@ -86,6 +86,7 @@ fn later_act(priorities: bool, features: LaterFeatures) -> impl Strategy<Value =
     let nice = prop_oneof![Just(0), -20..20];
     prop_oneof![
         1 => Just(Act::ListNodes),
+        3 => Just(Act::Poll),
         if priorities { 1 } else { 0 } => nice.prop_map(Act::Nice),
         if priorities { 1 } else { 0 } => policy().prop_map(Act::Policy),
         if features.freeze { 1 } else { 0 } => (0..PROCESSES, prop::bool::weighted(0.3))

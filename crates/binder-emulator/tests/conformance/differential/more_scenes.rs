@@ -87,6 +87,11 @@ fn watched_freezing() -> impl Strategy<Value = Vec<Step>> {
         let watch = |node: usize| Order::RequestFreeze(Target::Held(node), 1 + node as u64);
         steps.push(Step::write(other, vec![watch(0)]));
         let read = if waits { Reading::Waiting } else { Reading::AtOnce };
+        if waits {
+            steps.extend([Step::read(other), Step::write(other, vec![Order::FreezeDone(1)])]);
+            steps.push(Step::wait(other, Vec::new()));
+            steps.push(Step::new(MANAGER, 1, Act::Freeze { process: owner, frozen: true }));
+        }
         for (act, node) in acts {
             let cookie = 1 + node as u64;
             let freeze = |frozen| Step::new(MANAGER, 1, Act::Freeze { process: owner, frozen });

@@ -44,6 +44,7 @@ impl Reached {
         }
         match &step.act {
             Act::NodeCounts(_) if told.brought.starts_with("Ok") => self.count("node counts".into()),
+            Act::Poll => self.count(told.brought.split(" | ").next().unwrap_or_default().to_owned()),
             Act::ListNodes if told.brought != "[]" => self.count("a list of nodes".into()),
             _ => {}
         }
@@ -169,6 +170,8 @@ const EXPECTED: &str = "
     errno 16
     errno 22
     node counts
+    poll Ok(false)
+    poll Ok(true)
     refused HugeBuffer
     refused HugeOffset
     refused HugeSize

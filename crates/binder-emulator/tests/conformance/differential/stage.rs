@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use binder_driver::sched_attr::{self, SchedAttr};
 use binder_driver::uapi::{BR_OK, FrozenStatusInfo};
@@ -309,6 +310,10 @@ impl<D: Device> Run<'_, D> {
                 // Numbers are each driver's own.
                 let error = error.map(|error| (error.id != 0, format!("{:#x}", error.command), error.param));
                 format!("{error:?}{}", if fine { " BR_OK" } else { "" })
+            }
+            Act::Poll => {
+                let found = worker.run(move |_| driver.poll(Some(Duration::ZERO)).map_err(errno));
+                format!("poll {found:?}")
             }
             Act::Close => unreachable!("done above"),
         }

@@ -43,6 +43,8 @@ pub(super) enum Act {
     DetectSpam(bool),
     /// `BINDER_GET_EXTENDED_ERROR`.
     ExtendedError,
+    /// poll(2), without waiting.
+    Poll,
 }
 
 /// The read of an exchange.
