@@ -319,7 +319,7 @@ impl Emulated {
         lent: &Lent<'_>,
         act: impl FnOnce(&mut Ioctl<'_>) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
-        self.look(memory, |ioctl| {
+        self.look(lent, |ioctl| {
             let result = act(ioctl);
             ioctl.guard.set(ioctl.thread, records::thread::NEED_RETURN, false);
             result
@@ -329,7 +329,7 @@ impl Emulated {
     /// As [`Emulated::enter`], for what is no ioctl: the next read still returns at once, if it was to.
     fn look<T>(
         &self,
-        memory: &[&[u8]],
+        lent: &Lent<'_>,
         act: impl FnOnce(&mut Ioctl<'_>) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
         if self.region.ended().is_some() {
@@ -451,7 +451,7 @@ impl Driver for Emulated {
         let gone = || self.region.ended().is_some();
         // Times that cannot be calculated with are as good as none.
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        self.look(&[], |ioctl| ioctl.poll(deadline, &gone)).map_err(|errno| self.failed("poll", errno))
+        self.look(&Lent::default(), |ioctl| ioctl.poll(deadline, &gone)).map_err(|errno| self.failed("poll", errno))
     }
 
     fn interrupt(&self) {

@@ -1,4 +1,4 @@
-//! A process's proxies, by handle, and those whose death it waits for, by cookie. It talks to no driver.
+//! A process's proxies, by handle, and those that it has asked the driver about, by cookie. It talks to no driver.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -13,7 +13,7 @@ pub(crate) struct Proxies(Mutex<Tables>);
 #[derive(Debug, Default)]
 struct Tables {
     handles: HashMap<u32, Weak<Handle>>,
-    deaths: HashMap<u64, Weak<Handle>>,
+    asked: HashMap<u64, Weak<Handle>>,
     last_cookie: u64,
 }
 
@@ -45,22 +45,27 @@ impl Proxies {
         }
     }
 
-    /// A new cookie for the death of a handle's object.
+    /// A new cookie for what the driver is to tell of a handle's object.
     pub(crate) fn ask(&self, handle: &Arc<Handle>) -> u64 {
         let mut tables = self.lock();
         tables.last_cookie += 1;
         let cookie = tables.last_cookie;
-        tables.deaths.insert(cookie, Arc::downgrade(handle));
+        tables.asked.insert(cookie, Arc::downgrade(handle));
         cookie
     }
 
     /// The driver's answer to a cookie means nothing any more.
     pub(crate) fn unask(&self, cookie: u64) {
-        self.lock().deaths.remove(&cookie);
+        self.lock().asked.remove(&cookie);
+    }
+
+    /// Whose cookie this is.
+    pub(crate) fn find_asked(&self, cookie: u64) -> Option<Proxy> {
+        self.lock().asked.get(&cookie).and_then(Weak::upgrade).map(Proxy)
     }
 
     /// Whose cookie this was. It is forgotten.
     pub(crate) fn take_asked(&self, cookie: u64) -> Option<Proxy> {
-        self.lock().deaths.remove(&cookie)?.upgrade().map(Proxy)
+        self.lock().asked.remove(&cookie)?.upgrade().map(Proxy)
     }
 }

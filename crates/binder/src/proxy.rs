@@ -6,6 +6,7 @@ use binder_driver::Command;
 use binder_driver::uapi::{BINDER_TYPE_HANDLE, FlatBinderObject, TF_CLEAR_BUF};
 
 use crate::death::Death;
+use crate::frozen::Frozen;
 use crate::hwbinder::HwParcel;
 use crate::node::Local;
 use crate::outgoing::Outgoing;
@@ -84,6 +85,7 @@ pub(crate) struct Handle {
     pub(crate) handle: u32,
     stability: Stability,
     pub(crate) death: Mutex<Death>,
+    pub(crate) frozen: Mutex<Frozen>,
 }
 
 impl Proxy {
@@ -216,6 +218,11 @@ impl Drop for Handle {
             self.process.proxies().unask(cookie);
             thread.clear_death(self.handle, cookie);
         }
+        let asked = self.frozen.get_mut().unwrap_or_else(PoisonError::into_inner).cookie();
+        if let Some(cookie) = asked {
+            self.process.proxies().unask(cookie);
+            thread.clear_frozen(self.handle, cookie);
+        }
         // Handle 0 is there without a reference; only who asks for its death holds one.
         if self.handle != CONTEXT_MANAGER {
             thread.push(Command::Release(self.handle));
@@ -235,7 +242,8 @@ impl Process {
     /// The proxy for a handle that the driver gave to this process, in a buffer that this thread holds.
     pub(crate) fn proxy_for(self: &Arc<Self>, handle: u32, stability: Stability) -> Proxy {
         let (proxy, new) = self.proxies().find_or_insert(handle, || {
-            Arc::new(Handle { process: self.clone(), handle, stability, death: Mutex::default() })
+            let (death, frozen) = (Mutex::default(), Mutex::default());
+            Arc::new(Handle { process: self.clone(), handle, stability, death, frozen })
         });
         // Handle 0 is always there and needs no reference. The buffer keeps any other alive until this thread gives it back: its
         // commands go out in order, so these come first.

@@ -172,6 +172,11 @@ impl ThreadState {
         queue(&mut self.io.borrow_mut().commands)
     }
 
+    /// Whether the driver has returned something that was not handled yet.
+    pub(crate) fn has_returns(&self) -> bool {
+        !self.io.borrow().returns.is_empty()
+    }
+
     /// Hands over queued commands without waiting for anything.
     pub(crate) fn flush(&self, process: &Process) -> Result<(), Error> {
         self.exchange(process, &Lent::default(), false)
@@ -360,6 +365,7 @@ impl ThreadState {
             Return::Release(node) => process.nodes().count(node.ptr, -1),
             Return::SpawnLooper => process.spawn_registered_looper(),
             Return::DeadBinder(cookie) => self.told_of_death(process, cookie),
+            Return::FrozenBinder(told) => self.told_of_freeze(process, told),
             Return::Error(errno) => return Err(Error::Reported { errno }),
             // Weak references keep nothing here: a node's name is never used again. Failed replies are their
             // callers' concern.
