@@ -179,8 +179,9 @@ impl SleepWord<'_> {
     /// As [`SleepWord::sleep`], and ETIMEDOUT. EINTR also after a handler that was set with `SA_RESTART`.
     pub(crate) fn sleep_for(self, time: Duration) -> Result<(), Errno> {
         // Not FUTEX_WAIT, whose timeouts are those of waits for the lock: who looks at a thread from outside can tell.
-        let until =
-            Timespec::try_from(time).ok().and_then(|time| clock_gettime(ClockId::Monotonic).checked_add(time));
+        let until = Timespec::try_from(time)
+            .ok()
+            .and_then(|time| clock_gettime(ClockId::Monotonic).checked_add(time));
         let flags = futex::Flags::empty();
         futex::wait_bitset(self.0, flags, Asleep as u32, until.as_ref(), NonZeroU32::MAX)
     }

@@ -1,6 +1,7 @@
 //! What only the emulated driver tells: its contexts, and counts for tests.
 
-use binder_driver::{Command, Commands, Driver, Profile};
+use binder_driver::uapi::{TF_ONE_WAY, TransactionData};
+use binder_driver::{Command, Commands, Driver, Profile, Return, Returns};
 use binder_emulator::{Context, Emulated, running};
 
 #[test]
@@ -31,4 +32,22 @@ fn the_counts_of_a_process_on_a_handle_are_told() {
     }
     client.write_read(&mut commands, &[], None).expect("a living context");
     assert_eq!(client.handle_counts(0), Some((3, 1)));
+}
+
+#[test]
+fn a_process_is_frozen_in_one_context_only() {
+    let contexts = [(); 2].map(|()| Context::create(Profile::Ack).expect("a context"));
+    let join = |context: &Context| Emulated::join(context.address(), 1 << 16).expect("the context");
+    let servers = contexts.each_ref().map(join);
+    servers.iter().for_each(|server| server.become_context_manager(0x100).expect("the first"));
+    let clients = contexts.each_ref().map(join);
+    let oneway = TransactionData { flags: TF_ONE_WAY, ..TransactionData::new(1, &[]) };
+    clients[0].set_frozen(std::process::id(), true, 0).expect("a process that does nothing");
+    let told = clients.each_ref().map(|client| {
+        let (mut commands, mut returns) = (Commands::default(), Returns::default());
+        commands.push(Command::Transaction(oneway));
+        client.write_read(&mut commands, &[], Some(&mut returns)).expect("a read");
+        returns.find(|item| *item != Return::Noop)
+    });
+    assert_eq!(told, [Some(Return::TransactionPendingFrozen), Some(Return::TransactionComplete)]);
 }

@@ -10,22 +10,24 @@ use skips::{Need, skip};
 
 /// Sends a oneway call as the user that the calling thread is now.
 fn send(driver: &Emulated) {
-    let mut commands = Commands::default();
     let data = TransactionData { flags: binder_driver::uapi::TF_ONE_WAY, ..TransactionData::new(1, &[]) };
-    commands.push(Command::Transaction(data));
-    driver.write_read(&mut commands, &[], None).expect("a call that is taken");
+    write(driver, Command::Transaction(data));
 }
 
-/// The user that the next call's sender is said to be.
+fn write(driver: &Emulated, command: Command) {
+    let mut commands = Commands::default();
+    commands.push(command);
+    driver.write_read(&mut commands, &[], None).expect("a command that is taken");
+}
+
+/// The user that the sender of the next call, or reply, is said to be.
 fn next_sender(driver: &Emulated) -> u32 {
     let mut returns = Returns::default();
     loop {
         driver.write_read(&mut Commands::default(), &[], Some(&mut returns)).expect("a read");
         for item in returns.by_ref() {
-            if let Return::Transaction(data) = item {
-                let mut commands = Commands::default();
-                commands.push(Command::FreeBuffer(data.buffer));
-                driver.write_read(&mut commands, &[], None).expect("a buffer to free");
+            if let Return::Transaction(data) | Return::Reply(data) = item {
+                write(driver, Command::FreeBuffer(data.buffer));
                 return data.sender_euid;
             }
         }
@@ -40,9 +42,7 @@ fn a_server_is_told_the_user_that_its_caller_is_now() {
     let context = Context::create(Profile::Ack).expect("a context");
     let server = Emulated::join(context.address(), 4096).expect("a server");
     server.become_context_manager(0).expect("no manager yet");
-    let mut commands = Commands::default();
-    commands.push(Command::EnterLooper);
-    server.write_read(&mut commands, &[], None).expect("a looper");
+    write(&server, Command::EnterLooper);
     let client = Emulated::join(context.address(), 4096).expect("a client");
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -54,4 +54,58 @@ fn a_server_is_told_the_user_that_its_caller_is_now() {
         });
     });
     assert_eq!([next_sender(&server), next_sender(&server)], [0, 65534]);
+}
+
+#[test]
+fn a_reply_names_the_user_that_its_sender_was_when_it_joined_or_at_its_last_call() {
+    if !getuid().is_root() {
+        return skip(Need::Root, "becomes another user");
+    }
+    let (root, other) = (Uid::ROOT, Uid::from_raw(65534));
+    let becomes = |user| set_thread_res_uid(root, user, root).expect("another effective user");
+    // One thread is caller and server, so replies come back to it.
+    let replier = |calls_before: bool| {
+        let context = Context::create(Profile::Ack).expect("a context");
+        let join = || Emulated::join(context.address(), 4096).expect("a context of one's own");
+        let (first, server, client) = (join(), join(), join());
+        first.become_context_manager(0).expect("no manager yet");
+        if calls_before {
+            becomes(other);
+            send(&server);
+            becomes(root);
+        }
+        drop(first);
+        server.become_context_manager(0).expect("the first has gone");
+        write(&server, Command::EnterLooper);
+        write(&client, Command::Transaction(TransactionData::new(1, &[])));
+        next_sender(&server);
+        becomes(if calls_before { root } else { other });
+        write(&server, Command::Reply(TransactionData::new(0, &[])));
+        becomes(root);
+        let told = next_sender(&client);
+        client.exit_thread();
+        server.exit_thread();
+        told
+    };
+    let told =
+        std::thread::scope(|scope| scope.spawn(|| [replier(false), replier(true)]).join().expect("no panic"));
+    assert_eq!(told, [0, 65534]);
+}
+
+#[test]
+fn another_user_cannot_join() {
+    if !getuid().is_root() {
+        return skip(Need::Root, "becomes another user");
+    }
+    let context = Context::create(Profile::Ack).expect("a context");
+    let refused = std::thread::scope(|scope| {
+        let joining = scope.spawn(|| {
+            let (root, other) = (Uid::ROOT, Uid::from_raw(65534));
+            set_thread_res_uid(root, other, root).expect("another effective user");
+            Emulated::join(context.address(), 4096).map(drop)
+        });
+        joining.join().expect("no panic").expect_err("another user's context")
+    });
+    assert!(refused.to_string().contains("user"), "{refused}");
+    Emulated::join(context.address(), 4096).expect("its own user");
 }

@@ -284,3 +284,71 @@ fn the_256th_process_is_told_that_the_context_is_full() {
     assert!(refused.to_string().contains("the context is full: 255 processes"), "{refused}");
     drop(joined);
 }
+
+#[test]
+fn the_16384th_handle_of_a_process_is_refused_until_another_one_ends() {
+    const MOST: u64 = 16_383;
+    let context = Context::create(Profile::Ack).expect("a context");
+    let holder = Emulated::join(context.address(), 1 << 20).expect("room in the context");
+    holder.become_context_manager(0x100).expect("the first");
+    let owner = Emulated::join(context.address(), 1 << 20).expect("room in the context");
+    let mut returns = Returns::with_room(1 << 20);
+    // Sends nodes of these names; whether they are taken.
+    let mut gives = |names: std::ops::Range<u64>| {
+        let objects =
+            names.map(|ptr| FlatBinderObject { kind: BINDER_TYPE_BINDER, binder: ptr, ..Default::default() });
+        let data: Vec<u8> = objects.flat_map(FlatBinderObject::to_bytes).collect();
+        let offsets: Vec<u8> =
+            (0..data.len() as u64).step_by(FlatBinderObject::SIZE).flat_map(u64::to_ne_bytes).collect();
+        let described = TransactionData {
+            flags: TF_ONE_WAY,
+            offsets: offsets.as_ptr().addr() as u64,
+            offsets_size: offsets.len() as u64,
+            ..TransactionData::new(1, &data)
+        };
+        let mut commands = Commands::default();
+        commands.push(Command::Transaction(described));
+        owner.write_read(&mut commands, &[&data, &offsets], Some(&mut returns)).expect("a read");
+        let mut taken = None;
+        while taken.is_none() {
+            taken = returns.by_ref().find_map(|item| match item {
+                Return::TransactionComplete => Some(true),
+                Return::FailedReply => Some(false),
+                _ => None,
+            });
+            if taken.is_none() {
+                owner.write_read(&mut commands, &[], Some(&mut returns)).expect("a read");
+            }
+        }
+        if taken == Some(true) {
+            // The holder keeps the handles, not the buffer.
+            let (mut commands, mut received) = (Commands::default(), Returns::default());
+            commands.push(Command::EnterLooper);
+            let data = loop {
+                holder.write_read(&mut commands, &[], Some(&mut received)).expect("a read");
+                if let Some(Return::Transaction(data)) = received.by_ref().find(|item| *item != Return::Noop)
+                {
+                    break data;
+                }
+            };
+            for object in
+                holder.received(data.buffer, data.data_size).expect("its area").chunks(FlatBinderObject::SIZE)
+            {
+                let object = FlatBinderObject::from_bytes(object).expect("a whole object");
+                commands.push(Command::Acquire(object.binder as u32));
+            }
+            commands.push(Command::FreeBuffer(data.buffer));
+            holder.write_read(&mut commands, &[], None).expect("commands that are taken");
+        }
+        taken == Some(true)
+    };
+    for first in (1..=MOST).step_by(1000) {
+        assert!(gives(first..(first + 1000).min(MOST + 1)), "from {first} on");
+    }
+    assert!(!gives(MOST + 1..MOST + 2), "one too many");
+    assert_eq!(owner.extended_error().expect("it is told").param, -12, "ENOMEM");
+    let mut commands = Commands::default();
+    commands.push(Command::Release(77));
+    holder.write_read(&mut commands, &[], None).expect("a command that is taken");
+    assert!(gives(MOST + 1..MOST + 2), "one less");
+}

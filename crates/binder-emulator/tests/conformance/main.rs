@@ -303,3 +303,25 @@ fn the_kernels_driver_answers_what_was_recorded() {
     }
     differential::the_kernel_answers_as_recorded::<devices::KernelDevice>();
 }
+
+/// On the kernel's driver it does (`binder_wait_for_work`).
+#[test]
+fn a_handler_that_restarts_ends_no_wait_in_the_emulated_driver() {
+    let device = devices::EmulatedMainline::new();
+    let (server, client) = calls::pair(&device);
+    let waiting = server.start(|desk| desk.write_read(&[binder_driver::Command::EnterLooper], &[]));
+    for round in 1..=20 {
+        assert!(waiting.is_waiting());
+        let before = sys::SIGNALS_HANDLED.load(std::sync::atomic::Ordering::Relaxed);
+        sys::restarting_signal(server.tid);
+        // Handled by then; other tests send signals too, so that is not certain each time.
+        while sys::SIGNALS_HANDLED.load(std::sync::atomic::Ordering::Relaxed) == before {
+            std::thread::yield_now();
+        }
+        assert!(waiting.is_waiting(), "ended by signal {round}");
+    }
+    let call = client.call(0, 3, b"x");
+    assert_eq!(actor::transaction(&waiting.wait()).code, 3);
+    server.reply(b"").unwrap();
+    assert_eq!(actor::names(&call.wait()), ["TransactionComplete", "Reply"]);
+}
