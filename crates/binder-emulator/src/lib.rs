@@ -451,7 +451,8 @@ impl Driver for Emulated {
         let gone = || self.region.ended().is_some();
         // Times that cannot be calculated with are as good as none.
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        self.look(&Lent::default(), |ioctl| ioctl.poll(deadline, &gone)).map_err(|errno| self.failed("poll", errno))
+        self.look(&Lent::default(), |ioctl| ioctl.poll(deadline, &gone))
+            .map_err(|errno| self.failed("poll", errno))
     }
 
     fn interrupt(&self) {
