@@ -9,7 +9,7 @@ use fastrand::Rng;
 use rustix::process::Signal;
 use skips::{Need, skip};
 
-use crate::victim::Victim;
+use crate::victim::{End, Victim};
 use crate::{Folder, rounds};
 
 pub(crate) const COMMANDS: &[&str] = &[
@@ -53,25 +53,59 @@ fn limit(random: &mut Rng) -> (String, Vec<Signal>) {
     }
 }
 
+/// A command as nobody, with a limit.
+fn limited(limit: &str, args: &str) -> Result<End, String> {
+    let folder = Folder::new("limit");
+    for name in ["work", "tmp", "run"] {
+        std::fs::create_dir(folder.path().join(name)).unwrap();
+        open_to_all(&folder.path().join(name));
+    }
+    open_to_all(folder.path());
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "prlimit", limit, "--"]);
+    command.arg(program()).args(args.split_whitespace());
+    Victim::start(command, folder).end()
+}
+
+/// Whether this user can run a program as nobody.
+fn may_be_nobody() -> bool {
+    let may = Command::new("setpriv").args(["--reuid=65534", "--clear-groups", "true"]).output();
+    may.is_ok_and(|output| output.status.success())
+}
+
+#[test]
+fn where_no_further_process_may_be_started_a_command_says_so_in_one_line() {
+    if !may_be_nobody() {
+        return skip(Need::Root, "this user cannot run a program as nobody");
+    }
+    // The limit counts all processes and threads of a user. Ten are enough for one pair of processes.
+    for (limit, args) in [
+        ("--nproc=1", "ipc latency --driver emulated --iterations 20"),
+        ("--nproc=1", "ipc throughput --driver emulated --sizes 4 --min-time 50ms"),
+        ("--nproc=1", "ipc workers --driver emulated --workers 2 --iterations 20"),
+        ("--nproc=10", "ipc latency --driver emulated --iterations 20 --pairs 8"),
+        ("--nproc=10", "ipc workers --driver emulated --workers 16 --iterations 20"),
+    ] {
+        let end = limited(limit, args).unwrap_or_else(|finding| panic!("{finding}"));
+        end.is_clean(&[]).unwrap_or_else(|finding| panic!("{finding}"));
+        let one_line = end.stderr.lines().count() == 1 && end.stdout.is_empty();
+        assert!(one_line && end.status.code() == Some(1), "{}", end.finding("it did not fail in one line"));
+        let why = end.stderr.contains("temporarily unavailable") || end.stderr.contains("processes");
+        assert!(why, "{}", end.finding("it does not say why"));
+    }
+    let end = limited("--nproc=10", "ipc throughput --driver emulated --sizes 4 --min-time 50ms");
+    end.and_then(|end| end.is_clean(&[])).unwrap_or_else(|finding| panic!("{finding}"));
+}
+
 #[test]
 fn whatever_is_limited_a_command_ends_in_time_and_leaves_nothing() {
-    let may = Command::new("setpriv").args(["--reuid=65534", "--clear-groups", "true"]).output();
-    if !may.is_ok_and(|output| output.status.success()) {
+    if !may_be_nobody() {
         return skip(Need::Root, "this user cannot run a program as nobody");
     }
     rounds(16, |random| {
         let args = *random.choice(COMMANDS).unwrap();
         let (limit, signals) = limit(random);
-        let folder = Folder::new("limit");
-        for name in ["work", "tmp", "run"] {
-            std::fs::create_dir(folder.path().join(name)).unwrap();
-            open_to_all(&folder.path().join(name));
-        }
-        open_to_all(folder.path());
-        let mut command = Command::new("setpriv");
-        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "prlimit", &limit, "--"]);
-        command.arg(program()).args(args.split_whitespace());
-        let end = Victim::start(command, folder).end()?;
+        let end = limited(&limit, args)?;
         let memory =
             end.stderr.contains("memory allocation of") || end.stderr.contains("cannot allocate memory");
         end.is_clean(if memory { &signals } else { &[] })
