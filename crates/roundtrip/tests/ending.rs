@@ -98,21 +98,34 @@ fn a_file_that_may_not_grow_is_an_error_and_leaves_nothing() {
 
 #[test]
 fn what_a_writer_started_ends_with_the_run() {
-    let directory = folder("java");
-    // Does not read its orders: so does Java in the middle of a block.
-    let java = directory.join("java");
-    std::fs::write(&java, "#!/bin/sh\necho $$ > pid\nexec sleep 1000\n").unwrap();
-    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(&java, executable).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
-    command.args(["storage", "interference", "--no-recorder", "--file-size", "64K", "--conditions", "alone"]);
-    command.args(["--writers", "java-file", "--java"]).arg(&java).current_dir(&directory);
-    let mut run = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let pid = || std::fs::read_to_string(directory.join("pid")).ok()?.trim().parse::<i32>().ok();
-    wait_until("no Java was started", || pid().is_some());
-    let java = Pid::from_raw(pid().unwrap()).unwrap();
-    kill_process(Pid::from_child(&run), Signal::TERM).unwrap();
-    assert_eq!(run.wait().unwrap().code(), Some(143));
-    wait_until("Java outlives the run", || test_kill_process(java).is_err());
-    std::fs::remove_dir_all(&directory).unwrap();
+    // None reads its orders: neither does Java in the middle of a block. One is Java itself; one a script that waits for Java; one leaves
+    // Java to itself, in a session of its own.
+    let javas = [
+        ("java", "echo $$ > pid; exec sleep 1000"),
+        ("java-of-a-script", "sleep 1000 & echo $! > pid; wait"),
+        ("java-on-its-own", "(setsid sleep 1000 & echo $! > pid); exec sleep 1000"),
+    ];
+    for (name, script) in javas {
+        for signal in [Signal::TERM, Signal::KILL] {
+            let directory = folder(&format!("{name}-{}", signal.as_raw()));
+            let java = directory.join("java");
+            std::fs::write(&java, format!("#!/bin/sh\n{script}\n")).unwrap();
+            let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            std::fs::set_permissions(&java, executable).unwrap();
+            let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
+            command.args(["storage", "interference", "--no-recorder", "--file-size", "64K"]);
+            command.args(["--neighbours", "alone", "--writers", "java-file", "--java"]).arg(&java);
+            command.current_dir(&directory).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            let mut run = command.spawn().unwrap();
+            let pid = || std::fs::read_to_string(directory.join("pid")).ok()?.trim().parse::<i32>().ok();
+            wait_until("no Java was started", || pid().is_some());
+            let java = Pid::from_raw(pid().unwrap()).unwrap();
+            kill_process(Pid::from_child(&run), signal).unwrap();
+            let status = run.wait().unwrap();
+            assert_eq!(status.code(), (signal == Signal::TERM).then_some(143), "{status}");
+            let what = format!("{name} outlives a run that {signal:?} ended");
+            wait_until(&what, || test_kill_process(java).is_err());
+            std::fs::remove_dir_all(&directory).unwrap();
+        }
+    }
 }

@@ -10,12 +10,14 @@ mod frame;
 mod group;
 mod link;
 mod signals;
+mod supervisor;
 mod sys;
 
 pub use child::Spawner;
 pub use frame::MAX_PAYLOAD;
 pub use group::{Event, What, WorkerGroup, WorkerId};
 pub use link::{Link, Registered, Work, main};
+pub(crate) use supervisor::supervise;
 pub(crate) use sys::die_with_parent;
 
 pub use signals::{Interrupts, ignore_file_size_signal, set_cleaning_up_line};

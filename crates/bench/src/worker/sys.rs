@@ -1,11 +1,16 @@
-//! The calls about signals that no safe wrapper offers: ignoring one, a handler, death with the parent. Must hold nothing else.
+//! The calls about signals and processes that no safe wrapper offers: ignoring a signal, a handler, death with the parent, and
+//! what a process does that is forked and never executes anything. Must hold nothing else.
 #![allow(unsafe_code)] // These calls are unsafe in every binding, because a handler and a forked child could do anything.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use rustix::process::Pid;
 
 /// Which signal has asked to end; none: 0.
 pub(super) static CAUGHT: AtomicUsize = AtomicUsize::new(0);
@@ -64,6 +69,74 @@ pub(crate) fn die_with_parent(command: &mut Command) {
         let now = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get().unsigned_abs());
         if now == parent { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
     };
-    // SAFETY: two system calls between fork and exec, and no memory is allocated.
-    unsafe { command.pre_exec(ask) };
+    before_exec(command, ask);
+}
+
+/// Has a child do something before it executes its program: system calls only, and nothing that allocates memory.
+pub(super) fn before_exec(
+    command: &mut Command,
+    act: impl FnMut() -> io::Result<()> + Send + Sync + 'static,
+) {
+    // SAFETY: the two callers, in this file and in `supervisor`, make system calls only and allocate nothing.
+    unsafe { command.pre_exec(act) };
+}
+
+/// Forks. Returns in both processes: the child's id in the parent, `None` in the child.
+pub(super) fn fork() -> io::Result<Option<Pid>> {
+    // SAFETY: the calling process is itself a forked one with a single thread, and neither allocates before it executes or exits.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        child => Ok(Pid::from_raw(child)),
+    }
+}
+
+/// Ends this process and runs nothing of the one that it was forked from.
+pub(super) fn exit(code: i32) -> ! {
+    // SAFETY: runs no code of ours.
+    unsafe { libc::_exit(code) }
+}
+
+/// Blocks all signals, and returns those that were blocked before.
+pub(super) fn block_signals() -> libc::sigset_t {
+    let mut all = MaybeUninit::uninit();
+    let mut before = MaybeUninit::uninit();
+    // SAFETY: both sets outlive the calls; the first is filled by the first call, the second by the second.
+    unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+        before.assume_init()
+    }
+}
+
+/// Blocks these signals and no others.
+pub(super) fn unblock_signals(before: &libc::sigset_t) {
+    // SAFETY: the set is a valid one.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before, null_mut()) };
+}
+
+/// Waits for one of two blocked signals; `None` if the wait was interrupted.
+pub(super) fn next_signal(wanted: [i32; 2]) -> Option<i32> {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: the set outlives the calls and is emptied before anything is added; nothing is told beside the number.
+    let signal = unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        for signal in wanted {
+            libc::sigaddset(set.as_mut_ptr(), signal);
+        }
+        libc::sigwaitinfo(set.as_ptr(), null_mut())
+    };
+    (signal > 0).then_some(signal)
+}
+
+/// Closes every descriptor of a forked process that uses none of its parent's.
+pub(super) fn close_all() {
+    // SAFETY: nothing in such a process uses a descriptor that was open before.
+    unsafe {
+        if libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, 0) == -1 {
+            // Before Linux 5.9.
+            for fd in 0..65_536 {
+                libc::close(fd);
+            }
+        }
+    }
 }

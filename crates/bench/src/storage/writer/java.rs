@@ -4,15 +4,17 @@
 use std::io::{BufRead as _, BufReader, ErrorKind, Read, Write as _};
 use std::os::fd::AsRawFd;
 use std::path::Path;
-use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::{Application, Block, WriterJob, failed};
 use crate::clock::now_ns;
 use crate::error::{Error, Result};
 use crate::sched;
-use crate::worker::die_with_parent;
+use crate::worker::supervise;
 use run::storage::Java;
 use run::storage::{Call, Opened};
 
@@ -54,6 +56,7 @@ fn has_class_path(java: &Java) -> bool {
 /// A running virtual machine.
 #[derive(Debug)]
 pub(super) struct Machine {
+    /// Its supervisor.
     child: Child,
     orders: ChildStdin,
     answers: BufReader<ChildStdout>,
@@ -87,8 +90,9 @@ impl Machine {
             command.args(["--source", "11", &source]);
         }
         command.args([path, job.api.name(), job.durability.name()]);
-        // A writer is killed where a run ends early: its virtual machine would go on to the end of its block.
-        die_with_parent(&mut command);
+        // A writer is killed where a run ends early: its virtual machine would go on to the end of its block, and one that a script
+        // started, for good.
+        supervise(&mut command);
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -100,7 +104,7 @@ impl Machine {
         else {
             unreachable!("all three were asked for");
         };
-        let opened = Opened { pid: child.id(), tid: 0, runtime: None };
+        let opened = Opened { pid: 0, tid: 0, runtime: None };
         let mut machine = Machine {
             child,
             orders,
@@ -110,6 +114,9 @@ impl Machine {
         };
         let tid = machine.text()?;
         machine.opened.tid = tid.parse().map_err(|_| Error::Plan(format!("Java's thread id is '{tid}'")))?;
+        machine.opened.pid = process_of(machine.opened.tid).ok_or_else(|| {
+            Error::Plan(format!("Java's thread id is '{tid}', and there is no such thread"))
+        })?;
         machine.opened.runtime = Some(machine.text()?);
         machine.check_clock()?;
         if let Some(scheduling) = job.scheduling {
@@ -164,10 +171,27 @@ impl Machine {
         Ok(bytes)
     }
 
+    /// Has it end with all that it started, within this time by itself.
+    fn end(&mut self, grace: Duration) -> std::io::Result<ExitStatus> {
+        let until = Instant::now() + grace;
+        loop {
+            match self.child.try_wait()? {
+                Some(status) => return Ok(status),
+                None if Instant::now() < until => std::thread::sleep(Duration::from_millis(2)),
+                None => break,
+            }
+        }
+        // Fails only when it has ended, and it is not waited for yet.
+        let _ = rustix::process::kill_process(Pid::from_child(&self.child), Signal::TERM);
+        self.child.wait()
+    }
+
     /// Why the machine does not talk any more: how it ended, and its first complaint.
     fn died(&mut self, error: std::io::Error) -> Error {
-        let _ = self.child.kill();
-        let how = self.child.wait().map_or_else(|_| error.to_string(), |status| status.to_string());
+        // Its pipes close a moment before it has ended, and how it did is worth knowing.
+        let how = self
+            .end(Duration::from_millis(500))
+            .map_or_else(|_| error.to_string(), |status| status.to_string());
         let mut complaint = String::new();
         let _ = self.complaints.read_line(&mut complaint);
         Error::Plan(format!(
@@ -201,9 +225,14 @@ impl Application for Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = self.end(Duration::ZERO);
     }
+}
+
+/// The process of a thread (proc_pid_status(5)): Java's own, also where a script started it.
+fn process_of(tid: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
 }
 
 /// How far two readings of the clocks' difference may lie apart, in nanoseconds: they differ by suspends only.
