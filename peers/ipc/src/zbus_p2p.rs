@@ -59,7 +59,8 @@ struct Client {
 impl Echo for Client {
     fn echo(&mut self, payload: &[u8], take: &mut dyn FnMut(RawBytes<'_>)) -> Result<()> {
         let reply = self.runtime.block_on(self.proxy.call_method("Echo", &Bytes::new(payload)))?;
-        let bytes: &[u8] = reply.body().deserialize::<&Bytes>()?;
+        let body = reply.body();
+        let bytes: &[u8] = body.deserialize::<&Bytes>()?;
         take(bytes.into());
         Ok(())
     }

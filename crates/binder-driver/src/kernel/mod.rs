@@ -1,6 +1,7 @@
 //! The kernel's binder driver: any device that speaks its protocol, the one written in Rust included.
 //!
-//! `sys` holds the ioctls and the mapping, `binderfs` a device of one's own. What is said over them, the kernel checks.
+//! `sys` holds the ioctls and the mapping, `binderfs` a device of one's own. `check` looks through
+//! commands before the kernel does, so that it reads no memory that its caller did not lend.
 
 mod binderfs;
 mod check;

@@ -72,8 +72,8 @@ pub(super) struct Exchange {
     pub(super) result: Result<(), Errno>,
 }
 
-/// `BINDER_WRITE_READ`. Addresses inside the commands are only read by the driver, which answers those that it cannot
-/// read with an error.
+/// `BINDER_WRITE_READ`. The driver reads memory at the addresses in the commands: `check.rs` lets none
+/// pass that was not lent.
 pub(super) fn write_read(device: BorrowedFd<'_>, commands: &[u8], room: &mut [u8]) -> Exchange {
     let mut argument = WriteRead {
         write_size: commands.len() as u64,
@@ -101,6 +101,8 @@ const READ_CONSUMED: usize = 32;
 pub(super) struct Area {
     base: NonNull<u8>,
     bytes: usize,
+    /// The process that has mapped it: a forked one does not have it (`VM_DONTCOPY`).
+    owner: u32,
 }
 
 // SAFETY: the mapping lives until the Area is dropped, is not tied to a thread, and is only read.
@@ -118,7 +120,7 @@ impl Area {
         let base =
             unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, ProtFlags::READ, flags, device, 0)? };
         let base = NonNull::new(base.cast()).ok_or(Errno::FAULT)?;
-        Ok(Self { base, bytes })
+        Ok(Self { base, bytes, owner: std::process::id() })
     }
 
     /// All of it, for the driver to write and others to copy out.
@@ -131,7 +133,11 @@ impl Area {
 
 impl Drop for Area {
     fn drop(&mut self) {
-        // SAFETY: mapped by `map` with this length; nobody refers into it.
+        // In a forked process something else may lie there.
+        if self.owner != std::process::id() {
+            return;
+        }
+        // SAFETY: mapped by `map` in this process with this length; nobody refers into it.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
     }
 }

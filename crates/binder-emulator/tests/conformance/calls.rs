@@ -99,6 +99,25 @@ pub(crate) fn an_unknown_command_is_invalid_and_what_came_before_it_was_taken<D:
     assert_eq!((result, left), (Err(Errno::INVAL), 4));
 }
 
+pub(crate) fn a_command_that_is_cut_off_is_a_fault_and_what_came_before_it_was_taken<D: Device>() {
+    let device = D::new();
+    let actor = Actor::new(&device.open());
+    let mut whole = Commands::default();
+    whole.push(Command::FreeBuffer(1));
+    for bytes in [1, 3, 4, 11] {
+        let (result, left) = actor.run({
+            let cut = whole.pending()[..bytes].to_vec();
+            move |desk| {
+                let mut commands = Commands::default();
+                commands.push(Command::EnterLooper);
+                commands.raw(&cut);
+                (desk.send(&mut commands, &[]), commands.pending().len())
+            }
+        });
+        assert_eq!((result, left), (Err(Errno::FAULT), bytes));
+    }
+}
+
 pub(crate) fn memory_that_was_not_lent_is_not_read<D: Device>() {
     let device = D::new();
     let (_server, client) = pair(&device);
