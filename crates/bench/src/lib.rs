@@ -20,6 +20,7 @@ pub mod root;
 pub mod sched;
 pub mod scratch;
 pub mod selection;
+mod shuffle;
 pub mod storage;
 pub mod survey;
 mod usage;

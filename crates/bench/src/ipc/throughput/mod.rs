@@ -14,9 +14,9 @@ use serde::de::DeserializeOwned;
 pub use client::ThroughputJob;
 
 use crate::error::{Error, Result};
-use crate::floor::Shuffle;
 use crate::ipc::{Host, Server, ServerJob};
 use crate::progress::Progress;
+use crate::shuffle::Shuffle;
 use crate::worker::{Spawner, WorkerGroup, WorkerId};
 use crate::{clock, sched};
 use client::{Ask, Service};

@@ -213,13 +213,13 @@ fn check(target: &Target, payload: &[u8]) -> Result<()> {
 
 /// Calls as often as it is asked to, each time a random one of the targets.
 fn call_all(round: &Round, targets: &[Target], payload: &[u8], latency: &mut Histogram) -> Result<RoundEnd> {
-    let mut random = Random::new(u64::from(std::process::id()) ^ round.start_ns);
+    let mut random = fastrand::Rng::with_seed(u64::from(std::process::id()) ^ round.start_ns);
     let mut worst_ns = 0;
     let mut above = 0;
     std::thread::sleep(Duration::from_nanos(round.start_ns.saturating_sub(now_ns())));
     let start_ns = now_ns();
     for _ in 0..round.iterations {
-        let call_ns = match &targets[random.below(targets.len())] {
+        let call_ns = match &targets[random.usize(..targets.len())] {
             Target::Echo(target) => {
                 let call_ns = now_ns();
                 target.send_vec(payload, &mut |_| {})?;
@@ -249,35 +249,9 @@ fn request(payload: &[u8]) -> Parcel {
     parcel
 }
 
-/// A xorshift generator (Marsaglia 2003): a few instructions, far less than what is timed, and good enough to spread calls.
-struct Random(u64);
-
-impl Random {
-    fn new(seed: u64) -> Random {
-        // Any state but 0 will do; the multiplication spreads seeds that differ in a few bits.
-        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    /// A number from 0 to `n` − 1.
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        ((u128::from(self.0) * n as u128) >> 64) as usize
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn calls_are_spread_over_all_targets() {
-        let mut random = Random::new(7);
-        let mut hits = [0; 5];
-        (0..5000).for_each(|_| hits[random.below(5)] += 1);
-        assert!(hits.iter().all(|&count| (800..1200).contains(&count)), "{hits:?}");
-    }
 
     #[test]
     fn a_request_without_an_echo_is_the_payloads_whole_words_and_nothing_else() {

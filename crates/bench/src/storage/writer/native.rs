@@ -14,7 +14,6 @@ use crate::sched;
 use run::storage::{Api, Call, Durability, Opened};
 
 /// An opened file.
-#[derive(Debug)]
 pub(super) struct Native {
     file: File,
     durability: Durability,

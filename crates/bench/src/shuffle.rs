@@ -1,0 +1,36 @@
+//! The orders in which blocks of a measurement run: shuffled anew in each round, and the same in each run.
+
+use fastrand::Rng;
+
+/// A source of orders. Fairness is needed, not secrecy.
+pub(crate) struct Shuffle(Rng);
+
+impl Shuffle {
+    pub(crate) fn new() -> Shuffle {
+        Shuffle(Rng::with_seed(0x9E37_79B9_7F4A_7C15))
+    }
+
+    /// The numbers below `count`, in the next order.
+    pub(crate) fn order(&mut self, count: usize) -> Vec<usize> {
+        let mut order: Vec<_> = (0..count).collect();
+        self.0.shuffle(&mut order);
+        order
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_order_holds_everything_once_and_differs_from_the_one_before() {
+        let mut shuffle = Shuffle::new();
+        let (one, two) = (shuffle.order(50), shuffle.order(50));
+        assert_ne!(one, two);
+        for mut order in [one, two] {
+            order.sort_unstable();
+            assert!(order.into_iter().eq(0..50));
+        }
+        assert!(shuffle.order(0).is_empty());
+    }
+}
