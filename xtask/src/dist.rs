@@ -3,6 +3,9 @@
 use std::fs;
 
 use anyhow::{Context as _, Result, bail};
+use object::LittleEndian;
+use object::elf::{FileHeader64, PT_INTERP, PT_LOAD, ProgramHeader64};
+use object::read::elf::{FileHeader as _, ProgramHeader as _};
 
 use crate::install::TARGETS;
 use crate::outcome::Outcome;
@@ -61,28 +64,19 @@ fn check(segments: &[Segment]) -> Result<()> {
 /// A program header of an ELF file, as far as it matters here (`elf(5)`).
 #[derive(Debug, Clone, Copy)]
 struct Segment {
-    kind: u64,
+    kind: u32,
     align: u64,
 }
 
-const PT_LOAD: u64 = 1;
-const PT_INTERP: u64 = 3;
-
 /// The program headers of a 64-bit little-endian ELF file; `None` if it is none.
 fn segments(file: &[u8]) -> Option<Vec<Segment>> {
-    let number = |at: usize, len: usize| {
-        let bytes = file.get(at..at.checked_add(len)?)?;
-        Some(bytes.iter().rev().fold(0_u64, |value, byte| value << 8 | u64::from(*byte)))
+    let header = FileHeader64::<LittleEndian>::parse(file).ok()?;
+    let segments = header.program_headers(header.endian().ok()?, file).ok()?;
+    let segment = |segment: &ProgramHeader64<LittleEndian>| Segment {
+        kind: segment.p_type(LittleEndian),
+        align: segment.p_align(LittleEndian),
     };
-    if !file.starts_with(b"\x7fELF\x02\x01") {
-        return None;
-    }
-    let (table, entry, entries) = (number(32, 8)?, number(54, 2)?, number(56, 2)?);
-    let segment = |index| {
-        let at = usize::try_from(table.checked_add(index * entry)?).ok()?;
-        Some(Segment { kind: number(at, 4)?, align: number(at.checked_add(48)?, 8)? })
-    };
-    (0..entries).map(segment).collect()
+    Some(segments.iter().map(segment).collect())
 }
 
 #[cfg(test)]
