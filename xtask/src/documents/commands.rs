@@ -3,8 +3,8 @@
 //! - A block of commands is fenced as `sh`. Each line runs in a folder that is the document's own, so that one command
 //!   finds what an earlier one stored. Commands in README.md's tables run, too; other tables only name commands.
 //! - A comment `<!-- not run: WHY -->` before a block leaves it out, and `<!-- needs root: WHY -->` leaves it out without
-//!   root. What is left out is counted and named. Before a table, `<!-- not run: COMMAND: WHY -->` leaves out the
-//!   commands that begin so.
+//!   root. What is left out is counted and named. Before a table, they name the commands
+//!   that they mean by how these begin: `<!-- not run: COMMAND: WHY -->`.
 //! - A comment `<!-- output of: COMMAND -->` before a block of output runs that command, and compares the two line by line:
 //!   the program must print every line that is shown. Figures and what describes the machine may differ.
 //!
@@ -115,7 +115,7 @@ fn items(text: &str, root_is_here: bool, tables_run: bool) -> Result<Vec<(usize,
                 _ => all.extend(output(&block, &comments, root_is_here).map(|item| (at, item))),
             }
         } else if line.starts_with('|') {
-            all.extend(in_table(line, &comments).filter(|_| tables_run).map(|item| (at, item)));
+            all.extend(in_table(line, &comments, root_is_here).filter(|_| tables_run).map(|item| (at, item)));
             // A comment holds for the whole table.
             continue;
         }
@@ -159,16 +159,23 @@ fn output(block: &[&str], comments: &[&str], root_is_here: bool) -> Option<Item>
 }
 
 /// The commands of a table's row: code that begins with `roundtrip` and has no placeholders.
-fn in_table<'l>(row: &'l str, comments: &'l [&str]) -> impl Iterator<Item = Item> + use<'l> {
+fn in_table<'l>(
+    row: &'l str,
+    comments: &'l [&str],
+    root_is_here: bool,
+) -> impl Iterator<Item = Item> + use<'l> {
     let code = row.split('`').skip(1).step_by(2).filter(|code| code.starts_with("roundtrip "));
     let placeholder = |word: &str| word.len() > 1 && word.chars().all(|one| one.is_uppercase() || one == '…');
-    code.filter(move |code| !code.split(' ').any(placeholder)).map(|code| {
+    code.filter(move |code| !code.split(' ').any(placeholder)).map(move |code| {
         let why = comments.iter().find_map(|comment| {
-            let (command, why) = comment.strip_prefix("not run: ")?.split_once(": ")?;
-            code.starts_with(command).then(|| why.to_owned())
+            let (kind, rest) = comment.split_once(": ")?;
+            let root_helps = kind == "needs root";
+            let applies = kind == "not run" || (root_helps && !root_is_here);
+            let (command, why) = rest.rsplit_once(": ")?;
+            (applies && code.starts_with(command)).then(|| (why.to_owned(), root_helps))
         });
         match why {
-            Some(why) => Item::LeftOut { what: code.to_owned(), why, root_helps: false },
+            Some((why, root_helps)) => Item::LeftOut { what: code.to_owned(), why, root_helps },
             None => Item::Run(code.to_owned()),
         }
     })
@@ -277,13 +284,14 @@ mod tests {
     fn commands_are_found_in_blocks_and_tables_unless_they_are_marked() {
         let text = "```sh\nroundtrip a\n# a remark\n```\n\n<!-- not run: no phone -->\n```sh\nadb b\n```\n\n\
                     <!-- needs root: it records -->\n\n```sh\nc\n```\n\n\
-                    <!-- not run: roundtrip trace: it is the machine's -->\n| x | `roundtrip d` |\n\
+                    <!-- not run: roundtrip trace: it is the machine's -->\n<!-- needs root: roundtrip e: it records -->\n| w | `roundtrip e` |\n| x | `roundtrip d` |\n\
                     | y | `roundtrip trace start` |\n| z | `roundtrip show RUN…` |\n\n```text\nno command\n```\n";
         let found: Vec<Item> = items(text, false, true).unwrap().into_iter().map(|(_, item)| item).collect();
         let expected = [
             run("roundtrip a"),
             left_out("adb b", "no phone", false),
             left_out("c", "it records", true),
+            left_out("roundtrip e", "it records", true),
             run("roundtrip d"),
             left_out("roundtrip trace start", "it is the machine's", false),
         ];
