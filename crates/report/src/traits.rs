@@ -34,7 +34,7 @@ pub fn table(result: &TraitsResult, colour: bool) -> String {
     out.push_str(&table.render(colour));
     out.push_str(
         "\nThe driver's copy is the one that every call needs: from the sender's memory into the receiver's area.\n\
-         What a server was lent is what its thread said of itself during the call.\n",
+         What a server inherited is what its thread reported during the call.\n",
     );
     for (number, reason) in (1..).zip(reasons) {
         let _ = writeln!(out, "[{number}] {reason}");

@@ -171,8 +171,8 @@ fn conditions(
 /// Scheduler autogroups (sched(7)) divide the CPU among sessions before they divide it among processes.
 fn autogroup(root: &Root) -> Option<String> {
     (root.number("proc/sys/kernel/sched_autogroup_enabled") == Some(1)).then(|| {
-        "sched_autogroup_enabled is 1: these neighbours are of the writer's session and share its part of the CPU; one that \
-         is started from another terminal disturbs in another way"
+        "sched_autogroup_enabled is 1: this background load is in the writer's session and shares its part of the CPU; \
+         load from another terminal has another effect"
             .to_owned()
     })
 }
