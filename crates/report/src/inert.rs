@@ -58,6 +58,14 @@ pub fn run(run: &Run) -> std::result::Result<Run, Error> {
     Ok(stored::read(&value)?)
 }
 
+/// A run that was just measured, as a format shows it: inert, but for `json`, which has the text that the run has.
+///
+/// # Errors
+/// None for a run that can be stored.
+pub fn measured(measured: &Run, json: bool) -> std::result::Result<Cow<'_, Run>, Error> {
+    if json { Ok(Cow::Borrowed(measured)) } else { run(measured).map(Cow::Owned) }
+}
+
 fn each(value: &mut Value) {
     match value {
         Value::String(text) => {

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use skips::{Need, skip};
+
 /// A copy of a recorded run, to be changed.
 struct Run(PathBuf);
 
@@ -225,4 +227,47 @@ fn a_name_acts_on_no_terminal() {
     let output = run.roundtrip("show no\u{1b}[2Jwhere\u{9b}");
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(!said.contains(acts) && said.contains("\\u001b[2J"), "{said:?}");
+}
+
+/// The arguments of a program to run on a machine with a hostile name.
+const HOSTILE: &str = "ROUNDTRIP_TEST_ARGUMENTS";
+
+#[test]
+#[ignore = "the other test runs it in a namespace where it may change the machine's name"]
+fn with_a_hostile_host_name() {
+    let Ok(args) = std::env::var(HOSTILE) else { return };
+    rustix::system::sethostname(b"\x1b]0;pwn\x07\n").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
+    panic!("{}", std::os::unix::process::CommandExt::exec(command.args(args.split_whitespace())));
+}
+
+#[test]
+fn a_machines_name_acts_on_no_terminal_in_a_new_run() {
+    let directory = std::env::temp_dir().join(format!("roundtrip-hostile-{}-host", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let unshared = |args: &str| {
+        let mut command = Command::new("unshare");
+        command.arg("--uts").arg(std::env::current_exe().unwrap());
+        command.args(["--exact", "with_a_hostile_host_name", "--ignored", "--nocapture"]);
+        command.env(HOSTILE, args).current_dir(&directory).stdin(Stdio::null()).output()
+    };
+    match Command::new("unshare").args(["--uts", "true"]).output() {
+        Ok(output) if output.status.success() => {}
+        _ => return skip(Need::Root, "this user may not change a machine's name"),
+    }
+    for args in [
+        "ipc latency --driver emulated --iterations 20",
+        "ipc throughput --driver emulated --sizes 4 --min-time 20ms --repetitions 1",
+        "ipc workers --driver emulated --workers 2 --iterations 20",
+        "ipc floor --duration 50ms --sizes 4",
+        "ipc traits --driver emulated --iterations 10",
+        "storage layers --no-recorder --writers native --sizes 4k --calls 3 --rounds 1 --file-size 16K",
+        "storage interference --no-recorder --neighbours alone --duration 300ms --rounds 1 --file-size 64K",
+    ] {
+        let output = unshared(args).unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{args}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(text.contains("\\u001b]0;pwn\\u0007\\u000a: "), "{args}: {text}");
+    }
+    std::fs::remove_dir_all(&directory).unwrap();
 }

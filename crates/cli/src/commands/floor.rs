@@ -148,11 +148,12 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             Ok::<_, bench::Error>(Results::from(floor))
         })?
     };
+    let shown = report::inert::measured(&run, typed.output.format.as_deref() == Some("json"))?;
     finish(&run, place, terminal, |terminal| {
-        let text = match (typed.output.format.as_deref(), &run.results.floor) {
-            (Some("json"), _) => run.to_json()?,
+        let text = match (typed.output.format.as_deref(), &shown.results.floor) {
+            (Some("json"), _) => shown.to_json()?,
             (Some("csv"), Some(floor)) => report::floor::csv(floor),
-            (_, Some(floor)) => report::run::page(&run, &report::floor::tables(floor, terminal.out_colour)),
+            (_, Some(floor)) => report::run::page(&shown, &report::floor::tables(floor, terminal.out_colour)),
             (_, None) => String::new(),
         };
         Ok(terminal.out.write_all(text.as_bytes())?)

@@ -265,7 +265,11 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             let series = result.series.iter();
             series.map(|series| report::latency_android::json(result, series, &run.warnings, false)).collect()
         }
-        _ => report::run::page(&run, &report::latency::tables(result, terminal.out_colour)),
+        _ => {
+            let shown = report::inert::run(&run)?;
+            let result = shown.results.latency.as_ref().unwrap_or(result);
+            report::run::page(&shown, &report::latency::tables(result, terminal.out_colour))
+        }
     };
     let directory = place.as_ref().map(Directory::path);
     // A recording that cannot be read any more costs the explanations, not the figures; nor does want of room for the samples.

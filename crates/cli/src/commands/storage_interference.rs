@@ -174,16 +174,18 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             Ok::<_, bench::Error>(Results::from(result))
         })?
     };
-    let Some(result) = &run.results.interference else { return Ok(Exit::FAILED) };
+    let shown = report::inert::measured(&run, typed.output.format.as_deref() == Some("json"))?;
+    let Some(result) = &shown.results.interference else { return Ok(Exit::FAILED) };
     // A recording that cannot be read any more costs the explanations, not the times.
     let (explained, unread) = explain(result, directory.path()).split();
     let exit = finish(&run, directory.asked(), terminal, |terminal| {
         let text = match typed.output.format.as_deref() {
-            Some("json") => run.to_json()?,
+            Some("json") => shown.to_json()?,
             Some("csv") => report::interference::csv(result, &explained),
-            _ => {
-                report::run::page(&run, &report::interference::page(result, &explained, terminal.out_colour))
-            }
+            _ => report::run::page(
+                &shown,
+                &report::interference::page(result, &explained, terminal.out_colour),
+            ),
         };
         Ok(terminal.out.write_all(text.as_bytes())?)
     })?;

@@ -183,14 +183,15 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             Ok::<_, bench::Error>(Results::from(result))
         })?
     };
-    let Some(result) = &run.results.storage else { return Ok(Exit::FAILED) };
+    let shown = report::inert::measured(&run, typed.output.format.as_deref() == Some("json"))?;
+    let Some(result) = &shown.results.storage else { return Ok(Exit::FAILED) };
     // A recording that cannot be read any more costs the layers, not the times.
     let (layers, unread) = divide(result, directory.path(), typed.slowest.unwrap_or(1)).split();
     let exit = finish(&run, directory.asked(), terminal, |terminal| {
         let text = match typed.output.format.as_deref() {
-            Some("json") => report::storage_files::json(&run, result, &layers)?,
+            Some("json") => report::storage_files::json(&shown, result, &layers)?,
             Some("csv") => report::storage_files::csv(result, &layers),
-            _ => report::run::page(&run, &report::storage::page(result, &layers, terminal.out_colour)),
+            _ => report::run::page(&shown, &report::storage::page(result, &layers, terminal.out_colour)),
         };
         Ok(terminal.out.write_all(text.as_bytes())?)
     })?;

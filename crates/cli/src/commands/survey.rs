@@ -120,10 +120,11 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             Ok::<_, bench::Error>(results)
         })?
     };
+    let shown = report::inert::measured(&run, typed.output.format.as_deref() == Some("json"))?;
     let exit = finish(&run, Some(place), terminal, |terminal| {
         let text = match typed.output.format.as_deref() {
-            Some("json") => run.to_json()?,
-            _ => report::run::first_page(&run),
+            Some("json") => shown.to_json()?,
+            _ => report::run::first_page(&shown),
         };
         Ok(terminal.out.write_all(text.as_bytes())?)
     })?;

@@ -223,8 +223,12 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             Ok::<_, bench::Error>(Results::from(result))
         })?
     };
-    finish(&run, place, terminal, |terminal| match &run.results.throughput {
-        Some(result) => print(typed.output.format.as_deref(), &run, result, terminal),
+    let shown = report::inert::measured(
+        &run,
+        typed.output.format.as_deref().is_some_and(|format| ["json", "google"].contains(&format)),
+    )?;
+    finish(&run, place, terminal, |terminal| match &shown.results.throughput {
+        Some(result) => print(typed.output.format.as_deref(), &shown, result, terminal),
         None => Ok(()),
     })
 }

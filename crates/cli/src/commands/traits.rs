@@ -99,11 +99,14 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             Ok::<_, bench::Error>(Results::from(result))
         })?
     };
+    let shown = report::inert::measured(&run, typed.output.format.as_deref() == Some("json"))?;
     finish(&run, place, terminal, |terminal| {
-        let text = match (typed.output.format.as_deref(), &run.results.traits) {
-            (Some("json"), _) => run.to_json()?,
+        let text = match (typed.output.format.as_deref(), &shown.results.traits) {
+            (Some("json"), _) => shown.to_json()?,
             (Some("csv"), Some(result)) => report::traits::csv(result),
-            (_, Some(result)) => report::run::page(&run, &report::traits::table(result, terminal.out_colour)),
+            (_, Some(result)) => {
+                report::run::page(&shown, &report::traits::table(result, terminal.out_colour))
+            }
             (_, None) => String::new(),
         };
         Ok(terminal.out.write_all(text.as_bytes())?)

@@ -199,12 +199,13 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     if let Some(result) = &run.results.workers {
         run.warnings.extend(report::workers::above_line(result));
     }
+    let shown = report::inert::measured(&run, typed.output.format.as_deref() == Some("json"))?;
     finish(&run, place, terminal, |terminal| {
-        let text = match (typed.output.format.as_deref(), &run.results.workers) {
-            (Some("json"), _) => run.to_json()?,
+        let text = match (typed.output.format.as_deref(), &shown.results.workers) {
+            (Some("json"), _) => shown.to_json()?,
             (Some("csv"), Some(result)) => report::workers::csv(result),
             (_, Some(result)) => {
-                report::run::page(&run, &report::workers::table(result, terminal.out_colour))
+                report::run::page(&shown, &report::workers::table(result, terminal.out_colour))
             }
             (_, None) => String::new(),
         };
@@ -229,7 +230,7 @@ pub(crate) fn run_old(
         terminal.out.flush()
     })?;
     for warning in &run.warnings {
-        writeln!(terminal.err, "{name}: warning: {warning}")?;
+        writeln!(terminal.err, "{name}: warning: {}", report::inert::line(warning))?;
     }
     run.results.workers.take().ok_or_else(|| anyhow::anyhow!("the run has no result"))
 }

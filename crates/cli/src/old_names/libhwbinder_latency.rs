@@ -140,7 +140,7 @@ pub(super) fn run(typed: &Typed, stack: Stack, terminal: &mut Terminal<'_>) -> a
         return Ok(Exit::FAILED);
     };
     for warning in &run.warnings {
-        writeln!(terminal.err, "warning: {warning}")?;
+        writeln!(terminal.err, "warning: {}", report::inert::line(warning))?;
     }
     let mut exit = Exit::OK;
     if let Some(result) = &run.results.latency {

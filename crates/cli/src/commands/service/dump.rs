@@ -146,6 +146,7 @@ fn state(named: Option<&str>, terminal: &mut Terminal<'_>) -> anyhow::Result<()>
             Endpoint::Emulated(name) => match Emulated::join(name, AREA_BYTES) {
                 Ok(driver) => {
                     let own = driver.number();
+                    let name = report::inert::line(name);
                     writeln!(terminal.out, "{name}: emulated driver (proc {own} is this look at it)")?;
                     write!(terminal.out, "{}", driver.state())?;
                     shown = true;
