@@ -185,25 +185,27 @@ pub trait Driver: Any + Send + Sync + fmt::Debug {
         Err(Error::unsupported("BINDER_GET_FROZEN_INFO"))
     }
 
-    /// What poll(2) on the device says of the calling thread: waits until a read would find something, at most for `timeout` (without
-    /// one, for ever). False when that is over.
+    /// What poll(2) on the device says of the calling thread: waits until a read would find
+    /// something, at most for `timeout` (without one, for ever). False when that is over.
     ///
-    /// There is something where work waits for this thread, or for its process and this thread may take it: it serves no call, waits
-    /// for no reply, and has no work of its own. So it is after [`Driver::interrupt`], and for a thread that the driver sees for the
-    /// first time, until its next read. Several threads may find the same work; one that reads too late waits.
+    /// There is something where work waits for this thread, or for its process and this thread may
+    /// take it: it serves no call, waits for no reply, and has no work of its own. So it is after
+    /// [`Driver::interrupt`], and for a thread that the driver sees for the first time, until its
+    /// next read. Several threads may find the same work; one that reads too late waits.
     ///
     /// Only [`Driver::descriptor`] can be waited for together with other files.
     ///
     /// # Errors
-    /// [`Error::WriteRead`]: EINTR when a signal's handler ran; ENOMEM when the kernel's driver has no memory for the thread.
-    /// [`Error::Ended`] as for [`Driver::write_read`].
+    /// [`Error::WriteRead`]: EINTR when a signal's handler ran; ENOMEM when the kernel's driver has
+    /// no memory for the thread. [`Error::Ended`] as for [`Driver::write_read`].
     fn poll(&self, timeout: Option<Duration>) -> Result<bool, Error> {
         let _ = timeout;
         Err(Error::unsupported("poll"))
     }
 
-    /// The device's descriptor, for epoll(7) beside others: readable as [`Driver::poll`] says of the thread that asks. The thread that
-    /// adds it has to be the one that waits, since the driver wakes that one.
+    /// The device's descriptor, for epoll(7) beside others: readable as [`Driver::poll`] says of
+    /// the thread that asks. The thread that adds it has to be the one that waits, since the driver
+    /// wakes that one.
     ///
     /// `None` for the emulated driver: what wakes its threads is a word in shared memory, and a descriptor would have to be had by
     /// every process that may send something.

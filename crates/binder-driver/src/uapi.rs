@@ -393,7 +393,8 @@ words! {
     BC_TRANSACTION_SG = iow(b'c', 17, TransactionDataSg::SIZE);
     /// A reply with scatter-gather buffers.
     BC_REPLY_SG = iow(b'c', 18, TransactionDataSg::SIZE);
-    /// Tell now, and whenever it changes, whether the owner of the handle's node is frozen (since Linux 6.12).
+    /// Tell now, and whenever it changes, whether the owner of the handle's node is frozen (since
+    /// Linux 6.12).
     BC_REQUEST_FREEZE_NOTIFICATION = iow(b'c', 19, HandleCookie::SIZE);
     /// Do not tell any more.
     BC_CLEAR_FREEZE_NOTIFICATION = iow(b'c', 20, HandleCookie::SIZE);

@@ -1,5 +1,5 @@
-//! Frozen processes (`BINDER_FREEZE`, `BINDER_GET_FROZEN_INFO`), who is told of them (`BC_REQUEST_FREEZE_NOTIFICATION`), and
-//! what a thread is told of its last transaction.
+//! Frozen processes (`BINDER_FREEZE`, `BINDER_GET_FROZEN_INFO`), who is told of them
+//! (`BC_REQUEST_FREEZE_NOTIFICATION`), and what a thread is told of its last transaction.
 //!
 //! As the kernel's `binder_ioctl_freeze`: whether a process has unfinished transactions is found by looking at its queues
 //! when someone asks, so that no transaction pays for a count.
@@ -38,7 +38,8 @@ impl Ioctl<'_> {
             self.guard.set(target, process::CALLS_REFUSED, false);
             self.guard.set(target, process::ONEWAY_KEPT, false);
             self.guard.set(target, process::FROZEN, frozen);
-            // Should this thread be killed before all are told, whoever releases it thaws the process and tells them that.
+            // Should this thread be killed before all are told, whoever releases it thaws the
+            // process and tells them that.
             self.guard.set(self.thread, thread::FREEZING, Some(target));
             let generation = self.guard.get(target, process::GENERATION);
             if frozen {
@@ -115,8 +116,8 @@ impl Ioctl<'_> {
 }
 
 impl Guard<'_> {
-    /// Asks to be told whether the owner of the node behind `handle` is frozen: now, and when it changes. A dead node's
-    /// request is taken, and nothing is told.
+    /// Asks to be told whether the owner of the node behind `handle` is frozen: now, and when it
+    /// changes. A dead node's request is taken, and nothing is told.
     pub(crate) fn request_freeze(&mut self, by: Id<Process>, handle: u32, cookie: u64) -> Result<(), Errno> {
         let id = self.find_ref(by, handle.into(), Strength::Weak).ok_or(Errno::INVAL)?;
         if self.get(id, reference::FREEZE).is_some() {
@@ -176,8 +177,8 @@ impl Guard<'_> {
         self.get(entry, work::QUEUE) == process::FREEZE_DELIVERED.queue(to).0 as u64
     }
 
-    /// Tells all who asked about a node of `owner`, in the order of the nodes' names, that it is frozen or no longer so. Committed
-    /// in steps, each of which can be repeated.
+    /// Tells all who asked about a node of `owner`, in the order of the nodes' names, that it is
+    /// frozen or no longer so. Committed in steps, each of which can be repeated.
     pub(crate) fn tell_of_freeze(&mut self, owner: Id<Process>, is_frozen: bool) {
         let mut nodes = Vec::new();
         let mut next = self.get(owner, process::NODES);

@@ -225,8 +225,8 @@ impl Ioctl<'_> {
         Ok(out.used)
     }
 
-    /// Whether a read would find something; waits for that until `deadline` (`binder_poll`). A signal ends the wait with EINTR. What is
-    /// noted for the next read stays.
+    /// Whether a read would find something; waits for that until `deadline` (`binder_poll`). A
+    /// signal ends the wait with EINTR. What is noted for the next read stays.
     pub(crate) fn poll(&mut self, deadline: Option<Instant>, gone: &dyn Fn() -> bool) -> Result<bool, Errno> {
         let looper = self.guard.get(self.thread, thread::LOOPER) | LOOPER_POLL;
         self.guard.set(self.thread, thread::LOOPER, looper);

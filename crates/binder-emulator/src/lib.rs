@@ -326,7 +326,8 @@ impl Emulated {
         })
     }
 
-    /// As [`Emulated::enter`], for what is no ioctl: the next read still returns at once, if it was to.
+    /// As [`Emulated::enter`], for what is no ioctl: the next read still returns at once, if it was
+    /// to.
     fn look<T>(
         &self,
         lent: &Lent<'_>,

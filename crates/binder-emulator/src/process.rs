@@ -136,8 +136,8 @@ impl Guard<'_> {
         }
     }
 
-    /// Makes all threads of a process return from their waits. One that polls sleeps on, and finds it the next time
-    /// (`binder_deferred_flush`).
+    /// Makes all threads of a process return from their waits. One that polls sleeps on, and finds
+    /// it the next time (`binder_deferred_flush`).
     pub(crate) fn interrupt(&mut self, owner: Id<Process>) {
         self.for_each_thread(owner, |guard, id| {
             guard.set(id, thread::NEED_RETURN, true);

@@ -504,7 +504,8 @@ records! {
         QUEUE: u64,
         /// Of a freeze notification: whether the owner is frozen.
         IS_FROZEN: bool,
-        /// Of a freeze notification that was delivered: it is to be queued again when that is acknowledged.
+        /// Of a freeze notification that was delivered: it is to be queued again when that is
+        /// acknowledged.
         RESEND: bool,
     }
 }

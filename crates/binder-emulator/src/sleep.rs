@@ -126,8 +126,9 @@ pub(crate) fn sleep(region: &Region, thread: Id<Thread>, traps: bool) -> Slept {
     Slept::Woken
 }
 
-/// After the unlock and [`will_poll`]: as [`sleep`], until `deadline` at the latest. It may end earlier for no reason. Any
-/// signal's handler ends it, since the kernel restarts no wait that has a timeout.
+/// After the unlock and [`will_poll`]: as [`sleep`], until `deadline` at the latest. It may end
+/// earlier for no reason. Any signal's handler ends it, since the kernel restarts no wait that has
+/// a timeout.
 pub(crate) fn sleep_until(region: &Region, thread: Id<Thread>, deadline: Option<Instant>) -> Slept {
     /// A wait without a deadline begins anew after this time.
     const LONG: Duration = Duration::from_secs(3600);

@@ -176,9 +176,11 @@ impl SleepWord<'_> {
     /// The same, at most for `time`.
     ///
     /// # Errors
-    /// As [`SleepWord::sleep`], and ETIMEDOUT. EINTR also after a handler that was set with `SA_RESTART`.
+    /// As [`SleepWord::sleep`], and ETIMEDOUT. EINTR also after a handler that was set with
+    /// `SA_RESTART`.
     pub(crate) fn sleep_for(self, time: Duration) -> Result<(), Errno> {
-        // Not FUTEX_WAIT, whose timeouts are those of waits for the lock: who looks at a thread from outside can tell.
+        // Not FUTEX_WAIT, whose timeouts are those of waits for the lock: who looks at a thread
+        // from outside can tell.
         let until = Timespec::try_from(time)
             .ok()
             .and_then(|time| clock_gettime(ClockId::Monotonic).checked_add(time));

@@ -112,8 +112,9 @@ impl Guard<'_> {
 
     /// A thread leaves: whoever waits for its reply gets `BR_DEAD_REPLY`, its own calls are forgotten.
     pub(crate) fn release_thread(&mut self, owner: Id<Process>, id: Id<Thread>) {
-        // It was killed before it had told everybody: the process is thawed, as if a signal had ended the wait. First, since this is
-        // committed in steps: whoever goes on after a death finds the thread.
+        // It was killed before it had told everybody: the process is thawed, as if a signal had
+        // ended the wait. First, since this is committed in steps: whoever goes on after a death
+        // finds the thread.
         if let Some(frozen) = self.get(id, thread::FREEZING) {
             self.set(frozen, process::FROZEN, false);
             self.tell_of_freeze(frozen, false);

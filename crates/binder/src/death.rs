@@ -142,7 +142,8 @@ impl ThreadState {
         self.release_manager(handle);
     }
 
-    /// Gives up the references that came with the asking, if it was for the context manager's death or state.
+    /// Gives up the references that came with the asking, if it was for the context manager's death
+    /// or state.
     pub(crate) fn release_manager(&self, handle: u32) {
         if handle == CONTEXT_MANAGER {
             self.push(Command::Release(CONTEXT_MANAGER));

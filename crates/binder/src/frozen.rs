@@ -1,5 +1,5 @@
-//! Freeze notifications: who is to be told when the process that owns an object is frozen and thawed, and what the driver has to be
-//! told for it. Linux 6.12 and the emulated driver have them.
+//! Freeze notifications: who is to be told when the process that owns an object is frozen and
+//! thawed, and what the driver has to be told for it. Linux 6.12 and the emulated driver have them.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -53,14 +53,15 @@ impl fmt::Debug for Frozen {
 pub struct FrozenLink(u64);
 
 impl Proxy {
-    /// Has `listener` called with true when the process that owns the object is frozen, and with false when it is thawed; first with
-    /// its state of now (`addFrozenStateChangeCallback`). It is called on a looper thread of this process, or, when another listener
-    /// has been told already, first on this one. It ends with the last clone of this proxy. A death is told by
+    /// Has `listener` called with true when the process that owns the object is frozen, and with
+    /// false when it is thawed; first with its state of now (`addFrozenStateChangeCallback`). It is
+    /// called on a looper thread of this process, or, when another listener has been told already,
+    /// first on this one. It ends with the last clone of this proxy. A death is told by
     /// [`Proxy::link_to_death`] alone.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the driver cannot be asked: EINVAL from kernels before 6.12, and without a context manager for
-    /// its proxy.
+    /// [`Error::Driver`] when the driver cannot be asked: EINVAL from kernels before 6.12, and
+    /// without a context manager for its proxy.
     pub fn add_frozen_listener(
         &self,
         listener: impl Fn(bool) + Send + Sync + 'static,
@@ -80,7 +81,8 @@ impl Proxy {
             return Ok(link);
         }
         let cookie = process.proxies().ask(&self.0);
-        // Under the lock: what the driver tells of the request waits for it, and so does who adds another listener.
+        // Under the lock: what the driver tells of the request waits for it, and so does who adds
+        // another listener.
         if let Err(error) = self.ask_for_freezes(cookie) {
             process.proxies().unask(cookie);
             drop(frozen);
@@ -99,7 +101,8 @@ impl Proxy {
             thread.push(Command::Increfs(CONTEXT_MANAGER));
             thread.push(Command::Acquire(CONTEXT_MANAGER));
         }
-        // First what was queued before: a driver that refuses the request takes nothing of what comes with it.
+        // First what was queued before: a driver that refuses the request takes nothing of what
+        // comes with it.
         thread.flush(process)?;
         thread.push(Command::RequestFreezeNotification(HandleCookie { handle: self.handle(), cookie }));
         let asked = thread.flush(process);
@@ -110,8 +113,8 @@ impl Proxy {
         asked
     }
 
-    /// Removes a listener (`removeFrozenStateChangeCallback`). It may be in a call on another thread meanwhile. False when it is not
-    /// there any more.
+    /// Removes a listener (`removeFrozenStateChangeCallback`). It may be in a call on another
+    /// thread meanwhile. False when it is not there any more.
     ///
     /// # Errors
     /// [`Error::Driver`] when the driver is out of order.
@@ -146,8 +149,8 @@ impl ThreadState {
         self.release_manager(handle);
     }
 
-    /// The driver says whether the owner of the object behind a cookie is frozen. It tells no more under this cookie until it is told
-    /// that this was heard, so listeners are called in order.
+    /// The driver says whether the owner of the object behind a cookie is frozen. It tells no more
+    /// under this cookie until it is told that this was heard, so listeners are called in order.
     pub(crate) fn told_of_freeze(&self, process: &Process, told: FrozenStateInfo) {
         if let Some(proxy) = process.proxies().find_asked(told.cookie) {
             let state = told.is_frozen != 0;

@@ -10,8 +10,9 @@ use crate::thread::ThreadState;
 use crate::{Error, Process};
 
 impl Process {
-    /// Makes the calling thread one that serves what has come, whenever it calls [`Process::handle_polled`], instead of a looper. When
-    /// there is something, [`Process::polled_descriptor`] is readable, and [`Process::poll`] returns.
+    /// Makes the calling thread one that serves what has come, whenever it calls
+    /// [`Process::handle_polled`], instead of a looper. When there is something,
+    /// [`Process::polled_descriptor`] is readable, and [`Process::poll`] returns.
     ///
     /// # Errors
     /// [`Error::Driver`] when the driver is out of order.
@@ -21,15 +22,15 @@ impl Process {
         thread.flush(self)
     }
 
-    /// The driver's descriptor, for epoll(7) or poll(2) on the thread that has called [`Process::setup_polling`]; `None` for the
-    /// emulated driver, which has none.
+    /// The driver's descriptor, for epoll(7) or poll(2) on the thread that has called
+    /// [`Process::setup_polling`]; `None` for the emulated driver, which has none.
     #[must_use]
     pub fn polled_descriptor(&self) -> Option<BorrowedFd<'_>> {
         if self.forked() { None } else { self.driver().descriptor() }
     }
 
-    /// Waits until there is something for the calling thread to handle, at most for `timeout` (without one, for ever). False when that
-    /// is over.
+    /// Waits until there is something for the calling thread to handle, at most for `timeout`
+    /// (without one, for ever). False when that is over.
     ///
     /// # Errors
     /// [`Error::Driver`]: EINTR when a signal's handler ran, or when the driver is out of order.
@@ -38,10 +39,12 @@ impl Process {
         polled.map_err(|source| Error::Driver { operation: "poll the driver", source })
     }
 
-    /// Serves and handles all that has come for the calling thread, and does not wait for more (`handlePolledCommands`).
+    /// Serves and handles all that has come for the calling thread, and does not wait for more
+    /// (`handlePolledCommands`).
     ///
     /// # Errors
-    /// [`Error::Driver`] when the driver is out of order; [`Error::Reported`] with an error that it returns.
+    /// [`Error::Driver`] when the driver is out of order; [`Error::Reported`] with an error that it
+    /// returns.
     pub fn handle_polled(self: &Arc<Self>) -> Result<(), Error> {
         let thread = ThreadState::current(self);
         while thread.has_returns() || self.poll(Some(Duration::ZERO))? {

@@ -1,4 +1,5 @@
-//! A process's proxies, by handle, and those that it has asked the driver about, by cookie. It talks to no driver.
+//! A process's proxies, by handle, and those that it has asked the driver about, by cookie. It
+//! talks to no driver.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

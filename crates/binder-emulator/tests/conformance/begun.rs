@@ -60,8 +60,9 @@ impl<T> Begun<T> {
     }
 }
 
-/// Where threads wait: the kernel's driver in its ioctl; the emulated one at a futex, in the system call that is trapped to wake a
-/// thread on its caller's CPU, and between two looks at a process that is to be frozen; whoever polls the kernel's in ppoll(2).
+/// Where threads wait: the kernel's driver in its ioctl; the emulated one at a futex, in the system
+/// call that is trapped to wake a thread on its caller's CPU, and between two looks at a process
+/// that is to be frozen; whoever polls the kernel's in ppoll(2).
 const WAITS: [i64; 5] =
     [libc::SYS_ioctl, libc::SYS_futex, libc::SYS_getppid, libc::SYS_clock_nanosleep, libc::SYS_ppoll];
 

@@ -1,4 +1,5 @@
-//! Freeze notifications: who asked is told whether a node's owner is frozen, now and whenever that changes (since Linux 6.12).
+//! Freeze notifications: who asked is told whether a node's owner is frozen, now and whenever that
+//! changes (since Linux 6.12).
 //!
 //! Each case uses a device, of which a guest has few: so each has several scenes.
 
@@ -227,7 +228,8 @@ pub(crate) fn a_freeze_notification_ends_with_its_handle_or_its_watcher<D: Devic
     watcher.write(&[Command::Release(first), Command::Release(second)]).unwrap();
     cast.nothing_comes();
     assert_eq!(watcher.write(&[done(SECOND)]), Err(Errno::INVAL), "it went with its handle");
-    // Others hold handles on the same node; each is told of its own, and one that closes is told no more.
+    // Others hold handles on the same node; each is told of its own, and one that closes is told no
+    // more.
     let first = held(watcher, &cast.owner, 0x41);
     let other = Actor::new(&device.open());
     let call = other.call(0, 1, b"");

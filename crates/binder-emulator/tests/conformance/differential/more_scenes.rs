@@ -75,8 +75,8 @@ fn frozen() -> impl Strategy<Value = Vec<Step>> {
     })
 }
 
-/// A process is frozen and thawed, closes or lets go, while another watches two of its nodes: asks, takes that back, and acknowledges,
-/// in any order.
+/// A process is frozen and thawed, closes or lets go, while another watches two of its nodes: asks,
+/// takes that back, and acknowledges, in any order.
 fn watched_freezing() -> impl Strategy<Value = Vec<Step>> {
     let acts = prop::collection::vec((0..16_u8, 0..2_usize), 3..18);
     (peers(), acts, any::<[bool; 2]>()).prop_map(|((owner, other), acts, [waits, knows_of_one])| {
