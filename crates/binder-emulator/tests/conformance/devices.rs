@@ -143,8 +143,7 @@ impl Device for KernelDevice {
     fn later_features(&self) -> LaterFeatures {
         let said = Kernel::open(&self.path, 1 << 12).expect("an opened device").features();
         LaterFeatures {
-            // No ioctl tells; a kernel that has it has binderfs here.
-            freeze_notification: said.listed.contains("freeze_notification"),
+            freeze_notification: Self::tells_of_freezes(),
             freeze: said.freeze,
             oneway_spam_detection: said.oneway_spam_detection,
             extended_error: said.extended_error,
@@ -160,6 +159,14 @@ impl Device for KernelDevice {
         let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("a mounted /proc");
         let mut numbers = release.split(['.', '-']).map(|part| part.parse().unwrap_or(0));
         (numbers.next(), numbers.next()) >= (Some(6), Some(2))
+    }
+
+    /// No ioctl tells; the kernel that has it has binderfs here.
+    fn tells_of_freezes() -> bool {
+        PrivateBinderfs::mount().is_ok_and(|mounted| {
+            let listed = std::fs::read_to_string(mounted.device("features/freeze_notification"));
+            listed.is_ok_and(|text| text.trim() == "1")
+        })
     }
 
     /// The driver releases what a process held from a work queue, and nothing tells when it is done.

@@ -28,12 +28,16 @@ struct Cast {
     handles: [u32; 2],
 }
 
-/// `None`, and a skip is noted, where the driver has no freeze notifications.
-fn cast<D: Device>(device: &D) -> Option<Cast> {
-    if !device.later_features().freeze_notification {
+/// `None`, and a skip is noted, where the driver has no freeze notifications. No device is used up then.
+fn device<D: Device>() -> Option<D> {
+    if !D::tells_of_freezes() {
         skip(Need::Machine, "this kernel has no freeze notifications (Linux 6.12 brought them)");
         return None;
     }
+    Some(D::new())
+}
+
+fn cast<D: Device>(device: &D) -> Cast {
     let watcher = Actor::new(&device.open());
     watcher.driver.become_context_manager(0x100).expect("no context manager yet");
     let owner = Actor::new(&device.open());
@@ -41,7 +45,7 @@ fn cast<D: Device>(device: &D) -> Option<Cast> {
     let warden = Actor::new(&device.open());
     // The higher name first, so that the nodes' order is not that in which they were made.
     let [second, first] = [0x42, 0x41].map(|ptr| held(&watcher, &owner, ptr));
-    Some(Cast { watcher, owner, owner_pid, warden, handles: [first, second] })
+    Cast { watcher, owner, owner_pid, warden, handles: [first, second] }
 }
 
 /// A handle of `watcher` on a new node of `owner`, which knows of it.
@@ -91,8 +95,8 @@ fn cleared(cookie: u64) -> [Return; 1] {
 }
 
 pub(crate) fn who_asks_is_told_at_once_and_of_each_change<D: Device>() {
-    let device = D::new();
-    let Some(cast) = cast(&device) else { return };
+    let Some(device) = device::<D>() else { return };
+    let cast = cast(&device);
     let (watcher, [first, second]) = (&cast.watcher, cast.handles);
     assert_eq!(watcher.write_read(&[request(first, FIRST)]), told(FIRST, false), "the state of now");
     watcher.write(&[done(FIRST)]).unwrap();
@@ -123,8 +127,8 @@ pub(crate) fn who_asks_is_told_at_once_and_of_each_change<D: Device>() {
 }
 
 pub(crate) fn a_change_meanwhile_is_told_after_the_acknowledgement<D: Device>() {
-    let device = D::new();
-    let Some(cast) = cast(&device) else { return };
+    let Some(device) = device::<D>() else { return };
+    let cast = cast(&device);
     let (watcher, [first, _]) = (&cast.watcher, cast.handles);
     // What was not read yet is told as it is then.
     watcher.write(&[request(first, FIRST)]).unwrap();
@@ -158,8 +162,8 @@ pub(crate) fn a_change_meanwhile_is_told_after_the_acknowledgement<D: Device>() 
 }
 
 pub(crate) fn a_cleared_freeze_notification_is_acknowledged_once<D: Device>() {
-    let device = D::new();
-    let Some(cast) = cast(&device) else { return };
+    let Some(device) = device::<D>() else { return };
+    let cast = cast(&device);
     let (watcher, [first, second]) = (&cast.watcher, cast.handles);
     // Acknowledged before.
     assert_eq!(watcher.write_read(&[request(first, FIRST)]), told(FIRST, false));
@@ -187,8 +191,8 @@ pub(crate) fn a_cleared_freeze_notification_is_acknowledged_once<D: Device>() {
 }
 
 pub(crate) fn wrong_freeze_commands_are_invalid<D: Device>() {
-    let device = D::new();
-    let Some(cast) = cast(&device) else { return };
+    let Some(device) = device::<D>() else { return };
+    let cast = cast(&device);
     let (watcher, [first, second]) = (&cast.watcher, cast.handles);
     let refused = |commands: &[Command]| {
         let commands = commands.to_vec();
@@ -219,8 +223,8 @@ pub(crate) fn wrong_freeze_commands_are_invalid<D: Device>() {
 }
 
 pub(crate) fn a_freeze_notification_ends_with_its_handle_or_its_watcher<D: Device>() {
-    let device = D::new();
-    let Some(cast) = cast(&device) else { return };
+    let Some(device) = device::<D>() else { return };
+    let cast = cast(&device);
     let (watcher, [first, second]) = (&cast.watcher, cast.handles);
     // One of each kind: still to be told, and told.
     assert_eq!(watcher.write_read(&[request(second, SECOND)]), told(SECOND, false));
@@ -248,8 +252,8 @@ pub(crate) fn a_freeze_notification_ends_with_its_handle_or_its_watcher<D: Devic
 }
 
 pub(crate) fn a_dead_node_is_neither_frozen_nor_thawed<D: Device>() {
-    let device = D::new();
-    let Some(cast) = cast(&device) else { return };
+    let Some(device) = device::<D>() else { return };
+    let cast = cast(&device);
     let (watcher, [first, second]) = (&cast.watcher, cast.handles);
     cast.freezes(true);
     assert_eq!(watcher.write_read(&[request(first, FIRST)]), told(FIRST, true));

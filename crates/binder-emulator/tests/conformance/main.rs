@@ -51,6 +51,10 @@ pub(crate) trait Device {
     fn tells_of_frozen_receivers() -> bool {
         true
     }
+    /// Whether who asks is told of frozen processes.
+    fn tells_of_freezes() -> bool {
+        true
+    }
     /// Returns when the driver has done what it does some time after a close.
     fn settle();
     /// What [`Device::state`] calls the process that opened it last.

@@ -117,7 +117,20 @@ pub(super) fn target() -> impl Strategy<Value = Target> {
     ]
 }
 
-fn order(features: LaterFeatures) -> impl Strategy<Value = Order> {
+fn order(features: LaterFeatures) -> BoxedStrategy<Order> {
+    if !features.freeze_notification {
+        return known_order().boxed();
+    }
+    let watching = prop_oneof![
+        (target(), 1..3_u64).prop_map(|(target, cookie)| Order::RequestFreeze(target, cookie)),
+        (target(), 1..3_u64).prop_map(|(target, cookie)| Order::ClearFreeze(target, cookie)),
+        (1..3_u64).prop_map(Order::FreezeDone),
+    ];
+    prop_oneof![12 => known_order(), 1 => watching].boxed()
+}
+
+/// What all kernels know.
+fn known_order() -> impl Strategy<Value = Order> {
     let counting = prop_oneof![
         Just(Counting::Increfs),
         Just(Counting::Acquire),
@@ -125,7 +138,6 @@ fn order(features: LaterFeatures) -> impl Strategy<Value = Order> {
         Just(Counting::Decrefs),
     ];
     let cookie = || prop_oneof![9 => Just(7_u64), 1 => Just(8)];
-    let watches = if features.freeze_notification { 1 } else { 0 };
     prop_oneof![
         14 => send().prop_map(Order::Send),
         6 => any::<usize>().prop_map(Order::Free),
@@ -135,9 +147,6 @@ fn order(features: LaterFeatures) -> impl Strategy<Value = Order> {
         2 => (target(), 1..3_u64).prop_map(|(target, cookie)| Order::RequestDeath(target, cookie)),
         1 => (target(), 1..3_u64).prop_map(|(target, cookie)| Order::ClearDeath(target, cookie)),
         1 => (1..3_u64).prop_map(Order::DeadBinderDone),
-        watches => (target(), 1..3_u64).prop_map(|(target, cookie)| Order::RequestFreeze(target, cookie)),
-        watches => (target(), 1..3_u64).prop_map(|(target, cookie)| Order::ClearFreeze(target, cookie)),
-        watches => (1..3_u64).prop_map(Order::FreezeDone),
         2 => Just(Order::EnterLooper),
         1 => Just(Order::RegisterLooper),
         1 => Just(Order::ExitLooper),

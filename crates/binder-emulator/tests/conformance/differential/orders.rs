@@ -11,6 +11,9 @@ use super::telling::Holdings;
 pub(super) const MARK: Command = Command::IncrefsDone(PtrCookie { ptr: 0xdead_0000, cookie: 0 });
 pub(super) const MARK_BYTES: usize = 4 + PtrCookie::SIZE;
 
+/// The number of no command: type 'c', number 200, without a payload.
+const NONSENSE: u32 = (b'c' as u32) << 8 | 200;
+
 pub(super) fn number_of(target: Target, holdings: &Holdings) -> u32 {
     match target {
         Target::Number(handle) => handle,
@@ -67,7 +70,9 @@ pub(super) fn queue(
         Order::RegisterLooper => Command::RegisterLooper,
         Order::ExitLooper => Command::ExitLooper,
         Order::Nonsense => {
-            commands.raw(&0x1234_5678_u32.to_ne_bytes());
+            // Of a size of 0: one that says it is longer than what is there, the kernel is never
+            // shown, though it may be about to look at none.
+            commands.raw(&NONSENSE.to_ne_bytes());
             return None;
         }
     };
