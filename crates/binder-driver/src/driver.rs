@@ -1,7 +1,8 @@
 //! The one interface that both backends offer: [`Driver`].
 //!
-//! It is the interface of an open binder device: an ioctl that takes commands and gives returns, a mapped area
-//! that received data lies in, and a few settings. It knows no parcels, proxies or services.
+//! It is the interface of an open binder device: an ioctl that takes commands and gives returns, a
+//! mapped area that received data lies in, and a few settings. It knows no parcels, proxies or
+//! services.
 
 use std::any::Any;
 use std::fmt;
@@ -17,8 +18,8 @@ use crate::{Commands, Lent, RawBytes, Returns};
 
 /// One process's opened driver: what `open("/dev/binder")` plus `mmap` is for the kernel's.
 ///
-/// The driver tells threads apart by the calling thread, as the kernel does. Dropping it closes the device: its
-/// nodes die, and callers that wait for it get `BR_DEAD_REPLY`.
+/// The driver tells threads apart by the calling thread, as the kernel does. Dropping it closes the
+/// device: its nodes die, and callers that wait for it get `BR_DEAD_REPLY`.
 ///
 /// What only one driver can tell is asked of that driver's type: a `&dyn Driver` is a `&dyn Any`.
 pub trait Driver: Any + Send + Sync + fmt::Debug {
@@ -30,19 +31,19 @@ pub trait Driver: Any + Send + Sync + fmt::Debug {
     ///
     /// Commands carry addresses. `lent` is the memory that they may name: every transaction's data,
     /// offsets and scatter-gather buffers must lie inside one of its pieces. Otherwise the driver
-    /// answers as for memory that is not there (`BR_FAILED_REPLY`): the kernel's would read whatever
-    /// lies at an address, so it is told of none. Data with objects, and offsets, must be the caller's
-    /// own memory ([`Lent::own`]), because the driver looks at them.
+    /// answers as for memory that is not there (`BR_FAILED_REPLY`): the kernel's would read
+    /// whatever lies at an address, so it is told of none. Data with objects, and offsets, must be
+    /// the caller's own memory ([`Lent::own`]), because the driver looks at them.
     ///
-    /// Room for less than 80 bytes brings nothing but [`Return::Noop`](crate::Return::Noop), and what
-    /// waits stays; without any room nothing is read.
+    /// Room for less than 80 bytes brings nothing but [`Return::Noop`](crate::Return::Noop), and
+    /// what waits stays; without any room nothing is read.
     ///
     /// # Errors
-    /// [`Error::WriteRead`] with the errno: EINVAL for an unknown command and for room of one to three
-    /// bytes, EFAULT for a command that is cut off, EPROTO when the emulated driver finds its memory
-    /// overwritten. [`Error::Ended`] (ENODEV) when the emulated driver's context has ended. EINTR when a
-    /// signal's handler ran while the thread waited: the commands were taken, and the next read goes on.
-    /// What was taken before is consumed.
+    /// [`Error::WriteRead`] with the errno: EINVAL for an unknown command and for room of one to
+    /// three bytes, EFAULT for a command that is cut off, EPROTO when the emulated driver finds its
+    /// memory overwritten. [`Error::Ended`] (ENODEV) when the emulated driver's context has ended.
+    /// EINTR when a signal's handler ran while the thread waited: the commands were taken, and the
+    /// next read goes on. What was taken before is consumed.
     fn exchange(
         &self,
         commands: &mut Commands,
@@ -66,17 +67,17 @@ pub trait Driver: Any + Send + Sync + fmt::Debug {
     /// The mapped area that received data lies in, whose addresses returns name.
     ///
     /// Others may change it at any time: every participant of an emulated context can write to this
-    /// memory, and a buffer that was given back is filled anew. [`Received`](crate::Received) owns the
-    /// buffer of one transaction.
+    /// memory, and a buffer that was given back is filled anew. [`Received`](crate::Received) owns
+    /// the buffer of one transaction.
     ///
-    /// Only the bytes of buffers that are held are there for certain. The kernel maps the pages of its
-    /// driver's area when it fills them, and may take back those of buffers that were given back: who
-    /// reads one that is not mapped is ended by SIGBUS.
+    /// Only the bytes of buffers that are held are there for certain. The kernel maps the pages of
+    /// its driver's area when it fills them, and may take back those of buffers that were given
+    /// back: who reads one that is not mapped is ended by SIGBUS.
     fn area(&self) -> RawBytes<'_>;
 
-    /// Appends a copy of received data to `into`: `length` bytes at `address`, which a return named.
-    /// False, and nothing is appended, when they do not lie wholly in the mapped area. Those of a
-    /// buffer that is not held may not be there: see [`Driver::area`].
+    /// Appends a copy of received data to `into`: `length` bytes at `address`, which a return
+    /// named. False, and nothing is appended, when they do not lie wholly in the mapped area. Those
+    /// of a buffer that is not held may not be there: see [`Driver::area`].
     #[must_use]
     fn append_received(&self, address: u64, length: u64, into: &mut Vec<u8>) -> bool {
         self.area().part_at(address, length).map(|bytes| bytes.append_to(into)).is_some()
@@ -88,9 +89,10 @@ pub trait Driver: Any + Send + Sync + fmt::Debug {
         self.area().part_at(address, length).map(RawBytes::to_vec)
     }
 
-    /// Whether `number`, which stands in received data, is a descriptor that this driver has opened for this process and
-    /// nobody has let go of ([`Driver::let_go`]). The emulated driver's area can be written to by every participant of its context, so
-    /// one that a number found there is used or closed without this question may be any of this process's.
+    /// Whether `number`, which stands in received data, is a descriptor that this driver has opened
+    /// for this process and nobody has let go of ([`Driver::let_go`]). The emulated driver's area
+    /// can be written to by every participant of its context, so one that a number found there is
+    /// used or closed without this question may be any of this process's.
     ///
     /// Only the kernel writes to the area of its driver: there, it is always so.
     fn has_brought(&self, number: u32) -> bool {
@@ -98,46 +100,48 @@ pub trait Driver: Any + Send + Sync + fmt::Debug {
         true
     }
 
-    /// As [`Driver::has_brought`], and the descriptor is the caller's from here on: to keep or to close. Those of an array are not
-    /// to be let go of, the driver closes them with their buffer.
+    /// As [`Driver::has_brought`], and the descriptor is the caller's from here on: to keep or to
+    /// close. Those of an array are not to be let go of, the driver closes them with their buffer.
     fn let_go(&self, number: u32) -> bool {
         self.has_brought(number)
     }
 
-    /// `BINDER_SET_CONTEXT_MGR_EXT`: makes this process the context manager (handle 0); `flags` are those of its
-    /// node (`FLAT_BINDER_FLAG_*`).
+    /// `BINDER_SET_CONTEXT_MGR_EXT`: makes this process the context manager (handle 0); `flags` are
+    /// those of its node (`FLAT_BINDER_FLAG_*`).
     ///
     /// # Errors
     /// [`Error::ContextManagerTaken`] when there is one already.
     fn become_context_manager(&self, flags: u32) -> Result<(), Error>;
 
-    /// `BINDER_SET_MAX_THREADS`: how many looper threads the driver may ask for with `BR_SPAWN_LOOPER`,
-    /// besides those that the process starts by itself.
+    /// `BINDER_SET_MAX_THREADS`: how many looper threads the driver may ask for with
+    /// `BR_SPAWN_LOOPER`, besides those that the process starts by itself.
     ///
     /// # Errors
     /// [`Error::WriteRead`] when the driver refuses.
     fn set_max_threads(&self, threads: u32) -> Result<(), Error>;
 
-    /// `BINDER_THREAD_EXIT`: the calling thread will not use the driver again. Its unfinished transactions fail.
+    /// `BINDER_THREAD_EXIT`: the calling thread will not use the driver again. Its unfinished
+    /// transactions fail.
     fn exit_thread(&self);
 
-    /// Makes every thread that waits in [`Driver::write_read`] return, with no returns if there are none
-    /// (the kernel does so when a copy of the descriptor is closed).
+    /// Makes every thread that waits in [`Driver::write_read`] return, with no returns if there are
+    /// none (the kernel does so when a copy of the descriptor is closed).
     fn interrupt(&self);
 
-    /// `BINDER_GET_NODE_INFO_FOR_REF`: the strong and weak counts on the node of a handle of this process, over all
-    /// processes. The weak ones do not count handles.
+    /// `BINDER_GET_NODE_INFO_FOR_REF`: the strong and weak counts on the node of a handle of this
+    /// process, over all processes. The weak ones do not count handles.
     ///
     /// # Errors
-    /// [`Error::WriteRead`]: EPERM for a process that is not the context manager, EINVAL without such a handle, or
-    /// without a strong reference on it.
+    /// [`Error::WriteRead`]: EPERM for a process that is not the context manager, EINVAL without
+    /// such a handle, or without a strong reference on it.
     fn node_counts(&self, handle: u32) -> Result<(u32, u32), Error> {
         let _ = handle;
         Err(Error::unsupported("BINDER_GET_NODE_INFO_FOR_REF"))
     }
 
-    /// `BINDER_GET_NODE_DEBUG_INFO`: this process's node with the least `ptr` above `after`; `None` when there is none.
-    /// Begun with 0, it walks over all but one whose `ptr` is 0 (a context manager's own).
+    /// `BINDER_GET_NODE_DEBUG_INFO`: this process's node with the least `ptr` above `after`; `None`
+    /// when there is none. Begun with 0, it walks over all but one whose `ptr` is 0 (a context
+    /// manager's own).
     ///
     /// # Errors
     /// [`Error::WriteRead`] when the driver refuses.
@@ -146,8 +150,8 @@ pub trait Driver: Any + Send + Sync + fmt::Debug {
         Err(Error::unsupported("BINDER_GET_NODE_DEBUG_INFO"))
     }
 
-    /// `BINDER_GET_EXTENDED_ERROR`: why the calling thread's last transaction was refused, or its call not answered. Asking
-    /// forgets it.
+    /// `BINDER_GET_EXTENDED_ERROR`: why the calling thread's last transaction was refused, or its
+    /// call not answered. Asking forgets it.
     ///
     /// # Errors
     /// [`Error::WriteRead`]: EINVAL from kernels before 5.19.
@@ -155,8 +159,9 @@ pub trait Driver: Any + Send + Sync + fmt::Debug {
         Err(Error::unsupported("BINDER_GET_EXTENDED_ERROR"))
     }
 
-    /// `BINDER_ENABLE_ONEWAY_SPAM_DETECTION`: whether this process gets `BR_ONEWAY_SPAM_SUSPECT` in the place of
-    /// `BR_TRANSACTION_COMPLETE` for the oneway transaction that makes it look like the reason why an area runs full.
+    /// `BINDER_ENABLE_ONEWAY_SPAM_DETECTION`: whether this process gets `BR_ONEWAY_SPAM_SUSPECT` in
+    /// the place of `BR_TRANSACTION_COMPLETE` for the oneway transaction that makes it look like
+    /// the reason why an area runs full.
     ///
     /// # Errors
     /// [`Error::WriteRead`]: EINVAL from kernels before 5.13.
@@ -165,12 +170,14 @@ pub trait Driver: Any + Send + Sync + fmt::Debug {
         Err(Error::unsupported("BINDER_ENABLE_ONEWAY_SPAM_DETECTION"))
     }
 
-    /// `BINDER_FREEZE`: from now on synchronous calls to process `pid` get `BR_FROZEN_REPLY`, and oneway ones are kept;
-    /// or no longer so. Waits up to `timeout_ms` milliseconds for its transactions to end.
+    /// `BINDER_FREEZE`: from now on synchronous calls to process `pid` get `BR_FROZEN_REPLY`, and
+    /// oneway ones are kept; or no longer so. Waits up to `timeout_ms` milliseconds for its
+    /// transactions to end.
     ///
     /// # Errors
-    /// [`Error::WriteRead`]: EINVAL when no such process has the driver open (in this context, for the emulated one), and
-    /// from kernels before 5.12; EAGAIN when some transactions did not end, and then it is not frozen.
+    /// [`Error::WriteRead`]: EINVAL when no such process has the driver open (in this context, for
+    /// the emulated one), and from kernels before 5.12; EAGAIN when some transactions did not end,
+    /// and then it is not frozen.
     fn set_frozen(&self, pid: u32, frozen: bool, timeout_ms: u32) -> Result<(), Error> {
         let _ = (pid, frozen, timeout_ms);
         Err(Error::unsupported("BINDER_FREEZE"))
@@ -207,14 +214,14 @@ pub trait Driver: Any + Send + Sync + fmt::Debug {
     /// the thread that asks. The thread that adds it has to be the one that waits, since the driver
     /// wakes that one.
     ///
-    /// `None` for the emulated driver: what wakes its threads is a word in shared memory, and a descriptor would have to be had by
-    /// every process that may send something.
+    /// `None` for the emulated driver: what wakes its threads is a word in shared memory, and a
+    /// descriptor would have to be had by every process that may send something.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// What this driver could not do on this machine so far, each as one sentence for a person (no permission to
-    /// lend a priority, …). Empty when nothing is missing.
+    /// What this driver could not do on this machine so far, each as one sentence for a person (no
+    /// permission to lend a priority, …). Empty when nothing is missing.
     fn limits(&self) -> Vec<String> {
         Vec::new()
     }
@@ -283,8 +290,9 @@ impl fmt::Display for Backend {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
-    /// The Android common kernel: the *sender* lends its policy and priority before the wake-up, to nodes that
-    /// inherit real-time priority (`FLAT_BINDER_FLAG_INHERIT_RT`); others get its nice value.
+    /// The Android common kernel: the *sender* lends its policy and priority before the wake-up, to
+    /// nodes that inherit real-time priority (`FLAT_BINDER_FLAG_INHERIT_RT`); others get its nice
+    /// value.
     #[default]
     Ack,
     /// The mainline kernel: only the nice value, set by the *receiver* once it runs.
@@ -377,8 +385,9 @@ impl Error {
     }
 }
 
-/// Which limit to raise after `operation` failed with `error`, as the end of a sentence; empty when it was none that is known.
-/// EAGAIN means a limit where a thread or a process is started (fork(2), pthread_create(3)): the operation names that.
+/// Which limit to raise after `operation` failed with `error`, as the end of a sentence; empty when
+/// it was none that is known. EAGAIN means a limit where a thread or a process is started (fork(2),
+/// pthread_create(3)): the operation names that.
 #[must_use]
 pub fn raise_limit(operation: &str, error: &std::io::Error) -> &'static str {
     let starts = operation.starts_with("start ") || operation == "thread";

@@ -32,8 +32,9 @@ impl<'a> RawBytes<'a> {
     /// The `length` bytes from `start` on.
     ///
     /// # Safety
-    /// They must be one readable, initialised piece of memory as long as `'a` lasts. Others may write
-    /// there: other processes, the kernel, and threads of this process through other mappings.
+    /// They must be one readable, initialised piece of memory as long as `'a` lasts. Others may
+    /// write there: other processes, the kernel, and threads of this process through other
+    /// mappings.
     #[must_use]
     pub unsafe fn new(start: *const u8, length: usize) -> Self {
         Self { start, length, lent: PhantomData }
@@ -86,8 +87,8 @@ impl<'a> RawBytes<'a> {
         self.part(at, self.length.checked_sub(at)?)
     }
 
-    /// The `length` bytes at an address in this process's memory; `None` when not all of them are in
-    /// here.
+    /// The `length` bytes at an address in this process's memory; `None` when not all of them are
+    /// in here.
     #[must_use]
     #[inline]
     pub fn part_at(self, address: u64, length: u64) -> Option<Self> {
@@ -95,8 +96,8 @@ impl<'a> RawBytes<'a> {
         self.part(usize::try_from(at).ok()?, usize::try_from(length).ok()?)
     }
 
-    /// A copy of the `N` bytes from the byte `at` on, each read once; `None` when not all of them are
-    /// in here.
+    /// A copy of the `N` bytes from the byte `at` on, each read once; `None` when not all of them
+    /// are in here.
     #[must_use]
     #[inline]
     pub fn array<const N: usize>(self, at: usize) -> Option<[u8; N]> {
@@ -150,7 +151,8 @@ impl<'a> RawBytes<'a> {
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// Copies all bytes to the front of `to`. False, and nothing is copied, when there is less room.
+    /// Copies all bytes to the front of `to`. False, and nothing is copied, when there is less
+    /// room.
     #[must_use]
     #[inline]
     pub fn copy_to(self, to: &mut [u8]) -> bool {
@@ -307,8 +309,8 @@ mod tests {
         assert_eq!(all[6..], bytes[..100]);
     }
 
-    /// Memory that another thread writes to is read as it is at each moment. The writer uses atomics:
-    /// only other processes may do without.
+    /// Memory that another thread writes to is read as it is at each moment. The writer uses
+    /// atomics: only other processes may do without.
     #[test]
     fn what_was_copied_stays_while_the_bytes_change() {
         let mut memory = [0_u8; 64];

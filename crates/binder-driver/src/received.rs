@@ -1,8 +1,8 @@
 //! What was received: bytes that others may change, and the buffer that they came in.
 //!
-//! A driver's area is memory that others write: the emulated driver's is mapped by every participant
-//! of its context, and either driver fills a buffer anew once it was given back. So nobody is handed a
-//! reference into it, but [`RawBytes`], which can only be copied out.
+//! A driver's area is memory that others write: the emulated driver's is mapped by every
+//! participant of its context, and either driver fills a buffer anew once it was given back. So
+//! nobody is handed a reference into it, but [`RawBytes`], which can only be copied out.
 
 use std::cell::Cell;
 
@@ -84,8 +84,8 @@ impl<'d> Received<'d> {
     /// given back before: then this is false.
     ///
     /// The bytes can still be named by commands before this one, as by a reply that passes them on.
-    /// Once the commands are handed over they are another's, and the kernel may have taken the memory
-    /// back: see [`Driver::area`].
+    /// Once the commands are handed over they are another's, and the kernel may have taken the
+    /// memory back: see [`Driver::area`].
     #[inline]
     pub fn release(&self, commands: &mut Commands) -> bool {
         let Some(buffer) = self.buffer.take() else { return false };

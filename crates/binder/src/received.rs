@@ -1,5 +1,6 @@
-//! [`Received`]: a transaction or a reply that arrived. Its bytes stay in this process's area, where others may change them, so
-//! whoever reads them copies out what it looks at. Must not know what they say.
+//! [`Received`]: a transaction or a reply that arrived. Its bytes stay in this process's area,
+//! where others may change them, so whoever reads them copies out what it looks at. Must not know
+//! what they say.
 
 use std::sync::Arc;
 
@@ -54,8 +55,8 @@ impl<'a> Received<'a> {
         Ok(ParcelReader::received(self.data()?, offsets, process, copies))
     }
 
-    /// Closes the descriptors that came with it, and gives the buffer back with the thread's next exchange. Until then an answer
-    /// may be sent from the bytes.
+    /// Closes the descriptors that came with it, and gives the buffer back with the thread's next
+    /// exchange. Until then an answer may be sent from the bytes.
     #[inline(always)]
     pub(crate) fn give_back(&self, process: &Process, thread: &ThreadState) {
         // Once: a number that was closed may be somebody else's next.

@@ -1,5 +1,5 @@
-//! Serving one incoming call: find the object, run it, answer, give the buffer back, and wait for what comes next,
-//! all but the first two in one exchange.
+//! Serving one incoming call: find the object, run it, answer, give the buffer back, and wait for
+//! what comes next, all but the first two in one exchange.
 
 use std::io::Write as _;
 use std::os::fd::OwnedFd;
@@ -118,8 +118,8 @@ impl ThreadState {
         self.answer(process, call, data, &Outgoing::plain(&memory).status(), wait)
     }
 
-    /// Answers, closes the request's descriptors, gives its buffer back (after the answer, which may be sent from it), and, if
-    /// `wait`, waits for what comes next.
+    /// Answers, closes the request's descriptors, gives its buffer back (after the answer, which
+    /// may be sent from it), and, if `wait`, waits for what comes next.
     fn answer(
         &self,
         process: &Process,

@@ -63,7 +63,7 @@ impl Stub for Peer {
             SUM => reply.write_i64(data.read_i32_vec()?.into_iter().map(i64::from).sum()),
             BYTES => {
                 let bytes = data.read_bytes()?;
-                reply.write_bytes(&bytes)?;
+                reply.write_bytes(bytes)?;
             }
             FAIL => return Err(Status::service_specific(data.read_i32()?, "as asked")),
             REFUSE => return Err(Status::exception(exception::SECURITY, "not you")),

@@ -1,8 +1,9 @@
-//! What must hold of commands before the kernel sees them, so that it reads nothing but what its caller lent: the kernel's
-//! driver takes a command's whole length and every address in it as they are, and reads whatever lies there.
+//! What must hold of commands before the kernel sees them, so that it reads nothing but what its
+//! caller lent: the kernel's driver takes a command's whole length and every address in it as they
+//! are, and reads whatever lies there.
 //!
-//! A transaction that names other memory goes to the kernel with an address that no process has. So the kernel refuses it, as it
-//! refuses any memory that is not there.
+//! A transaction that names other memory goes to the kernel with an address that no process has. So
+//! the kernel refuses it, as it refuses any memory that is not there.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -23,7 +24,8 @@ pub(super) struct Checked<'c> {
     pub(super) commands: Cow<'c, [u8]>,
     /// Why the rest may not, if there is one.
     pub(super) rest: Result<(), Errno>,
-    /// Memory that `commands` name, besides what was lent: it has to stay until the kernel has seen them.
+    /// Memory that `commands` name, besides what was lent: it has to stay until the kernel has seen
+    /// them.
     _copies: Vec<Vec<u8>>,
 }
 
@@ -184,7 +186,8 @@ fn hide_buffers(data: &[u8], offsets: &[u8], lent: &Lent<'_>) -> Option<Vec<u8>>
             object_at(data, offset, FdArrayObject::SIZE, FdArrayObject::from_bytes)
             && array.kind == BINDER_TYPE_FDA
         {
-            // The kernel looks at the numbers in an array's buffer, so that must be the caller's own.
+            // The kernel looks at the numbers in an array's buffer, so that must be the caller's
+            // own.
             let parent = usize::try_from(array.parent).ok().and_then(|index| index.checked_mul(8));
             let parent = parent.and_then(|at| offsets.get(at..at.checked_add(8)?));
             let parent = parent.and_then(|offset| buffer_at(data, offset));

@@ -1,8 +1,9 @@
 #![allow(unsafe_code)]
 //! The two things about a binder device that need unsafe: its ioctls, and its mapped area.
 //!
-//! Unsafe: ioctl numbers and their arguments are the kernel's contract (`include/uapi/linux/android/binder.h`), and the
-//! area is memory that the driver writes. What is sent and received is not this file's business.
+//! Unsafe: ioctl numbers and their arguments are the kernel's contract
+//! (`include/uapi/linux/android/binder.h`), and the area is memory that the driver writes. What is
+//! sent and received is not this file's business.
 
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
@@ -20,7 +21,8 @@ use crate::uapi::{
     NodeDebugInfo, WriteRead,
 };
 
-/// An ioctl whose argument is `SIZE` bytes that the driver may read and write: all but one of binder's are.
+/// An ioctl whose argument is `SIZE` bytes that the driver may read and write: all but one of
+/// binder's are.
 fn plain<const NUMBER: Opcode, const SIZE: usize>(
     device: BorrowedFd<'_>,
     argument: &mut [u8; SIZE],
@@ -72,8 +74,8 @@ pub(super) struct Exchange {
     pub(super) result: Result<(), Errno>,
 }
 
-/// `BINDER_WRITE_READ`. The driver reads memory at the addresses in the commands: `check.rs` lets none
-/// pass that was not lent.
+/// `BINDER_WRITE_READ`. The driver reads memory at the addresses in the commands: `check.rs` lets
+/// none pass that was not lent.
 pub(super) fn write_read(device: BorrowedFd<'_>, commands: &[u8], room: &mut [u8]) -> Exchange {
     let mut argument = WriteRead {
         write_size: commands.len() as u64,
@@ -83,8 +85,8 @@ pub(super) fn write_read(device: BorrowedFd<'_>, commands: &[u8], room: &mut [u8
         ..Default::default()
     }
     .to_bytes();
-    // SAFETY: the argument has the size that the number says; the driver reads the commands, which are borrowed, and
-    // writes at most the room, which is borrowed mutably.
+    // SAFETY: the argument has the size that the number says; the driver reads the commands, which
+    // are borrowed, and writes at most the room, which is borrowed mutably.
     let result = unsafe {
         rustix::ioctl::ioctl(device, Updater::<{ BINDER_WRITE_READ as Opcode }, _>::new(&mut argument))
     };
@@ -111,8 +113,8 @@ unsafe impl Send for Area {}
 unsafe impl Sync for Area {}
 
 impl Area {
-    /// Maps `bytes` bytes of the device, which makes them this process's area: the driver allows it once.
-    /// Whole pages are mapped, and the driver uses them all.
+    /// Maps `bytes` bytes of the device, which makes them this process's area: the driver allows it
+    /// once. Whole pages are mapped, and the driver uses them all.
     pub(super) fn map(device: BorrowedFd<'_>, bytes: usize) -> Result<Self, Errno> {
         let bytes = bytes.next_multiple_of(rustix::param::page_size());
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
@@ -125,8 +127,8 @@ impl Area {
 
     /// All of it, for the driver to write and others to copy out.
     pub(super) fn bytes(&self) -> RawBytes<'_> {
-        // SAFETY: the mapping lives as long as `self` and is readable. Where the driver has mapped no
-        // page, a read ends in SIGBUS, which is a signal and no other bytes.
+        // SAFETY: the mapping lives as long as `self` and is readable. Where the driver has mapped
+        // no page, a read ends in SIGBUS, which is a signal and no other bytes.
         unsafe { RawBytes::new(self.base.as_ptr(), self.bytes) }
     }
 }
