@@ -24,15 +24,14 @@ Options:
   --rt        on Debian's kernel with PREEMPT_RT
   --ubuntu    on Ubuntu's kernel, which is newer
   --arm64     on Debian's kernel for arm64
-  --record    writes anew what Debian's kernel answers to the sequences of fixtures/binder, which the tests compare the emulated
-              driver with; alone";
+  --record    writes anew what Debian's kernel, or with --ubuntu that one, answers to the sequences of fixtures/binder, which
+              the tests compare the emulated driver with; alone, or with --ubuntu";
 
 /// The test in the conformance suite.
 const TEST: &str = "random_sequences_bring_the_same_on_the_kernels_driver_and_the_emulated_one";
 /// The one that says what is recorded, and records it.
 const RECORDED_TEST: &str = "the_kernels_driver_answers_what_was_recorded";
-/// What it records, and how it is told to.
-const RECORDED: &str = "linux-6.1.json";
+/// How it is told to.
 const RECORD: &str = "RECORD_SEQUENCES_TO";
 /// What one boot takes: few enough that a difference is seen within minutes.
 const BATCH: u32 = 500;
@@ -80,10 +79,11 @@ fn carry_out(asked: &Asked) -> Result<()> {
         }
     };
     if asked.record {
+        let recorded = if asked.which == Packaged::Ubuntu { "linux-7.0.json" } else { "linux-6.1.json" };
         let out = target_dir().join("recorded");
-        boot(RECORDED_TEST, vec![(RECORD.into(), format!("/out/{RECORDED}"))], Some(out.clone()))?;
-        let fixture = root().join("fixtures/binder").join(RECORDED);
-        let (from, to) = (out.join(RECORDED), fixture.display());
+        boot(RECORDED_TEST, vec![(RECORD.into(), format!("/out/{recorded}"))], Some(out.clone()))?;
+        let fixture = root().join("fixtures/binder").join(recorded);
+        let (from, to) = (out.join(recorded), fixture.display());
         std::fs::copy(&from, &fixture).with_context(|| format!("copy {} to {to}", from.display()))?;
         say(&format!("{to}: what {} answers", kernel.name));
         return Ok(());
@@ -124,8 +124,12 @@ fn parse(arguments: &[String]) -> Result<Asked> {
             "--seed" => asked.seed = number()?,
             "--rt" => asked.which = Packaged::DebianRealtime,
             "--ubuntu" => asked.which = Packaged::Ubuntu,
-            "--record" if arguments.len() == 1 => asked.record = true,
-            "--record" => bail!("--record goes with no other option"),
+            "--record"
+                if arguments.iter().all(|other| ["--record", "--ubuntu"].contains(&other.as_str())) =>
+            {
+                asked.record = true;
+            }
+            "--record" => bail!("--record goes with no other option but --ubuntu"),
             "--arm64" => asked.arch = Arch::Aarch64,
             other => bail!("unknown option {other}"),
         }
@@ -158,6 +162,18 @@ mod tests {
         let expected =
             Asked { count: 10, seed: 3, arch: Arch::X86_64, which: Packaged::DebianRealtime, record: false };
         assert_eq!(asked, expected);
+    }
+
+    #[test]
+    fn either_recorded_kernel_can_be_recorded_anew() {
+        for (line, which) in [
+            ("--record", Packaged::Debian),
+            ("--record --ubuntu", Packaged::Ubuntu),
+            ("--ubuntu --record", Packaged::Ubuntu),
+        ] {
+            let asked = parse(&words(line)).expect("a good command");
+            assert!(asked.record && asked.which == which, "{line}");
+        }
     }
 
     #[test]

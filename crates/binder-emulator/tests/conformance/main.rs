@@ -303,8 +303,8 @@ fn the_emulated_driver_answers_as_a_recorded_kernel_did_where_priorities_differ(
 #[test]
 #[ignore = "needs the kernel's binder driver: cargo xtask guests"]
 fn the_kernels_driver_answers_what_was_recorded() {
-    if !devices::KernelDevice::tells_state() {
-        return skips::skip(skips::Need::Machine, "this kernel is not the recorded one, 6.1");
+    if !differential::is_recorded_kernel() {
+        return skips::skip(skips::Need::Machine, "no answers of this kernel are recorded");
     }
     differential::the_kernel_answers_as_recorded::<devices::KernelDevice>();
 }

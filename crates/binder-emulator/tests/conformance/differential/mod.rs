@@ -49,6 +49,11 @@ pub(crate) fn answers_as_the_recorded_kernel<D: Device>(priorities: bool) {
     }
 }
 
+/// Whether answers of this machine's kernel are recorded, or are to be.
+pub(crate) fn is_recorded_kernel() -> bool {
+    recorded::is_of_this_kernel()
+}
+
 /// The kernel answers what was recorded of it; or is recorded.
 pub(crate) fn the_kernel_answers_as_recorded<D: Device>() {
     if at_nice_0(recorded::answers_as_recorded_or_records::<D>).is_none() {

@@ -15,10 +15,29 @@ use super::steps::Step;
 use super::{common_features, difference, generator, use_one_cpu};
 use crate::Device;
 
-/// Where the answers are kept; what is written is named by [`RECORD`].
-const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/binder/linux-6.1.json");
-/// The same, where this program runs without the project beside it.
-const TEXT: &str = include_str!("../../../../../fixtures/binder/linux-6.1.json");
+/// What one kernel answered.
+struct Fixture {
+    /// A file in `fixtures/binder`; what is written is named by [`RECORD`].
+    name: &'static str,
+    /// How that kernel's releases begin.
+    release: &'static str,
+    /// The file's text, so that this program runs without the project beside it.
+    text: &'static str,
+}
+
+macro_rules! fixture {
+    ($release:literal) => {
+        Fixture {
+            name: concat!("fixtures/binder/linux-", $release, ".json"),
+            release: concat!($release, "."),
+            text: include_str!(concat!("../../../../../fixtures/binder/linux-", $release, ".json")),
+        }
+    };
+}
+
+/// 6.1 tells its state in a form that is read here; 7.0 has freeze notifications.
+const FIXTURES: [Fixture; 2] = [fixture!("6.1"), fixture!("7.0")];
+
 /// The environment variable that names a file to which the kernel's answers are to be written.
 const RECORD: &str = "RECORD_SEQUENCES_TO";
 
@@ -77,17 +96,35 @@ fn looking(looks: bool) -> Looking {
     if looks { Looking::Sometimes } else { Looking::Never }
 }
 
+/// Whether answers of this kernel are recorded, or are to be.
+pub(crate) fn is_of_this_kernel() -> bool {
+    std::env::var_os(RECORD).is_some() || fixture_of_this_kernel().is_some()
+}
+
+fn release() -> String {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("a mounted /proc");
+    release.trim().to_owned()
+}
+
+fn fixture_of_this_kernel() -> Option<Fixture> {
+    let release = release();
+    FIXTURES.into_iter().find(|fixture| release.starts_with(fixture.release))
+}
+
 /// The kernel's driver still answers what it answered; or writes that down, if it is asked to.
 pub(crate) fn answers_as_recorded_or_records<D: Device>() {
-    match std::env::var_os(RECORD) {
-        Some(path) => record::<D>(path.into()),
-        None => COUNTS.iter().for_each(|&(priorities, _)| compare::<D>(priorities)),
+    match (std::env::var_os(RECORD), fixture_of_this_kernel()) {
+        (Some(path), _) => record::<D>(path.into()),
+        (None, Some(fixture)) => {
+            COUNTS.iter().for_each(|&(priorities, _)| compare::<D>(&fixture, priorities));
+        }
+        (None, None) => panic!("no answers of Linux {} are recorded", release()),
     }
 }
 
-/// Sequences with `priorities`, or without, bring what is recorded of them.
+/// Sequences with `priorities`, or without, bring what each kernel's record says of them.
 pub(crate) fn answers_as_recorded<D: Device>(priorities: bool) {
-    compare::<D>(priorities);
+    FIXTURES.iter().for_each(|fixture| compare::<D>(fixture, priorities));
 }
 
 fn record<D: Device>(path: PathBuf) {
@@ -122,9 +159,8 @@ fn record<D: Device>(path: PathBuf) {
             });
         }
     }
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("a mounted /proc");
     let recorded = Recorded {
-        kernel: release.trim().to_owned(),
+        kernel: release(),
         tells_of_frozen_receivers: D::tells_of_frozen_receivers(),
         steps,
         texts: texts.texts,
@@ -137,9 +173,10 @@ fn record<D: Device>(path: PathBuf) {
     println!("{} holds {} sequences", path.display(), recorded.sequences.len());
 }
 
-fn compare<D: Device>(priorities: bool) {
+fn compare<D: Device>(fixture: &Fixture, priorities: bool) {
+    let name = fixture.name;
     let recorded: Recorded =
-        stored::read_text(TEXT.as_bytes()).unwrap_or_else(|error| panic!("{FIXTURE}: {error}"));
+        stored::read_text(fixture.text.as_bytes()).unwrap_or_else(|error| panic!("{name}: {error}"));
     use_one_cpu();
     let stage = Stage::<D>::new();
     let chosen = recorded.sequences.iter().enumerate().filter(|(_, found)| found.priorities == priorities);
@@ -162,7 +199,7 @@ fn compare<D: Device>(priorities: bool) {
         if let Some(difference) = difference(&expected, &found, tells) {
             let upto: String = steps[..=difference.at].iter().map(|step| format!("{step:?}\n")).collect();
             panic!(
-                "sequence {at} of {FIXTURE}, recorded on Linux {}: {}\n{upto}If the kernel answers otherwise now, \
+                "sequence {at} of {name}, recorded on Linux {}: {}\n{upto}If the kernel answers otherwise now, \
                  record it anew: cargo xtask sequences --record",
                 recorded.kernel, difference.text
             );
