@@ -5,8 +5,6 @@ use std::io::{Error, ErrorKind, Read, Result};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-use rustix::fs::OFlags;
-
 /// Reads a regular file of at most `most` bytes.
 ///
 /// # Errors
@@ -24,8 +22,8 @@ pub fn read_within(path: &Path, budget: &mut u64) -> Result<Vec<u8>> {
     // Before it is opened: opening alone starts some devices.
     only_regular(&std::fs::metadata(path)?)?;
     // It may have been exchanged meanwhile: opening a FIFO must not wait.
-    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
     let found = file.metadata()?;
     only_regular(&found)?;
     if found.len() > *budget {

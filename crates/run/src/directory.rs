@@ -2,9 +2,8 @@
 //! later command reads. Written whole or not at all. Must not know how results are made or shown.
 
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use files::Existing;
 use serde::{Deserialize, Serialize};
 
 use crate::environment::Environment;
@@ -81,13 +80,14 @@ impl Run {
     ///
     /// # Errors
     /// [`Error::File`] when the directory or the file cannot be written, also for want of space or since there is a run.
-    pub fn write(&self, directory: &Path) -> Result<PathBuf> {
+    #[cfg(feature = "write")]
+    pub fn write(&self, directory: &Path) -> Result<std::path::PathBuf> {
         let made = !directory.exists();
         std::fs::create_dir_all(directory).map_err(|source| Error::file("create", directory, source))?;
         let path = directory.join(FILE_NAME);
         let json = self.to_json();
         let written = json.and_then(|json| {
-            files::write(&path, json.as_bytes(), Existing::Keep)
+            files::write(&path, json.as_bytes(), files::Existing::Keep)
                 .map_err(|cause| Error::file("write", &path, cause))
         });
         if made && written.is_err() {
@@ -128,8 +128,9 @@ impl Run {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "write"))]
 mod tests {
+    use std::path::PathBuf;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;

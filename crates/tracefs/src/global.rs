@@ -8,17 +8,18 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use crate::atrace::Category;
-use crate::buffers::{Buffers, CpuStats, current, now_ns};
+use crate::buffers::{Buffers, current, now_ns};
 use crate::error::{Error, Result};
 use crate::global_state::{Phase, Place, State};
 use crate::mount::{PLACES, Tracefs, read, write};
 use crate::namespace::foreign_clock;
 use crate::recording::{Header, Recording};
+use crate::status::Status;
 
 /// What a mount of ours is named, so that nobody else's is taken for it.
 const SOURCE: &str = "roundtrip-trace";
@@ -29,27 +30,6 @@ pub struct GlobalTrace {
     buffers: Buffers,
     state: State,
     place: Place,
-}
-
-/// How the global trace is doing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Status {
-    /// Its directory.
-    pub root: PathBuf,
-    /// Whether it records at this moment.
-    pub on: bool,
-    /// How long ago it was started, in nanoseconds.
-    pub age_ns: u64,
-    /// The size of each CPU's buffer, in kilobytes.
-    pub kilobytes: u64,
-    /// The trace's clock.
-    pub clock: String,
-    /// The events that it records.
-    pub events: Vec<String>,
-    /// Categories of which this kernel has no event.
-    pub missing: Vec<String>,
-    /// What the kernel has counted, by CPU.
-    pub cpus: Vec<(u32, CpuStats)>,
 }
 
 impl GlobalTrace {

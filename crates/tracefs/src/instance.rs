@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use files::Owned;
 
-use crate::buffers::{Buffers, CpuStats, Snapshot, now_ns};
+use crate::buffers::{Buffers, now_ns};
 use crate::error::{Error, Result};
 use crate::mount::{Tracefs, read, write};
 use crate::recording::Header;
 use crate::selection::Selection;
+use crate::snapshot::{CpuStats, Snapshot};
 
 /// What the names of our instances begin with.
 const PREFIX: &str = "roundtrip-";

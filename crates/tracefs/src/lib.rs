@@ -4,7 +4,9 @@
 //! Recording and reading are apart: a recording is a folder of raw ring-buffer pages with the formats that describe them,
 //! and is read on any machine. Must not know what a round trip is, nor what an event is used for.
 
+#[cfg(feature = "live")]
 mod atrace;
+#[cfg(feature = "live")]
 mod buffers;
 mod cursor;
 mod decode;
@@ -14,31 +16,46 @@ mod expression;
 mod fields;
 mod format;
 mod formats;
+#[cfg(feature = "live")]
 mod global;
+#[cfg(feature = "live")]
 mod global_state;
+#[cfg(feature = "live")]
 mod instance;
 mod merge;
+#[cfg(feature = "live")]
 mod mount;
 mod name;
+#[cfg(feature = "live")]
 mod namespace;
 mod page;
 mod recording;
+#[cfg(feature = "live")]
 mod selection;
+mod snapshot;
+mod status;
 mod trace;
 
+#[cfg(feature = "live")]
 pub use atrace::Category;
-pub use buffers::{CpuSnapshot, CpuStats, Snapshot};
 pub use error::{Error, Result};
 pub use event::{Body, Event, TaskState, ThreadRef};
 pub use fields::{Others, Value};
 pub use format::{Field, Format, Kind, Place};
 pub use formats::{Formats, PageLayout};
-pub use global::{GlobalTrace, Status};
+#[cfg(feature = "live")]
+pub use global::GlobalTrace;
+#[cfg(feature = "live")]
 pub use instance::{Instance, remove_abandoned};
 pub use merge::{CpuPages, Period, read};
+#[cfg(feature = "live")]
 pub use mount::{PLACES, Tracefs};
 pub use name::{Name, Names};
+#[cfg(feature = "live")]
 pub use namespace::foreign_clock;
 pub use recording::{ByteOrder, Header, Recording, SnapshotHeader};
+#[cfg(feature = "live")]
 pub use selection::Selection;
+pub use snapshot::{CpuSnapshot, CpuStats, Snapshot};
+pub use status::Status;
 pub use trace::{Loss, Trace};

@@ -1,0 +1,149 @@
+//! Which crate may depend on which. The table is the design: a crate that wants another dependency changes it here, where the
+//! change is seen. What tests may use besides is judged apart.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use cargo_metadata::{DependencyKind, MetadataCommand, Package};
+
+/// What each crate links of ours. Every name stands for an edge that is there, so that the table tells the truth.
+const LINKS: &[(&str, &[&str])] = &[
+    ("latency", &[]),
+    ("files", &[]),
+    ("stored", &[]),
+    ("binder-driver", &[]),
+    ("binder-emulator", &["binder-driver"]),
+    ("binder", &["binder-driver"]),
+    ("tracefs", &["files", "stored"]),
+    ("layers", &["latency", "tracefs"]),
+    ("run", &["files", "latency", "stored"]),
+    (
+        "bench",
+        &["binder", "binder-driver", "binder-emulator", "files", "latency", "run", "stored", "tracefs"],
+    ),
+    ("analysis", &["latency", "layers", "run", "tracefs"]),
+    ("report", &["analysis", "latency", "layers", "run", "stored", "tracefs"]),
+    (
+        "cli",
+        &[
+            "analysis",
+            "bench",
+            "binder",
+            "binder-driver",
+            "binder-emulator",
+            "files",
+            "latency",
+            "layers",
+            "report",
+            "run",
+            "stored",
+            "tracefs",
+        ],
+    ),
+    ("roundtrip", &["cli"]),
+    ("skips", &[]),
+    ("guest", &[]),
+    ("xtask", &["guest", "skips"]),
+];
+
+/// What tests and examples use besides.
+const TESTS_USE: &[(&str, &[&str])] = &[
+    ("files", &["skips"]),
+    ("binder-emulator", &["skips", "stored"]),
+    ("binder", &["binder-emulator", "skips"]),
+    ("tracefs", &["skips"]),
+    // Its recordings are made on the machine that the tests run on.
+    ("layers", &["skips", "tracefs"]),
+    ("bench", &["skips"]),
+    ("roundtrip", &["analysis", "bench", "binder-driver", "latency", "layers", "run", "skips", "tracefs"]),
+];
+
+/// What must not be linked into a crate, by whatever way.
+const NEVER_LINKED: &[(&str, &[&str])] = &[
+    // A run that was made on a device is explained and shown anywhere.
+    ("run", &["bench", "binder-driver", "binder-emulator", "tracefs"]),
+    ("layers", &["bench", "run", "rustix"]),
+    ("analysis", &["bench", "binder-driver", "binder-emulator", "report", "rustix"]),
+    ("report", &["bench", "binder-driver", "binder-emulator", "rustix"]),
+    ("bench", &["analysis", "layers", "report"]),
+];
+
+fn packages() -> Vec<Package> {
+    MetadataCommand::new().no_deps().exec().expect("cargo tells of the workspace").packages
+}
+
+/// The workspace's own dependencies of each package, of these kinds.
+fn edges(packages: &[Package], kinds: &[DependencyKind]) -> BTreeMap<String, BTreeSet<String>> {
+    let ours: BTreeSet<&str> = packages.iter().map(|package| package.name.as_str()).collect();
+    let of = |package: &Package| {
+        let chosen = package.dependencies.iter().filter(|dependency| kinds.contains(&dependency.kind));
+        chosen.map(|dependency| dependency.name.clone()).filter(|name| ours.contains(name.as_str())).collect()
+    };
+    packages.iter().map(|package| (package.name.to_string(), of(package))).collect()
+}
+
+/// What a table and the workspace do not agree on, one line each.
+fn differences(table: &[(&str, &[&str])], found: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (name, found) in found {
+        let allowed = table.iter().find(|(of, _)| of == name).map_or(&[][..], |(_, allowed)| *allowed);
+        for one in found.iter().filter(|one| !allowed.contains(&one.as_str())) {
+            lines.push(format!("{name} depends on {one}, which the table does not allow"));
+        }
+        for one in allowed.iter().filter(|one| !found.contains(**one)) {
+            lines.push(format!("{name} does not depend on {one}, which the table says"));
+        }
+    }
+    let unknown = table.iter().filter(|(of, _)| !found.contains_key(*of));
+    lines.extend(unknown.map(|(of, _)| format!("there is no crate {of}, which the table names")));
+    lines
+}
+
+#[test]
+fn crates_link_what_the_table_says() {
+    let found = edges(&packages(), &[DependencyKind::Normal, DependencyKind::Build]);
+    let wrong = differences(LINKS, &found);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    for name in found.keys() {
+        assert!(LINKS.iter().any(|(of, _)| of == name), "the crate {name} is not in the table");
+    }
+}
+
+#[test]
+fn tests_use_what_the_table_says() {
+    let found = edges(&packages(), &[DependencyKind::Development]);
+    let wrong = differences(TESTS_USE, &found);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn what_a_crate_must_not_link_comes_by_no_other_way() {
+    for (name, never) in NEVER_LINKED {
+        // As it is built by itself: another crate of the workspace may have chosen more of a dependency.
+        let tree = Command::new(env!("CARGO"))
+            .args(["tree", "--offline", "--no-default-features", "--edges", "normal", "--prefix", "none"])
+            .args(["--format", "{p}", "--package", name])
+            .output()
+            .expect("cargo runs");
+        assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
+        let tree = String::from_utf8(tree.stdout).expect("cargo writes UTF-8");
+        let linked: BTreeSet<&str> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
+        assert!(linked.contains(name), "cargo tree tells of {name}: {linked:?}");
+        let wrong: Vec<_> = never.iter().filter(|one| linked.contains(**one)).collect();
+        assert!(wrong.is_empty(), "{name} links {wrong:?}");
+    }
+}
+
+#[test]
+fn a_wrong_edge_and_a_table_that_is_out_of_date_are_found() {
+    let of = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<BTreeSet<_>>();
+    let found = [("report".to_owned(), of(&["bench"])), ("run".to_owned(), of(&[]))].into();
+    assert_eq!(
+        differences(&[("report", &[]), ("run", &["files"]), ("gone", &[])], &found),
+        [
+            "report depends on bench, which the table does not allow",
+            "run does not depend on files, which the table says",
+            "there is no crate gone, which the table names",
+        ]
+    );
+}
