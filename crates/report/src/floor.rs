@@ -8,6 +8,7 @@ use run::floor::{FloorCell, FloorResult, RecordedCell};
 
 use super::quantity::{length, three_digits};
 use super::table::{Column, Table};
+use crate::csv::Line;
 
 /// One table per placement: for each size the median with its spread over the rounds, and the ratio to the futex.
 pub fn tables(result: &FloorResult, colour: bool) -> String {
@@ -170,7 +171,7 @@ pub fn csv(result: &FloorResult) -> String {
             field(recorder_interval.map(|interval| interval.low)),
             field(recorder_interval.map(|interval| interval.high)),
         ];
-        let _ = writeln!(out, "{}", fields.join(","));
+        Line::of(&mut out).fields(fields).end();
     }
     out
 }

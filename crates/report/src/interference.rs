@@ -12,6 +12,7 @@ use super::quantity::{length, three_digits};
 use super::storage::{environment, untold};
 use super::storage_files::{PLACE_COLUMNS, place};
 use super::table::{Column, Table};
+use crate::csv::Line;
 use analysis::interference::{Explained, Side};
 
 /// All that a terminal shows.
@@ -334,36 +335,32 @@ pub fn csv(result: &InterferenceResult, explained: &[Explained<'_>]) -> String {
                 let device = one.sides.as_ref().and_then(|sides| sides[index].device_ns.get(round));
                 let breakdown = one.sides.as_ref().map(|sides| &sides[index].breakdown);
                 let per_write = block.run_delay_ns.map(|ns| ns as f64 / f64::from(block.all_calls.max(1)));
-                let _ = writeln!(
-                    out,
-                    "{},{},{},{},{},{side},{},{},{},{},{},{},{},{},{},{},{},{},{place}",
-                    beside.condition,
-                    who.api,
-                    who.durability,
-                    beside.size_bytes,
-                    round + 1,
-                    pair.alone_first == (index == 0),
-                    block.calls.len(),
-                    text(block.median_ns()),
-                    text(device.copied()),
-                    text(block.request_ns()),
-                    text(per_write),
-                    text(block.frequency_khz.map(f64::from)),
-                    text(block.neighbour_cpu_ns.map(|ns| ns as f64)),
-                    text(block.neighbour_count.map(|count| count as f64)),
-                    block.elapsed_ns,
+                Line::of(&mut out)
+                    .field(beside.condition)
+                    .field(who.api)
+                    .field(who.durability)
+                    .field(beside.size_bytes)
+                    .field(round + 1)
+                    .field(side)
+                    .field(pair.alone_first == (index == 0))
+                    .field(block.calls.len())
+                    .known(block.median_ns())
+                    .known(device)
+                    .known(block.request_ns())
+                    .known(per_write)
+                    .known(block.frequency_khz)
+                    .known(block.neighbour_cpu_ns)
+                    .known(block.neighbour_count)
+                    .field(block.elapsed_ns)
                     // Of all rounds together: where something was lost, none of them is certain.
-                    text(breakdown.map(|breakdown| breakdown.lost_calls as f64)),
-                    text(breakdown.map(|breakdown| breakdown.doubts.len() as f64)),
-                );
+                    .known(breakdown.map(|breakdown| breakdown.lost_calls))
+                    .known(breakdown.map(|breakdown| breakdown.doubts.len()))
+                    .fields(&place)
+                    .end();
             }
         }
     }
     out
-}
-
-fn text(value: Option<f64>) -> String {
-    value.map(|value| value.to_string()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,11 +1,10 @@
 //! A latency result as CSV: one line per series, pair and caller, or one per sample. Pure: a result in, text out.
 
-use std::fmt::Write as _;
-
 use latency::{Histogram, Placement};
 use run::ipc::latency::{CallerResult, LatencyResult, PairResult, Series};
 
 use super::latency::{driver, served_as};
+use crate::csv::Line;
 
 /// One line per series, pair ("all" for all together) and caller; units in the header, an empty field for what is not
 /// known.
@@ -41,7 +40,7 @@ fn lines(out: &mut String, result: &LatencyResult, series: &Series, name: &str, 
         ];
         fields.extend(figures(caller));
         fields.push(series.verdict.name().to_owned());
-        let _ = writeln!(out, "{}", fields.join(","));
+        Line::of(out).fields(fields).end();
     }
 }
 
@@ -101,20 +100,22 @@ pub fn samples(result: &LatencyResult) -> String {
             for caller in &pair.callers {
                 for sample in &caller.samples {
                     let Placement { cpu, policy, priority, nice } = sample.server;
-                    let _ = writeln!(
-                        out,
-                        "{},{},{index},{},{},{},{},{},{},{},{cpu},{},{priority},{nice}",
-                        series.stack,
-                        series.inheritance.name(),
-                        caller.caller,
-                        sample.intended_ns,
-                        sample.start_ns,
-                        sample.received_ns,
-                        sample.replied_ns,
-                        sample.end_ns,
-                        sample.caller.cpu,
-                        policy.name(),
-                    );
+                    Line::of(&mut out)
+                        .field(series.stack)
+                        .field(series.inheritance.name())
+                        .field(index)
+                        .field(caller.caller)
+                        .field(sample.intended_ns)
+                        .field(sample.start_ns)
+                        .field(sample.received_ns)
+                        .field(sample.replied_ns)
+                        .field(sample.end_ns)
+                        .field(sample.caller.cpu)
+                        .field(cpu)
+                        .field(policy.name())
+                        .field(priority)
+                        .field(nice)
+                        .end();
                 }
             }
         }

@@ -1,8 +1,6 @@
 //! A storage measurement as files: CSV with a line for each part of each series, JSON with all that the page has. Pure: results
 //! in, text out.
 
-use std::fmt::Write as _;
-
 use layers::storage::{Begin, Breakdown, End, InterruptUse, Layer, Request, SlowCall};
 use run::Run;
 use run::storage::{StoragePath, StorageResult, StorageSeries};
@@ -11,23 +9,23 @@ use serde_json::{Map, Value};
 use super::storage_rows::{PERCENTS, Row, rows};
 use super::storage_study;
 use crate::Error;
+use crate::csv::Line;
 use analysis::storage::SeriesLayers;
 
 /// What [`place`] says of each line.
 pub(super) const PLACE_COLUMNS: &str = "file_system,device,bus,scheduler,write_cache";
 
 /// Where the writes of a CSV's line went.
-pub(super) fn place(path: &StoragePath) -> String {
+pub(super) fn place(path: &StoragePath) -> [String; 5] {
     let device = path.device.as_ref();
     let known = |value: Option<&String>| value.cloned().unwrap_or_default();
-    format!(
-        "{},{},{},{},{}",
-        path.file_system,
+    [
+        path.file_system.clone(),
         known(device.map(|device| &device.name)),
-        device.map(|device| device.bus.name()).unwrap_or_default(),
+        device.map(|device| device.bus.name()).unwrap_or_default().to_owned(),
         known(device.and_then(|device| device.scheduler.as_ref())),
         known(device.and_then(|device| device.write_cache.as_ref())),
-    )
+    ]
 }
 
 /// A line for each writer, size and part, and one for each part of each of the slowest calls; times in nanoseconds.
@@ -41,30 +39,20 @@ pub fn csv(result: &StorageResult, layers: &[SeriesLayers<'_>]) -> String {
     for series in &result.series {
         let Some(writer) = result.writers.get(series.writer) else { continue };
         let position = result.plan.position;
-        let head = format!("{},{},{position},{}", writer.api, writer.durability, series.size_bytes);
+        let size_bytes = series.size_bytes.to_string();
+        let head = [writer.api.name(), writer.durability.name(), position.name(), &size_bytes];
         let ours = of(layers, series);
-        let trust = ours.map_or(",,,,,,".to_owned(), |SeriesLayers { breakdown, .. }| {
-            let Breakdown { lost_calls, unexplained_calls, disturbed_calls, doubts, .. } = breakdown;
-            let Breakdown {
-                unrecorded_switches, unrecorded_switch_calls, unexplained_for_switches_ns, ..
-            } = breakdown;
-            format!(
-                "{lost_calls},{unexplained_calls},{disturbed_calls},{},{unrecorded_switches},{unrecorded_switch_calls},\
-                 {unexplained_for_switches_ns}",
-                doubts.len()
-            )
-        });
+        let trust = ours.map_or_else(<[String; 7]>::default, |ours| trust(&ours.breakdown));
         for Row { part, calls, mean_ns, percentiles_ns, share } in rows(series, ours) {
-            let _ = write!(out, "{head},{part},{calls},{}", field(mean_ns));
-            for ns in percentiles_ns {
-                let _ = write!(out, ",{}", field(ns));
-            }
-            let _ = writeln!(out, ",{},all,{trust},{tail}", field(share));
+            let percentiles = percentiles_ns.map(field);
+            let line = Line::of(&mut out).fields(head).field(part).field(calls).known(mean_ns);
+            line.fields(percentiles).known(share).field("all").fields(&trust).fields(&tail).end();
         }
         for (place, slow) in ours.into_iter().flat_map(|ours| ours.breakdown.slowest.iter().enumerate()) {
             for (part, ns, share) in parts(slow) {
                 let of = format!("slowest {}", place + 1);
-                let _ = writeln!(out, "{head},{part},1,{ns},{ns},{ns},{ns},{ns},{share},{of},{trust},{tail}");
+                let line = Line::of(&mut out).fields(head).field(part).field(1).fields([ns; 5]);
+                line.field(share).field(of).fields(&trust).fields(&tail).end();
             }
         }
     }
@@ -77,6 +65,22 @@ fn field(value: Option<impl ToString>) -> String {
 
 fn of<'a, 's>(layers: &'a [SeriesLayers<'s>], series: &StorageSeries) -> Option<&'a SeriesLayers<'s>> {
     layers.iter().find(|one| std::ptr::eq(one.series, series))
+}
+
+/// What a reader must know before trusting a breakdown.
+fn trust(breakdown: &Breakdown) -> [String; 7] {
+    let Breakdown { lost_calls, unexplained_calls, disturbed_calls, doubts, .. } = breakdown;
+    let Breakdown { unrecorded_switches, unrecorded_switch_calls, unexplained_for_switches_ns, .. } =
+        breakdown;
+    [
+        lost_calls.to_string(),
+        unexplained_calls.to_string(),
+        disturbed_calls.to_string(),
+        doubts.len().to_string(),
+        unrecorded_switches.to_string(),
+        unrecorded_switch_calls.to_string(),
+        unexplained_for_switches_ns.to_string(),
+    ]
 }
 
 /// A slow call as its whole and its layers: what, nanoseconds, share.

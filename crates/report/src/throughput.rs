@@ -7,6 +7,7 @@ use run::ipc::{Mode, Stack};
 
 use super::quantity::{self, three_digits};
 use super::table::{Column, Table};
+use crate::csv::Line;
 
 /// The driver that was measured, or that there was none.
 pub fn driver(result: &ThroughputResult) -> String {
@@ -154,7 +155,7 @@ pub fn csv(result: &ThroughputResult) -> String {
             whole(percentile_ns(row, 99.9)),
             whole(row.latency.as_ref().and_then(|latency| latency.max_ns())),
         ];
-        let _ = writeln!(out, "{}", fields.join(","));
+        Line::of(&mut out).fields(fields).end();
     }
     out
 }

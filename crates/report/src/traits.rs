@@ -8,6 +8,7 @@ use run::ipc::traits::{Aspect, Finding, TraitsResult};
 
 use super::quantity::duration;
 use super::table::{Column, Table};
+use crate::csv::Line;
 
 /// The table, what a copy is, and the reasons for what could not be tried.
 pub fn table(result: &TraitsResult, colour: bool) -> String {
@@ -60,8 +61,13 @@ pub fn csv(result: &TraitsResult) -> String {
                 Finding::LentUnseen { .. } => "yes".to_owned(),
                 Finding::NotTried { .. } => "not_tried".to_owned(),
             };
-            let detail = words(finding).replace('"', "\"\"");
-            let _ = writeln!(out, "{},{},{stack},{word},\"{detail}\"", result.backend, name(row.aspect));
+            Line::of(&mut out)
+                .field(&result.backend)
+                .field(name(row.aspect))
+                .field(stack)
+                .field(word)
+                .quoted(&words(finding))
+                .end();
         }
     }
     out

@@ -9,6 +9,7 @@ use run::ipc::workers::{Above, Stage, Topology, WorkersPlan, WorkersResult};
 
 use super::quantity::{duration, three_digits};
 use super::table::{Column, Table};
+use crate::csv::Line;
 
 /// The lines that Android's programs print when a stage is reached: hwbinderThroughputTest for a plan with services apart, else
 /// binderThroughputTest. None for a stage that they are silent about.
@@ -149,15 +150,19 @@ pub fn csv(result: &WorkersResult) -> String {
     let mut line = |worker: String, latency: &Histogram, wall_ns: u64| {
         let calls = latency.count();
         let calls_per_s = calls as f64 / (wall_ns as f64 / 1e9);
-        let _ = write!(
-            out,
-            "{},{stack},{mode},{topology},{workers},{size_bytes},{worker},{calls},{calls_per_s},{wall_ns}",
-            backend_name(result.backend.as_ref())
-        );
-        for ns in figures_ns(latency) {
-            let _ = write!(out, ",{}", ns.map(|ns| ns.to_string()).unwrap_or_default());
-        }
-        out.push('\n');
+        Line::of(&mut out)
+            .field(backend_name(result.backend.as_ref()))
+            .field(stack)
+            .field(mode)
+            .field(&topology)
+            .field(workers)
+            .field(size_bytes)
+            .field(worker)
+            .field(calls)
+            .field(calls_per_s)
+            .field(wall_ns)
+            .fields(figures_ns(latency).map(|ns| ns.map(|ns| ns.to_string()).unwrap_or_default()))
+            .end();
     };
     for caller in &result.callers {
         line(caller.worker.to_string(), &caller.latency, caller.wall_ns);

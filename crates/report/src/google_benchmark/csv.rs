@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use super::console::basic_context;
 use super::format::Format;
 use super::{BYTES_PER_SECOND, Context, Row, TimeUnit, general};
+use crate::csv::Line;
 
 /// The CSV format under way.
 pub struct Csv {
@@ -28,41 +29,40 @@ impl Csv {
             .collect();
         counters.sort();
         counters.dedup();
-        let mut header = String::from(
-            "name,iterations,real_time,cpu_time,time_unit,bytes_per_second,items_per_second,label,\
-             error_occurred,error_message",
-        );
-        for name in &counters {
-            header.push(',');
-            header.push_str(&quoted(name));
-        }
-        header.push('\n');
+        let mut header = String::new();
+        let names = [
+            "name",
+            "iterations",
+            "real_time",
+            "cpu_time",
+            "time_unit",
+            "bytes_per_second",
+            "items_per_second",
+            "label",
+            "error_occurred",
+            "error_message",
+        ];
+        let line = Line::of(&mut header).fields(names);
+        counters.iter().fold(line, |line, name| line.quoted(name)).end();
         (header, counters)
     }
 
     fn line(&self, row: &Row, counters: &[String]) -> String {
-        let name = quoted(&row.name());
+        let mut text = String::new();
+        let line = Line::of(&mut text).quoted(&row.name());
         if let Some(error) = &row.error {
-            return format!("{name},,,,,,,,true,{}{}\n", quoted(error), ",".repeat(counters.len()));
+            let line = line.fields([""; 7]).field(true).quoted(error);
+            line.fields(counters.iter().map(|_| "")).end();
+            return text;
         }
         let (real, cpu) = row.times(self.unit);
         let value =
             |name: &str| row.counters.get(name).map(|counter| general(counter.value)).unwrap_or_default();
-        let label = if row.label.is_empty() { String::new() } else { quoted(&row.label) };
-        let mut line = format!(
-            "{name},{},{},{},{},{},,{label},,",
-            row.iterations,
-            general(real),
-            general(cpu),
-            self.unit.name(),
-            value(BYTES_PER_SECOND)
-        );
-        for name in counters {
-            line.push(',');
-            line.push_str(&value(name));
-        }
-        line.push('\n');
-        line
+        let line = line.field(row.iterations).field(general(real)).field(general(cpu));
+        let line = line.field(self.unit.name()).field(value(BYTES_PER_SECOND)).field("");
+        let line = if row.label.is_empty() { line.field("") } else { line.quoted(&row.label) };
+        line.fields(["", ""]).fields(counters.iter().map(|name| value(name))).end();
+        text
     }
 }
 
@@ -86,8 +86,4 @@ impl Format for Csv {
         self.counters = Some(counters);
         out.flush()
     }
-}
-
-fn quoted(text: &str) -> String {
-    format!("\"{}\"", text.replace('"', "\"\""))
 }
