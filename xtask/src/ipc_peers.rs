@@ -56,7 +56,7 @@ mod tests {
         // What is not named has the profile's own level; the device binary names all foreign packages, but for rustix.
         let by_package = |manifest| section(manifest, "profile.release.package");
         let (shipped, compared) = (by_package(ours), by_package(theirs));
-        for package in ["bench", "binder", "binder-driver", "binder-emulator", "latency"] {
+        for package in ["bench", "binder", "binder-driver", "binder-emulator", "echo", "latency"] {
             assert_eq!(compared.get(package), shipped.get(package), "{package}");
         }
         assert_eq!(shipped.get("rustix").map(String::as_str), Some("{ opt-level = 3 }"));

@@ -14,12 +14,23 @@ const LINKS: &[(&str, &[&str])] = &[
     ("binder-driver", &[]),
     ("binder-emulator", &["binder-driver"]),
     ("binder", &["binder-driver"]),
+    ("echo", &["binder", "binder-driver"]),
     ("tracefs", &["files", "stored"]),
     ("layers", &["latency", "tracefs"]),
     ("run", &["files", "latency", "stored"]),
     (
         "bench",
-        &["binder", "binder-driver", "binder-emulator", "files", "latency", "run", "stored", "tracefs"],
+        &[
+            "binder",
+            "binder-driver",
+            "binder-emulator",
+            "echo",
+            "files",
+            "latency",
+            "run",
+            "stored",
+            "tracefs",
+        ],
     ),
     ("analysis", &["latency", "layers", "run", "tracefs"]),
     ("report", &["analysis", "latency", "layers", "run", "stored", "tracefs"]),
@@ -41,6 +52,7 @@ const LINKS: &[(&str, &[&str])] = &[
         ],
     ),
     ("roundtrip", &["cli"]),
+    ("benchmarks", &[]),
     ("skips", &[]),
     ("guest", &[]),
     ("xtask", &["guest", "skips"]),
@@ -50,11 +62,13 @@ const LINKS: &[(&str, &[&str])] = &[
 const TESTS_USE: &[(&str, &[&str])] = &[
     ("files", &["skips"]),
     ("binder-emulator", &["skips", "stored"]),
-    ("binder", &["binder-emulator", "skips"]),
+    // The service that is measured finds out more about both stacks than a smaller one would.
+    ("binder", &["binder-emulator", "echo", "skips"]),
     ("tracefs", &["skips"]),
     // Its recordings are made on the machine that the tests run on.
     ("layers", &["skips", "tracefs"]),
     ("bench", &["skips"]),
+    ("benchmarks", &["binder", "binder-driver", "binder-emulator", "layers", "tracefs"]),
     ("roundtrip", &["analysis", "bench", "binder-driver", "latency", "layers", "run", "skips", "tracefs"]),
 ];
 

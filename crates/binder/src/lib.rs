@@ -66,7 +66,6 @@ mod control;
 mod death;
 mod descriptors;
 mod dialect;
-pub mod echo;
 mod error;
 mod fork;
 mod frozen;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use binder::NodeOptions;
-use binder::echo::{self, Benchmark, Echo, Probe, Purpose, Scheduling};
 use binder::manager::{self, ServiceManager};
+use echo::{Benchmark, Echo, Probe, Purpose, Scheduling};
 use support::{STACKS, World, proxy};
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);

@@ -5,9 +5,9 @@ mod support;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use binder::echo::{self, Benchmark, Echo, Probe, Purpose, Scheduling};
 use binder::manager::{self, ServiceManager};
 use binder::{Error, NodeOptions, Stack};
+use echo::{Benchmark, Echo, Probe, Purpose, Scheduling};
 use support::{STACKS, World, proxy};
 
 const PATIENCE: Duration = Duration::from_secs(10);

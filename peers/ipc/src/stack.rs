@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use binder::echo::{self, Benchmark, Probe, Scheduling};
+use echo::{Benchmark, Probe, Scheduling};
 use binder::{Binder, NodeOptions, Process, Stack};
 use binder_driver::RawBytes;
 

@@ -3,12 +3,12 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use binder::echo::{self, Benchmark, Echo};
 use binder::{
     Binder, Call, HwParcel, HwReader, HwStub, NodeOptions, Parcel, ParcelReader, Process, Service, Status,
     Stub,
 };
 use binder_emulator::Emulated;
+use echo::{Benchmark, Echo};
 
 use super::driver::prepare;
 use super::transport::Place;

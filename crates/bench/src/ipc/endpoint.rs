@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use binder::echo::{self, Benchmark};
 use binder::manager::ServiceManager;
 use binder::{Binder, Process, Proxy};
 use binder_driver::Driver;
 use binder_driver::kernel::Kernel;
 use binder_emulator::{Emulated, WakeUp};
+use echo::Benchmark;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};

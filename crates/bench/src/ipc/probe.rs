@@ -1,6 +1,6 @@
 //! What a served call reports: clock, CPU and scheduling of the serving thread. Must not know who asks.
 
-use binder::echo::{Probe, Purpose, Scheduling};
+use echo::{Probe, Purpose, Scheduling};
 use latency::{Placement, Policy};
 
 use crate::inject::Handler;
@@ -68,7 +68,7 @@ impl Probe for WorkingProbe {
 }
 
 /// The serving thread of a report, as samples hold it.
-pub(crate) fn placement(report: &binder::echo::ServerReport) -> Placement {
+pub(crate) fn placement(report: &echo::ServerReport) -> Placement {
     let scheduling = report.scheduling.unwrap_or_default();
     Placement {
         cpu: report.cpu,

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use binder::echo::{Echo, service_name};
 use binder::manager::{self, ServiceManager};
 use binder::{NodeOptions, Process};
 use binder_emulator::Emulated;
+use echo::{Echo, service_name};
 use serde::{Deserialize, Serialize};
 
 use super::endpoint::Endpoint;

@@ -3,7 +3,7 @@
 
 use std::sync::Mutex;
 
-use binder::echo::{Benchmark, Purpose, ServerReport};
+use echo::{Benchmark, Purpose, ServerReport};
 use latency::{Deadline, Placement, Policy, Sample};
 
 use super::account::Accounts;

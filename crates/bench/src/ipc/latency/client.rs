@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use binder::echo::{Benchmark, Echo};
+use echo::{Benchmark, Echo};
 use latency::Deadline;
 use serde::{Deserialize, Serialize};
 

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use binder::Process;
-use binder::echo::{Benchmark, Echo};
+use echo::{Benchmark, Echo};
 use latency::Histogram;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
@@ -178,12 +178,8 @@ mod tests {
             Ok(())
         }
 
-        fn call(
-            &self,
-            _: &[u8],
-            _: binder::echo::Purpose,
-        ) -> Result<binder::echo::ServerReport, binder::Error> {
-            Ok(binder::echo::ServerReport::default())
+        fn call(&self, _: &[u8], _: echo::Purpose) -> Result<echo::ServerReport, binder::Error> {
+            Ok(echo::ServerReport::default())
         }
 
         fn server_copied_bytes(&self) -> Result<u64, binder::Error> {

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use binder::echo::{Benchmark, Echo, Purpose};
 use binder::{NodeOptions, Process};
 use binder_emulator::Emulated;
+use echo::{Benchmark, Echo, Purpose};
 use latency::Histogram;
 use serde::{Deserialize, Serialize};
 

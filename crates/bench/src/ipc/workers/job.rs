@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use binder::echo::{Benchmark, Echo, Sink};
 use binder::{NodeOptions, Parcel, Process};
+use echo::{Benchmark, Echo, Sink};
 use latency::Histogram;
 use serde::{Deserialize, Serialize};
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use binder_driver::RawBytes;
 
 use super::{Benchmark, CALL, COPIED_BYTES, Echo, NOP, Purpose, SEND_VEC, ServerReport, TAKE};
-use crate::{Call, Error, InterfaceToken, Parcel, ParcelReader, Process, Proxy, Status, Stub};
+use binder::{Call, Error, InterfaceToken, Parcel, ParcelReader, Process, Proxy, Status, Stub};
 
 pub(super) const INTERFACE: &str = "roundtrip.IBenchmark";
 

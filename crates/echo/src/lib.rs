@@ -1,16 +1,39 @@
 //! The service that round trips are measured with, over either stack or none.
 //!
-//! [`Benchmark`] is the interface; [`Echo`] does the work where it is, and is what a passthrough call runs. This crate has
-//! no clock: what the time is, and how the serving thread is scheduled, a [`Probe`] tells.
+//! [`Benchmark`] is the interface; [`Echo`] does the work where it is, and is what a passthrough call
+//! runs. This crate has no clock: what the time is, and how the serving thread is scheduled, a
+//! [`Probe`] tells. It is compiled for speed, since a timed call runs through it.
+//!
+//! ```
+//! use echo::{Benchmark, Echo, Probe, Purpose, Scheduling};
+//!
+//! struct NoClock;
+//! impl Probe for NoClock {
+//!     fn now_ns(&self) -> u64 {
+//!         7
+//!     }
+//!     fn cpu(&self) -> u32 {
+//!         0
+//!     }
+//!     fn scheduling(&self) -> Scheduling {
+//!         Scheduling::default()
+//!     }
+//! }
+//!
+//! let service = Echo::new(NoClock);
+//! let report = service.call(b"payload", Purpose::Measured)?;
+//! assert_eq!((report.received_ns, report.replied_ns), (7, 7));
+//! # Ok::<(), binder::Error>(())
+//! ```
 
-mod binder;
-mod hwbinder;
+mod over_binder;
+mod over_hwbinder;
 
 use std::sync::Arc;
 
 use binder_driver::RawBytes;
 
-use crate::{
+use binder::{
     Binder, Error, NodeOptions, Parcel, ParcelReader, Process, Proxy, Service, Stack, Status, status,
 };
 
@@ -161,10 +184,12 @@ impl Echo {
     pub fn publish(self: Arc<Self>, process: &Arc<Process>, stack: Stack, options: NodeOptions) -> Binder {
         let owner = Arc::downgrade(process);
         let service = match stack {
-            Stack::Binder => {
-                Service::binder(binder::EchoStub { echo: self, owner, token: binder::token(process) })
-            }
-            Stack::Hwbinder => Service::hwbinder(hwbinder::EchoStub { echo: self, owner }),
+            Stack::Binder => Service::binder(over_binder::EchoStub {
+                echo: self,
+                owner,
+                token: over_binder::token(process),
+            }),
+            Stack::Hwbinder => Service::hwbinder(over_hwbinder::EchoStub { echo: self, owner }),
         };
         process.publish_with(service, options)
     }
@@ -203,10 +228,10 @@ impl Benchmark for Echo {
 pub fn connect(proxy: Proxy, stack: Stack) -> Box<dyn Benchmark> {
     match stack {
         Stack::Binder => {
-            let token = binder::token(proxy.process());
-            Box::new(binder::EchoProxy { proxy, token })
+            let token = over_binder::token(proxy.process());
+            Box::new(over_binder::EchoProxy { proxy, token })
         }
-        Stack::Hwbinder => Box::new(hwbinder::EchoProxy(proxy)),
+        Stack::Hwbinder => Box::new(over_hwbinder::EchoProxy(proxy)),
     }
 }
 
@@ -235,8 +260,8 @@ impl Sink {
 #[must_use]
 pub fn service_name(stack: Stack, instance: &str) -> String {
     let interface = match stack {
-        Stack::Binder => binder::INTERFACE,
-        Stack::Hwbinder => hwbinder::INTERFACE,
+        Stack::Binder => over_binder::INTERFACE,
+        Stack::Hwbinder => over_hwbinder::INTERFACE,
     };
     format!("{interface}/{instance}")
 }

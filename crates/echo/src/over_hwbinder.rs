@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use binder_driver::RawBytes;
 
 use super::{Benchmark, CALL, COPIED_BYTES, Echo, NOP, Purpose, SEND_VEC, ServerReport};
-use crate::{Call, Error, HwParcel, HwReader, HwStub, Process, Proxy, Status};
+use binder::{Call, Error, HwParcel, HwReader, HwStub, Process, Proxy, Status};
 
 pub(super) const INTERFACE: &str = "android.hardware.tests.libhwbinder@1.0::IBenchmark";
 
