@@ -3,6 +3,7 @@
 
 use bench::sched;
 use bench::storage::java as jvm;
+use run::cpus::ranges;
 use run::storage::Java;
 use run::{RealtimePermission, Scheduling};
 
@@ -59,22 +60,6 @@ pub(crate) fn java(java: &Java) -> Result<(), Usage> {
     if jvm::exists(java) { Ok(()) } else { Err(Usage(jvm::missing(java))) }
 }
 
-/// CPU numbers as the kernel lists them: "0-3,8".
-fn ranges(cpus: &[u32]) -> String {
-    let mut ranges: Vec<(u32, u32)> = Vec::new();
-    for &cpu in cpus {
-        match ranges.last_mut() {
-            Some((_, last)) if *last + 1 == cpu => *last = cpu,
-            _ => ranges.push((cpu, cpu)),
-        }
-    }
-    let text = |&(first, last): &(u32, u32)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
-    };
-    ranges.iter().map(text).collect::<Vec<_>>().join(",")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,7 +73,6 @@ mod tests {
             refusal,
             format!("--cpus: CPU 8191 is not to be had; this process may use {}", ranges(&usable))
         );
-        assert_eq!(ranges(&[0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
         assert!(both_cpus(None, Some(&[8191])).unwrap_err().to_string().starts_with("--server-cpus: "));
     }
 

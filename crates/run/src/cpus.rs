@@ -22,10 +22,44 @@ pub fn cpu_list(text: &str) -> Option<Vec<u32>> {
     Some(cpus)
 }
 
-/// Reads a CPU list that is part of another text, where a comma would end it: "0-1+3" is CPUs 0, 1 and 3. `None` when it is
-/// malformed or names no CPU.
+/// The largest CPU number that any kernel has: its `NR_CPUS` is at most 8192.
+const LAST: u32 = 8191;
+
+/// Reads the CPUs that somebody asks for, "0,2-3": ascending, each once. `None` when the list is malformed, names none, or one
+/// that no kernel has.
+#[must_use]
+pub fn chosen(text: &str) -> Option<Vec<u32>> {
+    // What the kernel writes may hold white space and end with a comma; what a person types is taken at its word.
+    let plain = text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b',' | b'-'));
+    if !plain || text.split(',').any(str::is_empty) {
+        return None;
+    }
+    let mut cpus = cpu_list(text)?;
+    cpus.sort_unstable();
+    cpus.dedup();
+    cpus.last().is_some_and(|&last| last <= LAST).then_some(cpus)
+}
+
+/// As [`chosen`] for a list within another text, where a comma would end it: "0-1+3" is CPUs 0, 1 and 3.
 pub(crate) fn list_within(text: &str) -> Option<Vec<u32>> {
-    cpu_list(&text.replace('+', ",")).filter(|cpus| !cpus.is_empty())
+    chosen(&text.replace('+', ","))
+}
+
+/// Ascending CPU numbers as the kernel lists them: "0-3,8".
+#[must_use]
+pub fn ranges(cpus: &[u32]) -> String {
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for &cpu in cpus {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == cpu => *last = cpu,
+            _ => ranges.push((cpu, cpu)),
+        }
+    }
+    let text = |&(first, last): &(u32, u32)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    ranges.iter().map(text).collect::<Vec<_>>().join(",")
 }
 
 /// Where the two sides of a round trip run.
@@ -82,6 +116,22 @@ pub fn place(placement: CpuPlacement, usable: &[u32]) -> Option<(Vec<u32>, Vec<u
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cpus_that_are_asked_for_come_in_order_and_once() {
+        assert_eq!(chosen("0,2-3"), Some(vec![0, 2, 3]));
+        assert_eq!(chosen("3,1-3,0"), Some(vec![0, 1, 2, 3]));
+        assert_eq!(list_within("3+0-1"), Some(vec![0, 1, 3]));
+        for text in ["", "0,", "3-1", "a", "1-", "-1", "+1", " 1", "8192", "0-99999999"] {
+            assert_eq!(chosen(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn cpus_are_shown_as_the_kernel_lists_them() {
+        assert_eq!(ranges(&[0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
+        assert_eq!(ranges(&[]), "");
+    }
 
     #[test]
     fn cpu_lists_are_read_as_the_kernel_writes_them() {
