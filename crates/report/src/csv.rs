@@ -24,6 +24,12 @@ impl<'a> Line<'a> {
 
     /// Adds a field.
     pub(crate) fn field(mut self, value: impl Display) -> Line<'a> {
+        self.add(&value);
+        self
+    }
+
+    /// Not compiled for each type of field: the binary for devices is small.
+    fn add(&mut self, value: &dyn Display) {
         self.comma();
         let begin = self.out.len();
         let _ = write!(self.out, "{value}");
@@ -31,7 +37,6 @@ impl<'a> Line<'a> {
             let text = self.out.split_off(begin);
             self.out.push_str(&quoted(&text));
         }
-        self
     }
 
     /// Adds a field that may not be known, and is empty then.
