@@ -73,7 +73,7 @@ struct Running {
 /// Measures the floor.
 ///
 /// # Errors
-/// [`Error::Plan`] for a plan that cannot be carried out anywhere, and everything that ends a [`WorkerGroup`]. What this
+/// [`Error::Run`] for a plan that cannot be carried out anywhere, and everything that ends a [`WorkerGroup`]. What this
 /// machine cannot do is no error but part of the result.
 pub fn run(plan: &FloorPlan, spawner: &Spawner, progress: &mut dyn FnMut(Progress)) -> Result<FloorResult> {
     plan.check()?;

@@ -30,7 +30,8 @@ impl Host {
     /// Opens a context. Those that a process has open at the same time are of one kind.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the system refuses; [`Error::NotHere`] when the kernel's driver was asked for and no device of
+    /// [`Error::Driver`](crate::Error::Driver) when the system refuses;
+    /// [`Error::NotHere`](crate::Error::NotHere) when the kernel's driver was asked for and no device of
     /// it is free.
     pub fn open(plan: DriverPlan) -> Result<Host> {
         let kernel = |claim| Host { context: Held::Kernel(claim), why_emulated: None };

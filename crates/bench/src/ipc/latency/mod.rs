@@ -60,7 +60,7 @@ pub enum Notice<'a> {
 /// Measures latency.
 ///
 /// # Errors
-/// [`Error::Plan`] for a plan that cannot be carried out, or without the running kernel trace that it asks for;
+/// [`Error::Run`] for a plan that cannot be carried out, [`Error::Plan`] without the running kernel trace that it asks for;
 /// [`Error::TraceHalted`] when that was stopped; [`Error::Driver`] and everything that ends a [`WorkerGroup`].
 pub fn run(
     plan: &LatencyPlan,

@@ -52,7 +52,7 @@ const LENDING: [(&str, &[Aspect]); 4] = [
 /// Finds out.
 ///
 /// # Errors
-/// [`Error::Plan`] for a plan that cannot be carried out anywhere, and everything that ends a
+/// [`Error::Run`] for a plan that cannot be carried out anywhere, and everything that ends a
 /// [`WorkerGroup`]. What this machine does not allow is no error but part of the result.
 pub fn run(
     plan: &TraitsPlan,

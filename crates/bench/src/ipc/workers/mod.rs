@@ -28,7 +28,7 @@ const HEAD_START: Duration = Duration::from_millis(20);
 /// Lets the workers work.
 ///
 /// # Errors
-/// [`Error::Plan`] for a plan that cannot be carried out anywhere; the stage function's; and everything that ends a
+/// [`Error::Run`] for a plan that cannot be carried out anywhere; the stage function's; and everything that ends a
 /// [`WorkerGroup`].
 pub fn run<E: From<Error>>(
     plan: &WorkersPlan,

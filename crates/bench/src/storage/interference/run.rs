@@ -38,7 +38,7 @@ struct Series {
 /// Measures.
 ///
 /// # Errors
-/// [`Error::Plan`] for a plan that cannot be carried out, a file that cannot be made, or when nothing is left to compare
+/// [`Error::Run`] for a plan that cannot be carried out, [`Error::Plan`] for a file that cannot be made, or when nothing is left to compare
 /// with; and everything that ends a [`WorkerGroup`], a neighbour's death too. The file is removed, and every setting put back,
 /// in any case.
 pub fn run(
