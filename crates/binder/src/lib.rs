@@ -67,7 +67,6 @@ mod death;
 mod descriptors;
 mod dialect;
 mod error;
-mod fork;
 mod frozen;
 mod hwbinder;
 mod looper;

@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use binder_driver::Driver;
 
-use crate::fork::ForkGuard;
 use crate::looper::Pool;
 use crate::node::{Nodes, Service};
 use crate::proxies::Proxies;
 use crate::thread::{Copies, ThreadState};
 use crate::{Binder, Dialect, Error, NodeOptions};
+use binder_driver::ForkGuard;
 
 /// One opened driver: published objects, proxies, and looper threads.
 ///

@@ -12,7 +12,6 @@ use rustix::io::Errno;
 use rustix::ioctl::{Opcode, Updater};
 use rustix::mm::{MapFlags, ProtFlags};
 
-use crate::RawBytes;
 use crate::uapi::{
     BINDER_ENABLE_ONEWAY_SPAM_DETECTION, BINDER_FREEZE, BINDER_GET_EXTENDED_ERROR, BINDER_GET_FROZEN_INFO,
     BINDER_GET_NODE_DEBUG_INFO, BINDER_GET_NODE_INFO_FOR_REF, BINDER_SET_CONTEXT_MGR,
@@ -20,6 +19,7 @@ use crate::uapi::{
     BINDER_WRITE_READ, ExtendedError, Field as _, FlatBinderObject, FreezeInfo, FrozenStatusInfo,
     NodeDebugInfo, WriteRead,
 };
+use crate::{ForkGuard, RawBytes};
 
 /// An ioctl whose argument is `SIZE` bytes that the driver may read and write: all but one of
 /// binder's are.
@@ -103,8 +103,8 @@ const READ_CONSUMED: usize = 32;
 pub(super) struct Area {
     base: NonNull<u8>,
     bytes: usize,
-    /// The process that has mapped it: a forked one does not have it (`VM_DONTCOPY`).
-    owner: u32,
+    /// A forked process does not have it (`VM_DONTCOPY`).
+    guard: ForkGuard,
 }
 
 // SAFETY: the mapping lives until the Area is dropped, is not tied to a thread, and is only read.
@@ -122,7 +122,7 @@ impl Area {
         let base =
             unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, ProtFlags::READ, flags, device, 0)? };
         let base = NonNull::new(base.cast()).ok_or(Errno::FAULT)?;
-        Ok(Self { base, bytes, owner: std::process::id() })
+        Ok(Self { base, bytes, guard: ForkGuard::new() })
     }
 
     /// All of it, for the driver to write and others to copy out.
@@ -136,7 +136,7 @@ impl Area {
 impl Drop for Area {
     fn drop(&mut self) {
         // In a forked process something else may lie there.
-        if self.owner != std::process::id() {
+        if self.guard.forked() {
             return;
         }
         // SAFETY: mapped by `map` in this process with this length; nobody refers into it.

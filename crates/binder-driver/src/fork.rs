@@ -14,27 +14,36 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 
 const PAGE: usize = 4096;
 
-/// Says whether this is still the process in which it was made.
+/// Says whether this is still the process in which it was made. One that shares its memory with that
+/// (`CLONE_VM` in clone(2)) is taken for it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ForkGuard {
-    /// The id of the process; zero in a child that has not made a guard of its own.
+pub struct ForkGuard {
+    /// The id of the process that made the first guard in this memory; zero in a child that has made none.
     word: &'static AtomicU32,
     made_in: u32,
 }
 
 impl ForkGuard {
-    pub(crate) fn new() -> Self {
+    /// A guard of the calling process.
+    #[must_use]
+    pub fn new() -> Self {
         static WORD: OnceLock<&AtomicU32> = OnceLock::new();
         let word = *WORD.get_or_init(|| page().unwrap_or_else(|| Box::leak(Box::default())));
-        let made_in = std::process::id();
-        word.store(made_in, Ordering::Relaxed);
-        Self { word, made_in }
+        let _ = word.compare_exchange(0, std::process::id(), Ordering::Relaxed, Ordering::Relaxed);
+        Self { word, made_in: word.load(Ordering::Relaxed) }
     }
 
     /// True in a child of the process that made it.
     #[inline]
-    pub(crate) fn forked(self) -> bool {
+    #[must_use]
+    pub fn forked(self) -> bool {
         self.word.load(Ordering::Relaxed) != self.made_in
+    }
+}
+
+impl Default for ForkGuard {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
