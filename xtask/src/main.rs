@@ -187,6 +187,7 @@ fn test() -> bool {
     const TESTS: &[Step] = &[
         ("formatting", || shell::cargo(&["fmt", "--all", "--check"])),
         ("lints", || shell::cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])),
+        CIRCLES,
         ("documentation: rustdoc", documents::rustdoc),
         DOCUMENTS[0],
         DOCUMENTS[1],

@@ -3,11 +3,12 @@
 
 use std::fmt::Write as _;
 
-use layers::{Boundary, Explanation, Flag, Interrupt, Part, State, Thread, Waker};
+use layers::{Boundary, Explanation, Flag, Interrupt, Part, State, Waker};
 use run::ipc::latency::LatencyResult;
 
 use super::explanation_summary;
 use super::quantity::duration;
+use super::threads::comm;
 use analysis::slow_calls::Explained;
 
 /// Parts that are shorter than this share of the call are told together.
@@ -191,10 +192,6 @@ fn brief(state: &State) -> String {
         State::Blocked { .. } => "blocked".into(),
         other => state_text(other),
     }
-}
-
-pub(super) fn comm(thread: &Thread) -> String {
-    if thread.comm.is_empty() { format!("thread {}", thread.tid) } else { thread.comm.clone() }
 }
 
 /// What a part of the time was, in words.

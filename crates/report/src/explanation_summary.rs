@@ -3,8 +3,8 @@
 use layers::{Cause, Kind};
 use run::ipc::latency::{LatencyResult, Trigger};
 
-use super::explanation::comm;
 use super::quantity::duration;
+use super::threads::comm;
 use analysis::slow_calls::Explained;
 
 /// From how many calls on a median says more than the calls themselves, which are printed below.

@@ -53,6 +53,7 @@ mod storage_study;
 mod style;
 pub mod summary;
 pub mod table;
+mod threads;
 pub mod throughput;
 pub mod throughput_google;
 pub mod trace_status;

@@ -8,68 +8,19 @@ use anyhow::Context as _;
 use bench::ipc::latency::{self, Notice};
 use bench::worker::Spawner;
 use files::Existing;
-use run::CpuPlacement;
-use run::Load;
-use run::Scheduling;
-use run::injection::Injection;
-use run::ipc::latency::{
-    Amount, ExplainPlan, HaltTrace, Inheritance, LatencyPlan, LatencyResult, ThreadReport, Trigger,
-};
-use run::ipc::{DriverPlan, Mode, Stack};
+use run::ipc::latency::{Amount, ExplainPlan, HaltTrace, LatencyPlan, LatencyResult, ThreadReport, Trigger};
+use run::ipc::{Mode, Stack};
 use run::{INJECTED, RECORDING, Results, Run, SAMPLES};
 
 use super::finish::finish;
-use super::output::{Directory, RunOutput};
+use super::latency_options::Typed;
+use super::output::Directory;
 use super::{driver, latency_options};
 use crate::args::{Entry, Group, Kind, Usage};
 use crate::asked_for;
 use crate::progress::ProgressLine;
 use crate::terminal::{Exit, Terminal};
 use analysis::slow_calls;
-
-/// What was typed.
-#[derive(Default)]
-pub(crate) struct Typed {
-    pub(super) stacks: Option<Vec<Stack>>,
-    pub(super) mode: Mode,
-    pub(super) pairs: Option<u32>,
-    pub(super) iterations: Option<u64>,
-    pub(super) duration_ns: Option<u64>,
-    pub(super) deadline_ns: Option<u64>,
-    pub(super) callers: Option<Vec<Scheduling>>,
-    pub(super) payload_bytes: Option<usize>,
-    pub(super) work_ns: Option<u64>,
-    pub(super) server_threads: Option<u32>,
-    pub(super) rate_per_s: Option<f64>,
-    pub(super) inheritance: Option<Vec<Inheritance>>,
-    pub(super) fresh_threads: bool,
-    pub(super) placement: Option<CpuPlacement>,
-    pub(super) client_cpus: Option<Vec<u32>>,
-    pub(super) server_cpus: Option<Vec<u32>>,
-    pub(super) loads: Vec<Load>,
-    pub(super) driver: DriverPlan,
-    pub(super) trace: bool,
-    pub(super) injection: Option<Injection>,
-    pub(super) explain: bool,
-    pub(super) explain_slowest: Option<u32>,
-    pub(super) explain_limit: Option<u32>,
-    pub(super) explain_system_calls: bool,
-    pub(super) verbose: bool,
-    pub(super) raw_samples: bool,
-    pub(super) output: RunOutput,
-}
-
-impl AsMut<DriverPlan> for Typed {
-    fn as_mut(&mut self) -> &mut DriverPlan {
-        &mut self.driver
-    }
-}
-
-impl AsMut<RunOutput> for Typed {
-    fn as_mut(&mut self) -> &mut RunOutput {
-        &mut self.output
-    }
-}
 
 /// The command.
 pub(crate) static COMMAND: Entry<Typed> = Entry {
@@ -312,6 +263,8 @@ fn write_samples(result: &LatencyResult, directory: &Path) -> anyhow::Result<()>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::output::RunOutput;
+    use run::Scheduling;
 
     #[test]
     fn what_is_not_typed_is_the_default_and_the_help_says_the_same() {

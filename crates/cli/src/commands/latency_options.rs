@@ -1,12 +1,57 @@
 //! The options of `roundtrip ipc latency`. Only the table: what they mean together, `latency` resolves.
 
-use run::ipc::Stack;
+use run::injection::Injection;
 use run::ipc::latency::{Inheritance, MAX_PAIRS, MAX_PAYLOAD_BYTES, MAX_SERVER_THREADS};
+use run::ipc::{DriverPlan, Mode, Stack};
+use run::{CpuPlacement, Load, Scheduling};
 
-use super::latency::Typed;
-use super::output;
+use super::output::{self, RunOutput};
 use crate::args::values::set;
 use crate::args::{Opt, values};
+
+/// What was typed.
+#[derive(Default)]
+pub(crate) struct Typed {
+    pub(super) stacks: Option<Vec<Stack>>,
+    pub(super) mode: Mode,
+    pub(super) pairs: Option<u32>,
+    pub(super) iterations: Option<u64>,
+    pub(super) duration_ns: Option<u64>,
+    pub(super) deadline_ns: Option<u64>,
+    pub(super) callers: Option<Vec<Scheduling>>,
+    pub(super) payload_bytes: Option<usize>,
+    pub(super) work_ns: Option<u64>,
+    pub(super) server_threads: Option<u32>,
+    pub(super) rate_per_s: Option<f64>,
+    pub(super) inheritance: Option<Vec<Inheritance>>,
+    pub(super) fresh_threads: bool,
+    pub(super) placement: Option<CpuPlacement>,
+    pub(super) client_cpus: Option<Vec<u32>>,
+    pub(super) server_cpus: Option<Vec<u32>>,
+    pub(super) loads: Vec<Load>,
+    pub(super) driver: DriverPlan,
+    pub(super) trace: bool,
+    pub(super) injection: Option<Injection>,
+    pub(super) explain: bool,
+    pub(super) explain_slowest: Option<u32>,
+    pub(super) explain_limit: Option<u32>,
+    pub(super) explain_system_calls: bool,
+    pub(super) verbose: bool,
+    pub(super) raw_samples: bool,
+    pub(super) output: RunOutput,
+}
+
+impl AsMut<DriverPlan> for Typed {
+    fn as_mut(&mut self) -> &mut DriverPlan {
+        &mut self.driver
+    }
+}
+
+impl AsMut<RunOutput> for Typed {
+    fn as_mut(&mut self) -> &mut RunOutput {
+        &mut self.output
+    }
+}
 
 fn one<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<T, String> {
     result.map_err(|error| error.to_string())
