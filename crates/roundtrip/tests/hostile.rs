@@ -178,6 +178,22 @@ fn a_storage_run_with_a_damaged_recording_is_shown_and_its_damage_told() {
 }
 
 #[test]
+fn damage_is_told_also_when_nobody_reads_the_output() {
+    let run = Run::of("x86_64-6.1-ufs", "unread");
+    run.change(&run.pages()[0], |bytes| *bytes = noise(bytes.len()));
+    let (reader, unread) = std::io::pipe().unwrap();
+    drop(reader);
+    // Of the two, the damaged one comes after nobody reads any more.
+    let whole = Run::of("x86_64-6.1-ufs", "unread-whole");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
+    command.arg("show").args([&whole.0, &run.0]).stdin(Stdio::null()).stdout(unread);
+    let output = command.stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.lines().count() == 1 && said.contains("snapshot 1 is damaged"), "{said}");
+}
+
+#[test]
 fn a_name_acts_on_no_terminal() {
     let run = Run::new("names");
     let name = b"\x1b]0;pwn\x07\n\0";

@@ -157,6 +157,8 @@ fn as_somebody(command: &mut Command, directory: &Path) {
     const NOBODY: u32 = 65534;
     if rustix::process::geteuid().is_root() {
         std::os::unix::fs::chown(directory, Some(NOBODY), Some(NOBODY)).unwrap();
+        // The child inherits this thread's nice value, from which nobody may not go back to 0.
+        rustix::process::setpriority_process(None, 0).unwrap();
         command.uid(NOBODY).gid(NOBODY);
     }
 }

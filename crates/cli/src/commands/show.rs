@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use run::Run;
 
 use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind};
-use crate::terminal::{Exit, Terminal};
+use crate::terminal::{Exit, Terminal, nobody_reads};
 use analysis::interference::explain;
 use analysis::storage::divide;
 use report::inert;
@@ -89,6 +89,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         runs = runs.iter().map(inert::run).collect::<Result<_, _>>()?;
     }
     let mut damaged = Vec::new();
+    let mut printed = Ok(());
     for (index, (run, path)) in runs.iter().zip(&typed.runs).enumerate() {
         let directory = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
         let storage = run.results.storage.as_ref();
@@ -98,20 +99,29 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         let (beside, damage) =
             interference.map(|result| explain(result, directory)).unwrap_or_default().split();
         damaged.extend(damage);
-        let text = match typed.format.as_deref() {
+        // A reader that goes away early does not hide what is damaged in the runs that follow.
+        if printed.is_err() {
+            continue;
+        }
+        let mut text = match typed.format.as_deref() {
             Some("json") => run.to_json()?,
             _ if typed.short => report::run::first_page(run),
             _ => report::run::text(run, &layers, &beside, terminal.out_colour),
         };
         if typed.runs.len() > 1 && typed.format.as_deref() != Some("json") {
             let gap = if index > 0 { "\n" } else { "" };
-            writeln!(terminal.out, "{gap}{}", origin(&typed, path))?;
+            text.insert_str(0, &format!("{gap}{}\n", origin(&typed, path)));
         }
-        terminal.out.write_all(text.as_bytes())?;
+        printed = terminal.out.write_all(text.as_bytes());
     }
-    terminal.out.flush()?;
+    let printed = printed.and_then(|()| terminal.out.flush()).map_err(anyhow::Error::from);
     for error in &damaged {
-        writeln!(terminal.err, "roundtrip show: {}", inert::line(&format!("{error:#}")))?;
+        // With standard error gone as well there is nobody left to tell.
+        let _ = writeln!(terminal.err, "roundtrip show: {}", inert::line(&format!("{error:#}")));
     }
-    Ok(if damaged.is_empty() { Exit::OK } else { Exit::FAILED })
+    match printed {
+        Err(error) if damaged.is_empty() || !nobody_reads(&error) => Err(error),
+        _ if damaged.is_empty() => Ok(Exit::OK),
+        _ => Ok(Exit::FAILED),
+    }
 }

@@ -69,6 +69,73 @@ fn a_damaged_run_directory_is_refused_or_read_and_harms_nobody() {
     });
 }
 
+/// What cannot be mistaken for a run that somebody measured: nobody may be shown other figures for it. A value that was changed into
+/// another one of its kind is not judged here, and neither are bits inside a page: nobody can know.
+#[test]
+fn what_is_plainly_damaged_is_shown_as_it_was_or_called_damaged() {
+    rounds(40, |random| {
+        let original = random.choice(originals()).unwrap();
+        let folder = Folder::new("plain");
+        let run = folder.path().join("a-run");
+        copy(original, &run);
+        let read = |args: &str| {
+            let mut command = roundtrip(args);
+            command.arg("a-run").current_dir(folder.path());
+            let output = command.output().map_err(|error| error.to_string())?;
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            Ok::<_, String>((output.status.code(), output.stdout, said))
+        };
+        let args = random.choice(["show", "show --format json", "explain", "explain --format json"]).unwrap();
+        let (whole_code, whole, _) = read(args)?;
+        let Some(done) = damage_plainly(&run, random) else { return Ok(()) };
+        let (code, shown, said) = read(args)?;
+        let told = ["run.json", "recording", "snapshot"].iter().any(|place| said.contains(place));
+        let sound = match code {
+            Some(0) => shown == whole && whole_code == Some(0),
+            Some(1 | 2) => told || whole_code != Some(0),
+            _ => false,
+        };
+        if sound {
+            return Ok(());
+        }
+        let changed = String::from_utf8_lossy(&shown).chars().take(400).collect::<String>();
+        Err(format!("{} {done}: `{args}` ended with {code:?}: {said}\n{changed}", original.display()))
+    });
+}
+
+/// Damages one file so that it is no file of its kind, and tells how. `None` where nothing was changed.
+fn damage_plainly(run: &Path, random: &mut Rng) -> Option<String> {
+    let mut files = Vec::new();
+    collect(run, &mut files);
+    let judged = |file: &&PathBuf| {
+        let name = file.file_name().unwrap().to_string_lossy();
+        name == "run.json" || name == "recording.json" || name == "calls" || name.ends_with(".pages")
+    };
+    let files: Vec<PathBuf> = files.iter().filter(judged).cloned().collect();
+    let file = random.choice(files)?;
+    let name = file.strip_prefix(run).unwrap().display().to_string();
+    let before = read_whole(&file).ok()?;
+    let mut bytes = before.clone();
+    let done = match random.u8(..3) {
+        0 if name.ends_with(".json") => {
+            bytes.truncate(random.usize(..bytes.len().max(1)));
+            "cut off"
+        }
+        0 => {
+            // Neither a whole record nor a whole page.
+            bytes.truncate(random.usize(..bytes.len().max(1)) | 1);
+            "cut off"
+        }
+        1 => {
+            bytes.iter_mut().for_each(|byte| *byte = random.u8(..));
+            "noise"
+        }
+        _ => return Some(format!("{name}: {}", replace(&file, random))),
+    };
+    std::fs::write(&file, &bytes).unwrap();
+    (bytes != before).then(|| format!("{name}: {done}, {} of {} bytes", bytes.len(), before.len()))
+}
+
 /// Some of the commands that read runs.
 fn commands(run: &Path, whole: &Path, random: &mut Rng) -> Vec<Command> {
     let mut all: Vec<Command> = ["show", "show --format json", "explain", "explain --format json"]
