@@ -47,11 +47,16 @@ impl Process {
     /// returns.
     pub fn handle_polled(self: &Arc<Self>) -> Result<(), Error> {
         let thread = ThreadState::current(self);
-        while thread.has_returns() || self.poll(Some(Duration::ZERO))? {
-            if let Some(asked) = thread.next(self, &Lent::default())? {
+        loop {
+            while let Some(asked) = thread.pending(false) {
                 thread.handle(self, &asked)?;
             }
+            // A reply goes out before anything is waited for.
+            thread.flush(self)?;
+            if !self.poll(Some(Duration::ZERO))? {
+                return Ok(());
+            }
+            thread.exchange(self, &Lent::default(), true)?;
         }
-        thread.flush(self)
     }
 }

@@ -172,11 +172,6 @@ impl ThreadState {
         queue(&mut self.io.borrow_mut().commands)
     }
 
-    /// Whether the driver has returned something that was not handled yet.
-    pub(crate) fn has_returns(&self) -> bool {
-        !self.io.borrow().returns.is_empty()
-    }
-
     /// Hands over queued commands without waiting for anything.
     pub(crate) fn flush(&self, process: &Process) -> Result<(), Error> {
         self.exchange(process, &Lent::default(), false)
@@ -251,7 +246,7 @@ impl ThreadState {
 
     /// The next of the returns that are here already. Those that come with every call are passed over quickly.
     #[inline(always)]
-    fn pending(&self, completes: bool) -> Option<Return> {
+    pub(crate) fn pending(&self, completes: bool) -> Option<Return> {
         loop {
             let mut io = self.io.borrow_mut();
             if io.returns.is_empty() {

@@ -104,6 +104,8 @@ fn what_a_writer_started_ends_with_the_run() {
         ("java", "echo $$ > pid; exec sleep 1000"),
         ("java-of-a-script", "sleep 1000 & echo $! > pid; wait"),
         ("java-on-its-own", "(setsid sleep 1000 & echo $! > pid); exec sleep 1000"),
+        // Its child until it ends, and the supervisor's only from then on.
+        ("java-with-a-child", "setsid sleep 1000 & echo $! > pid; exec sleep 1000"),
     ];
     for (name, script) in javas {
         for signal in [Signal::TERM, Signal::KILL] {

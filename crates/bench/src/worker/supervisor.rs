@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, kill_process_group, waitid, waitpid,
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, kill_process_group, waitid,
 };
 
 use super::sys;
@@ -85,7 +85,7 @@ fn end_all(child: Pid) {
     for _ in 0..TRIES {
         kill_children();
         loop {
-            match waitpid(None, WaitOptions::NOHANG) {
+            match rustix::process::wait(WaitOptions::NOHANG) {
                 Err(_) => return,
                 Ok(None) => break,
                 Ok(Some(_)) => {}
