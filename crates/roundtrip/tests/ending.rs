@@ -22,7 +22,9 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
 
 /// A run that lasts, once it writes to its file.
 fn writing(directory: &Path) -> Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
+    // Where the tests run under nohup, hangups are ignored by all that they start.
+    let mut command = Command::new("env");
+    command.args(["--default-signal", env!("CARGO_BIN_EXE_roundtrip")]);
     command.args(["storage", "interference", "--no-recorder", "--file-size", "64K", "--conditions", "alone"]);
     command.args(["--duration", "1h"]).current_dir(directory);
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
