@@ -36,7 +36,7 @@ pub(crate) fn check() -> Result<Outcome> {
     };
     let engine = engine(&packages)?;
     // The formats by themselves, then what the program makes of a recording of this machine's kernel.
-    for tests in [["cli", "--lib", "processor_tests"], ["roundtrip", "--test=explain", "perfetto_shows"]] {
+    for tests in [["report", "--lib", "processor_tests"], ["roundtrip", "--test=explain", "perfetto_shows"]] {
         let [package, target, name] = tests;
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let tests = Command::new(cargo)
