@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use binder_driver::uapi::TransactionData;
 use binder_driver::{Command, Commands, Driver, Errno, Return, Returns};
@@ -41,9 +42,9 @@ impl<T> Pending<T> {
         self.0.end_or_sleep().is_none()
     }
 
-    /// What it gave once it has ended, or `None` once its thread sleeps in the driver.
-    pub(crate) fn end_or_sleep(&self) -> Option<T> {
-        self.0.end_or_sleep()
+    /// What it gave if it ends within this time.
+    pub(crate) fn ended_within(&self, time: Duration) -> Option<T> {
+        self.0.result.recv_timeout(time).ok()
     }
 
     /// Sends its thread signals that are handled, whenever it sleeps, until the step ends.
