@@ -229,4 +229,105 @@ mod tests {
         let remembered: Vec<_> = slots.iter().map(|&slot| guard.was_refused(slot)).collect();
         assert_eq!(remembered, [false, false, true, true, true, true], "the last four");
     }
+
+    fn id(index: u64) -> Id<Thread> {
+        Id::new(index).expect("an index")
+    }
+
+    #[test]
+    fn a_thread_lends_only_to_a_living_one_that_holds_its_own_call() {
+        let region = Region::create().expect("memory");
+        let mut scratch = crate::lock::Scratch::default();
+        let mut guard = Guard::lock(&region, &mut scratch);
+        let (own, holder) = (id(1), id(2));
+        let t = guard.alloc::<Transaction>().expect("a record");
+        let mut lends = |stack, from, holds, tid| {
+            region.sleep_word(1).reset();
+            guard.set(own, thread::STACK, stack);
+            guard.set(t, transaction::FROM, Some(from));
+            guard.set(t, transaction::HELD_BY, holds);
+            guard.set(holder, thread::TID, tid);
+            let lends = guard.will_lend(own);
+            assert_eq!(region.sleep_word(1).is(Lends), lends);
+            lends
+        };
+        assert!(!lends(None, own, Some(holder), 1234), "it calls nobody");
+        assert!(!lends(Some(t), own, None, 1234), "nobody holds its call");
+        assert!(!lends(Some(t), id(3), Some(holder), 1234), "another's call, which it serves");
+        assert!(!lends(Some(t), own, Some(holder), 0) && !lends(Some(t), own, Some(holder), -1), "no thread");
+        assert_eq!((region.hold(1).load(Relaxed), region.holder(1).load(Relaxed)), (0, 0));
+        assert!(lends(Some(t), own, Some(holder), 1234));
+        assert_eq!((region.hold(1).load(Relaxed), region.holder(1).load(Relaxed)), (1234, 2));
+    }
+
+    #[test]
+    fn what_a_thread_is_lent_counts_for_the_call_that_it_serves() {
+        std::thread::spawn(|| {
+            let region = Region::create().expect("memory");
+            let mut scratch = crate::lock::Scratch::default();
+            let mut guard = Guard::lock(&region, &mut scratch);
+            let own = id(1);
+            let [held, other] = [(); 2].map(|()| guard.alloc::<Transaction>().expect("a record"));
+            let lent = Priority { policy: crate::sched::FIFO, level: 39 };
+            guard.set(held, transaction::HELD_BY, Some(own));
+            guard.set(held, transaction::HELD_AT, lent.to_word());
+            guard.set(other, transaction::HELD_AT, lent.to_word());
+            guard.set(own, thread::STACK, Some(held));
+            let raised = crate::pi_futex::is_raised;
+            guard.learn_what_is_lent(own);
+            learn(&region, own);
+            assert!(!raised() && serves_at().is_none() && !avoids_trap(), "nothing was lent");
+            region.lent(1).store(1, Relaxed);
+            guard.learn_what_is_lent(own);
+            assert!(raised());
+            assert_eq!(serves_at(), Some(lent));
+            // Another's call above it, which nobody lends for.
+            guard.set(own, thread::STACK, Some(other));
+            guard.learn_what_is_lent(own);
+            assert_eq!(serves_at(), None);
+            assert_eq!((0..1000).take_while(|_| avoids_trap()).count(), FUTEX_SLEEPS as usize);
+            guard.set(own, thread::STACK, Some(held));
+            guard.learn_what_is_lent(own);
+            guard.is_lent_no_longer(own);
+            assert!(!raised() && serves_at().is_none());
+            assert_eq!(region.lent(1).load(Relaxed), 0);
+            region.lent(1).store(1, Relaxed);
+            learn(&region, own);
+            assert!(raised() && avoids_trap(), "it was woken, and has been lent a priority meanwhile");
+        })
+        .join()
+        .expect("no panic");
+    }
+
+    #[test]
+    fn a_transaction_counts_once_however_often_its_holder_changes() {
+        let region = Region::create().expect("memory");
+        let mut scratch = crate::lock::Scratch::default();
+        let mut guard = Guard::lock(&region, &mut scratch);
+        let owner = Id::<Process>::new(3).expect("a slot");
+        let t = guard.alloc::<Transaction>().expect("a record");
+        guard.set(t, transaction::FROM, Some(id(5)));
+        let lent = Priority { policy: crate::sched::FIFO, level: 39 };
+        let threads = [1, 2].map(id);
+        threads.iter().for_each(|&to| guard.set(to, thread::PROCESS, Some(owner)));
+        for (to, at) in [(threads[0], 39), (threads[0], 20), (threads[1], 30)] {
+            // The caller looks again whom it lends to.
+            region.sleep_word(5).reset();
+            region.sleep_word(5).set_out(crate::sleep_word::GOES_TO_SLEEP);
+            let new = guard.get(t, transaction::HELD_BY) != Some(to);
+            guard.lend_by_hold(t, to, Priority { level: at, ..lent });
+            assert_eq!(region.lent(to.index()).load(Relaxed), 1);
+            assert_eq!(guard.get(t, transaction::HELD_BY), Some(to));
+            assert_eq!(guard.get(owner, process::HELD), 1);
+            assert_eq!(!region.sleep_word(5).is_asleep(), new, "it is woken for a new one");
+        }
+        let at = Priority::from_word(guard.get(t, transaction::HELD_AT)).expect("a priority");
+        assert_eq!(at.level, 30, "the last one's");
+        assert!(!crate::pi_futex::is_raised(), "it is another thread that was lent to");
+        let own = id(4);
+        guard.set(own, thread::TID, own_tid().cast_signed());
+        guard.lend_by_hold(t, own, lent);
+        assert!(crate::pi_futex::is_raised());
+        set_raised(false);
+    }
 }

@@ -147,3 +147,139 @@ pub(crate) fn sleep_until(region: &Region, thread: Id<Thread>, deadline: Option<
     }
     Slept::Woken
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::PoisonError;
+
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+    use super::*;
+    use crate::records::Process;
+    use crate::sleep_word::State::WillTrap;
+    use crate::sleep_word::{LEAVES_TRAP, WAKES_SLEEPER};
+
+    /// No CPU's number.
+    const ELSEWHERE: u32 = 100_000;
+
+    /// Learns of a waker on this CPU.
+    fn learn_here() {
+        loop {
+            let own = own_cpu();
+            learn(own);
+            // It may have been moved in between.
+            if own_cpu() == own {
+                return;
+            }
+        }
+    }
+
+    #[test]
+    fn the_trap_is_used_more_often_the_more_often_a_futex_wakes_on_another_cpu() {
+        let all = sched_getaffinity(None).expect("one's own");
+        if all.count() == 1 {
+            return skips::skip(skips::Need::Machine, "there is one CPU");
+        }
+        let spans = |waker: u32, count: usize| -> Vec<(u32, u32)> {
+            let learned = (0..count).map(|_| {
+                learn(waker);
+                TRAP.get()
+            });
+            learned.collect()
+        };
+        assert_eq!(spans(ELSEWHERE, 5), [64, 256, 1024, 4096, 4096].map(|span| (span, span)));
+        learn_here();
+        assert_eq!(TRAP.get(), (0, 0), "a futex keeps both together");
+        assert_eq!(spans(ELSEWHERE, 1), [(64, 64)]);
+        learn(0);
+        assert_eq!(TRAP.get(), (0, 0), "its waker did not wait for it");
+        let mut one = CpuSet::new();
+        one.set((0..CpuSet::MAX_CPU).find(|&cpu| all.is_set(cpu)).expect("a CPU"));
+        sched_setaffinity(None, &one).expect("one of one's own");
+        assert_eq!(spans(ELSEWHERE, 1), [(0, 0)], "it may use no other");
+    }
+
+    #[test]
+    fn only_an_ordinary_thread_that_the_trap_is_likely_to_help_uses_it() {
+        let _alone = crate::wakers::tests::ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let region = Region::create().expect("memory");
+        let own = Id::<Thread>::new(1).expect("an index");
+        let word = region.sleep_word(1);
+        let sleeps = |left: u32, fair: bool| {
+            word.reset();
+            region.trap_id(1).store(9, Relaxed);
+            TRAP.set((left, 64));
+            let traps = will_sleep(&region, own, fair);
+            assert_eq!(TRAP.get(), (left.saturating_sub(1), 64));
+            assert_eq!(region.trap_id(1).load(Relaxed), 0, "a notification of before");
+            assert!(word.is(if traps { WillTrap } else { Asleep }));
+            traps
+        };
+        assert!(!sleeps(2, true), "this process has no trap");
+        region.wakers().set_context(0xb1);
+        region.wakers().start_trapping(Id::<Process>::new(1).expect("a slot"), 1);
+        assert!(!sleeps(2, false) && !sleeps(0, true));
+        assert_eq!(region.wakers().trapped(), 0);
+        assert!(sleeps(2, true) && sleeps(1, true));
+        assert_eq!(region.wakers().trapped(), 2);
+        // Kept from it by a waker that did not wait for it: the futex again.
+        assert!(word.make(crate::sleep_word::KEEPS_FROM_TRAP));
+        region.waker(1).store(0, Relaxed);
+        TRAP.set((5, 64));
+        assert_eq!(sleep(&region, own, true), Slept::Woken);
+        assert_eq!((region.wakers().trapped(), TRAP.get()), (1, (0, 0)));
+        word.reset();
+        region.waker(1).store(3, Relaxed);
+        TRAP.set((5, 64));
+        assert_eq!(sleep(&region, own, true), Slept::Woken);
+        assert_eq!((region.wakers().trapped(), TRAP.get()), (0, (5, 64)));
+    }
+
+    #[test]
+    fn a_trap_that_holds_nobody_is_not_tried_again() {
+        let _alone = crate::wakers::tests::ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let region = std::sync::Arc::new(Region::create().expect("memory"));
+        let own = Id::<Thread>::new(1).expect("an index");
+        region.wakers().set_context(0xb2);
+        region.wakers().start_trapping(Id::<Process>::new(1).expect("a slot"), 1);
+        let sleeping = std::sync::Arc::clone(&region);
+        // No filter holds up its call.
+        let sleeper = std::thread::spawn(move || {
+            TRAP.set((5, 64));
+            let traps = will_sleep(&sleeping, own, true);
+            (traps, sleep(&sleeping, own, traps))
+        });
+        let word = region.sleep_word(1);
+        while !word.make(WAKES_SLEEPER) {
+            assert!(!word.make(LEAVES_TRAP));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        word.wake(1);
+        assert_eq!(sleeper.join().expect("no panic"), (true, Slept::Woken));
+        assert!(!region.wakers().traps());
+        assert_eq!(region.wakers().trapped(), 0);
+    }
+
+    #[test]
+    fn a_poll_ends_when_its_time_is_over_or_someone_wakes_it() {
+        let region = std::sync::Arc::new(Region::create().expect("memory"));
+        let own = Id::<Thread>::new(1).expect("an index");
+        region.trap_id(1).store(9, Relaxed);
+        will_poll(&region, own);
+        assert!(region.sleep_word(1).is(Asleep));
+        assert_eq!(region.trap_id(1).load(Relaxed), 0);
+        let (begin, time) = (Instant::now(), Duration::from_millis(20));
+        assert_eq!(sleep_until(&region, own, Some(begin + time)), Slept::Woken);
+        assert!(begin.elapsed() >= time && region.sleep_word(1).is(Awake));
+        assert_eq!(sleep_until(&region, own, None), Slept::Woken, "it does not sleep");
+        will_poll(&region, own);
+        let sleeping = std::sync::Arc::clone(&region);
+        let sleeper = std::thread::spawn(move || sleep_until(&sleeping, own, None));
+        assert!(region.sleep_word(1).make(WAKES_SLEEPER));
+        region.sleep_word(1).wake(1);
+        assert_eq!(sleeper.join().expect("no panic"), Slept::Woken);
+        will_poll(&region, own);
+        region.end(crate::region::End::Gone);
+        assert_eq!(sleep_until(&region, own, None), Slept::Woken, "the context has ended");
+    }
+}

@@ -234,3 +234,95 @@ pub(crate) fn own_listener(wish: WakeUp) -> Result<Arc<OwnedFd>, String> {
     own.listener = Some(Arc::clone(&listener));
     Ok(listener)
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Held by tests that count threads in the trap: there is one count for all contexts of a process.
+    pub(crate) static ALONE: Mutex<()> = Mutex::new(());
+
+    fn slot(index: u64) -> Id<Process> {
+        Id::new(index).expect("a slot")
+    }
+
+    #[test]
+    fn threads_of_one_context_at_a_time_are_in_the_trap() {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let [one, same, other] = [(); 3].map(|()| Wakers::default());
+        one.set_context(0xa1);
+        other.set_context(0xa2);
+        same.set_context(0xa1);
+        assert!(!one.traps() && !one.enter(), "its keeper does not have its listener yet");
+        for wakers in [&one, &same, &other] {
+            wakers.start_trapping(slot(1), 1);
+            assert!(wakers.traps());
+        }
+        assert!(!one.enter_beside(), "nobody is there");
+        assert!(one.enter() && same.enter());
+        assert_eq!([&one, &same, &other].map(Wakers::trapped), [2, 2, 0]);
+        assert!(!other.enter() && !other.enter_beside());
+        assert!(one.enter_beside());
+        assert_eq!([&one, &same, &other].map(Wakers::trapped), [3, 3, 0]);
+        for left in [2, 1, 0] {
+            one.leave();
+            assert_eq!(one.trapped(), left);
+        }
+        assert!(other.enter());
+        assert_eq!([&one, &other].map(Wakers::trapped), [0, 1]);
+        other.leave();
+        one.stop_trapping();
+        assert!(!one.traps() && !one.enter());
+        assert!(same.enter());
+        assert!(one.enter_beside(), "it may receive all the same");
+        same.leave();
+        one.leave();
+        assert_eq!(same.trapped(), 0);
+    }
+
+    #[test]
+    fn a_listener_is_known_by_the_slot_and_its_generation() {
+        let wakers = Wakers::default();
+        let listener = || Arc::new(OwnedFd::from(std::io::pipe().expect("a pipe").0));
+        let (first, second) = (listener(), listener());
+        wakers.learn(slot(3), 5, Arc::clone(&first));
+        wakers.learn(slot(1), 5, Arc::clone(&second));
+        let is = |at: u64, generation, which: &Arc<OwnedFd>| {
+            wakers.listener(slot(at), generation).is_some_and(|known| Arc::ptr_eq(&known, which))
+        };
+        assert!(is(3, 5, &first) && is(1, 5, &second));
+        for (at, generation) in [(3, 4), (3, 6), (2, 5), (4, 5)] {
+            assert!(wakers.listener(slot(at), generation).is_none());
+        }
+        assert_eq!(wakers.listeners().len(), 2);
+        wakers.forget(slot(3), 4);
+        assert!(is(3, 5, &first), "another had the slot");
+        wakers.forget(slot(3), 5);
+        wakers.forget(slot(9), 5);
+        assert!(wakers.listener(slot(3), 5).is_none() && is(1, 5, &second));
+        assert_eq!(wakers.listeners().len(), 1);
+        wakers.learn(slot(1), 6, first);
+        assert!(wakers.listener(slot(1), 5).is_none() && wakers.listener(slot(1), 6).is_some());
+    }
+
+    #[test]
+    fn a_keeper_keeps_what_it_is_left_and_a_participant_asks_it() {
+        let wakers = Wakers::default();
+        assert!(wakers.is_keeper());
+        wakers.say_stuck();
+        assert!(!wakers.fetch(slot(1), 1), "there is nobody to ask");
+        let left = [1, 2].map(|index| Id::<Thread>::new(index).expect("an index"));
+        left.into_iter().for_each(|thread| wakers.leave_to_keeper(thread));
+        assert_eq!(wakers.take_left(), left);
+        assert!(wakers.take_left().is_empty());
+        let (own, keeper) = std::os::unix::net::UnixStream::pair().expect("sockets");
+        wakers.set_keeper(Arc::new(Mutex::new(own)));
+        assert!(!wakers.is_keeper());
+        wakers.leave_to_keeper(left[0]);
+        wakers.say_stuck();
+        assert!(wakers.take_left().is_empty());
+        let mut asked = [0; 4];
+        std::io::Read::read_exact(&mut &keeper, &mut asked).expect("two requests");
+        assert_eq!(asked, [Request::Help as u8, 0, Request::Stuck as u8, 0]);
+    }
+}

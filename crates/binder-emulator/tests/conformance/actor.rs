@@ -52,7 +52,7 @@ impl<T> Pending<T> {
         for _ in 0..1000 {
             match self.0.end_or_sleep() {
                 Some(result) => return result,
-                None => crate::sys::signal(self.0.tid),
+                None => crate::signals::signal(self.0.tid),
             }
             // It needs a processor for its handler.
             std::thread::sleep(std::time::Duration::from_millis(2));

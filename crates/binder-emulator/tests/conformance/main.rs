@@ -23,6 +23,7 @@ mod polling;
 mod priorities;
 mod references;
 mod refusals;
+mod signals;
 mod spam;
 mod sys;
 mod weak;
@@ -317,10 +318,10 @@ fn a_handler_that_restarts_ends_no_wait_in_the_emulated_driver() {
     let waiting = server.start(|desk| desk.write_read(&[binder_driver::Command::EnterLooper], &[]));
     for round in 1..=20 {
         assert!(waiting.is_waiting());
-        let before = sys::SIGNALS_HANDLED.load(std::sync::atomic::Ordering::Relaxed);
-        sys::restarting_signal(server.tid);
+        let before = signals::SIGNALS_HANDLED.load(std::sync::atomic::Ordering::Relaxed);
+        signals::restarting_signal(server.tid);
         // Handled by then; other tests send signals too, so that is not certain each time.
-        while sys::SIGNALS_HANDLED.load(std::sync::atomic::Ordering::Relaxed) == before {
+        while signals::SIGNALS_HANDLED.load(std::sync::atomic::Ordering::Relaxed) == before {
             std::thread::yield_now();
         }
         assert!(waiting.is_waiting(), "ended by signal {round}");

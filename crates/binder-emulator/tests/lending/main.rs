@@ -7,8 +7,11 @@
 mod figures;
 mod hogs;
 mod party;
+#[path = "../conformance/signals.rs"]
+mod signals;
 mod unprivileged;
 
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
@@ -162,6 +165,44 @@ fn a_caller_that_lends_is_told_of_its_servers_end_and_a_server_survives_its_lend
             assert_eq!(caller.join().expect("no panic"), None, "no reply, and no waiting for one");
             assert!(begin.elapsed() < party::PATIENCE, "{:?}", begin.elapsed());
         }
+    });
+}
+
+/// What a caller is answered whose thread handles signals while it waits, if it lends its priority so.
+fn called_amid_signals(lending: Lending) -> Option<i64> {
+    let context = context();
+    let server = Party::manager(&context);
+    let address = context.address().to_owned();
+    let (tell, caller) = channel();
+    let calling = std::thread::spawn(move || {
+        let mut party = Party::join_at(&address);
+        party.driver.set_lending(lending);
+        tell.send(rustix::thread::gettid().as_raw_nonzero().get()).expect("a test that waits");
+        party.try_ask(0, WAIT, None)
+    });
+    server.wait_until_called();
+    let caller = caller.recv_timeout(party::PATIENCE).expect("a caller");
+    let begin = Instant::now();
+    for send in [signals::restarting_signal, signals::signal].repeat(10) {
+        let before = signals::SIGNALS_HANDLED.load(Ordering::Relaxed);
+        send(caller);
+        while signals::SIGNALS_HANDLED.load(Ordering::Relaxed) == before {
+            assert!(begin.elapsed() < party::PATIENCE, "a signal that nobody handles");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if calling.is_finished() {
+            break;
+        }
+    }
+    server.go_on();
+    calling.join().expect("no panic")
+}
+
+#[test]
+fn no_signal_ends_the_wait_of_a_caller_that_lends_through_a_futex() {
+    unprivileged(PRIORITY, || {
+        assert_eq!(called_amid_signals(Lending::Auto), Some(0), "the server's answer");
+        assert_eq!(called_amid_signals(Lending::Policy), None, "this one lends nothing: EINTR");
     });
 }
 
