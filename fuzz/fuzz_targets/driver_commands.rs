@@ -4,7 +4,6 @@
 
 #![no_main]
 
-use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -49,8 +48,7 @@ fn close_received(driver: &Emulated, data: &TransactionData) {
     for offset in offsets.chunks_exact(8).map(u64::take) {
         let object = usize::try_from(offset).ok().and_then(|at| FdObject::from_bytes(bytes.get(at..)?));
         if let Some(object) = object.filter(|object| object.kind == BINDER_TYPE_FD) {
-            // SAFETY: the driver has opened it for this process, and nothing else in it knows the number.
-            drop(unsafe { OwnedFd::from_raw_fd(object.fd.cast_signed()) });
+            drop(driver.take_fd(object.fd).expect("the driver has opened it"));
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use std::any::Any;
 use std::fmt;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -89,21 +89,26 @@ pub trait Driver: Any + Send + Sync + fmt::Debug {
         self.area().part_at(address, length).map(RawBytes::to_vec)
     }
 
-    /// Whether `number`, which stands in received data, is a descriptor that this driver has opened
-    /// for this process and nobody has let go of ([`Driver::let_go`]). The emulated driver's area
-    /// can be written to by every participant of its context, so one that a number found there is
-    /// used or closed without this question may be any of this process's.
+    /// A duplicate (close-on-exec) of the descriptor that received data names by `number`, whose
+    /// buffer is still held.
     ///
-    /// Only the kernel writes to the area of its driver: there, it is always so.
-    fn has_brought(&self, number: u32) -> bool {
+    /// Only descriptors count that this driver has opened for this process, and that nobody has
+    /// taken: every participant of an emulated context can write any number to the area.
+    ///
+    /// # Errors
+    /// EBADF for any other number, and always from a driver that brings no descriptors; EMFILE at
+    /// the limit of open files.
+    fn duplicate_fd(&self, number: u32) -> Result<OwnedFd, Errno> {
         let _ = number;
-        true
+        Err(Errno::BADF)
     }
 
-    /// As [`Driver::has_brought`], and the descriptor is the caller's from here on: to keep or to
-    /// close. Those of an array are not to be let go of, the driver closes them with their buffer.
-    fn let_go(&self, number: u32) -> bool {
-        self.has_brought(number)
+    /// Hands over the descriptor that [`Driver::duplicate_fd`] would duplicate, to keep or to
+    /// close. `None` for any other number, and for those of an array (`BINDER_TYPE_FDA`): the
+    /// driver closes them with the buffer that they came in.
+    fn take_fd(&self, number: u32) -> Option<OwnedFd> {
+        let _ = number;
+        None
     }
 
     /// `BINDER_SET_CONTEXT_MGR_EXT`: makes this process the context manager (handle 0); `flags` are

@@ -19,12 +19,12 @@
 //! Limits that the kernel's driver does not have: an inbox holds some hundred undelivered transactions, a user some
 //! descriptors in flight (`RLIMIT_NOFILE`, unix(7)), and an `io_uring` cannot be sent. What exceeds them is refused.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::io::Write;
-use std::os::fd::{BorrowedFd, RawFd};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::os::fd::BorrowedFd;
 use std::sync::{Mutex, OnceLock};
 
+use binder_driver::ReceivedFds;
 use rustix::io::Errno;
 
 use crate::inbox::{Inbox, Label, Outbox};
@@ -47,24 +47,13 @@ pub(crate) struct Descriptors {
     inbox: OnceLock<Inbox>,
     /// By slot: the generation of the process in it, and the way into its inbox.
     outboxes: Mutex<HashMap<usize, (u64, Outbox)>>,
-    /// The descriptors that end with a buffer, by the buffer's offset in the area.
-    arrays: Mutex<HashMap<u64, Vec<RawFd>>>,
-    /// How many such buffers there are, so that freeing another costs one look.
-    array_count: AtomicUsize,
-    /// All descriptors that were opened for this process and are not let go of: the numbers in the area may be anything.
-    brought: Mutex<HashSet<RawFd>>,
+    /// What was opened for this process: the numbers in the area may be anything. Buffers are named by their offset there.
+    pub(crate) received: ReceivedFds,
 }
 
 impl Descriptors {
     pub(crate) fn new(keeper: ToKeeper) -> Self {
-        Self {
-            keeper,
-            inbox: OnceLock::new(),
-            outboxes: Mutex::default(),
-            arrays: Mutex::default(),
-            array_count: AtomicUsize::new(0),
-            brought: Mutex::default(),
-        }
+        Self { keeper, inbox: OnceLock::new(), outboxes: Mutex::default(), received: ReceivedFds::default() }
     }
 
     /// Asks the keeper. Must not be called under the context's lock: the keeper may be waiting for that.
@@ -113,41 +102,5 @@ impl Descriptors {
     /// The own inbox, once it was asked for.
     pub(crate) fn inbox(&self) -> Option<&Inbox> {
         self.inbox.get()
-    }
-
-    /// Notes that `number` was opened for this process.
-    pub(crate) fn note_brought(&self, number: RawFd) {
-        locked(&self.brought).insert(number);
-    }
-
-    /// Whether it was, and is not let go of.
-    pub(crate) fn has_brought(&self, number: u32) -> bool {
-        RawFd::try_from(number).is_ok_and(|number| locked(&self.brought).contains(&number))
-    }
-
-    /// As [`Descriptors::has_brought`]; from here on it is not.
-    pub(crate) fn let_go(&self, number: u32) -> bool {
-        RawFd::try_from(number).is_ok_and(|number| locked(&self.brought).remove(&number))
-    }
-
-    /// Notes that `fds` end with the buffer at `offset`.
-    pub(crate) fn note_array(&self, offset: u64, fds: Vec<RawFd>) {
-        if !fds.is_empty() {
-            let mut arrays = locked(&self.arrays);
-            // Only amid garbage are there some already.
-            arrays.entry(offset).or_default().extend(fds);
-            self.array_count.store(arrays.len(), Ordering::Relaxed);
-        }
-    }
-
-    /// The descriptors that end with the buffer at `offset`, which is being freed.
-    pub(crate) fn array_of(&self, offset: u64) -> Option<Vec<RawFd>> {
-        if self.array_count.load(Ordering::Relaxed) == 0 {
-            return None;
-        }
-        let mut arrays = locked(&self.arrays);
-        let ended = arrays.remove(&offset)?;
-        self.array_count.store(arrays.len(), Ordering::Relaxed);
-        Some(ended)
     }
 }

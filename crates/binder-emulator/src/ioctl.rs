@@ -3,7 +3,7 @@
 //! The order of what is read, and when a read waits, follow the kernel's `binder_thread_write` and
 //! `binder_thread_read` (`binder.c`).
 
-use std::os::fd::{BorrowedFd, RawFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 use rustix::io::Errno;
@@ -46,7 +46,7 @@ pub(crate) struct Ioctl<'a> {
     /// This process's own inbox cannot be had.
     pub(crate) inbox_missing: bool,
     /// The descriptors to close after the unlock.
-    pub(crate) closing: Vec<RawFd>,
+    pub(crate) closing: Vec<OwnedFd>,
 }
 
 impl Ioctl<'_> {

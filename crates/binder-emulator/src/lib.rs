@@ -80,7 +80,7 @@ mod welcome;
 use std::any::Any;
 use std::cell::RefCell;
 use std::net::Shutdown;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -410,12 +410,12 @@ impl Driver for Emulated {
         self.region.area(self.process.index(), self.area.1)
     }
 
-    fn has_brought(&self, number: u32) -> bool {
-        self.descriptors.has_brought(number)
+    fn duplicate_fd(&self, number: u32) -> Result<OwnedFd, Errno> {
+        self.descriptors.received.duplicate(number)
     }
 
-    fn let_go(&self, number: u32) -> bool {
-        self.descriptors.let_go(number)
+    fn take_fd(&self, number: u32) -> Option<OwnedFd> {
+        self.descriptors.received.take(number)
     }
 
     fn become_context_manager(&self, flags: u32) -> Result<(), DriverError> {

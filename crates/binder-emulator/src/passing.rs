@@ -3,7 +3,7 @@
 //! The order of checks follows the kernel's `binder_translate_fd` and `binder_apply_fd_fixups` (`binder.c`). How descriptors
 //! travel is `descriptors.rs`'s business, where their numbers stand in the data `objects.rs`'s.
 
-use std::os::fd::IntoRawFd as _;
+use std::os::fd::AsRawFd as _;
 
 use rustix::io::Errno;
 
@@ -85,23 +85,24 @@ impl Ioctl<'_> {
         self.guard.set(t, transaction::FDS_NUMBER, 0);
         let mut ending_with_buffer = Vec::new();
         for (fd, place) in fds.into_iter().zip(places) {
-            let number = fd.into_raw_fd();
-            self.descriptors.note_brought(number);
-            if place.in_array {
-                ending_with_buffer.push(number);
-            }
             // Inside the area, or there would not have been as many places.
-            let bytes = number.to_ne_bytes();
+            let bytes = fd.as_raw_fd().to_ne_bytes();
             let _ = self.guard.region().write_area(self.process.index(), place.at, (&bytes).into());
+            if place.in_array {
+                ending_with_buffer.push(fd);
+            } else {
+                self.descriptors.received.add(fd);
+            }
         }
-        self.descriptors.note_array(self.guard.get(held, buffer::OFFSET), ending_with_buffer);
+        self.descriptors.received.add_array(self.guard.get(held, buffer::OFFSET), ending_with_buffer);
         true
     }
 
     /// The buffer at `offset` is free again: its arrays' descriptors end after the unlock, and the thread then goes back
     /// to its program, as with the kernel's driver.
     pub(crate) fn close_array_of(&mut self, offset: u64) {
-        if let Some(ended) = self.descriptors.array_of(offset) {
+        let ended = self.descriptors.received.take_array(offset);
+        if !ended.is_empty() {
             self.closing.extend(ended);
             self.guard.set(self.thread, thread::NEED_RETURN, true);
         }
@@ -112,11 +113,6 @@ impl Ioctl<'_> {
         for slot in self.guard.take_sweeps() {
             self.descriptors.ask_to_sweep(slot);
         }
-        for number in self.closing.drain(..) {
-            // One that was let go of is its new owner's to close.
-            if self.descriptors.let_go(number.cast_unsigned()) {
-                raw::close(number);
-            }
-        }
+        self.closing.clear();
     }
 }

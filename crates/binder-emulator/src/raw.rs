@@ -1,9 +1,9 @@
 #![allow(unsafe_code)]
-//! Descriptors by number: those that commands name, and those that the driver opens and closes for its process.
+//! Descriptors by number: those that commands name.
 //!
 //! Unsafe: the protocol carries descriptors as numbers. Which ones, and when, is `descriptors.rs`'s business.
 
-use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::BorrowedFd;
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -16,12 +16,4 @@ pub(crate) fn borrow<'a>(number: u32) -> Result<BorrowedFd<'a>, Errno> {
     // that is (read its flags, send a reference along) takes nothing from its owner.
     let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
     if rustix::fs::fcntl_getfl(borrowed)?.contains(OFlags::PATH) { Err(Errno::BADF) } else { Ok(borrowed) }
-}
-
-/// Closes a descriptor that the driver has opened for this process, as the kernel's driver closes those of an array with
-/// their buffer.
-pub(crate) fn close(number: RawFd) {
-    // SAFETY: the driver opened it and wrote its number into the receiver's buffer, and the protocol says that the buffer's
-    // end closes it: a receiver that closes it by itself breaks the protocol, here as with the kernel's driver.
-    drop(unsafe { OwnedFd::from_raw_fd(number) });
 }

@@ -60,6 +60,7 @@
 //! and `ask` in another, since that driver lets no process call itself by handle 0.
 //!
 //! This crate has no clock and prints nothing. Which driver it runs over is its user's choice.
+#![forbid(unsafe_code)]
 
 mod background;
 mod control;

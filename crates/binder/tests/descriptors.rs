@@ -5,8 +5,12 @@ mod support;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
 
-use binder::{Call, Error, HwParcel, HwReader, HwStub, NativeHandle, Parcel, Service, Status};
+use binder::{Call, Error, HwParcel, HwReader, HwStub, NativeHandle, Parcel, Process, Service, Status};
+use binder_driver::{Backend, Commands, Driver, Lent, RawBytes, Returns};
 use support::{World, function};
 
 /// A pipe: what is written to the second comes out of the first, and there is an end when every copy of the second is closed.
@@ -74,6 +78,63 @@ fn bytes_that_no_driver_wrote_name_no_descriptor() {
     let mut other = Parcel::new();
     other.write_i64(7);
     assert!(matches!(other.reader().read_fd(), Err(Error::Malformed { at: 0, .. })));
+}
+
+/// A driver that hands out no descriptors, whatever numbers stand in the data.
+#[derive(Debug)]
+struct WithoutDescriptors(Arc<dyn Driver>);
+
+impl Driver for WithoutDescriptors {
+    fn backend(&self) -> Backend {
+        self.0.backend()
+    }
+    fn exchange(
+        &self,
+        commands: &mut Commands,
+        lent: &Lent<'_>,
+        returns: Option<&mut Returns>,
+    ) -> Result<(), binder_driver::Error> {
+        self.0.exchange(commands, lent, returns)
+    }
+    fn area(&self) -> RawBytes<'_> {
+        self.0.area()
+    }
+    fn become_context_manager(&self, flags: u32) -> Result<(), binder_driver::Error> {
+        self.0.become_context_manager(flags)
+    }
+    fn set_max_threads(&self, threads: u32) -> Result<(), binder_driver::Error> {
+        self.0.set_max_threads(threads)
+    }
+    fn exit_thread(&self) {
+        self.0.exit_thread();
+    }
+    fn interrupt(&self) {
+        self.0.interrupt();
+    }
+}
+
+#[test]
+fn a_number_is_no_descriptor_unless_the_driver_hands_one_out() {
+    let mut world = World::new();
+    let server = Process::new(Arc::new(WithoutDescriptors(world.driver())));
+    let service = function(|_, data, _| match data.read_fd() {
+        Err(Error::Descriptor { .. }) => Ok(()),
+        other => panic!("{other:?}"),
+    });
+    server.become_context_manager(service).unwrap();
+    server.start_looper().unwrap();
+    let service = world.process().context_manager();
+    let (from, to) = pipe();
+    let mut parcel = Parcel::new();
+    parcel.write_fd(to);
+    drop(service.transact(1, &parcel).unwrap());
+    drop(parcel);
+    server.stop();
+    // What the driver has not handed out, nobody has closed.
+    let file = |path: PathBuf| std::fs::metadata(path).ok().map(|status| status.ino());
+    let own = from.metadata().unwrap().ino();
+    let open = std::fs::read_dir("/proc/self/fd").unwrap();
+    assert_eq!(open.filter(|entry| file(entry.as_ref().unwrap().path()) == Some(own)).count(), 2);
 }
 
 /// Writes its integers to the first descriptor, and sends the second back.

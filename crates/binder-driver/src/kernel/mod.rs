@@ -6,6 +6,7 @@
 mod binderfs;
 mod check;
 mod features;
+mod received;
 mod sys;
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -23,7 +24,9 @@ use crate::uapi::{
     ExtendedError, Field as _, FlatBinderObject, FreezeInfo, FrozenStatusInfo, NodeDebugInfo,
     PROTOCOL_VERSION, TF_ONE_WAY, TransactionData,
 };
-use crate::{Backend, Command, Commands, Driver, Error, Lent, NodeInfo, RawBytes, Return, Returns};
+use crate::{
+    Backend, Command, Commands, Driver, Error, Lent, NodeInfo, RawBytes, ReceivedFds, Return, Returns,
+};
 
 /// A process's opened binder device.
 ///
@@ -34,6 +37,7 @@ pub struct Kernel {
     // Dropped in this order: the area is unmapped before the device is closed.
     area: sys::Area,
     device: OwnedFd,
+    fds: ReceivedFds,
     path: String,
 }
 
@@ -51,7 +55,7 @@ impl Kernel {
         let device = open_checked(path)?;
         let area = sys::Area::map(device.as_fd(), area_bytes as usize)
             .map_err(|errno| Error::device(path, MAP, errno))?;
-        Ok(Self { area, device, path: path.into() })
+        Ok(Self { area, device, fds: ReceivedFds::default(), path: path.into() })
     }
 
     /// Whether [`Driver::write_read`] fails from now on with EAGAIN where there is nothing to return, instead of waiting.
@@ -146,7 +150,7 @@ impl Driver for Kernel {
             Some(returns) if checked.rest.is_ok() => returns.room().map_err(failed)?,
             _ => &mut [],
         };
-        let exchange = sys::write_read(self.device.as_fd(), &checked.commands, room);
+        let exchange = sys::write_read(self.device.as_fd(), &self.area, &self.fds, &checked.commands, room);
         let rest = checked.rest;
         commands.consume(exchange.taken);
         exchange.result.and(rest).map_err(failed)?;
@@ -158,6 +162,14 @@ impl Driver for Kernel {
 
     fn area(&self) -> RawBytes<'_> {
         self.area.bytes()
+    }
+
+    fn duplicate_fd(&self, number: u32) -> Result<OwnedFd, Errno> {
+        self.fds.duplicate(number)
+    }
+
+    fn take_fd(&self, number: u32) -> Option<OwnedFd> {
+        self.fds.take(number)
     }
 
     fn become_context_manager(&self, flags: u32) -> Result<(), Error> {

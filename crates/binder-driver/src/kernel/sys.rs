@@ -1,11 +1,12 @@
 #![allow(unsafe_code)]
-//! The two things about a binder device that need unsafe: its ioctls, and its mapped area.
+//! What about a binder device needs unsafe: its ioctls, its mapped area, and the descriptors that it
+//! opens.
 //!
 //! Unsafe: ioctl numbers and their arguments are the kernel's contract
-//! (`include/uapi/linux/android/binder.h`), and the area is memory that the driver writes. What is
-//! sent and received is not this file's business.
+//! (`include/uapi/linux/android/binder.h`), the area is memory that the driver writes, and it names
+//! descriptors by number. What else is sent and received is not this file's business.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, FromRawFd as _, OwnedFd};
 use std::ptr::NonNull;
 
 use rustix::io::Errno;
@@ -17,9 +18,12 @@ use crate::uapi::{
     BINDER_GET_NODE_DEBUG_INFO, BINDER_GET_NODE_INFO_FOR_REF, BINDER_SET_CONTEXT_MGR,
     BINDER_SET_CONTEXT_MGR_EXT, BINDER_SET_MAX_THREADS, BINDER_THREAD_EXIT, BINDER_VERSION,
     BINDER_WRITE_READ, ExtendedError, Field as _, FlatBinderObject, FreezeInfo, FrozenStatusInfo,
-    NodeDebugInfo, WriteRead,
+    NodeDebugInfo, TransactionData, WriteRead,
 };
-use crate::{ForkGuard, RawBytes};
+use crate::{Command, ForkGuard, RawBytes, ReceivedFds};
+
+use super::received::{numbers, with_objects};
+use crate::received_fds::forget;
 
 /// An ioctl whose argument is `SIZE` bytes that the driver may read and write: all but one of
 /// binder's are.
@@ -75,8 +79,25 @@ pub(super) struct Exchange {
 }
 
 /// `BINDER_WRITE_READ`. The driver reads memory at the addresses in the commands: `check.rs` lets
-/// none pass that was not lent.
-pub(super) fn write_read(device: BorrowedFd<'_>, commands: &[u8], room: &mut [u8]) -> Exchange {
+/// none pass that was not lent. What descriptors it has opened for what it returns, in the device's
+/// `area`, are added to `fds`; those that it closes with a buffer are taken from there before.
+pub(super) fn write_read(
+    device: BorrowedFd<'_>,
+    area: &Area,
+    fds: &ReceivedFds,
+    commands: &[u8],
+    room: &mut [u8],
+) -> Exchange {
+    if fds.has_arrays() {
+        let mut rest = commands;
+        while let Some((command, length)) = Command::parse(rest) {
+            if let Command::FreeBuffer(buffer) = command {
+                // The kernel closes them on the way back from this system call.
+                forget(fds.take_array(buffer));
+            }
+            rest = &rest[length..];
+        }
+    }
     let mut argument = WriteRead {
         write_size: commands.len() as u64,
         write_buffer: commands.as_ptr().expose_provenance() as u64,
@@ -91,7 +112,23 @@ pub(super) fn write_read(device: BorrowedFd<'_>, commands: &[u8], room: &mut [u8
         rustix::ioctl::ioctl(device, Updater::<{ BINDER_WRITE_READ as Opcode }, _>::new(&mut argument))
     };
     let word = |at: usize| u64::take(&argument[at..]) as usize;
-    Exchange { taken: word(WRITE_CONSUMED), filled: word(READ_CONSUMED), result }
+    let exchange = Exchange { taken: word(WRITE_CONSUMED), filled: word(READ_CONSUMED), result };
+    for told in with_objects(room.get(..exchange.filled).unwrap_or_default()) {
+        take_over(area, fds, &told);
+    }
+    exchange
+}
+
+/// Adds the descriptors of a transaction that the driver has just returned.
+#[cold]
+fn take_over(area: &Area, fds: &ReceivedFds, told: &TransactionData) {
+    let found = numbers(area.bytes(), told);
+    // SAFETY: the numbers stand where only the kernel writes. Its driver has opened each for this
+    // transaction alone (`binder.c`, `binder_apply_fd_fixups`), which it returns once, and nothing
+    // else in this process knows them yet.
+    let owned = |number| unsafe { OwnedFd::from_raw_fd(number) };
+    found.single.into_iter().map(owned).for_each(|fd| fds.add(fd));
+    fds.add_array(told.buffer, found.in_arrays.into_iter().map(owned).collect());
 }
 
 /// Where `write_consumed` and `read_consumed` lie in `struct binder_write_read`.

@@ -91,9 +91,11 @@ fn object_in(actor: &Actor, received: &TransactionData, at: usize) -> FdObject {
     FdObject::from_bytes(&actor.bytes(received)[at..]).expect("an object")
 }
 
-/// Closes a descriptor that arrived.
-fn close(fd: u32) {
-    drop(crate::sys::owned(fd.cast_signed()));
+/// Takes over a descriptor that arrived.
+fn take(actor: &Actor, fd: u32) -> OwnedFd {
+    let taken = actor.driver.take_fd(fd).expect("the driver has opened it");
+    assert_eq!(taken.as_raw_fd().unsigned_abs(), fd);
+    taken
 }
 
 fn free(received: &TransactionData) -> Command {
@@ -117,7 +119,10 @@ pub(crate) fn a_descriptor_arrives_as_one_of_the_receivers_own<D: Device>() {
     assert_ne!(arrived.fd, sent);
     assert!(pipe.is_at(arrived.fd));
     assert_eq!((arrived.kind, arrived.flags, arrived.pad, arrived.cookie), (BINDER_TYPE_FD, 0x7f, 0, 0xc00c));
-    let owned = crate::sys::owned(arrived.fd.cast_signed());
+    drop(server.driver.duplicate_fd(arrived.fd).expect("the driver has opened it"));
+    let owned = take(&server, arrived.fd);
+    assert!(server.driver.take_fd(arrived.fd).is_none());
+    assert_eq!(server.driver.duplicate_fd(arrived.fd).err(), Some(Errno::BADF));
     assert_eq!(rustix::io::fcntl_getfd(&owned), Ok(FdFlags::CLOEXEC));
     // It is the receiver's: the end of the buffer does not end it.
     server.write(&[free(&received)]).unwrap();
@@ -168,7 +173,7 @@ pub(crate) fn a_reply_brings_descriptors_to_a_caller_that_accepts_them<D: Device
     pipe.close();
     let arrived = object_in(&client, &received, 0);
     assert!(pipe.is_at(arrived.fd));
-    close(arrived.fd);
+    drop(take(&client, arrived.fd));
     assert!(!pipe.is_open());
 }
 
@@ -200,7 +205,7 @@ pub(crate) fn a_descriptor_outlives_its_sender<D: Device>() {
     let received = server.serve();
     let arrived = object_in(&server, &received, 0);
     assert!(pipe.is_at(arrived.fd));
-    close(arrived.fd);
+    drop(take(&server, arrived.fd));
     assert!(!pipe.is_open());
 }
 
@@ -215,6 +220,10 @@ pub(crate) fn an_array_arrives_and_ends_with_its_buffer<D: Device>() {
     let arrived = array_in(&server, &received, 8);
     assert!(first.is_at(arrived[0]) && second.is_at(arrived[1]) && first.is_at(arrived[2]), "{arrived:?}");
     assert_ne!(arrived[0], arrived[2]);
+    for &fd in &arrived {
+        assert!(server.driver.take_fd(fd).is_none(), "the driver closes it");
+        drop(server.driver.duplicate_fd(fd).expect("the buffer is held"));
+    }
     let bytes = server.bytes(&received);
     let array = FdArrayObject::from_bytes(&bytes[48..]).expect("an object");
     assert_eq!(array, FdArrayObject { kind: BINDER_TYPE_FDA, count: 3, parent: 0, parent_offset: 4, pad: 3 });
@@ -225,6 +234,7 @@ pub(crate) fn an_array_arrives_and_ends_with_its_buffer<D: Device>() {
     // The driver closes them, and for that the thread goes back to its program at once.
     assert_eq!(server.write_read(&[free(&received)]), []);
     assert!(!first.is_open() && !second.is_open());
+    assert!(arrived.iter().all(|&fd| server.driver.duplicate_fd(fd).is_err()));
     assert!(server.start(|desk| desk.read()).is_waiting());
     server.driver.interrupt();
 }
@@ -278,7 +288,7 @@ pub(crate) fn many_descriptors_arrive_in_their_order<D: Device>() {
     for (index, &fd) in arrived.iter().enumerate() {
         assert!(pipes[index % 3].is_at(fd), "number {index}");
     }
-    singles.into_iter().for_each(close);
+    singles.into_iter().for_each(|fd| drop(take(&server, fd)));
     server.write(&[free(&received)]).unwrap();
     server.reply(b"").unwrap();
     assert_eq!(names(&call.wait()), ["TransactionComplete", "Reply"]);
@@ -324,7 +334,7 @@ pub(crate) fn a_receiver_that_leaves_keeps_no_descriptor<D: Device>() {
     }
     assert!(pipes[0].is_at(fds[0]) && !pipes[0].is_closed_by_now(), "what was received stays open");
     assert!(!pipes[1].is_open() && !pipes[2].is_open());
-    close(fds[0]);
+    drop(crate::sys::owned(fds[0].cast_signed()));
     assert!(!pipes[0].is_open());
     // A thread leaves with a reply unread.
     let device = D::new();
@@ -358,7 +368,7 @@ pub(crate) fn descriptors_of_waiting_oneway_calls_wait_with_them<D: Device>() {
         let received = server.next_call();
         let arrived = object_in(&server, &received, 0);
         order.extend(pipes.iter().position(|pipe| pipe.is_at(arrived.fd)));
-        close(arrived.fd);
+        drop(take(&server, arrived.fd));
         if received.flags & TF_ONE_WAY == 0 {
             server.reply(b"").unwrap();
         }

@@ -60,7 +60,7 @@ pub(crate) fn become_fifo(priority: u32) -> Result<(), Error> {
     }
 }
 
-/// Takes over a descriptor that the driver has put into this process's table.
+/// Takes over a descriptor that the driver has put into this process's table, and has forgotten with its buffer or its device.
 pub(crate) fn owned(fd: c_int) -> OwnedFd {
     // SAFETY: the driver has opened it for its receiver, which is this process, and nothing else in it knows the number.
     unsafe { OwnedFd::from_raw_fd(fd) }

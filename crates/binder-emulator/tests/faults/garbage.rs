@@ -1,6 +1,5 @@
-#![allow(unsafe_code)]
 //! Garbage in the memory that participants share: those who meet it get wrong answers or errors, never crash, and all of
-//! them end with their context. Unsafe: a descriptor that the driver has opened comes as a number.
+//! them end with their context.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -279,7 +278,7 @@ fn much_garbage_in_shared_memory_crashes_nobody_and_holds_nobody_when_the_contex
 
 #[test]
 fn only_descriptors_that_the_driver_has_brought_pass_for_such_whatever_the_data_says() {
-    use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
+    use std::os::fd::{AsFd as _, AsRawFd as _};
     let _turn = alone();
     let context = Context::create(Profile::Ack).expect("a context");
     let driver = Emulated::join(context.address(), AREA).expect("a receiver");
@@ -303,10 +302,12 @@ fn only_descriptors_that_the_driver_has_brought_pass_for_such_whatever_the_data_
     };
     let data = driver.received(told.buffer, told.data_size).expect("inside the area");
     let brought = binder_driver::uapi::FdObject::from_bytes(&data).expect("an object").fd;
-    assert!(driver.has_brought(brought) && !driver.has_brought(own) && !driver.has_brought(u32::MAX));
-    assert!(!driver.let_go(own), "one of this process's own");
-    assert!(driver.let_go(brought));
-    assert!(!driver.let_go(brought), "it is another's by now");
-    // SAFETY: the driver has opened it, and has let go of it.
-    drop(unsafe { OwnedFd::from_raw_fd(brought.cast_signed()) });
+    drop(driver.duplicate_fd(brought).expect("the driver has opened it"));
+    for foreign in [own, u32::MAX] {
+        assert_eq!(driver.duplicate_fd(foreign).err(), Some(binder_driver::Errno::BADF));
+        assert!(driver.take_fd(foreign).is_none());
+    }
+    let taken = driver.take_fd(brought).expect("the driver has opened it");
+    assert_eq!(taken.as_raw_fd().unsigned_abs(), brought);
+    assert!(driver.take_fd(brought).is_none() && driver.duplicate_fd(brought).is_err());
 }

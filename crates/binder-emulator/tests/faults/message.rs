@@ -1,8 +1,6 @@
-#![allow(unsafe_code)]
-//! What participants send each other, put together piece by piece, and taken apart where it arrives. Unsafe: descriptors
-//! that the driver has opened for this process come as numbers.
+//! What participants send each other, put together piece by piece, and taken apart where it arrives.
 
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use binder_driver::Driver;
 use binder_driver::uapi::*;
@@ -96,9 +94,8 @@ impl Arrived {
         for at in offsets.chunks_exact(8).map(|offset| u64::take(offset) as usize) {
             match u32::take(&data[at..at + 4]) {
                 BINDER_TYPE_FD => {
-                    let fd = FdObject::from_bytes(&data[at..]).expect("a whole object").fd.cast_signed();
-                    // SAFETY: the driver has opened it for this process, and nothing else in it knows the number.
-                    arrived.fds.push(unsafe { OwnedFd::from_raw_fd(fd) });
+                    let fd = FdObject::from_bytes(&data[at..]).expect("a whole object").fd;
+                    arrived.fds.push(driver.take_fd(fd).expect("the driver has opened it"));
                 }
                 BINDER_TYPE_HANDLE => {
                     let handle = FlatBinderObject::from_bytes(&data[at..]).expect("a whole object");

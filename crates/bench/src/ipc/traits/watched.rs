@@ -1,13 +1,14 @@
 //! A driver that is looked over the shoulder: passes everything on, and remembers what calls and replies
 //! told the driver to copy. Must not change anything; not for timed calls, since looking takes time.
 
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use binder_driver::uapi::{
     BINDER_TYPE_PTR, BufferObject, ExtendedError, Field, FrozenStatusInfo, TransactionData, TransactionDataSg,
 };
-use binder_driver::{Backend, Command, Commands, Driver, Error, Lent, NodeInfo, RawBytes, Returns};
+use binder_driver::{Backend, Command, Commands, Driver, Errno, Error, Lent, NodeInfo, RawBytes, Returns};
 use serde::{Deserialize, Serialize};
 
 /// What one command told the driver to send.
@@ -111,12 +112,12 @@ impl Driver for Watched {
         self.driver.area()
     }
 
-    fn has_brought(&self, number: u32) -> bool {
-        self.driver.has_brought(number)
+    fn duplicate_fd(&self, number: u32) -> Result<OwnedFd, Errno> {
+        self.driver.duplicate_fd(number)
     }
 
-    fn let_go(&self, number: u32) -> bool {
-        self.driver.let_go(number)
+    fn take_fd(&self, number: u32) -> Option<OwnedFd> {
+        self.driver.take_fd(number)
     }
 
     fn become_context_manager(&self, flags: u32) -> Result<(), Error> {

@@ -82,7 +82,7 @@ pub(super) fn tell(driver: &dyn Driver, item: &Return, holdings: &mut Holdings) 
         } else if let Some(mut object) =
             FdObject::from_bytes(object).filter(|object| object.kind == BINDER_TYPE_FD)
         {
-            let file = crate::sys::owned(object.fd.cast_signed());
+            let file = driver.take_fd(object.fd).expect("the driver has opened it");
             rustix::io::fcntl_getfd(&file).expect("an open file");
             object.fd = 0;
             bytes[offset + 8..offset + 12].fill(0);

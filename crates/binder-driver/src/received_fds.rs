@@ -1,0 +1,172 @@
+//! [`ReceivedFds`]: the file descriptors that a driver has opened for its process.
+//!
+//! The data of a transaction names them by number. Whoever reads such a number asks here for the
+//! descriptor, so a number that the driver did not put there stands for none.
+
+use std::collections::HashMap;
+use std::os::fd::{AsRawFd as _, IntoRawFd as _, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::io::Errno;
+
+/// The descriptors that came with transactions and that nobody has taken.
+///
+/// Single ones (`BINDER_TYPE_FD`) are the receiver's to take. Those of an array
+/// (`BINDER_TYPE_FDA`) end with the buffer that holds their numbers.
+///
+/// Dropping this closes none: those of a process outlive its device, as with the kernel's driver.
+#[derive(Debug, Default)]
+pub struct ReceivedFds {
+    all: Mutex<All>,
+    /// How many buffers have arrays, so that freeing a buffer without one costs one load.
+    arrays: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct All {
+    single: HashMap<RawFd, OwnedFd>,
+    /// By the buffer's name.
+    arrays: HashMap<u64, Vec<OwnedFd>>,
+}
+
+impl ReceivedFds {
+    fn all(&self) -> MutexGuard<'_, All> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a single descriptor.
+    pub fn add(&self, fd: OwnedFd) {
+        let stale = self.all().single.insert(fd.as_raw_fd(), fd);
+        // Somebody has closed the one of the same number, which now names the new one.
+        forget(stale);
+    }
+
+    /// Adds descriptors that end with `buffer`.
+    pub fn add_array(&self, buffer: u64, fds: Vec<OwnedFd>) {
+        if !fds.is_empty() {
+            let mut all = self.all();
+            // Only amid garbage are there some already.
+            all.arrays.entry(buffer).or_default().extend(fds);
+            self.arrays.store(all.arrays.len(), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether any buffer has an array.
+    #[must_use]
+    #[inline]
+    pub fn has_arrays(&self) -> bool {
+        self.arrays.load(Ordering::Relaxed) != 0
+    }
+
+    /// The descriptors that end with `buffer`, which is being freed.
+    #[must_use]
+    pub fn take_array(&self, buffer: u64) -> Vec<OwnedFd> {
+        if !self.has_arrays() {
+            return Vec::new();
+        }
+        let mut all = self.all();
+        let ended = all.arrays.remove(&buffer).unwrap_or_default();
+        self.arrays.store(all.arrays.len(), Ordering::Relaxed);
+        ended
+    }
+
+    /// As [`Driver::take_fd`](crate::Driver::take_fd).
+    #[must_use]
+    pub fn take(&self, number: u32) -> Option<OwnedFd> {
+        self.all().single.remove(&RawFd::try_from(number).ok()?)
+    }
+
+    /// As [`Driver::duplicate_fd`](crate::Driver::duplicate_fd).
+    ///
+    /// # Errors
+    /// EBADF for a number that is not here; EMFILE at the limit of open files.
+    pub fn duplicate(&self, number: u32) -> Result<OwnedFd, Errno> {
+        let all = self.all();
+        let number = RawFd::try_from(number).map_err(|_| Errno::BADF)?;
+        let in_array = || all.arrays.values().flatten().find(|fd| fd.as_raw_fd() == number);
+        let found = all.single.get(&number).or_else(in_array).ok_or(Errno::BADF)?;
+        rustix::io::fcntl_dupfd_cloexec(found, 0)
+    }
+}
+
+impl Drop for ReceivedFds {
+    fn drop(&mut self) {
+        let all = std::mem::take(&mut *self.all());
+        forget(all.single.into_values());
+        forget(all.arrays.into_values().flatten());
+    }
+}
+
+/// Lets go of descriptors without closing them.
+pub(crate) fn forget(fds: impl IntoIterator<Item = OwnedFd>) {
+    for fd in fds {
+        let _ = fd.into_raw_fd();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::{PipeReader, PipeWriter, Read as _, Write as _};
+
+    use super::*;
+
+    fn pipe() -> (PipeReader, OwnedFd, u32) {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        let number = writer.as_raw_fd().unsigned_abs();
+        (reader, writer.into(), number)
+    }
+
+    #[test]
+    fn only_what_was_added_is_handed_out_and_once() {
+        let received = ReceivedFds::default();
+        let ((mut reader, fd, number), (_own_reader, _own, own)) = (pipe(), pipe());
+        received.add(fd);
+        for foreign in [own, u32::MAX, 1 << 31] {
+            assert_eq!(received.duplicate(foreign).err(), Some(Errno::BADF), "{foreign}");
+            assert!(received.take(foreign).is_none(), "{foreign}");
+        }
+        let copy = received.duplicate(number).expect("a copy");
+        assert_eq!(rustix::io::fcntl_getfd(&copy), Ok(rustix::io::FdFlags::CLOEXEC));
+        PipeWriter::from(copy).write_all(b"copied").expect("an open pipe");
+        drop(received.take(number).expect("it is the caller's"));
+        assert!(received.take(number).is_none() && received.duplicate(number).is_err());
+        let mut text = String::new();
+        reader.read_to_string(&mut text).expect("its end: both were closed");
+        assert_eq!(text, "copied");
+    }
+
+    #[test]
+    fn an_array_ends_with_its_buffer_and_cannot_be_taken_before() {
+        let received = ReceivedFds::default();
+        let ((_, first, number), (_, second, other)) = (pipe(), pipe());
+        assert!(!received.has_arrays());
+        received.add_array(8, vec![first]);
+        received.add_array(16, vec![second]);
+        received.add_array(24, Vec::new());
+        assert!(received.take(number).is_none(), "the driver closes it");
+        drop(received.duplicate(number).expect("a copy"));
+        let ended = received.take_array(8);
+        assert_eq!(ended.iter().map(|fd| fd.as_raw_fd().unsigned_abs()).collect::<Vec<_>>(), [number]);
+        assert!(received.duplicate(number).is_err() && received.duplicate(other).is_ok());
+        assert!(received.take_array(8).is_empty() && received.has_arrays());
+        assert_eq!(received.take_array(16).len(), 1);
+        assert!(!received.has_arrays());
+    }
+
+    #[test]
+    fn the_end_of_a_device_closes_none() {
+        let received = ReceivedFds::default();
+        let ((reader, single, _), (other, in_array, _)) = (pipe(), pipe());
+        received.add(single);
+        received.add_array(8, vec![in_array]);
+        drop(received);
+        for reader in [reader, other] {
+            let mut watched = [rustix::event::PollFd::new(&reader, rustix::event::PollFlags::IN)];
+            let at_once = rustix::event::Timespec::default();
+            assert_eq!(rustix::event::poll(&mut watched, Some(&at_once)), Ok(0), "its writer is open");
+            drop(File::from(OwnedFd::from(reader)));
+        }
+    }
+}
