@@ -133,3 +133,82 @@ fn what_a_writer_started_ends_with_the_run() {
         }
     }
 }
+
+/// A run whose writer drives a "Java" that never answers and has started `children` others, each in a session of its own; and
+/// the ids of them all, once they run.
+fn with_java(directory: &Path, children: u32) -> (Child, Vec<Pid>) {
+    let java = directory.join("java");
+    let script = format!(
+        "#!/bin/sh\ni=0; while [ $i -lt {children} ]; do setsid sleep 1000 & echo $! >> pids; i=$((i+1)); done\n\
+         echo $$ >> pids; exec sleep 1000\n"
+    );
+    std::fs::write(&java, script).unwrap();
+    std::fs::set_permissions(&java, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
+    command.args(["storage", "interference", "--no-recorder", "--file-size", "64K"]);
+    command.args(["--conditions", "alone", "--writers", "java-file", "--java"]).arg(&java);
+    command.current_dir(directory).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let run = command.spawn().unwrap();
+    let pids = || {
+        let text = std::fs::read_to_string(directory.join("pids")).unwrap_or_default();
+        text.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)).collect::<Vec<_>>()
+    };
+    wait_until("no Java was started", || pids().len() == children as usize + 1);
+    (run, pids())
+}
+
+/// The only child of a process.
+fn child_of(run: &Child) -> Pid {
+    let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", run.id())).unwrap();
+    Pid::from_raw(children.trim().parse().expect("one writer")).unwrap()
+}
+
+fn alive(pids: &[Pid]) -> usize {
+    pids.iter().filter(|pid| test_kill_process(**pid).is_ok()).count()
+}
+
+#[test]
+fn what_a_killed_writer_started_ends_before_the_run() {
+    for attempt in 0..5 {
+        let directory = folder(&format!("writer-killed-{attempt}"));
+        let (run, pids) = with_java(&directory, 100);
+        kill_process(child_of(&run), Signal::KILL).unwrap();
+        let output = run.wait_with_output().unwrap();
+        assert_eq!(alive(&pids), 0, "of {} processes, when the run has ended", pids.len());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("writer") && said.contains("was killed by SIGKILL"), "{said}");
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+}
+
+#[test]
+fn what_a_writer_started_ends_before_a_run_that_is_asked_to() {
+    let directory = folder("run-asked");
+    let (run, pids) = with_java(&directory, 100);
+    kill_process(Pid::from_child(&run), Signal::TERM).unwrap();
+    let output = run.wait_with_output().unwrap();
+    assert_eq!(alive(&pids), 0, "of {} processes, when the run has ended", pids.len());
+    assert_eq!(output.status.code(), Some(143), "{}", String::from_utf8_lossy(&output.stderr));
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+/// Nobody can wait then: the kernel tells the writer, and the writer's end tells the supervisor of what it started.
+#[test]
+fn what_a_writer_started_ends_moments_after_a_run_that_is_killed() {
+    let mut slowest = Duration::ZERO;
+    for kill in 0..20 {
+        let directory = folder(&format!("run-killed-{kill}"));
+        let (mut run, pids) = with_java(&directory, 3);
+        kill_process(Pid::from_child(&run), Signal::KILL).unwrap();
+        let killed = Instant::now();
+        run.wait().unwrap();
+        while alive(&pids) > 0 {
+            assert!(killed.elapsed() < Duration::from_secs(5), "kill {kill}: {} are alive", alive(&pids));
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        slowest = slowest.max(killed.elapsed());
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+    println!("the slowest of 20 ends took {slowest:?}");
+}

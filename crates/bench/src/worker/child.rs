@@ -39,6 +39,9 @@ impl Spawner {
     }
 }
 
+/// How long the run waits for the end of what a killed worker has started.
+const ALL_GONE_WITHIN: Duration = Duration::from_secs(3);
+
 #[derive(Debug)]
 pub(super) struct Worker {
     pub(super) role: String,
@@ -168,6 +171,9 @@ impl Drop for Worker {
         if self.progress != Progress::Ended {
             self.kill();
             let _ = self.child.wait();
+            // Somebody who ends what the worker started still holds its end of the pipe. What was said is not asked for.
+            let mut fds = [PollFd::new(&self.output, PollFlags::empty())];
+            let _ = poll(&mut fds, Some(&timespec(ALL_GONE_WITHIN)));
         }
     }
 }

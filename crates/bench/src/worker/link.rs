@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{IoSliceMut, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use latency::Sample;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
@@ -89,6 +89,11 @@ impl Link {
         let output = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3).map_err(failed)?;
         rustix::stdio::dup2_stdout(rustix::stdio::stderr()).map_err(failed)?;
         Ok(Link { input, output: output.into(), decoder: Decoder::default(), descriptors: VecDeque::new() })
+    }
+
+    /// Where the parent listens. It takes this process's end for the end of all copies.
+    pub(super) fn output(&self) -> BorrowedFd<'_> {
+        self.output.as_fd()
     }
 
     /// Makes sure that this process dies with its parent, then gives the job and its name.

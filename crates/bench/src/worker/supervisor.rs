@@ -2,10 +2,12 @@
 //! or one in a session of its own. Must not know what the program is.
 //!
 //! The supervisor adopts whatever loses its parent below it (`PR_SET_CHILD_SUBREAPER`, prctl(2)), and is told of its own parent's end by
-//! a signal (`PR_SET_PDEATHSIG`), so that it also outlives a worker that is killed, for as long as the killing takes. It is forked
-//! and never executes anything: it makes system calls only and allocates nothing.
+//! a signal (`PR_SET_PDEATHSIG`), so that it also outlives a worker that is killed, for as long as the killing takes. Until then it
+//! keeps the worker's line to the run open, so the run, which waits for the end of that, ends after it. It is forked and never
+//! executes anything: it makes system calls only and allocates nothing.
 
 use std::io;
+use std::os::fd::{AsRawFd as _, RawFd};
 use std::process::Command;
 use std::time::Duration;
 
@@ -14,6 +16,7 @@ use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, kill_process_group, waitid,
 };
 
+use super::link::Link;
 use super::sys;
 
 /// How often all that is left is killed before the supervisor gives up, a millisecond apart: a process may be stuck in the kernel.
@@ -21,14 +24,15 @@ const TRIES: u32 = 2000;
 
 /// Puts a supervisor between the calling thread and the command's program. The child that is spawned is the supervisor. SIGTERM ends it
 /// and everything below it, and so do the end of the calling thread and the program's own. It exits with the program's status, or with
-/// 128 and the number of the signal that ended either.
-pub(crate) fn supervise(command: &mut Command) {
+/// 128 and the number of the signal that ended either. `link` is the worker's, and must stay open until the child is spawned.
+pub(crate) fn supervise(command: &mut Command, link: &Link) {
     let parent = Some(rustix::process::getpid());
-    sys::before_exec(command, move || fork_below(parent));
+    let line = link.output().as_raw_fd();
+    sys::before_exec(command, move || fork_below(parent, line));
 }
 
-/// Returns in the program's process; its parent becomes the supervisor.
-fn fork_below(parent: Option<Pid>) -> io::Result<()> {
+/// Returns in the program's process; its parent becomes the supervisor, which keeps `line`.
+fn fork_below(parent: Option<Pid>, line: RawFd) -> io::Result<()> {
     let own = rustix::process::getpid();
     rustix::process::set_child_subreaper(Some(own))?;
     rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;
@@ -48,7 +52,7 @@ fn fork_below(parent: Option<Pid>) -> io::Result<()> {
         return Ok(());
     };
     // The program's end of a pipe must be the last.
-    sys::close_all();
+    sys::close_all_but(line);
     let code = wait(child);
     end_all(child);
     sys::exit(code)

@@ -4,6 +4,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
+use std::os::fd::RawFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::ptr::null_mut;
@@ -128,14 +129,17 @@ pub(super) fn next_signal(wanted: [i32; 2]) -> Option<i32> {
     (signal > 0).then_some(signal)
 }
 
-/// Closes every descriptor of a forked process that uses none of its parent's.
-pub(super) fn close_all() {
-    // SAFETY: nothing in such a process uses a descriptor that was open before.
-    unsafe {
-        if libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, 0) == -1 {
-            // Before Linux 5.9.
-            for fd in 0..65_536 {
-                libc::close(fd);
+/// Closes every descriptor of a forked process but one, of which it uses no other.
+pub(super) fn close_all_but(kept: RawFd) {
+    let kept = kept.unsigned_abs();
+    for (first, last) in [(0, kept.saturating_sub(1)), (kept.saturating_add(1), libc::c_uint::MAX)] {
+        // SAFETY: nothing in such a process uses one of these descriptors.
+        unsafe {
+            if libc::syscall(libc::SYS_close_range, first, last, 0) == -1 {
+                // Before Linux 5.9.
+                for fd in first..=last.min(65_535) {
+                    libc::close(fd.cast_signed());
+                }
             }
         }
     }

@@ -14,7 +14,7 @@ use super::{Application, Block, WriterJob, failed};
 use crate::clock::now_ns;
 use crate::error::{Error, Result};
 use crate::sched;
-use crate::worker::supervise;
+use crate::worker::{Link, supervise};
 use run::storage::Java;
 use run::storage::{Call, Opened};
 
@@ -65,7 +65,7 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    pub(super) fn start(job: &WriterJob, path: &str) -> Result<Machine> {
+    pub(super) fn start(job: &WriterJob, path: &str, link: &Link) -> Result<Machine> {
         let java = &job.java;
         let cannot = |error: std::io::Error| match error.kind() {
             ErrorKind::NotFound => Error::Plan(missing(java)),
@@ -92,7 +92,7 @@ impl Machine {
         command.args([path, job.api.name(), job.durability.name()]);
         // A writer is killed where a run ends early: its virtual machine would go on to the end of its block, and one that a script
         // started, for good.
-        supervise(&mut command);
+        supervise(&mut command, link);
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

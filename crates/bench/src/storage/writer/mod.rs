@@ -115,7 +115,7 @@ impl Work for WriterJob {
         // A way to the file that needs no name in a file system, so it cannot lead to another file.
         let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
         let mut application: Box<dyn Application> = if self.api.is_java() {
-            Box::new(java::Machine::start(&self, &path)?)
+            Box::new(java::Machine::start(&self, &path, link)?)
         } else {
             Box::new(native::Native::open(&self, &path)?)
         };
