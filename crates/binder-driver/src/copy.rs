@@ -68,72 +68,55 @@ mod vectors {
         unsafe { std::ptr::copy(from.add(done), to.add(done), length - done) }
     }
 
-    /// Copies whole blocks of 128 bytes; returns how many bytes that were.
-    unsafe fn wide(from: *const u8, to: *mut u8, length: usize) -> usize {
-        let blocks = length / 128;
-        if blocks > 0 {
-            // SAFETY: reads and writes `blocks` blocks from the beginnings on, within `length`; ends without upper halves
-            // in use, as the calling convention wants.
-            unsafe {
-                asm!(
-                    "2:",
-                    "vmovups ymm0, [{from}]",
-                    "vmovups ymm1, [{from} + 32]",
-                    "vmovups ymm2, [{from} + 64]",
-                    "vmovups ymm3, [{from} + 96]",
-                    "vmovups [{to}], ymm0",
-                    "vmovups [{to} + 32], ymm1",
-                    "vmovups [{to} + 64], ymm2",
-                    "vmovups [{to} + 96], ymm3",
-                    "sub {from}, -128",
-                    "sub {to}, -128",
-                    "dec {blocks}",
-                    "jnz 2b",
-                    "vzeroupper",
-                    from = inout(reg) from => _,
-                    to = inout(reg) to => _,
-                    blocks = inout(reg) blocks => _,
-                    // All vector registers: vzeroupper clears the upper halves of each.
-                    out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
-                    out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
-                    out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
-                    out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,
-                    options(nostack),
-                );
+    /// Defines a copy by blocks of four registers, which returns how many bytes it has copied: whole blocks only. `$move` loads and
+    /// stores one register, `$register` is the begin of its name, `$bytes` its size, and `$end` is done once at the end.
+    macro_rules! by_blocks {
+        ($(#[$doc:meta])* $name:ident: $move:literal, $register:literal, $bytes:literal, $end:literal) => {
+            $(#[$doc])*
+            unsafe fn $name(from: *const u8, to: *mut u8, length: usize) -> usize {
+                let blocks = length / (4 * $bytes);
+                if blocks > 0 {
+                    // SAFETY: reads and writes `blocks` blocks from the beginnings on, within `length`; ends without upper halves
+                    // in use, as the calling convention wants.
+                    unsafe {
+                        asm!(
+                            "2:",
+                            concat!($move, " ", $register, "0, [{from}]"),
+                            concat!($move, " ", $register, "1, [{from} + ", $bytes, "]"),
+                            concat!($move, " ", $register, "2, [{from} + 2 * ", $bytes, "]"),
+                            concat!($move, " ", $register, "3, [{from} + 3 * ", $bytes, "]"),
+                            concat!($move, " [{to}], ", $register, "0"),
+                            concat!($move, " [{to} + ", $bytes, "], ", $register, "1"),
+                            concat!($move, " [{to} + 2 * ", $bytes, "], ", $register, "2"),
+                            concat!($move, " [{to} + 3 * ", $bytes, "], ", $register, "3"),
+                            concat!("add {from}, 4 * ", $bytes),
+                            concat!("add {to}, 4 * ", $bytes),
+                            "dec {blocks}",
+                            "jnz 2b",
+                            $end,
+                            from = inout(reg) from => _,
+                            to = inout(reg) to => _,
+                            blocks = inout(reg) blocks => _,
+                            // All vector registers: vzeroupper clears the upper halves of each.
+                            out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
+                            out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
+                            out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
+                            out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,
+                            options(nostack),
+                        );
+                    }
+                }
+                blocks * 4 * $bytes
             }
-        }
-        blocks * 128
+        };
     }
-
-    /// Copies whole blocks of 64 bytes with what every x86-64 CPU has; returns how many bytes that were.
-    unsafe fn narrow(from: *const u8, to: *mut u8, length: usize) -> usize {
-        let blocks = length / 64;
-        if blocks > 0 {
-            // SAFETY: reads and writes `blocks` blocks from the beginnings on, within `length`.
-            unsafe {
-                asm!(
-                    "2:",
-                    "movups xmm0, [{from}]",
-                    "movups xmm1, [{from} + 16]",
-                    "movups xmm2, [{from} + 32]",
-                    "movups xmm3, [{from} + 48]",
-                    "movups [{to}], xmm0",
-                    "movups [{to} + 16], xmm1",
-                    "movups [{to} + 32], xmm2",
-                    "movups [{to} + 48], xmm3",
-                    "add {from}, 64",
-                    "add {to}, 64",
-                    "dec {blocks}",
-                    "jnz 2b",
-                    from = inout(reg) from => _,
-                    to = inout(reg) to => _,
-                    blocks = inout(reg) blocks => _,
-                    out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
-                    options(nostack),
-                );
-            }
-        }
-        blocks * 64
+    by_blocks! {
+        /// For CPUs with AVX.
+        wide: "vmovups", "ymm", 32, "vzeroupper"
+    }
+    by_blocks! {
+        /// For every x86-64 CPU.
+        narrow: "movups", "xmm", 16, ""
     }
 
     #[cfg(test)]
