@@ -195,6 +195,7 @@ fn what_a_writer_started_ends_before_a_run_that_is_asked_to() {
 
 /// Nobody can wait then: the kernel tells the writer, and the writer's end tells the supervisor of what it started.
 #[test]
+#[allow(clippy::print_stdout, reason = "whoever asks for its output wants to know how long it took")]
 fn what_a_writer_started_ends_moments_after_a_run_that_is_killed() {
     let mut slowest = Duration::ZERO;
     for kill in 0..20 {

@@ -71,9 +71,9 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
 /// Which of several runs a report is of.
 fn origin(typed: &Typed, path: &Path) -> String {
     if !typed.merge {
-        return format!("Run: {}", path.display());
+        return format!("Run: {}", inert::name(&path.to_string_lossy()));
     }
-    let paths: Vec<String> = typed.runs.iter().map(|path| path.display().to_string()).collect();
+    let paths: Vec<String> = typed.runs.iter().map(|path| inert::name(&path.to_string_lossy())).collect();
     format!("{} runs together: {}; the machine's state is that of the first", paths.len(), paths.join(", "))
 }
 

@@ -17,6 +17,7 @@ use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, values};
 use crate::progress::ProgressLine;
 use crate::terminal::{Exit, Terminal};
+use report::inert;
 
 /// What was typed.
 #[derive(Default)]
@@ -120,7 +121,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             Ok::<_, bench::Error>(results)
         })?
     };
-    let shown = report::inert::measured(&run, typed.output.format.as_deref() == Some("json"))?;
+    let shown = inert::measured(&run, typed.output.format.as_deref() == Some("json"))?;
     let exit = finish(&run, Some(place), terminal, |terminal| {
         let text = match typed.output.format.as_deref() {
             Some("json") => shown.to_json()?,
@@ -128,7 +129,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         };
         Ok(terminal.out.write_all(text.as_bytes())?)
     })?;
-    writeln!(terminal.err, "all of it: roundtrip show {}", directory.display())?;
+    writeln!(terminal.err, "all of it: roundtrip show {}", inert::line(&directory.to_string_lossy()))?;
     Ok(exit)
 }
 

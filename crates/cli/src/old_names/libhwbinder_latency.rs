@@ -139,9 +139,7 @@ pub(super) fn run(typed: &Typed, stack: Stack, terminal: &mut Terminal<'_>) -> a
     let Some(run) = measure(&plan, &mut |report, out| blocks.write(report, out), terminal)? else {
         return Ok(Exit::FAILED);
     };
-    for warning in &run.warnings {
-        writeln!(terminal.err, "warning: {}", report::inert::line(warning))?;
-    }
+    warn(&run.warnings, terminal.err)?;
     let mut exit = Exit::OK;
     if let Some(result) = &run.results.latency {
         for series in &result.series {
@@ -153,6 +151,11 @@ pub(super) fn run(typed: &Typed, stack: Stack, terminal: &mut Terminal<'_>) -> a
         }
     }
     Ok(exit)
+}
+
+/// Warnings name what this machine says of itself.
+fn warn(warnings: &[String], err: &mut dyn Write) -> std::io::Result<()> {
+    warnings.iter().try_for_each(|warning| writeln!(err, "warning: {}", report::inert::line(warning)))
 }
 
 /// The blocks of `-v` in the order and with the roles of the program that is meant.
@@ -180,6 +183,14 @@ mod tests {
     use run::Scheduling;
 
     use super::*;
+
+    #[test]
+    fn a_warning_acts_on_no_terminal() {
+        let mut err = Vec::new();
+        warn(&["no events \u{1b}]0;pwn\u{7}\nhere".to_owned()], &mut err).unwrap();
+        let text = String::from_utf8(err).unwrap();
+        assert_eq!(text, "warning: no events \\u001b]0;pwn\\u0007\\u000ahere\n");
+    }
 
     #[test]
     fn the_defaults_are_the_programs() {

@@ -1,6 +1,6 @@
 //! `roundtrip service dump`: what a service, or the driver, says of its state.
 
-use std::io::{IsTerminal as _, Read as _, Write as _};
+use std::io::{IsTerminal as _, Read as _, Write};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -129,6 +129,12 @@ fn start(name: &str, work: impl FnOnce() + Send + 'static) -> anyhow::Result<()>
     std::thread::Builder::new().name(name.into()).spawn(work).map(drop).context("cannot start a thread")
 }
 
+/// Prints the kernel's text, which holds the names of devices as whoever made them on a binderfs wrote them. It does not show where
+/// a name ends that has a line's end in it.
+fn kernel_state(text: &str, out: &mut dyn Write) -> std::io::Result<()> {
+    text.lines().try_for_each(|line| writeln!(out, "{}", report::inert::line(line)))
+}
+
 /// The least area: nothing is received.
 const AREA_BYTES: u64 = 4096;
 
@@ -167,7 +173,7 @@ fn state(named: Option<&str>, terminal: &mut Terminal<'_>) -> anyhow::Result<()>
             )
         });
         match state {
-            Ok(state) => write!(terminal.out, "{state}")?,
+            Ok(state) => kernel_state(&state, terminal.out)?,
             Err(error) if !shown => return Err(error),
             Err(error) => writeln!(terminal.err, "roundtrip: {error:#}")?,
         }
@@ -175,4 +181,20 @@ fn state(named: Option<&str>, terminal: &mut Terminal<'_>) -> anyhow::Result<()>
         bail!("{NONE}");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_devices_name_in_the_kernels_state_acts_on_no_terminal() {
+        let mut out = Vec::new();
+        let text = "binder state:\nproc 7\ncontext a\n\u{1b}]0;pwn\u{7}b\r\u{9b}2J\n  thread 7: l 12\n";
+        kernel_state(text, &mut out).unwrap();
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "binder state:\nproc 7\ncontext a\n\\u001b]0;pwn\\u0007b\\u000d\\u009b2J\n  thread 7: l 12\n"
+        );
+    }
 }
