@@ -17,14 +17,38 @@ use crate::{floor, sched};
 /// [`Error::Run`](crate::Error::Run) for too short a time; those of the tests.
 pub fn run(plan: &SurveyPlan, spawner: &Spawner, progress: &mut dyn FnMut(Progress)) -> Result<Results> {
     let Parts { floor, throughput, latency } = plan.parts(sched::allowed_cpus(0)?.len())?;
+    let [of_floor, of_throughput, of_latency] = SurveyPlan::SHARES_PERCENT;
+    let mut part = |before: u64, share: u64, step: Progress<'_>| progress(of_all(before, share, step));
     Ok(Results {
-        floor: Some(floor::run(&floor, spawner, progress)?),
-        throughput: Some(throughput::run(&throughput, spawner, progress)?),
+        floor: Some(floor::run(&floor, spawner, &mut |step| part(0, of_floor, step))?),
+        throughput: Some(throughput::run(&throughput, spawner, &mut |step| {
+            part(of_floor, of_throughput, step);
+        })?),
         latency: Some(latency_test::run(&latency, spawner, &mut |notice| {
             if let Notice::Progress(step) = notice {
-                progress(step);
+                part(of_floor + of_throughput, of_latency, step);
             }
         })?),
         ..Results::default()
     })
+}
+
+/// A step of one test as one of the whole survey: that test takes `share` percent of the time, and `before` percent are over.
+fn of_all(before: u64, share: u64, Progress { what, done, total }: Progress<'_>) -> Progress<'_> {
+    Progress { what, done: before * total + share * done.min(total), total: 100 * total }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_steps_of_each_test_are_steps_of_the_whole() {
+        let step = |done| Progress { what: "latency", done, total: 50 };
+        let percent = |Progress { done, total, .. }: Progress<'_>| 100 * done / total;
+        assert_eq!(percent(of_all(0, 40, step(0))), 0);
+        assert_eq!(percent(of_all(40, 20, step(25))), 50);
+        assert_eq!(percent(of_all(60, 40, step(50))), 100);
+        assert_eq!(SurveyPlan::SHARES_PERCENT.iter().sum::<u64>(), 100);
+    }
 }

@@ -1,6 +1,7 @@
 //! Whole command lines, from arguments to streams and exit code.
 
 use super::*;
+use report::look::Look;
 
 /// Standard output of a command line that succeeds.
 fn output(line: &str) -> String {
@@ -14,7 +15,7 @@ fn call(line: &str) -> (Result<Exit, Failure>, String) {
     let mut words = line.split(' ').map(str::to_owned);
     let executable = words.next().unwrap_or_default();
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let mut terminal = Terminal { out: &mut out, err: &mut err, out_colour: false, executable };
+    let mut terminal = Terminal { out: &mut out, err: &mut err, look: Look::PLAIN, executable };
     let result = run(words.map(OsString::from).collect(), &mut terminal);
     (result, String::from_utf8(out).expect("UTF-8"))
 }
@@ -66,7 +67,7 @@ fn a_write_error_is_a_runtime_error() {
     let mut terminal = Terminal {
         out: &mut Full,
         err: &mut Vec::new(),
-        out_colour: false,
+        look: Look::PLAIN,
         executable: "roundtrip".to_owned(),
     };
     let failure = run(vec!["version".into()], &mut terminal).expect_err("nothing can be written");

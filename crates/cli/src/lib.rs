@@ -30,11 +30,11 @@ pub fn main() -> ExitCode {
     );
     let mut args = std::env::args_os();
     let executable = args.next().unwrap_or_default().to_string_lossy().into_owned();
-    let out_colour = terminal::colour();
+    let look = terminal::look();
     let mut out = Guard::new(Stdout::new());
     let result = run(
         args.collect(),
-        &mut Terminal { out: &mut out, err: &mut Guard::new(std::io::stderr()), out_colour, executable },
+        &mut Terminal { out: &mut out, err: &mut Guard::new(std::io::stderr()), look, executable },
     );
     let exit = match result {
         Ok(exit) => exit,

@@ -3,14 +3,16 @@
 
 use std::io::{self, IsTerminal as _, Write};
 
+use report::look::Look;
+
 /// A command's output streams and the name that it was called by.
 pub(crate) struct Terminal<'a> {
     /// Standard output: the result and nothing else.
     pub(crate) out: &'a mut dyn Write,
     /// Standard error: progress, warnings, diagnostics.
     pub(crate) err: &'a mut dyn Write,
-    /// Whether standard output shows colour.
-    pub(crate) out_colour: bool,
+    /// What standard output shows.
+    pub(crate) look: Look,
     /// `argv[0]`, as it was typed.
     pub(crate) executable: String,
 }
@@ -35,9 +37,23 @@ pub(crate) fn wants_colour(is_terminal: bool, variable: impl Fn(&str) -> Option<
     is_terminal && !set("NO_COLOR") && variable("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
 }
 
-/// Whether the real standard output wants colour.
-pub(crate) fn colour() -> bool {
-    wants_colour(io::stdout().is_terminal(), |name| std::env::var(name).ok())
+/// How wide lines may be: as `COLUMNS` says where it is a number above 0, else as wide as the terminal. What is no terminal
+/// takes lines of any length.
+pub(crate) fn width(terminal: Option<usize>, variable: impl Fn(&str) -> Option<String>) -> Option<usize> {
+    let asked = variable("COLUMNS").and_then(|columns| columns.parse().ok()).filter(|&columns| columns > 0);
+    asked.or(terminal)
+}
+
+/// What the real standard output shows.
+pub(crate) fn look() -> Look {
+    let variable = |name: &str| std::env::var(name).ok();
+    let stdout = io::stdout();
+    let columns = terminal_size::terminal_size_of(&stdout).map(|(columns, _)| usize::from(columns.0));
+    Look {
+        colour: wants_colour(stdout.is_terminal(), variable),
+        // Some terminals, serial ones among them, tell 0.
+        width: width(columns.filter(|&columns| columns > 0), variable),
+    }
 }
 
 /// Standard output that remembers whether its reader went away, which is no error of ours (`| head`).
@@ -90,6 +106,21 @@ impl Write for Stdout {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_width_is_what_columns_says_or_the_terminals() {
+        let with = |columns: Option<&str>| {
+            let columns = columns.map(str::to_owned);
+            move |name: &str| columns.clone().filter(|_| name == "COLUMNS")
+        };
+        assert_eq!(width(Some(120), with(None)), Some(120));
+        assert_eq!(width(Some(120), with(Some("80"))), Some(80));
+        assert_eq!(width(None, with(Some("80"))), Some(80));
+        for nonsense in ["", "0", "-1", "wide"] {
+            assert_eq!(width(Some(120), with(Some(nonsense))), Some(120), "{nonsense}");
+        }
+        assert_eq!(width(None, with(None)), None);
+    }
 
     #[test]
     fn colour_needs_a_terminal_that_can_and_nobody_who_objects() {

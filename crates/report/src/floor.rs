@@ -6,12 +6,13 @@ use std::fmt::Write as _;
 use run::CpuPlacement;
 use run::floor::{FloorCell, FloorResult, RecordedCell};
 
+use super::look::Look;
 use super::quantity::{length, three_digits};
 use super::table::{Column, Table};
 use crate::csv::Line;
 
 /// One table per placement: for each size the median with its spread over the rounds, and the ratio to the futex.
-pub fn tables(result: &FloorResult, colour: bool) -> String {
+pub fn tables(result: &FloorResult, look: Look) -> String {
     let mut out = String::new();
     for &placement in &result.plan.placements {
         let cells: Vec<_> = result.cells.iter().filter(|cell| cell.placement == placement).collect();
@@ -31,11 +32,11 @@ pub fn tables(result: &FloorResult, colour: bool) -> String {
             });
             table.row([name.to_owned()].into_iter().chain(row));
         }
-        out.push_str(&table.render(colour));
+        out.push_str(&table.render(look));
         out.push('\n');
     }
     if let Some(recorder) = &result.recorder {
-        out.push_str(&recorded(result).render(colour));
+        out.push_str(&recorded(result).render(look));
         let _ = writeln!(
             out,
             "The flight recorder: {} events of the kernel's, {} kB for each CPU. on/off is the median ratio within a \
@@ -248,7 +249,7 @@ futex in the same round. Each figure contains about 25.0 ns for reading the cloc
 Over the emulated driver (ack profile): binder.
 Not possible: mqueue, 64 KiB: at most 8192 bytes: fs.mqueue.msgsize_max
 ";
-        assert_eq!(tables(&result(), false), expected);
+        assert_eq!(tables(&result(), Look::PLAIN), expected);
     }
 
     #[test]
@@ -265,7 +266,7 @@ Not possible: mqueue, 64 KiB: at most 8192 bytes: fs.mqueue.msgsize_max
             against_off: Comparison::of_rounds(&on_ns, &[2000.0; 3]).ok(),
             ..RecordedCell::default()
         });
-        let text = tables(&result, false);
+        let text = tables(&result, Look::PLAIN);
         let line = text.lines().find(|line| line.ends_with("1.25")).unwrap_or_else(|| panic!("{text}"));
         assert!(line.starts_with("futex") && line.contains("same"), "{line}");
         assert!(text.contains("1 events of the kernel's, 4096 kB for each CPU"), "{text}");

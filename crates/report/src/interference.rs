@@ -8,6 +8,7 @@ use latency::Comparison;
 use layers::storage::Layer;
 use run::storage::interference::{Beside, Condition, InterferenceResult, Measured, Pair};
 
+use super::look::Look;
 use super::quantity::{length, three_digits};
 use super::storage::{environment, untold};
 use super::storage_files::{PLACE_COLUMNS, place};
@@ -16,7 +17,7 @@ use crate::csv::Line;
 use analysis::interference::{Explained, Side};
 
 /// All that a terminal shows.
-pub fn page(result: &InterferenceResult, explained: &[Explained<'_>], colour: bool) -> String {
+pub fn page(result: &InterferenceResult, explained: &[Explained<'_>], look: Look) -> String {
     let mut out = environment(&result.path);
     let list = |cpus: &[u32]| cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
     let interrupt = result.interrupt_cpu.map_or("unknown".to_owned(), |cpu| format!("CPU {cpu}"));
@@ -41,9 +42,9 @@ pub fn page(result: &InterferenceResult, explained: &[Explained<'_>], colour: bo
             })
             .collect();
         let _ = writeln!(out, "{}, {}, {}", who.api, who.durability, length(size_bytes as usize));
-        out.push_str(&responses(&ours, colour));
+        out.push_str(&responses(&ours, look));
         out.push('\n');
-        out.push_str(&reasons(result, &ours, colour));
+        out.push_str(&reasons(result, &ours, look));
         out.push('\n');
         for line in study(&ours) {
             let _ = writeln!(out, "{line}");
@@ -56,7 +57,7 @@ pub fn page(result: &InterferenceResult, explained: &[Explained<'_>], colour: bo
 }
 
 /// The two figures of each neighbour, side by side.
-fn responses(ours: &[&Explained<'_>], colour: bool) -> String {
+fn responses(ours: &[&Explained<'_>], look: Look) -> String {
     let mut table = Table::new([
         Column::text("beside"),
         Column::narrow("application alone", "us"),
@@ -79,7 +80,7 @@ fn responses(ours: &[&Explained<'_>], colour: bool) -> String {
         let name = one.beside.condition.name().to_owned();
         table.row([name].into_iter().chain(application).chain(device));
     }
-    table.render(colour)
+    table.render(look)
 }
 
 fn figures(comparison: Option<Comparison>) -> [String; 4] {
@@ -96,7 +97,7 @@ fn figures(comparison: Option<Comparison>) -> [String; 4] {
 }
 
 /// What explains a difference; each cell is alone > beside where the two differ.
-fn reasons(result: &InterferenceResult, ours: &[&Explained<'_>], colour: bool) -> String {
+fn reasons(result: &InterferenceResult, ours: &[&Explained<'_>], look: Look) -> String {
     let frequency = ours.iter().any(|one| frequencies(one).iter().any(Option::is_some));
     let recorded = ours.iter().any(|one| one.sides.is_some());
     let mut columns = vec![Column::text("beside")];
@@ -139,7 +140,7 @@ fn reasons(result: &InterferenceResult, ours: &[&Explained<'_>], colour: bool) -
         row.extend(neighbour(one.beside));
         table.row(row);
     }
-    let mut out = table.render(colour);
+    let mut out = table.render(look);
     if !frequency {
         out.push_str("CPU frequency: no frequency governor here, and no event tells.\n");
     }

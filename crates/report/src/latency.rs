@@ -7,6 +7,7 @@ use run::ThreadCounters;
 use run::ipc::Mode;
 use run::ipc::latency::{CallerResult, Inheritance, LatencyResult, Series, Verdict};
 
+use super::look::Look;
 use super::quantity::{duration, three_digits};
 use super::table::{Column, Table};
 
@@ -26,22 +27,22 @@ pub fn served_as(caller: &CallerResult) -> String {
 }
 
 /// For each series its times, legs and scheduling; then what inheritance changes, if it was both on and off.
-pub fn tables(result: &LatencyResult, colour: bool) -> String {
+pub fn tables(result: &LatencyResult, look: Look) -> String {
     let mut out = String::new();
     for series in &result.series {
         let _ = writeln!(out, "{}", heading(result, series));
-        out.push_str(&times(series).render(colour));
+        out.push_str(&times(series).render(look));
         out.push('\n');
-        out.push_str(&legs(series).render(colour));
+        out.push_str(&legs(series).render(look));
         out.push('\n');
-        out.push_str(&scheduling(series).render(colour));
+        out.push_str(&scheduling(series).render(look));
         out.push('\n');
     }
     for &stack in &result.plan.stacks {
         let compared: Vec<_> = result.series.iter().filter(|series| series.stack == stack).collect();
         if compared.len() > 1 {
             let _ = writeln!(out, "{stack}: what real-time inheritance changes");
-            out.push_str(&side_by_side(&compared).render(colour));
+            out.push_str(&side_by_side(&compared).render(look));
             out.push('\n');
         }
     }
@@ -342,7 +343,7 @@ mod tests {
 
     #[test]
     fn tables_tell_times_legs_scheduling_and_what_inheritance_changes() {
-        insta::assert_snapshot!(tables(&fixture::result(), false));
+        insta::assert_snapshot!(tables(&fixture::result(), Look::PLAIN));
     }
 
     #[test]
@@ -352,7 +353,7 @@ mod tests {
         for caller in result.series.iter_mut().flat_map(|series| &mut series.pairs[0].callers) {
             caller.response = Some(Response { time: [5_000_000].into_iter().collect(), missed: 1 });
         }
-        let text = tables(&result, false);
+        let text = tables(&result, Look::PLAIN);
         assert!(text.contains("fifo:99 response") && text.contains("5000"), "{text}");
         assert!(text.contains("response: from when the call should have begun"));
     }

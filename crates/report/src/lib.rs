@@ -10,13 +10,15 @@
 //! use std::path::Path;
 //!
 //! use analysis::slow_calls::explain;
+//! use report::look::Look;
+//! use report::run::Divided;
 //! use report::{explanation, inert};
 //!
 //! let directory = Path::new("../../fixtures/runs/x86_64-6.1-binder");
 //! let run = inert::run(&::run::Run::read(directory)?)?;
 //!
 //! // The machine first, then the short of what was measured.
-//! assert!(report::run::first_page(&run).contains("Linux 6.1"));
+//! assert!(report::run::first_page(&run, Divided::default(), Look::PLAIN).contains("Linux 6.1"));
 //!
 //! // What delayed the slow calls, in words.
 //! let result = run.results.latency.as_ref().expect("it measured latency");
@@ -40,6 +42,7 @@ pub mod interference;
 pub mod latency;
 pub mod latency_android;
 pub mod latency_csv;
+pub mod look;
 pub mod perfetto;
 pub mod quantity;
 pub mod run;

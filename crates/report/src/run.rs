@@ -4,45 +4,61 @@ use std::fmt::Write as _;
 
 use run::Run;
 
+use super::look::Look;
 use super::{environment, floor, interference, latency, storage, summary, throughput, traits, workers};
 use analysis::interference::Explained;
 use analysis::storage::SeriesLayers;
 
-/// One test's report below the header.
-pub fn page(run: &Run, report: &str) -> String {
-    format!("{}\n{report}", environment::header(&run.environment))
+/// What a run's writes and comparisons were divided into, where their recordings were read.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Divided<'a> {
+    /// The writes of each series.
+    pub layers: &'a [SeriesLayers<'a>],
+    /// The comparisons beside other load.
+    pub beside: &'a [Explained<'a>],
+}
+
+/// One test's report below the header and the short of it.
+pub fn page(run: &Run, divided: Divided<'_>, report: &str, look: Look) -> String {
+    look.fit(format!("{}\n{report}", head(run, divided)))
 }
 
 /// The first page: what a survey prints.
-pub fn first_page(run: &Run) -> String {
+pub fn first_page(run: &Run, divided: Divided<'_>, look: Look) -> String {
+    look.fit(head(run, divided))
+}
+
+/// The machine, then the answer.
+fn head(run: &Run, Divided { layers, beside }: Divided<'_>) -> String {
     let mut out = environment::header(&run.environment);
-    let short = summary::paragraphs(&run.results);
+    let short = summary::paragraphs(&run.results, layers, beside);
     if !short.is_empty() {
         let _ = write!(out, "\n{short}");
     }
     out
 }
 
-/// Everything; `layers` divides the writes, and `beside` explains comparisons, where they were recorded.
-pub fn text(run: &Run, layers: &[SeriesLayers<'_>], beside: &[Explained<'_>], colour: bool) -> String {
-    let mut out = first_page(run);
+/// Everything.
+pub fn text(run: &Run, divided: Divided<'_>, look: Look) -> String {
+    let mut out = head(run, divided);
+    let Divided { layers, beside } = divided;
     let results = &run.results;
     let mut part = |title: &str, text: Option<String>| {
         if let Some(text) = text {
             let _ = write!(out, "\n== {title} ==\n\n{text}");
         }
     };
-    part("baseline", results.floor.as_ref().map(|result| floor::tables(result, colour)));
-    part("throughput", results.throughput.as_ref().map(|result| throughput::tables(result, colour)));
-    part("latency", results.latency.as_ref().map(|result| latency::tables(result, colour)));
-    part("workers", results.workers.as_ref().map(|result| workers::table(result, colour)));
-    part("traits", results.traits.as_ref().map(|result| traits::table(result, colour)));
-    part("storage", results.storage.as_ref().map(|result| storage::page(result, layers, colour)));
-    let beside = results.interference.as_ref().map(|result| interference::page(result, beside, colour));
+    part("baseline", results.floor.as_ref().map(|result| floor::tables(result, look)));
+    part("throughput", results.throughput.as_ref().map(|result| throughput::tables(result, look)));
+    part("latency", results.latency.as_ref().map(|result| latency::tables(result, look)));
+    part("workers", results.workers.as_ref().map(|result| workers::table(result, look)));
+    part("traits", results.traits.as_ref().map(|result| traits::table(result, look)));
+    part("storage", results.storage.as_ref().map(|result| storage::page(result, layers, look)));
+    let beside = results.interference.as_ref().map(|result| interference::page(result, beside, look));
     part("interference", beside);
     let warnings = environment::warnings(run);
     if !warnings.is_empty() {
         let _ = write!(out, "\n{warnings}");
     }
-    out
+    look.fit(out)
 }

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use layers::storage::{Breakdown, Layer, SlowCall};
 use run::storage::{Device, StoragePath, StorageResult, StorageSeries};
 
+use super::look::Look;
 use super::quantity::{duration, length, three_digits};
 use super::storage_strace::strace;
 use super::storage_study;
@@ -34,11 +35,11 @@ fn letter(layer: Layer) -> char {
 }
 
 /// All that a terminal shows.
-pub fn page(result: &StorageResult, layers: &[SeriesLayers<'_>], colour: bool) -> String {
+pub fn page(result: &StorageResult, layers: &[SeriesLayers<'_>], look: Look) -> String {
     let mut out = environment(&result.path);
     out.push('\n');
     if layers.is_empty() {
-        out.push_str(&response(result, colour));
+        out.push_str(&response(result, look));
     }
     for (index, writer) in result.writers.iter().enumerate() {
         let ours: Vec<_> = layers.iter().filter(|one| one.series.writer == index).collect();
@@ -47,13 +48,13 @@ pub fn page(result: &StorageResult, layers: &[SeriesLayers<'_>], colour: bool) -
         }
         let runtime = writer.opened.runtime.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
         let _ = writeln!(out, "{}, {}{runtime}", writer.api, writer.durability);
-        out.push_str(&means(&ours, colour));
+        out.push_str(&means(&ours, look));
         out.push('\n');
         bars(&mut out, &ours);
         out.push('\n');
         interrupts(&mut out, &ours);
         boundaries(&mut out, &ours);
-        strace(&mut out, &ours, colour);
+        strace(&mut out, &ours, look);
         let size = |one: &&&SeriesLayers<'_>| one.series.size_bytes == storage_study::SIZE_BYTES;
         out.extend(ours.iter().find(size).map(|one| storage_study::line(&one.breakdown) + "\n"));
         slowest(&mut out, &ours);
@@ -110,7 +111,7 @@ fn device_lines(out: &mut String, device: &Device, depth: usize) {
 }
 
 /// How long applications waited, where nothing more is known.
-fn response(result: &StorageResult, colour: bool) -> String {
+fn response(result: &StorageResult, look: Look) -> String {
     let mut table = Table::new([
         Column::text("writer"),
         Column::text("durability"),
@@ -133,7 +134,7 @@ fn response(result: &StorageResult, colour: bool) -> String {
             max,
         ]);
     }
-    table.render(colour)
+    table.render(look)
 }
 
 fn percentiles(series: &StorageSeries) -> [String; 3] {
@@ -150,7 +151,7 @@ fn used(ours: &[&SeriesLayers<'_>]) -> Vec<Layer> {
 }
 
 /// Percentiles of the whole, and the mean of each layer, by size.
-fn means(ours: &[&SeriesLayers<'_>], colour: bool) -> String {
+fn means(ours: &[&SeriesLayers<'_>], look: Look) -> String {
     let used = used(ours);
     let head = [
         Column::number("size", ""),
@@ -171,7 +172,7 @@ fn means(ours: &[&SeriesLayers<'_>], colour: bool) -> String {
         let tail = [format!("{:.1}", breakdown.host_share() * 100.0)];
         table.row(head.into_iter().chain(layers).chain(tail));
     }
-    table.render(colour)
+    table.render(look)
 }
 
 /// A bar for each size, all of one length: what part of the mean each layer has.

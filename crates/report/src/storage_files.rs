@@ -188,6 +188,7 @@ fn slow_json(slow: &SlowCall) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::look::Look;
     use crate::storage::page;
     use crate::storage_fixture;
 
@@ -200,7 +201,7 @@ mod tests {
     #[test]
     fn the_page_has_tables_bars_strace_and_the_slow_call() {
         let result = storage_fixture::result();
-        insta::assert_snapshot!(page(&result, &storage_fixture::layers(&result), false));
+        insta::assert_snapshot!(page(&result, &storage_fixture::layers(&result), Look::PLAIN));
     }
 
     #[test]

@@ -5,13 +5,14 @@ use std::fmt::Write as _;
 
 use layers::storage::Layer;
 
+use super::look::Look;
 use super::quantity::{length, three_digits};
 use super::storage_rows::Straced;
 use super::table::{Column, Table};
 use analysis::storage::SeriesLayers;
 
 /// A table, if there was a strace.
-pub(crate) fn strace(out: &mut String, ours: &[&SeriesLayers<'_>], colour: bool) {
+pub(crate) fn strace(out: &mut String, ours: &[&SeriesLayers<'_>], look: Look) {
     let mut table = Table::new([
         Column::number("size", ""),
         Column::number("calls", ""),
@@ -51,7 +52,7 @@ pub(crate) fn strace(out: &mut String, ours: &[&SeriesLayers<'_>], colour: bool)
         return;
     }
     out.push_str("The study's method: strace -f -T on the writer, in blocks of its own. What it adds is in its own figures.\n");
-    out.push_str(&table.render(colour));
+    out.push_str(&table.render(look));
     if without > 0 {
         let _ = writeln!(
             out,

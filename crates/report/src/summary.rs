@@ -2,36 +2,59 @@
 
 use std::fmt::Write as _;
 
+use analysis::interference::Explained;
+use analysis::storage::SeriesLayers;
+use layers::storage::Layer;
 use run::CpuPlacement;
 use run::Results;
 use run::floor::{BASELINE, FloorResult};
 use run::ipc::Mode;
 use run::ipc::latency::Series;
 use run::ipc::throughput::ThroughputRow;
+use run::ipc::workers::WorkersResult;
+use run::storage::StorageResult;
+use run::storage::interference::Condition;
 
 use super::latency::inheritance_of;
 use super::quantity::{byte_rate, duration, length};
 
-/// A paragraph for each test that was run.
-pub fn paragraphs(results: &Results) -> String {
+/// A paragraph for each test that was run; `layers` divides the writes, and `beside` explains comparisons, where they were recorded.
+pub fn paragraphs(results: &Results, layers: &[SeriesLayers<'_>], beside: &[Explained<'_>]) -> String {
     let mut out = String::new();
     if let Some(floor) = &results.floor {
         out.push_str("Baseline, and the ratio to its futex\n");
         floor_lines(&mut out, floor);
     }
     if let Some(throughput) = &results.throughput {
-        let _ = writeln!(out, "\nThroughput, placement {}", throughput.plan.placement);
+        let _ = writeln!(out, "Throughput, placement {}", throughput.plan.placement);
         throughput.rows.iter().for_each(|row| throughput_line(&mut out, row));
     }
     if let Some(latency) = &results.latency {
         let _ = writeln!(out, "\nLatency against {}", duration(latency.plan.deadline.ns as f64));
         latency.series.iter().for_each(|series| latency_lines(&mut out, series, latency.plan.mode));
     }
-    out
+    if let Some(workers) = &results.workers {
+        out.push_str("\nMany callers\n");
+        workers_line(&mut out, workers);
+    }
+    if let Some(storage) = &results.storage {
+        out.push_str("\nSynchronous writes\n");
+        storage_lines(&mut out, storage, layers);
+    }
+    if !beside.is_empty() {
+        out.push_str("\nA write beside other load, as a ratio to one alone\n");
+        beside.iter().for_each(|one| beside_line(&mut out, one, control(beside, one)));
+    }
+    out.trim_start_matches('\n').to_owned()
 }
 
 fn line(out: &mut String, what: &str, text: &str) {
     let _ = writeln!(out, "  {what:<20} {text}");
+}
+
+/// A line of a write, whose name is longer.
+fn long_line(out: &mut String, what: &str, text: &str) {
+    let _ = writeln!(out, "  {what:<26} {text}");
 }
 
 /// The floor, and the driver and both stacks in the same interleaved run: only there a ratio means something.
@@ -99,6 +122,82 @@ fn latency_lines(out: &mut String, series: &Series, mode: Mode) {
     line(out, &series.stack.to_string(), &text);
 }
 
+fn workers_line(out: &mut String, result: &WorkersResult) {
+    let percentile = |percent| result.latency.percentile_ns(percent).map(|ns| duration(ns as f64));
+    let (Some(p50), Some(p99), Some(max_ns)) = (percentile(50.0), percentile(99.0), result.latency.max_ns())
+    else {
+        return;
+    };
+    line(
+        out,
+        &format!("{}, {}", result.plan.stack, length(result.plan.size_bytes)),
+        &format!(
+            "{:.0} calls a second; p50 {p50}, p99 {p99}, worst {}",
+            result.iterations_per_s,
+            duration(max_ns as f64)
+        ),
+    );
+}
+
+/// How many layers a line names.
+const LAYERS: usize = 3;
+
+fn storage_lines(out: &mut String, result: &StorageResult, layers: &[SeriesLayers<'_>]) {
+    for series in &result.series {
+        let Some(writer) = result.writers.get(series.writer) else { continue };
+        let percentile = |percent| series.latency.percentile_ns(percent).map(|ns| duration(ns as f64));
+        let (Some(p50), Some(p99)) = (percentile(50.0), percentile(99.0)) else { continue };
+        let mut text = format!("p50 {p50}, p99 {p99}");
+        let divided = layers
+            .iter()
+            .find(|one| one.series.writer == series.writer && one.series.size_bytes == series.size_bytes);
+        if let Some(SeriesLayers { breakdown, .. }) = divided {
+            let mut shares: Vec<_> =
+                Layer::ALL.into_iter().map(|layer| (layer, breakdown.share(layer))).collect();
+            shares.sort_by(|one, other| other.1.total_cmp(&one.1));
+            let shares = shares.iter().take(LAYERS).filter(|(_, share)| *share >= 0.01);
+            let shares: Vec<String> =
+                shares.map(|(layer, share)| format!("{:.0}% {}", share * 100.0, layer.name())).collect();
+            let _ = write!(text, "; {}", shares.join(", "));
+        }
+        let who = format!("{}, {}, {}", writer.api, writer.durability, length(series.size_bytes as usize));
+        long_line(out, &who, &text);
+    }
+}
+
+/// What the same writer's writes of the same size are, alone against alone.
+fn control<'a>(all: &'a [Explained<'a>], one: &Explained<'_>) -> Option<&'a Explained<'a>> {
+    all.iter().find(|other| {
+        other.beside.condition == Condition::Alone
+            && other.beside.writer == one.beside.writer
+            && other.beside.size_bytes == one.beside.size_bytes
+    })
+}
+
+fn beside_line(out: &mut String, one: &Explained<'_>, control: Option<&Explained<'_>>) {
+    let Some(found) = one.beside.response() else { return };
+    let alone = one.beside.condition == Condition::Alone;
+    let noise = control.and_then(|control| control.beside.response()?.interval);
+    let text = match (found.interval, noise) {
+        (Some(own), _) if alone => {
+            format!("{:.2} ({:.2} to {:.2}): what chance alone does", found.median, own.low, own.high)
+        }
+        (Some(own), Some(noise)) => {
+            let verdict = if own.low > 1.0 && found.median > noise.high {
+                "longer"
+            } else if own.high < 1.0 && found.median < noise.low {
+                "shorter"
+            } else {
+                "no difference beyond chance"
+            };
+            format!("{:.2} ({:.2} to {:.2}): {verdict}", found.median, own.low, own.high)
+        }
+        _ => format!("{:.2}: cannot tell, fewer than 6 rounds", found.median),
+    };
+    let who = format!("{}, {}", one.beside.condition, length(one.beside.size_bytes as usize));
+    long_line(out, &who, &text);
+}
+
 #[cfg(test)]
 mod tests {
     use ::latency::Histogram;
@@ -135,19 +234,19 @@ mod tests {
         let mut single = Histogram::new();
         (0..100).for_each(|_| single.record(8_000));
         assert_eq!(
-            paragraphs(&throughput(Some(single))),
-            "\nThroughput, placement free\n  binder, 4 KiB        p50 8.00 us, p99 8.00 us; 410 MB/s one way\n"
+            paragraphs(&throughput(Some(single)), &[], &[]),
+            "Throughput, placement free\n  binder, 4 KiB        p50 8.00 us, p99 8.00 us; 410 MB/s one way\n"
         );
         assert_eq!(
-            paragraphs(&throughput(None)),
-            "\nThroughput, placement free\n  binder, 4 KiB        10.0 us a call; 410 MB/s one way\n"
+            paragraphs(&throughput(None), &[], &[]),
+            "Throughput, placement free\n  binder, 4 KiB        10.0 us a call; 410 MB/s one way\n"
         );
     }
 
     #[test]
     fn latency_is_told_by_caller_and_inheritance_with_its_reason() {
-        let text = paragraphs(&fixture::result().into());
-        assert!(text.starts_with("\nLatency against 2.50 ms\n"), "{text}");
+        let text = paragraphs(&fixture::result().into(), &[], &[]);
+        assert!(text.starts_with("Latency against 2.50 ms\n"), "{text}");
         for hint in [
             "hwbinder, fifo:99    p50 120 us",
             "1 of 3 calls missed",
@@ -156,5 +255,13 @@ mod tests {
         ] {
             assert!(text.contains(hint), "no '{hint}' in:\n{text}");
         }
+    }
+
+    #[test]
+    fn a_write_is_told_by_its_percentiles_and_largest_layers() {
+        let result = crate::storage_fixture::result();
+        let layers = crate::storage_fixture::layers(&result);
+        let text = paragraphs(&result.clone().into(), &layers, &[]);
+        insta::assert_snapshot!(text);
     }
 }

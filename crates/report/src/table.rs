@@ -4,8 +4,14 @@ use anstyle::Style;
 use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, CellAlignment};
 
+use textwrap::core::display_width;
+
 use crate::inert;
+use crate::look::{Look, NARROWEST};
 use crate::style::styled;
+
+/// The blanks behind each column.
+const GAP: usize = 2;
 
 /// A column's header and side.
 pub struct Column {
@@ -56,23 +62,54 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// The table as lines without trailing blanks, the header, one line or two, in bold where colour is wanted.
-    pub fn render(&self, colour: bool) -> String {
+    /// The table as lines without trailing blanks, the header, one line or two, in bold where colour is wanted. A table that is
+    /// too wide is shown as several, one below the other: each repeats the columns of text that the rows begin with, or the first
+    /// column where that is a number.
+    pub fn render(&self, look: Look) -> String {
+        let widths: Vec<usize> = (0..self.columns.len()).map(|column| self.width(column)).collect();
+        let parts = look.width.map_or_else(
+            || vec![(0..widths.len()).collect()],
+            |most| parts(&widths, self.keys(), most.max(NARROWEST)),
+        );
+        let parts: Vec<String> = parts.iter().map(|columns| self.part(columns, look)).collect();
+        parts.join("\n")
+    }
+
+    /// How many of the first columns say what a row is.
+    fn keys(&self) -> usize {
+        let text = |column: &&Column| column.alignment == CellAlignment::Left;
+        // What only has columns of text says something in the last ones.
+        let keys = self.columns.iter().take_while(text).count();
+        if keys == self.columns.len() { 1 } else { keys.max(1) }
+    }
+
+    /// How wide a column is, with the gap behind it.
+    fn width(&self, column: usize) -> usize {
+        let cells = self.rows.iter().filter_map(|row| row.get(column)).map(|cell| display_width(cell));
+        let header = self.columns.get(column).into_iter().flat_map(|column| column.header.lines());
+        cells.chain(header.map(display_width)).max().unwrap_or(0) + GAP
+    }
+
+    /// These columns of it.
+    fn part(&self, columns: &[usize], look: Look) -> String {
         let mut table = comfy_table::Table::new();
         table.load_style(NOTHING);
-        let header = self.columns.iter().map(|column| Cell::new(&column.header));
-        table.set_header(header.collect::<Vec<_>>());
-        table.add_rows(self.rows.iter().map(|row| row.iter().map(Cell::new).collect::<Vec<_>>()));
-        for (column, ours) in table.column_iter_mut().zip(&self.columns) {
+        let ours = || columns.iter().filter_map(|&column| self.columns.get(column));
+        table.set_header(ours().map(|column| Cell::new(&column.header)).collect::<Vec<_>>());
+        let cells = |row: &Vec<String>| -> Vec<Cell> {
+            columns.iter().filter_map(|&column| row.get(column)).map(Cell::new).collect()
+        };
+        table.add_rows(self.rows.iter().map(cells));
+        for (column, ours) in table.column_iter_mut().zip(ours()) {
             column.set_cell_alignment(ours.alignment);
-            column.set_padding((0, 2));
+            column.set_padding((0, GAP as u16));
         }
-        let header_lines = self.columns.iter().map(|column| column.header.lines().count()).max().unwrap_or(0);
+        let header_lines = ours().map(|column| column.header.lines().count()).max().unwrap_or(0);
         let mut out = String::new();
         for (index, line) in table.lines().enumerate() {
             let line = line.trim_end();
             out.push_str(&if index < header_lines {
-                styled(line, Style::new().bold(), colour)
+                styled(line, Style::new().bold(), look.colour)
             } else {
                 line.to_owned()
             });
@@ -80,6 +117,26 @@ impl Table {
         }
         out
     }
+}
+
+/// Which columns stand beside each other where `most` columns of text fit, each time behind the first `keys`.
+fn parts(widths: &[usize], keys: usize, most: usize) -> Vec<Vec<usize>> {
+    let keys = 0..keys.min(widths.len());
+    let of_keys: usize = widths.iter().take(keys.end).sum();
+    let mut parts = Vec::new();
+    let mut part: Vec<usize> = keys.clone().collect();
+    let mut used = of_keys;
+    for (column, width) in widths.iter().enumerate().skip(keys.end) {
+        // The gap behind the last column is not shown.
+        if used + width > most + GAP && part.len() > keys.end {
+            parts.push(std::mem::replace(&mut part, keys.clone().collect()));
+            used = of_keys;
+        }
+        part.push(column);
+        used += width;
+    }
+    parts.push(part);
+    parts
 }
 
 #[cfg(test)]
@@ -97,7 +154,7 @@ mod tests {
     #[test]
     fn numbers_stand_to_the_right_under_their_unit() {
         assert_eq!(
-            table().render(false),
+            table().render(Look::PLAIN),
             "stack     p50 (us)  calls\nbinder        2.31     10\nhwbinder     12.50   1000\n"
         );
     }
@@ -112,17 +169,36 @@ mod tests {
         ]);
         table.row(["other", "2.31", "1.00", "7"]);
         assert_eq!(
-            table.render(false),
+            table.render(Look::PLAIN),
             "legs    request   max  calls\n       p50 (us)  (us)\nother      2.31  1.00      7\n"
         );
     }
 
     #[test]
     fn only_the_header_is_coloured() {
-        let coloured = table().render(true);
+        let coloured = table().render(Look { colour: true, width: None });
         assert!(
             coloured.starts_with("\u{1b}[1mstack") && coloured.matches('\u{1b}').count() == 2,
             "{coloured}"
         );
+    }
+
+    #[test]
+    fn a_table_that_is_too_wide_repeats_what_its_rows_are() {
+        let columns = (1..=6).map(|n| Column::number(&format!("figure {n}"), "us"));
+        let mut table = Table::new([Column::text("pair"), Column::text("caller")].into_iter().chain(columns));
+        table.row(["P0", "fifo:99", "1.5", "2", "3", "4", "5", "6"]);
+        let look = Look { colour: false, width: Some(48) };
+        let text = table.render(look);
+        assert_eq!(
+            text,
+            "pair  caller   figure 1 (us)  figure 2 (us)\nP0    fifo:99            1.5              2\n\n\
+             pair  caller   figure 3 (us)  figure 4 (us)\nP0    fifo:99              3              4\n\n\
+             pair  caller   figure 5 (us)  figure 6 (us)\nP0    fifo:99              5              6\n"
+        );
+        assert_eq!(table.render(Look { width: Some(200), ..look }), table.render(Look::PLAIN));
+        let one_too_narrow = Look { width: Some(42), ..look };
+        assert_eq!(table.render(Look { width: Some(43), ..look }), text, "the last gap needs no room");
+        assert!(table.render(one_too_narrow).lines().all(|line| line.len() <= 42));
     }
 }

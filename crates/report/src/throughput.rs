@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use run::ipc::throughput::{Batch, ThroughputResult, ThroughputRow};
 use run::ipc::{Mode, Stack};
 
+use super::look::Look;
 use super::quantity::{self, three_digits};
 use super::table::{Column, Table};
 use crate::csv::Line;
@@ -15,7 +16,7 @@ pub fn driver(result: &ThroughputResult) -> String {
 }
 
 /// One table per stack, with a line per size.
-pub fn tables(result: &ThroughputResult, colour: bool) -> String {
+pub fn tables(result: &ThroughputResult, look: Look) -> String {
     let mut out = String::new();
     let (unit, _) = time_unit(result.plan.mode);
     let repeated = result.plan.repetitions > 1;
@@ -37,7 +38,7 @@ pub fn tables(result: &ThroughputResult, colour: bool) -> String {
                 .chain([Column::number("one way", ""), Column::number("calls", "")]),
         );
         rows.iter().for_each(|row| table.row(figures(row, result)));
-        out.push_str(&table.render(colour));
+        out.push_str(&table.render(look));
         out.push('\n');
     }
     let _ = write!(
@@ -213,7 +214,7 @@ mod tests {
 
     #[test]
     fn each_stack_has_a_table_and_what_the_columns_mean_is_said_below() {
-        insta::assert_snapshot!(tables(&result(), false));
+        insta::assert_snapshot!(tables(&result(), Look::PLAIN));
     }
 
     #[test]
@@ -228,7 +229,7 @@ mod tests {
         };
         result.backend = None;
         result.rows = vec![ThroughputRow { server_cpus: Vec::new(), ..row(Stack::Hwbinder, 4, &[50], 0) }];
-        insta::assert_snapshot!(format!("{}\n{}", tables(&result, false), csv(&result)));
+        insta::assert_snapshot!(format!("{}\n{}", tables(&result, Look::PLAIN), csv(&result)));
     }
 
     #[test]

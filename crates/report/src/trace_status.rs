@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use tracefs::Status;
 
+use super::look::Look;
 use super::quantity::duration;
 use super::table::{Column, Table};
 
@@ -31,7 +32,7 @@ pub fn text(status: &Status) -> String {
         let numbers = [u64::from(*cpu), stats.entries, stats.overrun, stats.dropped + stats.commit_overrun];
         table.row(numbers.map(|number| number.to_string()));
     }
-    out.push_str(&table.render(false));
+    out.push_str(&table.render(Look::PLAIN));
     out
 }
 

@@ -6,12 +6,13 @@ use run::Scheduling;
 use run::ipc::Stack;
 use run::ipc::traits::{Aspect, Finding, TraitsResult};
 
+use super::look::Look;
 use super::quantity::duration;
 use super::table::{Column, Table};
 use crate::csv::Line;
 
 /// The table, what a copy is, and the reasons for what could not be tried.
-pub fn table(result: &TraitsResult, colour: bool) -> String {
+pub fn table(result: &TraitsResult, look: Look) -> String {
     let mut out = format!("{}\n\n", result.backend);
     let mut table = Table::new([Column::text("aspect"), Column::text("binder"), Column::text("hwbinder")]);
     let mut reasons: Vec<&str> = Vec::new();
@@ -32,7 +33,7 @@ pub fn table(result: &TraitsResult, colour: bool) -> String {
         }
         table.row(cells);
     }
-    out.push_str(&table.render(colour));
+    out.push_str(&table.render(look));
     out.push_str(
         "\nThe driver's copy is the one that every call needs: from the sender's memory into the receiver's area.\n\
          What a server inherited is what its thread reported during the call.\n",
@@ -214,7 +215,7 @@ mod tests {
 
     #[test]
     fn the_table_names_the_backend_and_explains_what_could_not_be_tried_once() {
-        insta::assert_snapshot!(table(&result(), false));
+        insta::assert_snapshot!(table(&result(), Look::PLAIN));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use run::ipc::Backend;
 use run::ipc::Mode;
 use run::ipc::workers::{Above, Stage, Topology, WorkersPlan, WorkersResult};
 
+use super::look::Look;
 use super::quantity::{duration, three_digits};
 use super::table::{Column, Table};
 use crate::csv::Line;
@@ -100,7 +101,7 @@ pub fn above_line(result: &WorkersResult) -> Option<String> {
 }
 
 /// What was run, a row for each caller and one for all, and the rate.
-pub fn table(result: &WorkersResult, colour: bool) -> String {
+pub fn table(result: &WorkersResult, look: Look) -> String {
     let WorkersPlan { stack, workers, iterations, size_bytes, .. } = &result.plan;
     let who = match result.plan.topology {
         Topology::Everyone => "each a service and a caller".to_owned(),
@@ -125,7 +126,7 @@ pub fn table(result: &WorkersResult, colour: bool) -> String {
         row(format!("worker {}", caller.worker), &caller.latency, calls_per_s);
     }
     row("all".into(), &result.latency, result.iterations_per_s);
-    out.push_str(&table.render(colour));
+    out.push_str(&table.render(look));
     let _ = writeln!(
         out,
         "\nAll calls within {}. Percentiles are within {}% of the exact ones.",
@@ -324,7 +325,7 @@ mod tests {
 
     #[test]
     fn the_table_has_a_row_for_each_caller_and_one_for_all() {
-        insta::assert_snapshot!(table(&result(), false));
+        insta::assert_snapshot!(table(&result(), Look::PLAIN));
     }
 
     #[test]

@@ -47,6 +47,9 @@ pub struct Parts {
 }
 
 impl SurveyPlan {
+    /// How much of the time the baseline, throughput and latency take, in percent.
+    pub const SHARES_PERCENT: [u64; 3] = [40, 20, 40];
+
     /// The plans of the tests, for a process that may use so many CPUs.
     ///
     /// # Errors
@@ -55,11 +58,13 @@ impl SurveyPlan {
         if self.budget_ns < SHORTEST_NS {
             return Err(Error::Plan("a survey takes at least 3s".into()));
         }
+        let [of_floor_ns, of_throughput_ns, of_latency_ns] =
+            Self::SHARES_PERCENT.map(|percent| self.budget_ns * percent / 100);
         let floor = FloorPlan {
             sizes_bytes: vec![4, 4096, 65536],
             placements: CpuPlacement::ALL.into(),
             rounds: 7,
-            budget_ns: self.budget_ns * 4 / 10,
+            budget_ns: of_floor_ns,
             ..FloorPlan::default()
         };
         let sizes_bytes = vec![4, 1024, 16384, 65536];
@@ -68,7 +73,7 @@ impl SurveyPlan {
         let throughput = ThroughputPlan {
             driver: self.driver,
             sizes_bytes,
-            length: Length::ElapsedNs(self.budget_ns * 2 / 10 / (3 * rows)),
+            length: Length::ElapsedNs(of_throughput_ns / (3 * rows)),
             interleaved: true,
             latency_calls: 5_000,
             ..ThroughputPlan::default()
@@ -78,7 +83,7 @@ impl SurveyPlan {
             stacks: Stack::ALL.into(),
             // The advice for this test: one CPU stays free for everything else.
             pairs: u32::try_from(usable_cpus.saturating_sub(1).clamp(1, 8)).unwrap_or(1),
-            amount: Amount::DurationNs(self.budget_ns * 4 / 10 / Stack::ALL.len() as u64),
+            amount: Amount::DurationNs(of_latency_ns / Stack::ALL.len() as u64),
             deadline: self.deadline,
             ..LatencyPlan::default()
         };

@@ -48,7 +48,8 @@ impl<A: Default> Command for Entry<A> {
         match parse(&doc, &mut typed, args, &|name| std::env::var(name).ok())? {
             Parsed::Run => (self.run)(typed.values, terminal),
             Parsed::Help => {
-                terminal.out.write_all(help::command(&doc).as_bytes())?;
+                let text = help::command(&doc, help::width(terminal.look));
+                terminal.out.write_all(terminal.look.fit(text).as_bytes())?;
                 Ok(Exit::OK)
             }
         }

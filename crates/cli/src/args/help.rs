@@ -1,14 +1,21 @@
-//! The text of a command's `--help`, from its table. Writes plain text of at most [`WIDTH`] columns.
+//! The text of a command's `--help`, from its table. Writes plain text that is as wide as asked, and at most [`WIDTH`] columns.
+
+use report::look::{Look, NARROWEST};
 
 use super::table::{Doc, PositionalsDoc};
 
-/// Columns that help fits into.
-const WIDTH: usize = 96;
+/// How wide help is where there is room.
+pub(crate) const WIDTH: usize = 96;
 /// Where an option's words begin.
 const INDENT: usize = 28;
 
-/// Help on one command.
-pub(crate) fn command(doc: &Doc) -> String {
+/// How wide help is there.
+pub(crate) fn width(look: Look) -> usize {
+    look.width.map_or(WIDTH, |width| width.clamp(NARROWEST, WIDTH))
+}
+
+/// Help on one command, so many columns wide.
+pub(crate) fn command(doc: &Doc, width: usize) -> String {
     let mut out = format!("{}: {}\n\nUsage: {}", doc.invocation(), doc.summary, doc.invocation());
     if doc.options().next().is_some() {
         out.push_str(" [OPTION]...");
@@ -18,12 +25,12 @@ pub(crate) fn command(doc: &Doc) -> String {
     }
     out.push_str("\n\n");
     for paragraph in paragraphs(doc.description) {
-        out.push_str(&wrap(&paragraph, 0, WIDTH));
+        out.push_str(&wrap(&paragraph, 0, width));
         out.push('\n');
     }
     if let Some(PositionalsDoc { usage, help, .. }) = &doc.positionals {
         out.push_str("Arguments:\n");
-        entry(&mut out, usage, help);
+        entry(&mut out, usage, help, width);
         out.push('\n');
     }
     for (heading, options) in &doc.groups {
@@ -33,14 +40,14 @@ pub(crate) fn command(doc: &Doc) -> String {
                 "" => String::new(),
                 default => format!(" [default: {default}]"),
             };
-            entry(&mut out, &option.synopsis(), &format!("{}{default}", option.help));
+            entry(&mut out, &option.synopsis(), &format!("{}{default}", option.help), width);
         }
         out.push('\n');
     }
     if !doc.examples.is_empty() {
         out.push_str("Examples:\n");
         for (line, shows) in doc.examples {
-            out.push_str(&format!("  {line}\n{}", wrap(shows, 6, WIDTH)));
+            out.push_str(&format!("  {line}\n{}", wrap(shows, 6, width)));
         }
         out.push('\n');
     }
@@ -50,8 +57,8 @@ pub(crate) fn command(doc: &Doc) -> String {
 }
 
 /// A term on the left and its words on the right, below it where the term is too long.
-pub(super) fn entry(out: &mut String, term: &str, words: &str) {
-    let body = wrap(words, INDENT, WIDTH);
+pub(super) fn entry(out: &mut String, term: &str, words: &str, width: usize) {
+    let body = wrap(words, INDENT, width);
     if term.len() + 4 > INDENT {
         out.push_str(&format!("  {term}\n{body}"));
     } else {
@@ -101,8 +108,8 @@ mod tests {
     #[test]
     fn a_long_term_stands_on_its_own_line() {
         let mut out = String::new();
-        entry(&mut out, "--short", "Words.");
-        entry(&mut out, "--an-option-that-is-rather-long N", "Words.");
+        entry(&mut out, "--short", "Words.", WIDTH);
+        entry(&mut out, "--an-option-that-is-rather-long N", "Words.", WIDTH);
         assert_eq!(
             out,
             "  --short                   Words.\n  --an-option-that-is-rather-long N\n                            Words.\n"

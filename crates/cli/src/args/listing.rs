@@ -4,18 +4,23 @@ use super::help::entry;
 use super::{Command, Kind};
 
 /// Help on the whole program.
-pub(crate) fn program(version: &str, commands: &[&dyn Command], old_names: &[&dyn Command]) -> String {
+pub(crate) fn program(
+    version: &str,
+    commands: &[&dyn Command],
+    old_names: &[&dyn Command],
+    width: usize,
+) -> String {
     let mut out = format!(
         "roundtrip {version}: shows where the time goes in Binder calls and synchronous writes\n\n\
          Usage: roundtrip COMMAND [OPTION]...\n\nCommands:\n"
     );
-    list(&mut out, commands);
+    list(&mut out, commands, width);
     if !old_names.is_empty() {
         out.push_str(
             "\nCalled by one of these names, roundtrip takes that program's flags and prints its \
              format:\n",
         );
-        list(&mut out, old_names);
+        list(&mut out, old_names, width);
     }
     out.push_str(
         "\n'roundtrip COMMAND --help' explains one command; 'roundtrip --version' prints \
@@ -25,15 +30,15 @@ pub(crate) fn program(version: &str, commands: &[&dyn Command], old_names: &[&dy
 }
 
 /// Help on the commands that share their first words.
-pub(crate) fn group(words: &str, commands: &[&dyn Command]) -> String {
+pub(crate) fn group(words: &str, commands: &[&dyn Command], width: usize) -> String {
     let mut out = format!("Usage: roundtrip {words} COMMAND [OPTION]...\n\nCommands:\n");
-    list(&mut out, commands);
+    list(&mut out, commands, width);
     out.push_str(&format!("\n'roundtrip {words} COMMAND --help' explains one command.\n"));
     out
 }
 
-fn list(out: &mut String, commands: &[&dyn Command]) {
+fn list(out: &mut String, commands: &[&dyn Command], width: usize) {
     for doc in commands.iter().map(|command| command.doc()).filter(|doc| doc.kind != Kind::Hidden) {
-        entry(out, &doc.words(), doc.summary);
+        entry(out, &doc.words(), doc.summary, width);
     }
 }

@@ -201,7 +201,7 @@ fn print(
     let text = if json {
         report::explanation_json::json(explained, result)?
     } else {
-        report::explanation::text(explained, result)
+        terminal.look.fit(report::explanation::text(explained, result))
     };
     terminal.out.write_all(text.as_bytes())?;
     Ok(())

@@ -2,6 +2,7 @@
 
 use bench::floor;
 use bench::worker::Spawner;
+use report::run::Divided;
 use run::CpuPlacement;
 use run::Results;
 use run::floor::FloorPlan;
@@ -153,7 +154,10 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         let text = match (typed.output.format.as_deref(), &shown.results.floor) {
             (Some("json"), _) => shown.to_json()?,
             (Some("csv"), Some(floor)) => report::floor::csv(floor),
-            (_, Some(floor)) => report::run::page(&shown, &report::floor::tables(floor, terminal.out_colour)),
+            (_, Some(floor)) => {
+                let tables = report::floor::tables(floor, terminal.look);
+                report::run::page(&shown, Divided::default(), &tables, terminal.look)
+            }
             (_, None) => String::new(),
         };
         Ok(terminal.out.write_all(text.as_bytes())?)

@@ -35,16 +35,17 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let words = typed.words;
+    let width = args::help_width(terminal.look);
     let text = if words.is_empty() {
-        args::program_help(VERSION, ALL, old_names::ALL)
+        args::program_help(VERSION, ALL, old_names::ALL, width)
     } else if let Some(command) = find(&words) {
-        args::command_help(&command.doc())
+        args::command_help(&command.doc(), width)
     } else {
         match beginning_with(&words) {
             group if group.is_empty() => return Err(usage!("unknown command '{}'", words.join(" "))),
-            group => args::group_help(&words.join(" "), &group),
+            group => args::group_help(&words.join(" "), &group, width),
         }
     };
-    terminal.out.write_all(text.as_bytes())?;
+    terminal.out.write_all(terminal.look.fit(text).as_bytes())?;
     Ok(Exit::OK)
 }

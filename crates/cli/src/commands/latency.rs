@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use bench::ipc::latency::{self, Notice};
 use bench::worker::Spawner;
 use files::Existing;
+use report::run::Divided;
 use run::ipc::latency::{Amount, ExplainPlan, HaltTrace, LatencyPlan, LatencyResult, ThreadReport, Trigger};
 use run::ipc::{Mode, Stack};
 use run::{INJECTED, RECORDING, Results, Run, SAMPLES};
@@ -219,7 +220,8 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         _ => {
             let shown = report::inert::run(&run)?;
             let result = shown.results.latency.as_ref().unwrap_or(result);
-            report::run::page(&shown, &report::latency::tables(result, terminal.out_colour))
+            let tables = report::latency::tables(result, terminal.look);
+            report::run::page(&shown, Divided::default(), &tables, terminal.look)
         }
     };
     let directory = place.as_ref().map(Directory::path);
@@ -239,6 +241,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     }
     let exit = finish(&run, place, terminal, |terminal| {
         terminal.out.write_all(text.as_bytes())?;
+        let explained = terminal.look.fit(explained);
         Ok(terminal.out.write_all(explained.as_bytes())?)
     })?;
     missing.map_or(Ok(exit), Err)

@@ -9,6 +9,7 @@ use crate::terminal::{Exit, Terminal, nobody_reads};
 use analysis::interference::explain;
 use analysis::storage::divide;
 use report::inert;
+use report::run::Divided;
 
 /// What was typed.
 #[derive(Default)]
@@ -103,10 +104,11 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         if printed.is_err() {
             continue;
         }
+        let divided = Divided { layers: &layers, beside: &beside };
         let mut text = match typed.format.as_deref() {
             Some("json") => run.to_json()?,
-            _ if typed.short => report::run::first_page(run),
-            _ => report::run::text(run, &layers, &beside, terminal.out_colour),
+            _ if typed.short => report::run::first_page(run, divided, terminal.look),
+            _ => report::run::text(run, divided, terminal.look),
         };
         if typed.runs.len() > 1 && typed.format.as_deref() != Some("json") {
             let gap = if index > 0 { "\n" } else { "" };

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use bench::storage::interference;
 use bench::worker::Spawner;
+use report::run::Divided;
 use run::storage::interference::{Condition, InterferencePlan};
 use run::{RECORDING, Results};
 
@@ -182,10 +183,11 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         let text = match typed.output.format.as_deref() {
             Some("json") => shown.to_json()?,
             Some("csv") => report::interference::csv(result, &explained),
-            _ => report::run::page(
-                &shown,
-                &report::interference::page(result, &explained, terminal.out_colour),
-            ),
+            _ => {
+                let divided = Divided { beside: &explained, ..Divided::default() };
+                let page = report::interference::page(result, &explained, terminal.look);
+                report::run::page(&shown, divided, &page, terminal.look)
+            }
         };
         Ok(terminal.out.write_all(text.as_bytes())?)
     })?;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use bench::storage;
 use bench::worker::Spawner;
+use report::run::Divided;
 use run::storage::WriteEvents;
 use run::storage::{MAX_CALLS, StoragePlan};
 use run::{RECORDING, Results};
@@ -191,7 +192,11 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         let text = match typed.output.format.as_deref() {
             Some("json") => report::storage_files::json(&shown, result, &layers)?,
             Some("csv") => report::storage_files::csv(result, &layers),
-            _ => report::run::page(&shown, &report::storage::page(result, &layers, terminal.out_colour)),
+            _ => {
+                let divided = Divided { layers: &layers, ..Divided::default() };
+                let page = report::storage::page(result, &layers, terminal.look);
+                report::run::page(&shown, divided, &page, terminal.look)
+            }
         };
         Ok(terminal.out.write_all(text.as_bytes())?)
     })?;

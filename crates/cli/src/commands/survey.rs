@@ -6,6 +6,7 @@ use bench::place::Place;
 use bench::survey;
 use bench::worker::Spawner;
 use latency::Deadline;
+use report::run::Divided;
 use run::ipc::DriverPlan;
 use run::ipc::throughput::ThroughputResult;
 use run::survey::SurveyPlan;
@@ -125,7 +126,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let exit = finish(&run, Some(place), terminal, |terminal| {
         let text = match typed.output.format.as_deref() {
             Some("json") => shown.to_json()?,
-            _ => report::run::first_page(&shown),
+            _ => report::run::first_page(&shown, Divided::default(), terminal.look),
         };
         Ok(terminal.out.write_all(text.as_bytes())?)
     })?;

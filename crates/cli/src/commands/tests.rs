@@ -48,9 +48,9 @@ fn earlier_names_still_work_and_help_shows_only_the_new_ones() {
         let line = line.split(' ').map(Into::into).collect();
         assert!(named(words).check(line).is_ok(), "{words:?}");
     }
-    let program = args::program_help("0", ALL, old_names::ALL);
+    let program = args::program_help("0", ALL, old_names::ALL, 96);
     assert!(program.contains("ipc baseline") && !program.contains("ipc floor"), "{program}");
-    let throughput = args::command_help(&named(&["ipc", "throughput"]).doc());
+    let throughput = args::command_help(&named(&["ipc", "throughput"]).doc(), 96);
     assert!(throughput.contains("--inherit-by HOW") && !throughput.contains("--lending"), "{throughput}");
     let script = args::bash_completion(ALL, old_names::ALL);
     for old in ["floor", "--lending", "--neighbours"] {
@@ -62,8 +62,8 @@ fn earlier_names_still_work_and_help_shows_only_the_new_ones() {
 fn every_help_text_fits_a_terminal() {
     let texts = documents()
         .iter()
-        .map(args::command_help)
-        .chain([args::program_help("0", ALL, old_names::ALL)])
+        .map(|doc| args::command_help(doc, 96))
+        .chain([args::program_help("0", ALL, old_names::ALL, 96)])
         .collect::<Vec<_>>();
     for text in texts {
         for line in text.lines() {
@@ -74,7 +74,7 @@ fn every_help_text_fits_a_terminal() {
 
 #[test]
 fn help_on_a_command_reads_like_this() {
-    insta::assert_snapshot!(args::command_help(&super::man::COMMAND.doc()));
+    insta::assert_snapshot!(args::command_help(&super::man::COMMAND.doc(), 96));
 }
 
 #[test]

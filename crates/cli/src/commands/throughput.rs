@@ -2,6 +2,7 @@
 
 use bench::ipc::throughput;
 use bench::worker::Spawner;
+use report::run::Divided;
 use run::CpuPlacement;
 use run::ipc::throughput::{Length, ThroughputPlan, ThroughputResult};
 use run::ipc::{DriverPlan, Mode, Stack};
@@ -243,7 +244,10 @@ fn print(
         Some("json") => run.to_json()?,
         Some("csv") => report::throughput::csv(result),
         Some("google") => return google(run, result, terminal),
-        _ => report::run::page(run, &report::throughput::tables(result, terminal.out_colour)),
+        _ => {
+            let tables = report::throughput::tables(result, terminal.look);
+            report::run::page(run, Divided::default(), &tables, terminal.look)
+        }
     };
     terminal.out.write_all(text.as_bytes())?;
     Ok(())

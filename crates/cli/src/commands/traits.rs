@@ -2,6 +2,7 @@
 
 use bench::ipc::traits;
 use bench::worker::Spawner;
+use report::run::Divided;
 use run::Results;
 use run::ipc::DriverPlan;
 use run::ipc::traits::TraitsPlan;
@@ -105,7 +106,8 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             (Some("json"), _) => shown.to_json()?,
             (Some("csv"), Some(result)) => report::traits::csv(result),
             (_, Some(result)) => {
-                report::run::page(&shown, &report::traits::table(result, terminal.out_colour))
+                let table = report::traits::table(result, terminal.look);
+                report::run::page(&shown, Divided::default(), &table, terminal.look)
             }
             (_, None) => String::new(),
         };

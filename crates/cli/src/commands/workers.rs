@@ -3,6 +3,7 @@
 
 use bench::ipc::workers;
 use bench::worker::Spawner;
+use report::run::Divided;
 use run::ipc::workers::{MAX_PROCESSES, Stage, Topology, WorkersPlan, WorkersResult};
 use run::ipc::{DriverPlan, Mode, Stack};
 use run::{Results, Run};
@@ -205,7 +206,8 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             (Some("json"), _) => shown.to_json()?,
             (Some("csv"), Some(result)) => report::workers::csv(result),
             (_, Some(result)) => {
-                report::run::page(&shown, &report::workers::table(result, terminal.out_colour))
+                let table = report::workers::table(result, terminal.look);
+                report::run::page(&shown, Divided::default(), &table, terminal.look)
             }
             (_, None) => String::new(),
         };

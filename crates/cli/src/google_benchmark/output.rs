@@ -25,7 +25,7 @@ impl Output {
     /// # Errors
     /// The file of `--benchmark_out` cannot be created.
     pub(crate) fn open(flags: &Flags, names: &[String], terminal: &Terminal<'_>) -> anyhow::Result<Self> {
-        let colour = flags.color.unwrap_or(terminal.out_colour);
+        let colour = flags.color.unwrap_or(terminal.look.colour);
         let make = |format: FormatName, colour: bool| -> Box<dyn Format> {
             match format {
                 FormatName::Console => Box::new(Console::new(

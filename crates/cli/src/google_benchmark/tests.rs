@@ -8,6 +8,7 @@ use super::*;
 use crate::args::{Entry, Kind};
 use crate::terminal::{Exit, Terminal};
 use report::google_benchmark::*;
+use report::look::Look;
 use std::collections::BTreeMap;
 
 #[derive(Default)]
@@ -98,7 +99,7 @@ fn output(args: &[&str]) -> (String, String) {
     let mut terminal = Terminal {
         out: &mut out,
         err: &mut err,
-        out_colour: false,
+        look: Look::PLAIN,
         executable: "./libbinder_benchmark".into(),
     };
     let args = args.iter().map(Into::into).collect();
@@ -172,7 +173,7 @@ fn a_file_appears_when_it_is_complete_and_not_before() {
         &Terminal {
             out: &mut Vec::new(),
             err: &mut Vec::new(),
-            out_colour: false,
+            look: Look::PLAIN,
             executable: String::new(),
         },
     )

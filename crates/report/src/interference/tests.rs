@@ -128,7 +128,7 @@ fn both_figures_stand_side_by_side_with_what_explains_them_and_the_study() {
         Explained { beside, sides }
     };
     let recorded: Vec<_> = result.comparisons.iter().zip(devices).map(explained).collect();
-    let page = page(&result, &recorded, false);
+    let page = page(&result, &recorded, Look::PLAIN);
     assert_has(
         &page,
         &[
@@ -159,7 +159,7 @@ fn what_chance_explains_as_well_is_no_finding_and_no_refutation() {
     result.comparisons[0] = beside(Condition::Alone, 80);
     let plain: Vec<_> = result.comparisons.iter().map(|beside| Explained { beside, sides: None }).collect();
     assert_has(
-        &page(&result, &plain, false),
+        &page(&result, &plain, Look::PLAIN),
         &["  application better: cannot tell, alone against alone varied as much"],
     );
 }
@@ -172,7 +172,7 @@ fn without_events_the_devices_own_count_is_told_and_what_is_not_known_is_said() 
         pair.beside.frequency_khz = None;
     }
     let plain: Vec<_> = result.comparisons.iter().map(|beside| Explained { beside, sides: None }).collect();
-    let page = page(&result, &plain, false);
+    let page = page(&result, &plain, Look::PLAIN);
     assert_has(
         &page,
         &[
@@ -191,7 +191,7 @@ fn where_most_calls_had_nothing_of_the_device_both_medians_stand_without_a_ratio
     let sides = || Some([side(140_000.0, false), side(0.0, false)]);
     let explained: Vec<_> =
         result.comparisons.iter().map(|beside| Explained { beside, sides: sides() }).collect();
-    let page = page(&result, &explained, false);
+    let page = page(&result, &explained, Look::PLAIN);
     let row = page.lines().find(|line| line.starts_with("alone ")).unwrap();
     assert!(row.trim_end().ends_with("140         0.00      -"), "{row:?}");
 }
@@ -206,7 +206,7 @@ fn calls_without_the_device_are_counted() {
     let explained =
         [Explained { beside: &result.comparisons[0], sides: Some([side(140_000.0, false), beside]) }];
     assert_has(
-        &page(&result, &explained, false),
+        &page(&result, &explained, Look::PLAIN),
         &["alone, beside: 1 of 2 calls had no time with the device"],
     );
 }
@@ -216,7 +216,10 @@ fn fewer_than_six_rounds_reproduce_nothing() {
     let mut result = result();
     result.comparisons.iter_mut().for_each(|one| one.pairs.truncate(5));
     let plain: Vec<_> = result.comparisons.iter().map(|beside| Explained { beside, sides: None }).collect();
-    assert_has(&page(&result, &plain, false), &["application better: cannot tell, fewer than 6 rounds"]);
+    assert_has(
+        &page(&result, &plain, Look::PLAIN),
+        &["application better: cannot tell, fewer than 6 rounds"],
+    );
 }
 
 #[test]

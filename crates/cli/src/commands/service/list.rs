@@ -96,7 +96,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
                 let interface = interface.unwrap_or_else(|why| format!("({why})"));
                 table.row([format!("  {name}"), interface]);
             }
-            write!(terminal.out, "{}", table.render(terminal.out_colour))?;
+            write!(terminal.out, "{}", table.render(terminal.look))?;
         }
     }
     if typed.json {

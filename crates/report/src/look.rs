@@ -1,0 +1,66 @@
+//! How text looks where it is shown: coloured or not, and how wide. Knows no terminal.
+
+use textwrap::{Options, WordSplitter};
+
+/// The narrowest width that text is fitted to, in columns.
+pub const NARROWEST: usize = 40;
+
+/// What the place shows that a text goes to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Look {
+    /// Whether it shows colour.
+    pub colour: bool,
+    /// How many columns a line may have; `None`: as many as it needs.
+    pub width: Option<usize>,
+}
+
+impl Look {
+    /// For files and for programs that read along: no colour, and each line as long as it is.
+    pub const PLAIN: Self = Self { colour: false, width: None };
+
+    /// `text` with its long lines broken between words. What follows a break is indented by two columns more than its line.
+    #[must_use]
+    pub fn fit(&self, text: String) -> String {
+        let Some(width) = self.width.map(|width| width.max(NARROWEST)) else { return text };
+        if text.lines().all(|line| textwrap::core::display_width(line) <= width) {
+            return text;
+        }
+        let mut out = String::with_capacity(text.len() + text.len() / 8);
+        for line in text.split_inclusive('\n') {
+            let (line, end) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));
+            let indent = line.len() - line.trim_start_matches(' ').len();
+            let indent = " ".repeat((indent + 2).min(width / 2));
+            let options = Options::new(width)
+                .subsequent_indent(&indent)
+                .break_words(false)
+                .word_splitter(WordSplitter::NoHyphenation);
+            out.push_str(&textwrap::fill(line, options));
+            out.push_str(end);
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_width_nothing_changes() {
+        let text = "one line of many words\n\n  another\n".repeat(9);
+        assert_eq!(Look::PLAIN.fit(text.clone()), text);
+        assert_eq!(Look { colour: false, width: Some(40) }.fit(text.clone()), text);
+    }
+
+    #[test]
+    fn long_lines_are_broken_between_words_and_hang() {
+        let look = Look { colour: false, width: Some(40) };
+        let text = "  beside a hog the application waits for the processor, and for the device\nshort\n";
+        assert_eq!(
+            look.fit(text.to_owned()),
+            "  beside a hog the application waits for\n    the processor, and for the device\nshort\n"
+        );
+        let word = format!("/{}\n", "long".repeat(20));
+        assert_eq!(look.fit(word.clone()), word, "no word is broken");
+    }
+}

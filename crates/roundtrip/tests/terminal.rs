@@ -1,0 +1,76 @@
+//! What a narrow terminal shows: every report fits, between words, and says what a wide one says.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+const WIDTH: usize = 80;
+
+/// What a command prints where lines may have so many columns.
+fn printed(args: &str, columns: Option<usize>) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
+    command.args(args.split_whitespace()).stdin(Stdio::null()).env_remove("COLUMNS");
+    if let Some(columns) = columns {
+        command.env("COLUMNS", columns.to_string());
+    }
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{args}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Refuses a line that is too long, unless it is one word behind its indentation.
+fn fits(args: &str, text: &str) {
+    for line in text.lines() {
+        let words = line.split_whitespace().count();
+        assert!(line.chars().count() <= WIDTH || words == 1, "{args}: {line}");
+    }
+}
+
+fn fixture(name: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs").join(name).display().to_string()
+}
+
+#[test]
+fn stored_runs_fit_a_narrow_terminal_and_say_the_same_there() {
+    for args in [
+        format!("show {}", fixture("x86_64-6.1-binder")),
+        format!("show {}", fixture("x86_64-6.1-ufs")),
+        format!("explain {}", fixture("x86_64-6.1-binder")),
+    ] {
+        let (wide, narrow) = (printed(&args, None), printed(&args, Some(WIDTH)));
+        fits(&args, &narrow);
+        assert!(wide.lines().any(|line| line.chars().count() > WIDTH), "{args} fits anyway: no test");
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<BTreeSet<_>>();
+        assert_eq!(words(&wide), words(&narrow), "{args}");
+        assert_eq!(printed(&args, Some(10_000)), wide, "{args}");
+    }
+}
+
+#[test]
+fn what_is_measured_fits_a_narrow_terminal() {
+    for args in [
+        "ipc latency --driver emulated --stack both --callers other --iterations 200 --pairs 2 --rate 2000",
+        "ipc throughput --driver emulated --sizes 4,64k --iterations 50 --repetitions 2",
+        "ipc workers --driver emulated --workers 2 --iterations 100",
+        "ipc traits --driver emulated",
+        "help ipc latency",
+        "help storage interference",
+        "help",
+        "ipc --help",
+    ] {
+        fits(args, &printed(args, Some(WIDTH)));
+    }
+}
+
+#[test]
+fn the_answer_stands_before_the_tables() {
+    let latency = "ipc latency --driver emulated --stack binder --callers other --iterations 200";
+    let text = printed(latency, None);
+    let (answer, table) = (text.find("Latency against").unwrap(), text.find("pair  caller").unwrap());
+    assert!(answer < table && text.contains("of 200 calls missed"), "{text}");
+    let workers = printed("ipc workers --driver emulated --workers 2 --iterations 100", None);
+    assert!(workers.find("calls a second").unwrap() < workers.find("caller ").unwrap(), "{workers}");
+    let storage = printed(&format!("show {}", fixture("x86_64-6.1-ufs")), None);
+    let (answer, table) = (storage.find("Synchronous writes").unwrap(), storage.find("response").unwrap());
+    assert!(answer < table, "{storage}");
+}
