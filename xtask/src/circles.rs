@@ -13,10 +13,6 @@ use syn::{Attribute, Item, ItemUse, UseTree, Visibility};
 use crate::outcome::Outcome;
 use crate::shell::{output, root};
 
-/// The crates whose files still name each other in a ring, with the most files that one may have: a parcel holds proxies, a proxy
-/// calls with parcels, and both need the process that they belong to.
-const KNOWN: &[(&str, usize)] = &[("crates/binder", 15)];
-
 /// A module's path below its crate; the crate's own is empty.
 type Module = Vec<String>;
 
@@ -43,9 +39,7 @@ pub(crate) fn none() -> Result<Outcome> {
         crates.entry(folder).or_default().insert(module, read);
     }
     let rings = crates.iter().flat_map(|(folder, files)| {
-        let most = KNOWN.iter().find(|(known, _)| known == folder).map_or(0, |(_, most)| *most);
-        let rings = rings(files).into_iter().filter(move |ring| ring.len() > most);
-        rings.map(move |ring| format!("{folder}/src: {}", ring.join(", ")))
+        rings(files).into_iter().map(move |ring| format!("{folder}/src: {}", ring.join(", ")))
     });
     let rings: Vec<String> = rings.collect();
     if !rings.is_empty() {

@@ -5,50 +5,11 @@ use std::sync::{Arc, PoisonError};
 use binder_driver::Command;
 use binder_driver::uapi::HandleCookie;
 
-use crate::proxy::CONTEXT_MANAGER;
+use crate::notices::{Death, DeathLink};
+use crate::references::CONTEXT_MANAGER;
 use crate::requests::PING;
 use crate::thread::ThreadState;
 use crate::{Error, Process, Proxy};
-
-type Recipient = Box<dyn FnOnce() + Send>;
-
-/// What a proxy knows of its object's death.
-#[derive(Default)]
-pub(crate) enum Death {
-    #[default]
-    NotAsked,
-    /// The driver was asked to tell, under this cookie.
-    Asked(u64, Vec<(DeathLink, Recipient)>),
-    Happened,
-}
-
-impl Death {
-    pub(crate) fn cookie(&self) -> Option<u64> {
-        if let Self::Asked(cookie, _) = self { Some(*cookie) } else { None }
-    }
-}
-
-impl std::fmt::Debug for Death {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::NotAsked => "not asked",
-            Self::Asked(..) => "asked",
-            Self::Happened => "happened",
-        })
-    }
-}
-
-/// One recipient of a death, to be unlinked by: [`Proxy::unlink_to_death`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct DeathLink(u64);
-
-impl DeathLink {
-    fn new() -> Self {
-        use std::sync::atomic::{AtomicU64, Ordering};
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        Self(NEXT.fetch_add(1, Ordering::Relaxed))
-    }
-}
 
 impl Proxy {
     /// Has `recipient` called, once and on a looper thread of this process, when the object dies. The link ends with the last
@@ -72,17 +33,16 @@ impl Proxy {
             Death::Asked(_, recipients) => recipients.push((link, Box::new(recipient))),
             Death::NotAsked => {
                 let process = &self.0.process;
-                let cookie = process.proxies().ask(&self.0);
+                let cookie = process.handles().ask(&self.0);
                 *death = Death::Asked(cookie, vec![(link, Box::new(recipient))]);
                 drop(death);
-                let thread = ThreadState::current(process);
+                let thread = process.thread();
                 if is_manager {
-                    thread.push(Command::Increfs(CONTEXT_MANAGER));
-                    thread.push(Command::Acquire(CONTEXT_MANAGER));
+                    thread.take_references(CONTEXT_MANAGER);
                 }
                 let target = HandleCookie { handle: self.handle(), cookie };
                 thread.push(Command::RequestDeathNotification(target));
-                if let Err(error) = thread.flush(process) {
+                if let Err(error) = thread.flush(process.connection()) {
                     self.forget_link(link, false);
                     return Err(error);
                 }
@@ -103,7 +63,7 @@ impl Proxy {
     /// [`Error::Driver`] when the driver is out of order.
     pub fn unlink_to_death(&self, link: DeathLink) -> Result<bool, Error> {
         let found = self.forget_link(link, true);
-        ThreadState::current(&self.0.process).flush(&self.0.process)?;
+        self.0.process.thread().flush(self.0.process.connection())?;
         Ok(found)
     }
 
@@ -116,9 +76,9 @@ impl Proxy {
         let removed = recipients.swap_remove(at);
         if recipients.is_empty() {
             *death = Death::NotAsked;
-            self.0.process.proxies().unask(cookie);
+            self.0.process.handles().unask(cookie);
             if knows {
-                ThreadState::current(&self.0.process).clear_death(self.handle(), cookie);
+                self.0.process.thread().clear_death(self.handle(), cookie);
             }
         }
         drop(death);
@@ -136,25 +96,10 @@ impl Proxy {
 }
 
 impl ThreadState {
-    /// Has the driver forget that it was asked for a death.
-    pub(crate) fn clear_death(&self, handle: u32, cookie: u64) {
-        self.push(Command::ClearDeathNotification(HandleCookie { handle, cookie }));
-        self.release_manager(handle);
-    }
-
-    /// Gives up the references that came with the asking, if it was for the context manager's death
-    /// or state.
-    pub(crate) fn release_manager(&self, handle: u32) {
-        if handle == CONTEXT_MANAGER {
-            self.push(Command::Release(CONTEXT_MANAGER));
-            self.push(Command::Decrefs(CONTEXT_MANAGER));
-        }
-    }
-
     /// The driver says that the object behind `cookie` is dead.
     pub(crate) fn told_of_death(&self, process: &Arc<Process>, cookie: u64) {
         self.push(Command::DeadBinderDone(cookie));
-        let Some(proxy) = process.proxies().take_asked(cookie) else { return };
+        let Some(proxy) = process.handles().take_asked(cookie).map(Proxy) else { return };
         // Handle 0 will be another object's.
         let after = if proxy.handle() == CONTEXT_MANAGER { Death::NotAsked } else { Death::Happened };
         let death = {

@@ -1,56 +1,15 @@
 //! Freeze notifications: who is to be told when the process that owns an object is frozen and
 //! thawed, and what the driver has to be told for it. Linux 6.12 and the emulated driver have them.
 
-use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use binder_driver::Command;
 use binder_driver::uapi::{FrozenStateInfo, HandleCookie};
 
-use crate::proxy::CONTEXT_MANAGER;
+use crate::notices::{Asked, Frozen, FrozenLink, Listener};
+use crate::references::CONTEXT_MANAGER;
 use crate::thread::ThreadState;
 use crate::{Error, Process, Proxy};
-
-type Listener = Arc<dyn Fn(bool) + Send + Sync>;
-
-/// What a proxy knows of whether its object's owner is frozen.
-#[derive(Default)]
-pub(crate) enum Frozen {
-    #[default]
-    NotAsked,
-    /// The driver was asked to tell.
-    Asked(Asked),
-}
-
-/// A request to the driver.
-pub(crate) struct Asked {
-    cookie: u64,
-    /// What the driver said last.
-    state: Option<bool>,
-    listeners: Vec<(FrozenLink, Listener)>,
-}
-
-impl Frozen {
-    pub(crate) fn cookie(&self) -> Option<u64> {
-        if let Self::Asked(asked) = self { Some(asked.cookie) } else { None }
-    }
-}
-
-impl fmt::Debug for Frozen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NotAsked => "not asked",
-            Self::Asked(Asked { state: None, .. }) => "asked",
-            Self::Asked(Asked { state: Some(true), .. }) => "frozen",
-            Self::Asked(Asked { state: Some(false), .. }) => "not frozen",
-        })
-    }
-}
-
-/// One listener to an owner's state, to be removed by: [`Proxy::remove_frozen_listener`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct FrozenLink(u64);
 
 impl Proxy {
     /// Has `listener` called with true when the process that owns the object is frozen, and with
@@ -66,8 +25,7 @@ impl Proxy {
         &self,
         listener: impl Fn(bool) + Send + Sync + 'static,
     ) -> Result<FrozenLink, Error> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let link = FrozenLink(NEXT.fetch_add(1, Ordering::Relaxed));
+        let link = FrozenLink::new();
         let listener: Listener = Arc::new(listener);
         let process = &self.0.process;
         let mut frozen = self.frozen();
@@ -80,11 +38,11 @@ impl Proxy {
             }
             return Ok(link);
         }
-        let cookie = process.proxies().ask(&self.0);
+        let cookie = process.handles().ask(&self.0);
         // Under the lock: what the driver tells of the request waits for it, and so does who adds
         // another listener.
         if let Err(error) = self.ask_for_freezes(cookie) {
-            process.proxies().unask(cookie);
+            process.handles().unask(cookie);
             drop(frozen);
             drop(listener); // not under the lock: it may hold this very proxy
             return Err(error);
@@ -96,19 +54,18 @@ impl Proxy {
     /// Has the driver tell of the owner's state under this cookie.
     fn ask_for_freezes(&self, cookie: u64) -> Result<(), Error> {
         let process = &self.0.process;
-        let thread = ThreadState::current(process);
+        let thread = process.thread();
         if self.handle() == CONTEXT_MANAGER {
-            thread.push(Command::Increfs(CONTEXT_MANAGER));
-            thread.push(Command::Acquire(CONTEXT_MANAGER));
+            thread.take_references(CONTEXT_MANAGER);
         }
         // First what was queued before: a driver that refuses the request takes nothing of what
         // comes with it.
-        thread.flush(process)?;
+        thread.flush(process.connection())?;
         thread.push(Command::RequestFreezeNotification(HandleCookie { handle: self.handle(), cookie }));
-        let asked = thread.flush(process);
+        let asked = thread.flush(process.connection());
         if asked.is_err() {
             thread.release_manager(self.handle());
-            let _ = thread.flush(process); // what it says of that is what it has said
+            let _ = thread.flush(process.connection()); // what it says of that is what it has said
         }
         asked
     }
@@ -120,7 +77,7 @@ impl Proxy {
     /// [`Error::Driver`] when the driver is out of order.
     pub fn remove_frozen_listener(&self, link: FrozenLink) -> Result<bool, Error> {
         let process = &self.0.process;
-        let thread = ThreadState::current(process);
+        let thread = process.thread();
         let mut frozen = self.frozen();
         let Frozen::Asked(asked) = &mut *frozen else { return Ok(false) };
         let Some(at) = asked.listeners.iter().position(|(other, _)| *other == link) else { return Ok(false) };
@@ -128,12 +85,12 @@ impl Proxy {
         if asked.listeners.is_empty() {
             let cookie = asked.cookie;
             *frozen = Frozen::NotAsked;
-            process.proxies().unask(cookie);
+            process.handles().unask(cookie);
             thread.clear_frozen(self.handle(), cookie);
         }
         drop(frozen);
         drop(removed); // not under the lock: it may hold this very proxy
-        thread.flush(process)?;
+        thread.flush(process.connection())?;
         Ok(true)
     }
 
@@ -143,16 +100,10 @@ impl Proxy {
 }
 
 impl ThreadState {
-    /// Has the driver forget that it was asked for an owner's state.
-    pub(crate) fn clear_frozen(&self, handle: u32, cookie: u64) {
-        self.push(Command::ClearFreezeNotification(HandleCookie { handle, cookie }));
-        self.release_manager(handle);
-    }
-
     /// The driver says whether the owner of the object behind a cookie is frozen. It tells no more
     /// under this cookie until it is told that this was heard, so listeners are called in order.
     pub(crate) fn told_of_freeze(&self, process: &Process, told: FrozenStateInfo) {
-        if let Some(proxy) = process.proxies().find_asked(told.cookie) {
+        if let Some(proxy) = process.handles().find_asked(told.cookie).map(Proxy) {
             let state = told.is_frozen != 0;
             let listeners = match &mut *proxy.frozen() {
                 // It tells the same again after changes that came to nothing.

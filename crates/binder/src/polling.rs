@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use binder_driver::{Command, Lent};
 
-use crate::thread::ThreadState;
 use crate::{Error, Process};
 
 impl Process {
@@ -17,9 +16,9 @@ impl Process {
     /// # Errors
     /// [`Error::Driver`] when the driver is out of order.
     pub fn setup_polling(self: &Arc<Self>) -> Result<(), Error> {
-        let thread = ThreadState::current(self);
+        let thread = self.thread();
         thread.push(Command::EnterLooper);
-        thread.flush(self)
+        thread.flush(self.connection())
     }
 
     /// The driver's descriptor, for epoll(7) or poll(2) on the thread that has called
@@ -46,17 +45,17 @@ impl Process {
     /// [`Error::Driver`] when the driver is out of order; [`Error::Reported`] with an error that it
     /// returns.
     pub fn handle_polled(self: &Arc<Self>) -> Result<(), Error> {
-        let thread = ThreadState::current(self);
+        let thread = self.thread();
         loop {
             while let Some(asked) = thread.pending(false) {
                 thread.handle(self, &asked)?;
             }
             // A reply goes out before anything is waited for.
-            thread.flush(self)?;
+            thread.flush(self.connection())?;
             if !self.poll(Some(Duration::ZERO))? {
                 return Ok(());
             }
-            thread.exchange(self, &Lent::default(), true)?;
+            thread.exchange(self.connection(), &Lent::default(), true)?;
         }
     }
 }

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use binder_driver::RawBytes;
 use binder_driver::uapi::TransactionData;
 
+use crate::copies::Copies;
 use crate::descriptors::close_received;
 use crate::parcel::ParcelReader;
-use crate::thread::{Copies, ThreadState};
+use crate::thread::ThreadState;
 use crate::{Error, Process};
 
 /// A transaction or reply whose buffer is given back when this is dropped, if not before.

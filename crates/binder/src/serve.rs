@@ -9,34 +9,56 @@ use binder_driver::uapi::{TF_CLEAR_BUF, TF_ONE_WAY, TransactionData};
 
 use crate::background::Background;
 use crate::hwbinder::{HwParcel, HwReader};
-use crate::node::{Call, HwStub, Service, Stub};
 use crate::outgoing::Outgoing;
 use crate::parcel::{Parcel, ParcelReader};
+use crate::process::Object;
 use crate::received::Received;
 use crate::requests::{DESCRIPTOR, DUMP, EXTENSION, HIDL_BASE, HIDL_DEBUG, HIDL_DESCRIPTOR, HIDL_PING, PING};
+use crate::service::{Call, HwStub, Service, Stub};
 use crate::thread::ThreadState;
 use crate::{Error, Process, Status, WorkSource, exception, status};
 
-impl ThreadState {
-    /// Serves a call that the driver handed to this thread.
-    pub(crate) fn serve(&self, process: &Arc<Process>, data: &TransactionData) -> Result<(), Error> {
-        let call = Call {
+impl Object for Service {
+    fn serve(
+        &self,
+        process: &Arc<Process>,
+        thread: &ThreadState,
+        data: &TransactionData,
+    ) -> Result<(), Error> {
+        let call = Call::of(data);
+        let received = Received::take(process, data);
+        match self {
+            Self::Binder(stub) => thread.serve_binder(process, &**stub, &call, &received),
+            Self::Hwbinder(stub) => thread.serve_hwbinder(process, &**stub, &call, &received),
+        }
+    }
+}
+
+impl Call {
+    #[inline]
+    fn of(data: &TransactionData) -> Self {
+        Self {
             code: data.code,
             oneway: data.flags & TF_ONE_WAY != 0,
             sender_pid: data.sender_pid,
             sender_euid: data.sender_euid,
             clear_buffers: data.flags & TF_CLEAR_BUF != 0,
-        };
-        let target = (data.target, data.cookie);
-        let received = Received::take(process, data);
-        let data = &received;
+        }
+    }
+}
+
+impl ThreadState {
+    /// Serves a call that the driver handed to this thread.
+    pub(crate) fn serve(&self, process: &Arc<Process>, data: &TransactionData) -> Result<(), Error> {
         self.serving.set(self.serving.get() + 1);
         let work_source = WorkSource::clear();
-        let object = process.nodes().find(target.0, target.1);
-        let result = match object.as_ref().map(|local| local.service()) {
-            Some(Service::Binder(stub)) => self.serve_binder(process, &**stub, &call, data),
-            Some(Service::Hwbinder(stub)) => self.serve_hwbinder(process, &**stub, &call, data),
-            None => self.answer_status(process, &call, data, status::DEAD_OBJECT, true),
+        let node = process.nodes().find(data.target, data.cookie);
+        let result = match &node {
+            Some(node) => node.object().serve(process, self, data),
+            None => {
+                let received = Received::take(process, data);
+                self.answer_status(process, &Call::of(data), &received, status::DEAD_OBJECT, true)
+            }
         };
         drop(work_source);
         self.serving.set(self.serving.get() - 1);
@@ -134,7 +156,7 @@ impl ThreadState {
         }
         self.push_reply(outgoing);
         data.give_back(process, self);
-        self.exchange(process, &outgoing.lent(), wait && !process.pool.stopping())
+        self.exchange(process.connection(), &outgoing.lent(), wait && !process.pool().stopping())
     }
 }
 

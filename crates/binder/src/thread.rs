@@ -1,43 +1,27 @@
-//! One thread's conversation with the driver: commands out, returns in, a call and what arrives while it waits.
+//! One thread's conversation with the driver: commands out, returns in.
 //!
-//! A thread has one [`ThreadState`] for each process that it calls from or serves. A call takes no lock and makes no
-//! allocation; it knows neither kind of parcel, only bytes, offsets and buffers.
+//! A thread has one [`ThreadState`] for each connection that it uses. It takes no lock and makes no allocation in a call. It
+//! knows neither objects nor what is in a parcel: it only keeps empty parcels for the next call, and what must live until
+//! the driver has taken a command.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use binder_driver::uapi::{
-    BR_NOOP, BR_TRANSACTION_COMPLETE, TF_ACCEPT_FDS, TF_ONE_WAY, TF_STATUS_CODE, TransactionData,
-};
+use binder_driver::uapi::{BR_NOOP, BR_TRANSACTION_COMPLETE};
 use binder_driver::{Command, Commands, Errno, Lent, Return, Returns};
 
-use crate::hwbinder::{HwReader, HwStore};
+use crate::connection::Connection;
+use crate::copies::Copies;
+use crate::hwbinder::HwStore;
 use crate::outgoing::Outgoing;
-use crate::parcel::{Parcel, ParcelReader};
-use crate::received::Received;
-use crate::{Binder, Dialect, Error, Process, Proxy};
-
-/// Payload bytes copied by one thread. Only that thread adds, others read.
-#[derive(Debug, Default)]
-pub(crate) struct Copies(AtomicU64);
-
-impl Copies {
-    /// Not a read-modify-write: there is one writer.
-    pub(crate) fn add(&self, bytes: u64) {
-        self.0.store(self.0.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
-    }
-
-    pub(crate) fn total(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
+use crate::parcel::{Kept, Parcel};
+use crate::{Dialect, Error};
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct ThreadState {
-    process: Weak<Process>,
+    connection: Weak<Connection>,
     dialect: Dialect,
     copies: Arc<Copies>,
     io: RefCell<Io>,
@@ -51,13 +35,13 @@ pub(crate) struct ThreadState {
     /// How many calls this thread serves, one inside the other.
     pub(crate) serving: Cell<u32>,
     /// Replies whose `BR_TRANSACTION_COMPLETE` has not come.
-    unacknowledged: Cell<u32>,
+    pub(crate) unacknowledged: Cell<u32>,
     /// What those replies named: until the driver has said that it holds references, this thread does.
-    in_flight: RefCell<Vec<Binder>>,
+    in_flight: RefCell<Vec<Kept>>,
     /// Proxies that queued commands take references for: until the driver has taken these, this thread holds them.
-    until_sent: RefCell<Vec<Proxy>>,
+    until_sent: RefCell<Vec<Kept>>,
     /// How many calls this thread waits for, one inside the other.
-    calling: Cell<u32>,
+    pub(crate) calling: Cell<u32>,
 }
 
 #[derive(Debug)]
@@ -67,42 +51,42 @@ struct Io {
 }
 
 thread_local! {
-    /// This thread's states, by process. One or two, so a list is quickest.
+    /// This thread's states, by connection. One or two, so a list is quickest.
     static STATES: RefCell<Vec<(u64, Rc<ThreadState>)>> = const { RefCell::new(Vec::new()) };
     /// True when `STATES` has been used, or is about to be.
     static STARTED: Cell<bool> = const { Cell::new(false) };
 }
 
 impl ThreadState {
-    /// The calling thread's state for `process`.
-    pub(crate) fn current(process: &Arc<Process>) -> Rc<Self> {
+    /// The calling thread's state for `connection`.
+    pub(crate) fn current(connection: &Arc<Connection>) -> Rc<Self> {
         if !STARTED.replace(true) {
             // A driver may keep data of its own for each thread. An ending thread drops what it used last first: the
             // driver comes first here, so that these states can still use it when they are dropped.
-            if !process.forked() {
-                let _ = process.driver().write_read(&mut Commands::default(), &[], None);
+            if !connection.forked() {
+                let _ = connection.driver().write_read(&mut Commands::default(), &[], None);
             }
         }
         let found = STATES.try_with(|states| {
-            if let Some((_, state)) = states.borrow().iter().find(|(id, _)| *id == process.id()) {
+            if let Some((_, state)) = states.borrow().iter().find(|(id, _)| *id == connection.id()) {
                 return state.clone();
             }
-            let new = Self::new(process);
-            let gone = |(_, state): &mut (u64, Rc<Self>)| state.process.strong_count() == 0;
+            let new = Self::new(connection);
+            let gone = |(_, state): &mut (u64, Rc<Self>)| state.connection.strong_count() == 0;
             let gone: Vec<_> = states.borrow_mut().extract_if(.., gone).collect();
-            states.borrow_mut().push((process.id(), new.clone()));
+            states.borrow_mut().push((connection.id(), new.clone()));
             drop(gone); // not under the borrow: it may drop objects that come here for a state
             new
         });
         // A thread that is ending has no list any more: what it still does gets a state of its own.
-        found.unwrap_or_else(|_| Self::new(process))
+        found.unwrap_or_else(|_| Self::new(connection))
     }
 
-    fn new(process: &Arc<Process>) -> Rc<Self> {
+    fn new(connection: &Arc<Connection>) -> Rc<Self> {
         Rc::new(Self {
-            process: Arc::downgrade(process),
-            dialect: process.dialect(),
-            copies: process.new_copies(),
+            connection: Arc::downgrade(connection),
+            dialect: connection.dialect(),
+            copies: connection.copies().start(),
             io: RefCell::new(Io { commands: Commands::with_capacity(512), returns: Returns::default() }),
             parcels: RefCell::default(),
             stores: RefCell::default(),
@@ -144,18 +128,25 @@ impl ThreadState {
     }
 
     /// Keeps a proxy until what is queued now is handed over.
-    pub(crate) fn keep_until_sent(&self, proxy: &Proxy) {
-        self.until_sent.borrow_mut().push(proxy.clone());
+    pub(crate) fn keep_until_sent(&self, proxy: Kept) {
+        self.until_sent.borrow_mut().push(proxy);
     }
 
     /// Hands over what is queued, unless this thread soon goes to the driver anyway. Any other might never.
-    pub(crate) fn flush_unless_soon(&self, process: &Process) {
+    pub(crate) fn flush_unless_soon(&self, connection: &Connection) {
         if !(self.looper.get() || self.serving.get() > 0 || self.calling.get() > 0) {
-            let _ = self.flush(process); // a driver that is out of order holds no references
+            let _ = self.flush(connection); // a driver that is out of order holds no references
         }
     }
 
-    fn push_outgoing(&self, outgoing: &Outgoing<'_>, reply: bool, target: u32, code: u32, flags: u32) {
+    pub(crate) fn push_outgoing(
+        &self,
+        outgoing: &Outgoing<'_>,
+        reply: bool,
+        target: u32,
+        code: u32,
+        flags: u32,
+    ) {
         outgoing.push(&mut self.io.borrow_mut().commands, reply, target, code, flags);
     }
 
@@ -173,15 +164,15 @@ impl ThreadState {
     }
 
     /// Hands over queued commands without waiting for anything.
-    pub(crate) fn flush(&self, process: &Process) -> Result<(), Error> {
-        self.exchange(process, &Lent::default(), false)
+    pub(crate) fn flush(&self, connection: &Connection) -> Result<(), Error> {
+        self.exchange(connection, &Lent::default(), false)
     }
 
     /// Hands over queued commands, which may name what is `lent`, and, if `wait`, waits for returns. Returns that were not
     /// handled yet are never thrown away: they come first, and there is no waiting.
     #[inline]
-    pub(crate) fn exchange(&self, process: &Process, lent: &Lent<'_>, wait: bool) -> Result<(), Error> {
-        let result = self.exchange_now(process, lent, wait);
+    pub(crate) fn exchange(&self, connection: &Connection, lent: &Lent<'_>, wait: bool) -> Result<(), Error> {
+        let result = self.exchange_now(connection, lent, wait);
         if !self.until_sent.borrow().is_empty() {
             self.sent();
         }
@@ -189,19 +180,19 @@ impl ThreadState {
     }
 
     #[inline]
-    fn exchange_now(&self, process: &Process, lent: &Lent<'_>, wait: bool) -> Result<(), Error> {
+    fn exchange_now(&self, connection: &Connection, lent: &Lent<'_>, wait: bool) -> Result<(), Error> {
         let io = &mut *self.io.borrow_mut();
         let wait = wait && io.returns.is_empty();
         if io.commands.is_empty() && !wait {
             return Ok(());
         }
-        if process.forked() {
+        if connection.forked() {
             io.commands.clear();
             return Err(Error::Forked);
         }
         loop {
             let returns = if wait { Some(&mut io.returns) } else { None };
-            match process.driver().exchange(&mut io.commands, lent, returns) {
+            match connection.driver().exchange(&mut io.commands, lent, returns) {
                 Ok(()) => return Ok(()),
                 Err(error) if error.errno() == Some(Errno::INTR) => {}
                 Err(source) => {
@@ -223,14 +214,19 @@ impl ThreadState {
     /// The next return that asks for something, or answers; `None` when the driver woke this thread without one.
     // In line, with what it calls, in each of its few places: a return would pass through memory several times.
     #[inline(always)]
-    pub(crate) fn next(&self, process: &Process, lent: &Lent<'_>) -> Result<Option<Return>, Error> {
-        self.next_of(process, lent, false)
+    pub(crate) fn next(&self, connection: &Connection, lent: &Lent<'_>) -> Result<Option<Return>, Error> {
+        self.next_of(connection, lent, false)
     }
 
     /// The same, and `BR_TRANSACTION_COMPLETE` too if `completes`. Otherwise it is only counted: whoever waits for a
     /// reply or a call does not wait for it.
     #[inline(always)]
-    fn next_of(&self, process: &Process, lent: &Lent<'_>, completes: bool) -> Result<Option<Return>, Error> {
+    pub(crate) fn next_of(
+        &self,
+        connection: &Connection,
+        lent: &Lent<'_>,
+        completes: bool,
+    ) -> Result<Option<Return>, Error> {
         let mut exchanged = false;
         loop {
             if let Some(pending) = self.pending(completes) {
@@ -239,7 +235,7 @@ impl ThreadState {
             if exchanged {
                 return Ok(None);
             }
-            self.exchange(process, lent, true)?;
+            self.exchange(connection, lent, true)?;
             exchanged = true;
         }
     }
@@ -261,70 +257,6 @@ impl ThreadState {
         }
     }
 
-    /// A synchronous call: one exchange, unless something else arrives before the reply.
-    pub(crate) fn transact<'p>(
-        self: &Rc<Self>,
-        process: &'p Arc<Process>,
-        handle: u32,
-        code: u32,
-        outgoing: &Outgoing<'_>,
-    ) -> Result<Reply<'p>, Error> {
-        self.push_outgoing(outgoing, false, handle, code, outgoing.flags() | TF_ACCEPT_FDS);
-        self.calling.set(self.calling.get() + 1);
-        let answer = self.wait_for_reply(process, handle, code, &outgoing.lent());
-        self.calling.set(self.calling.get() - 1);
-        let data = answer?;
-        let received = Received::take(process, &data);
-        let reply = Reply { process, thread: self.clone(), received: Some(received) };
-        if data.flags & TF_STATUS_CODE == 0 { Ok(reply) } else { Err(reply.status()) }
-    }
-
-    #[inline(always)]
-    fn wait_for_reply(
-        &self,
-        process: &Arc<Process>,
-        handle: u32,
-        code: u32,
-        lent: &Lent<'_>,
-    ) -> Result<TransactionData, Error> {
-        loop {
-            match self.next(process, lent)? {
-                Some(Return::Reply(data)) => return Ok(data),
-                Some(Return::DeadReply) => return Err(Error::DeadObject { handle }),
-                Some(Return::FailedReply) => return Err(refused(process, handle, code)),
-                Some(Return::FrozenReply) => return Err(Error::Frozen { handle }),
-                Some(other) => self.handle(process, &other)?,
-                None => {}
-            }
-        }
-    }
-
-    /// A oneway call: until the driver has taken it.
-    pub(crate) fn transact_oneway(
-        &self,
-        process: &Arc<Process>,
-        handle: u32,
-        code: u32,
-        outgoing: &Outgoing<'_>,
-    ) -> Result<(), Error> {
-        self.push_outgoing(outgoing, false, handle, code, outgoing.flags() | TF_ACCEPT_FDS | TF_ONE_WAY);
-        loop {
-            match self.next_of(process, &outgoing.lent(), true)? {
-                Some(Return::TransactionComplete) if self.unacknowledged.get() > 0 => self.acknowledged(),
-                Some(Return::OnewaySpamSuspect) => {
-                    process.suspected_of_spam();
-                    return Ok(());
-                }
-                Some(Return::TransactionComplete | Return::TransactionPendingFrozen) => return Ok(()),
-                Some(Return::DeadReply) => return Err(Error::DeadObject { handle }),
-                Some(Return::FailedReply) => return Err(refused(process, handle, code)),
-                Some(Return::FrozenReply) => return Err(Error::Frozen { handle }),
-                Some(other) => self.handle(process, &other)?,
-                None => {}
-            }
-        }
-    }
-
     /// Queues the answer to the call that this thread serves.
     pub(crate) fn push_reply(&self, outgoing: &Outgoing<'_>) {
         self.push_outgoing(outgoing, true, 0, 0, outgoing.flags());
@@ -336,7 +268,8 @@ impl ThreadState {
         parcel.move_objects(&self.in_flight);
     }
 
-    fn acknowledged(&self) {
+    /// The driver has said that a reply is sent; with the last, what they named is its own to hold.
+    pub(crate) fn acknowledged(&self) {
         let left = self.unacknowledged.get().saturating_sub(1);
         self.unacknowledged.set(left);
         if left == 0 && !self.in_flight.borrow().is_empty() {
@@ -344,96 +277,15 @@ impl ThreadState {
             drop(held); // dropping one may queue commands
         }
     }
-
-    /// Does what the driver asks for besides answering this thread's own call.
-    pub(crate) fn handle(&self, process: &Arc<Process>, asked: &Return) -> Result<(), Error> {
-        match *asked {
-            Return::Transaction(ref data) | Return::TransactionSecCtx(ref data, _) => {
-                return self.serve(process, data);
-            }
-            Return::TransactionComplete => self.acknowledged(),
-            Return::Increfs(node) => self.push(Command::IncrefsDone(node)),
-            Return::Acquire(node) => {
-                process.nodes().count(node.ptr, 1);
-                self.push(Command::AcquireDone(node));
-            }
-            Return::Release(node) => process.nodes().count(node.ptr, -1),
-            Return::SpawnLooper => process.spawn_registered_looper(),
-            Return::DeadBinder(cookie) => self.told_of_death(process, cookie),
-            Return::FrozenBinder(told) => self.told_of_freeze(process, told),
-            Return::Error(errno) => return Err(Error::Reported { errno }),
-            // Weak references keep nothing here: a node's name is never used again. Failed replies are their
-            // callers' concern.
-            _ => {}
-        }
-        Ok(())
-    }
 }
 
 impl Drop for ThreadState {
     fn drop(&mut self) {
-        let Some(process) = self.process.upgrade().filter(|process| !process.forked()) else { return };
-        let _ = self.flush(&process); // a driver that is out of order has forgotten everything
-        process.driver().exit_thread();
-        process.retire_copies(&self.copies);
+        let Some(connection) = self.connection.upgrade().filter(|connection| !connection.forked()) else {
+            return;
+        };
+        let _ = self.flush(&connection); // a driver that is out of order has forgotten everything
+        connection.driver().exit_thread();
+        connection.copies().retire(&self.copies);
     }
-}
-
-/// A received reply. Dropping it gives its buffer in this process's area back, along with the thread's next call.
-#[derive(Debug)]
-pub struct Reply<'p> {
-    process: &'p Arc<Process>,
-    thread: Rc<ThreadState>,
-    /// There until it is dropped.
-    received: Option<Received<'p>>,
-}
-
-impl<'p> Reply<'p> {
-    fn received(&self) -> Result<&Received<'p>, Error> {
-        self.received.as_ref().ok_or(Error::Malformed {
-            what: "a reply",
-            at: 0,
-            problem: "it was given back",
-        })
-    }
-
-    /// A reader over the reply of a binder object.
-    ///
-    /// # Errors
-    /// [`Error::Malformed`] when the driver named bytes outside the area.
-    pub fn reader(&self) -> Result<ParcelReader<'_>, Error> {
-        self.received()?.reader(self.process, self.thread.copies())
-    }
-
-    /// A reader over the reply of a hwbinder object.
-    ///
-    /// # Errors
-    /// As [`Reply::reader`].
-    pub fn hw_reader(&self) -> Result<HwReader<'_>, Error> {
-        Ok(HwReader::new(self.reader()?, self.received()?.area()?))
-    }
-
-    fn status(&self) -> Error {
-        let word = self.received().and_then(|received| Ok(received.data()?.array(0)));
-        match word.map(|word| word.map(i32::from_ne_bytes)) {
-            Ok(Some(code)) => Error::Status { code },
-            Ok(None) => Error::Malformed { what: "a status", at: 0, problem: "it has less than 4 bytes" },
-            Err(error) => error,
-        }
-    }
-}
-
-impl Drop for Reply<'_> {
-    fn drop(&mut self) {
-        if let Some(received) = self.received.take() {
-            received.give_back(self.process, &self.thread);
-        }
-    }
-}
-
-/// A call that the driver refused, with the reason where it tells one.
-#[cold]
-fn refused(process: &Process, handle: u32, code: u32) -> Error {
-    let errno = process.driver().extended_error().map_or(0, |error| error.param);
-    Error::Failed { handle, code, errno }
 }

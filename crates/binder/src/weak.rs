@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use binder_driver::Command;
 
-use crate::proxy::CONTEXT_MANAGER;
-use crate::thread::ThreadState;
+use crate::references::CONTEXT_MANAGER;
 use crate::{Process, Proxy};
 
 /// Another process's object that this one does not keep alive. Its handle stays its own while this lives, so two of them are equal
@@ -29,11 +28,11 @@ impl Proxy {
     pub fn downgrade(&self) -> WeakProxy {
         let process = self.process().clone();
         if self.handle() != CONTEXT_MANAGER {
-            let thread = ThreadState::current(&process);
+            let thread = process.thread();
             thread.push(Command::Increfs(self.handle()));
             // As for a new proxy: the strong reference keeps the handle until the weak one is taken.
-            thread.keep_until_sent(self);
-            thread.flush_unless_soon(&process);
+            thread.keep_until_sent(self.kept());
+            thread.flush_unless_soon(process.connection());
         }
         WeakProxy(Arc::new(WeakHandle { process, handle: self.handle() }))
     }
@@ -49,7 +48,7 @@ impl WeakProxy {
     /// The object, if this process still holds it.
     #[must_use]
     pub fn promote(&self) -> Option<Proxy> {
-        self.0.process.proxies().find(self.0.handle)
+        self.0.process.handles().find(self.0.handle).map(Proxy)
     }
 }
 
@@ -64,9 +63,9 @@ impl Eq for WeakProxy {}
 impl Drop for WeakHandle {
     fn drop(&mut self) {
         if self.handle != CONTEXT_MANAGER {
-            let thread = ThreadState::current(&self.process);
+            let thread = self.process.thread();
             thread.push(Command::Decrefs(self.handle));
-            thread.flush_unless_soon(&self.process);
+            thread.flush_unless_soon(self.process.connection());
         }
     }
 }

@@ -182,16 +182,21 @@ impl Echo {
     /// Publishes it on a stack.
     #[must_use]
     pub fn publish(self: Arc<Self>, process: &Arc<Process>, stack: Stack, options: NodeOptions) -> Binder {
+        process.publish_with(self.service(process, stack), options)
+    }
+
+    /// What serves it on a stack, for `process` to publish.
+    #[must_use]
+    pub fn service(self: Arc<Self>, process: &Arc<Process>, stack: Stack) -> Service {
         let owner = Arc::downgrade(process);
-        let service = match stack {
+        match stack {
             Stack::Binder => Service::binder(over_binder::EchoStub {
                 echo: self,
                 owner,
                 token: over_binder::token(process),
             }),
             Stack::Hwbinder => Service::hwbinder(over_hwbinder::EchoStub { echo: self, owner }),
-        };
-        process.publish_with(service, options)
+        }
     }
 
     fn report(&self, purpose: Purpose) -> ServerReport {

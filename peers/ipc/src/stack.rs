@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use anyhow::{Result, bail};
-use echo::{Benchmark, Probe, Scheduling};
-use binder::{Binder, NodeOptions, Process, Stack};
+use anyhow::Result;
+use binder::{Process, Stack};
 use binder_driver::RawBytes;
+use echo::{Benchmark, Probe, Scheduling};
 
 use crate::driver;
 use crate::peer::{Echo, Peer, Ready};
@@ -32,11 +32,8 @@ pub(crate) const HWBINDER: Peer = Peer {
 fn serve(stack: Stack, ready: Ready<'_>) -> Result<()> {
     let context = driver::create()?;
     let process = Process::new(driver::join(context.address(), driver::QUICKEST)?);
-    let service = Arc::new(echo::Echo::new(Nobody));
-    let Binder::Local(local) = service.publish(&process, stack, NodeOptions::from(stack)) else {
-        bail!("a published service is the process's own");
-    };
-    process.become_context_manager(local.service().clone())?;
+    let service = Arc::new(echo::Echo::new(Nobody)).service(&process, stack);
+    process.become_context_manager(service)?;
     process.start_looper()?;
     ready(context.address())?;
     loop {

@@ -3,10 +3,7 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use binder::{
-    Binder, Call, HwParcel, HwReader, HwStub, NodeOptions, Parcel, ParcelReader, Process, Service, Status,
-    Stub,
-};
+use binder::{Call, HwParcel, HwReader, HwStub, Parcel, ParcelReader, Process, Service, Status, Stub};
 use binder_emulator::Emulated;
 use echo::{Benchmark, Echo};
 
@@ -36,12 +33,8 @@ fn open(opening: &Opening, stack: Stack) -> Result<Box<dyn End>> {
         return Ok(Box::new(Client { process, service, echo }));
     }
     let gate = Arc::new(Gate::default());
-    let service = Arc::new(Echo::new(SchedulingProbe));
-    let options = NodeOptions::from(names::stack(stack));
-    let Binder::Local(local) = service.publish(&process, names::stack(stack), options) else {
-        return Err(Error::Plan("a published service is the process's own".into()));
-    };
-    process.become_context_manager(match local.service().clone() {
+    let service = Arc::new(Echo::new(SchedulingProbe)).service(&process, names::stack(stack));
+    process.become_context_manager(match service {
         Service::Binder(inner) => Service::binder(Gated { inner, gate: Arc::clone(&gate) }),
         Service::Hwbinder(inner) => Service::hwbinder(Gated { inner, gate: Arc::clone(&gate) }),
     })?;

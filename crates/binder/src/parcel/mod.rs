@@ -11,18 +11,23 @@ mod reader;
 mod text;
 mod token;
 
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 pub use reader::ParcelReader;
 pub use token::InterfaceToken;
 
 use binder_driver::{RawBytes, copy};
 
-use crate::{Binder, Dialect, Error};
+use crate::{Dialect, Error};
 
 /// The length that stands for a null string or vector.
 const NULL: i32 = -1;
+
+/// What lives at least until the driver has taken references of its own to it.
+pub(crate) type Kept = Arc<dyn Any + Send + Sync>;
 
 /// Data on its way out. Written once, sent, and, when cleared, written again without a new allocation.
 #[derive(Debug)]
@@ -33,7 +38,7 @@ pub struct Parcel {
     /// Where in `data` the objects lie: native 64-bit words, kept as the bytes that the driver reads.
     offsets: Vec<u8>,
     /// What the objects name. Kept until the driver has taken its own references.
-    objects: Vec<Binder>,
+    objects: Vec<Kept>,
     /// Descriptors of this process that the bytes name.
     descriptors: Vec<OwnedFd>,
     copied: Cell<u64>,
@@ -139,16 +144,10 @@ impl Parcel {
     }
 
     /// Hands over what the parcel keeps.
-    pub(crate) fn move_objects(&mut self, to: &RefCell<Vec<Binder>>) {
+    pub(crate) fn move_objects(&mut self, to: &RefCell<Vec<Kept>>) {
         if !self.objects.is_empty() {
             to.borrow_mut().append(&mut self.objects);
         }
-    }
-
-    /// A reader over what was written; it can read all but binders and descriptors back.
-    #[must_use]
-    pub fn reader(&self) -> ParcelReader<'_> {
-        ParcelReader::new(&self.data, &self.offsets).with_layout(self.dialect)
     }
 
     pub(crate) fn count_copy(&self, bytes: usize) {

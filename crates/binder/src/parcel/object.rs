@@ -3,7 +3,7 @@
 use binder_driver::uapi::{BINDER_TYPE_BINDER, BINDER_TYPE_HANDLE, FlatBinderObject};
 
 use super::{Parcel, ParcelReader};
-use crate::{Binder, Error, Stability};
+use crate::{Binder, Error, Local, Stability};
 
 impl Parcel {
     /// Writes a strong binder: the 24 bytes of a `flat_binder_object`, and from Android 11 on its stability word.
@@ -17,7 +17,7 @@ impl Parcel {
         }
         self.data.extend_from_slice(&object.to_bytes());
         self.write_stability(binder.stability());
-        self.objects.push(binder.clone());
+        self.objects.push(binder.kept());
     }
 
     fn write_stability(&mut self, stability: Stability) {
@@ -119,7 +119,7 @@ impl ParcelReader<'_> {
                 Some(Binder::Remote(process.proxy_for(handle, stability)))
             }
             (BINDER_TYPE_BINDER, Some(process)) => {
-                let local = process.nodes().find(object.binder, object.cookie);
+                let local = process.nodes().find(object.binder, object.cookie).map(Local);
                 Some(Binder::Local(
                     local.ok_or_else(|| self.malformed(WHAT, "this process has no such node"))?,
                 ))

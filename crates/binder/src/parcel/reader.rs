@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use binder_driver::RawBytes;
 
-use super::{NULL, padded};
-use crate::{Dialect, Error, Process, thread::Copies, work_source};
+use super::{NULL, Parcel, padded};
+use crate::copies::Copies;
+use crate::{Dialect, Error, Process, work_source};
 
 /// A reader over received data. It stays on its thread: what it reads is held by commands that this thread hands over, in order with
 /// the one that gives the data back.
@@ -33,6 +34,14 @@ pub struct ParcelReader<'a> {
     /// What the interface token said of it.
     pub(super) work_source: u32,
     of_this_thread: PhantomData<*const ()>,
+}
+
+impl Parcel {
+    /// A reader over what was written; it can read all but binders and descriptors back.
+    #[must_use]
+    pub fn reader(&self) -> ParcelReader<'_> {
+        ParcelReader::new(&self.data, &self.offsets).with_layout(self.dialect)
+    }
 }
 
 impl<'a> ParcelReader<'a> {

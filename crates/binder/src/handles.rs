@@ -1,42 +1,45 @@
-//! A process's proxies, by handle, and those that it has asked the driver about, by cookie. It
-//! talks to no driver.
+//! The handles that a process holds, and those that it has asked the driver about, by cookie. It
+//! talks to no driver, and does not know what is kept for a handle.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::Proxy;
-use crate::proxy::Handle;
-
 /// See the module.
-#[derive(Debug, Default)]
-pub(crate) struct Proxies(Mutex<Tables>);
+#[derive(Debug)]
+pub(crate) struct Handles<H>(Mutex<Tables<H>>);
 
-#[derive(Debug, Default)]
-struct Tables {
-    handles: HashMap<u32, Weak<Handle>>,
-    asked: HashMap<u64, Weak<Handle>>,
+#[derive(Debug)]
+struct Tables<H> {
+    handles: HashMap<u32, Weak<H>>,
+    asked: HashMap<u64, Weak<H>>,
     last_cookie: u64,
 }
 
-impl Proxies {
-    fn lock(&self) -> MutexGuard<'_, Tables> {
+impl<H> Default for Handles<H> {
+    fn default() -> Self {
+        Self(Mutex::new(Tables { handles: HashMap::new(), asked: HashMap::new(), last_cookie: 0 }))
+    }
+}
+
+impl<H> Handles<H> {
+    fn lock(&self) -> MutexGuard<'_, Tables<H>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The proxy for a handle, if there is one.
-    pub(crate) fn find(&self, handle: u32) -> Option<Proxy> {
-        self.lock().handles.get(&handle).and_then(Weak::upgrade).map(Proxy)
+    pub(crate) fn find(&self, handle: u32) -> Option<Arc<H>> {
+        self.lock().handles.get(&handle).and_then(Weak::upgrade)
     }
 
     /// The proxy for a handle, and whether it was made now.
-    pub(crate) fn find_or_insert(&self, handle: u32, make: impl FnOnce() -> Arc<Handle>) -> (Proxy, bool) {
+    pub(crate) fn find_or_insert(&self, handle: u32, make: impl FnOnce() -> Arc<H>) -> (Arc<H>, bool) {
         let mut tables = self.lock();
         if let Some(known) = tables.handles.get(&handle).and_then(Weak::upgrade) {
-            return (Proxy(known), false);
+            return (known, false);
         }
         let new = make();
         tables.handles.insert(handle, Arc::downgrade(&new));
-        (Proxy(new), true)
+        (new, true)
     }
 
     pub(crate) fn forget(&self, handle: u32) {
@@ -47,7 +50,7 @@ impl Proxies {
     }
 
     /// A new cookie for what the driver is to tell of a handle's object.
-    pub(crate) fn ask(&self, handle: &Arc<Handle>) -> u64 {
+    pub(crate) fn ask(&self, handle: &Arc<H>) -> u64 {
         let mut tables = self.lock();
         tables.last_cookie += 1;
         let cookie = tables.last_cookie;
@@ -61,12 +64,12 @@ impl Proxies {
     }
 
     /// Whose cookie this is.
-    pub(crate) fn find_asked(&self, cookie: u64) -> Option<Proxy> {
-        self.lock().asked.get(&cookie).and_then(Weak::upgrade).map(Proxy)
+    pub(crate) fn find_asked(&self, cookie: u64) -> Option<Arc<H>> {
+        self.lock().asked.get(&cookie).and_then(Weak::upgrade)
     }
 
     /// Whose cookie this was. It is forgotten.
-    pub(crate) fn take_asked(&self, cookie: u64) -> Option<Proxy> {
-        self.lock().asked.remove(&cookie)?.upgrade().map(Proxy)
+    pub(crate) fn take_asked(&self, cookie: u64) -> Option<Arc<H>> {
+        self.lock().asked.remove(&cookie)?.upgrade()
     }
 }

@@ -1,0 +1,92 @@
+//! What is known of a handle's object, and who is to be told when that changes: its death, and
+//! whether its owner is frozen. It talks to no driver.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub(crate) type Recipient = Box<dyn FnOnce() + Send>;
+
+/// What a proxy knows of its object's death.
+#[derive(Default)]
+pub(crate) enum Death {
+    #[default]
+    NotAsked,
+    /// The driver was asked to tell, under this cookie.
+    Asked(u64, Vec<(DeathLink, Recipient)>),
+    Happened,
+}
+
+impl Death {
+    pub(crate) fn cookie(&self) -> Option<u64> {
+        if let Self::Asked(cookie, _) = self { Some(*cookie) } else { None }
+    }
+}
+
+impl fmt::Debug for Death {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotAsked => "not asked",
+            Self::Asked(..) => "asked",
+            Self::Happened => "happened",
+        })
+    }
+}
+
+/// One recipient of a death, to be unlinked by: [`Proxy::unlink_to_death`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DeathLink(u64);
+
+impl DeathLink {
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+pub(crate) type Listener = Arc<dyn Fn(bool) + Send + Sync>;
+
+/// What a proxy knows of whether its object's owner is frozen.
+#[derive(Default)]
+pub(crate) enum Frozen {
+    #[default]
+    NotAsked,
+    /// The driver was asked to tell.
+    Asked(Asked),
+}
+
+/// A request to the driver.
+pub(crate) struct Asked {
+    pub(crate) cookie: u64,
+    /// What the driver said last.
+    pub(crate) state: Option<bool>,
+    pub(crate) listeners: Vec<(FrozenLink, Listener)>,
+}
+
+impl Frozen {
+    pub(crate) fn cookie(&self) -> Option<u64> {
+        if let Self::Asked(asked) = self { Some(asked.cookie) } else { None }
+    }
+}
+
+impl fmt::Debug for Frozen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotAsked => "not asked",
+            Self::Asked(Asked { state: None, .. }) => "asked",
+            Self::Asked(Asked { state: Some(true), .. }) => "frozen",
+            Self::Asked(Asked { state: Some(false), .. }) => "not frozen",
+        })
+    }
+}
+
+/// One listener to an owner's state, to be removed by: [`Proxy::remove_frozen_listener`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FrozenLink(u64);
+
+impl FrozenLink {
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
