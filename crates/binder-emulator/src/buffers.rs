@@ -153,4 +153,24 @@ mod tests {
         assert!(guard.end_fill(senders[1], owner, filled[1]) == Err(Refusal::DEAD));
         assert_eq!(guard.get(owner, process::STATE), FREE);
     }
+
+    #[test]
+    fn what_a_thread_was_filling_when_it_died_is_free_again() {
+        let region = Region::create().expect("memory");
+        let mut scratch = Scratch::default();
+        let mut guard = Guard::lock(&region, &mut scratch);
+        let owner = Id::<Process>::new(1).expect("a slot");
+        let by = guard.alloc::<Thread>().expect("a record");
+        guard.open_area(owner, 64 << 10).expect("a buffer");
+        guard.set(owner, process::STATE, LIVE);
+        let sizes = Sizes { data: 8192, offsets: 0, extra: 0 };
+        let taken = guard.alloc_buffer(owner, sizes, None).expect("room");
+        guard.start_fill(by, owner, taken);
+        guard.unlock();
+        guard.relock();
+        assert_eq!(guard.free_bytes(owner), 56 << 10);
+        guard.release_thread(Id::new(2).expect("a slot"), by);
+        assert_eq!(guard.free_bytes(owner), 64 << 10);
+        assert_eq!(guard.get(owner, process::FILLS), 0);
+    }
 }

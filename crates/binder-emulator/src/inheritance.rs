@@ -330,4 +330,13 @@ mod tests {
         assert!(crate::pi_futex::is_raised());
         set_raised(false);
     }
+
+    #[test]
+    fn a_way_to_lend_is_one_word() {
+        for way in [Lending::Auto, Lending::Policy, Lending::PiFutex] {
+            assert_eq!(Lending::from_word(u64::from(way) as u32), way);
+            assert_eq!(way.is_default(), way == Lending::Auto);
+        }
+        assert_eq!(Lending::from_word(99), Lending::Auto);
+    }
 }

@@ -99,3 +99,77 @@ fn answer(keeper: &UnixStream) -> Result<Vec<OwnedFd>, Errno> {
     };
     Ok(ancillary.drain().filter_map(rights).flatten().collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::os::fd::AsFd;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_byte_is_one_request_or_none() {
+        use Request::*;
+        for request in [Inbox, Outbox, Sweep, Listener, HandOver, Help, Stuck] {
+            assert_eq!(Request::from_byte(request as u8), Some(request));
+        }
+        assert_eq!([0, 8, 255].map(Request::from_byte), [None; 3]);
+    }
+
+    #[test]
+    fn who_asks_for_help_waits_for_no_keeper() {
+        let (own, keeper) = UnixStream::pair().expect("sockets");
+        let own = Arc::new(Mutex::new(own));
+        locked(&own).set_nonblocking(true).expect("a socket");
+        while send(&*locked(&own), &[0; 2], SendFlags::NOSIGNAL).is_ok() {}
+        locked(&own).set_nonblocking(false).expect("a socket");
+        let (done, returned) = channel();
+        std::thread::spawn(move || {
+            ask_for_help(&own);
+            say_stuck(&own);
+            done.send(own).expect("a test that waits");
+        });
+        let own = returned.recv_timeout(Duration::from_secs(20)).expect("they return though nobody reads");
+        // One whose thread asks for something else says nothing.
+        let asking = locked(&own);
+        say_stuck(&own);
+        drop(asking);
+        drop(keeper);
+        ask_for_help(&own);
+        assert_eq!(ask(&own, Request::Inbox, 0).map(|fds| fds.len()), Err(Errno::NODEV));
+    }
+
+    #[test]
+    fn what_a_keeper_answers_are_descriptors_or_its_end() {
+        let (own, keeper) = UnixStream::pair().expect("sockets");
+        let own = Mutex::new(own);
+        let answered = std::thread::scope(|scope| {
+            let asked = scope.spawn(|| {
+                let mut request = [0; 2];
+                (&keeper).read_exact(&mut request).expect("a request");
+                crate::welcome::send_with(&keeper, &[0], &[keeper.as_fd(); 2]).expect("room");
+                request
+            });
+            let answered = ask(&own, Request::Outbox, 7).map(|fds| fds.len());
+            assert_eq!(asked.join().expect("no panic"), [Request::Outbox as u8, 7]);
+            answered
+        });
+        assert_eq!(answered, Ok(2));
+        hand_over(&own, keeper.as_fd()).expect("room");
+        let mut request = [0; 2];
+        let flags = RecvFlags::empty();
+        let (length, files) = crate::welcome::receive_with(&keeper, &mut request, flags).expect("a request");
+        assert_eq!((length, files.len(), request), (2, 1, [Request::HandOver as u8, 0]));
+        drop(files);
+        // Closed without an answer.
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                (&keeper).read_exact(&mut [0; 2]).expect("a request");
+                drop(keeper);
+            });
+            assert_eq!(ask(&own, Request::Inbox, 0).map(|fds| fds.len()), Err(Errno::NODEV));
+        });
+    }
+}

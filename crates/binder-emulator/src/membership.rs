@@ -122,3 +122,71 @@ fn profile_of(region: &Region) -> Option<Profile> {
         .into_iter()
         .find(|&profile| profile as u64 == words[PROFILE].load(Ordering::Relaxed))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+    use crate::welcome::send_with;
+
+    /// What a joiner is told when its keeper says this.
+    fn told(message: &[u8], files: usize) -> Result<usize, String> {
+        let (own, keeper) = UnixStream::pair().expect("sockets");
+        send_with(&keeper, message, &vec![keeper.as_fd(); files]).expect("room");
+        drop(keeper);
+        receive_region(&own).map(|(slot, ..)| slot.index()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn whoever_may_not_join_is_told_why() {
+        assert_eq!(told(&[WELCOME, 3], 2), Ok(3));
+        for (message, says) in [
+            (&[FULL][..], "the context is full"),
+            (&[NO_FILES], "can open no more files"),
+            (&[DENIED], "only the keeper's own user"),
+            (&[WELCOME], "end of file"),
+            (&[99, 3], "end of file"),
+        ] {
+            let text = told(message, 0).expect_err("no slot");
+            assert!(text.contains(says), "{message:?}: {text}");
+        }
+        assert!(told(&[WELCOME, 3], 1).is_err() && told(&[WELCOME, 0], 2).is_err());
+    }
+
+    #[test]
+    fn who_comes_while_the_queue_is_full_waits_for_the_keeper() {
+        let name = format!("roundtrip-test-{}", std::process::id());
+        let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).expect("a name");
+        let flags = SocketFlags::CLOEXEC;
+        let listener = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+        let listener = listener.expect("a socket");
+        assert!(connect(&name).is_err(), "nobody has the name");
+        rustix::net::bind(&listener, &address).expect("a free name");
+        rustix::net::listen(&listener, 0).expect("a socket with a name");
+        let waiting = connect(&name).expect("the queue holds one");
+        let later = std::thread::spawn(move || connect(&name).map(drop));
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!later.is_finished(), "the queue is full");
+        let accepted = [(); 2].map(|()| rustix::net::accept(&listener).expect("a connection"));
+        later.join().expect("no panic").expect("a connection");
+        drop((waiting, accepted));
+    }
+
+    #[test]
+    fn a_context_of_another_version_is_refused() {
+        let region = Region::create().expect("memory");
+        let words = region.words();
+        assert_eq!(profile_of(&region), None);
+        words[MAGIC].store(MAGIC_VALUE, Ordering::Relaxed);
+        for profile in [Profile::Ack, Profile::Mainline] {
+            words[PROFILE].store(profile as u64, Ordering::Relaxed);
+            assert_eq!(profile_of(&region), Some(profile));
+        }
+        words[PROFILE].store(99, Ordering::Relaxed);
+        assert_eq!(profile_of(&region), None);
+        words[PROFILE].store(Profile::Ack as u64, Ordering::Relaxed);
+        words[MAGIC].store(MAGIC_VALUE - 1, Ordering::Relaxed);
+        assert_eq!(profile_of(&region), None);
+    }
+}

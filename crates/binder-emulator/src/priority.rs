@@ -287,4 +287,26 @@ mod tests {
         assert_eq!(mainline(Priority::nice(0), 0x100, Priority::nice(5), true), Some(Priority::nice(0)));
         assert_eq!(mainline(Priority::nice(0), 0x17f, Priority::nice(5), true), None);
     }
+
+    #[test]
+    fn only_participants_and_ones_own_threads_are_given_a_policy() {
+        let region = Region::create().expect("memory");
+        let mut scratch = crate::lock::Scratch::default();
+        let mut guard = Guard::lock(&region, &mut scratch);
+        let id = Id::<Thread>::new(1).expect("an index");
+        let owner = Id::<Process>::new(3).expect("a slot");
+        // A living process that has not joined.
+        let parent = rustix::process::getppid().expect("a parent").as_raw_nonzero().get();
+        let own = own_tid().cast_signed();
+        guard.set(id, thread::TID, own);
+        assert_eq!(guard.tid_to_set(id), Err(Errno::SRCH), "it is nobody's");
+        guard.set(id, thread::PROCESS, Some(owner));
+        assert_eq!(guard.tid_to_set(id), Ok(own));
+        guard.set(id, thread::TID, parent);
+        assert_eq!(guard.tid_to_set(id), Err(Errno::PERM));
+        region.roster().enter(owner, parent);
+        assert_eq!(guard.tid_to_set(id), Ok(parent));
+        guard.set(id, thread::TID, i32::MAX);
+        assert_eq!(guard.tid_to_set(id), Err(Errno::PERM), "there is no such thread");
+    }
 }

@@ -148,3 +148,71 @@ impl Guard<'_> {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lock::Scratch;
+    use crate::records::Thread;
+    use crate::region::Region;
+    use crate::sleep_word::GOES_TO_SLEEP;
+
+    #[test]
+    fn a_process_that_closes_leaves_its_slot_to_the_keeper() {
+        let region = Region::create().expect("memory");
+        let mut scratch = Scratch::default();
+        let mut guard = Guard::lock(&region, &mut scratch);
+        let sleeps = |guard: &mut Guard<'_>, of: Id<Process>| {
+            let sleeper = Id::<Thread>::new(9).expect("an index");
+            guard.set(of, process::THREADS_HEAD, Some(sleeper));
+            region.sleep_word(9).reset();
+            region.sleep_word(9).set_out(GOES_TO_SLEEP);
+        };
+        let other = guard.new_process(1).expect("a slot");
+        let closing = guard.new_process(2).expect("a slot");
+        assert_ne!(closing, other);
+        guard.open_area(closing, 4096).expect("a buffer");
+        guard.close_process(closing);
+        assert_eq!(guard.get(closing, process::STATE), CLOSED);
+        sleeps(&mut guard, other);
+        for _ in 0..2 {
+            guard.bury_process(closing);
+            assert_eq!(guard.get(closing, process::STATE), FREE);
+            assert!(region.sleep_word(9).is_asleep(), "it has woken whom that concerned");
+        }
+        // Somebody still writes to it.
+        let next = guard.new_process(3).expect("a slot");
+        assert_eq!(next, closing, "the first free one");
+        guard.open_area(next, 4096).expect("a buffer");
+        guard.set(next, process::FILLS, 1);
+        guard.close_process(next);
+        assert_eq!(guard.get(next, process::STATE), LEFT);
+        guard.bury_process(next);
+        assert_eq!(guard.get(next, process::STATE), LEFT, "the last that writes frees it");
+        // One that was killed: wake-ups may be missing.
+        let killed = guard.new_process(4).expect("a slot");
+        guard.open_area(killed, 4096).expect("a buffer");
+        sleeps(&mut guard, other);
+        guard.bury_process(killed);
+        assert_eq!(guard.get(killed, process::STATE), FREE);
+        assert!(!region.sleep_word(9).is_asleep(), "it looks for work");
+    }
+
+    #[test]
+    fn a_slot_is_told_by_its_generation() {
+        let region = Region::create().expect("memory");
+        let mut scratch = Scratch::default();
+        let mut guard = Guard::lock(&region, &mut scratch);
+        let slot = guard.new_process(1).expect("a slot");
+        let generation = guard.get(slot, process::GENERATION);
+        guard.set(slot, process::MAX_THREADS, 7);
+        assert!(guard.is_live(slot, generation) && !guard.is_live(slot, generation + 1));
+        guard.set(slot, process::STATE, CLOSED);
+        assert!(!guard.is_live(slot, generation));
+        guard.set(slot, process::STATE, FREE);
+        assert_eq!(guard.new_process(2), Ok(slot));
+        assert_eq!(guard.get(slot, process::GENERATION), generation + 1);
+        assert_eq!(guard.get(slot, process::MAX_THREADS), 0, "nothing of the last one");
+        assert!(guard.is_live(slot, generation + 1) && !guard.is_live(slot, generation));
+    }
+}

@@ -74,3 +74,32 @@ pub(crate) fn set(tid: i32, to: Priority) -> Result<(), Errno> {
 fn errno(error: std::io::Error) -> Errno {
     Errno::from_io_error(&error).unwrap_or(Errno::INVAL)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_priority_is_one_word_and_never_0() {
+        for policy in [OTHER, FIFO, RR, BATCH, libc::SCHED_IDLE as u32] {
+            for level in [0, 1, 39, 98, 100, 120, 139] {
+                let priority = Priority { policy, level };
+                assert_ne!(priority.to_word(), 0);
+                assert_eq!(Priority::from_word(priority.to_word()), Some(priority));
+            }
+        }
+        assert_eq!(Priority::from_word(0), None);
+    }
+
+    #[test]
+    fn nice_values_and_policies_are_as_the_scheduler_has_them() {
+        let levels = [-100, -20, 0, 19, 100].map(|nice| Priority::nice(nice).level);
+        assert_eq!(levels, [100, 100, 120, 139, 139]);
+        let realtime = [OTHER, BATCH, FIFO, RR].map(|policy| Priority { policy, level: 0 }.is_realtime());
+        assert_eq!(realtime, [false, false, true, true]);
+        let own = get(0).expect("one's own");
+        assert_eq!(own, get(crate::mutex::own_tid().cast_signed()).expect("one's own"));
+        assert_eq!(get(i32::MAX), Err(Errno::SRCH));
+        assert_eq!(set(i32::MAX, own), Err(Errno::SRCH));
+    }
+}

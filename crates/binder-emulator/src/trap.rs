@@ -163,3 +163,28 @@ fn check(result: libc::c_long) -> Result<i64, Errno> {
     }
     Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn something_is_pending_only_where_it_can_be_read() {
+        let (reader, mut writer) = std::io::pipe().expect("a pipe");
+        assert!(!is_pending(reader.as_fd(), 0));
+        writer.write_all(b"x").expect("room");
+        assert!(is_pending(reader.as_fd(), 0));
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(writer);
+        assert!(!is_pending(reader.as_fd(), 0), "its other end is closed");
+        let begin = std::time::Instant::now();
+        let (reader, _writer) = std::io::pipe().expect("a pipe");
+        assert!(!is_pending(reader.as_fd(), 10_000_000));
+        assert!(begin.elapsed() >= std::time::Duration::from_millis(10));
+        assert!(!is_listener(reader.as_fd()));
+        assert_eq!(receive(reader.as_fd(), &Default::default()), Err(Errno::NOTTY));
+        assert_eq!(answer(reader.as_fd(), 1), Err(Errno::NOTTY));
+    }
+}
