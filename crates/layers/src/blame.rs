@@ -2,9 +2,12 @@
 //! not know how parts were found.
 
 use crate::evidence::FIRST_ORDINARY_PRIO;
-use crate::explanation::{Cause, Flag, Interrupt, Kind, Owner, Part, State, Thread, Waker};
+use tracefs::OffCpu;
+
+use crate::explanation::{Cause, Flag, Interrupt, Kind, Owner, Part, State, Thread, Unknown, Waker, What};
+use crate::kernel_names;
 use crate::round_trip::RoundTrip;
-use crate::system_calls;
+use crate::system_calls::SystemCall;
 
 /// What a round trip usually takes where its run does not say, in nanoseconds.
 const USUAL_NS: u64 = 100_000;
@@ -22,7 +25,7 @@ const HELD_OFF_NS: u64 = 50_000;
 struct Blame {
     kind: Kind,
     thread: Option<Thread>,
-    name: Option<String>,
+    what: Option<What>,
     cpu: Option<u32>,
     via: Vec<Thread>,
     owner: Owner,
@@ -66,7 +69,7 @@ fn lead_with_the_answer(causes: &mut Vec<Cause>, trip: &RoundTrip, usual_ns: u64
                 excess_ns: 0,
                 owner: Owner::Client,
                 thread: None,
-                name: None,
+                what: None,
                 via: Vec::new(),
                 cpu: None,
             },
@@ -104,7 +107,7 @@ fn take_missing(causes: &mut Vec<Cause>, owner: Owner, missing_ns: u64) {
             excess_ns: moved_ns,
             owner,
             thread: None,
-            name: None,
+            what: None,
             via: Vec::new(),
             cpu,
         }),
@@ -115,12 +118,12 @@ fn take_missing(causes: &mut Vec<Cause>, owner: Owner, missing_ns: u64) {
 fn grouped(blames: Vec<Blame>) -> Vec<Cause> {
     let mut causes: Vec<(Cause, u64)> = Vec::new();
     for blame in blames {
-        let Blame { kind, thread, name, cpu, via, owner, ns } = blame;
+        let Blame { kind, thread, what, cpu, via, owner, ns } = blame;
         let by_owner = matches!(kind, Kind::Work | Kind::Sleep);
         let same = |cause: &Cause| {
             cause.kind == kind
                 && cause.thread.as_ref().map(|thread| thread.tid) == thread.as_ref().map(|thread| thread.tid)
-                && (thread.is_some() || kind == Kind::WakeUp || cause.name == name)
+                && (thread.is_some() || kind == Kind::WakeUp || cause.what == what)
                 && (!by_owner || cause.owner == owner)
         };
         match causes.iter_mut().find(|(cause, _)| same(cause)) {
@@ -129,10 +132,10 @@ fn grouped(blames: Vec<Blame>) -> Vec<Cause> {
                 // How it came about is told of the longest stretch.
                 if ns > *longest_ns {
                     (cause.owner, cause.via, cause.cpu, *longest_ns) = (owner, via, cpu, ns);
-                    (cause.thread, cause.name) = (thread, name);
+                    (cause.thread, cause.what) = (thread, what);
                 }
             }
-            None => causes.push((Cause { kind, excess_ns: ns, owner, thread, name, via, cpu }, ns)),
+            None => causes.push((Cause { kind, excess_ns: ns, owner, thread, what, via, cpu }, ns)),
         }
     }
     causes.into_iter().map(|(cause, _)| cause).collect()
@@ -140,11 +143,11 @@ fn grouped(blames: Vec<Blame>) -> Vec<Cause> {
 
 /// Blames a part, or the parts of whom it waited for.
 fn collect(part: &Part, via: &[Thread], blames: &mut Vec<Blame>) {
-    let mut blame = |kind, thread: Option<&Thread>, name: Option<String>| {
+    let mut blame = |kind, thread: Option<&Thread>, what: Option<What>| {
         blames.push(Blame {
             kind,
             thread: thread.cloned(),
-            name,
+            what,
             cpu: part.cpu,
             via: via.to_vec(),
             owner: part.owner,
@@ -158,15 +161,15 @@ fn collect(part: &Part, via: &[Thread], blames: &mut Vec<Blame>) {
             None => blame(Kind::Work, part.thread.as_ref(), None),
             Some(thread) => blame(Kind::WaitedFor, Some(thread), None),
         },
-        State::Stolen { interrupt } => blame(Kind::Interrupt, None, Some(interrupt.to_string())),
+        State::Stolen { interrupt } => blame(Kind::Interrupt, None, Some(What::Interrupt(interrupt.clone()))),
         State::WakeUpPending | State::IdleExit | State::HandOver { .. } => match waited_for {
             None => blame(Kind::WakeUp, None, None),
             Some(thread) => blame(Kind::WaitedFor, Some(thread), None),
         },
         State::Behind { thread } | State::Preempted { thread } => {
             // The softirq thread is how the kernel carries out softirqs that are too many.
-            if thread.comm.starts_with("ksoftirqd/") {
-                blame(Kind::Interrupt, None, Some(format!("softirqs in {}", thread.comm)));
+            if kernel_names::is_softirq_thread(&thread.comm) {
+                blame(Kind::Interrupt, None, Some(What::SoftirqThread(thread.comm.clone())));
             } else {
                 blame(Kind::Competitor, Some(thread), None);
             }
@@ -176,14 +179,12 @@ fn collect(part: &Part, via: &[Thread], blames: &mut Vec<Blame>) {
                 Waker::Thread { thread } => Some(thread),
                 _ => None,
             };
-            blame(Kind::Stopped, by, part.thread.as_ref().map(|thread| thread.comm.clone()));
+            blame(Kind::Stopped, by, part.thread.as_ref().map(|thread| What::Stopped(thread.comm.clone())));
         }
         // A stop by a signal looks the same when its begin is not recorded.
-        State::Blocked { letter, waker: Waker::Thread { thread }, .. } if letter == "?" && via.is_empty() => {
-            let owner = part.owner;
-            let reason =
-                format!("the {owner} waited since before the recording began, for whatever {thread} ended");
-            blame(Kind::CannotTell, None, Some(reason));
+        State::Blocked { off: None, waker: Waker::Thread { thread }, .. } if via.is_empty() => {
+            let reason = Unknown::SinceBefore { owner: part.owner, thread: thread.clone() };
+            blame(Kind::CannotTell, None, Some(What::Unknown(reason)));
         }
         State::Blocked { waker: Waker::Thread { thread }, .. } => {
             if part.because.is_empty() {
@@ -192,48 +193,46 @@ fn collect(part: &Part, via: &[Thread], blames: &mut Vec<Blame>) {
             let via: Vec<Thread> = via.iter().chain([thread]).cloned().collect();
             part.because.iter().for_each(|part| collect(part, &via, blames));
         }
-        State::Blocked { letter, system_call, waker: Waker::Interrupt { interrupt, completed_io }, .. } => {
-            let (kind, name) = ended_by(letter, system_call.as_deref(), interrupt, *completed_io);
+        State::Blocked { off, system_call, waker: Waker::Interrupt { interrupt, completed_io }, .. } => {
+            let (kind, what) = ended_by(*off, *system_call, interrupt, *completed_io);
             match waited_for {
                 // Whoever sleeps while others wait for it is to blame, not its timer.
-                Some(thread) if kind == Kind::Sleep => blame(Kind::WaitedFor, Some(thread), Some("slept".into())),
-                _ => blame(kind, None, Some(name)),
+                Some(thread) if kind == Kind::Sleep => {
+                    blame(Kind::WaitedFor, Some(thread), Some(What::Slept))
+                }
+                _ => blame(kind, None, Some(what)),
             }
         }
         State::Blocked { .. } => {
-            blame(Kind::CannotTell, None, Some("it is not recorded what ended a wait".into()));
+            blame(Kind::CannotTell, None, Some(What::Unknown(Unknown::Waker)));
         }
-        State::RunnableOnIdle => blame(
-            Kind::CannotTell,
-            None,
-            Some("a thread was runnable while its CPU idled: a CPU quota, or a hypervisor that did not run the CPU".into()),
-        ),
+        State::RunnableOnIdle => {
+            blame(Kind::CannotTell, None, Some(What::Unknown(Unknown::RunnableOnIdle)));
+        }
         State::Throttled => blame(Kind::Throttled, None, None),
         State::Gap => blame(Kind::Gap, None, None),
-        State::Leg { name } => blame(Kind::CannotTell, None, Some(format!("no kernel events for the {name}"))),
-        State::Unknown { reason } => blame(Kind::CannotTell, None, Some(reason.clone())),
+        State::Leg { leg } => blame(Kind::CannotTell, None, Some(What::Unknown(Unknown::NoEventsFor(*leg)))),
+        State::Unknown { reason } => blame(Kind::CannotTell, None, Some(What::Unknown(reason.clone()))),
     }
 }
 
 /// What a wait was for that an interrupt ended.
 fn ended_by(
-    letter: &str,
-    system_call: Option<&str>,
+    off: Option<OffCpu>,
+    system_call: Option<SystemCall>,
     interrupt: &Interrupt,
     completed_io: bool,
-) -> (Kind, String) {
-    let asleep = system_call.is_some_and(system_calls::is_sleep);
+) -> (Kind, What) {
+    let timer = || (Kind::Sleep, system_call.map_or(What::Timer, What::SystemCall));
     match interrupt {
-        _ if completed_io => (Kind::Io, "block device".into()),
-        Interrupt::Timer => (Kind::Sleep, system_call.unwrap_or("timer").into()),
-        Interrupt::Softirq { name } if matches!(&name[..], "TIMER" | "HRTIMER") => {
-            (Kind::Sleep, system_call.unwrap_or("timer").into())
+        _ if completed_io => (Kind::Io, What::BlockDevice),
+        Interrupt::Timer => timer(),
+        Interrupt::Softirq(softirq) if softirq.is_timer() => timer(),
+        Interrupt::Unnamed if system_call.is_some_and(SystemCall::is_sleep) => timer(),
+        Interrupt::Unnamed if off != Some(OffCpu::Uninterruptible) => {
+            (Kind::CannotTell, What::Unknown(Unknown::WakingInterrupt))
         }
-        Interrupt::Unnamed if asleep => (Kind::Sleep, system_call.unwrap_or("timer").into()),
-        Interrupt::Unnamed if letter != "D" => {
-            (Kind::CannotTell, "an interrupt that is not recorded ended a wait: a timer, or a device".into())
-        }
-        interrupt => (Kind::Io, interrupt.to_string()),
+        interrupt => (Kind::Io, What::Interrupt(interrupt.clone())),
     }
 }
 

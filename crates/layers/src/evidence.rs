@@ -1,7 +1,7 @@
 //! What counters add to the events: CPU quotas, which events show only as a thread that is not chosen, and CPU time that a
 //! thread was thought to have and did not get. Must not know which part is to blame.
 
-use crate::explanation::{Owner, Part, State};
+use crate::explanation::{Owner, Part, State, Unknown};
 use crate::round_trip::{Counters, RoundTrip};
 use crate::timeline::{Doing, Timeline};
 
@@ -68,9 +68,7 @@ fn mark_stretch(stretch: &mut [Part], counters: &Counters, trip: &RoundTrip) {
     let state = if idle || counted_here {
         State::Throttled
     } else {
-        State::Unknown {
-            reason: "behind other threads, or its control group had used up its CPU quota".into(),
-        }
+        State::Unknown { reason: Unknown::BehindOrThrottled }
     };
     for part in stretch {
         part.state = state.clone();

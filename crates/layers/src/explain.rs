@@ -1,4 +1,4 @@
-//! One explanation, from its steps: boundaries, parts, counters, causes, words.
+//! One explanation, from its steps: boundaries, parts, counters, causes.
 
 use crate::boundaries;
 use crate::explanation::{Explanation, Flag, Owner, Thread};
@@ -6,7 +6,7 @@ use crate::partition::{parts, thread_at};
 use crate::round_trip::RoundTrip;
 use crate::timeline::Timeline;
 use crate::without::explain_without_events;
-use crate::{blame, evidence, verdict};
+use crate::{blame, evidence};
 
 /// Explains one round trip. Whatever the recording lacks, the parts are contiguous and add up to the round trip exactly; what is
 /// not known is a part of its own.
@@ -56,9 +56,9 @@ pub fn explain(timeline: &Timeline<'_>, trip: &RoundTrip) -> Explanation {
             let side = trip.server.as_ref();
             named(tid, side.and_then(|side| side.prio), side.map_or(0, |side| side.pid))
         }),
-        verdict: verdict::sentence(&causes, &trip),
         parts: all,
         flags,
         causes,
+        virtualised: trip.virtualised,
     }
 }

@@ -1,9 +1,13 @@
-//! What an explanation consists of. Only data, with every name as text: it is shown, stored and compared without the trace.
+//! What an explanation consists of. Only data, which means the same without the trace: names are those
+//! that the trace has, and everything else is a type. Must not know the words that it is shown in.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use tracefs::OffCpu;
+
+use crate::system_calls::SystemCall;
 
 /// Whose time it was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Owner {
     /// The caller.
@@ -13,7 +17,7 @@ pub enum Owner {
 }
 
 /// A thread as it is named to a reader.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Thread {
     /// Thread id.
     pub tid: u32,
@@ -26,8 +30,7 @@ pub struct Thread {
 }
 
 /// What kind of interrupt.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(tag = "interrupt", rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Interrupt {
     /// The timer's.
     Timer,
@@ -38,11 +41,8 @@ pub enum Interrupt {
         /// The handler.
         name: String,
     },
-    /// A softirq, by its name (`NET_RX`).
-    Softirq {
-        /// The vector's name.
-        name: String,
-    },
+    /// A softirq.
+    Softirq(Softirq),
     /// Another of the CPU's vectors, or an inter-processor interrupt (`reschedule`, `call_function`).
     Vector {
         /// What for.
@@ -52,9 +52,29 @@ pub enum Interrupt {
     Unnamed,
 }
 
+/// The number of a softirq (`include/linux/interrupt.h`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Softirq(
+    /// 0 to 9; any other number is one that this kernel's successors have added.
+    pub u32,
+);
+
+impl Softirq {
+    /// Timers of the timer wheel.
+    pub const TIMER: Self = Self(1);
+    /// The block layer's completions.
+    pub const BLOCK: Self = Self(4);
+    /// High-resolution timers.
+    pub const HRTIMER: Self = Self(8);
+
+    /// Whether timers go off in it.
+    pub(crate) fn is_timer(self) -> bool {
+        self == Self::TIMER || self == Self::HRTIMER
+    }
+}
+
 /// Who ended a wait.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(tag = "by", rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Waker {
     /// A thread.
     Thread {
@@ -72,9 +92,62 @@ pub enum Waker {
     Unknown,
 }
 
+/// One leg of a round trip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Leg {
+    /// From the call's start to the server's handler.
+    Request,
+    /// The server's handler.
+    Handling,
+    /// From the handler's end to the call's.
+    Reply,
+    /// All of it: the server stamped nothing.
+    WholeCall,
+}
+
+/// Why something is not known.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Unknown {
+    /// Which thread served.
+    Server,
+    /// On which CPU a runnable thread waited.
+    Queue,
+    /// The thread did not exist.
+    NoThread,
+    /// Events were lost.
+    EventsLost,
+    /// No event tells what the thread did.
+    NoEvent,
+    /// No event tells who had the CPU.
+    CpuOwner,
+    /// The events contradict each other.
+    Contradiction,
+    /// A thread waited behind others, or its control group had used up its CPU quota.
+    BehindOrThrottled,
+    /// Who ended a wait is not recorded.
+    Waker,
+    /// An interrupt that is not recorded ended a wait: a timer's, or a device's.
+    WakingInterrupt,
+    /// The owner waited since before the recording began, for whatever this thread ended.
+    SinceBefore {
+        /// Who waited.
+        owner: Owner,
+        /// Who ended it.
+        thread: Thread,
+    },
+    /// A thread was runnable while its CPU idled: a CPU quota, or a hypervisor that did not run the CPU.
+    RunnableOnIdle,
+    /// There are no kernel events for this leg.
+    NoEventsFor(Leg),
+    /// A thread of this owner waited for a CPU, and only kernel events tell behind whom.
+    WaitedForCpu(Owner),
+    /// This leg took longest, and only kernel events tell why.
+    LongestLeg(Leg),
+}
+
 /// What a part of the time was.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(tag = "state", rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum State {
     /// On a CPU in user code.
     User,
@@ -82,15 +155,14 @@ pub enum State {
     Running,
     /// On a CPU in a system call.
     SystemCall {
-        /// Its name, or its number.
-        name: String,
+        /// Which.
+        call: SystemCall,
     },
     /// On a CPU, spinning for a kernel lock.
     Spinning,
     /// An interrupt had the CPU that the thread ran on or waited for.
     Stolen {
         /// Which.
-        #[serde(flatten)]
         interrupt: Interrupt,
     },
     /// Woken, but not yet on a run queue: the other CPU has still to take the inter-processor interrupt.
@@ -100,30 +172,24 @@ pub enum State {
     /// Runnable behind the peer that had woken it and was about to leave the CPU.
     HandOver {
         /// The peer.
-        // The part that this is flattened into has a thread of its own.
-        #[serde(rename = "other")]
         thread: Thread,
     },
     /// Woken and runnable, but another thread had the CPU.
     Behind {
         /// Which.
-        // The part that this is flattened into has a thread of its own.
-        #[serde(rename = "other")]
         thread: Thread,
     },
     /// Put off the CPU by another thread.
     Preempted {
         /// Which had the CPU.
-        // The part that this is flattened into has a thread of its own.
-        #[serde(rename = "other")]
         thread: Thread,
     },
     /// Waiting for something; `because` of the part says what that something did meanwhile.
     Blocked {
-        /// The kernel's letter: `S`, `D`.
-        letter: String,
+        /// How it was off the CPU; `None` if its begin is not recorded.
+        off: Option<OffCpu>,
         /// The system call that it waited in, where known.
-        system_call: Option<String>,
+        system_call: Option<SystemCall>,
         /// The function that it waited in, where the kernel says so.
         function: Option<String>,
         /// Who ended it.
@@ -142,18 +208,18 @@ pub enum State {
     Gap,
     /// One leg of the round trip by the two programs' own stamps, without kernel events.
     Leg {
-        /// `request`, `handling` or `reply`.
-        name: String,
+        /// Which.
+        leg: Leg,
     },
     /// Not known.
     Unknown {
         /// Why not.
-        reason: String,
+        reason: Unknown,
     },
 }
 
 /// A stretch of time with one owner and one state.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Its begin, in nanoseconds of the recording's clock.
     pub begin_ns: u64,
@@ -166,10 +232,8 @@ pub struct Part {
     /// Which CPU it was on or waited for, where that means something.
     pub cpu: Option<u32>,
     /// What it was.
-    #[serde(flatten)]
     pub state: State,
     /// For a wait that a thread ended: what that thread did meanwhile, in parts that cover the same stretch.
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub because: Vec<Part>,
 }
 
@@ -182,7 +246,7 @@ impl Part {
 }
 
 /// How a boundary between client and server was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Boundary {
     /// One thread woke the other.
@@ -198,7 +262,7 @@ pub enum Boundary {
 }
 
 /// What a cause is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// Nothing took longer than it usually does.
@@ -227,8 +291,29 @@ pub enum Kind {
     CannotTell,
 }
 
+/// What is to blame, or what hides it, where that is no thread.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum What {
+    /// An interrupt.
+    Interrupt(Interrupt),
+    /// Softirqs that were too many, in the kernel's thread of this name.
+    SoftirqThread(String),
+    /// The system call in which a thread slept.
+    SystemCall(SystemCall),
+    /// A timer, of which no system call tells.
+    Timer,
+    /// A block device.
+    BlockDevice,
+    /// The thread to blame slept while others waited for it.
+    Slept,
+    /// The thread of this name was stopped.
+    Stopped(String),
+    /// It is not known, for this reason.
+    Unknown(Unknown),
+}
+
 /// What is to blame for some of the time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
     /// What it is.
     pub kind: Kind,
@@ -238,17 +323,16 @@ pub struct Cause {
     pub owner: Owner,
     /// The thread to blame, where it is one.
     pub thread: Option<Thread>,
-    /// What to blame where it is no thread: an interrupt, a system call, a reason.
-    pub name: Option<String>,
+    /// What else is to blame, or why nothing can be.
+    pub what: Option<What>,
     /// Through whom: threads that the owner waited for and that were held up themselves, nearest first.
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub via: Vec<Thread>,
     /// The CPU where it happened, where there is one.
     pub cpu: Option<u32>,
 }
 
 /// What a reader should know about how it came.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(tag = "flag", rename_all = "snake_case")]
 pub enum Flag {
     /// The client is a real-time thread, and its call waited for one of lower priority that was in nobody's way else.
@@ -280,7 +364,7 @@ pub enum Flag {
 }
 
 /// Why a round trip took so long.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
     /// When it began, in nanoseconds of the recording's clock.
     pub start_ns: u64,
@@ -304,8 +388,8 @@ pub struct Explanation {
     pub flags: Vec<Flag>,
     /// What took the time, the largest excess first; the first one is the answer.
     pub causes: Vec<Cause>,
-    /// The answer as one sentence.
-    pub verdict: String,
+    /// Whether the machine is a virtual one: what looks like work may then be the hypervisor's time.
+    pub virtualised: bool,
 }
 
 impl Explanation {
@@ -319,32 +403,5 @@ impl Explanation {
     #[must_use]
     pub fn duration_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_part_behind_another_thread_survives_its_stored_form() {
-        let thread = |tid| Thread { tid, pid: Some(1), comm: format!("thread-{tid}"), prio: Some(120) };
-        for state in [
-            State::HandOver { thread: thread(7) },
-            State::Behind { thread: thread(7) },
-            State::Preempted { thread: thread(7) },
-        ] {
-            let part = Part {
-                begin_ns: 1,
-                end_ns: 2,
-                owner: Owner::Server,
-                thread: Some(thread(3)),
-                cpu: Some(0),
-                state,
-                because: Vec::new(),
-            };
-            let stored = serde_json::to_string(&part).expect("it can be stored");
-            assert_eq!(serde_json::from_str::<Part>(&stored).expect("and read"), part, "{stored}");
-        }
     }
 }

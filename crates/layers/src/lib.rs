@@ -6,18 +6,20 @@ mod boundaries;
 mod evidence;
 mod explain;
 mod explanation;
+mod kernel_names;
 mod partition;
 mod round_trip;
 pub mod storage;
 mod system_calls;
 mod timeline;
-mod verdict;
 mod without;
 
 pub use explain::explain;
 pub use explanation::{
-    Boundary, Cause, Explanation, Flag, Interrupt, Kind, Owner, Part, State, Thread, Waker,
+    Boundary, Cause, Explanation, Flag, Interrupt, Kind, Leg, Owner, Part, Softirq, State, Thread, Unknown,
+    Waker, What,
 };
 pub use round_trip::{Counters, RoundTrip, Side};
+pub use system_calls::SystemCall;
 pub use timeline::Timeline;
 pub use without::explain_without_events;

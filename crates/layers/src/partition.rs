@@ -1,10 +1,11 @@
 //! Cuts a stretch of one thread's time into parts that each have one state, and goes into the thread that ended a wait. Must
 //! not know which part is to blame.
 
-use tracefs::TaskState;
+use tracefs::{OffCpu, TaskState};
 
-use crate::explanation::{Interrupt, Owner, Part, State, Thread, Waker};
-use crate::system_calls;
+use crate::explanation::{Interrupt, Owner, Part, State, Thread, Unknown, Waker};
+use crate::kernel_names;
+use crate::system_calls::SystemCall;
 use crate::timeline::{Current, Doing, During, Source, ThreadLine, Timeline, WakingBy};
 
 /// How deep it goes: the owner's waker, that one's waker, and its waker.
@@ -36,7 +37,7 @@ pub(crate) fn parts(
             owner,
             thread: None,
             cpu: None,
-            state: State::Unknown { reason: "it is not known which thread served".into() },
+            state: State::Unknown { reason: Unknown::Server },
             because: Vec::new(),
         }],
         None => Vec::new(),
@@ -71,21 +72,21 @@ impl Cutter<'_, '_> {
                     self.runnable(cpu, preempted, during.begin_ns, during.end_ns)
                 }
                 Doing::Runnable { cpu: None, .. } => {
-                    vec![self.unknown(during, "runnable, but no event tells on which CPU")]
+                    vec![self.unknown(during, Unknown::Queue)]
                 }
                 Doing::Waking { cpu } => vec![piece(during, Some(cpu), State::WakeUpPending)],
                 Doing::Blocked { state } => {
                     self.push(&mut parts, self.blocked(state, during));
                     continue;
                 }
-                Doing::Gone => vec![self.unknown(during, "the thread did not exist")],
+                Doing::Gone => vec![self.unknown(during, Unknown::NoThread)],
                 Doing::Unknown | Doing::Moved { .. }
                     if self.timeline.lost_within(during.begin_ns, during.end_ns) =>
                 {
-                    vec![self.unknown(during, "events were lost")]
+                    vec![self.unknown(during, Unknown::EventsLost)]
                 }
                 Doing::Unknown | Doing::Moved { .. } => {
-                    vec![self.unknown(during, "no event tells what the thread did")]
+                    vec![self.unknown(during, Unknown::NoEvent)]
                 }
             };
             for piece in pieces {
@@ -116,8 +117,8 @@ impl Cutter<'_, '_> {
         Part { begin_ns, end_ns, owner: self.owner, thread, cpu, state, because: Vec::new() }
     }
 
-    fn unknown<T>(&self, during: During<T>, reason: &str) -> Piece {
-        piece(during, None, State::Unknown { reason: reason.into() })
+    fn unknown<T>(&self, during: During<T>, reason: Unknown) -> Piece {
+        piece(during, None, State::Unknown { reason })
     }
 
     fn line(&self) -> Option<&ThreadLine> {
@@ -137,7 +138,7 @@ impl Cutter<'_, '_> {
             calls.iter().map(|call| During {
                 begin_ns: call.begin_ns,
                 end_ns: call.end_ns,
-                what: State::SystemCall { name: system_calls::name(machine, call.number) },
+                what: State::SystemCall { call: SystemCall::of(machine, call.number) },
             }),
         );
         let locks = self.line().map_or(&[][..], |line| line.locks_within(from_ns, to_ns));
@@ -188,10 +189,8 @@ impl Cutter<'_, '_> {
         for during in self.timeline.on_cpu(cpu, from_ns, to_ns) {
             let (begin_ns, end_ns) = (during.begin_ns, during.end_ns);
             let state = match during.what {
-                Current::Unknown => State::Unknown { reason: "no event tells who had the CPU".into() },
-                Current::Thread(tid) if tid == self.tid => {
-                    State::Unknown { reason: "the events contradict each other".into() }
-                }
+                Current::Unknown => State::Unknown { reason: Unknown::CpuOwner },
+                Current::Thread(tid) if tid == self.tid => State::Unknown { reason: Unknown::Contradiction },
                 Current::Thread(0) if preempted || end_ns - begin_ns > IDLE_EXIT_NS => State::RunnableOnIdle,
                 Current::Thread(0) => State::IdleExit,
                 Current::Thread(tid) => {
@@ -239,8 +238,8 @@ impl Cutter<'_, '_> {
             let inner = Cutter { timeline: self.timeline, owner: self.owner, tid: thread.tid, chain: &chain };
             because = inner.cut(during.begin_ns, during.end_ns);
         }
-        let letter = state.map_or("?", TaskState::letter);
-        let state = if matches!(letter, "T" | "t") {
+        let off = state.and_then(TaskState::off);
+        let state = if matches!(off, Some(OffCpu::Stopped | OffCpu::Traced)) {
             State::Stopped { waker }
         } else {
             let call = self.line().and_then(|line| line.calls_within(since_ns, since_ns + 1).last());
@@ -248,8 +247,8 @@ impl Cutter<'_, '_> {
             let function =
                 self.line().and_then(|line| line.blocked_at(since_ns, until_ns.saturating_add(IO_BEFORE_NS)));
             State::Blocked {
-                letter: letter.into(),
-                system_call: call.map(|call| system_calls::name(machine, call.number)),
+                off,
+                system_call: call.map(|call| SystemCall::of(machine, call.number)),
                 function: function.map(|name| self.timeline.trace.names.text(name).to_owned()),
                 waker,
             }
@@ -258,16 +257,12 @@ impl Cutter<'_, '_> {
     }
 
     fn interrupt(&self, source: Source) -> Interrupt {
-        const SOFTIRQS: [&str; 10] =
-            ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
         let text = |name| self.timeline.trace.names.text(name).to_owned();
         match source {
-            Source::Device { name, .. } if text(name) == "arch_timer" => Interrupt::Timer,
+            Source::Device { name, .. } if kernel_names::is_timer_device(&text(name)) => Interrupt::Timer,
             Source::Device { irq, name } => Interrupt::Device { irq, name: text(name) },
-            Source::Softirq(vector) => Interrupt::Softirq {
-                name: SOFTIRQS.get(vector as usize).map_or_else(|| vector.to_string(), |name| (*name).into()),
-            },
-            Source::Vector(kind) if text(kind) == "local_timer" => Interrupt::Timer,
+            Source::Softirq(vector) => Interrupt::Softirq(vector),
+            Source::Vector(kind) if kernel_names::is_timer_vector(&text(kind)) => Interrupt::Timer,
             Source::Vector(kind) => Interrupt::Vector { name: text(kind) },
         }
     }

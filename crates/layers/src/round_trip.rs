@@ -1,10 +1,8 @@
 //! What is known of one slow round trip besides the kernel's events: its instants, its two threads, and what counters said.
 //! Plain numbers, so that whoever measured needs nothing of this crate, and this crate nothing of theirs.
 
-use serde::{Deserialize, Serialize};
-
 /// One round trip to explain. Instants are of the recording's clock (CLOCK_BOOTTIME), in nanoseconds.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RoundTrip {
     /// When the client began the call.
     pub start_ns: u64,
@@ -41,7 +39,7 @@ impl RoundTrip {
 }
 
 /// One of the two threads.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Side {
     /// Its process.
     pub pid: u32,
@@ -54,7 +52,7 @@ pub struct Side {
 }
 
 /// What counters of a thread, and of its control group, gained.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Nanoseconds on the thread's own CPU clock, between the round trip's two ends and no longer.
     pub cpu_ns: Option<u64>,

@@ -1,14 +1,49 @@
-//! Names of system calls, by machine: those that threads wait in or that a server's handler may make. The others are told by
+//! System calls and their names, by machine: those that threads wait in or that a server's handler may make. The others have only
 //! their number. Must not know who made them.
+
+/// A system call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SystemCall {
+    /// Its number on the machine that was recorded.
+    pub number: i64,
+    /// The kernel's name for it; `None` if this crate does not know it.
+    pub name: Option<&'static str>,
+    sleeps: bool,
+}
+
+impl SystemCall {
+    /// What a number means on a machine, as `uname` calls it.
+    pub(crate) fn of(machine: &str, number: i64) -> Self {
+        let is = |row: &&Row| match machine {
+            "x86_64" => row.1 == Some(number),
+            "aarch64" | "riscv64" | "loongarch64" => row.2 == Some(number),
+            _ => false,
+        };
+        let sleep = SLEEPS.iter().find(is);
+        let row = sleep.or_else(|| CALLS.iter().find(is));
+        Self { number, name: row.map(|row| row.0), sleeps: sleep.is_some() }
+    }
+
+    /// Whether a thread that waits in this call waits for time to pass.
+    #[must_use]
+    pub fn is_sleep(self) -> bool {
+        self.sleeps
+    }
+}
 
 /// Name, number on x86-64 (`arch/x86/entry/syscalls/syscall_64.tbl`) and number on arm64 and the other machines that share
 /// `include/uapi/asm-generic/unistd.h`.
-const CALLS: &[(&str, Option<i64>, Option<i64>)] = &[
+type Row = (&'static str, Option<i64>, Option<i64>);
+
+/// Those in which a thread waits for time to pass.
+const SLEEPS: &[Row] = &[("clock_nanosleep", Some(230), Some(115)), ("nanosleep", Some(35), Some(101))];
+
+/// All others.
+const CALLS: &[Row] = &[
     ("accept", Some(43), Some(202)),
     ("accept4", Some(288), Some(242)),
     ("brk", Some(12), Some(214)),
     ("clock_gettime", Some(228), Some(113)),
-    ("clock_nanosleep", Some(230), Some(115)),
     ("clone", Some(56), Some(220)),
     ("clone3", Some(435), Some(435)),
     ("close", Some(3), Some(57)),
@@ -56,7 +91,6 @@ const CALLS: &[(&str, Option<i64>, Option<i64>)] = &[
     ("msgsnd", Some(69), Some(189)),
     ("msync", Some(26), Some(227)),
     ("munmap", Some(11), Some(215)),
-    ("nanosleep", Some(35), Some(101)),
     ("open", Some(2), None),
     ("openat", Some(257), Some(56)),
     ("pause", Some(34), None),
@@ -109,30 +143,23 @@ const CALLS: &[(&str, Option<i64>, Option<i64>)] = &[
     ("writev", Some(20), Some(66)),
 ];
 
-/// The name of a system call, or its number as text.
-pub(crate) fn name(machine: &str, number: i64) -> String {
-    let named = CALLS.iter().find(|call| match machine {
-        "x86_64" => call.1 == Some(number),
-        "aarch64" | "riscv64" | "loongarch64" => call.2 == Some(number),
-        _ => false,
-    });
-    named.map_or_else(|| format!("system call {number}"), |call| call.0.to_owned())
-}
-
-/// Whether a thread that waits in this call waits for time to pass.
-pub(crate) fn is_sleep(name: &str) -> bool {
-    matches!(name, "nanosleep" | "clock_nanosleep")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_number_means_another_call_on_another_machine_and_an_unknown_one_stays_a_number() {
-        assert_eq!(name("x86_64", 202), "futex");
-        assert_eq!(name("aarch64", 98), "futex");
-        assert_eq!(name("x86_64", 9999), "system call 9999");
-        assert_eq!(name("mips", 202), "system call 202");
+    fn a_number_means_another_call_on_another_machine_and_an_unknown_one_has_no_name() {
+        let name = |machine, number| SystemCall::of(machine, number).name;
+        assert_eq!(name("x86_64", 202), Some("futex"));
+        assert_eq!(name("aarch64", 98), Some("futex"));
+        assert_eq!(name("x86_64", 9999), None);
+        assert_eq!(name("mips", 202), None);
+    }
+
+    #[test]
+    fn only_sleeps_are_sleeps() {
+        let sleeps = |machine, number| SystemCall::of(machine, number).is_sleep();
+        assert!(sleeps("x86_64", 35) && sleeps("x86_64", 230) && sleeps("aarch64", 101));
+        assert!(!sleeps("x86_64", 202) && !sleeps("aarch64", 35) && !sleeps("mips", 35));
     }
 }

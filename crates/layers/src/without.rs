@@ -1,9 +1,10 @@
 //! What can be said of a round trip without kernel events: the legs by the programs' own stamps, and what counters of the two
 //! threads gained. It names no other thread, and says that it cannot.
 
-use crate::explanation::{Boundary, Cause, Explanation, Flag, Kind, Owner, Part, State, Thread};
+use crate::explanation::{
+    Boundary, Cause, Explanation, Flag, Kind, Leg, Owner, Part, State, Thread, Unknown, What,
+};
 use crate::round_trip::{Counters, RoundTrip, Side};
-use crate::verdict;
 
 /// A counter that explains this share of the time names the cause.
 const DECISIVE_PERCENT: u64 = 50;
@@ -15,25 +16,25 @@ pub fn explain_without_events(trip: &RoundTrip) -> Explanation {
     let stamped = trip.received_ns.is_some() && trip.replied_ns.is_some();
     let received_ns = trip.received_ns.unwrap_or(end_ns).clamp(start_ns, end_ns);
     let replied_ns = trip.replied_ns.unwrap_or(end_ns).clamp(received_ns, end_ns);
-    let legs: &[(&str, Owner, u64, u64)] = if stamped {
+    let legs: &[(Leg, Owner, u64, u64)] = if stamped {
         &[
-            ("request", Owner::Client, start_ns, received_ns),
-            ("handling", Owner::Server, received_ns, replied_ns),
-            ("reply", Owner::Client, replied_ns, end_ns),
+            (Leg::Request, Owner::Client, start_ns, received_ns),
+            (Leg::Handling, Owner::Server, received_ns, replied_ns),
+            (Leg::Reply, Owner::Client, replied_ns, end_ns),
         ]
     } else {
-        &[("whole call", Owner::Client, start_ns, end_ns)]
+        &[(Leg::WholeCall, Owner::Client, start_ns, end_ns)]
     };
     let parts: Vec<Part> = legs
         .iter()
         .filter(|leg| leg.2 < leg.3)
-        .map(|&(name, owner, begin_ns, end_ns)| Part {
+        .map(|&(leg, owner, begin_ns, end_ns)| Part {
             begin_ns,
             end_ns,
             owner,
             thread: None,
             cpu: None,
-            state: State::Leg { name: name.into() },
+            state: State::Leg { leg },
             because: Vec::new(),
         })
         .collect();
@@ -50,8 +51,8 @@ pub fn explain_without_events(trip: &RoundTrip) -> Explanation {
         server: trip.server.as_ref().map(named),
         parts,
         flags: vec![Flag::NoEvents],
-        verdict: format!("without kernel events: {}", verdict::sentence(&causes, trip)),
         causes,
+        virtualised: trip.virtualised,
     }
 }
 
@@ -64,12 +65,12 @@ fn named(side: &Side) -> Thread {
 fn causes(parts: &[Part], trip: &RoundTrip) -> Vec<Cause> {
     let duration_ns = trip.duration_ns();
     let usual_ns = trip.usual_ns.unwrap_or(0);
-    let cause = |kind, owner, excess_ns, name: Option<String>| Cause {
+    let cause = |kind, owner, excess_ns, what: Option<Unknown>| Cause {
         kind,
         excess_ns,
         owner,
         thread: None,
-        name,
+        what: what.map(What::Unknown),
         via: Vec::new(),
         cpu: None,
     };
@@ -91,17 +92,16 @@ fn causes(parts: &[Part], trip: &RoundTrip) -> Vec<Cause> {
             causes.push(cause(Kind::Work, owner, ns.saturating_sub(usual_ns), None));
         }
         if let Some(ns) = counters.run_delay_ns.filter(|_| here).filter(decisive) {
-            let name = "a thread waited for a CPU; only kernel events tell behind whom".to_owned();
-            causes.push(cause(Kind::CannotTell, owner, ns, Some(format!("{owner}: {name}"))));
+            causes.push(cause(Kind::CannotTell, owner, ns, Some(Unknown::WaitedForCpu(owner))));
         }
     }
     causes.retain(|cause| cause.excess_ns > 0 || cause.kind == Kind::Ordinary);
     causes.sort_by_key(|cause| (cause.kind != Kind::Ordinary, std::cmp::Reverse(cause.excess_ns)));
     if causes.is_empty()
         && let Some(longest) = parts.iter().max_by_key(|part| part.duration_ns())
-        && let State::Leg { name } = &longest.state
+        && let State::Leg { leg } = longest.state
     {
-        let reason = format!("the {name} took longest, and only kernel events tell why");
+        let reason = Unknown::LongestLeg(leg);
         causes.push(cause(Kind::CannotTell, longest.owner, longest.duration_ns(), Some(reason)));
     }
     causes

@@ -38,7 +38,7 @@ fn check(whole: &Recorded, less: &Recorded, what: &str) -> bool {
 fn a_whole_recording_is_not_doubted_and_explains_all_but_a_thousandth() {
     for name in NAMES {
         let whole = Recorded::load(name);
-        assert_eq!(Writes::new(&whole.trace, whole.devices.clone()).doubts(), Vec::<String>::new());
+        assert_eq!(Writes::new(&whole.trace, whole.devices.clone()).doubts(), []);
         let calls = whole.layers();
         let all: u64 = whole.writes.iter().map(|write| write.end_ns - write.start_ns).sum();
         assert!(total_ns(&calls, Layer::Unexplained) * 1000 <= all, "{name}");

@@ -5,10 +5,11 @@ use std::fmt::Write as _;
 
 use layers::{Boundary, Explanation, Flag, Interrupt, Part, State, Waker};
 use run::ipc::latency::LatencyResult;
+use tracefs::OffCpu;
 
 use super::explanation_summary;
+use super::explanation_words::{answer, comm, interrupt, leg, owner, system_call, thread, unknown};
 use super::quantity::duration;
-use super::threads::comm;
 use analysis::slow_calls::Explained;
 
 /// Parts that are shorter than this share of the call are told together.
@@ -33,7 +34,7 @@ pub fn text(explained: &[Explained<'_>], of: &LatencyResult) -> String {
             let _ = write!(out, ", usually {}", time(usual_ns));
         }
         out.push_str(")\n");
-        let _ = writeln!(out, "  {}", explanation.verdict);
+        let _ = writeln!(out, "  {}", answer(explanation));
         for flag in &explanation.flags {
             let _ = writeln!(out, "  {}", flag_text(flag));
         }
@@ -63,12 +64,15 @@ fn time(ns: u64) -> String {
 /// What to know besides, in words.
 pub(super) fn flag_text(flag: &Flag) -> String {
     match flag {
-        Flag::PriorityInversion { thread } => {
-            format!("Priority inversion: the client is a real-time thread, and its call waited for {thread}")
+        Flag::PriorityInversion { thread: other } => {
+            let other = thread(other);
+            format!("Priority inversion: the client is a real-time thread, and its call waited for {other}")
         }
-        Flag::RealTimeHeldOff { waited, thread } => format!(
-            "Held off: {waited} was runnable, and {thread} went on: kernel code that cannot be preempted, real-time \
-             throttling, or the kernel's share for ordinary threads"
+        Flag::RealTimeHeldOff { waited, thread: other } => format!(
+            "Held off: {} was runnable, and {} went on: kernel code that cannot be preempted, real-time \
+             throttling, or the kernel's share for ordinary threads",
+            thread(waited),
+            thread(other)
         ),
         Flag::Throttled => "CPU quota: the control group was throttled meanwhile".into(),
         Flag::Gap => "A CPU did not run for a while: the hypervisor had it, or interrupts were off".into(),
@@ -93,12 +97,13 @@ fn parts(explanation: &Explanation) -> String {
     let mut out = String::new();
     let short_ns = explanation.duration_ns() * SHORT_PERCENT / 100;
     let mut short: Vec<&Part> = Vec::new();
-    let server = explanation.server.as_ref().map_or_else(String::new, |server| format!(", server {server}"));
+    let server =
+        explanation.server.as_ref().map_or_else(String::new, |server| format!(", server {}", thread(server)));
     if !explanation.flags.contains(&Flag::NoEvents) {
         let _ = writeln!(
             out,
             "  client {}{server}; request {}, reply {}",
-            explanation.client,
+            thread(&explanation.client),
             boundary(explanation.request_by),
             boundary(explanation.reply_by)
         );
@@ -134,7 +139,7 @@ fn us(ns: u64) -> String {
 fn line(out: &mut String, start_ns: u64, part: &Part, depth: usize) {
     let cpu = part.cpu.map_or_else(String::new, |cpu| cpu.to_string());
     let whose = match (&part.thread, depth) {
-        (Some(thread), 1..) => format!("{}{thread}: ", "  ".repeat(depth)),
+        (Some(of), 1..) => format!("{}{}: ", "  ".repeat(depth), thread(of)),
         _ => String::new(),
     };
     let _ = writeln!(
@@ -142,7 +147,7 @@ fn line(out: &mut String, start_ns: u64, part: &Part, depth: usize) {
         "  {:>10}  {:>10}  {:<6}  {cpu:>3}  {whose}{}",
         us(part.begin_ns - start_ns),
         us(part.duration_ns()),
-        part.owner.to_string(),
+        owner(part.owner),
         state_text(&part.state)
     );
 }
@@ -174,7 +179,7 @@ fn together(out: &mut String, start_ns: u64, short: &mut Vec<&Part>) {
                 "  {:>10}  {:>10}  {:<6}  {:>3}  {} short parts: {}",
                 us(first.begin_ns - start_ns),
                 us(last.end_ns - first.begin_ns),
-                if first.owner == last.owner { first.owner.to_string() } else { "both".to_owned() },
+                if first.owner == last.owner { owner(first.owner) } else { "both" },
                 "",
                 short.len(),
                 names.join(", ")
@@ -199,19 +204,20 @@ pub(super) fn state_text(state: &State) -> String {
     match state {
         State::User => "running in user code".into(),
         State::Running => "running".into(),
-        State::SystemCall { name } => format!("running in {name}"),
+        State::SystemCall { call } => format!("running in {}", system_call(*call)),
         State::Spinning => "spinning for a lock of the kernel".into(),
-        State::Stolen { interrupt } => match interrupt {
+        State::Stolen { interrupt: by } => match by {
             Interrupt::Unnamed => "interrupted".into(),
-            interrupt => format!("interrupted: {interrupt}"),
+            by => format!("interrupted: {}", interrupt(by)),
         },
         State::WakeUpPending => "woken, the CPU not told yet".into(),
         State::IdleExit => "runnable, its CPU came out of idling".into(),
-        State::HandOver { thread } => format!("runnable, {thread} handed the CPU over"),
-        State::Behind { thread } => format!("runnable behind {thread}"),
-        State::Preempted { thread } => format!("preempted by {thread}"),
-        State::Blocked { letter, system_call, function, waker } => {
-            let call = system_call.as_ref().map_or_else(String::new, |call| format!(" in {call}"));
+        State::HandOver { thread: other } => format!("runnable, {} handed the CPU over", thread(other)),
+        State::Behind { thread: other } => format!("runnable behind {}", thread(other)),
+        State::Preempted { thread: other } => format!("preempted by {}", thread(other)),
+        State::Blocked { off, system_call: call, function, waker } => {
+            let letter = off_letter(*off);
+            let call = call.map_or_else(String::new, |call| format!(" in {}", system_call(call)));
             let function = function.as_ref().map_or_else(String::new, |function| format!(" at {function}"));
             format!("blocked ({letter}){call}{function}, {}", woken_by(waker))
         }
@@ -219,16 +225,21 @@ pub(super) fn state_text(state: &State) -> String {
         State::RunnableOnIdle => "runnable although its CPU idled".into(),
         State::Throttled => "throttled: the control group's CPU quota was used up".into(),
         State::Gap => "the CPU did not run: hypervisor, or interrupts off".into(),
-        State::Leg { name } => format!("{name} leg"),
-        State::Unknown { reason } => format!("unknown: {reason}"),
+        State::Leg { leg: of } => format!("{} leg", leg(*of)),
+        State::Unknown { reason } => format!("unknown: {}", unknown(reason)),
     }
+}
+
+/// The kernel's letter for how a thread is off the CPU.
+pub(super) fn off_letter(off: Option<OffCpu>) -> &'static str {
+    off.map_or("?", OffCpu::letter)
 }
 
 fn woken_by(waker: &Waker) -> String {
     match waker {
-        Waker::Thread { thread } => format!("woken by {thread}"),
+        Waker::Thread { thread: by } => format!("woken by {}", thread(by)),
         Waker::Interrupt { completed_io: true, .. } => "woken when a block device had finished".into(),
-        Waker::Interrupt { interrupt, .. } => format!("woken by {interrupt}"),
+        Waker::Interrupt { interrupt: by, .. } => format!("woken by {}", interrupt(by)),
         Waker::Unknown => "woken by something that is not recorded".into(),
     }
 }

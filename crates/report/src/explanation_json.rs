@@ -1,10 +1,12 @@
 //! Explanations as JSON: one object, versioned, with every part of every slow call, and how many are not kept. Pure: explanations in, text out.
 
-use layers::Explanation;
+use layers::{Boundary, Cause, Explanation, Flag, Interrupt, Kind, Owner, Part, State, Thread, Waker};
 use run::ipc::latency::LatencyResult;
 use serde::Serialize;
 
 use crate::Error;
+use crate::explanation::off_letter;
+use crate::explanation_words::{answer, leg, softirq_name, system_call, unknown, what};
 use analysis::slow_calls::Explained;
 
 #[derive(Serialize)]
@@ -27,7 +29,213 @@ struct SlowCall<'a> {
     usual_ns: Option<u64>,
     snapshot: Option<u32>,
     without_events: Option<&'a str>,
-    explanation: &'a Explanation,
+    explanation: ExplanationJson<'a>,
+}
+
+/// An [`Explanation`], with its answer in words.
+#[derive(Serialize)]
+struct ExplanationJson<'a> {
+    start_ns: u64,
+    request_ns: u64,
+    request_by: Boundary,
+    reply_ns: u64,
+    reply_by: Boundary,
+    end_ns: u64,
+    client: &'a Thread,
+    server: Option<&'a Thread>,
+    parts: Vec<PartJson<'a>>,
+    flags: &'a [Flag],
+    causes: Vec<CauseJson<'a>>,
+    verdict: String,
+}
+
+impl<'a> From<&'a Explanation> for ExplanationJson<'a> {
+    fn from(of: &'a Explanation) -> Self {
+        Self {
+            start_ns: of.start_ns,
+            request_ns: of.request_ns,
+            request_by: of.request_by,
+            reply_ns: of.reply_ns,
+            reply_by: of.reply_by,
+            end_ns: of.end_ns,
+            client: &of.client,
+            server: of.server.as_ref(),
+            parts: of.parts.iter().map(PartJson::from).collect(),
+            flags: &of.flags,
+            causes: of.causes.iter().map(CauseJson::from).collect(),
+            verdict: answer(of),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct PartJson<'a> {
+    begin_ns: u64,
+    end_ns: u64,
+    owner: Owner,
+    thread: Option<&'a Thread>,
+    cpu: Option<u32>,
+    #[serde(flatten)]
+    state: StateJson<'a>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    because: Vec<PartJson<'a>>,
+}
+
+impl<'a> From<&'a Part> for PartJson<'a> {
+    fn from(part: &'a Part) -> Self {
+        Self {
+            begin_ns: part.begin_ns,
+            end_ns: part.end_ns,
+            owner: part.owner,
+            thread: part.thread.as_ref(),
+            cpu: part.cpu,
+            state: StateJson::from(&part.state),
+            because: part.because.iter().map(PartJson::from).collect(),
+        }
+    }
+}
+
+/// A [`State`]. Another thread is called `other`, since the part has a thread of its own.
+#[derive(Serialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+enum StateJson<'a> {
+    User,
+    Running,
+    SystemCall {
+        name: String,
+    },
+    Spinning,
+    Stolen {
+        #[serde(flatten)]
+        interrupt: InterruptJson<'a>,
+    },
+    WakeUpPending,
+    IdleExit,
+    HandOver {
+        other: &'a Thread,
+    },
+    Behind {
+        other: &'a Thread,
+    },
+    Preempted {
+        other: &'a Thread,
+    },
+    Blocked {
+        letter: &'static str,
+        system_call: Option<String>,
+        function: Option<&'a str>,
+        waker: WakerJson<'a>,
+    },
+    Stopped {
+        waker: WakerJson<'a>,
+    },
+    RunnableOnIdle,
+    Throttled,
+    Gap,
+    Leg {
+        name: &'static str,
+    },
+    Unknown {
+        reason: String,
+    },
+}
+
+impl<'a> From<&'a State> for StateJson<'a> {
+    fn from(state: &'a State) -> Self {
+        match state {
+            State::User => Self::User,
+            State::Running => Self::Running,
+            State::SystemCall { call } => Self::SystemCall { name: system_call(*call) },
+            State::Spinning => Self::Spinning,
+            State::Stolen { interrupt } => Self::Stolen { interrupt: interrupt.into() },
+            State::WakeUpPending => Self::WakeUpPending,
+            State::IdleExit => Self::IdleExit,
+            State::HandOver { thread } => Self::HandOver { other: thread },
+            State::Behind { thread } => Self::Behind { other: thread },
+            State::Preempted { thread } => Self::Preempted { other: thread },
+            State::Blocked { off, system_call: call, function, waker } => Self::Blocked {
+                letter: off_letter(*off),
+                system_call: call.map(system_call),
+                function: function.as_deref(),
+                waker: waker.into(),
+            },
+            State::Stopped { waker } => Self::Stopped { waker: waker.into() },
+            State::RunnableOnIdle => Self::RunnableOnIdle,
+            State::Throttled => Self::Throttled,
+            State::Gap => Self::Gap,
+            State::Leg { leg: of } => Self::Leg { name: leg(*of) },
+            State::Unknown { reason } => Self::Unknown { reason: unknown(reason) },
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(tag = "interrupt", rename_all = "snake_case")]
+enum InterruptJson<'a> {
+    Timer,
+    Device { irq: u32, name: &'a str },
+    Softirq { name: String },
+    Vector { name: &'a str },
+    Unnamed,
+}
+
+impl<'a> From<&'a Interrupt> for InterruptJson<'a> {
+    fn from(interrupt: &'a Interrupt) -> Self {
+        match interrupt {
+            Interrupt::Timer => Self::Timer,
+            Interrupt::Device { irq, name } => Self::Device { irq: *irq, name },
+            Interrupt::Softirq(softirq) => Self::Softirq { name: softirq_name(*softirq) },
+            Interrupt::Vector { name } => Self::Vector { name },
+            Interrupt::Unnamed => Self::Unnamed,
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(tag = "by", rename_all = "snake_case")]
+enum WakerJson<'a> {
+    Thread { thread: &'a Thread },
+    Interrupt { interrupt: InterruptJson<'a>, completed_io: bool },
+    Unknown,
+}
+
+impl<'a> From<&'a Waker> for WakerJson<'a> {
+    fn from(waker: &'a Waker) -> Self {
+        match waker {
+            Waker::Thread { thread } => Self::Thread { thread },
+            Waker::Interrupt { interrupt, completed_io } => {
+                Self::Interrupt { interrupt: interrupt.into(), completed_io: *completed_io }
+            }
+            Waker::Unknown => Self::Unknown,
+        }
+    }
+}
+
+/// A [`Cause`], with what it is called.
+#[derive(Serialize)]
+struct CauseJson<'a> {
+    kind: Kind,
+    excess_ns: u64,
+    owner: Owner,
+    thread: Option<&'a Thread>,
+    name: Option<String>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    via: &'a [Thread],
+    cpu: Option<u32>,
+}
+
+impl<'a> From<&'a Cause> for CauseJson<'a> {
+    fn from(cause: &'a Cause) -> Self {
+        Self {
+            kind: cause.kind,
+            excess_ns: cause.excess_ns,
+            owner: cause.owner,
+            thread: cause.thread.as_ref(),
+            name: cause.what.as_ref().map(what),
+            via: &cause.via,
+            cpu: cause.cpu,
+        }
+    }
 }
 
 /// One line.
@@ -43,7 +251,7 @@ pub fn json(explained: &[Explained<'_>], of: &LatencyResult) -> Result<String, E
         usual_ns: one.usual_ns,
         snapshot: one.miss.snapshot,
         without_events: one.without_events.as_deref(),
-        explanation: &one.explanation,
+        explanation: (&one.explanation).into(),
     });
     let kept = of.explained.as_ref();
     let document = Document {
@@ -54,4 +262,33 @@ pub fn json(explained: &[Explained<'_>], of: &LatencyResult) -> Result<String, E
         slow_calls: slow_calls.collect(),
     };
     Ok(stored::to_text(&document)? + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_behind_another_thread_names_both() {
+        let thread = |tid| Thread { tid, pid: Some(1), comm: format!("thread-{tid}"), prio: Some(120) };
+        for (state, name) in [
+            (State::HandOver { thread: thread(7) }, "hand_over"),
+            (State::Behind { thread: thread(7) }, "behind"),
+            (State::Preempted { thread: thread(7) }, "preempted"),
+        ] {
+            let part = Part {
+                begin_ns: 1,
+                end_ns: 2,
+                owner: Owner::Server,
+                thread: Some(thread(3)),
+                cpu: Some(0),
+                state,
+                because: Vec::new(),
+            };
+            let stored = stored::to_text(&PartJson::from(&part)).expect("it can be written");
+            let read: serde_json::Value = serde_json::from_str(&stored).expect("and read");
+            assert_eq!((&read["state"], &read["thread"]["tid"]), (&name.into(), &3.into()), "{stored}");
+            assert_eq!(read["other"]["comm"], "thread-7");
+        }
+    }
 }

@@ -3,8 +3,8 @@
 use layers::{Cause, Kind};
 use run::ipc::latency::{LatencyResult, Trigger};
 
+use super::explanation_words::{comm, owner, what};
 use super::quantity::duration;
-use super::threads::comm;
 use analysis::slow_calls::Explained;
 
 /// From how many calls on a median says more than the calls themselves, which are printed below.
@@ -70,13 +70,13 @@ fn group_text((name, mut took_ns): Group) -> String {
 /// A cause in a few words that go behind a number of calls.
 fn words(cause: &Cause) -> String {
     let thread = cause.thread.as_ref().map_or_else(|| "another thread".to_owned(), comm);
-    let name = cause.name.as_deref().unwrap_or("an interrupt");
+    let name = cause.what.as_ref().map_or_else(|| "an interrupt".to_owned(), what);
     match cause.kind {
         Kind::Ordinary => "took the usual time".into(),
         Kind::Work => "ran long".into(),
         Kind::Competitor => format!("behind {thread}"),
         Kind::Interrupt => format!("interrupted by {name}"),
-        Kind::Sleep => format!("in which the {} slept", cause.owner),
+        Kind::Sleep => format!("in which the {} slept", owner(cause.owner)),
         Kind::Io => "waited for a device".into(),
         Kind::WaitedFor => format!("waited for {thread}"),
         Kind::Stopped => "stopped by a signal".into(),
@@ -102,7 +102,7 @@ mod tests {
             owner: Owner::Server,
             thread: Some(thread),
             via: Vec::new(),
-            name: None,
+            what: None,
             cpu: None,
         }
     }

@@ -7,6 +7,7 @@ use latency::Sample;
 use layers::{Explanation, Part, Thread};
 
 use super::explanation::{flag_text, state_text};
+use super::explanation_words::{self, answer, owner};
 use super::perfetto::{Annotation, Parent, Slice, Track};
 use analysis::slow_calls::{Calls, Explained};
 
@@ -104,7 +105,7 @@ fn with_legs(call: &Explained<'_>) -> Vec<Slice> {
     let Explanation { start_ns, end_ns, .. } = call.explanation;
     let mut facts = vec![
         Annotation::text("call", &call.what),
-        Annotation::text("answer", &call.explanation.verdict),
+        Annotation::text("answer", answer(&call.explanation)),
         Annotation::uint("deadline_ns", call.deadline_ns),
     ];
     facts.extend(call.usual_ns.map(|usual_ns| Annotation::uint("usual_ns", usual_ns)));
@@ -120,13 +121,13 @@ fn with_legs(call: &Explained<'_>) -> Vec<Slice> {
 fn explaining(part: &Part, depth: usize, slices: &mut Vec<Slice>) {
     let state = state_text(&part.state);
     let name = match &part.thread {
-        Some(thread) if depth > 0 => format!("{thread}: {state}"),
-        _ => format!("{}: {state}", part.owner),
+        Some(thread) if depth > 0 => format!("{}: {state}", explanation_words::thread(thread)),
+        _ => format!("{}: {state}", owner(part.owner)),
     };
     let mut facts = Vec::new();
     facts.extend(part.cpu.map(|cpu| Annotation::uint("cpu", cpu)));
     if let Some(thread) = &part.thread {
-        facts.push(Annotation::text("thread", thread.to_string()));
+        facts.push(Annotation::text("thread", explanation_words::thread(thread)));
         facts.extend(thread.prio.map(|prio| Annotation::int("kernel_priority", prio)));
     }
     let Part { begin_ns, end_ns, .. } = *part;

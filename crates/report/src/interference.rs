@@ -1,7 +1,6 @@
 //! A comparison of writes beside neighbours as text and CSV: the application's and the device's response side by side, and
 //! what explains their difference. Pure: results in, text out.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use latency::Comparison;
@@ -12,6 +11,7 @@ use super::look::Look;
 use super::quantity::{length, three_digits};
 use super::storage::{environment, untold};
 use super::storage_files::{PLACE_COLUMNS, place};
+use super::storage_words;
 use super::table::{Column, Table};
 use crate::csv::Line;
 use analysis::interference::{Explained, Side};
@@ -281,14 +281,20 @@ fn trust(out: &mut String, ours: &[&Explained<'_>]) {
         let ways = |side: &Side| {
             let calls: u64 = side.completions.values().sum();
             let most = side.completions.iter().max_by_key(|(_, count)| **count);
-            most.map(|(way, &count)| format!("{way} ({:.0}%)", count as f64 * 100.0 / calls.max(1) as f64))
+            most.map(|(way, &count)| {
+                format!(
+                    "{} ({:.0}%)",
+                    storage_words::completion(way),
+                    count as f64 * 100.0 / calls.max(1) as f64
+                )
+            })
         };
         let [alone, beside] = [ways(&sides[0]), ways(&sides[1])].map(|way| way.unwrap_or_else(|| "-".into()));
         let _ = writeln!(out, "{name}: completions alone: {alone}; beside: {beside}");
     }
     let doubts =
         ours.iter().filter_map(|one| one.sides.as_ref()).flatten().flat_map(|side| &side.breakdown.doubts);
-    for doubt in doubts.collect::<BTreeSet<_>>() {
+    for doubt in storage_words::doubts(doubts) {
         let _ = writeln!(out, "not certain: {doubt}");
     }
 }

@@ -10,8 +10,8 @@ use run::storage::{Device, StoragePath, StorageResult, StorageSeries};
 use super::look::Look;
 use super::quantity::{duration, length, three_digits};
 use super::storage_strace::strace;
-use super::storage_study;
 use super::table::{Column, Table};
+use super::{storage_study, storage_words};
 use analysis::storage::SeriesLayers;
 
 /// How wide a bar is, in characters.
@@ -227,7 +227,13 @@ fn boundaries(out: &mut String, ours: &[&SeriesLayers<'_>]) {
     }
     for ((begin, end), count) in all {
         let requests = counted(count, "request");
-        let _ = writeln!(out, "{:>8}  device: from {} to {} ({requests})", "", begin.name(), end.name());
+        let _ = writeln!(
+            out,
+            "{:>8}  device: from {} to {} ({requests})",
+            "",
+            storage_words::begin(begin),
+            storage_words::end(end)
+        );
     }
 }
 
@@ -297,7 +303,7 @@ fn trust(out: &mut String, ours: &[&SeriesLayers<'_>]) {
         );
         untold(breakdown).iter().for_each(|(count, what)| line(*count, what));
         line(breakdown.disturbed_calls, "were delayed by other tasks on a CPU, or a helper by interrupts");
-        for doubt in &breakdown.doubts {
+        for doubt in storage_words::doubts(&breakdown.doubts) {
             let _ = writeln!(out, "{size}: not certain: {doubt}");
         }
     }

@@ -7,7 +7,7 @@ use run::storage::{StoragePath, StorageResult, StorageSeries};
 use serde_json::{Map, Value};
 
 use super::storage_rows::{PERCENTS, Row, rows};
-use super::storage_study;
+use super::{storage_study, storage_words};
 use crate::Error;
 use crate::csv::Line;
 use analysis::storage::SeriesLayers;
@@ -132,7 +132,11 @@ fn series_json(result: &StorageResult, series: &StorageSeries, ours: Option<&Ser
         out["requests"] = breakdown.requests.into();
         out["flushes"] = breakdown.flushes.into();
         let boundary = |(&(begin, end), &count): (&(Begin, End), &u64)| {
-            object([("from", begin.name().into()), ("to", end.name().into()), ("requests", count.into())])
+            object([
+                ("from", storage_words::begin(begin).into()),
+                ("to", storage_words::end(end).into()),
+                ("requests", count.into()),
+            ])
         };
         out["device_boundaries"] = breakdown.boundaries.iter().map(boundary).collect();
         out["controller_interrupts"] = interrupts(&breakdown.controller_interrupts);
@@ -145,7 +149,7 @@ fn series_json(result: &StorageResult, series: &StorageSeries, ours: Option<&Ser
         out["unexplained_for_switches_ns"] = breakdown.unexplained_for_switches_ns.into();
         out["unexplained_calls"] = breakdown.unexplained_calls.into();
         out["disturbed_calls"] = breakdown.disturbed_calls.into();
-        out["doubts"] = breakdown.doubts.iter().map(String::as_str).collect();
+        out["doubts"] = storage_words::doubts(&breakdown.doubts).into_iter().collect();
         out["slowest"] = breakdown.slowest.iter().map(slow_json).collect();
         if series.size_bytes == storage_study::SIZE_BYTES {
             out["study"] = storage_study::json(breakdown);
@@ -165,8 +169,8 @@ fn slow_json(slow: &SlowCall) -> Value {
             ("dev", format!("{}:{}", request.dev >> 20, request.dev & 0xf_ffff).into()),
             ("flush", request.flush.into()),
             ("sectors", request.sectors.into()),
-            ("from", request.begin.name().into()),
-            ("to", request.end.name().into()),
+            ("from", storage_words::begin(request.begin).into()),
+            ("to", storage_words::end(request.end).into()),
             ("issued_ns", request.issued_ns.into()),
             ("started_ns", request.started_ns.into()),
             ("ended_ns", request.ended_ns.into()),

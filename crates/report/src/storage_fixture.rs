@@ -2,7 +2,7 @@
 
 use latency::Histogram;
 use layers::storage::{
-    Begin, Breakdown, End, InterruptUse, Interruptions, Layer, Layers, Piece, Request, Write,
+    Begin, Breakdown, Doubt, End, Expected, InterruptUse, Interruptions, Layer, Layers, Piece, Request, Write,
 };
 use run::storage::{
     Api, BlockResult, Bus, Call, Device, Durability, Interrupt, Opened, StoragePath, StoragePlan,
@@ -128,6 +128,6 @@ pub(crate) fn layers(result: &StorageResult) -> Vec<SeriesLayers<'_>> {
         },
     );
     breakdown.unrecorded_switches = 3;
-    breakdown.doubts.insert("the recording has no sched/sched_waking: what ended a wait is not known".into());
+    breakdown.doubts.insert(Doubt::Lacks(Expected::Waking));
     vec![SeriesLayers { series: &result.series[0], breakdown }]
 }

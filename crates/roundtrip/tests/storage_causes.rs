@@ -50,7 +50,7 @@ fn requests_of_the_journals_thread_are_attributed_to_the_writes_they_were_for() 
     let counted = completed(&disk.name) - before;
     let trace = recorder.stop();
     let recorded = Writes::new(&trace, devices(&path));
-    assert_eq!(recorded.doubts(), Vec::<String>::new());
+    assert_eq!(recorded.doubts(), []);
     let name = |request: &Request| (request.issued_ns, request.sector, request.flush);
     let mut attributed = BTreeSet::new();
     let mut by_others = 0;

@@ -45,14 +45,69 @@ impl TaskState {
         self.0 == 0 || self == Self::PREEMPTED
     }
 
-    /// The letter that `ps` and the kernel's text form show: `R`, `S`, `D`, `T`, `t`, `X`, `Z`, `P`, `I`, with `+` for preempted shown as `R+`.
+    /// How a thread that is not runnable is off the CPU, by the lowest of the bits; `None` if it is
+    /// runnable, or if that bit has no meaning here.
+    #[must_use]
+    pub fn off(self) -> Option<OffCpu> {
+        const STATES: [OffCpu; 8] = [
+            OffCpu::Interruptible,
+            OffCpu::Uninterruptible,
+            OffCpu::Stopped,
+            OffCpu::Traced,
+            OffCpu::Dead,
+            OffCpu::Zombie,
+            OffCpu::Parked,
+            OffCpu::Idle,
+        ];
+        STATES.get(self.0.trailing_zeros() as usize).copied()
+    }
+
+    /// What `ps` and the kernel's text form show: the letter of [`OffCpu::letter`], `R` for runnable,
+    /// `R+` for preempted, and `?` for any other state.
     #[must_use]
     pub fn letter(self) -> &'static str {
-        const LETTERS: [&str; 8] = ["S", "D", "T", "t", "X", "Z", "P", "I"];
         match self {
             Self(0) => "R",
             Self::PREEMPTED => "R+",
-            Self(bits) => LETTERS.get(bits.trailing_zeros() as usize).copied().unwrap_or("?"),
+            other => other.off().map_or("?", OffCpu::letter),
+        }
+    }
+}
+
+/// How a thread is off the CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OffCpu {
+    /// It waits, and a signal would wake it.
+    Interruptible,
+    /// It waits, and no signal wakes it: for a device, as a rule.
+    Uninterruptible,
+    /// A signal stopped it.
+    Stopped,
+    /// A debugger stopped it.
+    Traced,
+    /// It has ended.
+    Dead,
+    /// It has ended, and its parent has not been told.
+    Zombie,
+    /// A thread of the kernel that is not to run for now.
+    Parked,
+    /// A thread of the kernel that has nothing to do.
+    Idle,
+}
+
+impl OffCpu {
+    /// The letter that `ps` and the kernel's text form show.
+    #[must_use]
+    pub fn letter(self) -> &'static str {
+        match self {
+            Self::Interruptible => "S",
+            Self::Uninterruptible => "D",
+            Self::Stopped => "T",
+            Self::Traced => "t",
+            Self::Dead => "X",
+            Self::Zombie => "Z",
+            Self::Parked => "P",
+            Self::Idle => "I",
         }
     }
 }

@@ -39,7 +39,7 @@ mod trace;
 #[cfg(feature = "live")]
 pub use atrace::Category;
 pub use error::{Error, Result};
-pub use event::{Body, Event, TaskState, ThreadRef};
+pub use event::{Body, Event, OffCpu, TaskState, ThreadRef};
 pub use fields::{Others, Value};
 pub use format::{Field, Format, Kind, Place};
 pub use formats::{Formats, PageLayout};

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::{Write, Writes};
+use crate::explanation::Softirq;
+use crate::kernel_names::is_from_cpus;
 use crate::timeline::Source;
 
 /// Interrupts of one kind on one CPU.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct InterruptUse {
     /// How many.
     pub count: u32,
@@ -27,9 +29,6 @@ pub struct Interruptions {
     pub block_softirq: BTreeMap<u32, InterruptUse>,
 }
 
-/// `BLOCK_SOFTIRQ` (include/linux/interrupt.h).
-const BLOCK_SOFTIRQ: u32 = 4;
-
 pub(super) fn count(writes: &Writes<'_>, write: Write) -> Interruptions {
     let mut out = Interruptions::default();
     let names = &writes.timeline.trace.names;
@@ -42,7 +41,7 @@ pub(super) fn count(writes: &Writes<'_>, write: Write) -> Interruptions {
                 {
                     &mut out.controller
                 }
-                Source::Softirq(BLOCK_SOFTIRQ) => &mut out.block_softirq,
+                Source::Softirq(Softirq::BLOCK) => &mut out.block_softirq,
                 Source::Vector(kind) if is_from_cpus(names.text(kind)) => &mut out.from_cpus,
                 _ => continue,
             };
@@ -52,11 +51,4 @@ pub(super) fn count(writes: &Writes<'_>, write: Write) -> Interruptions {
         }
     }
     out
-}
-
-/// x86's vectors, and the reasons that arm64's `ipi_entry` gives.
-pub(super) fn is_from_cpus(kind: &str) -> bool {
-    ["call_function", "reschedule", "Function call interrupts", "Rescheduling interrupts"]
-        .iter()
-        .any(|prefix| kind.starts_with(prefix))
 }

@@ -7,7 +7,7 @@ use latency::Histogram;
 use serde::Serialize;
 
 use super::host::HostShares;
-use super::{Begin, End, InterruptUse, Layer, Layers, Piece, Request, Write};
+use super::{Begin, Doubt, End, InterruptUse, Layer, Layers, Piece, Request, Write};
 
 /// From this share of a call on, what nobody claims is worth counting the call: parts in a hundred.
 const UNEXPLAINED_PERCENT: u64 = 1;
@@ -69,8 +69,8 @@ pub struct Breakdown {
     pub host: LayerTimes,
     /// The host's share of each call's own time: without what it waited behind other tasks.
     pub host_shares: HostShares,
-    /// Why the figures are not certain: what its recordings lack, a sentence each.
-    pub doubts: BTreeSet<String>,
+    /// Why the figures are not certain: what its recordings lack.
+    pub doubts: BTreeSet<Doubt>,
     /// The slowest calls, slowest first.
     pub slowest: Vec<SlowCall>,
     /// How many of them are kept.

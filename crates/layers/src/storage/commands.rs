@@ -38,18 +38,6 @@ pub enum End {
 }
 
 impl Begin {
-    /// The event's name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Begin::Issue => "block_rq_issue",
-            Begin::Mmc => "mmc_request_start",
-            Begin::Nvme => "nvme_setup_cmd",
-            Begin::Scsi => "scsi_dispatch_cmd_start",
-            Begin::Ufs => "ufshcd_command (send)",
-        }
-    }
-
     /// The event that answers it.
     pub(super) fn answer(self) -> End {
         match self {
@@ -58,21 +46,6 @@ impl Begin {
             Begin::Nvme => End::Nvme,
             Begin::Scsi => End::Scsi,
             Begin::Ufs => End::Ufs,
-        }
-    }
-}
-
-impl End {
-    /// The event's name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            End::Complete => "block_rq_complete",
-            End::Interrupt => "the controller's interrupt",
-            End::Mmc => "mmc_request_done",
-            End::Nvme => "nvme_complete_rq",
-            End::Scsi => "scsi_dispatch_cmd_done",
-            End::Ufs => "ufshcd_command (complete)",
         }
     }
 }

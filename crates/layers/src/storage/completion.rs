@@ -1,10 +1,8 @@
 //! The way of a completion: from the controller's interrupt to whoever completes the request, to whoever wakes the
 //! application; and how many interrupts all CPUs had meanwhile. Must not know what that means for the call.
 
-use std::fmt;
-
-use super::account::is_from_cpus;
 use super::{InterruptUse, Layers, Request, Write, Writes};
+use crate::kernel_names::is_from_cpus;
 use crate::timeline::{Source, WakingBy};
 
 /// In what code runs.
@@ -33,32 +31,6 @@ pub struct Completion {
     pub elsewhere: bool,
     /// In what the application was woken; `None` when it was not, for it did not sleep.
     pub woken_in: Option<Context>,
-}
-
-impl fmt::Display for Completion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = |context| match context {
-            Context::Interrupt => "irq",
-            Context::Softirq => "softirq",
-            Context::Ipi => "IPI",
-            Context::Thread => "thread",
-            Context::Unknown => "?",
-        };
-        let mut last = self.interrupt.then_some(Context::Interrupt);
-        if self.interrupt {
-            f.write_str("irq > ")?;
-        }
-        if last != Some(self.completed_in) || self.elsewhere {
-            let place = if self.elsewhere { " on another CPU" } else { "" };
-            write!(f, "{}{place} > ", name(self.completed_in))?;
-            last = Some(self.completed_in);
-        }
-        match self.woken_in {
-            Some(woken_in) if last != Some(woken_in) => write!(f, "{} > writer", name(woken_in)),
-            Some(_) => f.write_str("writer"),
-            None => f.write_str("writer, awake"),
-        }
-    }
 }
 
 impl Writes<'_> {
@@ -122,29 +94,5 @@ impl Writes<'_> {
             Source::Vector(kind) if is_from_cpus(self.timeline.trace.names.text(kind)) => Context::Ipi,
             Source::Vector(_) => Context::Interrupt,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_station_is_named_once() {
-        let direct = Completion {
-            interrupt: true,
-            completed_in: Context::Interrupt,
-            elsewhere: false,
-            woken_in: Some(Context::Interrupt),
-        };
-        assert_eq!(direct.to_string(), "irq > writer");
-        let sent = Completion { completed_in: Context::Ipi, elsewhere: true, ..direct };
-        assert_eq!(sent.to_string(), "irq > IPI on another CPU > irq > writer");
-        let journal =
-            Completion { completed_in: Context::Softirq, woken_in: Some(Context::Thread), ..direct };
-        assert_eq!(journal.to_string(), "irq > softirq > thread > writer");
-        let polled =
-            Completion { interrupt: false, completed_in: Context::Thread, elsewhere: false, woken_in: None };
-        assert_eq!(polled.to_string(), "thread > writer, awake");
     }
 }

@@ -14,7 +14,7 @@ mod paths;
 mod requests;
 mod walk;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tracefs::Trace;
 
 use crate::timeline::Timeline;
@@ -24,12 +24,13 @@ pub use breakdown::{Breakdown, LayerTimes, SlowCall};
 pub use commands::{Begin, End};
 use commands::{Label, Purpose};
 pub use completion::{Completion, Context};
+pub use doubts::{Doubt, Expected, InterruptKind};
 pub use host::{HostShare, HostShares};
 pub use requests::Request;
 use requests::Requests;
 
 /// What a stretch of a write belongs to. Where several hold at once, the first of this order has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Layer {
     /// The device has one of the call's requests: from its controller's getting it to the controller's interrupt.
@@ -92,7 +93,7 @@ impl Layer {
 }
 
 /// A stretch of a call, in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Piece {
     /// Its first instant.
     pub begin_ns: u64,
@@ -239,10 +240,10 @@ impl<'t> Writes<'t> {
         &self.requests.done
     }
 
-    /// Why the figures of this recording are not certain, a sentence each: it lacks what no recording of writes can be
-    /// without. Empty as a rule.
+    /// Why the figures of this recording are not certain: it lacks what no recording of writes can be without. Empty as a
+    /// rule.
     #[must_use]
-    pub fn doubts(&self) -> Vec<String> {
+    pub fn doubts(&self) -> Vec<Doubt> {
         doubts::doubts(self.timeline.trace, &self.devices, self.timeline.knows)
     }
 

@@ -2,11 +2,8 @@
 //! requests behind each wait. Makes claims on the call's time; must not know which claim wins.
 
 use super::{Layer, Piece, Request, Write, Writes};
-use crate::timeline::{Current, Doing, Source, Waking, WakingBy};
-
-/// Soft interrupts (include/linux/interrupt.h).
-const TIMER_SOFTIRQ: u32 = 1;
-const HRTIMER_SOFTIRQ: u32 = 8;
+use crate::kernel_names;
+use crate::timeline::{Current, Doing, Waking, WakingBy};
 
 /// How many threads a wait is followed through: application, journal, and the workers of each device on the way down.
 const DEEPEST: u32 = 8;
@@ -230,7 +227,9 @@ impl<'a> Walk<'a, '_> {
     fn queuer(&mut self, tid: u32, begin_ns: u64, queued_ns: u64, depth: u32) {
         let waking = self.writes.timeline.wakings_of(tid, begin_ns, queued_ns).last().copied();
         let from_ns = match waking {
-            Some(Waking { time_ns, by: WakingBy::Interrupt(Some(source)), .. }) if self.is_timer(source) => {
+            Some(Waking { time_ns, by: WakingBy::Interrupt(Some(source)), .. })
+                if source.is_timer(&self.writes.timeline.trace.names) =>
+            {
                 time_ns
             }
             _ if self.is_set_to_work(tid, queued_ns, 0) => begin_ns,
@@ -258,14 +257,6 @@ impl<'a> Walk<'a, '_> {
             _ => false,
         };
         wakings.iter().any(by_us) || wakings.last().is_some_and(indirectly)
-    }
-
-    fn is_timer(&self, source: Source) -> bool {
-        match source {
-            Source::Softirq(vector) => [TIMER_SOFTIRQ, HRTIMER_SOFTIRQ].contains(&vector),
-            Source::Vector(kind) => self.writes.timeline.trace.names.text(kind).contains("timer"),
-            Source::Device { name, .. } => self.writes.timeline.trace.names.text(name).contains("timer"),
-        }
     }
 
     /// Who polls for the end of a request does not sleep, and is woken by nobody that could be followed back. So whom it has set to
@@ -374,7 +365,7 @@ impl<'a> Walk<'a, '_> {
     fn late_worker(&mut self, tid: u32, begin_ns: u64, end_ns: u64) {
         let timeline = &self.writes.timeline;
         let name = timeline.thread(tid).map_or("", |line| timeline.trace.names.text(line.comm));
-        if !name.starts_with("kworker/") {
+        if !kernel_names::is_worker(name) {
             return;
         }
         for during in timeline.doing(tid, begin_ns, end_ns) {

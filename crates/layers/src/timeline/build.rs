@@ -3,12 +3,13 @@
 
 use std::collections::HashMap;
 
-use tracefs::{Body, Event, TaskState, ThreadRef, Trace};
+use tracefs::{Body, Event, OffCpu, TaskState, ThreadRef, Trace};
 
 use super::gaps::Gaps;
 use super::{
     Call, CpuLine, Current, Doing, Knows, ThreadLine, Timeline, Unrecorded, Waking, WakingBy, change, tick,
 };
+use crate::kernel_names;
 
 /// The most CPUs that an event may name: what is above comes from damaged bytes.
 const MAX_CPUS: u32 = 1 << 14;
@@ -281,14 +282,14 @@ impl<'t> Builder<'t> {
             Body::ContentionEnd { lock } => {
                 end(&mut self.threads.entry(event.tid).or_default().locks, time_ns, lock.cast_signed());
             }
-            Body::VectorEntry { kind } if self.trace.names.text(kind) == "local_timer" => {
+            Body::VectorEntry { kind } if kernel_names::is_timer_vector(self.trace.names.text(kind)) => {
                 self.cpus[cpu as usize].ticks.push(time_ns);
             }
-            Body::IrqEntry { name, .. } if self.trace.names.text(name) == "arch_timer" => {
+            Body::IrqEntry { name, .. } if kernel_names::is_timer_device(self.trace.names.text(name)) => {
                 self.cpus[cpu as usize].ticks.push(time_ns);
             }
             Body::Other { event: name, .. }
-                if self.trace.names.text(name).starts_with("block/block_rq_complete") =>
+                if kernel_names::is_block_completion(self.trace.names.text(name)) =>
             {
                 self.cpus[cpu as usize].completed_io.push(time_ns);
             }
@@ -307,7 +308,7 @@ impl<'t> Builder<'t> {
         }
         let after = if prev_state.runnable() {
             Doing::Runnable { cpu: Some(cpu), preempted: true }
-        } else if matches!(prev_state.letter(), "X" | "Z") {
+        } else if matches!(prev_state.off(), Some(OffCpu::Dead | OffCpu::Zombie)) {
             Doing::Gone
         } else if let Some(cpu) = self.woken_early(prev.tid, time_ns) {
             Doing::Waking { cpu }

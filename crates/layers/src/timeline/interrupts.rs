@@ -1,13 +1,26 @@
 //! The interrupts of one CPU, flattened: at every instant the innermost. Must not know whose time they took.
 
-use tracefs::{Body, Name};
+use tracefs::{Body, Name, Names};
+
+use crate::explanation::Softirq;
+use crate::kernel_names;
 
 /// An interrupt, as its event names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     Device { irq: u32, name: Name },
-    Softirq(u32),
+    Softirq(Softirq),
     Vector(Name),
+}
+
+impl Source {
+    /// Whether a timer raised it.
+    pub(crate) fn is_timer(self, names: &Names) -> bool {
+        match self {
+            Self::Softirq(softirq) => softirq.is_timer(),
+            Self::Vector(name) | Self::Device { name, .. } => kernel_names::is_any_timer(names.text(name)),
+        }
+    }
 }
 
 /// A stretch in which one interrupt had the CPU.
@@ -46,13 +59,15 @@ impl Interrupts {
     pub(crate) fn observe(&mut self, time_ns: u64, body: &Body) {
         match *body {
             Body::IrqEntry { irq, name } => self.enter(time_ns, Source::Device { irq, name }),
-            Body::SoftirqEntry { vector } => self.enter(time_ns, Source::Softirq(vector)),
+            Body::SoftirqEntry { vector } => self.enter(time_ns, Source::Softirq(Softirq(vector))),
             Body::VectorEntry { kind } => self.enter(time_ns, Source::Vector(kind)),
             Body::IpiEntry { reason } => self.enter(time_ns, Source::Vector(reason)),
             Body::IrqExit { irq, .. } => {
                 self.leave(time_ns, |source| matches!(source, Source::Device { irq: own, .. } if own == irq));
             }
-            Body::SoftirqExit { vector } => self.leave(time_ns, |source| source == Source::Softirq(vector)),
+            Body::SoftirqExit { vector } => {
+                self.leave(time_ns, |source| source == Source::Softirq(Softirq(vector)));
+            }
             Body::VectorExit { kind } => self.leave(time_ns, |source| source == Source::Vector(kind)),
             Body::IpiExit { reason } => self.leave(time_ns, |source| source == Source::Vector(reason)),
             // No thread is switched within an interrupt: one that is open here has lost its end. (On PREEMPT_RT softirqs
@@ -129,7 +144,7 @@ mod tests {
             (18, Body::VectorExit { kind }),
             (30, Body::SoftirqExit { vector: 3 }),
         ];
-        let softirq = Source::Softirq(3);
+        let softirq = Source::Softirq(Softirq(3));
         assert_eq!(observed(&events), [(10, 15, softirq), (15, 18, Source::Vector(kind)), (18, 30, softirq)]);
     }
 

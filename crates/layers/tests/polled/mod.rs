@@ -1,7 +1,7 @@
 //! Writes whose caller polls for their end, and so neither sleeps nor is woken by anyone, in recordings that are written by hand:
 //! few machines have a queue that can be polled.
 
-use layers::storage::{Completion, Layer, Layers, Writes};
+use layers::storage::{Completion, Context, Layer, Layers, Writes};
 
 use super::{COMPLETE, DISK, ISSUE, QUEUE, WRITE, WRITER, devices, layers, switch, wake};
 use crate::written::Is::{Int, Text};
@@ -61,7 +61,9 @@ fn the_requests_of_whom_a_polling_writer_has_set_to_work_are_the_writes() {
     });
     assert_eq!(sectors(&layers), [80, 800]);
     // The journal's request, which an interrupt ends, is not what the writer polls for.
-    assert_eq!(completion.map(|way| way.to_string()).as_deref(), Some("thread > writer, awake"));
+    let polled =
+        Completion { interrupt: false, completed_in: Context::Thread, elsewhere: false, woken_in: None };
+    assert_eq!(completion, Some(polled));
     assert_eq!(layers.total_ns(Layer::Device), (3_000 - 1_400) + (5_400 - 3_400));
     assert_eq!(layers.total_ns(Layer::Block), 100 + 100);
 }

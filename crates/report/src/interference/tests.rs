@@ -1,6 +1,6 @@
 //! The page and the CSV of a made-up comparison.
 
-use layers::storage::{Breakdown, Completion, Context, InterruptUse, Layers, Piece, Write};
+use layers::storage::{Breakdown, Completion, Context, Doubt, Expected, InterruptUse, Layers, Piece, Write};
 use run::storage::interference::InterferencePlan;
 use run::storage::{Api, Call, Durability, Opened, StoragePath, WriterResult};
 
@@ -97,7 +97,7 @@ fn side(device_ns: f64, elsewhere: bool) -> Side {
         },
     );
     breakdown.unrecorded_switches = 4;
-    breakdown.doubts.insert("the recording has no sched/sched_waking: what ended a wait is not known".into());
+    breakdown.doubts.insert(Doubt::Lacks(Expected::Waking));
     let completion = Completion {
         interrupt: true,
         completed_in: if elsewhere { Context::Ipi } else { Context::Interrupt },

@@ -1,0 +1,302 @@
+//! An explanation in words: its answer, its causes, its threads and interrupts, and why something is not known. Pure:
+//! explanations in, text out. Must not know which report the words are for.
+
+use layers::{
+    Cause, Explanation, Flag, Interrupt, Kind, Leg, Owner, Softirq, SystemCall, Thread, Unknown, What,
+};
+
+/// The answer, as one sentence or two.
+pub(crate) fn answer(explanation: &Explanation) -> String {
+    let sentence = sentence(&explanation.causes, explanation.virtualised);
+    if explanation.flags.contains(&Flag::NoEvents) {
+        format!("without kernel events: {sentence}")
+    } else {
+        sentence
+    }
+}
+
+fn sentence(causes: &[Cause], virtualised: bool) -> String {
+    let Some(cause) = causes.first() else { return "nothing is known of it".into() };
+    let text = long(cause, virtualised);
+    let rest =
+        causes.get(1).filter(|next| next.excess_ns * 3 > cause.excess_ns && cause.kind != Kind::Ordinary);
+    match rest {
+        Some(next) => format!("{text}; next, {} ({})", brief(next), milliseconds(next.excess_ns)),
+        None => text,
+    }
+}
+
+/// A cause, with whom it cost how much time.
+fn long(cause: &Cause, virtualised: bool) -> String {
+    let (of, took) = (owner(cause.owner), milliseconds(cause.excess_ns));
+    let on_cpu = cause.cpu.map_or_else(String::new, |cpu| format!(" on CPU {cpu}"));
+    let via: Vec<String> = cause.via.iter().map(thread).collect();
+    let for_whom = if via.is_empty() {
+        format!("the {of}")
+    } else {
+        format!("{}, for which the {of} waited,", via.join(", for which waited "))
+    };
+    let what = what_or_nothing(cause);
+    let other = thread_or_nothing(cause);
+    match cause.kind {
+        Kind::Ordinary => "nothing took longer than it usually does".into(),
+        Kind::Work => {
+            let caveat = if virtualised {
+                "; on a virtual machine this may also be time in which the hypervisor did not run the CPU"
+            } else {
+                ""
+            };
+            format!("the {of} itself ran {took} longer than a round trip usually takes{on_cpu}{caveat}")
+        }
+        Kind::Competitor => format!("{for_whom} waited {took} for the CPU behind {other}{on_cpu}"),
+        Kind::Interrupt => format!("{what} took {took} of the CPU from {for_whom}{on_cpu}"),
+        Kind::Sleep => format!("the {of} slept for {took} ({what})"),
+        Kind::Io => format!("{for_whom} waited {took} for a device ({what})"),
+        Kind::WaitedFor => {
+            let slept = if cause.what == Some(What::Slept) { ", which slept" } else { "" };
+            format!("the {of} waited {took} for {other}{slept}")
+        }
+        Kind::Stopped if other.is_empty() => format!("a signal stopped the {of} for {took}"),
+        Kind::Stopped => format!("a signal stopped the {of} for {took}; {other} made it go on"),
+        Kind::WakeUp => {
+            format!("waking the threads up took {took}: interrupts between CPUs, idle exit, hand-over")
+        }
+        Kind::Throttled => {
+            format!("the {of}'s control group had used up its CPU quota: throttled for {took}")
+        }
+        Kind::Gap => {
+            format!("the CPU did not run for {took}{on_cpu}: the hypervisor had it, or interrupts were off")
+        }
+        Kind::CannotTell => format!("cannot tell: {what} ({took})"),
+    }
+}
+
+/// A cause in a few words.
+fn brief(cause: &Cause) -> String {
+    let what = what_or_nothing(cause);
+    let other = thread_or_nothing(cause);
+    let of = owner(cause.owner);
+    match cause.kind {
+        Kind::Ordinary => "the usual".into(),
+        Kind::Work => format!("the {of}'s own work"),
+        Kind::Competitor => format!("{other} on the CPU"),
+        Kind::Interrupt => what,
+        Kind::Sleep => format!("the {of}'s sleep"),
+        Kind::Io => format!("a device ({what})"),
+        Kind::WaitedFor => format!("waiting for {other}"),
+        Kind::Stopped => "a signal".into(),
+        Kind::WakeUp => "waking up".into(),
+        Kind::Throttled => "the CPU quota".into(),
+        Kind::Gap => "a CPU that did not run".into(),
+        Kind::CannotTell => format!("unknown time: {what}"),
+    }
+}
+
+fn what_or_nothing(cause: &Cause) -> String {
+    cause.what.as_ref().map(what).unwrap_or_default()
+}
+
+fn thread_or_nothing(cause: &Cause) -> String {
+    cause.thread.as_ref().map(thread).unwrap_or_default()
+}
+
+/// What is to blame where it is no thread, or why nothing can be.
+pub(crate) fn what(what: &What) -> String {
+    match what {
+        What::Interrupt(by) => interrupt(by),
+        What::SoftirqThread(comm) => format!("softirqs in {comm}"),
+        What::SystemCall(call) => system_call(*call),
+        What::Timer => "timer".into(),
+        What::BlockDevice => "block device".into(),
+        What::Slept => "slept".into(),
+        What::Stopped(comm) => comm.clone(),
+        What::Unknown(reason) => unknown(reason),
+    }
+}
+
+/// Why something is not known.
+pub(crate) fn unknown(reason: &Unknown) -> String {
+    let text = match reason {
+        Unknown::Server => "it is not known which thread served",
+        Unknown::Queue => "runnable, but no event tells on which CPU",
+        Unknown::NoThread => "the thread did not exist",
+        Unknown::EventsLost => "events were lost",
+        Unknown::NoEvent => "no event tells what the thread did",
+        Unknown::CpuOwner => "no event tells who had the CPU",
+        Unknown::Contradiction => "the events contradict each other",
+        Unknown::BehindOrThrottled => "behind other threads, or its control group had used up its CPU quota",
+        Unknown::Waker => "it is not recorded what ended a wait",
+        Unknown::WakingInterrupt => "an interrupt that is not recorded ended a wait: a timer, or a device",
+        Unknown::RunnableOnIdle => {
+            "a thread was runnable while its CPU idled: a CPU quota, or a hypervisor that did not run the CPU"
+        }
+        Unknown::SinceBefore { owner: of, thread: other } => {
+            let (of, other) = (owner(*of), thread(other));
+            return format!("the {of} waited since before the recording began, for whatever {other} ended");
+        }
+        Unknown::NoEventsFor(of) => return format!("no kernel events for the {}", leg(*of)),
+        Unknown::WaitedForCpu(of) => {
+            let of = owner(*of);
+            return format!("{of}: a thread waited for a CPU; only kernel events tell behind whom");
+        }
+        Unknown::LongestLeg(of) => {
+            return format!("the {} took longest, and only kernel events tell why", leg(*of));
+        }
+        // A reason that this report has no words for.
+        _ => "no reason is given",
+    };
+    text.into()
+}
+
+/// One leg of a round trip.
+pub(crate) fn leg(leg: Leg) -> &'static str {
+    match leg {
+        Leg::Request => "request",
+        Leg::Handling => "handling",
+        Leg::Reply => "reply",
+        Leg::WholeCall => "whole call",
+    }
+}
+
+/// A system call by its name, else by its number.
+pub(crate) fn system_call(call: SystemCall) -> String {
+    call.name.map_or_else(|| format!("system call {}", call.number), str::to_owned)
+}
+
+/// Whose time it was.
+pub(crate) fn owner(owner: Owner) -> &'static str {
+    match owner {
+        Owner::Client => "client",
+        Owner::Server => "server",
+    }
+}
+
+/// A thread with its id and its priority: "hog (7) [real-time 50]".
+pub(crate) fn thread(thread: &Thread) -> String {
+    let name = match (thread.tid, thread.comm.is_empty()) {
+        (0, _) => return "the idle thread".into(),
+        (tid, true) => format!("thread {tid}"),
+        (tid, false) => format!("{} ({tid})", thread.comm),
+    };
+    match thread.prio {
+        Some(prio) => format!("{name} [{}]", priority(prio)),
+        None => name,
+    }
+}
+
+/// A thread's name, or its id where it has none.
+pub(crate) fn comm(thread: &Thread) -> String {
+    if thread.comm.is_empty() { format!("thread {}", thread.tid) } else { thread.comm.clone() }
+}
+
+/// A kernel priority in the terms of sched(7).
+fn priority(prio: i32) -> String {
+    match prio {
+        ..=-1 => "deadline".into(),
+        // 99 is a real-time thread of sched_priority 0, which there is none of.
+        0..=98 => format!("real-time {}", 99 - prio),
+        120 => "other".into(),
+        prio => format!("nice {}", prio - 120),
+    }
+}
+
+/// An interrupt with its name.
+pub(crate) fn interrupt(interrupt: &Interrupt) -> String {
+    match interrupt {
+        Interrupt::Timer => "timer interrupt".into(),
+        Interrupt::Device { irq, name } => format!("interrupt {irq} {name}"),
+        Interrupt::Softirq(softirq) => format!("softirq {}", softirq_name(*softirq)),
+        Interrupt::Vector { name } => format!("interrupt {name}"),
+        Interrupt::Unnamed => "an interrupt".into(),
+    }
+}
+
+/// The kernel's name for a softirq, else its number.
+pub(crate) fn softirq_name(softirq: Softirq) -> String {
+    const NAMES: [&str; 10] =
+        ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
+    let Softirq(number) = softirq;
+    NAMES.get(number as usize).map_or_else(|| number.to_string(), |&name| name.into())
+}
+
+fn milliseconds(ns: u64) -> String {
+    if ns < 1_000_000 {
+        format!("{}.{} us", ns / 1000, ns % 1000 / 100)
+    } else {
+        format!("{}.{:02} ms", ns / 1_000_000, ns % 1_000_000 / 10_000)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hog(prio: Option<i32>) -> Thread {
+        Thread { tid: 7, pid: None, comm: "hog".into(), prio }
+    }
+
+    fn cause(kind: Kind, excess_ns: u64) -> Cause {
+        let (thread, what, via, cpu) = (None, None, Vec::new(), None);
+        Cause { kind, excess_ns, owner: Owner::Server, thread, what, via, cpu }
+    }
+
+    #[test]
+    fn threads_are_named_with_their_priority_in_the_terms_of_users() {
+        for (prio, text) in [
+            (Some(-1), "hog (7) [deadline]"),
+            (Some(49), "hog (7) [real-time 50]"),
+            (Some(100), "hog (7) [nice -20]"),
+            (Some(120), "hog (7) [other]"),
+            (None, "hog (7)"),
+        ] {
+            assert_eq!(thread(&hog(prio)), text);
+        }
+    }
+
+    #[test]
+    fn an_answer_names_the_thread_the_cpu_and_the_next_cause_if_that_took_a_third() {
+        let behind =
+            Cause { thread: Some(hog(Some(110))), cpu: Some(1), ..cause(Kind::Competitor, 5_000_000) };
+        let text = "the server waited 5.00 ms for the CPU behind hog (7) [nice -10] on CPU 1";
+        assert_eq!(sentence(std::slice::from_ref(&behind), false), text);
+        let short = cause(Kind::WakeUp, 1_000_000);
+        assert_eq!(sentence(&[behind.clone(), short], false), text);
+        let long = cause(Kind::WakeUp, 2_000_000);
+        assert_eq!(sentence(&[behind, long], false), format!("{text}; next, waking up (2.00 ms)"));
+    }
+
+    #[test]
+    fn an_answer_names_those_that_were_held_up_themselves() {
+        let holder = Thread { tid: 40, pid: None, comm: "holder".into(), prio: Some(120) };
+        let behind =
+            Cause { thread: Some(hog(None)), via: vec![holder], ..cause(Kind::Competitor, 3_780_000) };
+        assert_eq!(
+            sentence(&[behind], false),
+            "holder (40) [other], for which the server waited, waited 3.78 ms for the CPU behind hog (7)"
+        );
+    }
+
+    #[test]
+    fn on_a_virtual_machine_work_may_be_the_hypervisors_time() {
+        let work = [cause(Kind::Work, 2_900_000)];
+        assert!(sentence(&work, true).contains("hypervisor"));
+        assert!(!sentence(&work, false).contains("hypervisor"));
+    }
+
+    #[test]
+    fn what_is_not_known_and_what_stopped_a_thread_is_said() {
+        let lost = What::Unknown(Unknown::EventsLost);
+        let lost = Cause { what: Some(lost), ..cause(Kind::CannotTell, 8_900_000) };
+        assert_eq!(sentence(&[lost], false), "cannot tell: events were lost (8.90 ms)");
+        let stopped = [cause(Kind::Stopped, 2_890_000)];
+        assert_eq!(sentence(&stopped, false), "a signal stopped the server for 2.89 ms");
+    }
+
+    #[test]
+    fn interrupts_are_named() {
+        let device = Interrupt::Device { irq: 9, name: "virtio0".into() };
+        assert_eq!(interrupt(&device), "interrupt 9 virtio0");
+        assert_eq!(interrupt(&Interrupt::Softirq(Softirq(3))), "softirq NET_RX");
+        assert_eq!(interrupt(&Interrupt::Softirq(Softirq(77))), "softirq 77");
+    }
+}

@@ -1,0 +1,149 @@
+//! What a recording of writes shows, in words: the way of a completion, the events that requests are timed by, and why figures are
+//! not certain. Pure: data in, text out.
+
+use std::collections::BTreeSet;
+
+use layers::storage::{Begin, Completion, Context, Doubt, End, Expected, InterruptKind};
+
+/// The way of a completion, each station once: "irq > softirq > writer".
+pub(crate) fn completion(way: &Completion) -> String {
+    let name = |context| match context {
+        Context::Interrupt => "irq",
+        Context::Softirq => "softirq",
+        Context::Ipi => "IPI",
+        Context::Thread => "thread",
+        Context::Unknown => "?",
+    };
+    let mut out = String::new();
+    let mut last = way.interrupt.then_some(Context::Interrupt);
+    if way.interrupt {
+        out.push_str("irq > ");
+    }
+    if last != Some(way.completed_in) || way.elsewhere {
+        let place = if way.elsewhere { " on another CPU" } else { "" };
+        out.push_str(&format!("{}{place} > ", name(way.completed_in)));
+        last = Some(way.completed_in);
+    }
+    match way.woken_in {
+        Some(woken_in) if last != Some(woken_in) => out.push_str(&format!("{} > writer", name(woken_in))),
+        Some(_) => out.push_str("writer"),
+        None => out.push_str("writer, awake"),
+    }
+    out
+}
+
+/// The event that tells that a controller got a command.
+pub(crate) fn begin(begin: Begin) -> &'static str {
+    match begin {
+        Begin::Issue => "block_rq_issue",
+        Begin::Mmc => "mmc_request_start",
+        Begin::Nvme => "nvme_setup_cmd",
+        Begin::Scsi => "scsi_dispatch_cmd_start",
+        Begin::Ufs => "ufshcd_command (send)",
+    }
+}
+
+/// The event that tells that a controller is done.
+pub(crate) fn end(end: End) -> &'static str {
+    match end {
+        End::Complete => "block_rq_complete",
+        End::Interrupt => "the controller's interrupt",
+        End::Mmc => "mmc_request_done",
+        End::Nvme => "nvme_complete_rq",
+        End::Scsi => "scsi_dispatch_cmd_done",
+        End::Ufs => "ufshcd_command (complete)",
+    }
+}
+
+/// Why figures are not certain, a sentence each, in the order of the sentences.
+pub(crate) fn doubts<'a>(doubts: impl IntoIterator<Item = &'a Doubt>) -> BTreeSet<String> {
+    doubts.into_iter().map(doubt).collect()
+}
+
+fn doubt(doubt: &Doubt) -> String {
+    match doubt {
+        Doubt::Lacks(expected) => {
+            format!("the recording has no {}: {}", expected.event(), effect(*expected))
+        }
+        Doubt::NoRequestForDevice => {
+            "the recording has no request for the device itself: device is not known".into()
+        }
+        Doubt::NoInterruptOf(names) => format!(
+            "the recording has no irq/irq_handler_entry of {}: device includes what irq should have",
+            names.join(", ")
+        ),
+        Doubt::NotEveryInterrupt => {
+            "not every kind of interrupt was recorded: what they did is taken for the work of threads, and held, helper \
+             and block are not certain"
+                .into()
+        }
+        Doubt::Unpaired { of, begun, ended } => format!(
+            "{} began {begun} times and ended {ended}: how long they lasted is not certain",
+            interrupts(of)
+        ),
+        Doubt::SilentCpu(cpu) => {
+            format!("CPU {cpu} has no events, and threads were woken there: what it did is not known")
+        }
+        // A doubt that this report has no words for.
+        _ => "the recording is incomplete".into(),
+    }
+}
+
+/// What is not certain without an event.
+fn effect(expected: Expected) -> &'static str {
+    match expected {
+        Expected::SysEnter | Expected::SysExit => "platform and fs cannot be told apart",
+        Expected::Switch => "who ran is not known",
+        Expected::Waking => "what ended a wait is not known",
+        Expected::Wakeup => "wake is not certain",
+        Expected::BioQueue => "whose requests they were, and block, are not certain",
+        Expected::RequestIssue | Expected::RequestComplete => "device is not known",
+    }
+}
+
+fn interrupts(kind: &InterruptKind) -> String {
+    match kind {
+        InterruptKind::Device => "interrupts".into(),
+        InterruptKind::Softirq => "soft interrupts".into(),
+        InterruptKind::Vector(name) => format!("{name} interrupts"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_station_is_named_once() {
+        let direct = Completion {
+            interrupt: true,
+            completed_in: Context::Interrupt,
+            elsewhere: false,
+            woken_in: Some(Context::Interrupt),
+        };
+        assert_eq!(completion(&direct), "irq > writer");
+        let sent = Completion { completed_in: Context::Ipi, elsewhere: true, ..direct };
+        assert_eq!(completion(&sent), "irq > IPI on another CPU > irq > writer");
+        let journal =
+            Completion { completed_in: Context::Softirq, woken_in: Some(Context::Thread), ..direct };
+        assert_eq!(completion(&journal), "irq > softirq > thread > writer");
+        let polled =
+            Completion { interrupt: false, completed_in: Context::Thread, elsewhere: false, woken_in: None };
+        assert_eq!(completion(&polled), "thread > writer, awake");
+    }
+
+    #[test]
+    fn a_doubt_says_what_is_lacking_and_what_that_does_to_the_figures() {
+        let doubts = doubts(&[
+            Doubt::SilentCpu(3),
+            Doubt::Unpaired { of: InterruptKind::Vector("local_timer".into()), begun: 9, ended: 2 },
+            Doubt::Lacks(Expected::Waking),
+        ]);
+        let expected = [
+            "CPU 3 has no events, and threads were woken there: what it did is not known",
+            "local_timer interrupts began 9 times and ended 2: how long they lasted is not certain",
+            "the recording has no sched/sched_waking: what ended a wait is not known",
+        ];
+        assert_eq!(doubts.into_iter().collect::<Vec<_>>(), expected);
+    }
+}
