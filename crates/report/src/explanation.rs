@@ -10,6 +10,7 @@ use tracefs::OffCpu;
 use super::explanation_summary;
 use super::explanation_words::{answer, comm, interrupt, leg, owner, system_call, thread, unknown};
 use super::quantity::duration;
+use super::table::{Column, Table};
 use analysis::slow_calls::Explained;
 
 /// Parts that are shorter than this share of the call are told together.
@@ -28,18 +29,10 @@ pub fn text(explained: &[Explained<'_>], of: &LatencyResult) -> String {
             out.push('\n');
         }
         let explanation = &one.explanation;
-        let _ = write!(out, "Slow call {}: {}, {}", one.number, one.what, time(explanation.duration_ns()));
-        let _ = write!(out, " (deadline {}", time(one.deadline_ns));
-        if let Some(usual_ns) = one.usual_ns {
-            let _ = write!(out, ", usually {}", time(usual_ns));
-        }
-        out.push_str(")\n");
+        let _ = writeln!(out, "{}", heading(one));
         let _ = writeln!(out, "  {}", answer(explanation));
-        for flag in &explanation.flags {
-            let _ = writeln!(out, "  {}", flag_text(flag));
-        }
-        if let Some(reason) = &one.without_events {
-            let _ = writeln!(out, "  No kernel events: {reason}");
+        for line in besides(one) {
+            let _ = writeln!(out, "  {line}");
         }
         out.push_str(&parts(explanation));
     }
@@ -49,8 +42,21 @@ pub fn text(explained: &[Explained<'_>], of: &LatencyResult) -> String {
     out
 }
 
+/// Which call it was, and how long it took.
+pub(crate) fn heading(one: &Explained<'_>) -> String {
+    let took = time(one.explanation.duration_ns());
+    let usual = one.usual_ns.map_or_else(String::new, |ns| format!(", usually {}", time(ns)));
+    format!("Slow call {}: {}, {took} (deadline {}{usual})", one.number, one.what, time(one.deadline_ns))
+}
+
+/// What to know of a call besides the answer, a line each.
+pub(crate) fn besides(one: &Explained<'_>) -> Vec<String> {
+    let flags = one.explanation.flags.iter().map(flag_text);
+    flags.chain(one.without_events.iter().map(|reason| format!("No kernel events: {reason}"))).collect()
+}
+
 /// That there were more slow calls than are kept.
-fn over_limit(of: &LatencyResult) -> Option<String> {
+pub(crate) fn over_limit(of: &LatencyResult) -> Option<String> {
     let kept = of.explained.as_ref().filter(|kept| kept.over_limit > 0)?;
     let limit = of.plan.explain.as_ref().map_or(kept.misses.len(), |plan| plan.limit as usize);
     let calls = if kept.over_limit == 1 { "call" } else { "calls" };
@@ -92,33 +98,72 @@ pub(super) fn flag_text(flag: &Flag) -> String {
     }
 }
 
-/// The parts, one line each; short ones that follow each other in one.
+/// A line about a part of a call, or about several short ones.
+struct Row {
+    at: String,
+    took: String,
+    of: &'static str,
+    cpu: String,
+    what: String,
+}
+
+/// Who they were, and the parts, one line each.
 fn parts(explanation: &Explanation) -> String {
     let mut out = String::new();
-    let short_ns = explanation.duration_ns() * SHORT_PERCENT / 100;
-    let mut short: Vec<&Part> = Vec::new();
+    if let Some(threads) = threads(explanation) {
+        let _ = writeln!(out, "  {threads}");
+    }
+    let _ = writeln!(out, "  {:>10}  {:>10}  {:<6}  {:>3}  what", "at us", "for us", "of", "CPU");
+    for Row { at, took, of, cpu, what } in rows(explanation) {
+        let _ = writeln!(out, "  {at:>10}  {took:>10}  {of:<6}  {cpu:>3}  {what}");
+    }
+    out
+}
+
+/// Who client and server were, and how the time passed between them; `None` where no event said so.
+pub(crate) fn threads(explanation: &Explanation) -> Option<String> {
     let server =
         explanation.server.as_ref().map_or_else(String::new, |server| format!(", server {}", thread(server)));
-    if !explanation.flags.contains(&Flag::NoEvents) {
-        let _ = writeln!(
-            out,
-            "  client {}{server}; request {}, reply {}",
+    (!explanation.flags.contains(&Flag::NoEvents)).then(|| {
+        format!(
+            "client {}{server}; request {}, reply {}",
             thread(&explanation.client),
             boundary(explanation.request_by),
             boundary(explanation.reply_by)
-        );
+        )
+    })
+}
+
+/// The parts as a table.
+pub(crate) fn parts_table(explanation: &Explanation) -> Table {
+    let mut table = Table::new([
+        Column::number("at", "us"),
+        Column::number("for", "us"),
+        Column::text("of"),
+        Column::number("CPU", ""),
+        Column::text("what"),
+    ]);
+    for Row { at, took, of, cpu, what } in rows(explanation) {
+        table.row([at, took, of.to_owned(), cpu, what]);
     }
-    let _ = writeln!(out, "  {:>10}  {:>10}  {:<6}  {:>3}  what", "at us", "for us", "of", "CPU");
+    table
+}
+
+/// The parts; short ones that follow each other in one.
+fn rows(explanation: &Explanation) -> Vec<Row> {
+    let mut out = Vec::new();
+    let short_ns = explanation.duration_ns() * SHORT_PERCENT / 100;
+    let mut short: Vec<&Part> = Vec::new();
     for part in &explanation.parts {
         if part.duration_ns() < short_ns {
             short.push(part);
             continue;
         }
-        together(&mut out, explanation.start_ns, &mut short);
-        line(&mut out, explanation.start_ns, part, 0);
+        out.extend(together(explanation.start_ns, &mut short));
+        out.push(row(explanation.start_ns, part, 0));
         inner(&mut out, explanation.start_ns, part, 1, short_ns);
     }
-    together(&mut out, explanation.start_ns, &mut short);
+    out.extend(together(explanation.start_ns, &mut short));
     out
 }
 
@@ -136,35 +181,33 @@ fn us(ns: u64) -> String {
     format!("{}.{}", ns / 1000, ns % 1000 / 100)
 }
 
-fn line(out: &mut String, start_ns: u64, part: &Part, depth: usize) {
-    let cpu = part.cpu.map_or_else(String::new, |cpu| cpu.to_string());
+fn row(start_ns: u64, part: &Part, depth: usize) -> Row {
     let whose = match (&part.thread, depth) {
         (Some(of), 1..) => format!("{}{}: ", "  ".repeat(depth), thread(of)),
         _ => String::new(),
     };
-    let _ = writeln!(
-        out,
-        "  {:>10}  {:>10}  {:<6}  {cpu:>3}  {whose}{}",
-        us(part.begin_ns - start_ns),
-        us(part.duration_ns()),
-        owner(part.owner),
-        state_text(&part.state)
-    );
+    Row {
+        at: us(part.begin_ns - start_ns),
+        took: us(part.duration_ns()),
+        of: owner(part.owner),
+        cpu: part.cpu.map_or_else(String::new, |cpu| cpu.to_string()),
+        what: format!("{whose}{}", state_text(&part.state)),
+    }
 }
 
 /// What those did meanwhile that a part waited for.
-fn inner(out: &mut String, start_ns: u64, part: &Part, depth: usize, short_ns: u64) {
+fn inner(out: &mut Vec<Row>, start_ns: u64, part: &Part, depth: usize, short_ns: u64) {
     for inside in part.because.iter().filter(|inside| inside.duration_ns() >= short_ns) {
-        line(out, start_ns, inside, depth);
+        out.push(row(start_ns, inside, depth));
         inner(out, start_ns, inside, depth + 1, short_ns);
     }
 }
 
 /// Short parts that follow each other, in one line.
-fn together(out: &mut String, start_ns: u64, short: &mut Vec<&Part>) {
-    match short[..] {
-        [] => {}
-        [part] => line(out, start_ns, part, 0),
+fn together(start_ns: u64, short: &mut Vec<&Part>) -> Option<Row> {
+    let row = match short[..] {
+        [] => None,
+        [part] => Some(row(start_ns, part, 0)),
         [first, .., last] => {
             let mut names: Vec<String> = Vec::new();
             for part in short.iter() {
@@ -174,19 +217,17 @@ fn together(out: &mut String, start_ns: u64, short: &mut Vec<&Part>) {
                 }
             }
             names.truncate(5);
-            let _ = writeln!(
-                out,
-                "  {:>10}  {:>10}  {:<6}  {:>3}  {} short parts: {}",
-                us(first.begin_ns - start_ns),
-                us(last.end_ns - first.begin_ns),
-                if first.owner == last.owner { owner(first.owner) } else { "both" },
-                "",
-                short.len(),
-                names.join(", ")
-            );
+            Some(Row {
+                at: us(first.begin_ns - start_ns),
+                took: us(last.end_ns - first.begin_ns),
+                of: if first.owner == last.owner { owner(first.owner) } else { "both" },
+                cpu: String::new(),
+                what: format!("{} short parts: {}", short.len(), names.join(", ")),
+            })
         }
-    }
+    };
     short.clear();
+    row
 }
 
 fn brief(state: &State) -> String {

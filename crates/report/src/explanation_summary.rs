@@ -11,7 +11,7 @@ use analysis::slow_calls::Explained;
 const WORTH_A_MEDIAN: usize = 3;
 
 /// "34 missed: 31 behind rustc (median 3.30 ms), 2 ran long, 1 cannot tell", or that there were none.
-pub(super) fn line(explained: &[Explained<'_>], of: &LatencyResult) -> String {
+pub(crate) fn line(explained: &[Explained<'_>], of: &LatencyResult) -> String {
     let over_limit = of.explained.as_ref().map_or(0, |kept| kept.over_limit);
     let slowest = of.plan.explain.as_ref().is_some_and(|plan| plan.trigger != Trigger::Deadline);
     if explained.is_empty() {
@@ -40,12 +40,17 @@ pub(super) fn line(explained: &[Explained<'_>], of: &LatencyResult) -> String {
 /// What delayed calls, and how long the worst cause of each took, in nanoseconds.
 type Group = (String, Vec<u64>);
 
+/// What delayed a call, in a few words.
+pub(crate) fn cause_of(one: &Explained<'_>) -> String {
+    one.explanation.causes.first().map_or_else(|| CANNOT_TELL.to_owned(), words)
+}
+
 /// The groups, the largest first; calls of which nothing can be told come last.
 fn groups(explained: &[Explained<'_>]) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for one in explained {
         let cause = one.explanation.causes.first();
-        let name = cause.map_or_else(|| CANNOT_TELL.to_owned(), words);
+        let name = cause_of(one);
         let took_ns = cause.map_or(0, |cause| cause.excess_ns);
         match groups.iter_mut().find(|(known, _)| *known == name) {
             Some((_, all)) => all.push(took_ns),

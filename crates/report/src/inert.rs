@@ -48,6 +48,40 @@ fn shown(text: &str, passes: &dyn Fn(&str) -> Option<usize>) -> String {
     out
 }
 
+/// Text as the content of an HTML element, or of an attribute in double quotes: it ends neither, and what acts is shown as its
+/// number.
+#[must_use]
+pub fn html(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in line(text).chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// JSON text as the content of a script element, which no text within it can end: the same JSON, in which the characters that
+/// HTML gives a meaning, and those that act, are written as their numbers.
+#[must_use]
+pub fn script(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            // Outside of strings JSON has none of these.
+            '<' | '>' | '&' => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c if acts(c) && !c.is_ascii_whitespace() => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
 /// A run whose every text is inert, to be shown as text. As JSON a run keeps the text that it has.
 ///
 /// # Errors
@@ -172,6 +206,18 @@ mod tests {
             "é\u{fffd}!"
         );
         assert_eq!(guarded(&[b"\xc2", b"\x9b2J"]), "\\u009b2J");
+    }
+
+    #[test]
+    fn a_name_ends_no_element_no_attribute_and_no_script() {
+        let name = "</script><img src=x onerror='alert(1)'>\"&\u{202e}\u{2028}\u{1b}é";
+        assert_eq!(
+            html(name),
+            "&lt;/script&gt;&lt;img src=x onerror=&#39;alert(1)&#39;&gt;&quot;&amp;\\u202e\\u2028\\u001bé"
+        );
+        let json = script(&serde_json::to_string(name).unwrap());
+        assert!(!json.contains(['<', '>', '&', '\u{2028}', '\u{202e}', '\u{1b}']), "{json}");
+        assert_eq!(serde_json::from_str::<String>(&json).unwrap(), name, "it means the same");
     }
 
     #[test]

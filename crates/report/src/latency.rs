@@ -46,6 +46,13 @@ pub fn tables(result: &LatencyResult, look: Look) -> String {
             out.push('\n');
         }
     }
+    out.push_str(&notes(result));
+    out
+}
+
+/// What the columns mean, a line each.
+pub(crate) fn notes(result: &LatencyResult) -> String {
+    let mut out = String::new();
     let _ = writeln!(
         out,
         "missed: took longer than {}. *: too few calls to tell this percentile from the maximum.\n\
@@ -62,7 +69,8 @@ pub fn tables(result: &LatencyResult, look: Look) -> String {
     out
 }
 
-fn heading(result: &LatencyResult, series: &Series) -> String {
+/// What was measured in a series, and whether real-time priorities were inherited.
+pub(crate) fn heading(result: &LatencyResult, series: &Series) -> String {
     let plan = &result.plan;
     let pairs = if plan.pairs == 1 { "1 pair".to_owned() } else { format!("{} pairs", plan.pairs) };
     let inheritance = match plan.mode {
@@ -105,7 +113,7 @@ pub fn inheritance_of(series: &Series, mode: Mode) -> String {
 }
 
 /// A line for each pair and caller, for all pairs of a caller, and for everything.
-fn times(series: &Series) -> Table {
+pub(crate) fn times(series: &Series) -> Table {
     let head = [Column::text("pair"), Column::text("caller"), Column::narrow("calls", "")];
     let moments = ["min", "mean", "stdev"].map(|name| Column::narrow(name, "us"));
     let percentiles = PERCENTILES.map(|(_, name)| Column::narrow(name, "us"));
@@ -149,7 +157,7 @@ fn time_row(pair: &str, caller: &str, latency: &Histogram, missed: u64) -> Vec<S
 }
 
 /// Where the time went, over all pairs.
-fn legs(series: &Series) -> Table {
+pub(crate) fn legs(series: &Series) -> Table {
     let names = ["request", "handling", "reply"];
     let columns = names
         .into_iter()
@@ -166,7 +174,7 @@ fn legs(series: &Series) -> Table {
 }
 
 /// What the scheduler did, over all pairs: to each kind of caller's threads, and to the servers'.
-fn scheduling(series: &Series) -> Table {
+pub(crate) fn scheduling(series: &Series) -> Table {
     let mut table = Table::new([
         Column::text("threads of"),
         Column::text("served as"),
@@ -218,7 +226,7 @@ fn counted(counters: Option<ThreadCounters>, calls: u64) -> [String; 4] {
 }
 
 /// The settings of one stack next to each other, over all pairs.
-fn side_by_side(compared: &[&Series]) -> Table {
+pub(crate) fn side_by_side(compared: &[&Series]) -> Table {
     let figures = ["p50", "p99", "p99.9", "max"];
     let columns = compared.iter().flat_map(|series| {
         let setting = series.inheritance.name();

@@ -38,6 +38,7 @@ mod explanation_words;
 pub mod floor;
 pub mod ftrace_text;
 pub mod google_benchmark;
+pub mod html;
 pub mod inert;
 pub mod interference;
 pub mod latency;

@@ -14,6 +14,7 @@ use crate::style::styled;
 const GAP: usize = 2;
 
 /// A column's header and side.
+#[derive(Debug)]
 pub struct Column {
     header: String,
     alignment: CellAlignment,
@@ -43,6 +44,7 @@ impl Column {
 }
 
 /// A table under construction.
+#[derive(Debug)]
 pub struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<String>>,
@@ -52,6 +54,17 @@ impl Table {
     /// A table without rows.
     pub fn new(columns: impl IntoIterator<Item = Column>) -> Self {
         Self { columns: columns.into_iter().collect(), rows: Vec::new() }
+    }
+
+    /// The columns' names, with their units, and whether they hold numbers.
+    pub(crate) fn columns(&self) -> impl Iterator<Item = (String, bool)> + '_ {
+        let number = |column: &Column| column.alignment == CellAlignment::Right;
+        self.columns.iter().map(move |column| (column.header.replace('\n', " "), number(column)))
+    }
+
+    /// The cells, row by row.
+    pub(crate) fn rows(&self) -> &[Vec<String>] {
+        &self.rows
     }
 
     /// Adds a row; it has one cell per column.

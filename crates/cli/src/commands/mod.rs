@@ -14,6 +14,7 @@ pub(crate) mod latency;
 mod latency_options;
 mod man;
 mod output;
+mod report;
 mod service;
 mod show;
 mod storage_interference;
@@ -49,6 +50,7 @@ pub(crate) static ALL: &[&dyn Command] = &[
     &storage_interference::COMMAND,
     &show::COMMAND,
     &explain::COMMAND,
+    &report::COMMAND,
     &trace_convert::COMMAND,
     &help::COMMAND,
     &man::COMMAND,

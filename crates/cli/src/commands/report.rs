@@ -1,0 +1,154 @@
+//! `roundtrip report`: recorded runs as one HTML page. Reads run directories; measures nothing.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use files::{Existing, NewFile};
+use run::Run;
+
+use crate::args::values::set;
+use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind, usage, values};
+use crate::terminal::{Exit, Terminal};
+use analysis::{interference, slow_calls, storage};
+use report::html::{Subject, page};
+use report::inert;
+
+/// What was typed.
+#[derive(Default)]
+pub(crate) struct Typed {
+    runs: Vec<PathBuf>,
+    out: Option<PathBuf>,
+    existing: Existing,
+}
+
+/// The command.
+pub(crate) static COMMAND: Entry<Typed> = Entry {
+    path: &["report"],
+    kind: Kind::Command,
+    summary: "writes stored runs as one HTML page",
+    description: "Writes a page that any browser opens, without a network: what is slow and why, what to do about it, how far to trust \
+                  it, and every figure as a picture with its table. Several runs stand side by side. The page holds all its \
+                  figures as JSON too.",
+    positionals: Some(Positionals {
+        usage: "RUN...",
+        help: "Run directories, or their run.json files.",
+        count: 1..=16,
+        kind: ValueKind::Path,
+        set: |typed: &mut Typed, text| {
+            typed.runs.push(text.into());
+            Ok(())
+        },
+    }),
+    groups: &[Group {
+        heading: "Output",
+        options: &[
+            Opt::path(&["-o", "--output"], "FILE", "The page.", |typed: &mut Typed, text| {
+                set(&mut typed.out, values::path(text))
+            }),
+            Opt::flag(&["--force"], "Replaces FILE if it exists.", |typed: &mut Typed| {
+                typed.existing = Existing::Replace;
+            }),
+        ],
+    }],
+    examples: &[
+        ("roundtrip report runs/monday -o monday.html", "Writes one run as a page."),
+        ("roundtrip report before after -o both.html", "Writes two runs side by side."),
+    ],
+    run,
+};
+
+/// How many slow writes of each series are shown as lanes.
+const SLOW_WRITES: usize = 3;
+
+fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
+    let Some(out) = &typed.out else { return Err(usage!("say where the page is written: -o FILE")) };
+    let runs = typed
+        .runs
+        .iter()
+        .map(|path| anyhow::Ok(inert::run(&Run::read(path)?)?))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let failed = || format!("cannot write {}", out.display());
+    // Before anything is read in vain.
+    let mut file = NewFile::create(out, typed.existing).with_context(failed)?;
+    let parts: Vec<_> = runs.iter().zip(&typed.runs).map(|(run, path)| explained(run, path)).collect();
+    let labels = labels(&typed.runs);
+    let subjects: Vec<Subject<'_>> = parts
+        .iter()
+        .zip(&runs)
+        .zip(&labels)
+        .map(|((parts, run), label)| Subject {
+            label: inert::name(label),
+            run,
+            explained: &parts.calls,
+            layers: &parts.layers,
+            beside: &parts.beside,
+            damage: parts.damage.iter().map(|text| inert::name(text)).collect(),
+        })
+        .collect();
+    let text = page(&subjects)?;
+    file.write_all(text.as_bytes()).and_then(|()| file.complete()).with_context(failed)?;
+    writeln!(terminal.out, "{}: {} kB", inert::line(&out.display().to_string()), text.len().div_ceil(1000))?;
+    let damage: Vec<&String> = parts.iter().flat_map(|parts| &parts.damage).collect();
+    for text in &damage {
+        writeln!(terminal.err, "roundtrip report: {}", inert::line(text))?;
+    }
+    Ok(if damage.is_empty() { Exit::OK } else { Exit::FAILED })
+}
+
+/// What explains a run, as far as it can be read.
+struct Parts<'a> {
+    calls: Vec<slow_calls::Explained<'a>>,
+    layers: Vec<storage::SeriesLayers<'a>>,
+    beside: Vec<interference::Explained<'a>>,
+    damage: Vec<String>,
+}
+
+fn explained<'a>(run: &'a Run, path: &Path) -> Parts<'a> {
+    let directory = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new(".")) };
+    let mut damage = Vec::new();
+    let mut calls = Vec::new();
+    if let Some(result) = &run.results.latency {
+        match slow_calls::explain(run, result, directory, |_, _| true, Some(&inert::name)) {
+            Ok(explained) => calls = explained,
+            Err(error) => damage.push(format!("slow calls are not explained: {error}")),
+        }
+    }
+    damage.extend(calls.iter_mut().filter_map(|one| one.damage.take()).map(|error| error.to_string()));
+    let result = run.results.storage.as_ref();
+    let (layers, error) =
+        result.map(|result| storage::divide(result, directory, SLOW_WRITES)).unwrap_or_default().split();
+    damage.extend(error.map(|error| error.to_string()));
+    let result = run.results.interference.as_ref();
+    let (beside, error) =
+        result.map(|result| interference::explain(result, directory)).unwrap_or_default().split();
+    damage.extend(error.map(|error| error.to_string()));
+    Parts { calls, layers, beside, damage }
+}
+
+/// What each run is called: its directory's name, or the whole path where two would have the same.
+fn labels(paths: &[PathBuf]) -> Vec<String> {
+    let short = |path: &PathBuf| {
+        let directory = if path.ends_with(run::FILE_NAME) { path.parent().unwrap_or(path) } else { path };
+        let name = directory.file_name().unwrap_or(directory.as_os_str());
+        name.to_string_lossy().into_owned()
+    };
+    let all: Vec<String> = paths.iter().map(short).collect();
+    let once = |name: &String| all.iter().filter(|other| *other == name).count() == 1;
+    all.iter()
+        .zip(paths)
+        .map(|(name, path)| if once(name) { name.clone() } else { path.display().to_string() })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_called_by_their_directories_and_told_apart() {
+        let labels = |paths: &[&str]| labels(&paths.iter().map(PathBuf::from).collect::<Vec<_>>());
+        assert_eq!(labels(&["runs/monday", "runs/tuesday/run.json"]), ["monday", "tuesday"]);
+        assert_eq!(labels(&["a/run", "b/run"]), ["a/run", "b/run"]);
+    }
+}

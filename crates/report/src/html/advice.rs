@@ -1,0 +1,243 @@
+//! What to do about what delayed calls and writes: one step for each cause, the most effective first. Knows no page.
+
+use std::collections::BTreeMap;
+
+use analysis::slow_calls::Explained;
+use analysis::storage::SeriesLayers;
+use layers::storage::Layer;
+use layers::{Cause, Flag, Kind, Thread};
+use run::Run;
+use run::ipc::latency::LatencyResult;
+
+use crate::explanation_words;
+
+/// At most so many steps are shown.
+const MOST: usize = 4;
+
+/// What to do about a run, the most effective first.
+pub(super) fn of(run: &Run, explained: &[Explained<'_>], layers: &[SeriesLayers<'_>]) -> Vec<String> {
+    let mut steps = Vec::new();
+    if let Some(result) = &run.results.latency {
+        steps.extend(latency(result, explained));
+    }
+    steps.extend(writes(layers));
+    steps.extend(machine(run));
+    let mut seen = Vec::new();
+    for step in steps {
+        if !seen.contains(&step) {
+            seen.push(step);
+        }
+    }
+    seen.truncate(MOST);
+    seen
+}
+
+fn latency(result: &LatencyResult, explained: &[Explained<'_>]) -> Vec<String> {
+    let missed: u64 = result
+        .series
+        .iter()
+        .flat_map(|series| &series.pairs)
+        .flat_map(|pair| &pair.callers)
+        .map(|caller| caller.deadline.missed)
+        .sum();
+    if explained.is_empty() {
+        let advice = "Measure again with --explain --out DIR, as root: Roundtrip then names what delayed each slow call.";
+        return if missed > 0 { vec![advice.to_owned()] } else { Vec::new() };
+    }
+    // Causes by the time that they cost over all calls.
+    let mut cost: BTreeMap<String, u64> = BTreeMap::new();
+    for one in explained {
+        let inverted =
+            one.explanation.flags.iter().any(|flag| matches!(flag, Flag::PriorityInversion { .. }));
+        if let Some(cause) = one.explanation.main() {
+            for step in about(cause, inverted) {
+                *cost.entry(step).or_default() += cause.excess_ns;
+            }
+        }
+    }
+    let mut steps: Vec<(String, u64)> = cost.into_iter().collect();
+    steps.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    steps.into_iter().map(|(step, _)| step).collect()
+}
+
+fn name(thread: Option<&Thread>) -> String {
+    match thread {
+        Some(thread) if !thread.comm.is_empty() => thread.comm.clone(),
+        Some(thread) => format!("thread {}", thread.tid),
+        None => "the other thread".to_owned(),
+    }
+}
+
+/// Whether the kernel's priority is a real-time one.
+fn real_time(thread: &Thread) -> bool {
+    thread.prio.is_some_and(|prio| prio < 100)
+}
+
+/// What to do about a cause.
+fn about(cause: &Cause, inverted: bool) -> Vec<String> {
+    let owner = explanation_words::owner(cause.owner);
+    let who = name(cause.thread.as_ref());
+    let on_cpu = cause.cpu.map_or_else(|| "that CPU".to_owned(), |cpu| format!("CPU {cpu}"));
+    let mut steps = Vec::new();
+    if inverted {
+        steps.push(
+            "Turn priority inheritance on for the service (hwbinder does; binder nodes ask for it with setInheritRt), so that \
+             the server runs at its caller's priority."
+                .to_owned(),
+        );
+    }
+    match cause.kind {
+        Kind::Competitor => {
+            steps.push(format!("Keep {who} off {on_cpu}: give it other CPUs with a cpuset or taskset."));
+            let other = match cause.thread.as_ref() {
+                Some(thread) if real_time(thread) => {
+                    format!("Give the {owner} a higher real-time priority than {who}, or lower that of {who}.")
+                }
+                _ => format!("Run the {owner} with a real-time policy, or raise the nice value of {who}."),
+            };
+            steps.push(other);
+        }
+        Kind::Interrupt => {
+            let what = cause.what.as_ref().map_or_else(|| "the interrupt".to_owned(), explanation_words::what);
+            steps.push(format!(
+                "Move {what} off {on_cpu} (/proc/irq/NUMBER/smp_affinity, RPS for the network), or run the {owner} on another CPU."
+            ));
+        }
+        Kind::Work => steps.push(format!(
+            "Profile the {owner}: it ran on its CPU itself, nothing delayed it. Check its CPU's frequency as well."
+        )),
+        Kind::Sleep => steps.push(format!("Take the sleep out of the {owner}'s handling of the call: a timer ended it.")),
+        Kind::Io => steps.push(format!(
+            "Take the I/O out of the call: let another thread of the {owner} wait for the device."
+        )),
+        Kind::WaitedFor => {
+            steps.push(format!("Shorten what {who} does while the {owner} waits for it: a lock held for less time, or no shared lock."));
+            steps.push("Where it is a lock, use one with priority inheritance (PTHREAD_PRIO_INHERIT).".to_owned());
+        }
+        Kind::Stopped => steps.push(format!("Find out who sends SIGSTOP to the {owner}: a debugger, a freezer or a shell.")),
+        Kind::WakeUp => steps.push(
+            "Limit deep idle states (/dev/cpu_dma_latency, cpuidle governor), or run client and server on one CPU.".to_owned(),
+        ),
+        Kind::Throttled => steps.push(format!("Raise or remove the CPU quota of the {owner}'s control group (cpu.max).")),
+        Kind::Gap => steps.push(
+            "On a virtual machine: give it CPUs of its own. On hardware: look for firmware interrupts and long sections with \
+             interrupts off (rtla hwnoise, the hwlat and irqsoff tracers)."
+                .to_owned(),
+        ),
+        Kind::CannotTell => steps.push(
+            "Record the kernel's events (as root, with tracefs), with a larger --buffer where events were lost.".to_owned(),
+        ),
+        Kind::Ordinary => {}
+    }
+    steps
+}
+
+/// What to do about the layer that takes most of a write.
+fn writes(layers: &[SeriesLayers<'_>]) -> Vec<String> {
+    let slowest = layers.iter().max_by(|one, other| {
+        let mean = |of: &SeriesLayers<'_>| of.breakdown.sum_ns as f64 / of.breakdown.calls.max(1) as f64;
+        mean(one).total_cmp(&mean(other))
+    });
+    let Some(SeriesLayers { breakdown, .. }) = slowest else { return Vec::new() };
+    let most =
+        Layer::ALL.into_iter().max_by(|one, other| breakdown.share(*one).total_cmp(&breakdown.share(*other)));
+    let step = match most {
+        Some(Layer::Device) if breakdown.flushes >= breakdown.calls.max(1) => {
+            "The device has most of the time, and each write flushes it: write less often, or together, or to a device whose \
+             cache keeps its content."
+        }
+        Some(Layer::Device) => {
+            "The device has most of the time: write less often, or larger pieces together, or take a faster one."
+        }
+        Some(Layer::Irq) => {
+            "Move the device's interrupt to a CPU that is not busy (/proc/irq/NUMBER/smp_affinity)."
+        }
+        Some(Layer::Block) => {
+            "Requests wait in the block layer: try another I/O scheduler (none for fast devices), and look for others' requests."
+        }
+        Some(Layer::Held) => {
+            "Writes are held back before they are queued: look for writeback throttling (wbt_lat_usec) and I/O limits of the control group (io.max)."
+        }
+        Some(Layer::Wake) => {
+            "Whoever waits is woken late: look for deep idle states and for others on its CPU."
+        }
+        Some(Layer::Helper) => {
+            "The journal or a worker does most of it: write in place to a file that has its blocks already, or without metadata (fdatasync)."
+        }
+        Some(Layer::Stolen | Layer::Preempted) => {
+            "Others have the CPU: give the writer a CPU of its own or a higher priority."
+        }
+        Some(Layer::Fs) => {
+            "The file system has most of the time: write whole blocks, in place, to a file that has its blocks already."
+        }
+        Some(Layer::Platform) => {
+            "The time goes outside the system calls: to the application and its runtime."
+        }
+        Some(Layer::Unexplained) | None => {
+            "Most of the time is unexplained: record more events (--events all), with a larger --buffer."
+        }
+    };
+    vec![step.to_owned()]
+}
+
+/// What about the machine makes figures worse or unsteady.
+fn machine(run: &Run) -> Vec<String> {
+    let environment = &run.environment;
+    let mut steps = Vec::new();
+    if environment.build_profile != "release" {
+        steps.push(
+            "Measure with a release build: this was a debug build, whose figures are too high.".to_owned(),
+        );
+    }
+    if let Some(governors) = &environment.cpus.governors
+        && governors.keys().any(|name| name != "performance")
+    {
+        let names: Vec<&str> = governors.keys().map(String::as_str).collect();
+        steps.push(format!(
+            "Try the frequency governor 'performance' (it was {}), to see how much of the time is the CPU's speed.",
+            names.join(", ")
+        ));
+    }
+    if environment.cpu_shares.is_some_and(|shares| shares.foreign >= 0.05) {
+        steps.push("Measure on a quieter machine: other processes used much of the CPU time.".to_owned());
+    }
+    steps
+}
+
+#[cfg(test)]
+mod tests {
+    use layers::Owner;
+
+    use super::*;
+
+    fn cause(kind: Kind, prio: i32) -> Cause {
+        let thread = Thread { tid: 7, pid: None, comm: "rustc".into(), prio: Some(prio) };
+        let (via, what) = (Vec::new(), None);
+        Cause { kind, excess_ns: 1, owner: Owner::Server, thread: Some(thread), via, what, cpu: Some(1) }
+    }
+
+    #[test]
+    fn the_step_names_who_had_the_cpu_and_fits_its_priority() {
+        let steps = about(&cause(Kind::Competitor, 49), false).join(" ");
+        assert!(
+            steps.contains("Keep rustc off CPU 1") && steps.contains("higher real-time priority than rustc"),
+            "{steps}"
+        );
+        let steps = about(&cause(Kind::Competitor, 120), true).join(" ");
+        assert!(
+            steps.starts_with("Turn priority inheritance on") && steps.contains("a real-time policy"),
+            "{steps}"
+        );
+    }
+
+    #[test]
+    fn every_cause_but_the_ordinary_has_a_step() {
+        use Kind::*;
+        for kind in
+            [Work, Competitor, Interrupt, Sleep, Io, WaitedFor, Stopped, WakeUp, Throttled, Gap, CannotTell]
+        {
+            assert!(!about(&cause(kind, 120), false).is_empty(), "{kind:?}");
+        }
+        assert!(about(&cause(Ordinary, 120), false).is_empty());
+    }
+}

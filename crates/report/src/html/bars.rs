@@ -1,0 +1,226 @@
+//! Pictures that need no script: rows of ranges on one axis, stacked bars, and lanes over time. Each is SVG whose places are shares
+//! of the width, so that text keeps its size on every screen. Knows no run.
+
+use super::page::Page;
+
+/// How values are laid out.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Scale {
+    Linear,
+    Log,
+}
+
+/// A row: what it is, its figures in words, and where its marks are.
+#[derive(Debug, Default)]
+pub(super) struct Range {
+    pub(super) label: String,
+    pub(super) text: String,
+    /// From where to where a thin line goes.
+    pub(super) whole: Option<(f64, f64)>,
+    /// From where to where a thick one does.
+    pub(super) most: Option<(f64, f64)>,
+    /// Points, each with what a reader is told of it.
+    pub(super) points: Vec<(f64, String)>,
+}
+
+/// Rows on one axis.
+#[derive(Debug)]
+pub(super) struct Ranges {
+    /// What the picture shows, for those who do not see it.
+    pub(super) title: String,
+    pub(super) scale: Scale,
+    pub(super) rows: Vec<Range>,
+    /// Values that every row is held against, each with its name.
+    pub(super) marks: Vec<(f64, String)>,
+    /// From where to where is chance.
+    pub(super) chance: Option<(f64, f64)>,
+    /// The axis: values and their texts.
+    pub(super) ticks: Vec<(f64, String)>,
+}
+
+/// How far what lies at the ends stands from the edge, in percent of the width.
+const EDGE: f64 = 3.0;
+
+/// The least and the greatest of all that is shown, and the way from a value to its place in percent.
+struct Place {
+    scale: Scale,
+    low: f64,
+    high: f64,
+}
+
+impl Place {
+    fn of(ranges: &Ranges) -> Place {
+        let ends = |(low, high): (f64, f64)| [low, high];
+        let rows = ranges.rows.iter().flat_map(|row| {
+            let pairs = row.whole.into_iter().chain(row.most).flat_map(ends);
+            pairs.chain(row.points.iter().map(|point| point.0)).collect::<Vec<_>>()
+        });
+        let marks = ranges.marks.iter().map(|mark| mark.0);
+        let all = rows.chain(marks).chain(ranges.chance.into_iter().flat_map(ends));
+        let shown = |value: &f64| value.is_finite() && (ranges.scale == Scale::Linear || *value > 0.0);
+        let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+        for value in all.filter(shown) {
+            low = low.min(value);
+            high = high.max(value);
+        }
+        Place { scale: ranges.scale, low, high }
+    }
+
+    fn laid_out(&self, value: f64) -> f64 {
+        match self.scale {
+            Scale::Linear => value,
+            Scale::Log => value.max(f64::MIN_POSITIVE).log10(),
+        }
+    }
+
+    /// The same for what is drawn in a row: what a logarithm cannot show stands at the edge.
+    fn inside(&self, value: f64) -> f64 {
+        self.percent(value).max(0.0)
+    }
+
+    /// In percent of the width.
+    fn percent(&self, value: f64) -> f64 {
+        let (low, high) = (self.laid_out(self.low), self.laid_out(self.high));
+        if high > low {
+            EDGE + (self.laid_out(value) - low) / (high - low) * (100.0 - 2.0 * EDGE)
+        } else {
+            50.0
+        }
+    }
+
+    fn shows(&self, value: f64) -> bool {
+        (0.0..=100.0).contains(&self.percent(value))
+    }
+}
+
+/// A place as an attribute.
+pub(super) fn at(percent: f64) -> String {
+    format!("{percent:.3}%")
+}
+
+impl Page {
+    /// Rows of ranges; nothing where there are none.
+    pub(super) fn ranges(&mut self, ranges: &Ranges) {
+        let place = Place::of(ranges);
+        if ranges.rows.is_empty() || !place.low.is_finite() {
+            return;
+        }
+        self.within("figure", &[("class", "ranges")], |page| {
+            page.element("h3", &[], &ranges.title);
+            if !ranges.marks.is_empty() {
+                page.within("div", &[("class", "range head"), ("aria-hidden", "true")], |page| {
+                    page.within("svg", &[("class", "labels")], |page| {
+                        ranges
+                            .marks
+                            .iter()
+                            .for_each(|(value, name)| page.label(place.percent(*value), "12", "mark", name));
+                    });
+                });
+            }
+            for row in &ranges.rows {
+                page.within("div", &[("class", "range")], |page| {
+                    page.element("span", &[("class", "label")], &row.label);
+                    page.row(ranges, &place, row);
+                    page.element("span", &[("class", "value")], &row.text);
+                });
+            }
+            page.within("div", &[("class", "range axis"), ("aria-hidden", "true")], |page| {
+                page.within("svg", &[("class", "labels")], |page| {
+                    let shown: Vec<_> = ranges.ticks.iter().filter(|tick| place.shows(tick.0)).collect();
+                    for (value, text) in thinned(&shown) {
+                        page.label(place.percent(*value), "12", "tick", text);
+                    }
+                });
+            });
+        });
+    }
+
+    fn row(&mut self, ranges: &Ranges, place: &Place, row: &Range) {
+        let said = format!("{}: {}", row.label, row.text);
+        self.within("svg", &[("class", "row"), ("role", "img"), ("aria-label", &said)], |page| {
+            if let Some((low, high)) = ranges.chance {
+                page.bar("chance", place.inside(low), place.inside(high), "0", "100%");
+            }
+            for (value, _) in &ranges.marks {
+                let x = at(place.inside(*value));
+                page.empty("line", &[("class", "mark"), ("x1", &x), ("x2", &x), ("y1", "0"), ("y2", "100%")]);
+            }
+            for (class, span) in [("whole", row.whole), ("most", row.most)] {
+                if let Some((low, high)) = span {
+                    let [x1, x2] = [low, high].map(|value| at(place.inside(value)));
+                    page.empty(
+                        "line",
+                        &[("class", class), ("x1", &x1), ("x2", &x2), ("y1", "50%"), ("y2", "50%")],
+                    );
+                }
+            }
+            for (index, (value, text)) in row.points.iter().enumerate() {
+                let class = if index == 0 { "point first" } else { "point" };
+                let attributes =
+                    [("class", class), ("cx", &at(place.inside(*value))), ("cy", "50%"), ("r", "4")];
+                page.within("circle", &attributes, |page| page.element("title", &[], text));
+            }
+        });
+    }
+
+    /// A rectangle from here to there, both in percent.
+    pub(super) fn bar(&mut self, class: &str, from: f64, to: f64, y: &str, height: &str) {
+        let (x, width) = (at(from), at((to - from).max(0.0)));
+        self.empty("rect", &[("class", class), ("x", &x), ("width", &width), ("y", y), ("height", height)]);
+    }
+
+    /// Text below or above a place; at the edges it stays inside.
+    pub(super) fn label(&mut self, percent: f64, y: &str, class: &str, text: &str) {
+        let anchor = match percent {
+            ..4.0 => "start",
+            96.0.. => "end",
+            _ => "middle",
+        };
+        self.element(
+            "text",
+            &[("class", class), ("x", &at(percent)), ("y", y), ("text-anchor", anchor)],
+            text,
+        );
+    }
+}
+
+/// At most five of them.
+pub(super) fn thinned<T: Copy>(ticks: &[T]) -> impl Iterator<Item = T> {
+    ticks.iter().step_by(ticks.len().div_ceil(5).max(1)).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Map;
+
+    use super::*;
+
+    #[test]
+    fn what_is_shown_lies_within_the_width_and_in_order() {
+        let ranges = Ranges {
+            title: "times".into(),
+            scale: Scale::Log,
+            rows: vec![Range {
+                label: "a".into(),
+                points: vec![(1000.0, "1 us".into()), (1e6, "1 ms".into())],
+                ..Range::default()
+            }],
+            marks: vec![(31_622.776, "deadline".into())],
+            chance: None,
+            ticks: vec![(1e3, "1 us".into()), (1e9, "1 s".into())],
+        };
+        let mut page = Page::default();
+        page.ranges(&ranges);
+        let (html, _) = page.finish(Map::new()).unwrap();
+        assert!(
+            html.contains("cx=\"3.000%\"")
+                && html.contains("cx=\"97.000%\"")
+                && html.contains("x1=\"50.000%\""),
+            "{html}"
+        );
+        assert!(
+            html.contains(">1 us</text>") && !html.contains(">1 s</text>"),
+            "what lies outside has no mark: {html}"
+        );
+    }
+}

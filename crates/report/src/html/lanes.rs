@@ -1,0 +1,140 @@
+//! A slow call over time, as lanes: client, server and the CPUs that they were on, one below the other. The parts are those that a
+//! terminal shows, with the same words.
+
+use std::collections::BTreeSet;
+
+use layers::{Explanation, Owner, Part, State};
+
+use super::chart::{round_ticks, short_duration};
+use super::page::Page;
+
+/// The colour of a part of a call.
+fn class(state: &State) -> &'static str {
+    match state {
+        State::User | State::Running | State::SystemCall { .. } | State::Leg { .. } => "running",
+        State::Spinning | State::Blocked { .. } => "blocked",
+        State::Stolen { .. } => "interrupted",
+        State::WakeUpPending | State::IdleExit | State::HandOver { .. } => "waking",
+        State::Behind { .. } | State::Preempted { .. } => "behind",
+        State::Stopped { .. } | State::RunnableOnIdle | State::Throttled | State::Gap => "stopped",
+        State::Unknown { .. } => "unknown",
+    }
+}
+
+/// What each colour means.
+const LEGEND: [(&str, &str); 7] = [
+    ("running", "running"),
+    ("behind", "waiting for the CPU"),
+    ("interrupted", "interrupted"),
+    ("blocked", "blocked or spinning"),
+    ("waking", "being woken"),
+    ("stopped", "stopped, throttled or CPU gone"),
+    ("unknown", "unknown"),
+];
+
+/// A stretch of a lane: from when to when after the call's start, its colour and its words.
+pub(super) struct Stretch {
+    pub(super) begin_ns: u64,
+    pub(super) end_ns: u64,
+    pub(super) class: &'static str,
+    pub(super) words: String,
+}
+
+/// A lane.
+pub(super) struct Lane {
+    pub(super) name: String,
+    pub(super) stretches: Vec<Stretch>,
+}
+
+/// Parts that are shorter than this fraction of a call would not show; they are in the call's table.
+const NARROWEST: u64 = 5000;
+
+/// The lanes of a call.
+pub(super) fn of_call(explanation: &Explanation, words: impl Fn(&State) -> String) -> Vec<Lane> {
+    let stretch = |part: &Part| Stretch {
+        begin_ns: part.begin_ns.saturating_sub(explanation.start_ns),
+        end_ns: part.end_ns.saturating_sub(explanation.start_ns),
+        class: class(&part.state),
+        words: words(&part.state),
+    };
+    let least_ns = explanation.duration_ns() / NARROWEST;
+    let parts = || explanation.parts.iter().filter(|part| part.duration_ns() >= least_ns);
+    let mut lanes = Vec::new();
+    for (owner, name) in [(Owner::Client, "client"), (Owner::Server, "server")] {
+        let parts = parts().filter(|part| part.owner == owner);
+        lanes.push(Lane { name: name.into(), stretches: parts.map(stretch).collect() });
+    }
+    // What the threads did meanwhile that a wait was for.
+    let because = explanation.parts.iter().flat_map(|part| &part.because);
+    let because: Vec<Stretch> = because.filter(|part| part.duration_ns() >= least_ns).map(stretch).collect();
+    if !because.is_empty() {
+        lanes.push(Lane { name: "waited for".into(), stretches: because });
+    }
+    let cpus: BTreeSet<u32> = parts().filter_map(|part| part.cpu).collect();
+    for cpu in cpus {
+        let parts = parts().filter(|part| part.cpu == Some(cpu));
+        lanes.push(Lane { name: format!("CPU {cpu}"), stretches: parts.map(stretch).collect() });
+    }
+    lanes
+}
+
+impl Page {
+    /// What the colours of calls' lanes mean.
+    pub(super) fn lanes_legend(&mut self) {
+        self.swatches(&LEGEND);
+    }
+
+    /// Colours and their meanings.
+    pub(super) fn swatches(&mut self, of: &[(&str, &str)]) {
+        self.within("ul", &[("class", "legend")], |page| {
+            for (class, meaning) in of {
+                page.within("li", &[], |page| {
+                    page.within("svg", &[("class", "swatch"), ("aria-hidden", "true")], |page| {
+                        page.empty("rect", &[("class", class), ("width", "12"), ("height", "12")]);
+                    });
+                    page.text(meaning);
+                });
+            }
+        });
+    }
+
+    /// Lanes over a call of this length.
+    pub(super) fn lanes(&mut self, label: &str, length_ns: u64, lanes: &[Lane]) {
+        let length = length_ns.max(1) as f64;
+        let percent = |ns: u64| ns.min(length_ns) as f64 / length * 100.0;
+        self.within("div", &[("class", "lanes"), ("role", "img"), ("aria-label", label)], |page| {
+            for lane in lanes {
+                page.within("div", &[("class", "lane")], |page| {
+                    page.element("span", &[("class", "label")], &lane.name);
+                    page.within("svg", &[("class", "row")], |page| {
+                        for one in &lane.stretches {
+                            let [from, to] = [one.begin_ns, one.end_ns].map(percent);
+                            let [x, width] = [from, to - from].map(super::bars::at);
+                            let attributes = [
+                                ("class", one.class),
+                                ("x", &x),
+                                ("width", &width),
+                                ("y", "0"),
+                                ("height", "100%"),
+                            ];
+                            page.within("rect", &attributes, |page| {
+                                let took = short_duration((one.end_ns - one.begin_ns) as f64);
+                                page.element("title", &[], &format!("{took}: {}", one.words));
+                            });
+                        }
+                    });
+                });
+            }
+            page.within("div", &[("class", "lane axis"), ("aria-hidden", "true")], |page| {
+                page.element("span", &[("class", "label")], "");
+                page.within("svg", &[("class", "labels")], |page| {
+                    let ticks = round_ticks(0.0, length, short_duration);
+                    let ticks: Vec<_> = ticks.iter().filter(|tick| tick.2 == 0).collect();
+                    for (value, text, _) in super::bars::thinned(&ticks) {
+                        page.label(value / length * 100.0, "12", "tick", text);
+                    }
+                });
+            });
+        });
+    }
+}

@@ -1,0 +1,300 @@
+//! Latency on the page: the distribution of each caller's calls against the deadline, where the time went, what the scheduler did.
+
+use std::collections::BTreeMap;
+
+use ::latency::Histogram;
+use run::ipc::latency::{CallerResult, LatencyResult, Series};
+
+use super::bars::{Range, Ranges, Scale};
+use super::chart::{Axis, Chart, Kind, Line, durations, log_ticks, short_duration};
+use super::page::Page;
+use super::subject::Subject;
+use crate::latency;
+use crate::quantity::duration;
+use crate::table::{Column, Table};
+
+/// How many bins a power of ten has in a histogram's picture.
+const BINS: f64 = 20.0;
+
+/// The calls of one kind of caller in one series, over all pairs.
+struct Calls {
+    name: String,
+    of: CallerResult,
+    deadline_ns: u64,
+}
+
+/// Shows the latency of all runs that have one.
+pub(super) fn section(page: &mut Page, subjects: &[Subject<'_>]) {
+    let ours: Vec<_> =
+        subjects.iter().filter_map(|one| Some((one, one.run.results.latency.as_ref()?))).collect();
+    if ours.is_empty() {
+        return;
+    }
+    let calls: Vec<Calls> =
+        ours.iter().flat_map(|(subject, result)| callers(subject, result, subjects.len() > 1)).collect();
+    page.within("section", &[("id", "latency")], |page| {
+        page.element("h2", &[], "Latency");
+        page.ranges(&ranges(&calls));
+        page.within("div", &[("class", "pair")], |page| {
+            page.within("div", &[], |page| page.chart(&histogram(&calls)));
+            page.within("div", &[], |page| page.chart(&distribution(&calls)));
+        });
+        page.ranges(&legs(&calls));
+        for (subject, result) in &ours {
+            for series in &result.series {
+                let heading = latency::heading(result, series);
+                let (what, inheritance) = heading.split_once('\n').unwrap_or((&heading, ""));
+                let what = subject.named(what, subjects.len());
+                page.element("h3", &[], &what);
+                page.paragraphs("about", inheritance);
+                page.folded(&format!("Times: {what}"), &latency::times(series));
+                page.folded(&format!("Legs: {what}"), &latency::legs(series));
+                page.folded(&format!("Scheduling: {what}"), &latency::scheduling(series));
+            }
+            for &stack in &result.plan.stacks {
+                let compared: Vec<_> = result.series.iter().filter(|series| series.stack == stack).collect();
+                if compared.len() > 1 {
+                    let title = format!("{stack}: what real-time inheritance changes");
+                    page.folded(&subject.named(&title, subjects.len()), &latency::side_by_side(&compared));
+                }
+            }
+            page.paragraphs("note", &latency::notes(result));
+        }
+    });
+}
+
+/// Every kind of caller of a run, with a name that tells it from the others of the page.
+fn callers(subject: &Subject<'_>, result: &LatencyResult, several: bool) -> Vec<Calls> {
+    let twice =
+        |series: &Series| result.series.iter().filter(|other| other.stack == series.stack).count() > 1;
+    let mut out = Vec::new();
+    for series in &result.series {
+        let Some(all) = series.all() else { continue };
+        for of in all.callers {
+            let setting = if twice(series) {
+                format!(", inheritance {}", series.inheritance.name())
+            } else {
+                String::new()
+            };
+            let name = format!("{}, {} caller{setting}", series.stack, of.caller);
+            let name = if several { subject.named(&name, 2) } else { name };
+            out.push(Calls { name, of, deadline_ns: result.plan.deadline.ns });
+        }
+    }
+    out
+}
+
+/// The deadlines of these calls, each once.
+fn deadlines(calls: &[Calls]) -> Vec<(f64, String)> {
+    let mut all: Vec<u64> = calls.iter().map(|one| one.deadline_ns).collect();
+    all.sort_unstable();
+    all.dedup();
+    all.into_iter().map(|ns| (ns as f64, format!("deadline {}", short_duration(ns as f64)))).collect()
+}
+
+fn ticks(low_ns: f64, high_ns: f64) -> Vec<(f64, String)> {
+    let all = log_ticks(low_ns, high_ns, short_duration).into_iter();
+    all.filter(|tick| tick.2 == 0).map(|(value, text, _)| (value, text)).collect()
+}
+
+/// The least and the greatest of some histograms, in nanoseconds.
+fn span<'a>(histograms: impl Iterator<Item = &'a Histogram>) -> (f64, f64) {
+    histograms.fold((f64::INFINITY, 0.0_f64), |(low, high), one| {
+        let of = |ns: Option<u64>, other: f64| ns.map_or(other, |ns| ns.max(1) as f64);
+        (low.min(of(one.min_ns(), low)), high.max(of(one.max_ns(), high)))
+    })
+}
+
+fn range(label: &str, histogram: &Histogram) -> Option<Range> {
+    let at = |percent| histogram.percentile_ns(percent);
+    let (p50, p99, min, max) = (at(50.0)?, at(99.0)?, histogram.min_ns()?, histogram.max_ns()?);
+    let [p50_text, p99_text, max_text] = [p50, p99, max].map(|ns| duration(ns as f64));
+    let [p50, p99, min, max] = [p50, p99, min, max].map(|ns| ns as f64);
+    Some(Range {
+        label: label.to_owned(),
+        text: format!("p50 {p50_text}, p99 {p99_text}, worst {max_text}"),
+        whole: Some((min, max)),
+        most: Some((p50, p99)),
+        points: vec![
+            (p50, format!("p50 {p50_text}")),
+            (p99, format!("p99 {p99_text}")),
+            (max, format!("worst {max_text}")),
+        ],
+    })
+}
+
+/// Each caller's calls from the median to the worst, held against the deadline.
+fn ranges(calls: &[Calls]) -> Ranges {
+    let (low, high) = span(calls.iter().map(|one| &one.of.latency));
+    let marks = deadlines(calls);
+    let high = marks.iter().fold(high, |high, mark| high.max(mark.0));
+    Ranges {
+        title: "Each caller's calls: median, 99th percentile, worst".into(),
+        scale: Scale::Log,
+        rows: calls.iter().filter_map(|one| range(&one.name, &one.of.latency)).collect(),
+        marks,
+        chance: None,
+        ticks: ticks(low, high),
+    }
+}
+
+/// Where the time went.
+fn legs(calls: &[Calls]) -> Ranges {
+    let rows: Vec<Range> = calls
+        .iter()
+        .flat_map(|Calls { name, of, .. }| {
+            let legs = [("request", &of.request), ("handling", &of.handling), ("reply", &of.reply)];
+            legs.into_iter().filter_map(move |(leg, times)| range(&format!("{leg}: {name}"), times))
+        })
+        .collect();
+    let of = calls.iter().flat_map(|one| [&one.of.request, &one.of.handling, &one.of.reply]);
+    let (low, high) = span(of);
+    Ranges {
+        title: "Legs: to the server's handler, in it, and back".into(),
+        scale: Scale::Log,
+        rows,
+        marks: Vec::new(),
+        chance: None,
+        ticks: ticks(low, high),
+    }
+}
+
+/// The bin of a duration, and where a bin begins.
+fn bin(ns: u64) -> i32 {
+    ((ns.max(1) as f64).log10() * BINS).floor() as i32
+}
+
+fn begin_ns(bin: i32) -> f64 {
+    10_f64.powf(f64::from(bin) / BINS)
+}
+
+/// How many calls took how long.
+fn histogram(calls: &[Calls]) -> Chart {
+    let binned: Vec<BTreeMap<i32, u64>> = calls
+        .iter()
+        .map(|one| {
+            let mut bins = BTreeMap::new();
+            for (top_ns, count) in one.of.latency.buckets() {
+                // The last bucket's top may lie beyond the longest call.
+                *bins.entry(bin(top_ns.min(one.of.latency.max_ns().unwrap_or(top_ns)))).or_default() += count;
+            }
+            bins
+        })
+        .collect();
+    let keys = || binned.iter().flat_map(BTreeMap::keys).copied();
+    let (first, last) = (keys().min().unwrap_or(0), keys().max().unwrap_or(0));
+    let between = |at: i32| format!("{} to {}", duration(begin_ns(at)), duration(begin_ns(at + 1)));
+    let lines = calls.iter().zip(&binned).map(|(one, bins)| {
+        let points = (first..=last + 1).map(|at| {
+            let count = bins.get(&at).copied().unwrap_or(0);
+            let calls = if count == 1 { "call" } else { "calls" };
+            (begin_ns(at), count as f64, format!("{}: {count} {calls}", between(at)))
+        });
+        Line { label: one.name.clone(), points: points.collect() }
+    });
+    let head = [Column::number("from", ""), Column::number("to", "")];
+    let mut table =
+        Table::new(head.into_iter().chain(calls.iter().map(|one| Column::number(&one.name, "calls"))));
+    for at in (first..=last).filter(|at| binned.iter().any(|bins| bins.contains_key(at))) {
+        let counts = binned.iter().map(|bins| bins.get(&at).copied().unwrap_or(0).to_string());
+        let ends = [begin_ns(at), begin_ns(at + 1)].map(duration);
+        table.row(ends.into_iter().chain(counts));
+    }
+    let most = binned.iter().flat_map(BTreeMap::values).max().copied().unwrap_or(1);
+    Chart {
+        title: "How many calls took how long".into(),
+        about: "Both axes are logarithmic: a single slow call shows as well as a thousand usual ones.".into(),
+        kind: Kind::Steps,
+        x: durations("latency", begin_ns(first), begin_ns(last + 1)),
+        y: Axis {
+            label: "calls".into(),
+            scale: super::chart::Scale::Log,
+            ticks: log_ticks(1.0, most as f64, |value| format!("{value:.0}")),
+        },
+        lines: lines.collect(),
+        marks: deadlines(calls),
+        table,
+    }
+}
+
+/// The shares that the table of a distribution has, in percent.
+const SHARES: [f64; 12] = [1.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99, 99.999, 100.0];
+
+/// Which share of calls took at most how long.
+fn distribution(calls: &[Calls]) -> Chart {
+    let (low, high) = span(calls.iter().map(|one| &one.of.latency));
+    let most = calls.iter().map(|one| one.of.latency.count()).max().unwrap_or(1).max(2) as f64;
+    let percent = |share: f64| format!("{}%", trimmed(share * 100.0));
+    let nines =
+        (1..=12).map(|digits| 1.0 - 10_f64.powi(-digits)).take_while(|share| 1.0 - share > 0.2 / most);
+    let ticks = [(0.0, percent(0.0), 0), (0.5, percent(0.5), 0)];
+    let ticks = ticks.into_iter().chain(nines.map(|share| (share, percent(share), 0))).collect();
+    let mut table = Table::new(
+        [Column::text("share of calls")]
+            .into_iter()
+            .chain(calls.iter().map(|one| Column::number(&one.name, "at most"))),
+    );
+    for share in SHARES {
+        let cells: Vec<String> = calls
+            .iter()
+            .map(|one| {
+                let known = ::latency::resolvable(one.of.latency.count(), share) || share == 100.0;
+                let ns = one.of.latency.percentile_ns(share).filter(|_| known);
+                ns.map_or_else(|| "-".into(), |ns| duration(ns as f64))
+            })
+            .collect();
+        table.row([percent(share / 100.0)].into_iter().chain(cells));
+    }
+    Chart {
+        title: "Which share of calls took at most how long".into(),
+        about:
+            "The cumulative distribution. Each step up is one more nine, so that the slowest calls have room."
+                .into(),
+        kind: Kind::Lines,
+        x: durations("latency", low, high),
+        y: Axis { label: "share of calls".into(), scale: super::chart::Scale::Nines, ticks },
+        lines: calls.iter().map(cumulated).collect(),
+        marks: deadlines(calls),
+        table,
+    }
+}
+
+/// A percentage without digits that say nothing.
+fn trimmed(percent: f64) -> String {
+    let text = format!("{percent:.9}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// How many points a curve has at most.
+const POINTS: usize = 600;
+
+fn cumulated(calls: &Calls) -> Line {
+    let times = &calls.of.latency;
+    let total = times.count() as f64;
+    let mut below = 0;
+    let all: Vec<(u64, u64)> = times
+        .buckets()
+        .map(|(top_ns, count)| {
+            below += count;
+            (top_ns.min(times.max_ns().unwrap_or(top_ns)), below)
+        })
+        .collect();
+    // The curve's tail has the fewest buckets and is kept whole; where it is dense, points are left out.
+    let tail = all.len().saturating_sub(POINTS / 2);
+    let every = tail.div_ceil(POINTS / 2).max(1);
+    let kept = all.iter().enumerate().filter(|(index, _)| *index >= tail || index % every == 0);
+    let points = kept.map(|(_, &(ns, below))| {
+        let share = below as f64 / total;
+        let text =
+            format!("{}% of calls took at most {}", share_text(share * 100.0, total), duration(ns as f64));
+        // Nothing lies above all: the last point stands half a call below.
+        (ns as f64, share.min(1.0 - 0.5 / total), text)
+    });
+    Line { label: calls.name.clone(), points: points.collect() }
+}
+
+/// With as many digits as this many calls can tell.
+fn share_text(percent: f64, calls: f64) -> String {
+    let digits = (calls.log10() - 2.0).ceil().clamp(0.0, 6.0) as usize;
+    format!("{percent:.digits$}")
+}

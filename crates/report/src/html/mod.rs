@@ -1,0 +1,60 @@
+//! A run, or several side by side, as one self-contained HTML page: the answer first, what to do about it, how far to trust it,
+//! and below that every figure as a picture with its table. The page loads nothing; its policy allows no script and no style but
+//! its own. Pure: runs and explanations in, text out.
+
+mod advice;
+mod assets;
+mod bars;
+mod chart;
+mod first;
+mod lanes;
+mod latency;
+mod page;
+mod slow_calls;
+mod subject;
+
+use serde_json::{Map, Value, json};
+
+use crate::Error;
+use page::Page;
+pub use subject::Subject;
+
+/// The version of the data that the page holds as JSON.
+const VERSION: u32 = 1;
+
+/// The page.
+///
+/// # Errors
+/// [`Error::Json`] when what it shows cannot be written as JSON.
+pub fn page(subjects: &[Subject<'_>]) -> Result<String, Error> {
+    let mut page = Page::default();
+    first::screen(&mut page, subjects);
+    slow_calls::section(&mut page, subjects);
+    latency::section(&mut page, subjects);
+    let mut facts = Map::new();
+    facts.insert("schema".into(), json!("roundtrip.report"));
+    facts.insert("version".into(), json!(VERSION));
+    facts.insert("runs".into(), subjects.iter().map(facts_of).collect());
+    let (body, data) = page.finish(facts)?;
+    let labels: Vec<&str> = subjects.iter().map(|one| one.label.as_str()).collect();
+    Ok(assets::document(&labels.join(", "), &body, &data))
+}
+
+/// What the page's data says of a run as a whole.
+fn facts_of(subject: &Subject<'_>) -> Value {
+    let environment = &subject.run.environment;
+    json!({
+        "label": subject.label,
+        "date": environment.date,
+        "host_name": environment.host_name,
+        "kernel_release": environment.kernel.release,
+        "driver": environment.driver,
+        "roundtrip_version": environment.roundtrip_version,
+        "build_profile": environment.build_profile,
+        "warnings": subject.run.warnings,
+        "damage": subject.damage,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,220 @@
+//! A page under construction: HTML whose elements are always closed and whose text is always inert, and beside it the data that
+//! the page holds as JSON. Every table, figure and chart goes into both. Knows no run.
+
+use serde_json::{Map, Number, Value, json};
+
+use super::chart::Chart;
+use crate::inert;
+use crate::table::Table;
+
+/// Attributes: names of this program's own, values of anybody's.
+pub(super) type Attributes<'a> = &'a [(&'a str, &'a str)];
+
+/// The page so far.
+#[derive(Debug, Default)]
+pub(super) struct Page {
+    html: String,
+    figures: Vec<Value>,
+    tables: Vec<Value>,
+    charts: Vec<Value>,
+}
+
+impl Page {
+    /// An element with what `fill` puts into it.
+    pub(super) fn within(&mut self, tag: &str, attributes: Attributes<'_>, fill: impl FnOnce(&mut Page)) {
+        self.begin(tag, attributes);
+        self.html.push('>');
+        fill(self);
+        self.html.push_str(&format!("</{tag}>"));
+    }
+
+    /// An element with text.
+    pub(super) fn element(&mut self, tag: &str, attributes: Attributes<'_>, text: &str) {
+        self.within(tag, attributes, |inside| inside.text(text));
+    }
+
+    /// An element of a picture that has no content: SVG wants its end, where HTML would do without.
+    pub(super) fn empty(&mut self, tag: &str, attributes: Attributes<'_>) {
+        self.begin(tag, attributes);
+        self.html.push_str("/>");
+    }
+
+    fn begin(&mut self, tag: &str, attributes: Attributes<'_>) {
+        self.html.push('<');
+        self.html.push_str(tag);
+        for (name, value) in attributes {
+            self.html.push_str(&format!(" {name}=\"{}\"", inert::html(value)));
+        }
+    }
+
+    /// Text, whosever it is.
+    pub(super) fn text(&mut self, text: &str) {
+        self.html.push_str(&inert::html(text));
+    }
+
+    /// A paragraph for each line; none for an empty one.
+    pub(super) fn paragraphs(&mut self, class: &str, text: &str) {
+        for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            self.element("p", &[("class", class)], line);
+        }
+    }
+
+    /// A figure that stands for itself: its name, how it is printed, its value and that value's unit.
+    pub(super) fn figure(&mut self, of: &str, name: &str, text: &str, value: f64, unit: &str) {
+        self.within("div", &[("class", "figure")], |page| {
+            page.element("b", &[], text);
+            page.element("span", &[], name);
+        });
+        self.figures.push(json!({ "run": of, "name": name, "text": text, "value": value, "unit": unit }));
+    }
+
+    /// A table that is folded up.
+    pub(super) fn folded(&mut self, title: &str, table: &Table) {
+        self.within("details", &[], |page| {
+            page.element("summary", &[], title);
+            page.table(title, table);
+        });
+    }
+
+    /// A table; nothing for one without rows.
+    pub(super) fn table(&mut self, title: &str, table: &Table) {
+        if table.rows().is_empty() {
+            return;
+        }
+        let columns: Vec<(String, bool)> = table.columns().collect();
+        self.within("div", &[("class", "scroll"), ("tabindex", "0")], |page| {
+            page.within("table", &[("aria-label", title)], |page| {
+                page.within("thead", &[], |page| {
+                    page.within("tr", &[], |page| {
+                        for (name, number) in &columns {
+                            page.element("th", side("col", *number), name);
+                        }
+                    });
+                });
+                page.within("tbody", &[], |page| {
+                    for row in table.rows() {
+                        page.within("tr", &[], |page| cells(page, row, &columns));
+                    }
+                });
+            });
+        });
+        let names: Vec<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
+        let rows: Vec<Vec<Value>> =
+            table.rows().iter().map(|row| row.iter().map(|cell| data(cell)).collect()).collect();
+        self.tables.push(json!({ "title": title, "columns": names, "rows": rows }));
+    }
+
+    /// A chart that the page's script draws, and its table.
+    pub(super) fn chart(&mut self, chart: &Chart) {
+        let number = self.charts.len().to_string();
+        self.within("figure", &[("class", "chart"), ("data-chart", &number)], |page| {
+            page.element("h3", &[], &chart.title);
+            page.paragraphs("about", &chart.about);
+            page.legend(chart);
+            let label = format!("{}; the arrow keys read its points", chart.title);
+            page.within(
+                "div",
+                &[("class", "plot"), ("tabindex", "0"), ("role", "application"), ("aria-label", &label)],
+                |_| {},
+            );
+            page.element("p", &[("class", "readout"), ("aria-live", "polite")], "");
+        });
+        self.charts.push(chart.json());
+        self.folded("Show as a table", &chart.table);
+    }
+
+    fn legend(&mut self, chart: &Chart) {
+        self.within("ul", &[("class", "legend")], |page| {
+            for (index, line) in chart.lines.iter().enumerate() {
+                page.within("li", &[], |page| {
+                    page.within("svg", &[("class", "swatch"), ("aria-hidden", "true")], |page| {
+                        let class = format!("s{}", index % super::chart::COLOURS);
+                        page.empty("rect", &[("class", &class), ("width", "12"), ("height", "12")]);
+                    });
+                    page.text(&line.label);
+                });
+            }
+        });
+    }
+
+    /// The HTML, and the data as JSON text that is safe within a script element.
+    ///
+    /// # Errors
+    /// None: all of it is text, numbers and lists.
+    pub(super) fn finish(self, facts: Map<String, Value>) -> Result<(String, String), crate::Error> {
+        let Page { html, figures, tables, charts } = self;
+        let mut data = facts;
+        data.insert("figures".into(), figures.into());
+        data.insert("tables".into(), tables.into());
+        data.insert("charts".into(), charts.into());
+        Ok((html, inert::script(&stored::to_text(&data)?)))
+    }
+}
+
+fn side(scope: &str, number: bool) -> Attributes<'_> {
+    match (scope, number) {
+        ("col", true) => &[("scope", "col"), ("class", "number")],
+        ("col", false) => &[("scope", "col")],
+        (_, true) => &[("class", "number")],
+        _ => &[],
+    }
+}
+
+/// The first cell names its row where it is text.
+fn cells(page: &mut Page, row: &[String], columns: &[(String, bool)]) {
+    for (index, (cell, (_, number))) in row.iter().zip(columns).enumerate() {
+        match (index, number) {
+            (0, false) => page.element("th", &[("scope", "row")], cell),
+            _ => page.element("td", side("", *number), cell),
+        }
+    }
+}
+
+/// A cell as data: a number where it is one, with its mark where it has one, else its text.
+fn data(cell: &str) -> Value {
+    let number = |text: &str| {
+        let plain = text.starts_with(|c: char| c.is_ascii_digit() || c == '-')
+            && text.chars().all(|c| c.is_ascii_digit() || c == '.' || c == '-');
+        let whole = || text.parse::<u64>().ok().map(Number::from);
+        plain.then(|| whole().or_else(|| Number::from_f64(text.parse().ok()?))).flatten()
+    };
+    match (number(cell), cell.strip_suffix('*').and_then(number)) {
+        (Some(number), _) => Value::Number(number),
+        // Too few calls to tell this percentile from the maximum.
+        (None, Some(number)) => json!({ "value": number, "too_few_calls": true }),
+        (None, None) => Value::String(cell.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Column;
+
+    #[test]
+    fn elements_are_closed_and_text_is_inert() {
+        let mut page = Page::default();
+        page.within("p", &[("title", "a\"b")], |inside| inside.element("b", &[], "<i>"));
+        assert_eq!(page.html, "<p title=\"a&quot;b\"><b>&lt;i&gt;</b></p>");
+    }
+
+    #[test]
+    fn a_table_stands_in_the_page_and_in_its_data() {
+        let mut table = Table::new([Column::text("pair"), Column::number("p50", "us"), Column::text("as")]);
+        table.row(["P<0>", "2.30*", "fifo:99"]);
+        table.row(["1", "17", "1.5-2.5"]);
+        let mut page = Page::default();
+        page.table("times", &table);
+        let (html, data) = page.finish(Map::new()).unwrap();
+        assert!(html.contains("<th scope=\"row\">P&lt;0&gt;</th><td class=\"number\">2.30*</td>"), "{html}");
+        let data: Value = serde_json::from_str(&data).unwrap();
+        assert_eq!(
+            data["tables"][0],
+            json!({
+                "title": "times",
+                "columns": ["pair", "p50 (us)", "as"],
+                "rows": [["P<0>", { "value": 2.3, "too_few_calls": true }, "fifo:99"], [1, 17, "1.5-2.5"]],
+            })
+        );
+    }
+}

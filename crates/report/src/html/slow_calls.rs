@@ -1,0 +1,157 @@
+//! The slow calls of a latency test on the page: when they were made, and each as lanes with its story, worst first, grouped by
+//! what delayed them.
+
+use std::collections::BTreeMap;
+
+use analysis::slow_calls::Explained;
+use run::ipc::latency::LatencyResult;
+
+use super::chart::{Axis, Chart, Kind, Line, durations, round_ticks, short_duration};
+use super::lanes;
+use super::page::Page;
+use super::subject::Subject;
+use crate::quantity::duration;
+use crate::table::{Column, Table};
+use crate::{explanation, explanation_summary, explanation_words};
+
+/// How many calls of a run are drawn; what delayed the others is in the table.
+const DRAWN: usize = 40;
+
+/// Shows the slow calls of every run that explains some.
+pub(super) fn section(page: &mut Page, subjects: &[Subject<'_>]) {
+    let ours: Vec<_> = subjects
+        .iter()
+        .filter_map(|one| Some((one, one.run.results.latency.as_ref()?)))
+        .filter(|(_, result)| result.explained.is_some())
+        .collect();
+    if ours.is_empty() {
+        return;
+    }
+    page.within("section", &[("id", "slow-calls")], |page| {
+        page.element("h2", &[], "Slow calls");
+        for (subject, result) in ours {
+            if subjects.len() > 1 {
+                page.element("h3", &[], &subject.label);
+            }
+            of_run(page, subject, result);
+        }
+    });
+}
+
+fn of_run(page: &mut Page, subject: &Subject<'_>, result: &LatencyResult) {
+    let explained = subject.explained;
+    if explained.is_empty() {
+        page.paragraphs("about", &explanation_summary::line(explained, result));
+        return;
+    }
+    if explained.len() > 1 {
+        page.chart(&over_time(explained, result));
+    }
+    page.lanes_legend();
+    // The group with the worst call comes first.
+    let mut groups: Vec<(String, Vec<&Explained<'_>>)> = Vec::new();
+    for one in explained {
+        let cause = explanation_summary::cause_of(one);
+        match groups.iter_mut().find(|(name, _)| *name == cause) {
+            Some((_, calls)) => calls.push(one),
+            None => groups.push((cause, vec![one])),
+        }
+    }
+    let mut drawn = 0;
+    for (cause, calls) in groups {
+        let count = if calls.len() == 1 { "1 call".to_owned() } else { format!("{} calls", calls.len()) };
+        page.element("h3", &[("class", "cause")], &format!("{count}: {cause}"));
+        for one in calls {
+            if drawn == DRAWN {
+                break;
+            }
+            call(page, one, drawn == 0);
+            drawn += 1;
+        }
+    }
+    if drawn < explained.len() {
+        let more = explained.len() - drawn;
+        page.paragraphs(
+            "note",
+            &format!("{more} more are not drawn: the table above names what delayed them."),
+        );
+    }
+    page.paragraphs("note", &explanation::over_limit(result).unwrap_or_default());
+}
+
+/// One call: the worst is shown, the others are folded up.
+fn call(page: &mut Page, one: &Explained<'_>, open: bool) {
+    let heading = explanation::heading(one);
+    let attributes: &[(&str, &str)] =
+        if open { &[("class", "call"), ("open", "")] } else { &[("class", "call")] };
+    page.within("details", attributes, |page| {
+        page.element("summary", &[], &heading);
+        page.element("p", &[("class", "verdict")], &explanation_words::answer(&one.explanation));
+        explanation::besides(one).iter().for_each(|line| page.paragraphs("about", line));
+        let lanes = lanes::of_call(&one.explanation, explanation::state_text);
+        page.lanes(&heading, one.explanation.duration_ns(), &lanes);
+        page.paragraphs("about", &explanation::threads(&one.explanation).unwrap_or_default());
+        page.folded(
+            &format!("The parts of slow call {}", one.number),
+            &explanation::parts_table(&one.explanation),
+        );
+    });
+}
+
+/// When slow calls were made, and what delayed each.
+fn over_time(explained: &[Explained<'_>], result: &LatencyResult) -> Chart {
+    let start = |one: &Explained<'_>| one.explanation.start_ns;
+    let from_ns = explained.iter().map(start).min().unwrap_or(0);
+    let to_ns = explained.iter().map(start).max().unwrap_or(0);
+    let took = |one: &Explained<'_>| one.explanation.duration_ns() as f64;
+    let (low, high) = explained
+        .iter()
+        .map(took)
+        .fold((f64::INFINITY, 0.0_f64), |(low, high), ns| (low.min(ns), high.max(ns)));
+    let mut by_cause: BTreeMap<String, Vec<&Explained<'_>>> = BTreeMap::new();
+    for one in explained {
+        by_cause.entry(explanation_summary::cause_of(one)).or_default().push(one);
+    }
+    let lines = by_cause.into_iter().map(|(label, mut calls)| {
+        calls.sort_by_key(|one| start(one));
+        let points = calls.iter().map(|one| {
+            let at = (start(one) - from_ns) as f64;
+            let text = format!("slow call {} at {}: {}", one.number, duration(at), duration(took(one)));
+            (at, took(one), text)
+        });
+        Line { points: points.collect(), label }
+    });
+    let mut table = Table::new([
+        Column::number("slow call", ""),
+        Column::number("at", ""),
+        Column::number("took", ""),
+        Column::text("whose"),
+        Column::text("what delayed it"),
+    ]);
+    for one in explained {
+        table.row([
+            one.number.to_string(),
+            duration((start(one) - from_ns) as f64),
+            duration(took(one)),
+            one.what.clone(),
+            explanation_words::answer(&one.explanation),
+        ]);
+    }
+    let deadline = duration(result.plan.deadline.ns as f64);
+    Chart {
+        title: "When slow calls were made".into(),
+        about: format!(
+            "Time runs from the first slow call that was kept. Usual calls are not kept one by one; the deadline was {deadline}."
+        ),
+        kind: Kind::Points,
+        x: Axis {
+            label: "time since the first slow call".into(),
+            scale: super::chart::Scale::Linear,
+            ticks: round_ticks(0.0, (to_ns - from_ns) as f64, short_duration),
+        },
+        y: durations("latency", low, high),
+        lines: lines.collect(),
+        marks: Vec::new(),
+        table,
+    }
+}

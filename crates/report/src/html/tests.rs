@@ -1,0 +1,157 @@
+//! The page as a whole: it holds what the terminal shows, its data what it shows itself, and nothing of others acts in it.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use ::latency::Histogram;
+use serde_json::Value;
+
+use super::*;
+use run::Run;
+
+/// A run over a kernel's own driver, with a slow call and its recording.
+const RUN: &str = "../../fixtures/runs/x86_64-6.1-binder";
+
+/// The page of a run, and what a terminal shows of it, with threads' names changed.
+fn shown(rename: &dyn Fn(&str) -> String) -> (String, String) {
+    let directory = Path::new(RUN);
+    let run = crate::inert::run(&Run::read(directory).unwrap()).unwrap();
+    let result = run.results.latency.as_ref().unwrap();
+    let explained =
+        analysis::slow_calls::explain(&run, result, directory, |_, _| true, Some(rename)).unwrap();
+    let subject = Subject {
+        label: "monday".into(),
+        run: &run,
+        explained: &explained,
+        layers: &[],
+        beside: &[],
+        damage: Vec::new(),
+    };
+    let terminal =
+        crate::run::text(&run, crate::run::Divided { layers: &[], beside: &[] }, crate::look::Look::PLAIN)
+            + &crate::explanation::text(&explained, result);
+    (page(&[subject]).unwrap(), terminal)
+}
+
+fn usual() -> (String, String) {
+    shown(&crate::inert::name)
+}
+
+/// What of a page is read: without styles, scripts and tags.
+fn text_of(page: &str) -> String {
+    let body = page.split("<script").next().unwrap().split("</style>").last().unwrap();
+    let mut text = String::new();
+    for piece in body.split('<') {
+        text.push(' ');
+        text.push_str(piece.split_once('>').map_or(piece, |(_, text)| text));
+    }
+    text.replace("&quot;", "\"")
+        .replace("&#39;", "'")
+        .replace("&lt;", "<")
+        .replace("&gt;", ">")
+        .replace("&amp;", "&")
+}
+
+fn data_of(page: &str) -> Value {
+    let (_, rest) = page.split_once("id=\"data\">").unwrap();
+    serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap()
+}
+
+/// The numbers of a text, as they are written.
+fn numbers(text: &str) -> BTreeSet<String> {
+    let all = text.split(|c: char| !(c.is_ascii_digit() || c == '.'));
+    let all = all
+        .map(|number| number.trim_matches('.'))
+        .filter(|number| number.contains(|c: char| c.is_ascii_digit()));
+    all.map(str::to_owned).collect()
+}
+
+#[test]
+fn every_number_that_a_terminal_shows_is_on_the_page() {
+    let (page, terminal) = usual();
+    let (shown, wanted) = (numbers(&text_of(&page)), numbers(&terminal));
+    let missing: Vec<_> = wanted.difference(&shown).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    assert!(wanted.len() > 100, "{wanted:?}");
+}
+
+#[test]
+fn every_number_in_a_table_of_the_page_is_in_its_data_and_the_reverse() {
+    let (page, _) = usual();
+    let data = data_of(&page);
+    // The cells of numbers, in order, as the page has them.
+    let cells = page.split("<td class=\"number\">").skip(1).map(|rest| rest.split_once("</td>").unwrap().0);
+    let parsed = |text: &str| text.trim_end_matches('*').parse::<f64>().ok();
+    let on_page: Vec<f64> = cells.filter_map(parsed).collect();
+    let mut in_data = Vec::new();
+    for table in data["tables"].as_array().unwrap() {
+        let (_, title) = (table, table["title"].as_str().unwrap());
+        assert!(page.contains(&format!("<table aria-label=\"{}\"", crate::inert::html(title))), "{title}");
+        for cell in table["rows"].as_array().unwrap().iter().flat_map(|row| row.as_array().unwrap()) {
+            in_data.extend(cell.as_f64().or_else(|| cell["value"].as_f64()));
+        }
+    }
+    assert_eq!(on_page, in_data);
+    assert!(on_page.len() > 100);
+    for figure in data["figures"].as_array().unwrap() {
+        let text = figure["text"].as_str().unwrap();
+        assert!(page.contains(&format!("<b>{text}</b>")), "{text}");
+    }
+}
+
+#[test]
+fn what_others_have_named_neither_ends_an_element_nor_the_data() {
+    let (page, _) = shown(&|_| "</script><img src=x>\u{202e}".to_owned());
+    assert!(page.contains("&lt;/script&gt;&lt;img src=x&gt;") && !page.contains("<img"), "it is shown");
+    // Of the data, the library and the page's own script.
+    assert_eq!(page.matches("</script>").count(), 3);
+    assert!(!page.contains('\u{202e}'));
+    assert!(data_of(&page).to_string().contains("</script><img"), "in the data it means the same");
+}
+
+#[test]
+fn the_policy_names_every_style_and_script_and_the_page_loads_nothing() {
+    let (page, _) = usual();
+    let (_, policy) = page.split_once("Content-Security-Policy\" content=\"").unwrap();
+    let policy = policy.split_once('"').unwrap().0;
+    assert!(policy.starts_with("default-src &#39;none&#39;; ") && !policy.contains("unsafe"), "{policy}");
+    assert_eq!(
+        policy.matches("sha256-").count(),
+        page.matches("<style>").count() + page.matches("<script>").count()
+    );
+    for way in [" src=", " href=\"http", "url(", "@import", " style=\"", " onload", "fetch("] {
+        let own = page.split("<script>").next().unwrap();
+        assert!(!own.contains(way), "{way}");
+    }
+}
+
+#[test]
+fn ten_million_calls_make_a_small_page() {
+    let mut run = Run::read(Path::new(RUN)).unwrap();
+    let result = run.results.latency.as_mut().unwrap();
+    result.explained = None;
+    let mut times = Histogram::new();
+    let mut state = 1_u64;
+    for _ in 0..10_000_000 {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        // From 2 us to 2 s, alike in every power of two.
+        times.record((2_000 + (state >> 40) % 2_000) << ((state >> 33) % 20));
+    }
+    let pair = &mut result.series[0].pairs[0];
+    for caller in &mut pair.callers {
+        (caller.latency, caller.request, caller.handling, caller.reply) =
+            (times.clone(), times.clone(), times.clone(), times.clone());
+    }
+    let pair = pair.clone();
+    result.series[0].pairs = vec![pair; 4];
+    let subject = Subject {
+        label: "many".into(),
+        run: &run,
+        explained: &[],
+        layers: &[],
+        beside: &[],
+        damage: Vec::new(),
+    };
+    let length = page(&[subject]).unwrap().len();
+    assert!(length < 1_000_000, "{length}");
+}

@@ -1,0 +1,205 @@
+"use strict";
+// Draws the page's charts from the page's data. Places only: every text that it shows is in the data.
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const COLOURS = 8;
+
+  // From a value to its place along an axis.
+  const laidOut = {
+    linear: (value) => value,
+    log: (value) => (value > 0 ? Math.log10(value) : -0.35),
+    nines: (share) => -Math.log10(1 - share),
+  };
+
+  // Of the marks in sight those for which there is room, the roundest first.
+  const thinned = (ticks, place, from, to, pixels, least) => {
+    const kept = [];
+    for (const rank of [0, 1, 2]) {
+      for (const [value, text, of] of ticks) {
+        const at = place(value);
+        if (of !== rank || at < from - 1e-9 || at > to + 1e-9) continue;
+        const pixel = ((at - from) / (to - from)) * pixels;
+        if (kept.every((other) => Math.abs(other.pixel - pixel) >= least)) kept.push({ at, text, pixel });
+      }
+    }
+    return kept.sort((one, other) => one.at - other.at);
+  };
+
+  const axis = (spec, side, room) => {
+    const place = laidOut[spec.scale];
+    let texts = new Map();
+    return {
+      label: spec.label,
+      labelSize: 20,
+      labelFont: "12px system-ui, sans-serif",
+      font: "12px system-ui, sans-serif",
+      side,
+      size: side === 2 ? 30 : 58,
+      stroke: () => colour("--quiet"),
+      grid: { stroke: () => colour("--line"), width: 1 },
+      ticks: { show: false },
+      splits: (u, _index, from, to) => {
+        const pixels = (side === 2 ? u.bbox.width : u.bbox.height) / devicePixelRatio;
+        const kept = thinned(spec.ticks, place, from, to, pixels, room);
+        texts = new Map(kept.map((tick) => [tick.at, tick.text]));
+        return kept.map((tick) => tick.at);
+      },
+      values: (_u, splits) => splits.map((at) => texts.get(at) ?? ""),
+    };
+  };
+
+  const padded = (low, high, part) => {
+    const room = high > low ? (high - low) * part : 0.5;
+    return [low - room, high + room];
+  };
+
+  const draw = (figure) => {
+    const spec = data.charts[Number(figure.dataset.chart)];
+    const plot = figure.querySelector(".plot");
+    const readout = figure.querySelector(".readout");
+    const [x, y] = [laidOut[spec.x.scale], laidOut[spec.y.scale]];
+    const lines = spec.lines.filter((line) => line.points.length > 0);
+    if (lines.length === 0) return null;
+    const joined = uPlot.join(
+      lines.map((line) => [line.points.map((point) => x(point[0])), line.points.map((point) => y(point[1]))]),
+    );
+    const texts = lines.map((line) => new Map(line.points.map((point) => [x(point[0]), point[2]])));
+    const marks = spec.marks.map(([value, text]) => [x(value), text]);
+    const places = [...joined[0], ...marks.map((mark) => mark[0])];
+    const heights = joined.slice(1).flat().filter((value) => value != null);
+    const whole = padded(Math.min(...places), Math.max(...places), spec.kind === "steps" ? 0 : 0.02);
+    const tall = [Math.min(...heights), Math.max(...heights)];
+    const upright =
+      spec.y.scale === "linear" ? padded(Math.min(0, tall[0]), tall[1], 0.04)
+      : spec.kind === "steps" ? [-0.35, tall[1] + 0.15]
+      : padded(tall[0], tall[1], 0.06);
+    const many = lines.length > 1;
+    const paths = spec.kind === "steps" ? uPlot.paths.stepped({ align: 1 }) : spec.kind === "points" ? () => null : uPlot.paths.linear();
+    let at = -1;
+
+    const tell = (index) => {
+      const place = joined[0][index];
+      const told = lines.flatMap((line, number) => {
+        const text = texts[number].get(place);
+        return text == null ? [] : [many ? `${line.label}: ${text}` : text];
+      });
+      readout.textContent = told.join("; ");
+    };
+
+    const options = {
+      width: Math.max(plot.clientWidth, 200),
+      height: plot.clientHeight,
+      ms: 1,
+      legend: { show: false },
+      padding: [14, 12, 0, 0],
+      cursor: { drag: { x: true, y: false }, points: { size: 7 } },
+      scales: {
+        x: { time: false, range: (_u, from, to) => (from == null || to - from < 0.02 ? whole : [from, to]) },
+        y: { range: () => upright },
+      },
+      axes: [axis(spec.x, 2, 58), axis(spec.y, 3, 24)],
+      series: [
+        {},
+        ...lines.map((line, number) => {
+          const variable = `--s${spec.lines.indexOf(line) % COLOURS}`;
+          return {
+            label: line.label,
+            stroke: () => colour(variable),
+            fill: spec.kind === "steps" ? () => colour(variable) + "38" : undefined,
+            fillTo: spec.kind === "steps" ? upright[0] : undefined,
+            width: 1.6,
+            paths,
+            spanGaps: true,
+            points: { show: spec.kind === "points" || line.points.length < 40 && spec.kind === "lines", size: 6, fill: () => colour(variable) },
+          };
+        }),
+      ],
+      hooks: {
+        draw: [
+          (u) => {
+            const { ctx, bbox } = u;
+            ctx.save();
+            ctx.strokeStyle = ctx.fillStyle = colour("--mark");
+            ctx.font = `${12 * devicePixelRatio}px system-ui, sans-serif`;
+            ctx.lineWidth = 1.5 * devicePixelRatio;
+            ctx.setLineDash([5 * devicePixelRatio, 4 * devicePixelRatio]);
+            for (const [place, text] of marks) {
+              const left = u.valToPos(place, "x", true);
+              if (left < bbox.left || left > bbox.left + bbox.width) continue;
+              ctx.beginPath();
+              ctx.moveTo(left, bbox.top);
+              ctx.lineTo(left, bbox.top + bbox.height);
+              ctx.stroke();
+              const before = left > bbox.left + bbox.width / 2;
+              ctx.textAlign = before ? "right" : "left";
+              ctx.fillText(text, left + (before ? -6 : 6) * devicePixelRatio, bbox.top + 10 * devicePixelRatio);
+            }
+            ctx.restore();
+          },
+        ],
+        setCursor: [
+          (u) => {
+            if (u.cursor.idx != null && u.cursor.left >= 0) {
+              at = u.cursor.idx;
+              tell(at);
+            }
+          },
+        ],
+      },
+    };
+    const chart = new uPlot(options, joined, plot);
+
+    const go = (index) => {
+      at = Math.min(Math.max(index, 0), joined[0].length - 1);
+      const value = joined.slice(1).map((line) => line[at]).find((height) => height != null);
+      const { min, max } = chart.scales.x;
+      const place = joined[0][at];
+      if (place < min || place > max) zoom(place - (max - min) / 2, place + (max - min) / 2);
+      chart.setCursor({ left: chart.valToPos(place, "x"), top: chart.valToPos(value ?? upright[0], "y") });
+      tell(at);
+    };
+    const zoom = (from, to) => chart.setScale("x", { min: Math.max(from, whole[0]), max: Math.min(to, whole[1]) });
+    const closer = (factor) => {
+      const { min, max } = chart.scales.x;
+      const middle = at >= 0 ? joined[0][at] : (min + max) / 2;
+      zoom(middle - (middle - min) * factor, middle + (max - middle) * factor);
+    };
+    const keys = {
+      ArrowRight: () => go(at + 1),
+      ArrowLeft: () => go(at < 0 ? joined[0].length - 1 : at - 1),
+      Home: () => go(0),
+      End: () => go(joined[0].length - 1),
+      "+": () => closer(0.5),
+      "=": () => closer(0.5),
+      "-": () => closer(2),
+      0: () => zoom(...whole),
+      Escape: () => zoom(...whole),
+    };
+    plot.addEventListener("keydown", (event) => {
+      const act = keys[event.key];
+      if (!act || event.ctrlKey || event.metaKey || event.altKey) return;
+      event.preventDefault();
+      act();
+    });
+    new ResizeObserver(() => {
+      const [width, height] = [Math.max(plot.clientWidth, 200), plot.clientHeight];
+      if (width !== chart.width || height !== chart.height) chart.setSize({ width, height });
+    }).observe(plot);
+    return chart;
+  };
+
+  const charts = [...document.querySelectorAll("figure[data-chart]")].map(draw);
+  const again = () => charts.forEach((chart) => chart?.redraw(false));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
+
+  // On paper everything is unfolded.
+  let folded = [];
+  addEventListener("beforeprint", () => {
+    folded = [...document.querySelectorAll("details:not([open])")];
+    folded.forEach((one) => (one.open = true));
+  });
+  addEventListener("afterprint", () => folded.forEach((one) => (one.open = false)));
+  // For tests, and for whoever wants to look into what is drawn.
+  globalThis.roundtrip = { data, charts };
+})();
