@@ -267,4 +267,40 @@ mod tests {
             "this one has more than a quarter of the area"
         );
     }
+
+    #[test]
+    fn a_buffer_that_takes_all_of_a_free_stretch_leaves_none_behind_it() {
+        let region = Region::create().expect("memory");
+        let mut scratch = Scratch::default();
+        let mut guard = Guard::lock(&region, &mut scratch);
+        let owner = Id::<Process>::new(1).expect("a slot");
+        guard.open_area(owner, AREA).expect("a buffer");
+        let sizes = |data| Sizes { data, offsets: 0, extra: 0 };
+        let whole = guard.alloc_buffer(owner, sizes(AREA), None).expect("room");
+        assert_eq!(guard.get(owner, process::FREE), None);
+        assert_eq!(guard.get(whole, buffer::NEXT), None);
+        assert_eq!(guard.alloc_buffer(owner, sizes(0), None), Err(Errno::NOSPC));
+        assert_eq!(guard.find_buffer(owner, 0), Some(whole));
+        guard.free_buffer(owner, whole);
+        guard.commit();
+        let parts: Vec<_> =
+            (0..3).map(|_| guard.alloc_buffer(owner, sizes(17), None).expect("room")).collect();
+        let offsets: Vec<_> = parts.iter().map(|&part| guard.get(part, buffer::OFFSET)).collect();
+        assert_eq!(offsets, [0, 24, 48]);
+        assert_eq!(guard.find_buffer(owner, 24), Some(parts[1]));
+        assert_eq!(guard.find_buffer(owner, 28), None);
+        assert_eq!(guard.find_buffer(owner, 72), None, "it is free");
+        assert_eq!(guard.find_buffer(owner, AREA_BYTES as u64), None);
+        assert_eq!(guard.find_buffer(Id::new(2).expect("a slot"), 24), None);
+    }
+
+    #[test]
+    fn sizes_that_no_number_holds_are_refused() {
+        let total = |data, offsets, extra| Sizes { data, offsets, extra }.total();
+        assert_eq!(total(0, 0, 0), Some(8));
+        assert_eq!(total(1, 8, 9), Some(32));
+        for sizes in [(u64::MAX, 0, 0), (0, u64::MAX, 0), (0, 0, u64::MAX), (u64::MAX - 7, 8, 0)] {
+            assert_eq!(total(sizes.0, sizes.1, sizes.2), None, "{sizes:?}");
+        }
+    }
 }

@@ -133,4 +133,25 @@ mod tests {
         assert_eq!(region.hold(own.index()).load(Relaxed), 0);
         waiting.join().expect("no panic");
     }
+
+    #[test]
+    fn a_new_thread_has_nothing_of_its_records_last_user() {
+        let region = Region::create().expect("memory");
+        let words = [region.hold(1), region.holder(1), region.lent(1)];
+        words.iter().for_each(|word| word.store(7, Relaxed));
+        reset(&region, Id::new(1).expect("an index"));
+        assert_eq!(words.map(|word| word.load(Relaxed)), [0; 3]);
+    }
+
+    #[test]
+    fn only_ones_own_hold_is_given_back() {
+        let region = Region::create().expect("memory");
+        let lender = Id::<Thread>::new(1).expect("an index");
+        for (holds, left) in [(own_tid(), 0), (own_tid() + 1, own_tid() + 1), (0, 0)] {
+            region.hold(1).store(holds, Relaxed);
+            assert_eq!(is_own(&region, lender), holds == own_tid());
+            give_back(&region, lender);
+            assert_eq!(region.hold(1).load(Relaxed), left);
+        }
+    }
 }

@@ -425,4 +425,21 @@ mod tests {
         assert!(keeper.listener.is_none());
         assert!(keeper.admit(&mut Scratch::default()).is_ok() && keeper.turn_away().is_ok());
     }
+
+    #[test]
+    fn a_connection_ends_with_its_last_request() {
+        let (own, other) = UnixStream::pair().expect("sockets");
+        (&other).write_all(&[Request::Help as u8, 7, 99, 1, Request::Sweep as u8, 2]).expect("room");
+        let requests = Requests::read(&own);
+        assert!(!requests.ended);
+        let mut read = Vec::new();
+        requests.each(|request, slot| read.push((request, slot)));
+        assert_eq!(read, [(Request::Help, 7), (Request::Sweep, 2)], "what is none is left out");
+        // Something that it has not read makes this an error, not an end.
+        (&own).write_all(&[0]).expect("room");
+        drop(other);
+        let requests = Requests::read(&own);
+        assert!(requests.ended && requests.length == 0);
+        assert!(Requests::read(&own).ended);
+    }
 }

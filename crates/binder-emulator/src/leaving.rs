@@ -108,3 +108,16 @@ fn receiving<T>(region: &Region, receive: impl FnOnce() -> T) -> Option<T> {
     region.wakers().leave();
     Some(received)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_on_their_way_to_sleep_are_waited_for() {
+        let region = Region::create().expect("memory");
+        let begin = std::time::Instant::now();
+        send_home(&region);
+        assert!((PAUSE..PAUSE * MOST).contains(&begin.elapsed()), "{:?}", begin.elapsed());
+    }
+}

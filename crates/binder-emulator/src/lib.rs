@@ -584,3 +584,54 @@ fn follow_callers(
     region.wakers().start_trapping(own.0, own.1);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use binder_driver::Command;
+    use binder_driver::uapi::TransactionData;
+
+    use super::*;
+
+    #[test]
+    fn a_driver_says_how_its_threads_are_woken() {
+        let context = Context::create(Profile::Ack).expect("a context");
+        let mut joined = Emulated::join_with(context.address(), 4096, WakeUp::Futex).expect("the context");
+        assert_eq!(joined.wake_up(), "by a futex, wherever the kernel chooses (it was asked for)");
+        joined.no_trap = None;
+        assert!(joined.wake_up().contains("another seccomp filter"), "{}", joined.wake_up());
+        joined.region.wakers().start_trapping(joined.process, 1);
+        assert!(joined.wake_up().starts_with("on the caller's CPU"), "{}", joined.wake_up());
+        joined.region.wakers().stop_trapping();
+        let driver: &dyn Driver = &joined;
+        assert!(Emulated::of(driver).is_some_and(|found| std::ptr::eq(found, &joined)));
+    }
+
+    #[test]
+    fn a_call_is_found_among_other_commands() {
+        let asked = |list: &[Command]| {
+            let mut commands = Commands::default();
+            list.iter().for_each(|&command| commands.push(command));
+            asks(commands.pending())
+        };
+        let data = TransactionData::new(1, b"");
+        let others =
+            [Command::EnterLooper, Command::FreeBuffer(0), Command::Reply(data), Command::Acquire(1)];
+        assert!(!asked(&[]) && !asked(&others));
+        assert!(asked(&[Command::Transaction(data)]) && asked(&[Command::TransactionSg(data.gathered(8))]));
+        for at in 0..=others.len() {
+            let mut all = others.to_vec();
+            all.insert(at, Command::Transaction(data));
+            assert!(asked(&all), "as number {at}");
+        }
+        assert!(!asks(&[1, 2, 3]));
+    }
+
+    #[test]
+    fn an_area_has_whole_pages_and_at_most_4_mib() {
+        let page = rustix::param::page_size() as u64;
+        let size = |bytes| area_size(bytes).ok();
+        assert_eq!([size(1), size(page), size(page + 1)], [page, page, 2 * page].map(Some));
+        assert_eq!([size(4 << 20), size((4 << 20) - 1)], [Some(4 << 20); 2]);
+        assert_eq!([size(0), size((4 << 20) + 1), size(u64::MAX)], [None; 3]);
+    }
+}

@@ -271,4 +271,25 @@ mod tests {
         words.mutex().unlock();
         assert!(words.mutex().lock(|| true), "the one that gave up left nothing behind");
     }
+
+    #[test]
+    fn an_ordinary_thread_that_waits_may_be_overtaken_at_first() {
+        let words = Arc::new(Words::default());
+        assert!(words.mutex().lock(|| false));
+        let waiting = std::thread::spawn({
+            let words = Arc::clone(&words);
+            move || {
+                assert!(words.mutex().lock(|| false));
+                words.mutex().unlock();
+            }
+        });
+        let begin = std::time::Instant::now();
+        while words.sleepers.load(SeqCst) == 0 {
+            assert!(begin.elapsed() < Duration::from_secs(20), "it waits in the kernel's queue");
+            std::thread::yield_now();
+        }
+        words.mutex().unlock();
+        waiting.join().expect("no panic");
+        assert_eq!(words.owner.load(SeqCst), 0);
+    }
 }

@@ -404,3 +404,75 @@ pub(crate) fn release(guard: &mut Guard<'_>, owner: Id<Process>, returned: Id<Bu
         };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::allocation::Sizes;
+    use crate::lock::Scratch;
+
+    /// Where the descriptors of a buffer belong that holds a descriptor, a scatter-gather buffer of 64 bytes (as the area has it,
+    /// `parent_at` bytes from its begin) and an array of `count` descriptors at `first` of that.
+    fn places(parent_at: u64, count: u64, first: u64, objects: u64) -> Vec<(u64, bool)> {
+        let region = Region::create().expect("memory");
+        let mut scratch = Scratch::default();
+        let mut guard = Guard::lock(&region, &mut scratch);
+        let owner = Id::<Process>::new(1).expect("a slot");
+        guard.open_area(owner, AREA_BYTES as u64).expect("a buffer");
+        guard.set(owner, process::AREA_ADDRESS, 0x7000_0000);
+        let fd = FdObject { kind: BINDER_TYPE_FD, ..Default::default() };
+        let parent = BufferObject {
+            kind: BINDER_TYPE_PTR,
+            buffer: 0x7000_0000 + parent_at,
+            length: 64,
+            ..Default::default()
+        };
+        let array = FdArrayObject {
+            kind: BINDER_TYPE_FDA,
+            count,
+            parent: 1,
+            parent_offset: first,
+            ..Default::default()
+        };
+        let mut bytes = Vec::new();
+        let mut offsets = Vec::new();
+        for object in [fd.to_bytes().as_slice(), &parent.to_bytes(), &array.to_bytes()] {
+            offsets.extend((bytes.len() as u64).to_ne_bytes());
+            bytes.extend(object);
+        }
+        let sizes = Sizes { data: bytes.len() as u64, offsets: offsets.len() as u64, extra: 64 };
+        let held = guard.alloc_buffer(owner, sizes, None).expect("room");
+        assert!(region.write_area(1, 0, bytes.as_slice().into()));
+        assert!(region.write_area(1, guard.offsets_at(held), offsets.as_slice().into()));
+        guard.set(held, buffer::OBJECTS, objects);
+        descriptor_places(&guard, owner, held).iter().map(|place| (place.at, place.in_array)).collect()
+    }
+
+    #[test]
+    fn descriptors_belong_where_their_objects_say_if_that_is_inside_the_area() {
+        let area = AREA_BYTES as u64;
+        let alone = [(FD_AT, false)];
+        assert_eq!(places(256, 2, 4, 3), [(FD_AT, false), (260, true), (264, true)]);
+        assert_eq!(places(256, 2, 4, 2), alone, "the array is not translated yet");
+        assert_eq!(places(256, 0, 4, 3), alone);
+        assert_eq!(places(area - 8, 2, 0, 3).len(), 3);
+        assert_eq!(places(area - 8, 2, 4, 3), alone, "beyond the area");
+        assert_eq!(places(0, MOST_PLACES, 0, 3), alone, "more than an area has room for");
+        assert_eq!(places(0, u64::MAX, 0, 3), alone);
+        assert_eq!(places(0, MOST_PLACES - 1, 0, 3).len() as u64, MOST_PLACES);
+        assert_eq!(places(256, 2, 4, u64::MAX), [], "more objects than an area has room for");
+    }
+
+    #[test]
+    fn an_object_lies_at_a_multiple_of_4_and_wholly_in_the_data() {
+        let fd = FdObject { kind: BINDER_TYPE_FD, ..Default::default() }.to_bytes();
+        let data = [&[0; 4][..], &fd, &[0; 3]].concat();
+        let size = |at| object_at(&data, at).map(|(_, size)| size);
+        assert_eq!(size(4), Some(FdObject::SIZE as u64));
+        assert_eq!([size(0), size(5), size(8), size(64), size(u64::MAX)], [None; 5]);
+        assert!(object_at(data.get(..4 + FdObject::SIZE - 1).expect("a part"), 4).is_none());
+        let offsets = [7_u64, 9].map(u64::to_ne_bytes).concat();
+        let offset = |index| offset_at(&offsets, index);
+        assert_eq!([offset(0), offset(1), offset(2), offset(u64::MAX)], [Some(7), Some(9), None, None]);
+    }
+}

@@ -186,5 +186,6 @@ mod tests {
         assert!(!is_listener(reader.as_fd()));
         assert_eq!(receive(reader.as_fd(), &Default::default()), Err(Errno::NOTTY));
         assert_eq!(answer(reader.as_fd(), 1), Err(Errno::NOTTY));
+        assert_eq!(set_flags(reader.as_fd(), true), Err(Errno::NOTTY));
     }
 }

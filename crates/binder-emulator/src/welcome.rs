@@ -76,3 +76,28 @@ pub(crate) fn farewell(connection: &UnixStream) -> End {
 }
 
 const _: () = assert!(Process::COUNT <= 256, "a slot travels as one byte");
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn the_last_byte_says_why_a_connection_has_ended() {
+        for (bytes, end) in [
+            (&[][..], End::Gone),
+            (&[0], End::Gone),
+            (&[STUCK], End::Stuck),
+            (&[0, 0, STUCK], End::Stuck),
+            (&[STUCK, 0], End::Gone),
+        ] {
+            let (own, mut keeper) = UnixStream::pair().expect("sockets");
+            keeper.write_all(bytes).expect("room");
+            drop(keeper);
+            assert_eq!(farewell(&own), end, "{bytes:?}");
+        }
+        let (own, _keeper) = UnixStream::pair().expect("sockets");
+        assert_eq!(farewell(&own), End::Gone, "it says nothing");
+    }
+}

@@ -51,3 +51,22 @@ fn a_process_is_frozen_in_one_context_only() {
     });
     assert_eq!(told, [Some(Return::TransactionPendingFrozen), Some(Return::TransactionComplete)]);
 }
+
+#[test]
+fn what_a_context_holds_is_counted() {
+    let context = Context::create(Profile::Ack).expect("a context");
+    let usage = || context.usage().expect("its size");
+    assert_eq!((usage().processes, usage().threads, usage().buffers), (0, 0, 0));
+    let join = || Emulated::join(context.address(), 1 << 16).expect("the context");
+    let (manager, client) = (join(), join());
+    manager.become_context_manager(0x100).expect("a context without a manager");
+    let (mut commands, data) = (Commands::default(), TransactionData::new(1, b"x"));
+    commands.push(Command::Acquire(0));
+    commands.push(Command::Transaction(data));
+    client.write_read(&mut commands, &[b"x"], None).expect("a living context");
+    let now = usage();
+    assert_eq!((now.processes, now.threads, now.nodes, now.references), (2, 2, 1, 1));
+    // Of each area what is free, and the call; its entry and that of its completion.
+    assert_eq!((now.transactions, now.buffers, now.work), (1, 3, 2));
+    assert!((1 << 12..1 << 30).contains(&now.memory_bytes), "{now:?}");
+}

@@ -2,9 +2,23 @@
 //! for ever. A program of its own, since the limit is the whole process's.
 
 use std::fs::File;
+use std::os::fd::AsRawFd as _;
+use std::sync::{Mutex, PoisonError};
 
-use binder_driver::Profile;
+use binder_driver::uapi::{
+    BINDER_TYPE_FD, FLAT_BINDER_FLAG_ACCEPTS_FDS, FdObject, TF_ACCEPT_FDS, TF_ONE_WAY, TransactionData,
+};
+use binder_driver::{Command, Commands, Driver, Profile, Return, Returns};
 use binder_emulator::{Context, Emulated};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// The limit is the whole process's.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn limit(files: u64) {
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    setrlimit(Resource::Nofile, Rlimit { current: Some(files), maximum }).expect("a lower limit");
+}
 
 /// Opens files until this process can open no more.
 fn open_all() -> Vec<File> {
@@ -13,9 +27,8 @@ fn open_all() -> Vec<File> {
 
 #[test]
 fn joining_without_descriptors_ends_with_a_line_that_names_the_limit() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let maximum = getrlimit(Resource::Nofile).maximum;
-    setrlimit(Resource::Nofile, Rlimit { current: Some(64), maximum }).expect("a lower limit");
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    limit(64);
     let context = Context::create(Profile::Ack).expect("a context");
     let mut told_by_the_keeper = false;
     for free in 0..16 {
@@ -29,4 +42,108 @@ fn joining_without_descriptors_ends_with_a_line_that_names_the_limit() {
     }
     assert!(told_by_the_keeper, "its own descriptors never ran out");
     drop(Emulated::join(context.address(), 4096).expect("a keeper that goes on"));
+}
+
+/// One side of a call, whose reads never wait.
+struct Side(Emulated);
+
+impl Side {
+    fn join(context: &Context) -> Self {
+        let driver = Emulated::join(context.address(), 1 << 16).expect("the context");
+        driver.set_nonblocking(true);
+        let side = Self(driver);
+        side.write_read(None, true);
+        side
+    }
+
+    /// Writes a command; gives what a read brings, if there is to be one.
+    fn write_read(&self, command: Option<Command>, reads: bool) -> Vec<Return> {
+        let (mut commands, mut returns) = (Commands::default(), Returns::default());
+        command.into_iter().for_each(|command| commands.push(command));
+        // EAGAIN: there was nothing to read.
+        let _ = self.0.write_read(&mut commands, &[], reads.then_some(&mut returns));
+        returns.filter(|item| *item != Return::Noop).collect()
+    }
+
+    /// Sends a descriptor.
+    fn send(&self, file: &File, flags: u32, command: fn(TransactionData) -> Command) {
+        let fd =
+            FdObject { kind: BINDER_TYPE_FD, fd: file.as_raw_fd().cast_unsigned(), ..Default::default() };
+        let (bytes, offsets) = (fd.to_bytes(), [0_u8; 8]);
+        let data = TransactionData {
+            flags,
+            offsets: offsets.as_ptr() as u64,
+            offsets_size: 8,
+            ..TransactionData::new(1, &bytes)
+        };
+        let mut commands = Commands::default();
+        commands.push(command(data));
+        self.0.write_read(&mut commands, &[&bytes, &offsets], None).expect("a living context");
+    }
+
+    fn read(&self) -> Vec<Return> {
+        self.write_read(None, true)
+    }
+
+    fn free(&self, buffer: u64) {
+        self.write_read(Some(Command::FreeBuffer(buffer)), false);
+    }
+
+    /// The buffer of the transaction or reply that a read brings last.
+    fn receive(&self) -> u64 {
+        match self.read().pop() {
+            Some(Return::Transaction(data) | Return::Reply(data)) => data.buffer,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn descriptors_that_their_receiver_cannot_open_fail_the_call_and_leave_nothing_behind() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    limit(64);
+    let context = Context::create(Profile::Ack).expect("a context");
+    let server = Side::join(&context);
+    server.0.become_context_manager(FLAT_BINDER_FLAG_ACCEPTS_FDS).expect("no manager");
+    server.write_read(Some(Command::EnterLooper), false);
+    let client = Side::join(&context);
+    let whole = [&server, &client].map(|side| side.0.free_area_bytes());
+    let file = File::open("/dev/null").expect("a file");
+    // Both have asked for their inboxes and each other's after this.
+    client.send(&file, TF_ACCEPT_FDS, Command::Transaction);
+    server.free(server.receive());
+    server.send(&file, 0, Command::Reply);
+    client.free(client.receive());
+    assert_eq!(server.read(), [Return::TransactionComplete]);
+
+    client.send(&file, TF_ACCEPT_FDS, Command::Transaction);
+    let files = open_all();
+    assert_eq!(server.read(), []);
+    assert_eq!(client.read(), [Return::TransactionComplete, Return::FailedReply]);
+    drop(files);
+
+    // Of two oneway calls, the second comes though the first is lost; nobody is told.
+    for _ in 0..2 {
+        client.send(&file, TF_ONE_WAY, Command::Transaction);
+        assert_eq!(client.read(), [Return::TransactionComplete]);
+    }
+    let files = open_all();
+    assert_eq!(server.read(), []);
+    drop(files);
+    assert_eq!(client.read(), []);
+
+    // A reply: its receiver is told, and nothing else in that read.
+    client.send(&file, TF_ACCEPT_FDS, Command::Transaction);
+    server.free(server.receive());
+    server.send(&file, 0, Command::Reply);
+    assert_eq!(server.read(), [Return::TransactionComplete]);
+    client.send(&file, TF_ONE_WAY, Command::Transaction);
+    let files = open_all();
+    let told = client.read();
+    drop(files);
+    assert_eq!(told, [Return::TransactionComplete, Return::FailedReply]);
+    assert_eq!(client.read(), [Return::TransactionComplete]);
+    server.free(server.receive());
+    assert_eq!([&server, &client].map(|side| side.0.free_area_bytes()), whole);
+    assert_eq!(context.usage().expect("its size").transactions, 0);
 }

@@ -451,6 +451,11 @@ mod tests {
             region.words()[LAST_NUMBER].store(changed, Relaxed);
             assert!((0..LOOKS_BEFORE_ENDING).all(|_| !wait.is_over(&region)), "{changed}");
         }
+        // Another owner, but not another waiter.
+        let owner = region.mutex().owner;
+        owner.store(1234, Relaxed);
+        assert!((0..LOOKS_BEFORE_ENDING).all(|_| !wait.is_over(&region)));
+        owner.store(1234 | futex::WAITERS, Relaxed);
         assert!(wait.is_over(&region), "this is the keeper");
         assert_eq!(region.ended(), Some(End::Stuck));
         assert!(Wait::default().is_over(&region));
