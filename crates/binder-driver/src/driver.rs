@@ -395,7 +395,7 @@ impl Error {
 /// pthread_create(3)): the operation names that.
 #[must_use]
 pub fn raise_limit(operation: &str, error: &std::io::Error) -> &'static str {
-    let starts = operation.starts_with("start ") || operation == "thread";
+    let starts = operation.starts_with("start ");
     match Errno::from_io_error(error) {
         Some(Errno::MFILE) => "; allow more open files (ulimit -n)",
         Some(Errno::NFILE) => "; allow more open files in the whole system (sysctl fs.file-max)",

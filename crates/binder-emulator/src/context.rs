@@ -36,20 +36,20 @@ impl Context {
     /// # Errors
     /// [`Error::Create`] when the system refuses the memory or the socket.
     pub fn create(profile: Profile) -> Result<Self, Error> {
-        let failed = |operation| move |source| Error::Create { operation, source };
-        let region = Region::create().map_err(io::Error::from).map_err(failed("memory"))?;
+        let failed = |operation| move |cause| Error::Create { operation, cause };
+        let region = Region::create().map_err(io::Error::from).map_err(failed("get its memory"))?;
         initialise(&region, profile);
         let name = unique_name();
         let listener = SocketAddr::from_abstract_name(&name)
             .and_then(|address| UnixListener::bind_addr(&address))
-            .map_err(failed("bind"))?;
-        let (stop, stopped) = UnixStream::pair().map_err(failed("socketpair"))?;
+            .map_err(failed("bind its socket"))?;
+        let (stop, stopped) = UnixStream::pair().map_err(failed("make sockets"))?;
         let region = Arc::new(region);
-        let keeper = Keeper::new(Arc::clone(&region), listener, stopped).map_err(failed("socketpair"))?;
+        let keeper = Keeper::new(Arc::clone(&region), listener, stopped).map_err(failed("make sockets"))?;
         let thread = std::thread::Builder::new()
             .name("binder-keeper".into())
             .spawn(move || keeper.run())
-            .map_err(failed("thread"))?;
+            .map_err(failed("start its thread"))?;
         Ok(Self { address: name, region, stop, thread: Some(thread) })
     }
 
@@ -93,7 +93,8 @@ impl Context {
     /// # Errors
     /// [`Error::Create`] when the system does not tell the memory's size.
     pub fn usage(&self) -> Result<Usage, Error> {
-        let failed = |errno: rustix::io::Errno| Error::Create { operation: "fstat", source: errno.into() };
+        let failed =
+            |errno: rustix::io::Errno| Error::Create { operation: "tell its size", cause: errno.into() };
         self.look(|guard| guard.usage()).map_err(failed)
     }
 }

@@ -10,27 +10,27 @@ use binder_driver::raise_limit;
 pub enum Error {
     /// The context could not be created.
     #[error(
-        "cannot create an emulated binder context: {operation}: {source}{}",
-        raise_limit(operation, source)
+        "cannot create an emulated binder context: cannot {operation}: {cause}{}",
+        raise_limit(operation, cause)
     )]
     Create {
-        /// The step.
+        /// The step: "start a thread".
         operation: &'static str,
-        /// The system's answer.
-        source: io::Error,
+        /// The system's answer. Not the error's `source`, for the message already has it.
+        cause: io::Error,
     },
     /// The context could not be joined.
     #[error(
-        "cannot join the emulated binder context {address}: {operation}: {source}{}",
-        raise_limit(operation, source)
+        "cannot join the emulated binder context {address}: cannot {operation}: {cause}{}",
+        raise_limit(operation, cause)
     )]
     Join {
         /// The context's address.
         address: String,
-        /// The step.
+        /// The step: "start a thread".
         operation: &'static str,
-        /// The system's answer.
-        source: io::Error,
+        /// The system's answer. Not the error's `source`, for the message already has it.
+        cause: io::Error,
     },
     /// What any driver refuses: an impossible size of the receive area.
     #[error(transparent)]

@@ -176,7 +176,7 @@ impl Emulated {
     /// As for [`Emulated::join`].
     pub fn join_with(address: &str, area_bytes: u64, wake_up: WakeUp) -> Result<Self, Error> {
         let bytes = area_size(area_bytes)?;
-        let failed = |operation, source| Error::Join { address: address.into(), operation, source };
+        let failed = |operation, cause| Error::Join { address: address.into(), operation, cause };
         let connection = membership::connect(address).map_err(|source| failed("connect", source))?;
         Self::join_by(connection, address, bytes, wake_up)
     }
@@ -196,18 +196,19 @@ impl Emulated {
     /// # Errors
     /// [`Error::Join`] when there is no such context.
     pub fn connect(address: &str) -> Result<UnixStream, Error> {
-        let failed = |source| Error::Join { address: address.into(), operation: "connect", source };
+        let failed = |cause| Error::Join { address: address.into(), operation: "connect", cause };
         membership::connect(address).map_err(failed)
     }
 
     fn join_by(connection: UnixStream, address: &str, bytes: u64, wake_up: WakeUp) -> Result<Self, Error> {
-        let failed = |operation, source| Error::Join { address: address.into(), operation, source };
+        let failed = |operation, cause| Error::Join { address: address.into(), operation, cause };
         let membership =
             membership::join(connection).map_err(|(operation, source)| failed(operation, source))?;
         let region = Arc::new(membership.region);
         let slot = membership.slot;
         let area_address = region.area_address(slot.index());
-        let to_keeper = membership.connection.try_clone().map_err(|source| failed("connection", source))?;
+        let to_keeper =
+            membership.connection.try_clone().map_err(|source| failed("copy the connection", source))?;
         let to_keeper = Arc::new(Mutex::new(to_keeper));
         region.wakers().set_keeper(Arc::clone(&to_keeper));
         let opened = with_guard(&region, |guard| {
@@ -217,7 +218,7 @@ impl Emulated {
             guard.set(slot, records::process::DEFAULT_PRIORITY, own);
             Ok::<(), Errno>(())
         });
-        opened.map_err(|errno| failed("open", errno.into()))?;
+        opened.map_err(|errno| failed("open an area in it", errno.into()))?;
         let generation = with_guard(&region, |guard| guard.get(slot, records::process::GENERATION));
         let traps = follow_callers(&region, (slot, generation), &to_keeper, wake_up);
         let lending = Lending::from_word(region.words()[records::LENDING].load(Ordering::Relaxed) as u32);
@@ -238,7 +239,7 @@ impl Emulated {
             euid: AtomicU32::new(rustix::process::geteuid().as_raw()),
             descriptors: Descriptors::new(to_keeper),
             connection: membership.connection,
-            watcher: Some(watcher.map_err(|source| failed("thread", source))?),
+            watcher: Some(watcher.map_err(|source| failed("start a thread", source))?),
         })
     }
 

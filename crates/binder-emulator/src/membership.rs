@@ -61,16 +61,19 @@ const CONNECT_WITHIN_MS: u64 = 5_000;
 /// Joins the context at the other end.
 pub(crate) fn join(connection: UnixStream) -> Result<Membership, (&'static str, io::Error)> {
     // The name could have been taken by someone else.
-    let keeper =
-        rustix::net::sockopt::socket_peercred(&connection).map_err(|error| ("peer", error.into()))?;
+    let keeper = rustix::net::sockopt::socket_peercred(&connection)
+        .map_err(|error| ("ask whose it is", error.into()))?;
     if keeper.uid != rustix::process::geteuid() {
-        return Err(("peer", io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to another user")));
+        return Err((
+            "use it",
+            io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to another user"),
+        ));
     }
-    let (slot, file, roster) = receive_region(&connection).map_err(|error| ("handshake", error))?;
+    let (slot, file, roster) = receive_region(&connection).map_err(|error| ("be admitted", error))?;
     let region = Roster::map(roster).and_then(|roster| Region::map(file, roster));
-    let region = region.map_err(|error| ("memory", error.into()))?;
-    let profile =
-        profile_of(&region).ok_or_else(|| ("memory", io::Error::other("another version's context")))?;
+    let region = region.map_err(|error| ("map its memory", error.into()))?;
+    let profile = profile_of(&region)
+        .ok_or_else(|| ("use its memory", io::Error::other("another version's context")))?;
     Ok(Membership { connection, region, profile, slot })
 }
 

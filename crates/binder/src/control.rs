@@ -17,7 +17,7 @@ impl Process {
         let timeout_ms = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
         self.own_driver()?
             .set_frozen(pid, true, timeout_ms)
-            .map_err(|source| Error::Driver { operation: "freeze a process", source })
+            .map_err(|cause| Error::Driver { operation: "freeze a process", cause })
     }
 
     /// Lets a frozen process run again.
@@ -27,7 +27,7 @@ impl Process {
     pub fn unfreeze(&self, pid: u32) -> Result<(), Error> {
         self.own_driver()?
             .set_frozen(pid, false, 0)
-            .map_err(|source| Error::Driver { operation: "unfreeze a process", source })
+            .map_err(|cause| Error::Driver { operation: "unfreeze a process", cause })
     }
 
     /// What came for a process since it was frozen (`IPCThreadState::getProcessFreezeInfo`).
@@ -37,7 +37,7 @@ impl Process {
     pub fn frozen_info(&self, pid: u32) -> Result<FrozenStatusInfo, Error> {
         self.own_driver()?
             .frozen_info(pid)
-            .map_err(|source| Error::Driver { operation: "ask what came for a frozen process", source })
+            .map_err(|cause| Error::Driver { operation: "ask what came for a frozen process", cause })
     }
 
     /// Whether the driver is to say when this process's oneway calls look like the reason why another's area runs full
@@ -48,6 +48,6 @@ impl Process {
     pub fn set_oneway_spam_detection(&self, on: bool) -> Result<(), Error> {
         self.own_driver()?
             .set_oneway_spam_detection(on)
-            .map_err(|source| Error::Driver { operation: "switch oneway spam detection", source })
+            .map_err(|cause| Error::Driver { operation: "switch oneway spam detection", cause })
     }
 }

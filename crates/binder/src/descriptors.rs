@@ -13,7 +13,7 @@ use crate::Error;
 /// A descriptor of its own for the file behind one that came with a transaction whose buffer is
 /// still held (close-on-exec).
 pub(crate) fn duplicate(driver: &dyn Driver, number: u32) -> Result<OwnedFd, Error> {
-    driver.duplicate_fd(number).map_err(|errno| Error::Descriptor { source: errno.into() })
+    driver.duplicate_fd(number).map_err(|errno| Error::Descriptor { cause: errno.into() })
 }
 
 /// Closes the descriptors among the objects at `offsets` in `data`, which came with a transaction

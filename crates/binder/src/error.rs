@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use binder_driver::Errno;
+use binder_driver::{Errno, raise_limit};
 
 /// Status codes that travel in a `TF_STATUS_CODE` reply: Android's `utils/Errors.h`, negative errno values and a range
 /// of its own from `i32::MIN`.
@@ -72,12 +72,12 @@ pub mod exception {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The driver did not do what it was asked for.
-    #[error("{operation}: {source}")]
+    #[error("cannot {operation}: {cause}")]
     Driver {
         /// What was being done.
         operation: &'static str,
-        /// The driver's answer.
-        source: binder_driver::Error,
+        /// The driver's answer. Not the error's `source`, for the message already has it; so below.
+        cause: binder_driver::Error,
     },
     /// The driver reported an errno among its returns (`BR_ERROR`).
     #[error("the driver reported errno {errno} while this thread waited for it")]
@@ -175,16 +175,19 @@ pub enum Error {
         waited: Duration,
     },
     /// A received file descriptor could not be duplicated.
-    #[error("cannot keep a received file descriptor: {source}")]
+    #[error(
+        "cannot keep a received file descriptor: {cause}{}",
+        raise_limit("keep a received file descriptor", cause)
+    )]
     Descriptor {
         /// The system's answer.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// A looper thread could not be started.
-    #[error("cannot start a looper thread: {source}")]
+    #[error("cannot start a looper thread: {cause}{}", raise_limit("start a looper thread", cause))]
     Spawn {
         /// The system's answer.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
 }
 

@@ -72,7 +72,7 @@ impl Process {
         let name = format!("looper-{}", self.pool().next_name());
         // What it returns is the driver being out of order; the next call of any other thread says so.
         let thread = std::thread::Builder::new().name(name).spawn(move || drop(looping.run(command)));
-        let thread = thread.map_err(|source| Error::Spawn { source })?;
+        let thread = thread.map_err(|cause| Error::Spawn { cause })?;
         self.pool().keep(thread);
         Ok(())
     }

@@ -35,7 +35,7 @@ impl Process {
     /// [`Error::Driver`]: EINTR when a signal's handler ran, or when the driver is out of order.
     pub fn poll(&self, timeout: Option<Duration>) -> Result<bool, Error> {
         let polled = self.own_driver()?.poll(timeout);
-        polled.map_err(|source| Error::Driver { operation: "poll the driver", source })
+        polled.map_err(|cause| Error::Driver { operation: "poll the driver", cause })
     }
 
     /// Serves and handles all that has come for the calling thread, and does not wait for more

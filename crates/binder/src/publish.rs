@@ -43,7 +43,7 @@ impl Process {
         };
         *manager = Some(
             become_manager()
-                .map_err(|source| Error::Driver { operation: "become the context manager", source })?,
+                .map_err(|cause| Error::Driver { operation: "become the context manager", cause })?,
         );
         Ok(())
     }

@@ -195,10 +195,10 @@ impl ThreadState {
             match connection.driver().exchange(&mut io.commands, lent, returns) {
                 Ok(()) => return Ok(()),
                 Err(error) if error.errno() == Some(Errno::INTR) => {}
-                Err(source) => {
+                Err(cause) => {
                     // What was not taken names memory that is about to go.
                     io.commands.clear();
-                    return Err(Error::Driver { operation: "exchange commands with the driver", source });
+                    return Err(Error::Driver { operation: "exchange commands with the driver", cause });
                 }
             }
         }

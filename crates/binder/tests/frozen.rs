@@ -162,8 +162,8 @@ fn an_older_driver_refuses_frozen_listeners_and_loses_nothing_by_it() {
     let service = client.context_manager();
     let (refused, told) = listener();
     let error = service.add_frozen_listener(refused).unwrap_err();
-    let Error::Driver { source, .. } = &error else { panic!("{error:?}") };
-    assert_eq!(source.errno(), Some(Errno::INVAL));
+    let Error::Driver { cause, .. } = &error else { panic!("{error:?}") };
+    assert_eq!(cause.errno(), Some(Errno::INVAL));
     assert!(told.recv_timeout(LONG).is_err(), "it is dropped uncalled");
     service.ping(Stack::Binder).unwrap();
     assert!(!world.state().contains("ref "), "{}", world.state());

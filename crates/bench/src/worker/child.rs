@@ -73,7 +73,14 @@ pub(super) enum Progress {
 
 impl Worker {
     pub(super) fn spawn(spawner: &Spawner, role: String) -> Result<Worker> {
-        let failed = |source| Error::system(format!("start {role} from {}", spawner.exe.display()), source);
+        let failed = |source| {
+            // Of this program itself, the path says nothing.
+            let from = match spawner.exe == Spawner::default().exe {
+                true => String::new(),
+                false => format!(" from {}", spawner.exe.display()),
+            };
+            Error::system(format!("start {role}{from}"), source)
+        };
         let (ours, theirs) = UnixStream::pair().map_err(failed)?;
         // A full socket must not keep the parent from seeing a signal or a death.
         ours.set_nonblocking(true).map_err(failed)?;

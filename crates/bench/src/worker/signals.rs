@@ -34,11 +34,12 @@ impl Interrupts {
     /// # Errors
     /// [`Error::System`] when the handlers cannot be set.
     pub fn watch() -> Result<&'static Interrupts> {
-        static WATCH: OnceLock<std::result::Result<Interrupts, (io::ErrorKind, String)>> = OnceLock::new();
-        let watch = WATCH.get_or_init(|| register().map_err(|error| (error.kind(), error.to_string())));
+        static WATCH: OnceLock<std::result::Result<Interrupts, i32>> = OnceLock::new();
+        let watch =
+            WATCH.get_or_init(|| register().map_err(|error| error.raw_os_error().unwrap_or(libc::EINVAL)));
         watch
             .as_ref()
-            .map_err(|(kind, text)| Error::system("watch for signals", io::Error::new(*kind, text.clone())))
+            .map_err(|&errno| Error::system("watch for signals", io::Error::from_raw_os_error(errno)))
     }
 
     /// [`Error::Interrupted`] when a signal has asked to end.

@@ -127,7 +127,7 @@ impl Process {
     pub fn set_max_threads(&self, threads: u32) -> Result<(), Error> {
         self.own_driver()?
             .set_max_threads(threads)
-            .map_err(|source| Error::Driver { operation: "set the most looper threads", source })
+            .map_err(|cause| Error::Driver { operation: "set the most looper threads", cause })
     }
 
     /// Whether a thread that serves a background caller of the binder stack runs as background; true at first.

@@ -98,6 +98,34 @@ fn where_no_further_process_may_be_started_a_command_says_so_in_one_line() {
 }
 
 #[test]
+fn a_refusal_tells_its_cause_once_and_which_limit_to_raise() {
+    if !may_be_nobody() {
+        return skip(Need::Root, "this user cannot run a program as nobody");
+    }
+    let mut refusals = 0;
+    for args in &COMMANDS[..5] {
+        for (limit, remedy) in [
+            ("--nofile=12", "(ulimit -n)"),
+            ("--nofile=20", "(ulimit -n)"),
+            ("--nofile=32", "(ulimit -n)"),
+            ("--nproc=1", "(ulimit -u, "),
+            ("--nproc=4", "(ulimit -u, "),
+            ("--nproc=14", "(ulimit -u, "),
+        ] {
+            let end = limited(limit, args).unwrap_or_else(|finding| panic!("{finding}"));
+            if end.status.success() {
+                continue;
+            }
+            refusals += 1;
+            let said = &end.stderr;
+            let is_clear = said.contains(remedy) && said.matches("os error").count() == 1;
+            assert!(is_clear && !said.contains("/proc/self"), "{}", end.finding("its refusal is unclear"));
+        }
+    }
+    assert!(refusals > 20, "{refusals} refusals");
+}
+
+#[test]
 fn whatever_is_limited_a_command_ends_in_time_and_leaves_nothing() {
     if !may_be_nobody() {
         return skip(Need::Root, "this user cannot run a program as nobody");
