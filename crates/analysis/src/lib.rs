@@ -5,6 +5,7 @@
 //!   they were recorded, else by what the kernel counted.
 //! - [`storage`] divides the writes of a storage test among layers, and [`interference`] does so for both sides of a
 //!   comparison.
+//! - [`figures`] lists what a run tells, each figure computed once.
 //! - [`refuse_damage`] tells damaged recordings from those in which the kernel lost events.
 //!
 //! ```
@@ -32,6 +33,7 @@
 
 mod damage;
 mod error;
+pub mod figures;
 pub mod interference;
 mod recorded_calls;
 pub mod slow_calls;

@@ -86,9 +86,11 @@ fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
     values
 }
 
-/// The narrowest symmetric pair of order statistics that holds the median with at least 95%. The number of values
-/// below the median is binomial (n, ½), so leaving out the k outer values on each side costs 2 P(X < k + 1).
-fn median_interval(ascending: &[f64]) -> Option<Interval> {
+/// The narrowest symmetric pair of order statistics that holds the median with at least 95%: `None` below six values, which
+/// stand in ascending order. The number of values below the median is binomial (n, ½), so leaving out the k outer values on each
+/// side costs 2 P(X < k + 1).
+#[must_use]
+pub fn median_interval(ascending: &[f64]) -> Option<Interval> {
     const OUTSIDE: f64 = 0.05;
     let n = ascending.len();
     // In logarithms, because ½ⁿ underflows from n = 1075 on.

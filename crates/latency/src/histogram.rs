@@ -9,6 +9,12 @@ use crate::Error;
 const FORM_VERSION: u32 = 1;
 const UNIT: &str = "ns";
 
+/// The percentiles that the stored form tells, and that reports show.
+pub const PERCENTS: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 99.99];
+
+/// How many standard deviations around its mean hold 95% of a normal distribution.
+const Z_95: f64 = 1.959_964;
+
 /// A histogram of durations in nanoseconds.
 ///
 /// Count, minimum, maximum and sum are exact. Percentiles and the standard deviation are read from buckets:
@@ -24,7 +30,21 @@ pub struct Histogram {
     clamped: u64,
 }
 
-/// The stored form. `counts` are pairs of a bucket's highest value in ns and its count, ascending.
+/// A percentile of a histogram and where the true one lies.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Percentile {
+    /// Which, 0–100.
+    pub percent: f64,
+    /// Its duration in nanoseconds, within [`Histogram::RELATIVE_ERROR`].
+    pub ns: u64,
+    /// Lower end of its interval in nanoseconds; `None` where there are too few durations.
+    pub low_ns: Option<u64>,
+    /// Upper end.
+    pub high_ns: Option<u64>,
+}
+
+/// The stored form. `counts` are pairs of a bucket's highest value in ns and its count, ascending. What follows them is for
+/// those who read the stored form without this library: it follows from the counts, and is not read back.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stored {
@@ -37,6 +57,14 @@ struct Stored {
     sum_ns: u64,
     clamped: u64,
     counts: Vec<(u64, u64)>,
+    #[serde(default)]
+    mean_ns: Option<f64>,
+    #[serde(default)]
+    mean_low_ns: Option<f64>,
+    #[serde(default)]
+    mean_high_ns: Option<f64>,
+    #[serde(default)]
+    percentiles: Vec<Percentile>,
 }
 
 impl Histogram {
@@ -124,6 +152,27 @@ impl Histogram {
         (!self.is_empty()).then(|| value.clamp(self.min_ns, self.max_ns))
     }
 
+    /// The percentile with the 95% interval in which the true one lies, by the ranks of the durations around it (Conover,
+    /// Practical Nonparametric Statistics, 3.2). It assumes that the durations are independent of each other: how the machine
+    /// changes between two runs is not in it. `None` for an empty histogram; no ends where they lie beyond the durations.
+    pub fn percentile(&self, percent: f64) -> Option<Percentile> {
+        let ns = self.percentile_ns(percent)?;
+        let (count, share) = (self.count() as f64, percent.clamp(0.0, 100.0) / 100.0);
+        let spread = Z_95 * (count * share * (1.0 - share)).sqrt();
+        let [low, high] = [count * share - spread, count * share + spread].map(f64::ceil);
+        let told = low >= 1.0 && high <= count;
+        let at = |rank: f64| self.percentile_ns(100.0 * rank / count).filter(|_| told);
+        Some(Percentile { percent, ns, low_ns: at(low), high_ns: at(high) })
+    }
+
+    /// The 95% interval of the mean in nanoseconds, from the standard deviation: low and high. Assumes what
+    /// [`Self::percentile`] does. `None` for fewer than two durations.
+    pub fn mean_interval_ns(&self) -> Option<(f64, f64)> {
+        let (mean, stdev, count) = (self.mean_ns()?, self.stdev_ns()?, self.count() as f64);
+        let half = Z_95 * stdev / (count - 1.0).sqrt();
+        (count > 1.0).then_some(((mean - half).max(0.0), mean + half))
+    }
+
     /// The buckets in use, ascending: highest value in nanoseconds, count.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.buckets.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value()))
@@ -156,6 +205,10 @@ impl Serialize for Histogram {
             sum_ns: self.sum_ns,
             clamped: self.clamped,
             counts: self.buckets().collect(),
+            mean_ns: self.mean_ns(),
+            mean_low_ns: self.mean_interval_ns().map(|(low, _)| low),
+            mean_high_ns: self.mean_interval_ns().map(|(_, high)| high),
+            percentiles: PERCENTS.iter().filter_map(|&percent| self.percentile(percent)).collect(),
         }
         .serialize(serializer)
     }
@@ -248,8 +301,60 @@ mod tests {
             json,
             r#"{"version":1,"unit":"ns","significant_digits":3,"count":3,"min_ns":7,"max_ns":100000,"#
                 .to_owned()
-                + r#""sum_ns":100014,"clamped":0,"counts":[[7,2],[100031,1]]}"#
+                + r#""sum_ns":100014,"clamped":0,"counts":[[7,2],[100031,1]],"mean_ns":33338.0,"#
+                + r#""mean_low_ns":0.0,"mean_high_ns":98665.560084,"percentiles":["#
+                + &percentiles([7, 100_000, 100_000, 100_000, 100_000, 100_000]).join(",")
+                + "]}"
         );
+    }
+
+    fn percentiles(values_ns: [u64; 6]) -> Vec<String> {
+        let one =
+            |(percent, ns)| format!(r#"{{"percent":{percent:?},"ns":{ns},"low_ns":null,"high_ns":null}}"#);
+        PERCENTS.into_iter().zip(values_ns).map(one).collect()
+    }
+
+    #[test]
+    fn a_stored_form_without_percentiles_is_of_an_earlier_version_and_opens() {
+        let earlier = r#"{"version":1,"unit":"ns","significant_digits":3,"count":1,"min_ns":5,"max_ns":5,"sum_ns":5,"clamped":0,"counts":[[5,1]]}"#;
+        assert_eq!(serde_json::from_str::<Histogram>(earlier).expect("opens"), [5].into_iter().collect());
+    }
+
+    #[test]
+    fn a_percentile_lies_between_ends_that_more_durations_bring_closer() {
+        let of = |count: u64| (1..=count).collect::<Histogram>().percentile(50.0).expect("not empty");
+        // Conover's example: ceil(16 * 0.5 -+ 1.96 * sqrt(16 * 0.25)), the 5th and the 12th of 16.
+        assert_eq!((of(16).low_ns, of(16).high_ns), (Some(5), Some(12)));
+        assert_eq!((of(1000).low_ns, of(1000).high_ns), (Some(470), Some(531)));
+        assert_eq!(of(3).low_ns, None);
+        let tail = |count: u64| (1..=count).collect::<Histogram>().percentile(99.0).expect("not empty");
+        assert_eq!((tail(100).ns, tail(100).high_ns, tail(1000).high_ns), (99, None, Some(997)));
+    }
+
+    #[test]
+    fn the_intervals_hold_the_true_value_in_95_of_100_samples() {
+        let mut state = 88_172_645_463_325_252_u64;
+        let mut uniform = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state % 2000 + 1
+        };
+        let (mut median, mut tail, mut mean) = (0, 0, 0);
+        for _ in 0..1000 {
+            let sample: Histogram = (0..500).map(|_| uniform()).collect();
+            let holds = |percent: f64, value: u64| {
+                let Percentile { low_ns, high_ns, .. } = sample.percentile(percent).expect("not empty");
+                low_ns.zip(high_ns).is_some_and(|(low, high)| (low..=high).contains(&value))
+            };
+            median += u32::from(holds(50.0, 1000));
+            tail += u32::from(holds(95.0, 1900));
+            let (low, high) = sample.mean_interval_ns().expect("500 durations");
+            mean += u32::from((low..=high).contains(&1000.5));
+        }
+        for (what, held) in [("median", median), ("p95", tail), ("mean", mean)] {
+            assert!((930..=970).contains(&held), "{what}: {held} of 1000");
+        }
     }
 
     #[test]

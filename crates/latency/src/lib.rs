@@ -11,11 +11,12 @@ mod histogram;
 mod policy;
 mod sample;
 mod summary;
+pub mod two_samples;
 
-pub use comparison::{Comparison, Interval, quantile};
+pub use comparison::{Comparison, Interval, median_interval, quantile};
 pub use deadline::{Deadline, DeadlineCount};
 pub use error::Error;
-pub use histogram::Histogram;
+pub use histogram::{Histogram, PERCENTS, Percentile};
 pub use policy::{Policy, PolicyClass};
 pub use sample::{Legs, Placement, Sample};
 pub use summary::{Summary, resolvable};

@@ -1,0 +1,260 @@
+//! Whether two sets of repetitions differ, by ranks: no assumption of a distribution but that repetitions are independent of
+//! each other. Measures nothing itself.
+
+use crate::comparison::quantile;
+
+/// How often a figure may differ from its own repetition by chance alone: the error of every interval here.
+const ERROR: f64 = 0.05;
+
+/// How many standard deviations around its mean hold 95% of a normal distribution.
+const Z_95: f64 = 1.959_964;
+
+/// Above so many repetitions a side the ranks' distribution is as good as normal, and not counted out.
+const COUNTED: usize = 60;
+
+/// The ratio of a subject to a baseline, from repetitions of both.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Shift {
+    /// The estimate (J. L. Hodges and E. L. Lehmann, 1963): the median of all ratios that can be formed.
+    pub ratio: f64,
+    /// The 95% interval; `None` where there are too few repetitions for one.
+    pub interval: Option<(f64, f64)>,
+    /// How probable a difference of at least this size is by chance, 0–1.
+    pub p: f64,
+}
+
+/// Independent repetitions: the test of H. B. Mann and D. R. Whitney (1947), and the interval that goes with it. `None` without
+/// repetitions, or where a value is not above 0.
+#[must_use]
+pub fn independent(subject: &[f64], baseline: &[f64]) -> Option<Shift> {
+    let ratios = ascending(subject.iter().flat_map(|s| baseline.iter().map(move |b| s / b)))?;
+    let (m, n) = (subject.len(), baseline.len());
+    // Pairs in which the subject is the larger; half of those that tie.
+    let larger = ratios.iter().filter(|&&ratio| ratio > 1.0).count() as f64;
+    let ties = ratios.iter().filter(|&&ratio| ratio == 1.0).count() as f64;
+    let u = larger + ties / 2.0;
+    let pairs = (m * n) as f64;
+    let tail = u.min(pairs - u);
+    let (p, outside) = if m.max(n) <= COUNTED {
+        let counts = rank_sums(m, n);
+        (two_sided(&counts, tail), outermost(&counts))
+    } else {
+        let (mean, sd) = (pairs / 2.0, (pairs * (m + n + 1) as f64 / 12.0).sqrt());
+        normal(mean, sd, tail)
+    };
+    shift(&ratios, p, outside)
+}
+
+/// Repetitions that were made in pairs, one beside the other: the signed-rank test of F. Wilcoxon (1945), and its interval. `None`
+/// without repetitions, where the lengths differ, or where a value is not above 0.
+#[must_use]
+pub fn paired(subject: &[f64], baseline: &[f64]) -> Option<Shift> {
+    if subject.len() != baseline.len() {
+        return None;
+    }
+    let logs: Vec<f64> = ascending(subject.iter().zip(baseline).map(|(s, b)| s / b))?;
+    let logs: Vec<f64> = logs.iter().map(|ratio| ratio.ln()).collect();
+    let n = logs.len();
+    // Walsh averages; those above 0 are the sum of the positive ranks.
+    let averages =
+        logs.iter().enumerate().flat_map(|(at, one)| logs[at..].iter().map(move |two| (one + two) / 2.0));
+    let averages: Vec<f64> = averages.collect();
+    let larger = averages.iter().filter(|&&average| average > 0.0).count() as f64;
+    let ties = averages.iter().filter(|&&average| average == 0.0).count() as f64;
+    let w = larger + ties / 2.0;
+    let most = averages.len() as f64;
+    let tail = w.min(most - w);
+    let (p, outside) = if n <= COUNTED {
+        let counts = signed_ranks(n);
+        (two_sided(&counts, tail), outermost(&counts))
+    } else {
+        let (mean, sd) = (most / 2.0, ((n * (n + 1) * (2 * n + 1)) as f64 / 24.0).sqrt());
+        normal(mean, sd, tail)
+    };
+    let ratios = ascending(averages.into_iter().map(f64::exp))?;
+    shift(&ratios, p, outside)
+}
+
+fn shift(ratios: &[f64], p: f64, outside: Option<usize>) -> Option<Shift> {
+    let ratio = quantile(ratios, 0.5)?;
+    let interval =
+        outside.and_then(|k| Some((*ratios.get(k)?, *ratios.get(ratios.len().checked_sub(k + 1)?)?)));
+    Some(Shift { ratio, interval: interval.filter(|(low, high)| low <= high), p })
+}
+
+/// Sorted; `None` if there is nothing, or a value that no ratio of durations has.
+fn ascending(values: impl Iterator<Item = f64>) -> Option<Vec<f64>> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    (!values.is_empty() && values.iter().all(|value| value.is_finite() && *value > 0.0)).then_some(values)
+}
+
+/// In what part of all orders of `m` and `n` values so many pairs have the one of the first set above: index by that number.
+fn rank_sums(m: usize, n: usize) -> Vec<f64> {
+    // By the largest value: it belongs to the first set, and lies above all of the second, or to the second.
+    let mut table = vec![vec![1.0]; n + 1];
+    for first in 1..=m {
+        let mut row: Vec<Vec<f64>> = vec![vec![1.0]];
+        for second in 1..=n {
+            let mut ways = vec![0.0; first * second + 1];
+            // Of first + second equally likely places, the largest is one of the first set in `first`.
+            let (of_first, of_second) = (first as f64, second as f64);
+            for (at, share) in table[second].iter().enumerate() {
+                ways[at + second] += share * of_first / (of_first + of_second);
+            }
+            for (at, share) in row[second - 1].iter().enumerate() {
+                ways[at] += share * of_second / (of_first + of_second);
+            }
+            row.push(ways);
+        }
+        table = row;
+    }
+    table.pop().unwrap_or_default()
+}
+
+/// In what part of all signs of the ranks 1 to `n` the positive ones have this sum: index by the sum.
+fn signed_ranks(n: usize) -> Vec<f64> {
+    let mut ways = vec![1.0];
+    for rank in 1..=n {
+        let mut next = vec![0.0; ways.len() + rank];
+        for (sum, share) in ways.iter().enumerate() {
+            next[sum] += share / 2.0;
+            next[sum + rank] += share / 2.0;
+        }
+        ways = next;
+    }
+    ways
+}
+
+/// The probability of something at least as far out as `tail`, on either side. Half a step, from a tie, counts as the next whole
+/// one, which errs towards chance.
+fn two_sided(shares: &[f64], tail: f64) -> f64 {
+    let below: f64 = shares.iter().take(tail.ceil() as usize + 1).sum();
+    (2.0 * below).min(1.0)
+}
+
+/// How many of the ordered ratios lie outside the interval on each side; `None` if even none is too many.
+fn outermost(shares: &[f64]) -> Option<usize> {
+    let mut below = 0.0;
+    let mut outside = None;
+    for (at, share) in shares.iter().enumerate() {
+        below += share;
+        if 2.0 * below > ERROR {
+            break;
+        }
+        outside = Some(at);
+    }
+    outside
+}
+
+fn normal(mean: f64, sd: f64, tail: f64) -> (f64, Option<usize>) {
+    let outside = (mean - Z_95 * sd - 1.0).max(0.0) as usize;
+    (2.0 * below_normal((tail + 0.5 - mean) / sd).min(0.5), Some(outside))
+}
+
+/// The normal distribution's probability below `z` (M. Abramowitz and I. A. Stegun, 7.1.26; error below 2e-7).
+fn below_normal(z: f64) -> f64 {
+    let x = z.abs() / std::f64::consts::SQRT_2;
+    let t = 1.0 / (1.0 + 0.327_591_1 * x);
+    let polynomial = t
+        * (0.254_829_592
+            + t * (-0.284_496_736 + t * (1.421_413_741 + t * (-1.453_152_027 + t * 1.061_405_429))));
+    let above = polynomial * (-x * x).exp() / 2.0;
+    if z < 0.0 { above } else { 1.0 - above }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ranks_distributions_are_the_textbooks() {
+        // Mann and Whitney's table: P(U <= 1) for 4 and 4 is 0.029, for 3 and 3 P(U = 0) is 0.05.
+        let four = rank_sums(4, 4);
+        assert!((four.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+        assert!((four[0] - 1.0 / 70.0).abs() < 1e-12 && (four[0] + four[1] - 2.0 / 70.0).abs() < 1e-12);
+        assert!((rank_sums(3, 3)[0] - 0.05).abs() < 1e-12);
+        // Wilcoxon's: P(W <= 2) for 6 is 3/64.
+        let six: f64 = signed_ranks(6)[..3].iter().sum();
+        assert!((six - 3.0 / 64.0).abs() < 1e-12);
+        assert!(
+            (below_normal(-1.959_964) - 0.025).abs() < 1e-6 && (below_normal(1.0) - 0.841_345).abs() < 1e-6
+        );
+    }
+
+    #[test]
+    fn as_few_as_four_repetitions_have_an_interval_and_three_do_not() {
+        let base = [100.0, 101.0, 102.0, 103.0];
+        let more = base.map(|value| value * 1.1);
+        let found = independent(&more, &base).unwrap();
+        let (low, high) = found.interval.unwrap();
+        assert!((found.ratio - 1.1).abs() < 0.01 && low > 1.0 && high < 1.2, "{found:?}");
+        assert!((found.p - 2.0 / 70.0).abs() < 1e-12, "{found:?}");
+        assert_eq!(independent(&more[..3], &base[..3]).unwrap().interval, None);
+        assert_eq!(paired(&more, &base).unwrap().interval, None);
+        let six = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+        let doubled = paired(&six.map(|value| value * 2.0), &six).unwrap();
+        let (low, high) = doubled.interval.unwrap();
+        assert!((low - 2.0).abs() < 1e-9 && (high - 2.0).abs() < 1e-9 && doubled.p < 0.05, "{doubled:?}");
+    }
+
+    #[test]
+    fn nothing_comes_of_nothing_and_of_no_duration() {
+        assert_eq!(independent(&[], &[1.0]), None);
+        assert_eq!(independent(&[1.0, 0.0], &[1.0]), None);
+        assert_eq!(paired(&[1.0], &[1.0, 2.0]), None);
+        let same = independent(&[5.0; 6], &[5.0; 6]).unwrap();
+        assert_eq!((same.ratio, same.interval, same.p), (1.0, Some((1.0, 1.0)), 1.0));
+    }
+
+    struct Dice(u64);
+    impl Dice {
+        fn uniform(&mut self) -> f64 {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            (self.0 >> 11) as f64 / (1_u64 << 53) as f64
+        }
+
+        /// About normal with standard deviation 1.
+        fn normal(&mut self) -> f64 {
+            (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
+        }
+
+        fn values(&mut self, count: usize, mean: f64, spread: f64) -> Vec<f64> {
+            (0..count).map(|_| mean * (spread * self.normal()).exp()).collect()
+        }
+    }
+
+    #[test]
+    fn without_a_difference_at_most_5_of_100_comparisons_see_one() {
+        let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
+        for count in [4, 8, 20, 70] {
+            let (mut by_p, mut by_interval, mut by_pairs) = (0, 0, 0);
+            for _ in 0..400 {
+                let (a, b) = (dice.values(count, 100.0, 0.1), dice.values(count, 100.0, 0.1));
+                let found = independent(&a, &b).unwrap();
+                let (low, high) = found.interval.unwrap();
+                by_p += u32::from(found.p <= 0.05);
+                by_interval += u32::from(!(low..=high).contains(&1.0));
+                by_pairs += u32::from(paired(&a, &b).unwrap().p <= 0.05);
+            }
+            // 5 of 100 are 20, with a standard deviation of 4.4.
+            assert!(
+                by_p <= 33 && by_interval <= 33 && by_pairs <= 33,
+                "{count}: {by_p} {by_interval} {by_pairs}"
+            );
+        }
+    }
+
+    #[test]
+    fn ten_repetitions_that_spread_by_3_percent_show_one_of_5() {
+        let mut dice = Dice(7);
+        let mut seen = 0;
+        for _ in 0..200 {
+            let (new, base) = (dice.values(10, 105.0, 0.03), dice.values(10, 100.0, 0.03));
+            seen += u32::from(independent(&new, &base).unwrap().interval.unwrap().0 > 1.0);
+        }
+        assert!(seen >= 170, "{seen} of 200");
+    }
+}
