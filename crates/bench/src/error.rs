@@ -111,6 +111,60 @@ pub enum Error {
     /// A plan that cannot be carried out on any machine.
     #[error("{0}")]
     Plan(String),
+    /// A worker lacks what its parent should have given it, or cannot be given it.
+    #[error("{0}")]
+    Job(String),
+    /// What happened meanwhile makes the figures useless.
+    #[error("{0}")]
+    Disturbed(String),
+    /// The Java application of a storage test cannot be started, or does not do as it should.
+    #[error("{0}")]
+    Java(String),
+    /// Somebody removed or replaced the file that was being written to.
+    #[error("test file {}: somebody removed or replaced it while it was being written to", path.display())]
+    TestFileGone {
+        /// The file.
+        path: PathBuf,
+    },
+    /// There is no room for the file to write to.
+    #[error(
+        "test file {}: no room for {bytes} bytes ({cause}); free some, take a smaller --file-size, or name a file \
+         elsewhere",
+        path.display()
+    )]
+    NoRoom {
+        /// The file.
+        path: PathBuf,
+        /// How long it was to be.
+        bytes: u64,
+        /// What the kernel said.
+        cause: io::Error,
+    },
+    /// A write of the test's own failed.
+    #[error(
+        "cannot write {bytes} bytes to the test file: {reason}; free some room, take smaller --sizes or fewer calls, \
+         or name a file elsewhere"
+    )]
+    Write {
+        /// How many at once.
+        bytes: u64,
+        /// What the kernel or the Java program said.
+        reason: String,
+    },
+    /// The kernel's trace has no clock that calls are timed by.
+    #[error(
+        "the kernel's trace has no clock 'boot', only '{clock}': calls cannot be found in it; it needs Linux 4.10"
+    )]
+    TraceClock {
+        /// The clock that it has.
+        clock: String,
+    },
+    /// The plan stops a trace that does not run; says how to start one.
+    #[error("no kernel trace is running: {how_to_start}")]
+    NoTrace {
+        /// "start one, as root, with …".
+        how_to_start: String,
+    },
     /// What was asked for by name is not to be had on this machine; says what is. Nothing was measured.
     #[error("{0}")]
     NotHere(String),

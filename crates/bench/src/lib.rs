@@ -18,6 +18,7 @@ mod record;
 pub mod recorder;
 pub mod root;
 pub mod sched;
+mod schedule;
 pub mod scratch;
 pub mod selection;
 mod shuffle;

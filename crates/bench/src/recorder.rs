@@ -23,7 +23,7 @@ impl Recorder {
     /// Makes one.
     ///
     /// # Errors
-    /// [`Error::Trace`] where this process may not, or the kernel refuses; [`Error::Plan`] where calls cannot be placed in
+    /// [`Error::Trace`] where this process may not, or the kernel refuses; [`Error::TraceClock`] where calls cannot be placed in
     /// its recordings.
     pub(crate) fn open(kilobytes: u64, system_calls: bool) -> Result<Recorder> {
         Recorder::of(kilobytes, |tracefs| {
@@ -45,10 +45,7 @@ impl Recorder {
         let selection = select(&tracefs)?;
         let instance = Instance::create(&tracefs, &selection, kilobytes)?;
         if instance.clock() != "boot" {
-            return Err(Error::Plan(format!(
-                "the kernel's trace has no clock 'boot', only '{}': calls cannot be found in it; it needs Linux 4.10",
-                instance.clock()
-            )));
+            return Err(Error::TraceClock { clock: instance.clock().to_owned() });
         }
         Ok(Recorder { instance, tracefs, kilobytes })
     }

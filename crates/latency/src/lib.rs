@@ -3,6 +3,25 @@
 //! Pure data: samples, histograms, deadlines, summaries and comparisons of durations. This crate reads no
 //! clock, makes no system call and does no I/O; every instant it holds is a number of CLOCK_BOOTTIME
 //! nanoseconds that somebody else read. Everything that is stored has a serde form.
+//!
+//! # Example
+//!
+//! ```
+//! use latency::{Deadline, Histogram, Sample};
+//!
+//! let mut histogram = Histogram::new();
+//! let mut within = Deadline { ns: 2_000_000 }.counter();
+//! for latency_ns in [21_000, 24_000, 23_000, 5_100_000] {
+//!     let sample = Sample { start_ns: 1_000, end_ns: 1_000 + latency_ns, ..Sample::default() };
+//!     histogram.record(sample.latency_ns());
+//!     within.record(sample.latency_ns());
+//! }
+//! assert_eq!((histogram.count(), histogram.max_ns()), (4, Some(5_100_000)));
+//! assert_eq!((within.missed, within.meet_ratio()), (1, Some(0.75)));
+//! // Percentiles are within the error that the histogram states.
+//! let median_ns = histogram.percentile_ns(50.0).expect("it holds something");
+//! assert!(median_ns.abs_diff(23_000) <= 23_000 / 100);
+//! ```
 
 mod comparison;
 mod deadline;

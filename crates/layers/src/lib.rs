@@ -1,5 +1,41 @@
-//! Who had the time: cuts a slow round trip into parts that each have one owner and one state, and names what was behind
-//! each. Works on recorded events, never live. Must not know how they were recorded, nor how a part is shown.
+//! What delayed a call or a write: cuts a slow round trip into parts that each have one owner and one state, and names
+//! what was behind each. Works on recorded events, never live. Everything that it says is a type: it has no words. Must
+//! not know how events were recorded, nor how a part is shown.
+//!
+//! [`explain`] takes a [`Timeline`] of a recording and what the two programs know of the call, as a [`RoundTrip`].
+//! Without a recording, [`explain_without_events`] says what stamps and counters prove. [`storage`] does the same for
+//! synchronous writes.
+//!
+//! # Example
+//!
+//! A call of 41.7 ms, explained from a recording of a 6.1 kernel: the thread that served it had slept.
+//!
+//! ```
+//! use std::path::Path;
+//!
+//! use layers::{Kind, Owner, Part, RoundTrip, Side, Timeline, explain};
+//!
+//! let folder = Path::new("../../fixtures/runs/x86_64-6.1-binder/recording");
+//! let trace = tracefs::Recording::open(folder)?.read(1)?;
+//! let call = RoundTrip {
+//!     start_ns: 6_088_747_477,
+//!     received_ns: Some(6_089_352_795),
+//!     replied_ns: Some(6_129_931_471),
+//!     end_ns: 6_130_429_067,
+//!     client: Side { pid: 96, tid: Some(102), ..Side::default() },
+//!     server: Some(Side { pid: 94, tid: Some(97), ..Side::default() }),
+//!     usual_ns: Some(742_911),
+//!     ..RoundTrip::default()
+//! };
+//! let explanation = explain(&Timeline::new(&trace), &call);
+//!
+//! let cause = explanation.main().expect("there is always an answer");
+//! assert_eq!((cause.kind, cause.owner, cause.excess_ns), (Kind::Sleep, Owner::Server, 40_121_511));
+//! // The parts follow each other and add up to the call.
+//! let sum_ns: u64 = explanation.parts.iter().map(Part::duration_ns).sum();
+//! assert_eq!(sum_ns, call.duration_ns());
+//! # Ok::<(), tracefs::Error>(())
+//! ```
 
 mod blame;
 mod boundaries;

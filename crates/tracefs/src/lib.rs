@@ -3,6 +3,27 @@
 //!
 //! Recording and reading are apart: a recording is a folder of raw ring-buffer pages with the formats that describe them,
 //! and is read on any machine. Must not know what a round trip is, nor what an event is used for.
+//!
+//! Reading needs nothing of the machine. Recording does, and is there with the feature `live`: `Tracefs` finds or mounts
+//! the file system, and `Instance` records the events of a `Selection` in a private instance of it.
+//!
+//! # Example
+//!
+//! Counts how often CPUs went from one thread to another, and checks that the recording is whole.
+//!
+//! ```
+//! use std::path::Path;
+//!
+//! use tracefs::{Body, Recording};
+//!
+//! let recording = Recording::open(Path::new("../../fixtures/runs/x86_64-6.1-binder/recording"))?;
+//! assert!(recording.header().kernel_release.starts_with("6.1"));
+//! let trace = recording.read(1)?;
+//! let switches = trace.events.iter().filter(|event| matches!(event.body, Body::Switch { .. })).count();
+//! assert!(switches > 0);
+//! assert!(trace.losses.is_empty());
+//! # Ok::<(), tracefs::Error>(())
+//! ```
 
 #[cfg(feature = "live")]
 mod atrace;

@@ -47,9 +47,7 @@ pub(super) fn prepare(_: usize) -> Result<Prepared, String> {
 impl Opening {
     /// The context of [`prepare`].
     pub(super) fn endpoint(&self) -> Result<&crate::ipc::Endpoint> {
-        self.endpoint
-            .as_ref()
-            .ok_or_else(|| Error::Plan("a transport over the driver needs a context".into()))
+        self.endpoint.as_ref().ok_or_else(|| Error::Job("a transport over the driver needs a context".into()))
     }
 }
 

@@ -9,7 +9,6 @@ mod mqueue;
 mod mqueue_sys;
 mod paged;
 mod pipe;
-mod schedule;
 mod shared;
 mod side;
 mod socket;
@@ -29,13 +28,13 @@ use crate::error::{Error, Result};
 use crate::ipc::Host;
 use crate::progress::Progress;
 use crate::recorder::Recorder;
+use crate::schedule::Budget;
 use crate::shuffle::Shuffle;
 use crate::worker::{Spawner, WorkerGroup, WorkerId};
 use crate::{clock, sched};
 use run::cpus::place;
 use run::floor::{BASELINE, FloorCell, FloorPlan, FloorResult, NotPossible, compare};
-use schedule::Budget;
-use side::{Block, Opened, Wakes};
+use side::{Block, MAX_CALLS, Opened, Wakes};
 use transport::{Place, Prepared, Side, Transport};
 use transports::TRANSPORTS;
 
@@ -84,7 +83,10 @@ pub fn run(plan: &FloorPlan, spawner: &Spawner, progress: &mut dyn FnMut(Progres
     let pairs = open(plan, &mut group, &mut not_possible)?;
     let mut cells = cells(plan, &pairs, &usable, &mut not_possible);
 
-    let mut budget = Budget::new(plan, cells.len());
+    let halves_of_round = if plan.recorder { 2 } else { 1 };
+    // The trial round included, for it lasts about as long as others.
+    let blocks = halves_of_round * cells.len() as u64 * (u64::from(plan.rounds) + 1);
+    let mut budget = Budget::new(plan.budget_ns, blocks, MAX_CALLS);
     let mut shuffle = Shuffle::new();
     let mut info = None;
     for round in 0..=plan.rounds {

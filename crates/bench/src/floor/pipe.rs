@@ -29,7 +29,7 @@ pub(super) const PIPE: Transport = Transport {
         };
         let (input, output) = match <[OwnedFd; 2]>::try_from(mine.collect::<Vec<_>>()) {
             Ok([input, output]) => (input, output),
-            Err(_) => return Err(Error::Plan("a pipe transport needs four descriptors".into())),
+            Err(_) => return Err(Error::Job("a pipe transport needs four descriptors".into())),
         };
         Ok(Box::new(Pipe { input, output, buffer: Paged::zeroed(max_len) }))
     },

@@ -49,7 +49,7 @@ impl Work for FloorJob {
         let transport = TRANSPORTS
             .iter()
             .find(|transport| transport.name == self.transport)
-            .ok_or_else(|| Error::Plan(format!("unknown transport '{}'", self.transport)))?;
+            .ok_or_else(|| Error::Job(format!("unknown transport '{}'", self.transport)))?;
         let opening =
             Opening { side: self.side, descriptors, max_len: self.max_len, endpoint: self.endpoint };
         let mut end = match (transport.open)(opening) {

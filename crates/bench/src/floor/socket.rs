@@ -60,7 +60,7 @@ fn own(Opening { side, descriptors, .. }: Opening) -> Result<OwnedFd> {
     descriptors
         .into_iter()
         .nth(index)
-        .ok_or_else(|| Error::Plan("a socket transport needs two descriptors".into()))
+        .ok_or_else(|| Error::Job("a socket transport needs two descriptors".into()))
 }
 
 struct Stream {

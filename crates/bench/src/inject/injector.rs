@@ -121,7 +121,8 @@ impl InjectorJob {
         let thread = std::thread::Builder::new()
             .spawn(body)
             .map_err(|cause| Error::system("start the hog of the lock's holder", cause))?;
-        let tid = told.recv().map_err(|_| Error::Plan("the hog of the lock's holder ended".into()))??;
+        let tid =
+            told.recv().map_err(|_| Error::Disturbed("the hog of the lock's holder ended".into()))??;
         Ok(Hog { tid, wanted, thread: thread.thread().clone() })
     }
 }
@@ -159,7 +160,7 @@ pub(crate) const PACKET_BYTES: usize = 1024;
 
 /// A socket whose packets arrive on this machine, where nobody takes them.
 pub(crate) fn flood() -> Result<UdpSocket> {
-    let failed = |cause: std::io::Error| Error::Plan(format!("cannot send packets to this machine: {cause}"));
+    let failed = |cause: std::io::Error| Error::system("send packets to this machine", cause);
     let receiver = UdpSocket::bind(("127.0.0.1", 0)).map_err(failed)?;
     let sender = UdpSocket::bind(("127.0.0.1", 0)).map_err(failed)?;
     sender.connect(receiver.local_addr().map_err(failed)?).map_err(failed)?;

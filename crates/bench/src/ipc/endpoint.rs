@@ -82,6 +82,6 @@ pub(crate) fn find_proxy(process: &Arc<Process>, stack: Stack, instance: &str) -
     let name = echo::service_name(names::stack(stack), instance);
     match ServiceManager::new(process, names::stack(stack)).wait(&name, REGISTERED_WITHIN)? {
         Binder::Remote(proxy) => Ok(proxy),
-        Binder::Local(_) => Err(Error::Plan(format!("service {name} is this process's own"))),
+        Binder::Local(_) => Err(Error::Job(format!("service {name} is this process's own"))),
     }
 }

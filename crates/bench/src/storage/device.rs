@@ -1,11 +1,14 @@
 //! Where a file's writes go: its file system, the block device below it, the devices below that one, and their settings
 //! that bear on the time of a write (the study's table 1). Reads sysfs and procfs; must not change or judge anything.
 
+mod bus;
+
 use std::path::{Path, PathBuf};
 
-use run::storage::{Bus, Device, Interrupt, StoragePath};
+use run::storage::{Bus, Device, StoragePath};
 
 use crate::root::Root;
+use bus::{Multipath, bus_of, controllers, interrupts, numbered};
 
 /// Looks for a file's way down: `dev` is its device as stat(2) gives it, `path` an absolute path to it.
 #[must_use]
@@ -158,121 +161,10 @@ fn chosen(list: &str) -> String {
     marked.map_or(list, |(name, _)| name).to_owned()
 }
 
-/// From the device's directory in sysfs, its name, and what its SCSI host's driver is called.
-fn bus_of(way: &str, name: &str, driver: Option<&str>) -> Bus {
-    let has = |part: &str| way.contains(part);
-    let named = |prefix: &str| name.starts_with(prefix);
-    match () {
-        () if has("/mmc_host/") => Bus::Mmc,
-        // On PCI nothing in the way says so.
-        () if driver == Some("ufshcd") || has("ufs") && has("/host") => Bus::Ufs,
-        () if has("/nvme") || named("nvme") => Bus::Nvme,
-        () if has("/target") && has("/host") => Bus::Scsi,
-        () if named("loop") => Bus::Loop,
-        () if named("dm-") => Bus::Dm,
-        () if has("/virtio") => Bus::Virtio,
-        () => Bus::Other,
-    }
-}
-
-/// NVMe's native multipathing (drivers/nvme/host/multipath.c): a disk of the subsystem, "nvme0n1", and below it a hidden one for
-/// each controller, "nvme0c1n1".
-#[derive(Default)]
-struct Multipath {
-    controllers: Vec<String>,
-    paths: Vec<String>,
-}
-
-impl Multipath {
-    fn of(root: &Root, disk: &str, name: &str) -> Multipath {
-        let mut many = Multipath::default();
-        let Some((subsystem, space)) = name.rsplit_once('n') else { return many };
-        // The controllers are there beside the disk, each with its path.
-        for controller in root.names(format!("{disk}/device")) {
-            let is_path = |path: &String| {
-                let own = path.strip_prefix(subsystem).and_then(|rest| rest.strip_prefix('c'));
-                own.and_then(|rest| rest.split_once('n')).is_some_and(|(_, of)| of == space)
-            };
-            let mut paths = root.names(format!("{disk}/device/{controller}"));
-            paths.retain(is_path);
-            if !paths.is_empty() {
-                many.controllers.push(controller);
-                many.paths.append(&mut paths);
-            }
-        }
-        many
-    }
-}
-
-/// The part of a device's directory in sysfs that is this text and a number.
-fn numbered<'a>(way: &'a str, prefix: &str) -> Option<&'a str> {
-    way.split('/').find(|part| {
-        part.strip_prefix(prefix)
-            .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
-    })
-}
-
-/// What the events of a bus call the controller.
-fn controllers(bus: Bus, way: &str) -> Vec<String> {
-    let name = match bus {
-        Bus::Mmc => numbered(way, "mmc"),
-        Bus::Nvme => numbered(way, "nvme"),
-        // Host, channel, target and unit, by SCSI's events; the host's device, by UFS's.
-        Bus::Scsi | Bus::Ufs => {
-            let unit = way.rsplit('/').next();
-            let host = numbered(way, "host").and_then(|host| way.split_once(&format!("/{host}/")));
-            let device = host.and_then(|(device, _)| device.rsplit('/').next());
-            return [device, unit].into_iter().flatten().map(str::to_owned).collect();
-        }
-        Bus::Virtio | Bus::Loop | Bus::Dm | Bus::Other => None,
-    };
-    name.map(str::to_owned).into_iter().collect()
-}
-
-/// The controller's interrupts, by the names that their drivers give them.
-fn interrupts(root: &Root, bus: Bus, way: &str, controllers: &[String]) -> Vec<Interrupt> {
-    let is_ours: Box<dyn Fn(&str) -> bool> = match (bus, numbered(way, "virtio"), numbered(way, "mmc")) {
-        (_, Some(virtio), _) => {
-            let prefix = format!("{virtio}-");
-            // The queue for settings has an interrupt of its own.
-            Box::new(move |name| name.starts_with(&prefix) && !name.ends_with("-config"))
-        }
-        (Bus::Nvme, ..) => {
-            let prefixes: Vec<String> = controllers.iter().map(|nvme| format!("{nvme}q")).collect();
-            Box::new(move |name| prefixes.iter().any(|prefix| name.starts_with(prefix)))
-        }
-        (Bus::Mmc, _, Some(mmc)) => {
-            let host = mmc.to_owned();
-            Box::new(move |name| name == host)
-        }
-        (Bus::Ufs, ..) => Box::new(|name| name.starts_with("ufshcd")),
-        // AHCI's carry the PCI address: "ahci[0000:00:1f.2]".
-        (Bus::Scsi, ..) => {
-            let way = way.to_owned();
-            Box::new(move |name| {
-                let address = name.split_once('[').and_then(|(_, rest)| rest.strip_suffix(']'));
-                address.is_some_and(|address| way.contains(&format!("/{address}/")))
-            })
-        }
-        _ => return Vec::new(),
-    };
-    let table = root.read("proc/interrupts").unwrap_or_default();
-    let lines = table.lines().filter_map(|line| {
-        let (irq, rest) = line.trim().split_once(':')?;
-        Some((irq.parse::<u32>().ok()?, rest.split_whitespace().last()?))
-    });
-    lines
-        .filter(|(_, name)| is_ours(name))
-        .map(|(irq, name)| Interrupt {
-            irq,
-            name: name.to_owned(),
-            cpus: root.read(format!("proc/irq/{irq}/effective_affinity_list")),
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
+    use run::storage::Interrupt;
+
     use super::*;
     use crate::root::fixture;
 

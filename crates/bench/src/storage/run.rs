@@ -29,7 +29,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 /// Measures.
 ///
 /// # Errors
-/// [`Error::Run`] for a plan that cannot be carried out, [`Error::Plan`] for a file that cannot be made, or when no writer is left; and
+/// [`Error::Run`] for a plan that cannot be carried out, [`Error::File`] and [`Error::NoRoom`] for a file that cannot be made, or when no writer is left; and
 /// everything that ends a [`WorkerGroup`]. The file is removed in any case.
 pub fn run(
     plan: &StoragePlan,

@@ -81,7 +81,7 @@ impl Strace {
     /// Ends it, and returns the system calls of one thread, in their order.
     ///
     /// # Errors
-    /// [`Error::File`] when what it wrote cannot be read, [`Error::Plan`] when that is nothing of the thread's.
+    /// [`Error::File`] when what it wrote cannot be read, [`Error::Disturbed`] when that is nothing of the thread's.
     pub fn detach(mut self, tid: u32) -> Result<Vec<SystemCall>> {
         self.end();
         let path = self.scratch.path().join("strace");
@@ -91,7 +91,9 @@ impl Strace {
             let mut said = String::new();
             let _ = self.said.read_to_string(&mut said);
             let why = said.lines().last().unwrap_or("nothing").trim();
-            return Err(Error::Plan(format!("strace shows no system call of the writer's; it said: {why}")));
+            return Err(Error::Disturbed(format!(
+                "strace shows no system call of the writer's; it said: {why}"
+            )));
         }
         Ok(calls)
     }

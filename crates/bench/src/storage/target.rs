@@ -79,7 +79,7 @@ impl Target {
     /// Gives the file its blocks: writes `bytes` of them and waits until they are on the device.
     ///
     /// # Errors
-    /// [`Error::Plan`] when there is no room, [`Error::File`] for anything else. What was written goes with the file.
+    /// [`Error::NoRoom`] when there is none, [`Error::File`] for anything else. What was written goes with the file.
     pub fn fill(&mut self, bytes: u64) -> Result<()> {
         let piece: Vec<u8> = (0..PIECE_BYTES).map(|at| (at * 31 + 11) as u8).collect();
         let mut left = bytes;
@@ -116,15 +116,12 @@ impl Target {
     /// An error when the file has been removed or replaced meanwhile.
     ///
     /// # Errors
-    /// [`Error::Plan`] then.
+    /// [`Error::TestFileGone`] then.
     pub fn check(&self) -> Result<()> {
         if self.is_in_place() {
             return Ok(());
         }
-        Err(Error::Plan(format!(
-            "test file {}: somebody removed or replaced it while it was being written to",
-            self.path.display()
-        )))
+        Err(Error::TestFileGone { path: self.path.clone() })
     }
 }
 
@@ -164,11 +161,9 @@ fn remove_abandoned(path: &Path) -> bool {
 /// What is said of a failed write: a full disk is the most likely, and has a cure.
 fn no_room(path: &Path, bytes: u64, error: std::io::Error) -> Error {
     match error.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Error::Plan(format!(
-            "test file {}: no room for {bytes} bytes ({error}); free some, take a smaller --file-size, or name a file \
-             elsewhere",
-            path.display()
-        )),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            Error::NoRoom { path: path.to_owned(), bytes, cause: error }
+        }
         _ => Error::file("write to", path, error),
     }
 }

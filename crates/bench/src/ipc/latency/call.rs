@@ -172,7 +172,7 @@ impl<'a> Caller<'a> {
     fn halted(&self, stopped: std::io::Result<()>, latency_ns: u64, caller: Scheduling) -> Error {
         let stopped = stopped.map_err(|cause| cause.to_string());
         match self.shared.say(&Said::Halted { latency_ns, caller, stopped }) {
-            Ok(()) => Error::Plan("the kernel trace was stopped".into()),
+            Ok(()) => Error::Disturbed("the kernel trace was stopped".into()),
             Err(error) => error,
         }
     }

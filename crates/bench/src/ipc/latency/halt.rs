@@ -11,22 +11,22 @@ use run::ipc::latency::HaltTrace;
 /// The `tracing_on` of the trace that is running.
 ///
 /// # Errors
-/// [`Error::Plan`] when none is, with how to start one.
+/// [`Error::NoTrace`] when none is, with how to start one.
 pub(super) fn running(plan: &HaltTrace) -> Result<PathBuf> {
     let switch = plan.roots.iter().map(|root| root.join("tracing_on")).find(|path| path.exists());
     let Some(switch) = switch else {
         let root = plan.roots.first().map(|root| root.display().to_string()).unwrap_or_default();
-        return Err(Error::Plan(format!(
-            "no kernel trace is running: start one, as root, with `roundtrip trace start` (or `mount -t tracefs nodev \
-             {root}` and `echo 1 > {root}/tracing_on`)"
-        )));
+        let how_to_start = format!(
+            "start one, as root, with `roundtrip trace start` (or `mount -t tracefs nodev {root}` and `echo 1 > \
+             {root}/tracing_on`)"
+        );
+        return Err(Error::NoTrace { how_to_start });
     };
     let state = std::fs::read_to_string(&switch).map_err(|cause| Error::file("read", &switch, cause))?;
     if state.trim() != "1" {
-        return Err(Error::Plan(format!(
-            "no kernel trace is running: start one with `roundtrip trace start` (or `echo 1 > {}`)",
-            switch.display()
-        )));
+        let how_to_start =
+            format!("start one with `roundtrip trace start` (or `echo 1 > {}`)", switch.display());
+        return Err(Error::NoTrace { how_to_start });
     }
     Ok(switch)
 }

@@ -126,7 +126,7 @@ fn serve(
     link.ready()?;
     while link.receive::<()>()?.is_some() {
         let looper =
-            looper_tids()?.first().copied().ok_or_else(|| Error::Plan("there is no looper".into()))?;
+            looper_tids()?.first().copied().ok_or_else(|| Error::Disturbed("there is no looper".into()))?;
         link.send(&ServerFacts {
             reply_bytes: watched.reply_bytes(),
             looper: sched::scheduling(looper)?,
@@ -199,7 +199,7 @@ fn call_as(service: &dyn Benchmark, caller: Scheduling) -> Result<Result<Vec<Sch
         });
         serving.collect::<Result<_>>().map(Ok)
     };
-    let panicked = |_| Error::Plan("the calling thread panicked".into());
+    let panicked = |_| Error::Disturbed("the calling thread panicked".into());
     let failed = |cause| Error::system("start a thread for a caller", cause);
     std::thread::scope(|scope| {
         let caller = std::thread::Builder::new().spawn_scoped(scope, calls).map_err(failed)?;

@@ -6,7 +6,6 @@ mod limit;
 mod means;
 mod neighbour;
 mod run;
-mod schedule;
 mod setting;
 
 pub use neighbour::NeighbourJob;

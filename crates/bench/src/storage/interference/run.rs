@@ -4,7 +4,6 @@
 use rustix::fs::syncfs;
 
 use super::means::{Done, Machine, Means, Presence, is_of_now};
-use super::schedule::{Fit, extra_ns, fit};
 use super::setting::restore_abandoned;
 use crate::clock::{self, now_ns};
 use crate::counters;
@@ -12,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::progress::Progress;
 use crate::root::Root;
 use crate::sched;
+use crate::schedule::{Fit, extra_ns, fit};
 use crate::shuffle::Shuffle;
 use crate::storage::recorder::BlockRecorder;
 use crate::storage::run::{PATIENCE, possible, recorder, start_writers, way_down, without_polling};
@@ -38,7 +38,7 @@ struct Series {
 /// Measures.
 ///
 /// # Errors
-/// [`Error::Run`] for a plan that cannot be carried out, [`Error::Plan`] for a file that cannot be made, or when nothing is left to compare
+/// [`Error::Run`] for a plan that cannot be carried out, [`Error::File`] and [`Error::NoRoom`] for a file that cannot be made, or when nothing is left to compare
 /// with; and everything that ends a [`WorkerGroup`], a neighbour's death too. The file is removed, and every setting put back,
 /// in any case.
 pub fn run(

@@ -68,7 +68,7 @@ impl Machine {
     pub(super) fn start(job: &WriterJob, path: &str, link: &Link) -> Result<Machine> {
         let java = &job.java;
         let cannot = |error: std::io::Error| match error.kind() {
-            ErrorKind::NotFound => Error::Plan(missing(java)),
+            ErrorKind::NotFound => Error::Java(missing(java)),
             _ => Error::system(format!("start {}", program(java)), error),
         };
         let source = rustix::fs::memfd_create("SyncWriter.java", rustix::fs::MemfdFlags::CLOEXEC)
@@ -113,9 +113,9 @@ impl Machine {
             opened,
         };
         let tid = machine.text()?;
-        machine.opened.tid = tid.parse().map_err(|_| Error::Plan(format!("Java's thread id is '{tid}'")))?;
+        machine.opened.tid = tid.parse().map_err(|_| Error::Java(format!("Java's thread id is '{tid}'")))?;
         machine.opened.pid = process_of(machine.opened.tid).ok_or_else(|| {
-            Error::Plan(format!("Java's thread id is '{tid}', and there is no such thread"))
+            Error::Java(format!("Java's thread id is '{tid}', and there is no such thread"))
         })?;
         machine.opened.runtime = Some(machine.text()?);
         machine.check_clock()?;
@@ -129,12 +129,12 @@ impl Machine {
     fn check_clock(&mut self) -> Result<()> {
         let before = monotonic_ns();
         self.order("clock")?;
-        self.status()?.map_err(|error| Error::Plan(format!("Java cannot tell the time: {error}")))?;
+        self.status()?.map_err(|error| Error::Java(format!("Java cannot tell the time: {error}")))?;
         let told = self.number()?;
         if (before..=monotonic_ns()).contains(&told) {
             return Ok(());
         }
-        Err(Error::Plan(
+        Err(Error::Java(
             "this Java's System.nanoTime is not CLOCK_MONOTONIC: its times cannot be used".into(),
         ))
     }
@@ -194,7 +194,7 @@ impl Machine {
             .map_or_else(|_| error.to_string(), |status| status.to_string());
         let mut complaint = String::new();
         let _ = self.complaints.read_line(&mut complaint);
-        Error::Plan(format!(
+        Error::Java(format!(
             "the Java program ended ({how}): {}; a Java with a compiler (a JDK) is needed, from release 11 on, or a class \
              path with SyncWriter in it",
             complaint.trim()
@@ -216,7 +216,9 @@ impl Application for Machine {
             (0..calls).map(|_| Ok([self.number()?, self.number()?])).collect::<Result<_>>()?;
         let after = boot_less_monotonic_ns();
         if before.abs_diff(after) > CLOCKS_AGREE_NS {
-            return Err(Error::Plan("the machine slept during a block: its times cannot be used".into()));
+            return Err(Error::Disturbed(
+                "the machine slept during a block: its times cannot be used".into(),
+            ));
         }
         let boot = |monotonic_ns: u64| monotonic_ns.saturating_add_signed(before.midpoint(after));
         Ok(times.into_iter().map(|[start, end]| Call { start_ns: boot(start), end_ns: boot(end) }).collect())

@@ -107,7 +107,7 @@ impl Work for WriterJob {
             return Ok(());
         };
         let Some(file) = descriptors.into_iter().next() else {
-            return Err(Error::Plan("the writer was given no file".into()));
+            return Err(Error::Job("the writer was given no file".into()));
         };
         if let Some(cpus) = &self.cpus {
             sched::set_allowed_cpus(0, cpus)?;
@@ -142,9 +142,5 @@ pub(super) fn no_uring(polled: bool) -> Option<String> {
 
 /// What is said of a failed write.
 fn failed(block: Block, error: impl std::fmt::Display) -> Error {
-    Error::Plan(format!(
-        "cannot write {} bytes to the test file: {error}; free some room, take smaller --sizes or fewer calls, or name \
-         a file elsewhere",
-        block.size_bytes
-    ))
+    Error::Write { bytes: block.size_bytes, reason: error.to_string() }
 }

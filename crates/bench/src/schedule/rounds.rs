@@ -6,16 +6,16 @@ const ENOUGH_ROUNDS: u32 = 6;
 
 /// What can be done in the time that is left.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Fit {
+pub(crate) struct Fit {
     /// How many rounds, at least one.
-    pub(super) rounds: u32,
+    pub(crate) rounds: u32,
     /// The conditions that are left out, by their place.
-    pub(super) left_out: Vec<usize>,
+    pub(crate) left_out: Vec<usize>,
 }
 
 /// Fits rounds into the time that is left. `costs_ns` has what a round of each condition takes at least, the control's first: that one
 /// and the cheapest of the others are never left out.
-pub(super) fn fit(costs_ns: &[u64], left_ns: u64, rounds: u32) -> Fit {
+pub(crate) fn fit(costs_ns: &[u64], left_ns: u64, rounds: u32) -> Fit {
     let wanted = u64::from(rounds.clamp(1, ENOUGH_ROUNDS));
     let mut left_out = Vec::new();
     let mut kept: Vec<usize> = (0..costs_ns.len()).collect();
@@ -32,7 +32,7 @@ pub(super) fn fit(costs_ns: &[u64], left_ns: u64, rounds: u32) -> Fit {
 
 /// What each block may take beyond what it takes at least, in nanoseconds: the time that is left, without what the rounds to come need,
 /// in equal parts.
-pub(super) fn extra_ns(left_ns: u64, round_ns: u64, rounds_left: u32, blocks: usize) -> u64 {
+pub(crate) fn extra_ns(left_ns: u64, round_ns: u64, rounds_left: u32, blocks: usize) -> u64 {
     let rounds_left = u64::from(rounds_left.max(1));
     left_ns.saturating_sub(round_ns.saturating_mul(rounds_left)) / (rounds_left * blocks.max(1) as u64)
 }

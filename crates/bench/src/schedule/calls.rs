@@ -1,46 +1,40 @@
-//! When blocks run and for how long: in an order shuffled anew in each round, and the same in each run, so that no cell
-//! always follows the same one; as many calls in each as the time allows. Must not know what a block does.
+//! How many calls a block makes: as many as its part of the time that is left allows. Must not know what a block does.
 
-use super::side::MAX_CALLS;
 use crate::clock::now_ns;
-use run::floor::FloorPlan;
 
 /// The fewest calls that have a median worth the name.
 const MIN_CALLS: u64 = 9;
 
 /// The time that a run may take, shared out among its blocks. What has been lost to starting blocks, or to a busy
 /// machine, is taken from the calls of those to come.
-pub(super) struct Budget {
+pub(crate) struct Budget {
     start_ns: u64,
     total_ns: u64,
     /// Blocks in all, the trial round included, for it lasts about as long as others.
-    pub(super) blocks: u64,
+    pub(crate) blocks: u64,
+    /// The most calls of one block.
+    most: u64,
     /// Blocks that have run.
-    pub(super) done: u64,
+    pub(crate) done: u64,
     /// Spent in timed calls.
     calls_ns: u64,
 }
 
 impl Budget {
-    pub(super) fn new(plan: &FloorPlan, cells: usize) -> Budget {
-        let halves = if plan.recorder { 2 } else { 1 };
-        Budget::of(plan.budget_ns, halves * cells as u64 * (u64::from(plan.rounds) + 1))
-    }
-
-    /// For so many blocks, trial blocks included.
-    fn of(total_ns: u64, blocks: u64) -> Budget {
-        Budget { start_ns: now_ns(), total_ns, blocks, done: 0, calls_ns: 0 }
+    /// For so many blocks, trial blocks included, none of which makes more calls than `most`.
+    pub(crate) fn new(total_ns: u64, blocks: u64, most: u64) -> Budget {
+        Budget { start_ns: now_ns(), total_ns, blocks, most, done: 0, calls_ns: 0 }
     }
 
     /// Counts a block in which the timed calls took this long.
-    pub(super) fn spend(&mut self, calls_ns: u64) {
+    pub(crate) fn spend(&mut self, calls_ns: u64) {
         self.done += 1;
         self.calls_ns += calls_ns;
     }
 
     /// How many calls the next block can make if one takes `call_ns`.
-    pub(super) fn calls(&self, call_ns: u64) -> u64 {
-        (self.block_ns() / call_ns.max(1)).clamp(MIN_CALLS, MAX_CALLS)
+    pub(crate) fn calls(&self, call_ns: u64) -> u64 {
+        (self.block_ns() / call_ns.max(1)).clamp(MIN_CALLS, self.most)
     }
 
     /// How long the calls of the next block may take, in nanoseconds.
@@ -59,12 +53,11 @@ mod tests {
 
     #[test]
     fn a_budget_that_is_used_up_still_leaves_the_fewest_calls() {
-        let plan = FloorPlan { rounds: 9, budget_ns: 3_600_000_000_000, ..FloorPlan::default() };
-        let mut budget = Budget::new(&plan, 10);
+        let mut budget = Budget::new(3_600_000_000_000, 100, 1_000_000);
         // An hour for 100 blocks is 36 s each: 36 000 calls of a millisecond, but for what the test itself takes.
         let calls = budget.calls(1_000_000);
         assert!((35_000..=36_000).contains(&calls), "{calls}");
-        assert_eq!(budget.calls(1), MAX_CALLS);
+        assert_eq!(budget.calls(1), 1_000_000);
         budget.spend(1);
         budget.start_ns = 0;
         budget.total_ns = 0;

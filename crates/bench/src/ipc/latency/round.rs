@@ -1,0 +1,180 @@
+//! One turn of all clients over one series: what they say meanwhile, and what came of it. Must not know how many turns there
+//! are.
+
+use super::flight::Flight;
+use super::messages::{Ask, Resume, Said, SlowCall, Turn};
+use super::setup::Setup;
+use super::{Notice, halt};
+use crate::error::{Error, Result};
+use crate::ipc::ServerReport;
+use crate::worker::{Event, What, WorkerGroup};
+use run::Scheduling;
+use run::ThreadCounters;
+use run::ipc::latency::{Amount, Miss, PairResult, Series};
+
+/// Untimed calls of each caller before each turn: then both sides have touched their memory.
+const WARM_UP: u32 = 10;
+
+impl Setup<'_> {
+    /// Has all clients make some iterations of one series at the same time, and adds what came of it.
+    pub(super) fn turn(
+        &mut self,
+        index: usize,
+        amount: Amount,
+        series: &mut Series,
+        group: &mut WorkerGroup,
+        notice: &mut dyn FnMut(Notice<'_>),
+    ) -> Result<()> {
+        let before = self.server_reports(index, group)?;
+        let turn = Turn {
+            series: index,
+            amount,
+            warm_up: WARM_UP,
+            rate_per_s: self.plan.rate_per_s,
+            callers: self.callers.len(),
+        };
+        for &client in &self.clients {
+            group.send(client, &Ask::Turn(turn.clone()))?;
+        }
+        let mut pairs = self.collect(index, group, notice)?;
+        self.recorded(index, group, notice)?;
+        let after = self.server_reports(index, group)?;
+        for (pair, (before, after)) in pairs.iter_mut().zip(before.iter().zip(&after)) {
+            pair.server = Some(served_between(before, after));
+        }
+        for (ours, new) in series.pairs.iter_mut().zip(&pairs) {
+            // What the kernel made of the wish, and only the clients know.
+            for (ours, new) in ours.callers.iter_mut().zip(&new.callers) {
+                ours.caller = new.caller;
+            }
+            ours.merge(new);
+        }
+        Ok(())
+    }
+
+    fn server_reports(&self, series: usize, group: &mut WorkerGroup) -> Result<Vec<ServerReport>> {
+        self.servers.iter().map(|servers| servers[series].report(group)).collect()
+    }
+
+    /// Takes in what the clients say until each is done with its turn.
+    fn collect(
+        &mut self,
+        series: usize,
+        group: &mut WorkerGroup,
+        notice: &mut dyn FnMut(Notice<'_>),
+    ) -> Result<Vec<PairResult>> {
+        let mut pairs = vec![PairResult { callers: Vec::new(), server: None }; self.clients.len()];
+        let mut samples = vec![Vec::new(); self.clients.len()];
+        let mut busy = self.clients.len();
+        while busy > 0 {
+            let Some(Event { worker, what }) = group.next(None)? else { continue };
+            let garbled =
+                |reason: String| Error::GarbledFrame { from: group.role(worker).to_owned(), reason };
+            let Some(pair) = self.clients.iter().position(|&client| client == worker) else { continue };
+            let said = match what {
+                What::Samples(new) => {
+                    samples[pair].extend(new);
+                    continue;
+                }
+                What::Message(value) => stored::read(&value).map_err(|error| garbled(error.to_string()))?,
+                What::Done => return Err(garbled("it ended before its turn was over".into())),
+                What::Ready => continue,
+            };
+            match said {
+                Said::Thread(report) => notice(Notice::Thread(&report)),
+                Said::Caller(mut result) => {
+                    result.samples = std::mem::take(&mut samples[pair]);
+                    pairs[pair].callers.push(*result);
+                }
+                Said::Recorded { series, caller, complete } => {
+                    let calls = std::mem::take(&mut samples[pair]);
+                    let caller = self.callers[caller];
+                    if let Some(flight) = &mut self.flight {
+                        flight.recorded(series, pair, caller, complete, &calls);
+                    }
+                }
+                Said::Done => busy -= 1,
+                Said::Slowest(latencies_ns) => self.slowest_ns[pair] = latencies_ns,
+                Said::Slow(call) => {
+                    let threshold_ns = self.slow(series, pair, *call)?;
+                    group.send(worker, &Resume { threshold_ns })?;
+                }
+                Said::Halted { latency_ns, caller, stopped } => {
+                    return Err(self.halted(latency_ns, caller, stopped));
+                }
+            }
+        }
+        Ok(pairs)
+    }
+
+    /// Has the clients tell of all calls that lie in what was recorded meanwhile, and stores them.
+    fn recorded(
+        &mut self,
+        series: usize,
+        group: &mut WorkerGroup,
+        notice: &mut dyn FnMut(Notice<'_>),
+    ) -> Result<()> {
+        if !self.flight.as_ref().is_some_and(Flight::wants_calls) {
+            return Ok(());
+        }
+        for &client in &self.clients {
+            group.send(client, &Ask::Recorded)?;
+        }
+        self.collect(series, group, notice)?;
+        self.flight.iter_mut().for_each(Flight::store_calls);
+        Ok(())
+    }
+
+    /// Keeps what was recorded of a slow call, whose client waits meanwhile. Tells from when on its calls are slow.
+    fn slow(&mut self, series: usize, pair: usize, call: SlowCall) -> Result<u64> {
+        let Some(flight) = &mut self.flight else { return Ok(u64::MAX) };
+        let SlowCall { caller, sample, client, server, client_counters, server_counters, stopped } = call;
+        let snapshot = None;
+        let miss =
+            Miss { series, pair, caller, sample, client, server, client_counters, server_counters, snapshot };
+        flight.slow(miss, stopped)
+    }
+
+    fn halted(&self, latency_ns: u64, caller: Scheduling, stopped: Result<(), String>) -> Error {
+        let switch = self.halt.clone().unwrap_or_default();
+        match stopped {
+            Ok(()) => Error::TraceHalted {
+                caller: caller.to_string(),
+                latency_ns,
+                deadline_ns: self.plan.deadline.ns,
+                log: halt::log_of(&switch),
+            },
+            Err(cause) => Error::file("write", switch, std::io::Error::other(cause)),
+        }
+    }
+}
+
+/// What the scheduler did to a server's loopers between two reports.
+fn served_between(before: &ServerReport, after: &ServerReport) -> ThreadCounters {
+    let since = |&(tid, ref counters): &(u32, ThreadCounters)| {
+        let earlier = before.loopers.iter().find(|(known, _)| *known == tid);
+        earlier.map_or(*counters, |(_, earlier)| counters.since(earlier))
+    };
+    after.loopers.iter().map(since).reduce(|one, other| one.plus(&other)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_looper_that_is_new_counts_from_its_begin() {
+        let counters =
+            |switches| ThreadCounters { voluntary_switches: switches, ..ThreadCounters::default() };
+        let report = |loopers| ServerReport {
+            loopers,
+            copied_bytes: 0,
+            limits: Vec::new(),
+            lent_by_pi_futex: 0,
+            wake_up: None,
+        };
+        let before = report(vec![(7, counters(10))]);
+        let after = report(vec![(7, counters(15)), (8, counters(3))]);
+        assert_eq!(served_between(&before, &after).voluntary_switches, 8);
+    }
+}

@@ -1,0 +1,155 @@
+//! The processes of a run: servers, what disturbs them, and clients, in the order in which they must start. Must not know what
+//! they measure.
+
+use std::path::PathBuf;
+
+use super::client::LatencyJob;
+use super::flight::Flight;
+use super::{Notice, judge};
+use crate::error::Result;
+use crate::inject;
+use crate::ipc::{Host, Server, ServerJob};
+use crate::load;
+use crate::root::Root;
+use crate::sched;
+use crate::worker::{WorkerGroup, WorkerId};
+use run::Scheduling;
+use run::ipc::latency::{CallerResult, LatencyPlan, PairResult, Series, ThreadReport, Verdict};
+use run::ipc::{Mode, Stack};
+
+/// The processes of a run.
+pub(super) struct Setup<'a> {
+    pub(super) plan: &'a LatencyPlan,
+    pub(super) injection: Option<inject::Host<'a>>,
+    pub(super) callers: Vec<Scheduling>,
+    pub(super) halt: Option<PathBuf>,
+    pub(super) client_cpus: Vec<u32>,
+    pub(super) server_cpus: Vec<u32>,
+    /// Kept, because contexts end with them.
+    pub(super) hosts: Vec<(Stack, Host)>,
+    pub(super) clients: Vec<WorkerId>,
+    /// For each pair the server of each series; none in passthrough mode.
+    pub(super) servers: Vec<Vec<Server>>,
+    pub(super) flight: Option<Flight>,
+    /// What the slowest calls of each client took, in nanoseconds, as it last said.
+    pub(super) slowest_ns: Vec<Vec<u64>>,
+}
+
+impl Setup<'_> {
+    pub(super) fn start(&mut self, group: &mut WorkerGroup) -> Result<()> {
+        let plan = self.plan;
+        if plan.mode == Mode::Binderize {
+            for &stack in &plan.stacks {
+                let host = Host::open(plan.driver)?;
+                host.start_service_manager(group, stack)?;
+                self.hosts.push((stack, host));
+            }
+            // Before the clients: when a server dies, its end is then seen before its client's complaint about it.
+            for pair in 1..=plan.pairs {
+                let servers = self.start_servers(pair, group)?;
+                self.servers.push(servers);
+            }
+        }
+        if let Some(injection) = &self.injection {
+            let pids: Vec<u32> = self.servers.iter().flatten().map(|server| group.pid(server.0)).collect();
+            injection.start(group, &pids, &self.server_cpus)?;
+        }
+        for load in &plan.loads {
+            load::start(load, group)?;
+        }
+        for pair in 1..=plan.pairs {
+            let client = self.start_client(pair, group)?;
+            self.clients.push(client);
+        }
+        Ok(())
+    }
+
+    fn start_servers(&self, pair: u32, group: &mut WorkerGroup) -> Result<Vec<Server>> {
+        let series = self.plan.series().into_iter().enumerate();
+        series
+            .map(|(index, (stack, inheritance))| {
+                let job = ServerJob {
+                    endpoint: self.host(stack).endpoint(),
+                    stack,
+                    instance: instance(pair, index),
+                    loopers: self.plan.server_threads,
+                    inherit_rt: Some(inheritance.is_on(stack)),
+                    work_ns: self.plan.work_ns,
+                    disturbance: self.injection.as_ref().map(inject::Host::handler),
+                    cpus: Some(self.server_cpus.clone()),
+                    name: Some(format!("server-{pair}")),
+                };
+                Server::spawn(group, format!("server of pair {pair}"), job)
+            })
+            .collect()
+    }
+
+    fn start_client(&self, pair: u32, group: &mut WorkerGroup) -> Result<WorkerId> {
+        let plan = self.plan;
+        let service = |(index, (stack, _))| {
+            let remote =
+                (plan.mode == Mode::Binderize).then(|| (self.host(stack).endpoint(), instance(pair, index)));
+            (stack, remote)
+        };
+        let job = LatencyJob {
+            services: plan.series().into_iter().enumerate().map(service).collect(),
+            callers: self.callers.clone(),
+            payload_bytes: plan.payload_bytes,
+            deadline: plan.deadline,
+            cpus: self.client_cpus.clone(),
+            fresh_threads: plan.fresh_threads,
+            keep_samples: plan.keep_samples,
+            verbose: plan.verbose,
+            halt: self.halt.clone(),
+            name: format!("client-{pair}"),
+            watch: self.flight.as_ref().map(Flight::watch),
+        };
+        group.spawn(format!("client of pair {pair}"), &job)
+    }
+
+    pub(super) fn host(&self, stack: Stack) -> &Host {
+        let (_, host) =
+            self.hosts.iter().find(|(of, _)| *of == stack).expect("every stack of the plan has one");
+        host
+    }
+
+    pub(super) fn empty_series(&self) -> Vec<Series> {
+        let open_loop = self.plan.rate_per_s.is_some();
+        let callers = self.callers.iter();
+        let empty = PairResult {
+            callers: callers.map(|&one| CallerResult::new(one, self.plan.deadline, open_loop)).collect(),
+            server: None,
+        };
+        let series = self.plan.series().into_iter();
+        series
+            .map(|(stack, inheritance)| Series {
+                stack,
+                inheritance,
+                pairs: vec![empty.clone(); self.plan.pairs as usize],
+                verdict: Verdict::Pass,
+            })
+            .collect()
+    }
+
+    /// Tells of the processes' main threads: servers, this one, clients.
+    pub(super) fn report_processes(
+        &self,
+        group: &WorkerGroup,
+        notice: &mut dyn FnMut(Notice<'_>),
+    ) -> Result<()> {
+        let servers = self.servers.iter().flatten().map(|server| ("service", group.pid(server.0)));
+        let clients = self.clients.iter().map(|&client| ("client", group.pid(client)));
+        for (role, pid) in servers.chain([("main", std::process::id())]).chain(clients) {
+            let cpu = judge::cpu_of(pid, &Root::real()).unwrap_or_default();
+            let scheduling = sched::scheduling(pid)?;
+            let role = role.to_owned();
+            notice(Notice::Thread(&ThreadReport { role, pid, tid: pid, cpu, scheduling, lent: false }));
+        }
+        Ok(())
+    }
+}
+
+/// The name under which a server registers.
+fn instance(pair: u32, series: usize) -> String {
+    format!("pair{pair}-{series}")
+}

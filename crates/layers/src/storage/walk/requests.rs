@@ -1,0 +1,128 @@
+//! The requests of a call: which of all that were completed are its own, and what they claim of its time. Must not know
+//! how threads are followed.
+
+use super::Walk;
+use crate::kernel_names;
+use crate::storage::{Layer, Piece, Request, Write};
+use crate::timeline::{Doing, Waking, WakingBy};
+
+/// Beyond this a request that is still open does not belong to a call any more.
+const LONGEST_NS: u64 = 60_000_000_000;
+
+impl Walk<'_, '_> {
+    /// Who polls for the end of a request does not sleep, and is woken by nobody that could be followed back. So whom it has set to
+    /// work during the call works for it until the call's end, and so does whom those have: io_uring's worker, which submits what
+    /// the caller itself could not without waiting; the worker that ends the write; the journal. What the journal sets to work next
+    /// are others that had waited for it.
+    pub(super) fn polled(&mut self) {
+        let Write { start_ns, end_ns, tid } = self.write;
+        let done = &self.writes.requests.done;
+        let first = done.partition_point(|request| request.completed_ns < start_ns);
+        let mut within = done[first..].iter().take_while(|request| request.completed_ns <= end_ns);
+        if !within.any(|request| self.writes.is_polled(request, self.write)) {
+            return;
+        }
+        let mut wakings: Vec<(u32, Waking)> = self.writes.timeline.wakings(start_ns, end_ns).collect();
+        wakings.sort_by_key(|(_, waking)| waking.time_ns);
+        let mut set_to_work = vec![(tid, start_ns)];
+        for _ in 0..2 {
+            let before = set_to_work.clone();
+            for (woken, waking) in &wakings {
+                let by_us = |&(by, since_ns): &(u32, u64)| {
+                    waking.by == WakingBy::Thread(by) && since_ns <= waking.time_ns
+                };
+                if before.iter().any(by_us) && set_to_work.iter().all(|(known, _)| known != woken) {
+                    set_to_work.push((*woken, waking.time_ns));
+                }
+            }
+        }
+        self.workers.extend(set_to_work.into_iter().skip(1).map(|(by, since_ns)| (by, since_ns, end_ns)));
+    }
+
+    /// The requests of the call: from each device to those below it, by the threads that do its work.
+    pub(super) fn requests(&mut self) {
+        let mut followed = Vec::new();
+        loop {
+            self.own_requests();
+            self.found.requests.sort_unstable();
+            self.found.requests.dedup();
+            let all = &self.found.requests;
+            let new: Vec<usize> = all.iter().copied().filter(|index| !followed.contains(index)).collect();
+            if new.is_empty() {
+                return;
+            }
+            for &index in &new {
+                let request = &self.writes.requests.done[index];
+                if !request.leaf && request.completed_by != 0 {
+                    self.thread(request.completed_by, request.issued_ns, request.completed_ns, 1);
+                }
+            }
+            followed.extend(new);
+        }
+    }
+
+    /// The requests that were queued by those who worked for the call.
+    fn own_requests(&mut self) {
+        let Write { start_ns, end_ns, .. } = self.write;
+        let done = &self.writes.requests.done;
+        let first = done.partition_point(|request| request.completed_ns < start_ns);
+        for (index, request) in done.iter().enumerate().skip(first) {
+            // Nothing that began after the call is its own, and completions are in order.
+            if request.issued_ns > end_ns {
+                continue;
+            }
+            let ours = request
+                .queued
+                .iter()
+                .any(|&(time_ns, by)| (start_ns..=end_ns).contains(&time_ns) && self.worked(by, time_ns));
+            if ours {
+                self.found.requests.push(index);
+            }
+            if request.completed_ns > end_ns + LONGEST_NS {
+                break;
+            }
+        }
+    }
+
+    pub(super) fn claim_requests(&mut self) {
+        let requests: Vec<&Request> =
+            self.found.requests.iter().map(|&index| &self.writes.requests.done[index]).collect();
+        let (mut claims, mut fallback, mut late) = (Vec::new(), Vec::new(), Vec::new());
+        for request in requests {
+            let mut claim = |begin_ns, end_ns, layer| claims.push(Piece { begin_ns, end_ns, layer });
+            // From its first part that was queued for this call: a flush serves others, too.
+            let queued = request.queued.iter().map(|queued| queued.0);
+            let first = queued.filter(|&time| time >= self.write.start_ns).min().unwrap_or(request.issued_ns);
+            if request.leaf {
+                claim(first, request.started_ns, Layer::Block);
+                late.push((request.issued_by, first, request.issued_ns));
+                // Between two commands, the driver is told of the one and makes ready the next.
+                claim(request.started_ns, request.completed_ns, Layer::Irq);
+                for &(begin_ns, end_ns) in &request.device {
+                    claim(begin_ns, end_ns, Layer::Device);
+                }
+            } else {
+                fallback.push(Piece { begin_ns: first, end_ns: request.completed_ns, layer: Layer::Block });
+            }
+        }
+        self.found.fallback = fallback;
+        self.found.claims.extend(claims);
+        for (tid, begin_ns, end_ns) in late {
+            self.late_worker(tid, begin_ns, end_ns);
+        }
+    }
+
+    /// A worker of the kernel's hands a queued request to the driver as soon as it has a CPU.
+    fn late_worker(&mut self, tid: u32, begin_ns: u64, end_ns: u64) {
+        let timeline = &self.writes.timeline;
+        let name = timeline.thread(tid).map_or("", |line| timeline.trace.names.text(line.comm));
+        if !kernel_names::is_worker(name) {
+            return;
+        }
+        for during in timeline.doing(tid, begin_ns, end_ns) {
+            if let Doing::Runnable { cpu, preempted } = during.what {
+                self.behind_others(cpu, preempted, during.begin_ns, during.end_ns);
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! How a thread that waited comes onto a run queue, and from one to another: who woke it, where it goes, and whether it slept
+//! at all. Must not know what a thread does on its CPU.
+
+use tracefs::Event;
+
+use super::Builder;
+use crate::timeline::{Doing, Waking, WakingBy};
+
+impl Builder<'_> {
+    /// Who woke it. A thread beneath an interrupt has nothing to do with what the interrupt does.
+    pub(super) fn woken(&mut self, event: &Event, tid: u32) {
+        let interrupts = &self.cpus[event.cpu as usize].interrupts;
+        let by = match (interrupts.current(), event.tid) {
+            (Some(source), _) => WakingBy::Interrupt(Some(source)),
+            (None, 0) => WakingBy::Interrupt(None),
+            (None, waker) if self.knows.interrupts && interrupts.is_outside() => WakingBy::Thread(waker),
+            (None, _) => WakingBy::Unknown,
+        };
+        let waking = Waking { time_ns: event.time_ns, cpu: event.cpu, by };
+        self.threads.entry(tid).or_default().wakings.push(waking);
+    }
+
+    pub(super) fn waking(&mut self, tid: u32, time_ns: u64, target_cpu: u32) {
+        match self.sleeping(tid, time_ns) {
+            Some(false) if self.knows.wakeups => {
+                self.threads.entry(tid).or_default().woken_early = Some((time_ns, target_cpu));
+            }
+            Some(false) => {}
+            Some(true) => {
+                self.prove(tid, time_ns, Doing::Blocked { state: None });
+                self.set(tid, time_ns, Doing::Waking { cpu: target_cpu });
+            }
+            None => self.doubt(tid, time_ns),
+        }
+    }
+
+    /// A thread may be woken after it has said that it will sleep, and before it has left its CPU: then whoever wakes it waits for that
+    /// (`try_to_wake_up` in kernel/sched/core.c), and the wake-up follows the switch. In between it is being woken, to this CPU.
+    pub(super) fn woken_early(&mut self, tid: u32, time_ns: u64) -> Option<u32> {
+        let (woken_ns, cpu) = self.threads.get_mut(&tid)?.woken_early.take()?;
+        self.gaps.within(None, woken_ns, time_ns).is_none().then_some(cpu)
+    }
+
+    pub(super) fn wakeup(&mut self, tid: u32, time_ns: u64, target_cpu: u32, new: bool) {
+        if let Some(line) = self.threads.get_mut(&tid) {
+            line.woken_early = None;
+        }
+        let line = self.threads.get(&tid);
+        let doing = line.and_then(|line| line.doing.last().copied());
+        let confirmed_ns = line.map_or(0, |line| line.confirmed_ns);
+        let complete = self.gaps.within(None, confirmed_ns, time_ns).is_none();
+        match (doing, self.sleeping(tid, time_ns)) {
+            (_, Some(false)) => return,
+            (Some((_, Doing::Waking { cpu })), _) if complete => {
+                self.prove(tid, time_ns, Doing::Waking { cpu })
+            }
+            (Some((_, Doing::Moved { .. })), _) if complete => {
+                self.prove(tid, time_ns, Doing::Waking { cpu: target_cpu });
+            }
+            _ if new => self.prove(tid, time_ns, Doing::Gone),
+            (_, Some(true)) if !self.knows.wakings => {
+                self.prove(tid, time_ns, Doing::Blocked { state: None });
+            }
+            (_, Some(true)) if !complete => self.prove(tid, time_ns, Doing::Waking { cpu: target_cpu }),
+            // Every wake-up has a waking before it: this one's was lost.
+            _ => self.doubt(tid, time_ns),
+        }
+        self.set(tid, time_ns, Doing::Runnable { cpu: Some(target_cpu), preempted: false });
+    }
+
+    /// Whether a thread that is woken slept. One that is on a CPU, about to sleep, is woken without having slept. (So is one that was
+    /// preempted in that moment; but threads that simply wait for a CPU are not woken, and have no such event.) `None`: it
+    /// cannot be told.
+    fn sleeping(&self, tid: u32, time_ns: u64) -> Option<bool> {
+        if let Some(line) = self.threads.get(&tid).filter(|line| line.seen) {
+            let complete = |cpu| self.gaps.within(cpu, line.confirmed_ns, time_ns).is_none();
+            match line.doing.last()?.1 {
+                Doing::Running { cpu } if complete(Some(cpu)) => return Some(false),
+                Doing::Runnable { .. } if complete(None) => return Some(false),
+                Doing::Blocked { .. } if complete(None) => return Some(true),
+                _ => {}
+            }
+        }
+        let elsewhere = (0..).zip(&self.firsts).all(|(cpu, first)| {
+            let (known_ns, current) = match self.last.get(cpu as usize).filter(|last| last.any) {
+                Some(last) => (last.time_ns, last.tid),
+                // What a CPU's first event finds was there before.
+                None => match first {
+                    Some((first_ns, first)) => {
+                        (self.gaps.within(Some(cpu), 0, *first_ns).map_or(0, |gap| gap.1), *first)
+                    }
+                    // Where events were recorded and none came, a thread may have run all the while.
+                    None => return !self.trace.complete_from_ns.contains_key(&cpu),
+                },
+            };
+            current != tid && known_ns <= time_ns && self.gaps.within(Some(cpu), known_ns, time_ns).is_none()
+        });
+        elsewhere.then_some(true)
+    }
+
+    /// A thread is woken of which it is not known whether it slept. If it did, it is runnable next; what it is seen to do then
+    /// tells, and takes back what was assumed.
+    fn doubt(&mut self, tid: u32, time_ns: u64) {
+        self.prove(tid, time_ns, Doing::Unknown);
+        if let Some(line) = self.threads.get_mut(&tid) {
+            line.doubted_ns = Some(time_ns);
+        }
+    }
+
+    pub(super) fn migrate(&mut self, tid: u32, time_ns: u64, from_cpu: u32, to_cpu: u32) {
+        let line = self.threads.entry(tid).or_default();
+        let complete = line.seen && self.gaps.within(None, line.confirmed_ns, time_ns).is_none();
+        match line.doing.last().copied() {
+            Some((_, Doing::Runnable { preempted, .. })) if complete => {
+                self.prove(tid, time_ns, Doing::Runnable { cpu: Some(from_cpu), preempted });
+                self.set(tid, time_ns, Doing::Runnable { cpu: Some(to_cpu), preempted });
+            }
+            Some((_, Doing::Waking { cpu })) if complete => {
+                self.prove(tid, time_ns, Doing::Waking { cpu });
+                self.set(tid, time_ns, Doing::Waking { cpu: to_cpu });
+            }
+            Some((_, Doing::Moved { .. })) if complete => {
+                self.set(tid, time_ns, Doing::Moved { cpu: to_cpu });
+            }
+            _ if complete => {}
+            _ => {
+                // Runnable, or still being woken: what comes next will tell.
+                self.prove(tid, time_ns, Doing::Unknown);
+                self.set(tid, time_ns, Doing::Moved { cpu: to_cpu });
+            }
+        }
+    }
+}
