@@ -339,4 +339,34 @@ mod tests {
         }
         assert_eq!(Lending::from_word(99), Lending::Auto);
     }
+
+    #[test]
+    fn whoever_waits_in_turn_gives_back_to_a_caller_that_was_claimed() {
+        let region = Region::create().expect("memory");
+        let mut scratch = crate::lock::Scratch::default();
+        let mut guard = Guard::lock(&region, &mut scratch);
+        let (own, lender) = (id(1), id(2));
+        let [served, called] = [(); 2].map(|()| guard.alloc::<Transaction>().expect("a record"));
+        guard.set(served, transaction::FROM, Some(lender));
+        guard.set(served, transaction::TO_THREAD, Some(own));
+        // Above it, a call of its own.
+        guard.set(called, transaction::FROM, Some(own));
+        guard.set(called, transaction::FROM_PARENT, Some(served));
+        guard.set(own, thread::STACK, Some(called));
+        let mut left = |holds: u32, lends: bool| {
+            region.hold(2).store(holds, Relaxed);
+            region.sleep_word(2).reset();
+            if lends {
+                region.sleep_word(2).set_out(GOES_TO_LEND);
+            }
+            guard.pass_on(own);
+            guard.unlock();
+            guard.relock();
+            region.hold(2).load(Relaxed)
+        };
+        let tid = own_tid();
+        assert_eq!(left(tid, false), 0, "it was claimed");
+        assert_eq!(left(tid, true), tid, "it waits for the reply");
+        assert_eq!(left(tid + 1, false), tid + 1, "another has its hold");
+    }
 }

@@ -168,6 +168,7 @@ mod tests {
         rustix::net::bind(&listener, &address).expect("a free name");
         rustix::net::listen(&listener, 0).expect("a socket with a name");
         let waiting = connect(&name).expect("the queue holds one");
+        assert_eq!(rustix::io::fcntl_getfd(&waiting), Ok(rustix::io::FdFlags::CLOEXEC));
         let later = std::thread::spawn(move || connect(&name).map(drop));
         std::thread::sleep(Duration::from_millis(50));
         assert!(!later.is_finished(), "the queue is full");

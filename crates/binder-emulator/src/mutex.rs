@@ -292,4 +292,26 @@ mod tests {
         waiting.join().expect("no panic");
         assert_eq!(words.owner.load(SeqCst), 0);
     }
+
+    #[test]
+    fn a_thread_that_is_lent_a_priority_waits_in_the_kernels_queue_at_once() {
+        let words = Arc::new(Words::default());
+        assert!(words.mutex().lock(|| false));
+        let waiting = std::thread::spawn({
+            let words = Arc::clone(&words);
+            move || {
+                pi_futex::set_raised(true);
+                assert!(words.mutex().lock(|| false));
+                words.mutex().unlock();
+            }
+        });
+        let begin = std::time::Instant::now();
+        while words.owner.load(SeqCst) & futex::WAITERS == 0 {
+            assert!(begin.elapsed() < Duration::from_secs(20), "nobody waits");
+            std::thread::yield_now();
+        }
+        assert_eq!(words.sleepers.load(SeqCst), 0, "it may be overtaken");
+        words.mutex().unlock();
+        waiting.join().expect("no panic");
+    }
 }

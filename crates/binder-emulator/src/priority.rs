@@ -389,7 +389,8 @@ mod tests {
     #[test]
     fn only_an_idle_looper_that_runs_lower_is_hurried() {
         const FLAGS: u32 = FLAT_BINDER_FLAG_INHERIT_RT;
-        let hurried = |change: &dyn Fn(&mut Guard<'_>, Id<Transaction>, Id<Thread>)| {
+        type Change = dyn Fn(&mut Guard<'_>, Id<Transaction>, Id<Thread>);
+        let hurried = |change: &Change| {
             let region = Region::create().expect("memory");
             let mut scratch = crate::lock::Scratch::default();
             let mut guard = Guard::lock(&region, &mut scratch);
@@ -459,5 +460,25 @@ mod tests {
         guard.undo_last_policy();
         assert_eq!(sched::get(0), Ok(Priority::nice(nice + 1)));
         assert_eq!(region.words()[LENT_LAST].load(Relaxed), 0);
+    }
+
+    #[test]
+    fn who_was_refused_a_moment_ago_or_holds_the_call_already_is_not_asked_again() {
+        for (held, refused, asks) in [(false, false, true), (true, false, false), (false, true, false)] {
+            let region = Region::create().expect("memory");
+            let mut scratch = crate::lock::Scratch::default();
+            let mut guard = Guard::lock(&region, &mut scratch);
+            let (t, to, owner) = lending(&mut guard, Lending::Auto);
+            let tag = 0x77 + u64::from(held) + 2 * u64::from(refused);
+            region.words()[crate::records::TAG].store(tag, Relaxed);
+            guard.set(t, transaction::HELD_BY, held.then_some(to));
+            if refused {
+                guard.remember_refusal(owner);
+            }
+            guard.lend(Profile::Ack, t, FLAT_BINDER_FLAG_INHERIT_RT, to, fifo(60));
+            assert_eq!(guard.get(t, transaction::HELD_BY), Some(to));
+            assert_eq!(region.words()[LENT_LAST].load(Relaxed) != 0, asks, "{held}, {refused}");
+            crate::pi_futex::set_raised(false);
+        }
     }
 }

@@ -129,4 +129,26 @@ mod tests {
         keeper.enter(slot, 0);
         assert!(!other.is_thread_of(slot, parent));
     }
+
+    #[test]
+    fn a_roster_that_could_shrink_or_has_another_size_is_refused() {
+        let maps = |seals: SealFlags, bytes: usize| {
+            let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+            let file = rustix::fs::memfd_create("test", flags).expect("memory");
+            rustix::fs::ftruncate(&file, bytes as u64).expect("a size");
+            rustix::fs::fcntl_add_seals(&file, seals).expect("seals");
+            Roster::map(file).map(drop)
+        };
+        let both = SealFlags::SHRINK | SealFlags::GROW;
+        assert_eq!(maps(both, BYTES), Ok(()));
+        for (seals, bytes) in
+            [(SealFlags::GROW, BYTES), (SealFlags::SHRINK, BYTES), (both, BYTES - 4), (both, BYTES + 4096)]
+        {
+            assert_eq!(maps(seals, bytes), Err(Errno::PROTO), "{seals:?}, {bytes} bytes");
+        }
+        let kept = Roster::create().expect("memory");
+        let seals = rustix::fs::fcntl_get_seals(kept.file()).expect("a memfd");
+        assert!(seals.contains(both | SealFlags::SEAL), "{seals:?}");
+        assert!(![0, -1].iter().any(|&tid| is_thread(1, tid) || is_thread(tid, 1)));
+    }
 }

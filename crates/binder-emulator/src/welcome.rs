@@ -100,4 +100,16 @@ mod tests {
         let (own, _keeper) = UnixStream::pair().expect("sockets");
         assert_eq!(farewell(&own), End::Gone, "it says nothing");
     }
+
+    #[test]
+    fn nobody_waits_for_one_that_does_not_read() {
+        let (own, _other) = UnixStream::pair().expect("sockets");
+        let (done, returned) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let refused = (0..1 << 20).find_map(|_| send_with(&own, &[0; 1000], &[]).err());
+            done.send(refused.map(|error| error.kind())).expect("a test that waits");
+        });
+        let refused = returned.recv_timeout(std::time::Duration::from_secs(20));
+        assert_eq!(refused, Ok(Some(io::ErrorKind::WouldBlock)));
+    }
 }

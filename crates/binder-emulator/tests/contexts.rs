@@ -1,5 +1,7 @@
 //! What only the emulated driver tells: its contexts, and counts for tests.
 
+use std::time::{Duration, Instant};
+
 use binder_driver::uapi::{TF_ONE_WAY, TransactionData};
 use binder_driver::{Command, Commands, Driver, Profile, Return, Returns};
 use binder_emulator::{Context, Emulated, running};
@@ -69,4 +71,14 @@ fn what_a_context_holds_is_counted() {
     // Of each area what is free, and the call; its entry and that of its completion.
     assert_eq!((now.transactions, now.buffers, now.work), (1, 3, 2));
     assert!((1 << 12..1 << 30).contains(&now.memory_bytes), "{now:?}");
+}
+
+#[test]
+fn one_that_does_nothing_is_frozen_at_once() {
+    let context = Context::create(Profile::Ack).expect("a context");
+    let join = || Emulated::join(context.address(), 1 << 16).expect("the context");
+    let drivers = [join(), join()];
+    let begin = Instant::now();
+    drivers[0].set_frozen(std::process::id(), true, 60_000).expect("processes that do nothing");
+    assert!(begin.elapsed() < Duration::from_secs(20));
 }

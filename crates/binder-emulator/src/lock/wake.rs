@@ -531,4 +531,18 @@ mod tests {
         wake(&region, &Wake { thread: id(2), way: Way::Futex, here: true, rouse: true });
         assert_eq!(region.wakers().take_left(), [id(2)]);
     }
+
+    #[test]
+    fn a_participant_asks_for_help_only_for_threads_that_stay_claimed() {
+        let region = Region::create().expect("memory");
+        let (own, keeper) = std::os::unix::net::UnixStream::pair().expect("sockets");
+        keeper.set_nonblocking(true).expect("a socket");
+        region.wakers().set_keeper(Arc::new(std::sync::Mutex::new(own)));
+        let asked = || std::io::Read::read(&mut &keeper, &mut [0; 2]).is_ok();
+        let answer = || Wake { thread: id(1), way: Way::Answer(None), here: true, rouse: false };
+        wake(&region, &answer());
+        assert!(!asked(), "it is awake already");
+        wake(&region, &Wake { rouse: true, ..answer() });
+        assert!(asked() && !asked(), "to look after those that were claimed");
+    }
 }

@@ -14,6 +14,7 @@ use crate::actor::{Actor, find_transaction, names, reply};
 use crate::calls::pair;
 use crate::deaths::end;
 use crate::extended_error::told;
+use crate::freeze::freeze;
 use crate::message::{Message, handle, node};
 use crate::objects::handle_in;
 
@@ -397,4 +398,22 @@ pub(crate) fn descriptors_of_waiting_oneway_calls_wait_with_them<D: Device>() {
     let _ = call.wait();
     end::<D>(client);
     assert!(!pipe.is_open());
+}
+
+pub(crate) fn an_update_keeps_no_descriptor_of_what_it_replaces<D: Device>() {
+    let device = D::new();
+    let server = Actor::new(&device.open());
+    let pid = device.last_opener().cast_unsigned();
+    server.driver.become_context_manager(FLAT_BINDER_FLAG_ACCEPTS_FDS).expect("no context manager yet");
+    let client = Actor::new(&device.open());
+    freeze(&client, pid, true, 0).unwrap();
+    let mut pipes = [Pipe::new(), Pipe::new(), Pipe::new()];
+    for pipe in &mut pipes {
+        let message = Message::to(0).flags(TF_ONE_WAY | TF_UPDATE_TXN).object(&object(pipe.number()));
+        message.write(&client);
+        pipe.close();
+    }
+    // The first is already handed out.
+    assert!(!pipes[1].is_open(), "the last took the second's place");
+    assert!(!pipes[0].is_closed_by_now() && !pipes[2].is_closed_by_now());
 }

@@ -245,6 +245,7 @@ macro_rules! suite {
                 a_refused_transaction_keeps_no_descriptor,
                 a_receiver_that_leaves_keeps_no_descriptor,
                 descriptors_of_waiting_oneway_calls_wait_with_them,
+                an_update_keeps_no_descriptor_of_what_it_replaces,
             }
             polling {
                 a_thread_that_polls_finds_what_a_read_would,
@@ -263,7 +264,8 @@ suite! {
     ack_lends_a_real_time_priority_to_a_node_that_inherits_it,
     ack_lends_no_real_time_priority_to_other_nodes,
     ack_gives_a_oneway_call_its_nodes_least_priority,
-    ack_takes_a_nodes_least_nice_value_as_signed
+    ack_takes_a_nodes_least_nice_value_as_signed,
+    ack_lends_to_a_caller_that_a_nested_call_comes_back_to
 }
 suite! {
     emulated_mainline: crate::devices::EmulatedMainline, always;

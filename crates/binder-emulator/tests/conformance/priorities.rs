@@ -140,6 +140,29 @@ pub(crate) fn ack_takes_a_nodes_least_nice_value_as_signed<D: Device>() {
     assert_eq!((during.nice, after), (-10, before));
 }
 
+pub(crate) fn ack_lends_to_a_caller_that_a_nested_call_comes_back_to<D: Device>() {
+    let seen = at_nice_0(|| {
+        let device = D::new();
+        // Whether priorities may be raised.
+        if !Actor::new(&device.open()).run(|_| become_fifo(1)) {
+            return None;
+        }
+        let (server, client) = crate::calls::pair(&device);
+        // The driver sees it at the call.
+        assert!(client.run(|_| become_nice(7)));
+        let call = crate::objects::call_with_node(&client, 0, 0xbeef, 0xcafe);
+        let handle = crate::objects::handle_in(&server, &server.serve());
+        let nested = server.call(handle, 9, b"nested");
+        call.wait();
+        let during = client.run(|_| own());
+        client.reply(b"").unwrap();
+        nested.wait();
+        Some((during.nice, client.run(|_| own()).nice))
+    });
+    let Some(seen) = seen.flatten() else { return denied() };
+    assert_eq!(seen, (0, 7), "the nested call's, and its own again");
+}
+
 pub(crate) fn mainline_takes_a_nodes_least_nice_value_as_unsigned<D: Device>() {
     let Some([before, during, after]) = served::<D>(0x1f6, || become_nice(10)) else { return denied() };
     assert_eq!((during.nice, during.policy), (10, OTHER));

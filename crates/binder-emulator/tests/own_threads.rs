@@ -1,0 +1,56 @@
+//! The threads that the driver itself starts. A program of its own: all such threads in it are of one context.
+
+#[path = "conformance/signals.rs"]
+mod signals;
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use binder_driver::{Driver, Profile};
+use binder_emulator::{Context, Emulated};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The ids of the keeper's thread and of that which waits for its end.
+fn own_threads() -> Vec<i32> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc/self/task").expect("a /proc") {
+        let path = entry.expect("a thread").path();
+        let name = std::fs::read_to_string(path.join("comm")).unwrap_or_default();
+        if ["binder-keeper", "binder-watch"].contains(&name.trim_end()) {
+            found.push(path.file_name().expect("a name").to_string_lossy().parse().expect("a number"));
+        }
+    }
+    found
+}
+
+#[test]
+fn signals_to_the_drivers_own_threads_end_nothing() {
+    let context = Context::create(Profile::Ack).expect("a context");
+    let join = || Emulated::join(context.address(), 1 << 16).expect("the context");
+    let joined = join();
+    let begin = Instant::now();
+    // They name themselves, when they first run.
+    let threads = loop {
+        let threads = own_threads();
+        if threads.len() == 2 {
+            break threads;
+        }
+        assert!(begin.elapsed() < PATIENCE, "{threads:?}");
+        std::thread::yield_now();
+    };
+    for send in [signals::signal, signals::restarting_signal].repeat(3) {
+        for &tid in &threads {
+            let before = signals::SIGNALS_HANDLED.load(Relaxed);
+            send(tid);
+            let begin = Instant::now();
+            while signals::SIGNALS_HANDLED.load(Relaxed) == before {
+                assert!(begin.elapsed() < PATIENCE, "a signal that nobody handles");
+                std::thread::yield_now();
+            }
+        }
+    }
+    let other = join();
+    assert_ne!(other.number(), joined.number());
+    joined.become_context_manager(0x100).expect("a context that goes on");
+}
