@@ -10,11 +10,9 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::io::Errno;
-use serde::{Deserialize, Serialize};
 
-use crate::kernel::Features;
 use crate::uapi::{ExtendedError, FrozenStatusInfo};
-use crate::{Commands, Lent, RawBytes, Returns};
+use crate::{Backend, Commands, Error, Lent, RawBytes, Returns};
 
 /// One process's opened driver: what `open("/dev/binder")` plus `mmap` is for the kernel's.
 ///
@@ -24,6 +22,7 @@ use crate::{Commands, Lent, RawBytes, Returns};
 /// What only one driver can tell is asked of that driver's type: a `&dyn Driver` is a `&dyn Any`.
 pub trait Driver: Any + Send + Sync + fmt::Debug {
     /// Which driver this is; every result carries it.
+    #[must_use]
     fn backend(&self) -> Backend;
 
     /// `BINDER_WRITE_READ`: hands over the pending commands, then, where `returns` is given, waits
@@ -73,6 +72,7 @@ pub trait Driver: Any + Send + Sync + fmt::Debug {
     /// Only the bytes of buffers that are held are there for certain. The kernel maps the pages of
     /// its driver's area when it fills them, and may take back those of buffers that were given
     /// back: who reads one that is not mapped is ended by SIGBUS.
+    #[must_use]
     fn area(&self) -> RawBytes<'_>;
 
     /// Appends a copy of received data to `into`: `length` bytes at `address`, which a return
@@ -85,6 +85,7 @@ pub trait Driver: Any + Send + Sync + fmt::Debug {
 
     /// A copy of received data, as [`Driver::append_received`] makes it. `None` outside the mapped
     /// area.
+    #[must_use]
     fn received(&self, address: u64, length: u64) -> Option<Vec<u8>> {
         self.area().part_at(address, length).map(RawBytes::to_vec)
     }
@@ -221,12 +222,14 @@ pub trait Driver: Any + Send + Sync + fmt::Debug {
     ///
     /// `None` for the emulated driver: what wakes its threads is a word in shared memory, and a
     /// descriptor would have to be had by every process that may send something.
+    #[must_use]
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
     /// What this driver could not do on this machine so far, each as one sentence for a person (no
     /// permission to lend a priority, …). Empty when nothing is missing.
+    #[must_use]
     fn limits(&self) -> Vec<String> {
         Vec::new()
     }
@@ -244,195 +247,3 @@ pub struct NodeInfo {
     /// The owner was told of weak references (`BR_INCREFS`), and not yet of their end.
     pub has_weak: bool,
 }
-
-/// Which driver a result was measured on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase", tag = "driver")]
-pub enum Backend {
-    /// The kernel's binder driver.
-    Kernel {
-        /// The device's path, or what stands for one ("a private binderfs").
-        device: String,
-        /// What it can do, where it was asked.
-        #[serde(default)]
-        features: Option<Features>,
-    },
-    /// Roundtrip's emulated driver, with the rules of this profile.
-    Emulated {
-        /// Which kernel's priority rules it follows.
-        profile: Profile,
-    },
-}
-
-impl Backend {
-    /// True for the emulated driver.
-    #[must_use]
-    pub fn is_emulated(&self) -> bool {
-        matches!(self, Self::Emulated { .. })
-    }
-
-    /// The name, and what the driver can do: what the head of a report says.
-    #[must_use]
-    pub fn in_full(&self) -> String {
-        match self {
-            Self::Kernel { features: Some(features), .. } => format!("{self} ({features})"),
-            _ => self.to_string(),
-        }
-    }
-}
-
-impl fmt::Display for Backend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Kernel { device, .. } if device.starts_with('/') => write!(f, "kernel driver at {device}"),
-            Self::Kernel { device, .. } => write!(f, "kernel driver on {device}"),
-            Self::Emulated { profile } => write!(f, "emulated driver ({profile} profile)"),
-        }
-    }
-}
-
-/// Which kernel's priority rules the emulated driver follows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Profile {
-    /// The Android common kernel: the *sender* lends its policy and priority before the wake-up, to
-    /// nodes that inherit real-time priority (`FLAT_BINDER_FLAG_INHERIT_RT`); others get its nice
-    /// value.
-    #[default]
-    Ack,
-    /// The mainline kernel: only the nice value, set by the *receiver* once it runs.
-    Mainline,
-}
-
-impl fmt::Display for Profile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Ack => "ack",
-            Self::Mainline => "mainline",
-        })
-    }
-}
-
-/// What can go wrong with a driver, by operation.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// An ioctl's errno.
-    #[error("{operation}: {errno}")]
-    WriteRead {
-        /// The ioctl.
-        operation: &'static str,
-        /// What the driver answered.
-        errno: Errno,
-    },
-    /// The emulated driver's context has ended, for all who joined it.
-    #[error("{operation}: this emulated binder context has ended: {reason}")]
-    Ended {
-        /// The ioctl.
-        operation: &'static str,
-        /// Why, as the end of a sentence.
-        reason: &'static str,
-    },
-    /// Someone else is the context manager.
-    #[error("this context has a context manager already; stop it, or use another context")]
-    ContextManagerTaken,
-    /// A binder device could not be used.
-    #[error("cannot {operation} {device}: {errno}{}", remedy(operation, *errno))]
-    Device {
-        /// The device, or what stands for one.
-        device: String,
-        /// The step.
-        operation: &'static str,
-        /// The kernel's answer.
-        errno: Errno,
-    },
-    /// A driver that speaks another version of the protocol.
-    #[error(
-        "{device} speaks version {found} of the binder protocol; version 8 is needed, \
-         which 64-bit kernels without CONFIG_ANDROID_BINDER_IPC_32BIT speak"
-    )]
-    Version {
-        /// The device.
-        device: String,
-        /// Its version.
-        found: i32,
-    },
-    /// The mapped area has an impossible size.
-    #[error("a receive area of {bytes} bytes is not possible: choose 1 to {most} bytes")]
-    AreaSize {
-        /// What was asked for.
-        bytes: u64,
-        /// The most there can be.
-        most: u64,
-    },
-}
-
-impl Error {
-    pub(crate) fn device(device: &str, operation: &'static str, errno: Errno) -> Self {
-        Self::Device { device: device.into(), operation, errno }
-    }
-
-    /// An ioctl that a driver does not have.
-    fn unsupported(operation: &'static str) -> Self {
-        Self::WriteRead { operation, errno: Errno::NOTTY }
-    }
-
-    /// The errno behind it, where there is one.
-    #[must_use]
-    pub fn errno(&self) -> Option<Errno> {
-        match self {
-            Self::WriteRead { errno, .. } => Some(*errno),
-            Self::Ended { .. } => Some(Errno::NODEV),
-            Self::Device { errno, .. } => Some(*errno),
-            Self::Version { .. } => Some(Errno::PROTO),
-            Self::ContextManagerTaken => Some(Errno::BUSY),
-            Self::AreaSize { .. } => Some(Errno::INVAL),
-        }
-    }
-}
-
-/// Which limit to raise after `operation` failed with `error`, as the end of a sentence; empty when
-/// it was none that is known. EAGAIN means a limit where a thread or a process is started (fork(2),
-/// pthread_create(3)): the operation names that.
-#[must_use]
-pub fn raise_limit(operation: &str, error: &std::io::Error) -> &'static str {
-    let starts = operation.starts_with("start ");
-    match Errno::from_io_error(error) {
-        Some(Errno::MFILE) => "; allow more open files (ulimit -n)",
-        Some(Errno::NFILE) => "; allow more open files in the whole system (sysctl fs.file-max)",
-        Some(Errno::AGAIN) if starts => {
-            "; allow more processes and threads (ulimit -u, or pids.max of the cgroup)"
-        }
-        Some(Errno::NOMEM) => "; free memory, or allow more address space (ulimit -v)",
-        _ => "",
-    }
-}
-
-/// What helps against an errno of a step with a device, as the end of a sentence.
-fn remedy(operation: &str, errno: Errno) -> &'static str {
-    match (operation, errno) {
-        (MOUNT, Errno::NODEV) => "; this kernel has no binderfs (CONFIG_ANDROID_BINDERFS)",
-        (MOUNT, Errno::PERM | Errno::ACCESS) => "; only root may, and SELinux may refuse it",
-        // What is mapped is a device that this process has just opened.
-        (MAP, Errno::BUSY) => "; this opened device has an area already: open it again",
-        (MAP, Errno::NOMEM | Errno::AGAIN) => "; allow more address space (ulimit -v), or free memory",
-        (MAP, Errno::PERM | Errno::ACCESS | Errno::INVAL) => {
-            "; the driver lets only the process that opened it map it, for reading"
-        }
-        (_, Errno::NOENT) => {
-            "; load the driver (modprobe binder_linux devices=binder) or name a device that exists"
-        }
-        (_, Errno::NODEV | Errno::NXIO) => "; this kernel has no such driver",
-        (_, Errno::ACCESS | Errno::PERM) => {
-            "; run as root, or allow it (SELinux, and who became context manager first, have a say)"
-        }
-        (_, Errno::NOTTY | Errno::INVAL) => "; is it a binder device?",
-        (_, Errno::BUSY) => "; another process holds it",
-        (_, Errno::NOMEM) => "; memory is used up: free some",
-        (_, Errno::MFILE | Errno::NFILE) => "; allow more open files (ulimit -n)",
-        _ => "",
-    }
-}
-
-/// The steps whose refusals mean something of their own.
-pub(crate) const MOUNT: &str = "mount";
-pub(crate) const MAP: &str = "map the receive area of";

@@ -24,10 +24,14 @@
 //! assert!(matches!(second, Command::Transaction(data) if data.data_size == 4));
 //! ```
 
+#![warn(clippy::must_use_candidate, clippy::too_many_lines, clippy::use_self)]
+
+mod backend;
 mod call;
 mod command;
 pub mod copy;
 mod driver;
+mod error;
 mod fork;
 pub mod kernel;
 mod memory;
@@ -38,9 +42,11 @@ mod returns;
 pub mod sched_attr;
 pub mod uapi;
 
+pub use backend::{Backend, Profile};
 pub use call::{Answer, call};
 pub use command::{Command, Commands};
-pub use driver::{Backend, Driver, Error, NodeInfo, Profile, raise_limit};
+pub use driver::{Driver, NodeInfo};
+pub use error::{Error, raise_limit};
 pub use fork::ForkGuard;
 pub use memory::Lent;
 pub use raw_bytes::RawBytes;

@@ -1,7 +1,7 @@
 //! Descriptors of one transaction: sent along with it, received with it, closed with its buffer.
 //!
 //! The order of checks follows the kernel's `binder_translate_fd` and `binder_apply_fd_fixups` (`binder.c`). How descriptors
-//! travel is `descriptors.rs`'s business, where their numbers stand in the data `objects.rs`'s.
+//! travel is `descriptors`'s business, where their numbers stand in the data `objects`'s.
 
 use std::os::fd::AsRawFd as _;
 

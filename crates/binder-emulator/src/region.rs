@@ -6,7 +6,7 @@
 //! The shared memory of one context: control words, futexes and receive areas, mapped into every participant.
 //!
 //! Unsafe lives here because the mapping is shared with other processes. Control memory is only ever seen as atomics,
-//! areas only through bounds-checked copies. What the words mean is `records.rs`'s business;
+//! areas only through bounds-checked copies. What the words mean is `records`'s business;
 //! this file must not know it.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -121,7 +121,7 @@ impl Region {
     /// The control words.
     #[inline]
     pub(crate) fn words(&self) -> &[AtomicU64; CONTROL_WORDS] {
-        // SAFETY: the mapping is page-aligned, at least CONTROL_WORDS * 8 bytes long (asserted in records.rs), lives as
+        // SAFETY: the mapping is page-aligned, at least CONTROL_WORDS * 8 bytes long (asserted in records/mod.rs), lives as
         // long as self, and every participant treats these words as atomics.
         unsafe { self.base.cast().as_ref() }
     }
@@ -207,7 +207,7 @@ impl Region {
     /// Where notifications are received.
     #[inline]
     pub(crate) fn received(&self) -> &[AtomicU64; NOTIFICATION_WORDS] {
-        // SAFETY: part of `words`, which lies in the header page (asserted in records.rs).
+        // SAFETY: part of `words`, which lies in the header page (asserted in records/mod.rs).
         unsafe { self.base.cast::<AtomicU64>().add(RECEIVED_AT).cast().as_ref() }
     }
 

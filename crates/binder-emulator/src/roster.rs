@@ -2,7 +2,7 @@
 #![allow(clippy::arithmetic_side_effects, reason = "calculates with slots, which are below PROCESSES")]
 //! Who the participants are: memory that the keeper writes and everybody else can only read.
 //!
-//! The context's other memory may say anything (`records.rs`). What a participant does to another process on the word of that,
+//! The context's other memory may say anything (`records`). What a participant does to another process on the word of that,
 //! it does only to one that stands here, by its process id, as the kernel told the keeper.
 //!
 //! Unsafe: a mapping that another process writes to, only ever seen as atomics; a system call that no library wraps.

@@ -70,6 +70,7 @@ pub mod exception {
 
 /// Why a call, or something around it, failed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The driver did not do what it was asked for.
     #[error("cannot {operation}: {cause}")]
@@ -193,6 +194,7 @@ pub enum Error {
 
 /// How a served call failed; what the caller gets instead of a reply.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Status {
     /// A status code, sent in a `TF_STATUS_CODE` reply: the call as such failed. One of [`status`].
     #[error("status {_0} ({})", status::name(*_0))]

@@ -26,6 +26,7 @@ pub struct Call {
 /// An object of the binder stack that other processes call.
 pub trait Stub: Send + Sync {
     /// The name of its interface, which callers can ask for.
+    #[must_use]
     fn descriptor(&self) -> &str;
 
     /// Serves one call, on a looper thread. The reply begins with a status header
@@ -50,6 +51,7 @@ pub trait Stub: Send + Sync {
 /// An object of the hwbinder stack that other processes call.
 pub trait HwStub: Send + Sync {
     /// The fully qualified name of its interface, which callers can ask for.
+    #[must_use]
     fn descriptor(&self) -> &str;
 
     /// Serves one call, on a looper thread. The reply may name memory of the object and of the request: the driver

@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 
 use crate::Error;
-use crate::driver::MOUNT;
+use crate::error::MOUNT;
 
 /// A private binderfs. Processes that may look into this one's `/proc` entry can open its devices while it lives.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ use rustix::io::Errno;
 pub use binderfs::PrivateBinderfs;
 pub use features::{Features, Language};
 
-use crate::driver::MAP;
+use crate::error::MAP;
 use crate::uapi::{
     ExtendedError, Field as _, FlatBinderObject, FreezeInfo, FrozenStatusInfo, NodeDebugInfo,
     PROTOCOL_VERSION, TF_ONE_WAY, TransactionData,

@@ -1,0 +1,128 @@
+//! [`Error`]: what can go wrong with a driver, and what helps.
+
+use rustix::io::Errno;
+
+/// What can go wrong with a driver, by operation.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An ioctl's errno.
+    #[error("{operation}: {errno}")]
+    WriteRead {
+        /// The ioctl.
+        operation: &'static str,
+        /// What the driver answered.
+        errno: Errno,
+    },
+    /// The emulated driver's context has ended, for all who joined it.
+    #[error("{operation}: this emulated binder context has ended: {reason}")]
+    Ended {
+        /// The ioctl.
+        operation: &'static str,
+        /// Why, as the end of a sentence.
+        reason: &'static str,
+    },
+    /// Someone else is the context manager.
+    #[error("this context has a context manager already; stop it, or use another context")]
+    ContextManagerTaken,
+    /// A binder device could not be used.
+    #[error("cannot {operation} {device}: {errno}{}", remedy(operation, *errno))]
+    Device {
+        /// The device, or what stands for one.
+        device: String,
+        /// The step.
+        operation: &'static str,
+        /// The kernel's answer.
+        errno: Errno,
+    },
+    /// A driver that speaks another version of the protocol.
+    #[error(
+        "{device} speaks version {found} of the binder protocol; version 8 is needed, \
+         which 64-bit kernels without CONFIG_ANDROID_BINDER_IPC_32BIT speak"
+    )]
+    Version {
+        /// The device.
+        device: String,
+        /// Its version.
+        found: i32,
+    },
+    /// The mapped area has an impossible size.
+    #[error("a receive area of {bytes} bytes is not possible: choose 1 to {most} bytes")]
+    AreaSize {
+        /// What was asked for.
+        bytes: u64,
+        /// The most there can be.
+        most: u64,
+    },
+}
+
+impl Error {
+    pub(crate) fn device(device: &str, operation: &'static str, errno: Errno) -> Self {
+        Self::Device { device: device.into(), operation, errno }
+    }
+
+    /// An ioctl that a driver does not have.
+    pub(crate) fn unsupported(operation: &'static str) -> Self {
+        Self::WriteRead { operation, errno: Errno::NOTTY }
+    }
+
+    /// The errno behind it, where there is one.
+    #[must_use]
+    pub fn errno(&self) -> Option<Errno> {
+        match self {
+            Self::WriteRead { errno, .. } => Some(*errno),
+            Self::Ended { .. } => Some(Errno::NODEV),
+            Self::Device { errno, .. } => Some(*errno),
+            Self::Version { .. } => Some(Errno::PROTO),
+            Self::ContextManagerTaken => Some(Errno::BUSY),
+            Self::AreaSize { .. } => Some(Errno::INVAL),
+        }
+    }
+}
+
+/// Which limit to raise after `operation` failed with `error`, as the end of a sentence; empty when
+/// it was none that is known. EAGAIN means a limit where a thread or a process is started (fork(2),
+/// pthread_create(3)): the operation names that.
+#[must_use]
+pub fn raise_limit(operation: &str, error: &std::io::Error) -> &'static str {
+    let starts = operation.starts_with("start ");
+    match Errno::from_io_error(error) {
+        Some(Errno::MFILE) => "; allow more open files (ulimit -n)",
+        Some(Errno::NFILE) => "; allow more open files in the whole system (sysctl fs.file-max)",
+        Some(Errno::AGAIN) if starts => {
+            "; allow more processes and threads (ulimit -u, or pids.max of the cgroup)"
+        }
+        Some(Errno::NOMEM) => "; free memory, or allow more address space (ulimit -v)",
+        _ => "",
+    }
+}
+
+/// What helps against an errno of a step with a device, as the end of a sentence.
+fn remedy(operation: &str, errno: Errno) -> &'static str {
+    match (operation, errno) {
+        (MOUNT, Errno::NODEV) => "; this kernel has no binderfs (CONFIG_ANDROID_BINDERFS)",
+        (MOUNT, Errno::PERM | Errno::ACCESS) => "; only root may, and SELinux may refuse it",
+        // What is mapped is a device that this process has just opened.
+        (MAP, Errno::BUSY) => "; this opened device has an area already: open it again",
+        (MAP, Errno::NOMEM | Errno::AGAIN) => "; allow more address space (ulimit -v), or free memory",
+        (MAP, Errno::PERM | Errno::ACCESS | Errno::INVAL) => {
+            "; the driver lets only the process that opened it map it, for reading"
+        }
+        (_, Errno::NOENT) => {
+            "; load the driver (modprobe binder_linux devices=binder) or name a device that exists"
+        }
+        (_, Errno::NODEV | Errno::NXIO) => "; this kernel has no such driver",
+        (_, Errno::ACCESS | Errno::PERM) => {
+            "; run as root, or allow it (SELinux, and who became context manager first, have a say)"
+        }
+        (_, Errno::NOTTY | Errno::INVAL) => "; is it a binder device?",
+        (_, Errno::BUSY) => "; another process holds it",
+        (_, Errno::NOMEM) => "; memory is used up: free some",
+        (_, Errno::MFILE | Errno::NFILE) => "; allow more open files (ulimit -n)",
+        _ => "",
+    }
+}
+
+/// The steps whose refusals mean something of their own.
+pub(crate) const MOUNT: &str = "mount";
+pub(crate) const MAP: &str = "map the receive area of";

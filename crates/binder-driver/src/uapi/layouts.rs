@@ -1,0 +1,281 @@
+//! The structs, encoded and decoded field by field.
+
+/// A field of a layout: a fixed-width integer in native byte order.
+pub trait Field: Copy {
+    /// Width in bytes.
+    const SIZE: usize;
+    /// Writes the value to the first `SIZE` bytes of `out`.
+    fn put(self, out: &mut [u8]);
+    /// Reads a value from the first `SIZE` bytes of `from`.
+    fn take(from: &[u8]) -> Self;
+}
+
+macro_rules! field {
+    ($($kind:ty),*) => {$(
+        impl Field for $kind {
+            const SIZE: usize = size_of::<$kind>();
+            fn put(self, out: &mut [u8]) {
+                out[..Self::SIZE].copy_from_slice(&self.to_ne_bytes());
+            }
+            fn take(from: &[u8]) -> Self {
+                let mut bytes = [0; size_of::<$kind>()];
+                bytes.copy_from_slice(&from[..Self::SIZE]);
+                <$kind>::from_ne_bytes(bytes)
+            }
+        }
+    )*};
+}
+field!(u32, i32, u64);
+
+macro_rules! layout {
+    ($(#[$doc:meta])* $name:ident: $size:literal { $($(#[$field_doc:meta])* $field:ident: $kind:ty,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct $name { $($(#[$field_doc])* pub $field: $kind,)* }
+
+        impl $name {
+            /// Length in bytes, as in the kernel's header.
+            pub const SIZE: usize = $size;
+
+            /// The bytes that the driver sees.
+            #[must_use]
+            pub fn to_bytes(self) -> [u8; Self::SIZE] {
+                let mut bytes = [0; Self::SIZE];
+                let mut at = 0;
+                $( self.$field.put(&mut bytes[at..]); at += <$kind>::SIZE; )*
+                debug_assert_eq!(at, Self::SIZE);
+                bytes
+            }
+
+            /// Reads the layout from the front of `bytes`; `None` when they are too few.
+            #[must_use]
+            pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+                let bytes = bytes.get(..Self::SIZE)?;
+                let mut at = 0;
+                $( let $field = <$kind>::take(&bytes[at..]); at += <$kind>::SIZE; )*
+                debug_assert_eq!(at, Self::SIZE);
+                Some(Self { $($field),* })
+            }
+        }
+
+        const _: () = assert!($name::SIZE == 0 $(+ <$kind as Field>::SIZE)*);
+    };
+}
+
+layout! {
+    /// `struct binder_transaction_data`: one transaction or reply, in either direction.
+    TransactionData: 64 {
+        /// To the driver: the target's handle (32 bits). From it: the target node's `ptr`.
+        target: u64,
+        /// From the driver: the target node's cookie. To it: unused.
+        cookie: u64,
+        /// The method, chosen by the interface; the driver only carries it.
+        code: u32,
+        /// `TF_*`.
+        flags: u32,
+        /// From the driver: the caller's process id; 0 for a oneway transaction.
+        sender_pid: i32,
+        /// From the driver: the caller's effective user id.
+        sender_euid: u32,
+        /// Bytes of data.
+        data_size: u64,
+        /// Bytes of offsets (8 for each object).
+        offsets_size: u64,
+        /// Address of the data.
+        buffer: u64,
+        /// Address of the objects' offsets in the data.
+        offsets: u64,
+    }
+}
+
+layout! {
+    /// `struct binder_transaction_data_sg`: a transaction with scatter-gather buffers.
+    TransactionDataSg: 72 {
+        /// See [`TransactionData::target`]. The fields of the plain transaction come first.
+        target: u64,
+        /// Unused.
+        cookie: u64,
+        /// See [`TransactionData::code`].
+        code: u32,
+        /// See [`TransactionData::flags`].
+        flags: u32,
+        /// Unused.
+        sender_pid: i32,
+        /// Unused.
+        sender_euid: u32,
+        /// Bytes of data.
+        data_size: u64,
+        /// Bytes of offsets.
+        offsets_size: u64,
+        /// Address of the data.
+        buffer: u64,
+        /// Address of the offsets.
+        offsets: u64,
+        /// Bytes of all PTR buffers together, each rounded up to 8.
+        buffers_size: u64,
+    }
+}
+
+layout! {
+    /// `struct binder_ptr_cookie`: a local node, as its owner named it.
+    PtrCookie: 16 {
+        /// The owner's name of the node.
+        ptr: u64,
+        /// The owner's second word.
+        cookie: u64,
+    }
+}
+
+layout! {
+    /// `struct binder_handle_cookie` (packed): a handle, and the cookie of its death notification.
+    HandleCookie: 12 {
+        /// The handle.
+        handle: u32,
+        /// Returned with `BR_DEAD_BINDER`.
+        cookie: u64,
+    }
+}
+
+layout! {
+    /// `struct flat_binder_object`: a node or a handle inside a transaction's data.
+    FlatBinderObject: 24 {
+        /// `BINDER_TYPE_{BINDER,WEAK_BINDER,HANDLE,WEAK_HANDLE}`.
+        kind: u32,
+        /// `FLAT_BINDER_FLAG_*` and the least priority, when it names a local node.
+        flags: u32,
+        /// The node's `ptr` or the handle.
+        binder: u64,
+        /// The node's cookie.
+        cookie: u64,
+    }
+}
+
+layout! {
+    /// `struct binder_buffer_object`: a scatter-gather buffer (`BINDER_TYPE_PTR`).
+    BufferObject: 40 {
+        /// `BINDER_TYPE_PTR`.
+        kind: u32,
+        /// `BINDER_BUFFER_FLAG_HAS_PARENT` or 0.
+        flags: u32,
+        /// Address of the bytes: the sender's, and after the copy the receiver's.
+        buffer: u64,
+        /// Their number.
+        length: u64,
+        /// Index, among the offsets, of the parent PTR object.
+        parent: u64,
+        /// Where in the parent buffer the pointer to this one lies.
+        parent_offset: u64,
+    }
+}
+
+layout! {
+    /// `struct binder_fd_object`: a file descriptor inside a transaction's data.
+    FdObject: 24 {
+        /// `BINDER_TYPE_FD`.
+        kind: u32,
+        /// Carried along.
+        flags: u32,
+        /// The sender's descriptor, and in what the receiver gets, its own (close-on-exec, its to close).
+        fd: u32,
+        /// The driver makes it 0.
+        pad: u32,
+        /// Carried along.
+        cookie: u64,
+    }
+}
+
+layout! {
+    /// `struct binder_fd_array_object`: file descriptors, 32 bits each, inside a scatter-gather buffer.
+    FdArrayObject: 32 {
+        /// `BINDER_TYPE_FDA`.
+        kind: u32,
+        /// Carried along.
+        pad: u32,
+        /// How many.
+        count: u64,
+        /// Index, among the offsets, of the PTR object that they lie in.
+        parent: u64,
+        /// Where in its buffer they begin.
+        parent_offset: u64,
+    }
+}
+
+layout! {
+    /// `struct binder_extended_error`: why a thread's last transaction was refused.
+    ExtendedError: 12 {
+        /// The driver's number of the transaction; 0 when there was none since the last question.
+        id: u32,
+        /// What was returned: `BR_FAILED_REPLY`, `BR_DEAD_REPLY`, `BR_FROZEN_REPLY`; `BR_OK` when nothing was wrong.
+        command: u32,
+        /// A negative errno, or 0 where `command` says it all.
+        param: i32,
+    }
+}
+
+layout! {
+    /// `struct binder_freeze_info`: the argument of `BINDER_FREEZE`.
+    FreezeInfo: 12 {
+        /// Whom, by process id.
+        pid: u32,
+        /// 1 freezes, 0 thaws.
+        enable: u32,
+        /// How long to wait for its transactions to end, in milliseconds.
+        timeout_ms: u32,
+    }
+}
+
+layout! {
+    /// `struct binder_frozen_status_info`: what came for a process since it was frozen.
+    FrozenStatusInfo: 12 {
+        /// Whose, by process id.
+        pid: u32,
+        /// Bit 0: synchronous calls came, and were refused. Bit 1: it has unfinished transactions.
+        sync_recv: u32,
+        /// 1: oneway calls came, and wait.
+        async_recv: u32,
+    }
+}
+
+layout! {
+    /// `struct binder_frozen_state_info`: what `BR_FROZEN_BINDER` says.
+    FrozenStateInfo: 16 {
+        /// The cookie that the notification was requested with.
+        cookie: u64,
+        /// 1 when the node's owner is frozen, 0 when it is not.
+        is_frozen: u32,
+        /// The driver makes it 0.
+        reserved: u32,
+    }
+}
+
+layout! {
+    /// `struct binder_write_read`: the argument of `BINDER_WRITE_READ`.
+    WriteRead: 48 {
+        /// Bytes of commands.
+        write_size: u64,
+        /// Bytes of commands that the driver has taken.
+        write_consumed: u64,
+        /// Address of the commands.
+        write_buffer: u64,
+        /// Room for returns, in bytes.
+        read_size: u64,
+        /// Bytes of returns that the driver has written.
+        read_consumed: u64,
+        /// Address of the room for returns.
+        read_buffer: u64,
+    }
+}
+
+layout! {
+    /// `struct binder_node_debug_info`: the argument of `BINDER_GET_NODE_DEBUG_INFO`.
+    NodeDebugInfo: 24 {
+        /// To the driver: the `ptr` after which to look. From it: the node's; 0 when there is none.
+        ptr: u64,
+        /// The node's cookie.
+        cookie: u64,
+        /// 1 when the owner was told of strong references.
+        has_strong: u32,
+        /// 1 when the owner was told of weak references.
+        has_weak: u32,
+    }
+}

@@ -1,0 +1,169 @@
+//! How a process joins a context, and watches that it lasts.
+
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+
+use super::{Emulated, with_guard};
+use crate::descriptors::Descriptors;
+use crate::error::Error;
+use crate::inheritance::Lending;
+use crate::keeper_line::{self, ToKeeper};
+use crate::records::{self, AREA_BYTES, Id, Process};
+use crate::region::{End, Region};
+use crate::wakers::{self, WakeUp};
+use crate::{leaving, membership, priority, sched, welcome};
+use binder_driver::Error as DriverError;
+
+impl Emulated {
+    /// Joins the context at `address` ([`Context::address`]) with a receive area of `area_bytes` (rounded down to 8;
+    /// at most 4 MiB, like the kernel's; Android's libraries use 1 MiB less two pages).
+    ///
+    /// # Errors
+    /// [`Error::Join`] when there is no such context, it is full, or it belongs to another user;
+    /// [`Error::Driver`] for an impossible size.
+    pub fn join(address: &str, area_bytes: u64) -> Result<Self, Error> {
+        Self::join_with(address, area_bytes, WakeUp::default())
+    }
+
+    /// As [`Emulated::join`], with a wish for how this process's threads are woken. One that cannot be had is no error:
+    /// [`Emulated::wake_up`] tells.
+    ///
+    /// Being woken on the caller's CPU takes a seccomp filter, which the process and its children keep for good; it
+    /// holds up one call of the driver's own and nothing else. A process that inherits one that is still listened to
+    /// gets none of its own, so a process that joins should not be the parent of others that join.
+    ///
+    /// # Errors
+    /// As for [`Emulated::join`].
+    pub fn join_with(address: &str, area_bytes: u64, wake_up: WakeUp) -> Result<Self, Error> {
+        let bytes = area_size(area_bytes)?;
+        let failed = |operation, cause| Error::Join { address: address.into(), operation, cause };
+        let connection = membership::connect(address).map_err(|source| failed("connect", source))?;
+        Self::join_by(connection, address, bytes, wake_up)
+    }
+
+    /// Joins the context that `connection` leads to ([`Emulated::connect`]), under the name of the process that
+    /// connected: for one that may not connect by itself, or that acts for another.
+    ///
+    /// # Errors
+    /// As [`Emulated::join`].
+    pub fn join_over(connection: UnixStream, area_bytes: u64) -> Result<Self, Error> {
+        let bytes = area_size(area_bytes)?;
+        Self::join_by(connection, "at the other end of a connection", bytes, WakeUp::default())
+    }
+
+    /// Connects to the context at `address`, for [`Emulated::join_over`].
+    ///
+    /// # Errors
+    /// [`Error::Join`] when there is no such context.
+    pub fn connect(address: &str) -> Result<UnixStream, Error> {
+        let failed = |cause| Error::Join { address: address.into(), operation: "connect", cause };
+        membership::connect(address).map_err(failed)
+    }
+
+    fn join_by(connection: UnixStream, address: &str, bytes: u64, wake_up: WakeUp) -> Result<Self, Error> {
+        let failed = |operation, cause| Error::Join { address: address.into(), operation, cause };
+        let membership =
+            membership::join(connection).map_err(|(operation, source)| failed(operation, source))?;
+        let region = Arc::new(membership.region);
+        let slot = membership.slot;
+        let area_address = region.area_address(slot.index());
+        let to_keeper =
+            membership.connection.try_clone().map_err(|source| failed("copy the connection", source))?;
+        let to_keeper = Arc::new(Mutex::new(to_keeper));
+        region.wakers().set_keeper(Arc::clone(&to_keeper));
+        let opened = with_guard(&region, |guard| {
+            guard.open_area(slot, bytes)?;
+            guard.set(slot, records::process::AREA_ADDRESS, area_address);
+            let own = priority::of_caller(membership.profile).map_or(0, sched::Priority::to_word);
+            guard.set(slot, records::process::DEFAULT_PRIORITY, own);
+            Ok::<(), Errno>(())
+        });
+        opened.map_err(|errno| failed("open an area in it", errno.into()))?;
+        let generation = with_guard(&region, |guard| guard.get(slot, records::process::GENERATION));
+        let traps = follow_callers(&region, (slot, generation), &to_keeper, wake_up);
+        let lending = Lending::from_word(region.words()[records::LENDING].load(Ordering::Relaxed) as u32);
+        let watcher = membership.connection.try_clone().and_then(|connection| {
+            let region = Arc::clone(&region);
+            std::thread::Builder::new().name("binder-watch".into()).spawn(move || watch(&connection, &region))
+        });
+        Ok(Self {
+            region,
+            profile: membership.profile,
+            process: slot,
+            area: (area_address, bytes),
+            instance: Arc::new(()),
+            no_trap: traps.err(),
+            nonblocking: AtomicBool::new(false),
+            lending: AtomicU32::new(lending as u32),
+            sender: std::process::id(),
+            euid: AtomicU32::new(rustix::process::geteuid().as_raw()),
+            descriptors: Descriptors::new(to_keeper),
+            connection: membership.connection,
+            watcher: Some(watcher.map_err(|source| failed("start a thread", source))?),
+        })
+    }
+}
+
+/// Whole pages, as mmap(2) gives, or a refusal of what cannot be.
+fn area_size(area_bytes: u64) -> Result<u64, DriverError> {
+    let most = AREA_BYTES as u64;
+    if area_bytes == 0 || area_bytes > most {
+        return Err(DriverError::AreaSize { bytes: area_bytes, most });
+    }
+    Ok(area_bytes.next_multiple_of(rustix::param::page_size() as u64).min(most))
+}
+
+/// Waits until the keeper is gone (or this process closes the driver), and sends everybody here home. Reads nothing: what the
+/// keeper sends is for the thread that asked.
+fn watch(connection: &UnixStream, region: &Region) {
+    loop {
+        let mut watched = [PollFd::new(connection, PollFlags::RDHUP)];
+        match poll(&mut watched, None) {
+            Ok(1..) => break,
+            Ok(0) | Err(Errno::INTR) => {}
+            // Without memory for a poll nothing can be known; the next call finds out.
+            Err(_) => std::thread::sleep(std::time::Duration::from_millis(10)),
+        }
+    }
+    region.end(welcome::farewell(connection));
+    // A process that closes the driver has no thread in it any more.
+    if region.ended() != Some(End::Closed) {
+        leaving::send_home(region);
+    }
+}
+
+/// Lets this process's threads sleep so that they can be woken on their callers' CPU; else says why not.
+fn follow_callers(
+    region: &Region,
+    own: (Id<Process>, u64),
+    keeper: &ToKeeper,
+    wake_up: WakeUp,
+) -> Result<(), String> {
+    let tag = region.words()[records::TAG].load(Ordering::Relaxed);
+    region.wakers().set_context(tag);
+    let listener = wakers::own_listener(wake_up)?;
+    keeper_line::hand_over(keeper, listener.as_fd())
+        .map_err(|errno| format!("the keeper is gone ({errno})"))?;
+    region.wakers().learn(own.0, own.1, listener);
+    region.wakers().start_trapping(own.0, own.1);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_area_has_whole_pages_and_at_most_4_mib() {
+        let page = rustix::param::page_size() as u64;
+        let size = |bytes| area_size(bytes).ok();
+        assert_eq!([size(1), size(page), size(page + 1)], [page, page, 2 * page].map(Some));
+        assert_eq!([size(4 << 20), size((4 << 20) - 1)], [Some(4 << 20); 2]);
+        assert_eq!([size(0), size((4 << 20) + 1), size(u64::MAX)], [None; 3]);
+    }
+}

@@ -1,0 +1,132 @@
+use super::*;
+use crate::records::{Buffer, CONTEXT_MANAGER, TAG, buffer};
+
+#[test]
+fn a_list_that_was_bent_into_a_ring_ends() {
+    let region = Region::create().expect("memory");
+    let mut scratch = Scratch::default();
+    let mut guard = Guard::lock(&region, &mut scratch);
+    let id = Id::<Thread>::new(1);
+    for _ in 0..3 {
+        assert_eq!(guard.step::<Thread>(None), None);
+        assert_eq!((0..STEPS).filter(|_| guard.step(id) == id).count(), STEPS as usize);
+        assert!(guard.is_tired());
+        assert_eq!(guard.step(id), None);
+        guard.unlock();
+        guard.relock();
+        assert!(!guard.is_tired());
+    }
+}
+
+#[test]
+fn whoever_finds_a_journal_undoes_what_it_says_from_the_end() {
+    let region = Region::create().expect("memory");
+    let mut scratch = Scratch::default();
+    let mut guard = Guard::lock(&region, &mut scratch);
+    guard.set_word(TAG, 1);
+    guard.commit();
+    guard.set_word(TAG, 2);
+    guard.set_word(TAG, 3);
+    guard.set_word(CONTEXT_MANAGER, 4);
+    let length = &region.words()[JOURNAL_LENGTH];
+    assert_eq!(length.load(Relaxed), 3);
+    guard.unlock();
+    assert_eq!(length.load(Relaxed), 0);
+    // As if its holder had been killed before the unlock.
+    length.store(3, Relaxed);
+    guard.relock();
+    assert_eq!([guard.word(TAG), guard.word(CONTEXT_MANAGER), length.load(Relaxed)], [1, 0, 0]);
+    // A number that nobody of ours has written leads nowhere.
+    length.store(u64::MAX, Relaxed);
+    guard.unlock();
+    length.store(u64::MAX, Relaxed);
+    guard.relock();
+    assert_eq!(length.load(Relaxed), 0);
+    guard.set_word(usize::MAX, 5);
+    assert_eq!((guard.word(usize::MAX), length.load(Relaxed)), (0, 0));
+}
+
+#[test]
+fn an_operation_is_undone_to_its_mark_and_what_it_freed_stays_in_use() {
+    let region = Region::create().expect("memory");
+    let mut scratch = Scratch::default();
+    let mut guard = Guard::lock(&region, &mut scratch);
+    let [kept, freed] = [(); 2].map(|()| guard.alloc::<Buffer>().expect("a record"));
+    guard.set(kept, buffer::SIZE, 8);
+    guard.commit();
+    guard.set(kept, buffer::SIZE, 16);
+    let mark = guard.mark();
+    guard.free(freed);
+    guard.set(kept, buffer::SIZE, 24);
+    guard.rollback_to(mark);
+    assert_eq!(guard.get(kept, buffer::SIZE), 16);
+    guard.commit();
+    let next = guard.alloc::<Buffer>().expect("a record");
+    assert!(next != freed && next != kept);
+    guard.free(freed);
+    assert_eq!(guard.get(freed, buffer::SIZE), 0);
+    guard.set(freed, buffer::SIZE, 9);
+    assert_ne!(guard.alloc::<Buffer>(), Ok(freed), "it is free at the commit only");
+    guard.commit();
+    assert_eq!(guard.alloc::<Buffer>(), Ok(freed));
+    assert_eq!(guard.get(freed, buffer::SIZE), 0, "zeroed");
+}
+
+#[test]
+fn numbers_of_transactions_are_never_0_and_not_undone() {
+    let region = Region::create().expect("memory");
+    let mut scratch = Scratch::default();
+    let mut guard = Guard::lock(&region, &mut scratch);
+    let mark = guard.mark();
+    assert_eq!([guard.next_number(), guard.next_number()], [1, 2]);
+    guard.rollback_to(mark);
+    assert_eq!(guard.next_number(), 3);
+    region.words()[LAST_NUMBER].store(u64::MAX, Relaxed);
+    assert_eq!(guard.next_number(), 1);
+}
+
+#[test]
+fn a_slot_is_swept_once_however_often_that_was_noted() {
+    let region = Region::create().expect("memory");
+    let mut scratch = Scratch::default();
+    let mut guard = Guard::lock(&region, &mut scratch);
+    let slots = [1, 2].map(|slot| Id::<Process>::new(slot).expect("a slot"));
+    for slot in [slots[0], slots[1], slots[0]] {
+        guard.sweep_later(slot);
+    }
+    assert_eq!(guard.take_sweeps(), slots);
+    assert!(guard.take_sweeps().is_empty());
+}
+
+#[test]
+fn one_that_waits_long_asks_the_keeper_and_the_keeper_ends_what_does_not_go_on() {
+    let region = Region::create().expect("memory");
+    let mut wait = Wait::default();
+    // Each time that something has happened it begins anew.
+    for changed in 0..3 {
+        region.words()[LAST_NUMBER].store(changed, Relaxed);
+        assert!((0..LOOKS_BEFORE_ENDING).all(|_| !wait.is_over(&region)), "{changed}");
+    }
+    // Another owner, but not another waiter.
+    let owner = region.mutex().owner;
+    owner.store(1234, Relaxed);
+    assert!((0..LOOKS_BEFORE_ENDING).all(|_| !wait.is_over(&region)));
+    owner.store(1234 | futex::WAITERS, Relaxed);
+    assert!(wait.is_over(&region), "this is the keeper");
+    assert_eq!(region.ended(), Some(End::Stuck));
+    assert!(Wait::default().is_over(&region));
+    let region = Region::create().expect("memory");
+    let (own, keeper) = std::os::unix::net::UnixStream::pair().expect("sockets");
+    region.wakers().set_keeper(std::sync::Arc::new(std::sync::Mutex::new(own)));
+    keeper.set_nonblocking(true).expect("a socket");
+    let mut wait = Wait::default();
+    let mut asked = Vec::new();
+    for look in 0..=3 * LOOKS_BEFORE_ENDING {
+        assert!(!wait.is_over(&region), "only the keeper ends it");
+        if std::io::Read::read(&mut &keeper, &mut [0; 16]).is_ok() {
+            asked.push(look);
+        }
+    }
+    let expected = (1..=3 * LOOKS_BEFORE_ENDING).filter(|look| look % LOOKS_BEFORE_ASKING == 0);
+    assert_eq!(asked, expected.collect::<Vec<_>>());
+}

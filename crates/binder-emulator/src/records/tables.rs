@@ -1,0 +1,274 @@
+//! The tables: each record's fields, by name.
+
+use super::{Field, Id, PROCESSES, Record, TABLE_HEADS, TABLES_AT, THREADS, end, records};
+
+records! {
+    /// An opened device.
+    Process, process, table 0 at TABLES_AT, PROCESSES, of 40 {
+        /// See `process::State`.
+        STATE: u32,
+        /// Synchronous calls to it are refused, oneway ones kept.
+        FROZEN: bool,
+        /// Process id, as the keeper saw it.
+        PID: i32,
+        /// First thread.
+        THREADS_HEAD: Option<Id<Thread>>,
+        /// First thread that waits for work of the process.
+        WAITING: Option<Id<Thread>>,
+        /// Work for any looper thread.
+        TODO: Queue,
+        /// Death notifications that were delivered and not yet acknowledged.
+        DELIVERED: Queue,
+        /// First node.
+        NODES: Option<Id<Node>>,
+        /// Buffers in the order of their addresses.
+        BUFFERS: Option<Id<Buffer>>,
+        /// Free buffers, in no order.
+        FREE: Option<Id<Buffer>>,
+        /// Bytes of the area in use (the size of the process's mapping).
+        AREA: u64,
+        /// Where the area lies in the process's own memory. Only calculated with, never followed.
+        AREA_ADDRESS: u64,
+        /// Bytes that oneway transactions may still take.
+        ASYNC_FREE: u64,
+        /// `BINDER_SET_MAX_THREADS`.
+        MAX_THREADS: u32,
+        /// Threads asked for and not yet registered.
+        REQUESTED: u32,
+        /// Threads asked for and registered.
+        STARTED: u32,
+        /// Handles below this one are all taken (handle 0 apart).
+        HANDLE_HINT: u64,
+        /// Handles from this one on were never used.
+        HANDLE_END: u64,
+        /// Senders that are copying into the area outside the lock.
+        FILLS: u32,
+        /// The default nice value of loopers: that of the opener.
+        DEFAULT_PRIORITY: u64,
+        /// How often the slot was taken: tells its users apart.
+        GENERATION: u64,
+        /// Transactions that wanted a priority lent, and were refused permission.
+        DENIED: u64,
+        /// Synchronous calls came since it was frozen.
+        CALLS_REFUSED: bool,
+        /// Oneway calls came since it was frozen.
+        ONEWAY_KEPT: bool,
+        /// It wants to be told when it sends suspiciously many oneway transactions.
+        TELL_SPAM: bool,
+        /// Someone was suspected, and oneway transactions are still short of space.
+        SPAM_FOUND: bool,
+        /// Transactions whose priority was lent through a priority-inheriting futex.
+        HELD: u64,
+        /// Freeze notifications that were delivered and not yet acknowledged.
+        FREEZE_DELIVERED: Queue,
+        /// Threads that sleep in a poll.
+        POLLERS: u32,
+    }
+    /// A thread that has used the driver.
+    Thread, thread, table 1 at end::<Process>(), THREADS, of 32 {
+        /// Its process.
+        PROCESS: Option<Id<Process>>,
+        /// Thread id.
+        TID: i32,
+        /// `thread::LOOPER_*`.
+        LOOPER: u32,
+        /// The current ioctl must not wait.
+        NEED_RETURN: bool,
+        /// Next thread of the process.
+        NEXT: Option<Id<Thread>>,
+        /// Previous thread of the process.
+        PREV: Option<Id<Thread>>,
+        /// True while it is in the process's list of waiting threads.
+        IS_WAITING: bool,
+        /// Next waiting thread.
+        WAIT_NEXT: Option<Id<Thread>>,
+        /// Previous waiting thread.
+        WAIT_PREV: Option<Id<Thread>>,
+        /// Work for this thread only.
+        TODO: Queue,
+        /// The queue holds more than deferred `TRANSACTION_COMPLETE`s.
+        HAS_WORK: bool,
+        /// The transaction that it serves or waits for.
+        STACK: Option<Id<Transaction>>,
+        /// A refused command's return, until it is read (0: none). Commands wait for that.
+        RETURN_ERROR: u32,
+        /// A failed transaction's return, until it is read (0: none).
+        REPLY_ERROR: u32,
+        /// The buffer it is filling outside the lock.
+        FILLING: Option<Id<Buffer>>,
+        /// The priority it has by itself.
+        OWN_PRIORITY: u64,
+        /// The priority it has now.
+        PRIORITY: u64,
+        /// Its last transaction's number; 0 when that was asked for.
+        ERROR_NUMBER: u64,
+        /// How that was refused: `BR_*`; 0 when it was not.
+        ERROR_RETURN: u32,
+        /// Why: a negative errno, or 0.
+        ERROR_PARAM: i32,
+        /// The process that it freezes or thaws, until all who asked are told.
+        FREEZING: Option<Id<Process>>,
+        /// It sleeps in a poll, or is about to.
+        POLLS: bool,
+    }
+    /// A local object that others can call.
+    Node, node, table 2 at end::<Thread>(), 131_072, of 32 {
+        /// Its owner; none once that is dead.
+        PROCESS: Option<Id<Process>>,
+        /// The owner's name of it.
+        PTR: u64,
+        /// The owner's second word.
+        COOKIE: u64,
+        /// `FLAT_BINDER_FLAG_*`.
+        FLAGS: u32,
+        /// References of other processes that are strong.
+        INTERNAL_STRONG: u32,
+        /// Strong counts inside the driver and the owner.
+        LOCAL_STRONG: u32,
+        /// Weak counts inside the driver and the owner.
+        LOCAL_WEAK: u32,
+        /// The owner was told of strong references.
+        HAS_STRONG: bool,
+        /// The owner was told of weak references.
+        HAS_WEAK: bool,
+        /// `BC_ACQUIRE_DONE` is due.
+        PENDING_STRONG: bool,
+        /// `BC_INCREFS_DONE` is due.
+        PENDING_WEAK: bool,
+        /// A oneway transaction is being served.
+        HAS_ASYNC: bool,
+        /// Oneway transactions that wait for it.
+        ASYNC_TODO: Queue,
+        /// First reference.
+        REFS: Option<Id<Ref>>,
+        /// Its queued work (to tell the owner of references).
+        WORK: Option<Id<Work>>,
+        /// Next in its hash bucket.
+        HASH_NEXT: Option<Id<Node>>,
+        /// Next of its process.
+        NEXT: Option<Id<Node>>,
+        /// Previous of its process.
+        PREV: Option<Id<Node>>,
+    }
+    /// A process's reference on a node: what a handle stands for.
+    Ref, reference, table 3 at end::<Node>(), 524_288, of 12 {
+        /// Whose.
+        PROCESS: Option<Id<Process>>,
+        /// On what.
+        NODE: Option<Id<Node>>,
+        /// Its number in the process.
+        HANDLE: u32,
+        /// Strong count.
+        STRONG: u32,
+        /// Weak count.
+        WEAK: u32,
+        /// Next reference on the node.
+        NEXT: Option<Id<Ref>>,
+        /// Previous reference on the node.
+        PREV: Option<Id<Ref>>,
+        /// The death notification that was asked for.
+        DEATH: Option<Id<Work>>,
+        /// The freeze notification that was asked for.
+        FREEZE: Option<Id<Work>>,
+    }
+    /// A call or a reply on its way.
+    Transaction, transaction, table 4 at end::<Ref>(), 65_536, of 24 {
+        /// Who waits for the reply (none: oneway, reply, or gone).
+        FROM: Option<Id<Thread>>,
+        /// The sender's process id.
+        SENDER_PID: i32,
+        /// The sender's effective user id.
+        SENDER_EUID: u32,
+        /// Where it goes.
+        TO_PROCESS: Option<Id<Process>>,
+        /// Who serves it.
+        TO_THREAD: Option<Id<Thread>>,
+        /// What the sender waits for besides.
+        FROM_PARENT: Option<Id<Transaction>>,
+        /// What the server serves besides.
+        TO_PARENT: Option<Id<Transaction>>,
+        /// The method.
+        CODE: u32,
+        /// `TF_*`.
+        FLAGS: u32,
+        /// A call, not a reply.
+        NEED_REPLY: bool,
+        /// Its data in the receiver's area.
+        BUFFER: Option<Id<Buffer>>,
+        /// The sender's priority.
+        PRIORITY: u64,
+        /// The server's, before the call.
+        SAVED_PRIORITY: u64,
+        /// The priority was lent already.
+        PRIORITY_SET: bool,
+        /// How many descriptors wait for it in the receiver's inbox.
+        FDS: u32,
+        /// Its number, by which they are found; 0 when there are none, or they are not wanted any more.
+        FDS_NUMBER: u64,
+        /// Who is lent the caller's priority through its hold (`hold.rs`).
+        HELD_BY: Option<Id<Thread>>,
+        /// That priority.
+        HELD_AT: u64,
+        /// The sender's `Lending`.
+        LENDING: u32,
+    }
+    /// A stretch of a process's area, in use or free.
+    Buffer, buffer, table 5 at end::<Transaction>(), 131_072, of 24 {
+        /// Whose area.
+        PROCESS: Option<Id<Process>>,
+        /// Where, in bytes from the area's start.
+        OFFSET: u64,
+        /// How long.
+        SIZE: u64,
+        /// The next by address.
+        NEXT: Option<Id<Buffer>>,
+        /// The previous by address.
+        PREV: Option<Id<Buffer>>,
+        /// The next free one.
+        FREE_NEXT: Option<Id<Buffer>>,
+        /// The previous free one.
+        FREE_PREV: Option<Id<Buffer>>,
+        /// Not in use.
+        IS_FREE: bool,
+        /// Bytes of data.
+        DATA_SIZE: u64,
+        /// Bytes of offsets.
+        OFFSETS_SIZE: u64,
+        /// The transaction it came with, while that lasts.
+        TRANSACTION: Option<Id<Transaction>>,
+        /// The node it was sent to (none: a reply).
+        TARGET: Option<Id<Node>>,
+        /// It came with a oneway transaction.
+        IS_ASYNC: bool,
+        /// The receiver may free it: it was delivered, and not freed yet.
+        USER_MAY_FREE: bool,
+        /// `TF_CLEAR_BUF`.
+        CLEAR: bool,
+        /// How many of its objects hold references.
+        OBJECTS: u64,
+        /// Someone is filling it outside the lock.
+        FILLING: bool,
+        /// The process id of a oneway transaction's sender.
+        SENDER: u32,
+        /// That one was suspected of spam.
+        SUSPECT: bool,
+    }
+    /// An entry of a queue.
+    Work, work, table 6 at end::<Buffer>(), 262_144, of 8 {
+        /// See `queue::Kind`.
+        KIND: u32,
+        /// What it is about.
+        PAYLOAD: u64,
+        /// The next in the queue.
+        NEXT: Option<Id<Work>>,
+        /// The previous in the queue.
+        PREV: Option<Id<Work>>,
+        /// The queue's first word; 0: in none.
+        QUEUE: u64,
+        /// Of a freeze notification: whether the owner is frozen.
+        IS_FROZEN: bool,
+        /// Of a freeze notification that was delivered: it is to be queued again when that is
+        /// acknowledged.
+        RESEND: bool,
+    }
+}

@@ -1,0 +1,71 @@
+//! Source files stay short enough to be read in one sitting: below 400 lines each. Long tests go
+//! into a file of their own, and integration tests are not counted.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+/// No source file has as many lines.
+const LIMIT: usize = 400;
+
+/// Files that are still longer, with the most lines that each may have. This list only shrinks: a
+/// file that gets below the limit is taken out.
+const EXCEPTIONS: &[(&str, usize)] = &[
+    ("crates/bench/src/ipc/latency/mod.rs", 500),
+    ("crates/bench/src/storage/device.rs", 420),
+    ("crates/bench/src/worker/group.rs", 440),
+    ("crates/layers/src/explanation.rs", 410),
+    ("crates/layers/src/timeline/build.rs", 530),
+    ("crates/latency/src/histogram.rs", 420),
+];
+
+/// What is wrong with the lengths of these files.
+fn problems(lengths: &BTreeMap<String, usize>, exceptions: &[(&str, usize)]) -> Vec<String> {
+    let allowed =
+        |path: &str| exceptions.iter().find(|(excepted, _)| *excepted == path).map(|(_, most)| *most);
+    let too_long = lengths.iter().filter_map(|(path, &lines)| match allowed(path) {
+        None if lines >= LIMIT => {
+            Some(format!("{path} has {lines} lines: cut it into files along its parts"))
+        }
+        Some(most) if lines > most => Some(format!("{path} has grown from {most} to {lines} lines")),
+        _ => None,
+    });
+    let outdated = exceptions.iter().filter_map(|(path, _)| match lengths.get(*path) {
+        None => Some(format!("{path} is no source file any more: take it from the list")),
+        Some(&lines) if lines < LIMIT => Some(format!("{path} has {lines} lines: take it from the list")),
+        Some(_) => None,
+    });
+    too_long.chain(outdated).collect()
+}
+
+/// The lines of each source file that git knows.
+fn lengths() -> BTreeMap<String, usize> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the repository");
+    let listed = Command::new("git").args(["ls-files", "*.rs"]).current_dir(root).output().expect("git");
+    let listed = String::from_utf8(listed.stdout).expect("paths are UTF-8");
+    let sources = listed.lines().filter(|path| path.starts_with("src/") || path.contains("/src/"));
+    // One that was removed and is not committed yet is still listed.
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).ok();
+    sources.filter_map(|path| Some((path.to_owned(), read(path)?.lines().count()))).collect()
+}
+
+#[test]
+fn source_files_have_less_than_400_lines() {
+    let lengths = lengths();
+    assert!(lengths.len() > 100, "git lists only {} source files", lengths.len());
+    let problems = problems(&lengths, EXCEPTIONS);
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
+fn a_long_file_a_grown_one_and_an_outdated_exception_are_refused() {
+    let lengths: BTreeMap<String, usize> =
+        [("a.rs", 399), ("b.rs", 400), ("c.rs", 500), ("d.rs", 500), ("e.rs", 450), ("f.rs", 399)]
+            .into_iter()
+            .map(|(path, lines)| (path.to_owned(), lines))
+            .collect();
+    let exceptions = [("c.rs", 500), ("d.rs", 499), ("e.rs", 451), ("f.rs", 420), ("g.rs", 420)];
+    let problems = problems(&lengths, &exceptions);
+    let named: Vec<&str> = problems.iter().map(|problem| &problem[..4]).collect();
+    assert_eq!(named, ["b.rs", "d.rs", "f.rs", "g.rs"], "{problems:?}");
+}
