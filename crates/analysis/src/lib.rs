@@ -32,6 +32,7 @@
 //! ```
 
 mod damage;
+pub mod doctor;
 mod error;
 pub mod figures;
 pub mod interference;

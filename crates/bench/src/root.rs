@@ -1,7 +1,16 @@
-//! Where the kernel's facts are read from: `/` on a running machine, a fixture tree in tests. Reads small text files,
-//! and nothing else; must not know what they mean.
+//! Where the kernel's facts are read from: `/` on a running machine, a fixture tree in tests. Reads small text files
+//! without waiting, and nothing else; must not know what they mean.
 
+use std::fs::{File, Metadata};
+use std::io::{Error, ErrorKind, Read as _, Result};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+
+/// More than any file of facts has: /proc/interrupts of a machine with hundreds of CPUs has about one megabyte.
+const MOST_BYTES: u64 = 4 << 20;
+
+/// More names than any directory of facts has; process ids end at this number.
+const MOST_NAMES: usize = 4 << 20;
 
 /// The directory under which `proc`, `sys`, `dev` and `boot` are found.
 #[derive(Debug, Clone)]
@@ -27,7 +36,43 @@ impl Root {
 
     /// The file's bytes; `None` when it is not there or not readable.
     pub fn read_bytes(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
-        std::fs::read(self.path(path)).ok()
+        self.bytes(path).ok()
+    }
+
+    /// The file's bytes. Never waits, and never reads more than a few megabytes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] for what is not a regular file, [`ErrorKind::FileTooLarge`] for a long one, and what the
+    /// kernel says.
+    pub fn bytes(&self, path: impl AsRef<Path>) -> Result<Vec<u8>> {
+        let path = self.path(path);
+        // Before it is opened: opening alone starts some devices.
+        only_regular(&std::fs::metadata(&path)?)?;
+        // It may have been exchanged meanwhile: opening a FIFO must not wait.
+        let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
+        only_regular(&file.metadata()?)?;
+        let mut bytes = Vec::new();
+        // The size of a file in procfs says nothing: what can be read does.
+        file.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > MOST_BYTES {
+            return Err(Error::new(ErrorKind::FileTooLarge, format!("longer than {MOST_BYTES} bytes")));
+        }
+        Ok(bytes)
+    }
+
+    /// The file's text without white space at its ends, or why there is none, in a few words. An empty file is empty text.
+    ///
+    /// # Errors
+    /// "not there", "Permission denied", "not a regular file".
+    pub fn look(&self, path: impl AsRef<Path>) -> std::result::Result<String, String> {
+        match self.bytes(path) {
+            Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).trim().to_owned()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Err("not there".to_owned()),
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                Err("not readable without root".to_owned())
+            }
+            Err(error) => Err(error.to_string()),
+        }
     }
 
     /// The file's number; `None` when it is not there or no number.
@@ -38,6 +83,7 @@ impl Root {
     /// Names in a directory, sorted; none when it is not there.
     pub fn names(&self, path: impl AsRef<Path>) -> Vec<String> {
         let Ok(entries) = std::fs::read_dir(self.path(path)) else { return Vec::new() };
+        let entries = entries.take(MOST_NAMES);
         let mut names: Vec<_> =
             entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
         names.sort();
@@ -54,6 +100,14 @@ impl Root {
         let path = path.as_ref();
         self.0.join(path.strip_prefix("/").unwrap_or(path))
     }
+}
+
+fn only_regular(found: &Metadata) -> Result<()> {
+    if found.is_file() {
+        return Ok(());
+    }
+    let what = if found.is_dir() { "a directory, not a file" } else { "not a regular file" };
+    Err(Error::new(ErrorKind::InvalidInput, what))
 }
 
 /// A fixture tree with these files, in a directory of its own that outlives the test by nothing.
@@ -102,5 +156,32 @@ mod tests {
         assert_eq!(root.read("sys/empty"), None);
         assert_eq!(root.read("sys/absent"), None);
         assert_eq!(root.names("sys"), ["empty", "present"]);
+    }
+
+    #[test]
+    fn what_is_no_file_of_facts_is_neither_waited_for_nor_read() {
+        let root = fixture(&[("sys/here", "1\n")]);
+        let at = |name: &str| root.path(format!("sys/{name}"));
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            at("fifo"),
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+            0,
+        )
+        .unwrap();
+        std::os::unix::fs::symlink("/dev/zero", at("endless")).unwrap();
+        File::create(at("huge")).unwrap().set_len(1 << 40).unwrap();
+        assert_eq!(root.look("sys/here").as_deref(), Ok("1"));
+        for (name, reason) in [
+            ("fifo", "not a regular file"),
+            ("endless", "not a regular file"),
+            ("huge", "longer than 4194304 bytes"),
+            ("absent", "not there"),
+            ("", "a directory, not a file"),
+        ] {
+            assert_eq!(root.look(format!("sys/{name}")), Err(reason.to_owned()), "{name}");
+            assert_eq!(root.read(format!("sys/{name}")), None, "{name}");
+        }
     }
 }

@@ -28,6 +28,7 @@
 //! ```
 
 mod csv;
+pub mod doctor;
 pub mod environment;
 mod error;
 pub mod explanation;

@@ -173,7 +173,7 @@ impl Drop for Scratch {
 }
 
 /// Short runs that between them have every part of every result.
-const JSON: [&str; 12] = [
+const JSON: [&str; 13] = [
     "survey --duration 3s --out survey --format json",
     "ipc throughput --min-time 2ms --sizes 4 --format json",
     "ipc throughput --iterations 20 --sizes 4 --format json",
@@ -186,6 +186,7 @@ const JSON: [&str; 12] = [
     "storage layers --calls 3 --rounds 1 --sizes 4k --writers native --format json",
     "storage interference --rounds 1 --duration 1ms --file-size 1M --conditions alone --format json",
     "explain latency --format json",
+    "doctor --format json",
     "show --format json latency",
 ];
 
@@ -203,7 +204,11 @@ fn every_field_of_every_output_is_on_the_page_and_the_other_way_round() {
     let (mut seen, mut wrong) = (Seen::new(), BTreeSet::new());
     let mut check = |text: &str| {
         let value: Value = serde_json::from_str(text).unwrap();
-        let kind = if value["schema"] == "roundtrip.explanation" { "Explanations" } else { "Run" };
+        let kind = match value["schema"].as_str() {
+            Some("roundtrip.explanation") => "Explanations",
+            Some("roundtrip.doctor") => "Doctor",
+            _ => "Run",
+        };
         reference.check(&[kind.to_owned()], &value, kind, &mut seen, &mut wrong);
     };
     let recorded = Need::Tracefs.is_met();

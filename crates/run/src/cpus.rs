@@ -14,7 +14,7 @@ pub fn cpu_list(text: &str) -> Option<Vec<u32>> {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
         // No machine has more, and a malformed list must not fill the memory.
-        if first > last || last > 1 << 20 {
+        if first > last || last > 1 << 20 || cpus.len() > 1 << 20 {
             return None;
         }
         cpus.extend(first..=last);

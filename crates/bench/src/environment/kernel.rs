@@ -8,16 +8,15 @@ use run::environment::Kernel;
 use crate::root::Root;
 
 /// Looks at the running kernel.
-pub(super) fn read(root: &Root) -> Kernel {
+pub(super) fn read(root: &Root, config: &str) -> Kernel {
     let uname = rustix::system::uname();
     let text = |field: &std::ffi::CStr| field.to_string_lossy().into_owned();
     let (release, version, machine) = (text(uname.release()), text(uname.version()), text(uname.machine()));
-    let config = config(root, &release);
     let sysctl = |name: &str| root.read(format!("proc/sys/kernel/{name}"));
     Kernel {
-        preemption: preemption(root, &version, &config),
+        preemption: preemption(root, &version, config),
         preemption_dynamic: version.split(' ').any(|word| word == "PREEMPT_DYNAMIC"),
-        hz: option(&config, "CONFIG_HZ").and_then(|hz| hz.parse().ok()),
+        hz: option(config, "CONFIG_HZ").and_then(|hz| hz.parse().ok()),
         sched_rt_runtime_us: sysctl("sched_rt_runtime_us").and_then(|text| text.parse().ok()),
         sched_rt_period_us: sysctl("sched_rt_period_us").and_then(|text| text.parse().ok()),
         autogroup: sysctl("sched_autogroup_enabled").map(|text| text != "0"),
@@ -29,18 +28,25 @@ pub(super) fn read(root: &Root) -> Kernel {
     }
 }
 
-/// The kernel's own configuration, if it carries it or its package left it; else empty.
-fn config(root: &Root, release: &str) -> String {
-    if let Some(packed) = root.read_bytes("proc/config.gz") {
-        let mut text = String::new();
-        if flate2::read::GzDecoder::new(&packed[..]).read_to_string(&mut text).is_ok() {
-            return text;
-        }
-    }
-    root.read(format!("boot/config-{release}")).unwrap_or_default()
+/// More than any kernel's configuration has: 6.18 with everything has 300 kB.
+const MOST_CONFIG_BYTES: u64 = 8 << 20;
+
+/// The running kernel's own configuration, if it carries it or its package left it.
+pub(super) fn own_config(root: &Root) -> Option<String> {
+    config(root, &rustix::system::uname().release().to_string_lossy())
 }
 
-fn option<'a>(config: &'a str, name: &str) -> Option<&'a str> {
+fn config(root: &Root, release: &str) -> Option<String> {
+    let packed = root.read_bytes("proc/config.gz").and_then(|packed| {
+        let mut text = String::new();
+        let unpacked = flate2::read::GzDecoder::new(&packed[..]);
+        unpacked.take(MOST_CONFIG_BYTES).read_to_string(&mut text).is_ok().then_some(text)
+    });
+    packed.or_else(|| root.read(format!("boot/config-{release}")))
+}
+
+/// What an option is set to: "y", "m", "250". `None` when it is not set.
+pub(super) fn option<'a>(config: &'a str, name: &str) -> Option<&'a str> {
     config.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
 }
 
@@ -106,11 +112,12 @@ mod tests {
         let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         packed.write_all(b"# comment\nCONFIG_HZ_250=y\nCONFIG_HZ=250\n").unwrap();
         let root = fixture(&[("boot/config-6.1", "CONFIG_HZ=1000\n")]);
-        assert_eq!(option(&config(&root, "6.1"), "CONFIG_HZ"), Some("1000"));
-        assert_eq!(config(&root, "6.2"), "");
+        let hz = || option(&config(&root, "6.1")?, "CONFIG_HZ").map(str::to_owned);
+        assert_eq!(hz().as_deref(), Some("1000"));
+        assert_eq!(config(&root, "6.2"), None);
         std::fs::create_dir_all(root.path("proc")).unwrap();
         std::fs::write(root.path("proc/config.gz"), packed.finish().unwrap()).unwrap();
-        assert_eq!(option(&config(&root, "6.1"), "CONFIG_HZ"), Some("250"));
+        assert_eq!(hz().as_deref(), Some("250"));
     }
 
     #[test]
@@ -121,7 +128,7 @@ mod tests {
             ("proc/sys/kernel/sched_autogroup_enabled", "1\n"),
             ("proc/self/schedstat", "0 0 0\n"),
         ]);
-        let kernel = read(&root);
+        let kernel = read(&root, "");
         assert_eq!(kernel.sched_rt_runtime_us, Some(950_000));
         assert_eq!(kernel.sched_rt_period_us, Some(1_000_000));
         assert_eq!((kernel.autogroup, kernel.schedstat, kernel.hz), (Some(true), true, None));

@@ -3,6 +3,7 @@
 
 mod cpus;
 mod date;
+mod facts;
 mod kernel;
 mod share;
 
@@ -18,19 +19,29 @@ use crate::{cgroup, clock};
 
 /// Looks at the running machine. Takes a few milliseconds, most of them for the clock and for trying SCHED_FIFO.
 pub fn collect() -> Environment {
+    let root = Root::real();
     let usable = allowed_cpus(0).unwrap_or_default();
-    let mut environment = of(&Root::real(), usable, realtime_permission(), clock::read_cost_ns());
+    let mut environment = of(&root, usable, realtime_permission(), clock::read_cost_ns());
+    facts::disk::read(&root, std::env::current_dir(), &mut environment.facts);
     environment.missing.extend(tracefs::foreign_clock().map(|why| format!("the machine's clock: {why}")));
     environment
 }
 
-fn of(root: &Root, usable: Vec<u32>, realtime: RealtimePermission, clock_read_cost_ns: f64) -> Environment {
+/// Looks at the machine whose files lie below `root`: its own in tests, a recorded one elsewhere. The kernel's name is that of
+/// the running one. `usable` are the CPUs of this process, `clock_read_cost_ns` is what one clock reading takes.
+pub fn of(
+    root: &Root,
+    usable: Vec<u32>,
+    realtime: RealtimePermission,
+    clock_read_cost_ns: f64,
+) -> Environment {
+    let config = kernel::own_config(root);
     let mut environment = Environment {
         date: date::now(),
         roundtrip_version: env!("CARGO_PKG_VERSION").into(),
         build_profile: if cfg!(debug_assertions) { "debug" } else { "release" }.into(),
         host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
-        kernel: kernel::read(root),
+        kernel: kernel::read(root, config.as_deref().unwrap_or_default()),
         cpus: cpus::read(root, usable),
         load_average: load_average(root),
         cgroups: cgroup::limits(root),
@@ -39,6 +50,7 @@ fn of(root: &Root, usable: Vec<u32>, realtime: RealtimePermission, clock_read_co
         binder_devices: binder_devices(root),
         driver: None,
         cpu_shares: None,
+        facts: facts::read(root, config.as_deref()),
         missing: Vec::new(),
     };
     environment.missing = missing(&environment);

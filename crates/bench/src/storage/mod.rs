@@ -1,6 +1,6 @@
 //! Synchronous writes: who makes them, to which file, on which device. Must not know how their time is divided among layers.
 
-mod device;
+pub(crate) mod device;
 pub mod interference;
 mod recorder;
 mod run;

@@ -5,6 +5,7 @@
 //! follow from that line.
 
 mod completions;
+mod doctor;
 mod driver;
 mod explain;
 mod finish;
@@ -34,6 +35,7 @@ use crate::args::{Command, Doc, Kind};
 /// Every command, in the order in which help lists them. A command is registered here and nowhere else.
 pub(crate) static ALL: &[&dyn Command] = &[
     &survey::COMMAND,
+    &doctor::COMMAND,
     &throughput::COMMAND,
     &latency::COMMAND,
     &floor::COMMAND,

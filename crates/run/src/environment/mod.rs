@@ -3,11 +3,13 @@
 
 mod cgroups;
 mod cpus;
+mod facts;
 mod kernel;
 mod share;
 
 pub use cgroups::Cgroups;
 pub use cpus::{Cache, Cpus};
+pub use facts::{Fact, Facts, Value};
 pub use kernel::Kernel;
 pub use share::CpuShares;
 
@@ -44,6 +46,9 @@ pub struct Environment {
     pub driver: Option<String>,
     /// Whose the CPU time was during the run; set when it is over.
     pub cpu_shares: Option<CpuShares>,
+    /// Settings that bear on latency, the memory and the system, by name. Runs of earlier versions have none.
+    #[serde(default)]
+    pub facts: Facts,
     /// What could not be found, and why it matters or what that means.
     pub missing: Vec<String>,
 }

@@ -1,0 +1,192 @@
+//! What else the machine does: its host, its load, the framework, its memory and clock, its disk.
+
+use run::environment::Environment;
+
+use super::{Check, Judged, Verdict};
+
+pub(super) static DISTURBANCE: &[Check] = &[
+    Check {
+        name: "steal",
+        title: "time taken by a hypervisor",
+        why: "The host runs something else on this machine's CPU: a call stands still, and nothing in this machine can tell \
+              when.",
+        source: "proc_stat(5), Documentation/virt/kvm/x86/msr.rst",
+        judge: steal,
+    },
+    Check {
+        name: "load",
+        title: "other load",
+        why: "Threads of others run on the CPUs that a call needs.",
+        source: "proc_loadavg(5)",
+        judge: load,
+    },
+    Check {
+        name: "framework",
+        title: "Android's framework",
+        why: "Its services wake up at any time, on any CPU, and use the same driver.",
+        source: "source.android.com, Performance testing",
+        judge: framework,
+    },
+    Check {
+        name: "clock-source",
+        title: "clock source",
+        why: "Each reading of a clock that is a device of its own takes a microsecond or more, in programs and in the kernel.",
+        source: "Documentation/virt/kvm/x86/timekeeping.rst",
+        judge: clock,
+    },
+];
+
+pub(super) static MEMORY: &[Check] = &[
+    Check {
+        name: "memory",
+        title: "memory",
+        why: "With little of it left, an allocation in a call waits until others have given up theirs.",
+        source: "Documentation/admin-guide/sysctl/vm.rst (min_free_kbytes)",
+        judge: memory,
+    },
+    Check {
+        name: "transparent-hugepages",
+        title: "transparent huge pages",
+        why: "A page fault may stop to clear, or to make room for, a page of 2 MiB.",
+        source: "Documentation/admin-guide/mm/transhuge.rst",
+        judge: hugepages,
+    },
+];
+
+pub(super) static DISK: &[Check] = &[
+    Check {
+        name: "disk-scheduler",
+        title: "the disk's scheduler",
+        why: "A synchronous write waits in it for others, to be fair or to be in order.",
+        source: "Documentation/block/switching-sched.rst",
+        judge: disk_scheduler,
+    },
+    Check {
+        name: "disk-interrupts",
+        title: "CPUs of the disk's interrupts",
+        why: "Interrupts that all go to one CPU delay the threads on it, and are delayed by what runs there.",
+        source: "Documentation/core-api/irq/irq-affinity.rst",
+        judge: disk_interrupts,
+    },
+];
+
+/// From this share on a round trip in a hundred or so is hit.
+const STOLEN_SHARE: f64 = 0.01;
+
+fn steal(environment: &Environment) -> Judged {
+    let of_run = environment.cpu_shares.map(|shares| (shares.stolen, "during the run"));
+    let (share, when) = match of_run {
+        Some(share) => share,
+        None => (environment.facts.number("stolen_since_boot")?, "since boot"),
+    };
+    let found = format!("{:.1}% of all CPU time {when}", share * 100.0);
+    if share >= STOLEN_SHARE {
+        let advice = "Measure on a host with fewer guests, or on hardware. Compare only figures that were measured in turn.";
+        return Ok(Verdict::lengthens(found, advice).command("roundtrip survey"));
+    }
+    // A guest whose host says nothing reads 0.
+    if share == 0.0 && environment.cpus.virtualised != Some(false) {
+        return Err(match environment.cpus.virtualised {
+            Some(true) => "this machine is virtual, and its host reports no such time".to_owned(),
+            _ => "none is reported, and this machine does not tell whether it is virtual".to_owned(),
+        });
+    }
+    Ok(Verdict::good(found))
+}
+
+fn load(environment: &Environment) -> Judged {
+    let [last, ..] = environment.load_average.ok_or("/proc/loadavg: not readable")?;
+    let found = format!("{last} runnable threads on average");
+    Ok(if last >= 0.5 * environment.cpus.usable.len().max(1) as f64 {
+        Verdict::lengthens(found, "Wait until the machine is quiet, or end what runs.").command("top -H")
+    } else {
+        Verdict::good(found)
+    })
+}
+
+fn framework(environment: &Environment) -> Judged {
+    Ok(if environment.facts.flag("android_framework")? {
+        let advice = "Stop the framework while you measure the driver and the scheduler alone.";
+        Verdict::lengthens("runs", advice).command("adb shell stop")
+    } else {
+        Verdict::good("stopped")
+    })
+}
+
+fn clock(environment: &Environment) -> Judged {
+    let source = environment.facts.text("clocksource")?;
+    let slow = ["hpet", "acpi_pm", "jiffies", "refined-jiffies"].contains(&source);
+    let found = format!("{source}, {:.0} ns for a reading", environment.clock_read_cost_ns);
+    Ok(if slow {
+        let advice = "Find out in the kernel's log why it does not trust the CPU's own clock.";
+        Verdict::lengthens(found, advice).command("dmesg | grep -i -e tsc -e clocksource")
+    } else {
+        Verdict::good(found)
+    })
+}
+
+fn memory(environment: &Environment) -> Judged {
+    let facts = &environment.facts;
+    let (all, left) = (facts.number("memory_bytes")?, facts.number("memory_available_bytes")?);
+    let mib = |bytes: f64| (bytes / f64::from(1 << 20)).round();
+    let found = format!("{} of {} MiB available", mib(left), mib(all));
+    Ok(if left < all * 0.1 {
+        Verdict::lengthens(found, "End what uses the memory.").command("ps -eo rss,comm --sort=-rss | head")
+    } else {
+        Verdict::good(found)
+    })
+}
+
+fn hugepages(environment: &Environment) -> Judged {
+    let (enabled, defrag) = (
+        environment.facts.text("transparent_hugepages")?,
+        environment.facts.text("transparent_hugepages_defrag")?,
+    );
+    let found = format!("{enabled}, defrag {defrag}");
+    Ok(if enabled == "always" && ["always", "madvise"].contains(&defrag) {
+        let advice = "Let only programs that ask for them have them.";
+        Verdict::lengthens(found, advice)
+            .command("echo madvise > /sys/kernel/mm/transparent_hugepage/enabled")
+    } else {
+        Verdict::good(found)
+    })
+}
+
+fn disk_scheduler(environment: &Environment) -> Judged {
+    let facts = &environment.facts;
+    let (mut found, mut slow) = (Vec::new(), Vec::new());
+    for disk in facts.names("disk")? {
+        let scheduler = facts.text(&format!("disk.{disk}.scheduler"))?;
+        found.push(format!("{disk}: {scheduler}"));
+        if scheduler != "none" {
+            slow.push(disk);
+        }
+    }
+    if slow.is_empty() {
+        return Ok(Verdict::good(found.join(", ")));
+    }
+    let advice = "Compare with 'none'. It is the quickest for one writer on flash, but lets a greedy one delay the others.";
+    let verdict = Verdict::lengthens(found.join(", "), advice);
+    Ok(slow.iter().fold(verdict, |verdict, disk| {
+        verdict.command(format!("echo none > /sys/block/{disk}/queue/scheduler"))
+    }))
+}
+
+fn disk_interrupts(environment: &Environment) -> Judged {
+    let facts = &environment.facts;
+    let mut found = Vec::new();
+    let mut alone = false;
+    for disk in facts.names("disk")? {
+        let cpus = facts.names(&format!("disk.{disk}.interrupt_cpus"))?;
+        found.push(format!("{disk}: CPU {}", cpus.join(", ")));
+        alone |= matches!(cpus, [one] if one.parse::<u32>().is_ok());
+    }
+    let found = found.join("; ");
+    Ok(if alone && environment.cpus.online.unwrap_or(1) > 1 {
+        let advice =
+            "Keep measured threads off that CPU, or spread the interrupts, where the controller can.";
+        Verdict::lengthens(found, advice).command("echo CPUS > /proc/irq/NUMBER/smp_affinity_list")
+    } else {
+        Verdict::good(found)
+    })
+}

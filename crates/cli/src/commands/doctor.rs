@@ -1,0 +1,127 @@
+//! `roundtrip doctor`: which settings of this machine, or of the one that a run was made on, lengthen round trips. Reads, and
+//! changes nothing.
+
+use std::path::PathBuf;
+
+use analysis::doctor::{self, Finding, State};
+use run::Run;
+
+use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind};
+use crate::terminal::{Exit, Terminal};
+use report::inert;
+
+/// What was typed.
+#[derive(Default)]
+pub(crate) struct Typed {
+    run: Option<PathBuf>,
+    format: Option<String>,
+    fail_on: Vec<String>,
+}
+
+/// The command.
+pub(crate) static COMMAND: Entry<Typed> = Entry {
+    path: &["doctor"],
+    kind: Kind::Command,
+    summary: "finds settings that lengthen round trips",
+    description: "Looks at the settings of this machine that lengthen round trips: kernel debugging, \
+                  CPU quota, frequencies, idle states, preemption, real-time limits, the disk and \
+                  others. For each it shows what it found, why that matters and where that is \
+                  written, and what to do, in order of importance. What cannot be read is listed with the \
+                  reason. The commands that it shows are for you to run: it changes nothing.\n\n\
+                  Every run stores the same settings. With RUN, the doctor looks at the machine \
+                  that this run was made on.",
+    positionals: Some(Positionals {
+        usage: "[RUN]",
+        help: "A run directory, or its run.json file. Without it: this machine.",
+        count: 0..=1,
+        kind: ValueKind::Path,
+        set: |typed: &mut Typed, text| {
+            typed.run = Some(text.into());
+            Ok(())
+        },
+    }),
+    groups: &[Group {
+        heading: "Output",
+        options: &[
+            Opt::one_of(
+                &["--format"],
+                "FORMAT",
+                &["text", "json", "markdown"],
+                "How to print what was found.",
+                |typed: &mut Typed, text| {
+                    typed.format = Some(text.to_owned());
+                    Ok(())
+                },
+            )
+            .default("text"),
+            Opt::value(
+                &["--fail-on"],
+                "CHECKS",
+                "Ends with status 1 if one of these checks, separated by commas, finds a setting that lengthens round \
+                 trips or cannot be told. The names of the checks stand in brackets in the text; 'all' means \
+                 every check that finds a setting that lengthens round trips. May be repeated.",
+                |typed: &mut Typed, text| {
+                    typed.fail_on.extend(checks(text)?);
+                    Ok(())
+                },
+            ),
+        ],
+    }],
+    examples: &[
+        ("roundtrip doctor", "Lists what to change on this machine before measuring."),
+        ("roundtrip doctor --fail-on cpu-quota,lock-debugging", "Stops a script on an unsuitable machine."),
+        ("roundtrip doctor monday", "Judges the machine that the run in 'monday' was made on."),
+    ],
+    run,
+};
+
+/// The names of checks in a list.
+fn checks(text: &str) -> Result<Vec<String>, String> {
+    let is_known = |name: &str| name == "all" || doctor::names().any(|known| known == name);
+    match text.split(',').find(|name| !is_known(name)) {
+        Some(name) => {
+            let known: Vec<_> = doctor::names().collect();
+            Err(format!("there is no check '{name}'; there are all, {}", known.join(", ")))
+        }
+        None => Ok(text.split(',').map(str::to_owned).collect()),
+    }
+}
+
+/// Whether a finding is one to fail on.
+fn fails(typed: &Typed, finding: &Finding) -> bool {
+    let named = |name: &str| typed.fail_on.iter().any(|wanted| wanted == name);
+    (named(finding.check) && finding.state != State::Good)
+        || (named("all") && finding.state == State::Lengthens)
+}
+
+fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
+    let json = typed.format.as_deref() == Some("json");
+    let environment = match &typed.run {
+        None => bench::environment::collect(),
+        Some(path) if json => Run::read(path)?.environment,
+        Some(path) => inert::run(&Run::read(path)?)?.environment,
+    };
+    if environment.facts.iter().next().is_none() {
+        let run = typed.run.clone().unwrap_or_default();
+        let line = format!(
+            "{}: this run was made by an earlier version, which stored fewer settings: what they were cannot be told",
+            run.display()
+        );
+        let _ = writeln!(terminal.err, "roundtrip: {}", inert::line(&line));
+    }
+    let findings = doctor::judge(&environment);
+    let text = match typed.format.as_deref() {
+        Some("json") => report::doctor::json(&environment, &findings)?,
+        Some("markdown") => report::doctor::markdown(&environment, &findings),
+        _ => report::doctor::text(&environment, &findings, terminal.look),
+    };
+    terminal.out.write_all(text.as_bytes())?;
+    terminal.out.flush()?;
+    let failed: Vec<_> =
+        findings.iter().filter(|finding| fails(&typed, finding)).map(|one| one.check).collect();
+    if failed.is_empty() {
+        return Ok(Exit::OK);
+    }
+    let _ = writeln!(terminal.err, "roundtrip doctor: failed on {}", failed.join(", "));
+    Ok(Exit::FAILED)
+}
