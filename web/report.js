@@ -14,16 +14,22 @@
 
   // Of the marks in sight those for which there is room, the roundest first.
   const thinned = (ticks, place, from, to, pixels, least) => {
-    const kept = [];
-    for (const rank of [0, 1, 2]) {
-      for (const [value, text, of] of ticks) {
-        const at = place(value);
-        if (of !== rank || at < from - 1e-9 || at > to + 1e-9) continue;
-        const pixel = ((at - from) / (to - from)) * pixels;
-        if (kept.every((other) => Math.abs(other.pixel - pixel) >= least)) kept.push({ at, text, pixel });
-      }
+    const inSight = ticks.flatMap(([value, text, rank]) => {
+      const at = place(value);
+      const pixel = ((at - from) / (to - from)) * pixels;
+      return at < from - 1e-9 || at > to + 1e-9 ? [] : [{ at, text, rank, pixel }];
+    });
+    let kept = [];
+    for (const tick of inSight.filter((one) => one.rank === 0)) {
+      if (kept.every((other) => Math.abs(other.pixel - tick.pixel) >= least)) kept.push(tick);
     }
-    return kept.sort((one, other) => one.at - other.at);
+    // Finer marks come all together, or not at all.
+    for (const rank of [1, 2]) {
+      const more = inSight.filter((one) => one.rank <= rank);
+      const near = more.some((one, index) => index > 0 && Math.abs(one.pixel - more[index - 1].pixel) < least);
+      if (!near && more.length > kept.length) kept = more;
+    }
+    return kept;
   };
 
   const axis = (spec, side, room) => {
@@ -71,7 +77,7 @@
     const whole = padded(Math.min(...places), Math.max(...places), spec.kind === "steps" ? 0 : 0.02);
     const tall = [Math.min(...heights), Math.max(...heights)];
     const upright =
-      spec.y.scale === "linear" ? padded(Math.min(0, tall[0]), tall[1], 0.04)
+      spec.y.scale === "linear" ? padded(tall[0], tall[1], 0.08)
       : spec.kind === "steps" ? [-0.35, tall[1] + 0.15]
       : padded(tall[0], tall[1], 0.06);
     const many = lines.length > 1;
@@ -92,7 +98,7 @@
       height: plot.clientHeight,
       ms: 1,
       legend: { show: false },
-      padding: [14, 12, 0, 0],
+      padding: [14, 26, 0, 0],
       cursor: { drag: { x: true, y: false }, points: { size: 7 } },
       scales: {
         x: { time: false, range: (_u, from, to) => (from == null || to - from < 0.02 ? whole : [from, to]) },

@@ -14,10 +14,22 @@ use crate::csv::Line;
 /// One table per placement: for each size the median with its spread over the rounds, and the ratio to the futex.
 pub fn tables(result: &FloorResult, look: Look) -> String {
     let mut out = String::new();
+    let (tables, notes) = parts(result);
+    for (heading, table) in tables {
+        let _ = writeln!(out, "{heading}");
+        out.push_str(&table.render(look));
+        out.push('\n');
+    }
+    out.push_str(&notes);
+    out
+}
+
+/// The tables, each with its heading, and what their columns mean.
+pub(crate) fn parts(result: &FloorResult) -> (Vec<(String, Table)>, String) {
+    let mut tables = Vec::new();
     for &placement in &result.plan.placements {
         let cells: Vec<_> = result.cells.iter().filter(|cell| cell.placement == placement).collect();
         let Some(first) = cells.first() else { continue };
-        let _ = writeln!(out, "{}", heading(placement, first));
         let sizes = &result.plan.sizes_bytes;
         let columns = sizes.iter().flat_map(|&bytes| {
             [Column::number(&length(bytes), "us"), Column::number("+-%", ""), Column::number("/futex", "")]
@@ -32,15 +44,15 @@ pub fn tables(result: &FloorResult, look: Look) -> String {
             });
             table.row([name.to_owned()].into_iter().chain(row));
         }
-        out.push_str(&table.render(look));
-        out.push('\n');
+        tables.push((heading(placement, first), table));
     }
+    let mut out = String::new();
     if let Some(recorder) = &result.recorder {
-        out.push_str(&recorded(result).render(look));
+        tables.push(("What the flight recorder costs".to_owned(), recorded(result)));
         let _ = writeln!(
             out,
             "The flight recorder: {} events of the kernel's, {} kB for each CPU. on/off is the median ratio within a \
-             round.\n",
+             round.",
             recorder.events.len(),
             recorder.kilobytes
         );
@@ -74,7 +86,7 @@ pub fn tables(result: &FloorResult, look: Look) -> String {
         let what: Vec<_> = what.into_iter().flatten().collect();
         let _ = writeln!(out, "Not possible: {}: {}", what.join(", "), entry.reason);
     }
-    out
+    (tables, out)
 }
 
 /// What each cell takes without and with the flight recorder.

@@ -9,7 +9,7 @@ use run::storage::interference::{Beside, Condition, InterferenceResult, Measured
 
 use super::look::Look;
 use super::quantity::{length, three_digits};
-use super::storage::{environment, untold};
+use super::storage::{self, untold};
 use super::storage_files::{PLACE_COLUMNS, place};
 use super::storage_words;
 use super::table::{Column, Table};
@@ -18,10 +18,41 @@ use analysis::interference::{Explained, Side};
 
 /// All that a terminal shows.
 pub fn page(result: &InterferenceResult, explained: &[Explained<'_>], look: Look) -> String {
-    let mut out = environment(&result.path);
+    let mut out = environment(result);
+    out.push('\n');
+    for (who, ours) in groups(result, explained) {
+        let _ = writeln!(out, "{who}");
+        out.push_str(&responses(&ours).render(look));
+        out.push('\n');
+        let (table, notes) = reasons(result, &ours);
+        out.push_str(&table.render(look));
+        out.push_str(&notes);
+        out.push('\n');
+        for line in study(&ours) {
+            let _ = writeln!(out, "{line}");
+        }
+        trust(&mut out, &ours);
+        out.push('\n');
+    }
+    legend(&mut out, result, explained);
+    out
+}
+
+/// Where the writes went, and on which CPUs.
+pub(crate) fn environment(result: &InterferenceResult) -> String {
+    let mut out = storage::environment(&result.path);
     let list = |cpus: &[u32]| cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
     let interrupt = result.interrupt_cpu.map_or("unknown".to_owned(), |cpu| format!("CPU {cpu}"));
-    let _ = writeln!(out, "writer on CPU {}; device interrupt: {interrupt}\n", list(&result.writer_cpus));
+    let _ = writeln!(out, "writer on CPU {}; device interrupt: {interrupt}", list(&result.writer_cpus));
+    out
+}
+
+/// The comparisons of each writer and size, with the name of both.
+pub(crate) fn groups<'a>(
+    result: &InterferenceResult,
+    explained: &'a [Explained<'a>],
+) -> Vec<(String, Vec<&'a Explained<'a>>)> {
+    let mut groups = Vec::new();
     let mut heads: Vec<(usize, u64)> = Vec::new();
     for one in explained {
         let head = (one.beside.writer, one.beside.size_bytes);
@@ -41,23 +72,13 @@ pub fn page(result: &InterferenceResult, explained: &[Explained<'_>], look: Look
                 beside.size_bytes == size_bytes && (beside.writer == writer || polled)
             })
             .collect();
-        let _ = writeln!(out, "{}, {}, {}", who.api, who.durability, length(size_bytes as usize));
-        out.push_str(&responses(&ours, look));
-        out.push('\n');
-        out.push_str(&reasons(result, &ours, look));
-        out.push('\n');
-        for line in study(&ours) {
-            let _ = writeln!(out, "{line}");
-        }
-        trust(&mut out, &ours);
-        out.push('\n');
+        groups.push((format!("{}, {}, {}", who.api, who.durability, length(size_bytes as usize)), ours));
     }
-    legend(&mut out, result, explained);
-    out
+    groups
 }
 
 /// The two figures of each neighbour, side by side.
-fn responses(ours: &[&Explained<'_>], look: Look) -> String {
+pub(crate) fn responses(ours: &[&Explained<'_>]) -> Table {
     let mut table = Table::new([
         Column::text("beside"),
         Column::narrow("application alone", "us"),
@@ -80,7 +101,7 @@ fn responses(ours: &[&Explained<'_>], look: Look) -> String {
         let name = one.beside.condition.name().to_owned();
         table.row([name].into_iter().chain(application).chain(device));
     }
-    table.render(look)
+    table
 }
 
 fn figures(comparison: Option<Comparison>) -> [String; 4] {
@@ -97,7 +118,7 @@ fn figures(comparison: Option<Comparison>) -> [String; 4] {
 }
 
 /// What explains a difference; each cell is alone > beside where the two differ.
-fn reasons(result: &InterferenceResult, ours: &[&Explained<'_>], look: Look) -> String {
+pub(crate) fn reasons(result: &InterferenceResult, ours: &[&Explained<'_>]) -> (Table, String) {
     let frequency = ours.iter().any(|one| frequencies(one).iter().any(Option::is_some));
     let recorded = ours.iter().any(|one| one.sides.is_some());
     let mut columns = vec![Column::text("beside")];
@@ -140,7 +161,7 @@ fn reasons(result: &InterferenceResult, ours: &[&Explained<'_>], look: Look) -> 
         row.extend(neighbour(one.beside));
         table.row(row);
     }
-    let mut out = table.render(look);
+    let mut out = String::new();
     if !frequency {
         out.push_str("CPU frequency: no frequency governor here, and no event tells.\n");
     }
@@ -153,7 +174,7 @@ fn reasons(result: &InterferenceResult, ours: &[&Explained<'_>], look: Look) -> 
              counted, everybody's requests together."
         );
     }
-    out
+    (table, out)
 }
 
 /// Alone and beside, or one where they are the same.
@@ -225,7 +246,7 @@ const SMALL: f64 = 0.02;
 
 /// The study's finding beside ours. Better or worse is only what chance does not explain: the interval excludes 1, and the
 /// ratio lies outside that of alone against alone.
-fn study(ours: &[&Explained<'_>]) -> Vec<String> {
+pub(crate) fn study(ours: &[&Explained<'_>]) -> Vec<String> {
     let control = ours.iter().find(|one| one.beside.condition == Condition::Alone);
     let hogs: Vec<_> = ours.iter().filter(|one| one.beside.condition.is_hog()).collect();
     if hogs.is_empty() {
@@ -261,7 +282,7 @@ fn study(ours: &[&Explained<'_>]) -> Vec<String> {
 }
 
 /// How far the figures can be trusted.
-fn trust(out: &mut String, ours: &[&Explained<'_>]) {
+pub(crate) fn trust(out: &mut String, ours: &[&Explained<'_>]) {
     for one in ours {
         let name = one.beside.condition;
         let Some(sides) = &one.sides else { continue };
@@ -300,7 +321,7 @@ fn trust(out: &mut String, ours: &[&Explained<'_>]) {
 }
 
 /// What the rows are, what was not possible, and what the figures mean.
-fn legend(out: &mut String, result: &InterferenceResult, explained: &[Explained<'_>]) {
+pub(crate) fn legend(out: &mut String, result: &InterferenceResult, explained: &[Explained<'_>]) {
     let mut told: Vec<Condition> = Vec::new();
     for Beside { condition, what, .. } in explained.iter().map(|one| one.beside) {
         if !told.contains(condition) {
@@ -318,7 +339,7 @@ fn legend(out: &mut String, result: &InterferenceResult, explained: &[Explained<
     let _ = writeln!(
         out,
         "Each figure is the median of {} rounds' medians; a ratio is the median of the rounds' ratios. Where the interval of \
-         alone\nagainst alone is as wide, a ratio is chance. Each call contains about {} ns for reading the clock.",
+         alone against alone is as wide, a ratio is chance. Each call contains about {} ns for reading the clock.",
         explained.iter().map(|one| one.beside.pairs.len()).min().unwrap_or_default(),
         three_digits(result.clock_read_cost_ns)
     );

@@ -39,7 +39,7 @@ pub fn page(result: &StorageResult, layers: &[SeriesLayers<'_>], look: Look) -> 
     let mut out = environment(&result.path);
     out.push('\n');
     if layers.is_empty() {
-        out.push_str(&response(result, look));
+        out.push_str(&response(result).render(look));
     }
     for (index, writer) in result.writers.iter().enumerate() {
         let ours: Vec<_> = layers.iter().filter(|one| one.series.writer == index).collect();
@@ -48,7 +48,7 @@ pub fn page(result: &StorageResult, layers: &[SeriesLayers<'_>], look: Look) -> 
         }
         let runtime = writer.opened.runtime.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
         let _ = writeln!(out, "{}, {}{runtime}", writer.api, writer.durability);
-        out.push_str(&means(&ours, look));
+        out.push_str(&means(&ours).render(look));
         out.push('\n');
         bars(&mut out, &ours);
         out.push('\n');
@@ -111,7 +111,7 @@ fn device_lines(out: &mut String, device: &Device, depth: usize) {
 }
 
 /// How long applications waited, where nothing more is known.
-fn response(result: &StorageResult, look: Look) -> String {
+pub(crate) fn response(result: &StorageResult) -> Table {
     let mut table = Table::new([
         Column::text("writer"),
         Column::text("durability"),
@@ -134,7 +134,7 @@ fn response(result: &StorageResult, look: Look) -> String {
             max,
         ]);
     }
-    table.render(look)
+    table
 }
 
 fn percentiles(series: &StorageSeries) -> [String; 3] {
@@ -144,14 +144,14 @@ fn percentiles(series: &StorageSeries) -> [String; 3] {
 }
 
 /// The layers that any of these calls spent time in.
-fn used(ours: &[&SeriesLayers<'_>]) -> Vec<Layer> {
+pub(crate) fn used(ours: &[&SeriesLayers<'_>]) -> Vec<Layer> {
     let has = |layer: &Layer| ours.iter().any(|one| one.breakdown.layers.contains_key(layer));
     // What is unexplained is shown even when it is nothing.
     Layer::ALL.into_iter().filter(|layer| *layer == Layer::Unexplained || has(layer)).collect()
 }
 
 /// Percentiles of the whole, and the mean of each layer, by size.
-fn means(ours: &[&SeriesLayers<'_>], look: Look) -> String {
+pub(crate) fn means(ours: &[&SeriesLayers<'_>]) -> Table {
     let used = used(ours);
     let head = [
         Column::number("size", ""),
@@ -172,7 +172,7 @@ fn means(ours: &[&SeriesLayers<'_>], look: Look) -> String {
         let tail = [format!("{:.1}", breakdown.host_share() * 100.0)];
         table.row(head.into_iter().chain(layers).chain(tail));
     }
-    table.render(look)
+    table
 }
 
 /// A bar for each size, all of one length: what part of the mean each layer has.
@@ -194,7 +194,7 @@ fn bars(out: &mut String, ours: &[&SeriesLayers<'_>]) {
 }
 
 /// What interrupts each write had.
-fn interrupts(out: &mut String, ours: &[&SeriesLayers<'_>]) {
+pub(crate) fn interrupts(out: &mut String, ours: &[&SeriesLayers<'_>]) {
     for SeriesLayers { series, breakdown } in ours {
         let per_call = |count: u64| three_digits(count as f64 / breakdown.calls.max(1) as f64);
         let controller = &breakdown.controller_interrupts;
@@ -218,7 +218,7 @@ fn interrupts(out: &mut String, ours: &[&SeriesLayers<'_>]) {
 }
 
 /// Which events the time of the device is measured between.
-fn boundaries(out: &mut String, ours: &[&SeriesLayers<'_>]) {
+pub(crate) fn boundaries(out: &mut String, ours: &[&SeriesLayers<'_>]) {
     let mut all = BTreeMap::<_, u64>::new();
     for one in ours {
         for (&boundary, &count) in &one.breakdown.boundaries {
@@ -240,28 +240,32 @@ fn boundaries(out: &mut String, ours: &[&SeriesLayers<'_>]) {
 /// The slowest calls, each with what took its time.
 fn slowest(out: &mut String, ours: &[&SeriesLayers<'_>]) {
     for SeriesLayers { series, breakdown } in ours {
-        for SlowCall { write, layers } in &breakdown.slowest {
-            let mut parts: Vec<(Layer, u64)> =
-                Layer::ALL.into_iter().map(|layer| (layer, layers.total_ns(layer))).collect();
-            parts.sort_by_key(|part| std::cmp::Reverse(part.1));
-            let parts: Vec<_> = parts
-                .iter()
-                .filter(|part| part.1 * 50 >= write.end_ns - write.start_ns)
-                .map(|(layer, ns)| format!("{} {}", layer.name(), duration(*ns as f64)))
-                .collect();
-            let flushes = layers.requests.iter().filter(|request| request.leaf && request.flush).count();
-            let requests = layers.requests.iter().filter(|request| request.leaf).count() - flushes;
-            let [requests, flushes] = [counted(requests as u64, "request"), counted(flushes as u64, "flush")];
-            let lost = if layers.lost { "; events were lost: not certain" } else { "" };
-            let _ = writeln!(
-                out,
-                "slow: {} in {}: {} ({requests}, {flushes}{lost})",
-                length(series.size_bytes as usize),
-                duration((write.end_ns - write.start_ns) as f64),
-                parts.join(", "),
-            );
+        for slow in &breakdown.slowest {
+            let _ = writeln!(out, "slow: {}", slow_line(series.size_bytes, slow));
         }
     }
+}
+
+/// A slow call of so many bytes, and what took its time.
+pub(crate) fn slow_line(size_bytes: u64, SlowCall { write, layers }: &SlowCall) -> String {
+    let mut parts: Vec<(Layer, u64)> =
+        Layer::ALL.into_iter().map(|layer| (layer, layers.total_ns(layer))).collect();
+    parts.sort_by_key(|part| std::cmp::Reverse(part.1));
+    let parts: Vec<_> = parts
+        .iter()
+        .filter(|part| part.1 * 50 >= write.end_ns - write.start_ns)
+        .map(|(layer, ns)| format!("{} {}", layer.name(), duration(*ns as f64)))
+        .collect();
+    let flushes = layers.requests.iter().filter(|request| request.leaf && request.flush).count();
+    let requests = layers.requests.iter().filter(|request| request.leaf).count() - flushes;
+    let [requests, flushes] = [counted(requests as u64, "request"), counted(flushes as u64, "flush")];
+    let lost = if layers.lost { "; events were lost: not certain" } else { "" };
+    format!(
+        "{} in {}: {} ({requests}, {flushes}{lost})",
+        length(size_bytes as usize),
+        duration((write.end_ns - write.start_ns) as f64),
+        parts.join(", "),
+    )
 }
 
 /// So many of them, in words.
@@ -289,7 +293,7 @@ pub(super) fn untold(breakdown: &Breakdown) -> [(u64, String); 3] {
 }
 
 /// How far the figures can be trusted.
-fn trust(out: &mut String, ours: &[&SeriesLayers<'_>]) {
+pub(crate) fn trust(out: &mut String, ours: &[&SeriesLayers<'_>]) {
     for SeriesLayers { series, breakdown } in ours {
         let size = length(series.size_bytes as usize);
         let mut line = |count: u64, what: &str| {

@@ -18,12 +18,24 @@ pub fn driver(result: &ThroughputResult) -> String {
 /// One table per stack, with a line per size.
 pub fn tables(result: &ThroughputResult, look: Look) -> String {
     let mut out = String::new();
+    let (tables, notes) = parts(result);
+    for (heading, table) in tables {
+        let _ = writeln!(out, "{heading}");
+        out.push_str(&table.render(look));
+        out.push('\n');
+    }
+    out.push_str(&notes);
+    out
+}
+
+/// The tables, each with its heading, and what their columns mean.
+pub(crate) fn parts(result: &ThroughputResult) -> (Vec<(String, Table)>, String) {
+    let mut tables = Vec::new();
     let (unit, _) = time_unit(result.plan.mode);
     let repeated = result.plan.repetitions > 1;
     for &stack in &result.plan.stacks {
         let rows: Vec<_> = result.rows.iter().filter(|row| row.stack == stack).collect();
         let Some(first) = rows.first() else { continue };
-        let _ = writeln!(out, "{}", heading(stack, result, first));
         let spread = repeated.then(|| Column::number("+-%", ""));
         let percentiles = (result.plan.latency_calls > 0)
             .then(|| [Column::number("p50", unit), Column::number("p99", unit)])
@@ -38,9 +50,9 @@ pub fn tables(result: &ThroughputResult, look: Look) -> String {
                 .chain([Column::number("one way", ""), Column::number("calls", "")]),
         );
         rows.iter().for_each(|row| table.row(figures(row, result)));
-        out.push_str(&table.render(look));
-        out.push('\n');
+        tables.push((heading(stack, result, first), table));
     }
+    let mut out = String::new();
     let _ = write!(
         out,
         "time: one round trip, from calls timed as a whole. CPU: the client process's share of it. one way: payload\n\
@@ -68,7 +80,7 @@ pub fn tables(result: &ThroughputResult, look: Look) -> String {
         );
     }
     out.push('\n');
-    out
+    (tables, out)
 }
 
 /// The unit of a table's times, and how many nanoseconds it has: a call in process takes some nanoseconds only.

@@ -13,7 +13,12 @@ use crate::csv::Line;
 
 /// The table, what a copy is, and the reasons for what could not be tried.
 pub fn table(result: &TraitsResult, look: Look) -> String {
-    let mut out = format!("{}\n\n", result.backend);
+    let (table, notes) = parts(result);
+    format!("{}\n\n{}\n{notes}", result.backend, table.render(look))
+}
+
+/// The table, and what it leaves to say.
+pub(crate) fn parts(result: &TraitsResult) -> (Table, String) {
     let mut table = Table::new([Column::text("aspect"), Column::text("binder"), Column::text("hwbinder")]);
     let mut reasons: Vec<&str> = Vec::new();
     for row in &result.rows {
@@ -33,15 +38,14 @@ pub fn table(result: &TraitsResult, look: Look) -> String {
         }
         table.row(cells);
     }
-    out.push_str(&table.render(look));
-    out.push_str(
-        "\nThe driver's copy is the one that every call needs: from the sender's memory into the receiver's area.\n\
+    let mut out = String::from(
+        "The driver's copy is the one that every call needs: from the sender's memory into the receiver's area.\n\
          What a server inherited is what its thread reported during the call.\n",
     );
     for (number, reason) in (1..).zip(reasons) {
         let _ = writeln!(out, "[{number}] {reason}");
     }
-    out
+    (table, out)
 }
 
 /// One line per aspect and stack. `finding` is a word for programs, `detail` one for people.

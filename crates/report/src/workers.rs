@@ -1,7 +1,5 @@
 //! What many workers did: as Android's throughput tests print it, as a table and as CSV. Pure: a result in, text out.
 
-use std::fmt::Write as _;
-
 use latency::Histogram;
 use run::ipc::Backend;
 use run::ipc::Mode;
@@ -102,14 +100,20 @@ pub fn above_line(result: &WorkersResult) -> Option<String> {
 
 /// What was run, a row for each caller and one for all, and the rate.
 pub fn table(result: &WorkersResult, look: Look) -> String {
+    let (heading, table, notes) = parts(result);
+    format!("{heading}\n{}\n{notes}", table.render(look))
+}
+
+/// What was run, the table, and what it leaves to say.
+pub(crate) fn parts(result: &WorkersResult) -> (String, Table, String) {
     let WorkersPlan { stack, workers, iterations, size_bytes, .. } = &result.plan;
     let who = match result.plan.topology {
         Topology::Everyone => "each a service and a caller".to_owned(),
         Topology::Pairs => "half of them services, half their callers".to_owned(),
         Topology::Services(services) => format!("calling {services} services"),
     };
-    let mut out = format!(
-        "{stack}, {}\n{workers} workers, {who}; {iterations} calls each, {size_bytes} bytes each way\n\n",
+    let heading = format!(
+        "{stack}, {}\n{workers} workers, {who}; {iterations} calls each, {size_bytes} bytes each way\n",
         backend_name(result.backend.as_ref())
     );
     let figures = ["min", "mean", "p50", "p90", "p95", "p99", "max"].map(|name| Column::number(name, "us"));
@@ -126,14 +130,12 @@ pub fn table(result: &WorkersResult, look: Look) -> String {
         row(format!("worker {}", caller.worker), &caller.latency, calls_per_s);
     }
     row("all".into(), &result.latency, result.iterations_per_s);
-    out.push_str(&table.render(look));
-    let _ = writeln!(
-        out,
-        "\nAll calls within {}. Percentiles are within {}% of the exact ones.",
+    let notes = format!(
+        "All calls within {}. Percentiles are within {}% of the exact ones.\n",
         duration(result.wall_ns as f64),
         Histogram::RELATIVE_ERROR * 100.0
     );
-    out
+    (heading, table, notes)
 }
 
 /// A line for each caller and one for all, whose `worker` is empty.

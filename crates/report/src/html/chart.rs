@@ -108,11 +108,18 @@ pub(super) fn log_ticks(low: f64, high: f64, text: impl Fn(f64) -> String) -> Ve
     ticks.map(|(value, rank)| (value, text(value), rank)).collect()
 }
 
-/// Durations in nanoseconds on a logarithmic axis.
+/// Durations in nanoseconds: on a logarithmic axis, unless all are of one size.
 pub(super) fn durations(label: &str, low_ns: f64, high_ns: f64) -> Axis {
+    if high_ns < low_ns * ALIKE {
+        let ticks = round_ticks(low_ns, high_ns, short_duration);
+        return Axis { label: label.to_owned(), scale: Scale::Linear, ticks };
+    }
     let ticks = log_ticks(low_ns.max(1.0), high_ns.max(1.0), short_duration);
     Axis { label: label.to_owned(), scale: Scale::Log, ticks }
 }
+
+/// Up to this ratio a logarithmic axis would have too few marks.
+const ALIKE: f64 = 4.0;
 
 /// A round duration without digits that say nothing: `20 ms`.
 pub(super) fn short_duration(ns: f64) -> String {

@@ -1,8 +1,13 @@
 //! The first screen: for each run the answer, the figures that carry it, what to do about it, and how far to trust it.
 
+use analysis::interference::Explained;
+use analysis::storage::SeriesLayers;
 use latency::Histogram;
+use layers::storage::Layer;
+use run::floor::{BASELINE, FloorCell};
 use run::ipc::latency::LatencyResult;
 use run::ipc::throughput::Batch;
+use run::storage::interference::Condition;
 use run::{Results, Run};
 
 use super::advice;
@@ -15,7 +20,11 @@ use crate::{environment, explanation_summary, explanation_words, summary};
 pub(super) fn screen(page: &mut Page, subjects: &[Subject<'_>]) {
     page.within("header", &[], |page| {
         page.element("p", &[("class", "brand")], "Roundtrip report");
-        contents(page, subjects);
+        page.within("nav", &[("aria-label", "Contents")], |page| {
+            for (id, name) in contents(subjects) {
+                page.element("a", &[("href", &format!("#{id}"))], name);
+            }
+        });
     });
     page.within("main", &[("class", if subjects.len() > 1 { "several" } else { "one" })], |page| {
         for subject in subjects {
@@ -26,35 +35,43 @@ pub(super) fn screen(page: &mut Page, subjects: &[Subject<'_>]) {
     });
 }
 
-/// Where on the page what stands.
-fn contents(page: &mut Page, subjects: &[Subject<'_>]) {
+/// The page's sections: their names in it and for people.
+pub(super) fn contents(subjects: &[Subject<'_>]) -> Vec<(&'static str, &'static str)> {
     let any = |has: fn(&Results) -> bool| subjects.iter().any(|one| has(&one.run.results));
-    let slow = |results: &Results| results.latency.as_ref().is_some_and(|result| result.explained.is_some());
-    let links = [
-        (any(slow), "slow-calls", "Slow calls"),
-        (any(|results| results.latency.is_some()), "latency", "Latency"),
+    let all = [
+        (
+            any(|of| of.latency.as_ref().is_some_and(|result| result.explained.is_some())),
+            "slow-calls",
+            "Slow calls",
+        ),
+        (any(|of| of.latency.is_some()), "latency", "Latency"),
+        (any(|of| of.throughput.is_some()), "throughput", "Throughput"),
+        (any(|of| of.floor.is_some()), "baseline", "Baseline"),
+        (any(|of| of.workers.is_some()), "many-callers", "Many callers"),
+        (any(|of| of.traits.is_some()), "stacks", "Binder against hwbinder"),
+        (any(|of| of.storage.is_some()), "writes", "Synchronous writes"),
+        (any(|of| of.interference.is_some()), "interference", "Writes beside other load"),
     ];
-    page.within("nav", &[("aria-label", "Contents")], |page| {
-        for (_, id, name) in links.into_iter().filter(|link| link.0) {
-            page.element("a", &[("href", &format!("#{id}"))], name);
-        }
-    });
+    all.into_iter().filter(|section| section.0).map(|(_, id, name)| (id, name)).collect()
 }
 
 fn of(page: &mut Page, subject: &Subject<'_>) {
     let run = subject.run;
     page.within("p", &[("class", "run")], |page| {
         page.element("span", &[("class", "label")], &subject.label);
-        let (class, kind) = kind(run);
-        page.element("span", &[("class", class)], &kind);
+        if let Some((class, kind)) = kind(run) {
+            page.element("span", &[("class", class)], &kind);
+        }
     });
     page.element("h1", &[], &answer(subject));
+    if let Some(result) = run.results.latency.as_ref().filter(|_| !subject.explained.is_empty()) {
+        page.paragraphs("lead", &explanation_summary::line(subject.explained, result));
+    }
     page.within("div", &[("class", "figures")], |page| {
-        for Figure { name, text, value, unit } in figures(&run.results) {
+        for Figure { name, text, value, unit } in figures(subject) {
             page.figure(&subject.label, &name, &text, value, unit);
         }
     });
-    lead(page, subject);
     page.within("div", &[("class", "pair")], |page| {
         let steps = advice::of(run, subject.explained, subject.layers);
         if !steps.is_empty() {
@@ -74,17 +91,18 @@ fn of(page: &mut Page, subject: &Subject<'_>) {
             });
         });
     });
+    lead(page, subject);
     page.paragraphs("machine", &environment::header(&run.environment));
 }
 
 /// Emulated or kernel, as a mark beside the run's name.
-fn kind(run: &Run) -> (&'static str, String) {
-    match run.environment.driver.as_deref() {
-        Some(driver) if driver.starts_with("emulated") => ("kind emulated", "emulated driver".into()),
-        Some(driver) if driver.starts_with("kernel") => ("kind", "kernel driver".into()),
-        Some(driver) => ("kind", driver.to_owned()),
-        None => ("kind", "no binder driver".into()),
-    }
+fn kind(run: &Run) -> Option<(&'static str, String)> {
+    let driver = run.environment.driver.as_deref()?;
+    Some(match driver {
+        _ if driver.starts_with("emulated") => ("kind emulated", "emulated driver".into()),
+        _ if driver.starts_with("kernel") => ("kind", "kernel driver".into()),
+        _ => ("kind", driver.to_owned()),
+    })
 }
 
 /// The answer in a sentence.
@@ -112,28 +130,112 @@ fn answer(subject: &Subject<'_>) -> String {
             ),
         };
     }
-    // The first line that is no heading.
-    let lines = summary::paragraphs(results, subject.layers, subject.beside);
-    let first =
-        lines.lines().find(|line| line.starts_with(' ')).unwrap_or("Nothing was measured that has figures.");
-    words(first)
+    sentence(subject).unwrap_or_else(|| "Nothing was measured that has figures.".to_owned())
 }
 
-/// A line of the summary as a sentence: what it is about, and what is said of it.
-fn words(line: &str) -> String {
-    match line.trim().split_once("  ") {
-        Some((what, said)) => format!("{what}: {}.", said.trim()),
-        None => line.trim().to_owned(),
+/// The answer of tests that have no deadline.
+fn sentence(subject: &Subject<'_>) -> Option<String> {
+    let results = &subject.run.results;
+    if let Some(result) = &results.throughput {
+        let row = result.rows.iter().min_by_key(|row| row.size_bytes)?;
+        let (least, ns) = (length(row.size_bytes), duration(row.real_time_ns()?));
+        return Some(format!("A round trip of {least} over {} takes {ns}.", row.stack));
     }
+    if let Some(result) = &results.workers {
+        let at = |percent| Some(duration(result.latency.percentile_ns(percent)? as f64));
+        let (p50, p99) = (at(50.0)?, at(99.0)?);
+        let rate = format!("{:.0}", result.iterations_per_s);
+        return Some(format!(
+            "{} workers make {rate} calls a second: usually a call takes {p50}, and 99% at most {p99}.",
+            result.plan.workers
+        ));
+    }
+    if let Some(result) = &results.storage {
+        let series = result.series.iter().max_by_key(|series| series.latency.percentile_ns(50.0))?;
+        let (size, p50) =
+            (length(series.size_bytes as usize), duration(series.latency.percentile_ns(50.0)? as f64));
+        let same = |one: &&SeriesLayers<'_>| {
+            one.series.writer == series.writer && one.series.size_bytes == series.size_bytes
+        };
+        let most = subject.layers.iter().find(same).and_then(|one| {
+            let share = |layer: Layer| one.breakdown.share(layer);
+            let most = Layer::ALL.into_iter().max_by(|one, other| share(*one).total_cmp(&share(*other)))?;
+            Some(format!("; {:.0}% of the time {}", share(most) * 100.0, goes_to(most)))
+        });
+        return Some(format!("A write of {size} usually takes {p50}{}.", most.unwrap_or_default()));
+    }
+    if results.interference.is_some() {
+        return beside(subject);
+    }
+    if let Some(result) = &results.floor {
+        let (least, placement) = (*result.plan.sizes_bytes.iter().min()?, *result.plan.placements.first()?);
+        let of = |transport| Some(duration(result.cell(transport, least, placement)?.median_ns()?));
+        let binder = ["binder", "hwbinder"]
+            .into_iter()
+            .filter_map(|stack| Some(format!("over {stack} {}", of(stack)?)));
+        let all: Vec<String> =
+            [format!("over a futex {}", of(BASELINE)?)].into_iter().chain(binder).collect();
+        return Some(format!(
+            "A round trip of {} takes {} (placement {placement}).",
+            length(least),
+            all.join(", ")
+        ));
+    }
+    results.traits.as_ref().map(|_| "Binder and hwbinder, aspect by aspect.".to_owned())
+}
+
+/// What a layer does to a write, behind a share of the time.
+fn goes_to(layer: Layer) -> &'static str {
+    match layer {
+        Layer::Device => "goes to the device",
+        Layer::Irq => "passes between the interrupt and the wake-up",
+        Layer::Block => "goes to the block layer",
+        Layer::Held => "it is held back before it is queued",
+        Layer::Wake => "whoever waits has been woken and does not run yet",
+        Layer::Helper => "another thread works for it: a journal's, or a worker",
+        Layer::Stolen | Layer::Preempted => "others have the CPU",
+        Layer::Fs => "goes to the file system",
+        Layer::Platform => "goes to the application and its runtime",
+        Layer::Unexplained => "is unexplained",
+    }
+}
+
+/// What other load does to a write: the largest difference beyond chance.
+fn beside(subject: &Subject<'_>) -> Option<String> {
+    let response = |one: &Explained<'_>| one.beside.response();
+    let alone = subject.beside.iter().find(|one| one.beside.condition == Condition::Alone).and_then(response);
+    let Some(noise) = alone.and_then(|found| found.interval) else {
+        return Some("Too few rounds: it cannot be told what other load does to a write.".to_owned());
+    };
+    let beyond = |one: &&Explained<'_>| {
+        response(one).is_some_and(|found| {
+            found.interval.is_some_and(|own| {
+                (own.low > 1.0 && found.median > noise.high) || (own.high < 1.0 && found.median < noise.low)
+            })
+        })
+    };
+    let size = |one: &Explained<'_>| response(one).map_or(0.0, |found| found.median.ln().abs());
+    let others = subject.beside.iter().filter(|one| one.beside.condition != Condition::Alone);
+    let most = others.filter(beyond).max_by(|one, other| size(one).total_cmp(&size(other)));
+    let chance = format!("alone against alone varies from {:.2} to {:.2}", noise.low, noise.high);
+    Some(match most.and_then(|one| Some((one, response(one)?))) {
+        Some((one, found)) => format!(
+            "Beside {} a write takes {:.2} times as long as alone; {chance}.",
+            one.beside.condition, found.median
+        ),
+        None => format!("No load that was tried changed a write beyond chance: {chance}."),
+    })
 }
 
 /// What the terminal says of each test.
 fn lead(page: &mut Page, subject: &Subject<'_>) {
-    if let Some(result) = subject.run.results.latency.as_ref().filter(|_| !subject.explained.is_empty()) {
-        page.paragraphs("lead", &explanation_summary::line(subject.explained, result));
+    let text = summary::paragraphs(&subject.run.results, subject.layers, subject.beside);
+    if text.is_empty() {
+        return;
     }
+    page.element("h2", &[], "In short");
     page.within("div", &[("class", "summary")], |page| {
-        for line in summary::paragraphs(&subject.run.results, subject.layers, subject.beside).lines() {
+        for line in text.lines() {
             match line.trim().split_once("  ").filter(|_| line.starts_with(' ')) {
                 Some((what, said)) => {
                     page.element("b", &[], what);
@@ -166,7 +268,8 @@ fn time(name: impl Into<String>, ns: f64) -> Figure {
 }
 
 /// The three figures that carry the answer.
-fn figures(results: &Results) -> Vec<Figure> {
+fn figures(subject: &Subject<'_>) -> Vec<Figure> {
+    let results = &subject.run.results;
     let mut all = Vec::new();
     if let Some(result) = &results.latency {
         let (times, missed) = all_calls(result);
@@ -201,7 +304,102 @@ fn figures(results: &Results) -> Vec<Figure> {
             })
         }));
     }
+    if all.is_empty() {
+        all = of_others(subject);
+    }
     all.truncate(3);
+    all
+}
+
+/// The figures of the tests that are neither of latency nor of throughput.
+fn of_others(subject: &Subject<'_>) -> Vec<Figure> {
+    let results = &subject.run.results;
+    let mut all = Vec::new();
+    if let Some(result) = &results.storage
+        && let Some(series) = result.series.iter().max_by_key(|series| series.latency.percentile_ns(50.0))
+    {
+        let size = length(series.size_bytes as usize);
+        let at = |percent| series.latency.percentile_ns(percent).map(|ns| ns as f64);
+        all.extend(at(50.0).map(|ns| time(format!("a write of {size} (median)"), ns)));
+        all.extend(
+            at(99.0)
+                .map(|ns| time(format!("99% of {} such writes took at most", series.latency.count()), ns)),
+        );
+        let same = |one: &&SeriesLayers<'_>| {
+            one.series.writer == series.writer && one.series.size_bytes == series.size_bytes
+        };
+        all.extend(subject.layers.iter().find(same).map(|one| {
+            let value = one.breakdown.host_share() * 100.0;
+            Figure {
+                name: "of it on the host, the rest with the device".into(),
+                text: format!("{value:.1}%"),
+                value,
+                unit: "%",
+            }
+        }));
+    }
+    if let Some(result) = &results.interference
+        && all.is_empty()
+    {
+        let ratio = |one: &Explained<'_>| one.beside.response().map(|found| found.median);
+        let chance = |one: &&Explained<'_>| one.beside.condition == Condition::Alone;
+        let others = || subject.beside.iter().filter(|one| !chance(one));
+        let worst =
+            others().max_by(|one, other| ratio(one).unwrap_or(0.0).total_cmp(&ratio(other).unwrap_or(0.0)));
+        let figure = |one: &Explained<'_>, name: String| {
+            let value = ratio(one)?;
+            Some(Figure { name, text: format!("{value:.3}"), value, unit: "ratio" })
+        };
+        all.extend(
+            worst.and_then(|one| figure(one, format!("times as long beside {}", one.beside.condition))),
+        );
+        all.extend(
+            subject
+                .beside
+                .iter()
+                .find(chance)
+                .and_then(|one| figure(one, "alone against alone: chance".into())),
+        );
+        let alone = subject.beside.iter().find_map(|one| one.beside.response());
+        all.extend(alone.map(|found| {
+            time(
+                format!(
+                    "a write of {} alone (median; {} rounds)",
+                    subject
+                        .beside
+                        .first()
+                        .map_or_else(String::new, |one| length(one.beside.size_bytes as usize)),
+                    result.plan.rounds
+                ),
+                found.baseline_ns,
+            )
+        }));
+    }
+    if let Some(result) = &results.workers
+        && all.is_empty()
+    {
+        let value = result.iterations_per_s;
+        all.push(Figure {
+            name: "calls a second, all workers together".into(),
+            text: format!("{value:.0}"),
+            value,
+            unit: "calls/s",
+        });
+        all.extend(result.latency.percentile_ns(50.0).map(|ns| time("the usual call (median)", ns as f64)));
+        all.extend(result.latency.percentile_ns(99.0).map(|ns| time("99% of calls took at most", ns as f64)));
+    }
+    if let Some(result) = &results.floor
+        && all.is_empty()
+        && let (Some(&least), Some(&placement)) =
+            (result.plan.sizes_bytes.iter().min(), result.plan.placements.first())
+    {
+        for transport in [BASELINE, "binder", "hwbinder"] {
+            let median = result.cell(transport, least, placement).and_then(FloorCell::median_ns);
+            all.extend(
+                median.map(|ns| time(format!("{transport}, {}, placement {placement}", length(least)), ns)),
+            );
+        }
+    }
     all
 }
 
@@ -209,13 +407,12 @@ fn figures(results: &Results) -> Vec<Figure> {
 fn trust(subject: &Subject<'_>) -> Vec<String> {
     let run = subject.run;
     let mut lines = Vec::new();
-    lines.push(match run.environment.driver.as_deref() {
-        Some(driver) if driver.starts_with("emulated") => format!(
+    lines.extend(run.environment.driver.as_deref().map(|driver| match driver.starts_with("emulated") {
+        true => format!(
             "Measured over the {driver}: it shows what scheduler, CPUs and load do to a call, not what the kernel's driver costs."
         ),
-        Some(driver) => format!("Measured over the {driver}."),
-        None => "No binder driver took part.".to_owned(),
-    });
+        false => format!("Measured over the {driver}."),
+    }));
     lines.extend(spread(&run.results));
     if run.environment.cpus.virtualised == Some(true) {
         lines.push(

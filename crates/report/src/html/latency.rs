@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use ::latency::Histogram;
 use run::ipc::latency::{CallerResult, LatencyResult, Series};
 
 use super::bars::{Range, Ranges, Scale};
 use super::chart::{Axis, Chart, Kind, Line, durations, log_ticks, short_duration};
 use super::page::Page;
+use super::ranges::{range, span, ticks};
 use super::subject::Subject;
 use crate::latency;
 use crate::quantity::duration;
@@ -58,7 +58,7 @@ pub(super) fn section(page: &mut Page, subjects: &[Subject<'_>]) {
                     page.folded(&subject.named(&title, subjects.len()), &latency::side_by_side(&compared));
                 }
             }
-            page.paragraphs("note", &latency::notes(result));
+            page.notes(&latency::notes(result));
         }
     });
 }
@@ -90,37 +90,6 @@ fn deadlines(calls: &[Calls]) -> Vec<(f64, String)> {
     all.sort_unstable();
     all.dedup();
     all.into_iter().map(|ns| (ns as f64, format!("deadline {}", short_duration(ns as f64)))).collect()
-}
-
-fn ticks(low_ns: f64, high_ns: f64) -> Vec<(f64, String)> {
-    let all = log_ticks(low_ns, high_ns, short_duration).into_iter();
-    all.filter(|tick| tick.2 == 0).map(|(value, text, _)| (value, text)).collect()
-}
-
-/// The least and the greatest of some histograms, in nanoseconds.
-fn span<'a>(histograms: impl Iterator<Item = &'a Histogram>) -> (f64, f64) {
-    histograms.fold((f64::INFINITY, 0.0_f64), |(low, high), one| {
-        let of = |ns: Option<u64>, other: f64| ns.map_or(other, |ns| ns.max(1) as f64);
-        (low.min(of(one.min_ns(), low)), high.max(of(one.max_ns(), high)))
-    })
-}
-
-fn range(label: &str, histogram: &Histogram) -> Option<Range> {
-    let at = |percent| histogram.percentile_ns(percent);
-    let (p50, p99, min, max) = (at(50.0)?, at(99.0)?, histogram.min_ns()?, histogram.max_ns()?);
-    let [p50_text, p99_text, max_text] = [p50, p99, max].map(|ns| duration(ns as f64));
-    let [p50, p99, min, max] = [p50, p99, min, max].map(|ns| ns as f64);
-    Some(Range {
-        label: label.to_owned(),
-        text: format!("p50 {p50_text}, p99 {p99_text}, worst {max_text}"),
-        whole: Some((min, max)),
-        most: Some((p50, p99)),
-        points: vec![
-            (p50, format!("p50 {p50_text}")),
-            (p99, format!("p99 {p99_text}")),
-            (max, format!("worst {max_text}")),
-        ],
-    })
 }
 
 /// Each caller's calls from the median to the worst, held against the deadline.

@@ -7,10 +7,15 @@ mod assets;
 mod bars;
 mod chart;
 mod first;
+mod interference;
 mod lanes;
 mod latency;
+mod others;
 mod page;
+mod ranges;
 mod slow_calls;
+mod stacks;
+mod storage;
 mod subject;
 
 use serde_json::{Map, Value, json};
@@ -31,6 +36,9 @@ pub fn page(subjects: &[Subject<'_>]) -> Result<String, Error> {
     first::screen(&mut page, subjects);
     slow_calls::section(&mut page, subjects);
     latency::section(&mut page, subjects);
+    others::sections(&mut page, subjects);
+    storage::section(&mut page, subjects);
+    interference::section(&mut page, subjects);
     let mut facts = Map::new();
     facts.insert("schema".into(), json!("roundtrip.report"));
     facts.insert("version".into(), json!(VERSION));

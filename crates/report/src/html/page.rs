@@ -59,6 +59,35 @@ impl Page {
         }
     }
 
+    /// Notes below tables: a paragraph for each sentence that begins a line. One that goes on in the next line stays together.
+    pub(super) fn notes(&mut self, text: &str) {
+        let mut all: Vec<String> = Vec::new();
+        for line in text.lines().map(str::trim) {
+            let goes_on = |last: &&mut String| {
+                last.ends_with(|c: char| c.is_alphanumeric() || c == ',')
+                    && line.starts_with(|c: char| c.is_lowercase())
+            };
+            match all.last_mut().filter(goes_on) {
+                Some(last) => *last = format!("{last} {line}"),
+                None => all.push(line.to_owned()),
+            }
+        }
+        all.iter().for_each(|line| self.paragraphs("note", line));
+    }
+
+    /// Text whose lines and blanks stay as they are; none for an empty one.
+    pub(super) fn block(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        self.within("pre", &[("class", "scroll"), ("tabindex", "0")], |page| {
+            for line in text.lines() {
+                page.text(line);
+                page.html.push('\n');
+            }
+        });
+    }
+
     /// A figure that stands for itself: its name, how it is printed, its value and that value's unit.
     pub(super) fn figure(&mut self, of: &str, name: &str, text: &str, value: f64, unit: &str) {
         self.within("div", &[("class", "figure")], |page| {

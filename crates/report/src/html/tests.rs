@@ -37,6 +37,54 @@ fn usual() -> (String, String) {
     shown(&crate::inert::name)
 }
 
+/// The page of a run of writes, and what a terminal shows of it.
+fn writes(run: &Run, layers: &[analysis::storage::SeriesLayers<'_>]) -> (String, String) {
+    let divided = crate::run::Divided { layers, beside: &[] };
+    let terminal = crate::run::text(run, divided, crate::look::Look::PLAIN);
+    let subject =
+        Subject { label: "disk".into(), run, explained: &[], layers, beside: &[], damage: Vec::new() };
+    (page(&[subject]).unwrap(), terminal)
+}
+
+#[test]
+fn of_writes_too_every_number_that_a_terminal_shows_is_on_the_page() {
+    let directory = Path::new("../../fixtures/runs/x86_64-6.1-ufs");
+    let recorded = crate::inert::run(&Run::read(directory).unwrap()).unwrap();
+    let result = recorded.results.storage.as_ref().unwrap();
+    let (divided, damage) = analysis::storage::divide(result, directory, 1).split();
+    assert!(damage.is_none());
+    let result = crate::storage_fixture::result();
+    let layers = crate::storage_fixture::layers(&result);
+    let straced = Run { results: result.clone().into(), ..recorded.clone() };
+    for (page, terminal) in [writes(&recorded, &divided), writes(&straced, &layers)] {
+        let (shown, wanted) = (numbers(&text_of(&page)), numbers(&terminal));
+        let missing: Vec<_> = wanted.difference(&shown).collect();
+        assert!(missing.is_empty() && wanted.len() > 30, "{missing:?} of {wanted:?}");
+        for part in ["What each layer takes", "Platform, kernel and device", "The slowest writes"] {
+            assert!(page.contains(part), "{part}");
+        }
+    }
+}
+
+#[test]
+fn the_bars_of_a_write_are_as_long_as_its_layers() {
+    let result = crate::storage_fixture::result();
+    let layers = crate::storage_fixture::layers(&result);
+    let run = Run { results: result.clone().into(), ..Run::read(Path::new(RUN)).unwrap() };
+    let (page, _) = writes(&run, &layers);
+    let picture = page.split("What each layer takes").nth(1).unwrap().split("</figure>").next().unwrap();
+    for layer in layers::storage::Layer::ALL {
+        let share = layers[0].breakdown.share(layer) * 100.0;
+        let bar = format!("<rect class=\"{}\" x=\"", layer.name());
+        let widths = picture.split(&bar).skip(1).map(|rest| rest.split("width=\"").nth(1).unwrap());
+        let drawn: Vec<f64> = widths.map(|rest| rest.split('%').next().unwrap().parse().unwrap()).collect();
+        match share > 0.0 {
+            true => assert!((drawn[0] - share).abs() < 0.001, "{layer:?}: {drawn:?} for {share}"),
+            false => assert!(drawn.is_empty(), "{layer:?}"),
+        }
+    }
+}
+
 /// What of a page is read: without styles, scripts and tags.
 fn text_of(page: &str) -> String {
     let body = page.split("<script").next().unwrap().split("</style>").last().unwrap();

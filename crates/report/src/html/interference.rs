@@ -1,0 +1,94 @@
+//! Writes beside other load on the page: each condition's ratio as an interval, held against what chance does to a writer alone.
+
+use analysis::interference::Explained;
+use latency::Comparison;
+use run::storage::interference::{Condition, InterferenceResult};
+
+use super::bars::{Range, Ranges, Scale};
+use super::page::Page;
+use super::subject::Subject;
+use crate::interference;
+
+/// Shows the comparisons of all runs that have some.
+pub(super) fn section(page: &mut Page, subjects: &[Subject<'_>]) {
+    let ours: Vec<_> =
+        subjects.iter().filter_map(|one| Some((one, one.run.results.interference.as_ref()?))).collect();
+    if ours.is_empty() {
+        return;
+    }
+    page.within("section", &[("id", "interference")], |page| {
+        page.element("h2", &[], "Writes beside other load");
+        for (subject, result) in ours {
+            if subjects.len() > 1 {
+                page.element("h3", &[], &subject.label);
+            }
+            of_run(page, subject.beside, result);
+        }
+    });
+}
+
+fn of_run(page: &mut Page, explained: &[Explained<'_>], result: &InterferenceResult) {
+    page.paragraphs("about", &interference::environment(result));
+    for (who, ours) in interference::groups(result, explained) {
+        page.within("div", &[("class", "pair")], |page| {
+            page.ranges(&ratios(&format!("The application's response: {who}"), &ours, |one| {
+                one.beside.response()
+            }));
+            page.ranges(&ratios(&format!("The device's response: {who}"), &ours, |one| one.device()));
+        });
+        page.folded(&format!("Responses: {who}"), &interference::responses(&ours));
+        let (table, notes) = interference::reasons(result, &ours);
+        page.folded(&format!("What explains a difference: {who}"), &table);
+        page.paragraphs("note", &notes);
+        interference::study(&ours).iter().for_each(|line| page.paragraphs("note", line));
+        let mut trust = String::new();
+        interference::trust(&mut trust, &ours);
+        page.paragraphs("note", &trust);
+    }
+    let mut legend = String::new();
+    interference::legend(&mut legend, result, explained);
+    page.paragraphs("note", &legend);
+}
+
+/// The ratio of each condition to the writer alone.
+fn ratios(title: &str, ours: &[&Explained<'_>], of: impl Fn(&Explained<'_>) -> Option<Comparison>) -> Ranges {
+    let mut chance = None;
+    let mut rows = Vec::new();
+    for one in ours {
+        let Some(found) = of(one) else { continue };
+        let interval = found.interval.map(|interval| (interval.low, interval.high));
+        if one.beside.condition == Condition::Alone {
+            chance = interval;
+        }
+        let within = interval.map_or_else(
+            || "too few rounds for an interval".to_owned(),
+            |(low, high)| format!("{low:.2}-{high:.2}"),
+        );
+        let text = format!("{:.3} ({within})", found.median);
+        rows.push(Range {
+            label: one.beside.condition.name().to_owned(),
+            points: vec![(found.median, text.clone())],
+            text,
+            whole: None,
+            most: interval,
+        });
+    }
+    let all = || {
+        rows.iter().flat_map(|row| {
+            row.most
+                .into_iter()
+                .flat_map(|(low, high)| [low, high])
+                .chain(row.points.iter().map(|point| point.0))
+        })
+    };
+    let (low, high) = all().fold((1.0_f64, 1.0_f64), |(low, high), value| (low.min(value), high.max(value)));
+    let ticks = super::chart::round_ticks(low, high, |value| format!("{value:.2}"));
+    Ranges {
+        title: title.to_owned(),
+        scale: Scale::Linear,
+        rows,
+        marks: vec![(1.0, "as alone".into())],
+        chance,
+        ticks: ticks.into_iter().filter(|tick| tick.2 == 0).map(|(value, text, _)| (value, text)).collect(),
+    }
+}

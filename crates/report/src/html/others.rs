@@ -1,0 +1,199 @@
+//! The other tests of IPC on the page: throughput by size with the baseline beside it, other means than binder, many callers, and
+//! binder against hwbinder.
+
+use run::floor::{BASELINE, FloorResult};
+use run::ipc::throughput::{Batch, ThroughputResult};
+
+use super::bars::{Range, Ranges, Scale};
+use super::chart::{Axis, Chart, Kind, Line, durations};
+use super::page::Page;
+use super::ranges::{range, span, ticks};
+use super::subject::Subject;
+use crate::quantity::{byte_rate, duration, length};
+use crate::table::{Column, Table};
+use crate::{floor, throughput, traits, workers};
+
+/// Shows each of these tests that a run has.
+pub(super) fn sections(page: &mut Page, subjects: &[Subject<'_>]) {
+    all_throughput(page, subjects);
+    section(page, subjects, "baseline", "Baseline", |page, subject| {
+        let result = subject.run.results.floor.as_ref()?;
+        page.ranges(&transports(result));
+        let (tables, notes) = floor::parts(result);
+        tables.iter().for_each(|(heading, table)| page.folded(heading, table));
+        page.notes(&notes);
+        Some(())
+    });
+    section(page, subjects, "many-callers", "Many callers", |page, subject| {
+        let result = subject.run.results.workers.as_ref()?;
+        let rows =
+            result.callers.iter().filter_map(|one| range(&format!("worker {}", one.worker), &one.latency));
+        let (low, high) = span(result.callers.iter().map(|one| &one.latency));
+        page.ranges(&Ranges {
+            title: "Each worker's calls: median, 99th percentile, worst".into(),
+            scale: Scale::Log,
+            rows: rows.collect(),
+            marks: Vec::new(),
+            chance: None,
+            ticks: ticks(low, high),
+        });
+        let (heading, table, notes) = workers::parts(result);
+        page.paragraphs("about", &heading);
+        page.folded("Each worker, and all", &table);
+        page.notes(&notes);
+        Some(())
+    });
+    section(page, subjects, "stacks", "Binder against hwbinder", |page, subject| {
+        let result = subject.run.results.traits.as_ref()?;
+        let (table, notes) = traits::parts(result);
+        page.paragraphs("about", &result.backend.to_string());
+        page.table("Binder against hwbinder", &table);
+        page.notes(&notes);
+        Some(())
+    });
+}
+
+/// A section with what `show` makes of each run that has something to show.
+fn section(
+    page: &mut Page,
+    subjects: &[Subject<'_>],
+    id: &str,
+    title: &str,
+    show: impl Fn(&mut Page, &Subject<'_>) -> Option<()>,
+) {
+    if !super::first::contents(subjects).iter().any(|(known, _)| *known == id) {
+        return;
+    }
+    page.within("section", &[("id", id)], |page| {
+        page.element("h2", &[], title);
+        for subject in subjects {
+            if subjects.len() > 1 {
+                page.element("h3", &[], &subject.label);
+            }
+            if show(page, subject).is_none() && subjects.len() > 1 {
+                page.paragraphs("note", "This run did not measure it.");
+            }
+        }
+    });
+}
+
+fn all_throughput(page: &mut Page, subjects: &[Subject<'_>]) {
+    let ours: Vec<_> =
+        subjects.iter().filter_map(|one| Some((one, one.run.results.throughput.as_ref()?))).collect();
+    if ours.is_empty() {
+        return;
+    }
+    page.within("section", &[("id", "throughput")], |page| {
+        page.element("h2", &[], "Throughput");
+        page.chart(&by_size(&ours, subjects.len()));
+        for (subject, result) in &ours {
+            let (tables, notes) = throughput::parts(result);
+            for (heading, table) in &tables {
+                page.folded(&subject.named(heading, subjects.len()), table);
+            }
+            page.notes(&notes);
+        }
+    });
+}
+
+/// What a call takes by payload size, over each stack, and by the baseline where the same run measured it.
+fn by_size(ours: &[(&Subject<'_>, &ThroughputResult)], runs: usize) -> Chart {
+    let mut lines = Vec::new();
+    for (subject, result) in ours {
+        for &stack in &result.plan.stacks {
+            let rows = result.rows.iter().filter(|row| row.stack == stack);
+            let points = rows.filter_map(|row| {
+                let (ns, rate) = (row.real_time_ns()?, row.quantile(0.5, Batch::bytes_per_second)?);
+                let size = length(row.size_bytes);
+                Some((
+                    row.size_bytes as f64,
+                    ns,
+                    format!("{size}: {}, {} one way", duration(ns), byte_rate(rate)),
+                ))
+            });
+            lines.push(line(subject.named(&stack.to_string(), runs), points.collect()));
+        }
+        if let Some(floor) = &subject.run.results.floor {
+            let cells = floor
+                .cells
+                .iter()
+                .filter(|cell| cell.transport == BASELINE && cell.placement == result.plan.placement);
+            let points = cells.filter_map(|cell| {
+                let ns = cell.median_ns()?;
+                Some((cell.size_bytes as f64, ns, format!("{}: {}", length(cell.size_bytes), duration(ns))))
+            });
+            lines.push(line(subject.named(&format!("{BASELINE}, the baseline"), runs), points.collect()));
+        }
+    }
+    let mut sizes: Vec<usize> =
+        lines.iter().flat_map(|line| line.points.iter().map(|point| point.0 as usize)).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let mut table = Table::new(
+        [Column::text("size")].into_iter().chain(lines.iter().map(|line| Column::number(&line.label, ""))),
+    );
+    for &size in &sizes {
+        let cells = lines.iter().map(|line| {
+            let point = line.points.iter().find(|point| point.0 as usize == size);
+            point.map_or_else(|| "-".to_owned(), |point| duration(point.1))
+        });
+        table.row([length(size)].into_iter().chain(cells));
+    }
+    let times = || lines.iter().flat_map(|line| line.points.iter().map(|point| point.1));
+    let (low, high) = times().fold((f64::INFINITY, 0.0_f64), |(low, high), ns| (low.min(ns), high.max(ns)));
+    Chart {
+        title: "A round trip by payload size".into(),
+        about: "Each point is the median of the repetitions. The way from the baseline to a stack is what that stack costs.".into(),
+        kind: Kind::Lines,
+        x: Axis {
+            label: "payload each way".into(),
+            scale: super::chart::Scale::Log,
+            ticks: sizes.iter().map(|&size| (size as f64, length(size), 0)).collect(),
+        },
+        y: durations("a round trip", low, high),
+        lines,
+        marks: Vec::new(),
+        table,
+    }
+}
+
+fn line(label: String, mut points: Vec<(f64, f64, String)>) -> Line {
+    points.sort_by(|one, other| one.0.total_cmp(&other.0));
+    Line { label, points }
+}
+
+/// What each transport takes for the smallest payload, at each placement.
+fn transports(result: &FloorResult) -> Ranges {
+    let least = result.plan.sizes_bytes.iter().min().copied().unwrap_or(0);
+    let mut rows = Vec::new();
+    for &placement in &result.plan.placements {
+        for cell in result.cells.iter().filter(|cell| cell.size_bytes == least && cell.placement == placement)
+        {
+            let Some(((median, q1), q3)) =
+                cell.median_ns().zip(cell.quantile_ns(0.25)).zip(cell.quantile_ns(0.75))
+            else {
+                continue;
+            };
+            let ratio = cell.against_futex.filter(|_| cell.transport != BASELINE);
+            let ratio = ratio.map_or_else(String::new, |ratio| format!(" ({:.2}x {BASELINE})", ratio.median));
+            let text = format!("{}{ratio}", duration(median));
+            rows.push(Range {
+                label: format!("{}, {placement}", cell.transport),
+                points: vec![(median, text.clone())],
+                text,
+                whole: None,
+                most: Some((q1, q3)),
+            });
+        }
+    }
+    let all = || rows.iter().flat_map(|row| row.most.into_iter().flat_map(|(low, high)| [low, high]));
+    let (low, high) = all().fold((f64::INFINITY, 0.0_f64), |(low, high), ns| (low.min(ns), high.max(ns)));
+    Ranges {
+        title: format!("A round trip of {}: median and quartiles of the rounds", length(least)),
+        scale: Scale::Log,
+        ticks: ticks(low, high),
+        rows,
+        marks: Vec::new(),
+        chance: None,
+    }
+}
