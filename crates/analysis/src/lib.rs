@@ -6,6 +6,7 @@
 //! - [`storage`] divides the writes of a storage test among layers, and [`interference`] does so for both sides of a
 //!   comparison.
 //! - [`figures`] lists what a run tells, each figure computed once.
+//! - [`gate`] judges the figures of a run against limits.
 //! - [`refuse_damage`] tells damaged recordings from those in which the kernel lost events.
 //!
 //! ```
@@ -35,6 +36,7 @@ mod damage;
 pub mod doctor;
 mod error;
 pub mod figures;
+pub mod gate;
 pub mod interference;
 mod recorded_calls;
 pub mod slow_calls;

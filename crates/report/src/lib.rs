@@ -38,6 +38,7 @@ pub mod explanation_tracks;
 mod explanation_words;
 pub mod floor;
 pub mod ftrace_text;
+pub mod gate;
 pub mod google_benchmark;
 pub mod html;
 pub mod inert;

@@ -8,6 +8,7 @@ use run::Results;
 use run::floor::FloorPlan;
 
 use super::finish::finish;
+use super::gates::{self, Gated, Gates};
 use super::output::{self, RunOutput};
 use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Renamed, Usage, values};
@@ -24,6 +25,7 @@ pub(crate) struct Typed {
     duration_ns: Option<u64>,
     recorder: bool,
     output: RunOutput,
+    gates: Gates,
 }
 
 impl AsMut<RunOutput> for Typed {
@@ -34,6 +36,14 @@ impl AsMut<RunOutput> for Typed {
 
 /// The command's name in versions up to 0.1: stored scripts call it.
 pub(crate) static OLD_NAME: Renamed = Renamed { path: &["ipc", "floor"], now: &COMMAND };
+
+impl Gated for Typed {
+    const TESTS: &'static [&'static str] = &["baseline"];
+
+    fn gates(&mut self) -> &mut Gates {
+        &mut self.gates
+    }
+}
 
 /// The command.
 pub(crate) static COMMAND: Entry<Typed> = Entry {
@@ -96,6 +106,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 ),
             ],
         },
+        gates::group(),
         Group {
             heading: "Output",
             options: &[
@@ -150,7 +161,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         })?
     };
     let shown = report::inert::measured(&run, typed.output.format.as_deref() == Some("json"))?;
-    finish(&run, place, terminal, |terminal| {
+    let exit = finish(&run, place, terminal, |terminal| {
         let text = match (typed.output.format.as_deref(), &shown.results.floor) {
             (Some("json"), _) => shown.to_json()?,
             (Some("csv"), Some(floor)) => report::floor::csv(floor),
@@ -161,7 +172,8 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             (_, None) => String::new(),
         };
         Ok(terminal.out.write_all(text.as_bytes())?)
-    })
+    })?;
+    Ok(typed.gates.judge(&run, Divided::default(), exit, terminal))
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use run::{INJECTED, RECORDING, Results, Run, SAMPLES};
 use super::finish::finish;
 use super::latency_options::Typed;
 use super::output::Directory;
-use super::{driver, latency_options};
+use super::{driver, gates, latency_options};
 use crate::args::{Entry, Group, Kind, Usage};
 use crate::asked_for;
 use crate::progress::ProgressLine;
@@ -44,6 +44,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         Group { heading: "Where it runs", options: latency_options::WHERE },
         driver::group(),
         Group { heading: "Explanation", options: latency_options::EXPLANATION },
+        gates::group(),
         Group { heading: "Output", options: latency_options::OUTPUT },
     ],
     examples: &[
@@ -175,6 +176,7 @@ pub(crate) fn measure(
 
 /// Refuses what was typed and this machine does not have. Callers that were not typed are chosen by what it has.
 fn check_machine(typed: &Typed, plan: &LatencyPlan) -> Result<(), Usage> {
+    typed.gates.check_callers(&plan.callers)?;
     asked_for::both_cpus(plan.client_cpus.as_deref(), plan.server_cpus.as_deref())?;
     let mut callers = typed.callers.iter().flatten();
     callers.try_for_each(|caller| asked_for::scheduling("--callers", caller))?;
@@ -244,6 +246,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         let explained = terminal.look.fit(explained);
         Ok(terminal.out.write_all(explained.as_bytes())?)
     })?;
+    let exit = typed.gates.judge(&run, Divided::default(), exit, terminal);
     missing.map_or(Ok(exit), Err)
 }
 

@@ -5,6 +5,7 @@ use run::ipc::latency::{Inheritance, MAX_PAIRS, MAX_PAYLOAD_BYTES, MAX_SERVER_TH
 use run::ipc::{DriverPlan, Mode, Stack};
 use run::{CpuPlacement, Load, Scheduling};
 
+use super::gates::{Gated, Gates};
 use super::output::{self, RunOutput};
 use crate::args::values::set;
 use crate::args::{Opt, values};
@@ -39,6 +40,7 @@ pub(crate) struct Typed {
     pub(super) verbose: bool,
     pub(super) raw_samples: bool,
     pub(super) output: RunOutput,
+    pub(super) gates: Gates,
 }
 
 impl AsMut<DriverPlan> for Typed {
@@ -50,6 +52,19 @@ impl AsMut<DriverPlan> for Typed {
 impl AsMut<RunOutput> for Typed {
     fn as_mut(&mut self) -> &mut RunOutput {
         &mut self.output
+    }
+}
+
+impl Gated for Typed {
+    const TESTS: &'static [&'static str] = &["latency"];
+    const REQUIRES: &'static [&'static str] = &["realtime", "events"];
+    const GATES: &'static str = "Ends with status 1 if the result is beyond a limit, as in 'p99>200us' or 'missed>0', or \
+                                 'p99[caller=other]>1ms' for some figures only. inheritance: if real-time priorities were not \
+                                 inherited. warnings: if the run has warnings. A name that does not exist is refused with all \
+                                 that do. Can be given several times.";
+
+    fn gates(&mut self) -> &mut Gates {
+        &mut self.gates
     }
 }
 

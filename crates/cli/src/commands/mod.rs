@@ -10,6 +10,7 @@ mod driver;
 mod explain;
 mod finish;
 mod floor;
+mod gates;
 pub(crate) mod help;
 pub(crate) mod latency;
 mod latency_options;

@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 
 use run::Run;
 
+use super::gates::{self, Gated, Gates};
 use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind};
 use crate::terminal::{Exit, Terminal, nobody_reads};
+use analysis::gate::TESTS;
 use analysis::interference::explain;
 use analysis::storage::divide;
 use report::inert;
@@ -18,6 +20,20 @@ pub(crate) struct Typed {
     merge: bool,
     short: bool,
     format: Option<String>,
+    gates: Gates,
+}
+
+impl Gated for Typed {
+    const TESTS: &'static [&'static str] = TESTS;
+    const REQUIRES: &'static [&'static str] = &["realtime", "kernel-driver", "events"];
+    const GATES: &'static str = "Ends with status 1 if the result is beyond a limit, as in 'p99>200us' or 'missed>0', or \
+                                 'p99[caller=other]>1ms' for some figures only. inheritance: if real-time priorities were not \
+                                 inherited. warnings: if the run has warnings. A name that does not exist is refused with all \
+                                 that do. Can be given several times.";
+
+    fn gates(&mut self) -> &mut Gates {
+        &mut self.gates
+    }
 }
 
 /// The command.
@@ -38,33 +54,42 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             Ok(())
         },
     }),
-    groups: &[Group {
-        heading: "Output",
-        options: &[
-            Opt::flag(
-                &["--merge"],
-                "Shows all runs as one. They must have the same plan and driver.",
-                |typed: &mut Typed| {
-                    typed.merge = true;
-                },
-            ),
-            Opt::flag(&["--short"], "Only the first page of each.", |typed: &mut Typed| typed.short = true),
-            Opt::one_of(
-                &["--format"],
-                "FORMAT",
-                &["text", "json"],
-                "How to print them; json is a run directory's run.json, one line for each run.",
-                |typed: &mut Typed, text| {
-                    typed.format = Some(text.to_owned());
-                    Ok(())
-                },
-            )
-            .default("text"),
-        ],
-    }],
+    groups: &[
+        gates::group(),
+        Group {
+            heading: "Output",
+            options: &[
+                Opt::flag(
+                    &["--merge"],
+                    "Shows all runs as one. They must have the same plan and driver.",
+                    |typed: &mut Typed| {
+                        typed.merge = true;
+                    },
+                ),
+                Opt::flag(&["--short"], "Only the first page of each.", |typed: &mut Typed| {
+                    typed.short = true
+                }),
+                Opt::one_of(
+                    &["--format"],
+                    "FORMAT",
+                    &["text", "json"],
+                    "How to print them; json is a run directory's run.json, one line for each run.",
+                    |typed: &mut Typed, text| {
+                        typed.format = Some(text.to_owned());
+                        Ok(())
+                    },
+                )
+                .default("text"),
+            ],
+        },
+    ],
     examples: &[
         ("roundtrip show runs/survey-20261121-204259", "Prints all that a survey measured."),
         ("roundtrip show --merge monday tuesday", "Prints two runs of one plan as one."),
+        (
+            "roundtrip show --fail-on 'p99>1ms' --fail-on 'missed>0' monday",
+            "Fails if the run is slower than it may be.",
+        ),
     ],
     run,
 };
@@ -90,6 +115,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         runs = runs.iter().map(inert::run).collect::<Result<_, _>>()?;
     }
     let mut damaged = Vec::new();
+    let mut violations = Vec::new();
     let mut printed = Ok(());
     for (index, (run, path)) in runs.iter().zip(&typed.runs).enumerate() {
         let directory = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
@@ -100,11 +126,14 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         let (beside, damage) =
             interference.map(|result| explain(result, directory)).unwrap_or_default().split();
         damaged.extend(damage);
-        // A reader that goes away early does not hide what is damaged in the runs that follow.
+        let divided = Divided { layers: &layers, beside: &beside };
+        let which = if runs.len() > 1 { inert::name(&path.to_string_lossy()) + ": " } else { String::new() };
+        let violated = typed.gates.violations(run, divided).into_iter();
+        violations.extend(violated.map(|line| format!("{which}{line}")));
+        // A reader that goes away early does not hide what is wrong with the runs that follow.
         if printed.is_err() {
             continue;
         }
-        let divided = Divided { layers: &layers, beside: &beside };
         let mut text = match typed.format.as_deref() {
             Some("json") => run.to_json()?,
             _ if typed.short => report::run::first_page(run, divided, terminal.look),
@@ -121,9 +150,13 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         // With standard error gone as well there is nobody left to tell.
         let _ = writeln!(terminal.err, "roundtrip show: {}", inert::line(&format!("{error:#}")));
     }
+    for line in &violations {
+        let _ = writeln!(terminal.err, "roundtrip: failed: {line}");
+    }
+    let good = damaged.is_empty() && violations.is_empty();
     match printed {
-        Err(error) if damaged.is_empty() || !nobody_reads(&error) => Err(error),
-        _ if damaged.is_empty() => Ok(Exit::OK),
+        Err(error) if good || !nobody_reads(&error) => Err(error),
+        _ if good => Ok(Exit::OK),
         _ => Ok(Exit::FAILED),
     }
 }

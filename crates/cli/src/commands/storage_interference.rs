@@ -9,6 +9,7 @@ use run::storage::interference::{Condition, InterferencePlan};
 use run::{RECORDING, Results};
 
 use super::finish::finish;
+use super::gates::{self, Gated, Gates};
 use super::output::{self, RunOutput};
 use super::storage_options::{self, HasStorage, StorageOptions};
 use crate::args::values::set;
@@ -27,6 +28,7 @@ pub(crate) struct Typed {
     memory_percent: Option<u32>,
     io_limit: Option<u64>,
     output: RunOutput,
+    gates: Gates,
 }
 
 impl HasStorage for Typed {
@@ -38,6 +40,15 @@ impl HasStorage for Typed {
 impl AsMut<RunOutput> for Typed {
     fn as_mut(&mut self) -> &mut RunOutput {
         &mut self.output
+    }
+}
+
+impl Gated for Typed {
+    const TESTS: &'static [&'static str] = &["interference"];
+    const REQUIRES: &'static [&'static str] = &["events"];
+
+    fn gates(&mut self) -> &mut Gates {
+        &mut self.gates
     }
 }
 
@@ -127,6 +138,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 storage_options::buffer(),
             ],
         },
+        gates::group(),
         Group {
             heading: "Output",
             options: &[
@@ -191,6 +203,8 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         };
         Ok(terminal.out.write_all(text.as_bytes())?)
     })?;
+    let divided = Divided { beside: &explained, ..Divided::default() };
+    let exit = typed.gates.judge(&run, divided, exit, terminal);
     unread.map_or(Ok(exit), |error| Err(error.into()))
 }
 

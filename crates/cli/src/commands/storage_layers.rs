@@ -10,6 +10,7 @@ use run::storage::{MAX_CALLS, StoragePlan};
 use run::{RECORDING, Results};
 
 use super::finish::finish;
+use super::gates::{self, Gated, Gates};
 use super::output::{self, RunOutput};
 use super::storage_options::{self, HasStorage, StorageOptions};
 use crate::args::values::set;
@@ -28,6 +29,7 @@ pub(crate) struct Typed {
     pub(crate) events: Option<WriteEvents>,
     pub(crate) slowest: Option<usize>,
     pub(crate) output: RunOutput,
+    pub(crate) gates: Gates,
 }
 
 impl HasStorage for Typed {
@@ -39,6 +41,15 @@ impl HasStorage for Typed {
 impl AsMut<RunOutput> for Typed {
     fn as_mut(&mut self) -> &mut RunOutput {
         &mut self.output
+    }
+}
+
+impl Gated for Typed {
+    const TESTS: &'static [&'static str] = &["storage"];
+    const REQUIRES: &'static [&'static str] = &["events"];
+
+    fn gates(&mut self) -> &mut Gates {
+        &mut self.gates
     }
 }
 
@@ -123,6 +134,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 storage_options::buffer(),
             ],
         },
+        gates::group(),
         Group {
             heading: "Output",
             options: &[
@@ -200,6 +212,8 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         };
         Ok(terminal.out.write_all(text.as_bytes())?)
     })?;
+    let divided = Divided { layers: &layers, ..Divided::default() };
+    let exit = typed.gates.judge(&run, divided, exit, terminal);
     unread.map_or(Ok(exit), |error| Err(error.into()))
 }
 

@@ -8,11 +8,13 @@ use bench::worker::Spawner;
 use latency::Deadline;
 use report::run::Divided;
 use run::ipc::DriverPlan;
+use run::ipc::latency::LatencyPlan;
 use run::ipc::throughput::ThroughputResult;
 use run::survey::SurveyPlan;
 
 use super::driver;
 use super::finish::finish;
+use super::gates::{self, Gated, Gates};
 use super::output::{self, RunOutput};
 use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, values};
@@ -27,6 +29,7 @@ pub(crate) struct Typed {
     deadline_ns: Option<u64>,
     driver: DriverPlan,
     output: RunOutput,
+    gates: Gates,
 }
 
 impl AsMut<DriverPlan> for Typed {
@@ -38,6 +41,19 @@ impl AsMut<DriverPlan> for Typed {
 impl AsMut<RunOutput> for Typed {
     fn as_mut(&mut self) -> &mut RunOutput {
         &mut self.output
+    }
+}
+
+impl Gated for Typed {
+    const TESTS: &'static [&'static str] = &["baseline", "throughput", "latency"];
+    const REQUIRES: &'static [&'static str] = &["realtime"];
+    const GATES: &'static str = "Ends with status 1 if the result is beyond a limit, as in 'p99>200us' or 'missed>0', or \
+                                 'p99[caller=other]>1ms' for some figures only. inheritance: if real-time priorities were not \
+                                 inherited. warnings: if the run has warnings. A name that does not exist is refused with all \
+                                 that do. Can be given several times.";
+
+    fn gates(&mut self) -> &mut Gates {
+        &mut self.gates
     }
 }
 
@@ -72,6 +88,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             ],
         },
         driver::group(),
+        gates::group(),
         Group {
             heading: "Output",
             options: &[
@@ -101,6 +118,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         driver: typed.driver,
         deadline: typed.deadline_ns.map_or(default.deadline, |ns| Deadline { ns }),
     };
+    typed.gates.check_callers(&LatencyPlan::default().callers)?;
     // Before anything is measured in vain.
     let directory = typed.output.out.unwrap_or_else(|| default_directory(&bench::environment::now()));
     let place = Place::prepare(&directory, typed.output.existing)?;
@@ -131,7 +149,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         Ok(terminal.out.write_all(text.as_bytes())?)
     })?;
     writeln!(terminal.err, "all of it: roundtrip show {}", inert::line(&directory.to_string_lossy()))?;
-    Ok(exit)
+    Ok(typed.gates.judge(&run, Divided::default(), exit, terminal))
 }
 
 /// Where runs go if no place is named.

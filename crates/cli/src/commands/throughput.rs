@@ -10,6 +10,7 @@ use run::{Results, Run};
 
 use super::driver;
 use super::finish::finish;
+use super::gates::{self, Gated, Gates};
 use super::output::{self, RunOutput};
 use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Usage, values};
@@ -33,6 +34,7 @@ pub(crate) struct Typed {
     server_cpus: Option<Vec<u32>>,
     driver: DriverPlan,
     output: RunOutput,
+    gates: Gates,
 }
 
 impl AsMut<DriverPlan> for Typed {
@@ -44,6 +46,14 @@ impl AsMut<DriverPlan> for Typed {
 impl AsMut<RunOutput> for Typed {
     fn as_mut(&mut self) -> &mut RunOutput {
         &mut self.output
+    }
+}
+
+impl Gated for Typed {
+    const TESTS: &'static [&'static str] = &["throughput"];
+
+    fn gates(&mut self) -> &mut Gates {
+        &mut self.gates
     }
 }
 
@@ -153,6 +163,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             ],
         },
         driver::group(),
+        gates::group(),
         Group {
             heading: "Output",
             options: &[
@@ -228,10 +239,11 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         &run,
         typed.output.format.as_deref().is_some_and(|format| ["json", "google"].contains(&format)),
     )?;
-    finish(&run, place, terminal, |terminal| match &shown.results.throughput {
+    let exit = finish(&run, place, terminal, |terminal| match &shown.results.throughput {
         Some(result) => print(typed.output.format.as_deref(), &shown, result, terminal),
         None => Ok(()),
-    })
+    })?;
+    Ok(typed.gates.judge(&run, Divided::default(), exit, terminal))
 }
 
 fn print(

@@ -8,6 +8,7 @@ use run::ipc::DriverPlan;
 use run::ipc::traits::TraitsPlan;
 
 use super::finish::finish;
+use super::gates::{self, Gated, Gates};
 use super::output::{self, RunOutput};
 use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Usage, values};
@@ -21,6 +22,7 @@ pub(crate) struct Typed {
     iterations: Option<u64>,
     driver: DriverPlan,
     output: RunOutput,
+    gates: Gates,
 }
 
 impl AsMut<DriverPlan> for Typed {
@@ -32,6 +34,15 @@ impl AsMut<DriverPlan> for Typed {
 impl AsMut<RunOutput> for Typed {
     fn as_mut(&mut self) -> &mut RunOutput {
         &mut self.output
+    }
+}
+
+impl Gated for Typed {
+    const TESTS: &'static [&'static str] = &[];
+    const GATES: &'static str = "Ends with status 1 if the run has warnings (GATE: warnings).";
+
+    fn gates(&mut self) -> &mut Gates {
+        &mut self.gates
     }
 }
 
@@ -60,6 +71,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             .default("5000")],
         },
         driver::group(),
+        gates::group(),
         Group {
             heading: "Output",
             options: &[
@@ -101,7 +113,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         })?
     };
     let shown = report::inert::measured(&run, typed.output.format.as_deref() == Some("json"))?;
-    finish(&run, place, terminal, |terminal| {
+    let exit = finish(&run, place, terminal, |terminal| {
         let text = match (typed.output.format.as_deref(), &shown.results.traits) {
             (Some("json"), _) => shown.to_json()?,
             (Some("csv"), Some(result)) => report::traits::csv(result),
@@ -112,5 +124,6 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             (_, None) => String::new(),
         };
         Ok(terminal.out.write_all(text.as_bytes())?)
-    })
+    })?;
+    Ok(typed.gates.judge(&run, Divided::default(), exit, terminal))
 }

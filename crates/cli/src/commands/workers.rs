@@ -9,6 +9,7 @@ use run::ipc::{DriverPlan, Mode, Stack};
 use run::{Results, Run};
 
 use super::finish::finish;
+use super::gates::{self, Gated, Gates};
 use super::output::{self, RunOutput};
 use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Usage, values};
@@ -29,6 +30,7 @@ pub(crate) struct Typed {
     training: bool,
     driver: DriverPlan,
     output: RunOutput,
+    gates: Gates,
 }
 
 impl AsMut<DriverPlan> for Typed {
@@ -40,6 +42,14 @@ impl AsMut<DriverPlan> for Typed {
 impl AsMut<RunOutput> for Typed {
     fn as_mut(&mut self) -> &mut RunOutput {
         &mut self.output
+    }
+}
+
+impl Gated for Typed {
+    const TESTS: &'static [&'static str] = &["workers"];
+
+    fn gates(&mut self) -> &mut Gates {
+        &mut self.gates
     }
 }
 
@@ -119,6 +129,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             ],
         },
         driver::group(),
+        gates::group(),
         Group {
             heading: "Output",
             options: &[
@@ -201,7 +212,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         run.warnings.extend(report::workers::above_line(result));
     }
     let shown = report::inert::measured(&run, typed.output.format.as_deref() == Some("json"))?;
-    finish(&run, place, terminal, |terminal| {
+    let exit = finish(&run, place, terminal, |terminal| {
         let text = match (typed.output.format.as_deref(), &shown.results.workers) {
             (Some("json"), _) => shown.to_json()?,
             (Some("csv"), Some(result)) => report::workers::csv(result),
@@ -212,7 +223,8 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             (_, None) => String::new(),
         };
         Ok(terminal.out.write_all(text.as_bytes())?)
-    })
+    })?;
+    Ok(typed.gates.judge(&run, Divided::default(), exit, terminal))
 }
 
 /// Runs a plan of one of Android's throughput tests: each line on standard output when it becomes true, what those have no line for on

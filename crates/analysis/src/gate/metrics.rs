@@ -1,0 +1,114 @@
+//! The names that a gate may use: every figure of every test, with its unit, and the labels that choose among figures of one
+//! name. A test holds this list to the figures themselves.
+
+use layers::storage::Layer;
+
+use crate::figures::Unit;
+
+/// The tests that have figures.
+pub const TESTS: &[&str] = &["baseline", "throughput", "latency", "workers", "storage", "interference"];
+
+/// What every group of times has.
+pub(super) const TIMES: &[&str] = &["mean", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "max"];
+
+/// The figures of one test.
+pub(super) struct Metrics {
+    /// The test's name.
+    pub(super) test: &'static str,
+    /// What may stand before the names of [`TIMES`]; the empty text where they stand alone.
+    pub(super) times: &'static [&'static str],
+    /// The other figures.
+    pub(super) others: &'static [(&'static str, Unit)],
+    /// The labels, besides `test`.
+    pub(super) labels: &'static [&'static str],
+}
+
+const METRICS: &[Metrics] = &[
+    Metrics {
+        test: "baseline",
+        times: &[""],
+        others: &[("time", Unit::Nanoseconds), ("futex.ratio", Unit::Ratio)],
+        labels: &["transport", "size_bytes", "placement"],
+    },
+    Metrics {
+        test: "throughput",
+        times: &[""],
+        others: &[("time", Unit::Nanoseconds), ("cpu", Unit::Nanoseconds), ("rate", Unit::BytesPerSecond)],
+        labels: &["stack", "size_bytes", "placement"],
+    },
+    Metrics {
+        test: "latency",
+        times: &["", "response.", "request.", "handling.", "reply."],
+        others: &[
+            ("missed", Unit::Count),
+            ("missed.share", Unit::Percent),
+            ("response.missed", Unit::Count),
+            ("response.missed.share", Unit::Percent),
+        ],
+        labels: &["stack", "inheritance", "caller"],
+    },
+    Metrics {
+        test: "workers",
+        times: &[""],
+        others: &[("rate", Unit::PerSecond)],
+        labels: &["stack", "workers", "size_bytes"],
+    },
+    Metrics {
+        test: "storage",
+        times: &[""],
+        others: &[("host.share", Unit::Percent)],
+        labels: &["writer", "durability", "size_bytes"],
+    },
+    Metrics {
+        test: "interference",
+        times: &[],
+        others: &[("response.ratio", Unit::Ratio), ("device.ratio", Unit::Ratio)],
+        labels: &["beside", "writer", "size_bytes"],
+    },
+];
+
+/// The figures of these tests.
+pub(super) fn of(tests: &[&str]) -> impl Iterator<Item = &'static Metrics> {
+    METRICS.iter().filter(move |metrics| tests.contains(&metrics.test))
+}
+
+impl Metrics {
+    /// A figure's unit; `None` if the test has no figure of that name.
+    pub(super) fn unit(&self, name: &str) -> Option<Unit> {
+        let time = self
+            .times
+            .iter()
+            .any(|prefix| name.strip_prefix(prefix).is_some_and(|rest| TIMES.contains(&rest)));
+        let layer = || {
+            let layer = name.strip_suffix(".mean").filter(|_| self.test == "storage");
+            layer.is_some_and(|layer| Layer::ALL.iter().any(|known| known.name() == layer))
+        };
+        if time || layer() {
+            return Some(Unit::Nanoseconds);
+        }
+        self.others.iter().find(|(other, _)| *other == name).map(|(_, unit)| *unit)
+    }
+}
+
+/// Every name of a figure of these tests, for a message: names of one form are given once.
+pub(super) fn names(tests: &[&str]) -> String {
+    let mut names: Vec<String> = Vec::new();
+    let mut add = |name: String| {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    };
+    for metrics in of(tests) {
+        for prefix in metrics.times {
+            match *prefix {
+                "" => TIMES.iter().for_each(|name| add((*name).to_owned())),
+                prefix => add(format!("{prefix}{} to {prefix}max", TIMES[0])),
+            }
+        }
+        metrics.others.iter().for_each(|(name, _)| add((*name).to_owned()));
+        if metrics.test == "storage" {
+            Layer::ALL.iter().for_each(|layer| add(format!("{}.mean", layer.name())));
+        }
+    }
+    names.join(", ")
+}

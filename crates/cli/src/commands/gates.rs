@@ -1,0 +1,130 @@
+//! `--fail-on` and `--require`: results that make a command fail. Here are the options, and what the end of a command does with
+//! them; `analysis` judges.
+
+use analysis::figures;
+use analysis::gate::{Gate, Requirement};
+use report::run::Divided;
+use run::{Run, Scheduling};
+
+use crate::args::{Group, Opt, Usage};
+use crate::asked_for;
+use crate::terminal::{Exit, Terminal};
+
+/// What was typed of them.
+#[derive(Default)]
+pub(crate) struct Gates {
+    gates: Vec<Gate>,
+    requirements: Vec<Requirement>,
+}
+
+/// A command's typed arguments with gates among them.
+pub(crate) trait Gated {
+    /// The tests whose figures the command's result has.
+    const TESTS: &'static [&'static str];
+    /// The names of what can be required of it.
+    const REQUIRES: &'static [&'static str] = &[];
+    /// What the help says of its gates.
+    const GATES: &'static str = "Ends with status 1 if the result is beyond a limit, as in 'p99>200us', or if the run has \
+                                 warnings (GATE: warnings). A name that does not exist is refused with all that do. Can be \
+                                 given several times.";
+
+    fn gates(&mut self) -> &mut Gates;
+}
+
+impl Gates {
+    /// What a run violates, each in one line.
+    pub(crate) fn violations(&self, run: &Run, divided: Divided<'_>) -> Vec<String> {
+        if self.gates.is_empty() && self.requirements.is_empty() {
+            return Vec::new();
+        }
+        let figures = figures::of(&run.results, divided.layers, divided.beside);
+        let missing = self.requirements.iter().filter_map(|&requirement| {
+            Some(report::gate::requirement(requirement, &requirement.judge(run)?))
+        });
+        let violated =
+            self.gates.iter().filter_map(|gate| Some(report::gate::gate(gate, &gate.judge(run, &figures)?)));
+        missing.chain(violated).collect()
+    }
+
+    /// How a command ends that would have ended with `exit`: it tells what its run violates, and fails if that is anything.
+    pub(crate) fn judge(
+        &self,
+        run: &Run,
+        divided: Divided<'_>,
+        exit: Exit,
+        terminal: &mut Terminal<'_>,
+    ) -> Exit {
+        let violations = self.violations(run, divided);
+        for line in &violations {
+            // With standard error gone as well there is nobody left to tell.
+            let _ = writeln!(terminal.err, "roundtrip: failed: {line}");
+        }
+        if violations.is_empty() || exit != Exit::OK { exit } else { Exit::FAILED }
+    }
+
+    /// Refuses callers that are required to be real-time ones and may not be, before anything is measured.
+    pub(crate) fn check_callers(&self, callers: &[Scheduling]) -> Result<(), Usage> {
+        if !self.requirements.contains(&Requirement::Realtime) {
+            return Ok(());
+        }
+        let mut realtime = callers.iter().filter(|caller| caller.policy.is_realtime()).peekable();
+        if realtime.peek().is_none() {
+            return Err(Usage("--require realtime: no caller has a real-time policy".to_owned()));
+        }
+        realtime.try_for_each(|caller| asked_for::scheduling("--require realtime", caller))
+    }
+}
+
+/// The table for commands whose result can be gated.
+pub(crate) const fn group<A: Gated + 'static>() -> Group<A> {
+    let options = if A::REQUIRES.is_empty() { Table::<A>::FAIL_ON } else { Table::<A>::BOTH };
+    Group { heading: "Gates", options }
+}
+
+struct Table<A>(std::marker::PhantomData<A>);
+
+impl<A: Gated + 'static> Table<A> {
+    const FAIL_ON: &'static [Opt<A>] = &[fail_on()];
+    const BOTH: &'static [Opt<A>] = &[fail_on(), require()];
+}
+
+const fn fail_on<A: Gated>() -> Opt<A> {
+    Opt::value(&["--fail-on"], "GATE", A::GATES, |typed: &mut A, text| {
+        let gate = Gate::parse(text, A::TESTS)?;
+        typed.gates().gates.push(gate);
+        Ok(())
+    })
+}
+
+const fn require<A: Gated>() -> Opt<A> {
+    Opt::one_of(
+        &["--require"],
+        "WHAT",
+        A::REQUIRES,
+        "Ends with status 1 if the run has not had this. realtime: the real-time callers called. events: the \
+         kernel's events were recorded, to the end. kernel-driver: no emulated driver was used. Can be given \
+         several times.",
+        |typed: &mut A, text| {
+            let named = Requirement::ALL.into_iter().find(|requirement| requirement.name() == text);
+            typed.gates().requirements.push(named.ok_or("no such requirement")?);
+            Ok(())
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn callers_that_must_be_realtime_are_looked_at_before_anything_is_measured() {
+        let gates = |requirements| Gates { requirements, ..Gates::default() };
+        let ordinary = [Scheduling::other(0)];
+        gates(vec![]).check_callers(&ordinary).unwrap();
+        let refusal = gates(vec![Requirement::Realtime]).check_callers(&ordinary).unwrap_err();
+        assert_eq!(refusal.to_string(), "--require realtime: no caller has a real-time policy");
+        let wanted = [Scheduling::fifo(1), Scheduling::other(0)];
+        let allowed = bench::sched::realtime_permission().max_priority().is_some();
+        assert_eq!(gates(vec![Requirement::Realtime]).check_callers(&wanted).is_ok(), allowed);
+    }
+}
