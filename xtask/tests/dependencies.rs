@@ -32,7 +32,7 @@ const LINKS: &[(&str, &[&str])] = &[
             "tracefs",
         ],
     ),
-    ("analysis", &["latency", "layers", "run", "tracefs"]),
+    ("analysis", &["files", "latency", "layers", "run", "stored", "tracefs"]),
     ("report", &["analysis", "latency", "layers", "run", "stored", "tracefs"]),
     (
         "cli",

@@ -25,6 +25,17 @@ pub enum Error {
         /// Whose pages: "0, 3".
         cpus: String,
     },
+    /// A file that another program wrote cannot be read.
+    #[error("cannot read {}: {cause}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the kernel said. Not the error's `source`, for the message already has it.
+        cause: std::io::Error,
+    },
+    /// More runs of one side than can be compared.
+    #[error("a comparison takes up to {0} runs a side: name fewer")]
+    TooManyRuns(usize),
     /// More than one snapshot is damaged or cannot be read.
     #[error("{first}; {more} more snapshots are damaged or cannot be read")]
     Several {

@@ -5,6 +5,7 @@
 //!   they were recorded, else by what the kernel counted.
 //! - [`storage`] divides the writes of a storage test among layers, and [`interference`] does so for both sides of a
 //!   comparison.
+//! - [`compare`] says whether one set of runs is better or worse than another, or that nobody can tell.
 //! - [`figures`] lists what a run tells, each figure computed once.
 //! - [`gate`] judges the figures of a run against limits.
 //! - [`refuse_damage`] tells damaged recordings from those in which the kernel lost events.
@@ -32,6 +33,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod compare;
 mod damage;
 pub mod doctor;
 mod error;

@@ -27,6 +27,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod comparison;
 mod csv;
 pub mod doctor;
 pub mod environment;

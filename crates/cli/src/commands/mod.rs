@@ -4,6 +4,7 @@
 //! options and its function), and name it in [`ALL`]. Help, manual page, completion and the checks on every table
 //! follow from that line.
 
+mod compare;
 mod completions;
 mod doctor;
 mod driver;
@@ -53,6 +54,7 @@ pub(crate) static ALL: &[&dyn Command] = &[
     &storage_interference::COMMAND,
     &show::COMMAND,
     &explain::COMMAND,
+    &compare::COMMAND,
     &report::COMMAND,
     &trace_convert::COMMAND,
     &help::COMMAND,

@@ -1,0 +1,135 @@
+//! What makes two runs a comparison of something else than was meant. Must not know what their figures are.
+
+use run::Run;
+use run::ipc::Backend;
+
+use super::Side;
+
+/// Something in which runs differ that changes every figure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// What differs: "driver", "CPU model".
+    pub what: &'static str,
+    /// What the first run of the base has.
+    pub base: String,
+    /// What the other run has.
+    pub other: String,
+    /// Whether the runs must not be compared for it, unless that is asked for. Otherwise it is what may have been changed.
+    pub refused: bool,
+}
+
+/// In what the runs of both sides differ from the first of the base, each difference once.
+#[must_use]
+pub fn differences(base: &Side, new: &Side) -> Vec<Difference> {
+    let all = || base.runs.iter().chain(&new.runs);
+    let Some(first) = base.runs.first() else { return Vec::new() };
+    let mut found: Vec<Difference> = Vec::new();
+    for other in all() {
+        let differences = match (&first.run, &other.run) {
+            (Some(first), Some(other)) => between(first, other),
+            (None, None) => Vec::new(),
+            (one, two) => {
+                let maker = |run: &Option<Run>| if run.is_some() { "Roundtrip" } else { "Google Benchmark" };
+                vec![difference("program", maker(one), maker(two), true)]
+            }
+        };
+        for difference in differences {
+            if !found.contains(&difference) {
+                found.push(difference);
+            }
+        }
+    }
+    found
+}
+
+fn difference(what: &'static str, base: impl ToString, other: impl ToString, refused: bool) -> Difference {
+    Difference { what, base: base.to_string(), other: other.to_string(), refused }
+}
+
+fn between(base: &Run, other: &Run) -> Vec<Difference> {
+    let mut found = Vec::new();
+    let mut told = |what, one: Option<String>, two: Option<String>, refused| {
+        if one != two {
+            let word = |text: Option<String>| text.unwrap_or_else(|| "not known".to_owned());
+            found.push(difference(what, word(one), word(two), refused));
+        }
+    };
+    let kind = |run: &Run| backend(run).map(|backend| backend_kind(backend).to_owned());
+    told("driver", kind(base), kind(other), true);
+    let of = |run: &Run| run.environment.clone();
+    let (one, two) = (of(base), of(other));
+    told("CPU model", one.cpus.model, two.cpus.model, true);
+    told("architecture", Some(one.kernel.machine), Some(two.kernel.machine), true);
+    let governors = |run: &Run| {
+        let names = run.environment.cpus.governors.as_ref()?;
+        Some(names.keys().map(String::as_str).collect::<Vec<_>>().join(", "))
+    };
+    told("frequency governor", governors(base), governors(other), true);
+    let usable = |run: &Run| Some(format!("{} usable", run.environment.cpus.usable.len()));
+    told("CPUs", usable(base), usable(other), true);
+    told("build", Some(one.build_profile), Some(two.build_profile), true);
+    for test in plans_that_differ(base, other) {
+        told(test, Some("its options".to_owned()), Some("others".to_owned()), true);
+    }
+    told("kernel", Some(one.kernel.release), Some(two.kernel.release), false);
+    told("preemption", one.kernel.preemption, two.kernel.preemption, false);
+    told("Roundtrip", Some(one.roundtrip_version), Some(two.roundtrip_version), false);
+    told("host", Some(one.host_name), Some(two.host_name), false);
+    found
+}
+
+fn backend(run: &Run) -> Option<&Backend> {
+    let results = &run.results;
+    let latency = results.latency.as_ref().and_then(|result| result.backend.as_ref());
+    let throughput = results.throughput.as_ref().and_then(|result| result.backend.as_ref());
+    let workers = results.workers.as_ref().and_then(|result| result.backend.as_ref());
+    let floor = results.floor.as_ref().and_then(|result| result.backend());
+    latency.or(throughput).or(workers).or(floor)
+}
+
+fn backend_kind(backend: &Backend) -> &'static str {
+    match backend {
+        Backend::Emulated { .. } => "emulated",
+        Backend::Kernel { .. } => "the kernel's",
+    }
+}
+
+/// The tests whose plans differ, or that only one run has.
+fn plans_that_differ(base: &Run, other: &Run) -> Vec<&'static str> {
+    let (one, two) = (&base.results, &other.results);
+    let mut tests = Vec::new();
+    let mut add = |test, differ: bool| {
+        if differ {
+            tests.push(test);
+        }
+    };
+    macro_rules! plan {
+        ($part:ident, $name:literal) => {
+            add(
+                $name,
+                one.$part.as_ref().map(|result| &result.plan)
+                    != two.$part.as_ref().map(|result| &result.plan),
+            )
+        };
+    }
+    plan!(floor, "plan of ipc baseline");
+    plan!(throughput, "plan of ipc throughput");
+    plan!(workers, "plan of ipc workers");
+    plan!(storage, "plan of storage layers");
+    plan!(interference, "plan of storage interference");
+    // Where its files lie is no part of what was measured.
+    let latency = |run: &Run| {
+        run.results.latency.as_ref().map(|result| {
+            let mut plan = result.plan.clone();
+            if let Some(explain) = &mut plan.explain {
+                explain.directory = Default::default();
+            }
+            if let Some(injection) = &mut plan.injection {
+                injection.log = None;
+            }
+            plan
+        })
+    };
+    add("plan of ipc latency", latency(base) != latency(other));
+    tests
+}

@@ -1,0 +1,228 @@
+//! Whether one set of runs is better or worse than another. A verdict rests on how much runs of the same thing differ, never on
+//! the number of calls within one: calls of one run share its machine state. Must not know how anything is shown.
+
+mod comparable;
+mod google;
+mod side;
+
+use latency::two_samples::{self, Shift};
+
+pub use comparable::{Difference, differences};
+pub use side::{Measured, Side};
+
+use crate::figures::{Better, Bounds, Figure, Unit};
+
+/// What to compare, and how strictly.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// Whether the n-th runs of both sides were made beside each other.
+    pub paired: bool,
+    /// Two figures whose ratio certainly differs from 1 by no more than this count as the same.
+    pub margin: f64,
+    /// How far single runs of the same thing may differ: 0.3 is by 30%. Of no account where there are enough runs.
+    pub noise: f64,
+    /// The names of the figures; empty for those of [`MAIN`].
+    pub names: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { paired: false, margin: 0.02, noise: 0.3, names: Vec::new() }
+    }
+}
+
+/// The figures that are compared unless others are asked for: few, since each further one makes chance findings more probable.
+pub const MAIN: [&str; 8] =
+    ["time", "rate", "p50", "p99", "missed", "response.p99", "response.ratio", "futex.ratio"];
+
+/// The most figures that can be compared at a time.
+pub const MOST_FIGURES: usize = 10_000;
+
+/// How probable a false alarm may be over all figures of a comparison.
+const ERROR: f64 = 0.05;
+
+/// What a comparison of one figure comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The new one is better.
+    Better,
+    /// The new one is worse.
+    Worse,
+    /// They differ by no more than the margin.
+    Same,
+    /// The runs do not say.
+    CannotTell,
+}
+
+/// What a verdict rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Basis {
+    /// Independent runs of both sides: Mann and Whitney's test.
+    Runs,
+    /// Pairs of runs: Wilcoxon's test.
+    Pairs,
+    /// Too few runs for a test: the runs' own intervals, widened by [`Options::noise`].
+    FewRuns,
+}
+
+/// One figure of both sides.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Compared {
+    /// The figure's name.
+    pub name: String,
+    /// Of what.
+    pub of: Vec<(&'static str, String)>,
+    /// What its values count.
+    pub unit: Unit,
+    /// Which value is better.
+    pub better: Better,
+    /// The median of the base's runs.
+    pub base: f64,
+    /// The median of the new runs.
+    pub new: f64,
+    /// How many runs the base has, and the new side.
+    pub runs: [usize; 2],
+    /// New divided by base; `None` where no ratio can be formed.
+    pub ratio: Option<f64>,
+    /// The 95% interval of the ratio.
+    pub bounds: Option<Bounds>,
+    /// What it rests on.
+    pub basis: Basis,
+    /// The probability of such a difference by chance, corrected for the number of figures (S. Holm, 1979).
+    pub p: Option<f64>,
+    /// What it comes to.
+    pub verdict: Verdict,
+    /// Where nothing can be told: about how many runs of each side would.
+    pub runs_needed: Option<usize>,
+}
+
+impl Compared {
+    /// By how many percent the new side is worse; below 0 where it is better.
+    #[must_use]
+    pub fn worse_percent(&self) -> Option<f64> {
+        let ratio = self.ratio?;
+        Some(match self.better {
+            Better::Lower => (ratio - 1.0) * 100.0,
+            Better::Higher => (1.0 / ratio - 1.0) * 100.0,
+        })
+    }
+}
+
+/// Compares every figure that both sides have in all runs.
+#[must_use]
+pub fn compare(base: &Side, new: &Side, options: &Options) -> Vec<Compared> {
+    let Some(first) = base.runs.first() else { return Vec::new() };
+    let wanted = |figure: &&Figure| match options.names.as_slice() {
+        [] => MAIN.contains(&figure.name.as_str()),
+        names => names.contains(&figure.name),
+    };
+    let mut all: Vec<Compared> = first
+        .figures
+        .iter()
+        .filter(wanted)
+        .take(MOST_FIGURES)
+        .filter_map(|figure| Some(one(figure, &base.of(figure)?, &new.of(figure)?, options)))
+        .collect();
+    correct(&mut all);
+    for compared in &mut all {
+        judge(compared, options);
+    }
+    all
+}
+
+fn one(figure: &Figure, base: &[&Figure], new: &[&Figure], options: &Options) -> Compared {
+    let values = |of: &[&Figure]| -> Vec<f64> { of.iter().map(|figure| figure.value).collect() };
+    let (base_values, new_values) = (values(base), values(new));
+    // A count may be 0, which no ratio can be formed with.
+    let above_0 = |values: &[f64]| -> Vec<f64> {
+        let more = if figure.unit == Unit::Count { 0.5 } else { 0.0 };
+        values.iter().map(|value| value + more).collect()
+    };
+    let (subject, baseline) = (above_0(&new_values), above_0(&base_values));
+    let (shift, basis) = if options.paired {
+        (two_samples::paired(&subject, &baseline), Basis::Pairs)
+    } else {
+        (two_samples::independent(&subject, &baseline), Basis::Runs)
+    };
+    let tested = shift.filter(|shift| shift.interval.is_some());
+    let (bounds, p, basis) = match tested {
+        Some(Shift { interval: Some((low, high)), p, .. }) => (Some(Bounds { low, high }), Some(p), basis),
+        _ => (of_few(base, new, options.noise), None, Basis::FewRuns),
+    };
+    Compared {
+        name: figure.name.clone(),
+        of: figure.of.clone(),
+        unit: figure.unit,
+        better: figure.better,
+        base: median(&base_values),
+        new: median(&new_values),
+        runs: [base.len(), new.len()],
+        ratio: shift.map(|shift| shift.ratio),
+        bounds,
+        basis,
+        p,
+        verdict: Verdict::CannotTell,
+        runs_needed: None,
+    }
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    latency::quantile(&values, 0.5).unwrap_or(f64::NAN)
+}
+
+/// The ratio's interval from those of the runs themselves: the farthest ends, farther yet by what runs may differ.
+fn of_few(base: &[&Figure], new: &[&Figure], noise: f64) -> Option<Bounds> {
+    let ends = |of: &[&Figure]| {
+        let bounds = of.iter().map(|figure| figure.bounds).collect::<Option<Vec<_>>>()?;
+        let low = bounds.iter().map(|bounds| bounds.low).min_by(f64::total_cmp)?;
+        let high = bounds.iter().map(|bounds| bounds.high).max_by(f64::total_cmp)?;
+        (low > 0.0).then_some(Bounds { low, high })
+    };
+    let (base, new) = (ends(base)?, ends(new)?);
+    Some(Bounds { low: new.low / base.high / (1.0 + noise), high: new.high / base.low * (1.0 + noise) })
+}
+
+/// Corrects the probabilities for how many there are.
+fn correct(all: &mut [Compared]) {
+    let mut order: Vec<usize> = (0..all.len()).filter(|&at| all[at].p.is_some()).collect();
+    order.sort_by(|&one, &other| all[one].p.unwrap_or(1.0).total_cmp(&all[other].p.unwrap_or(1.0)));
+    let count = order.len();
+    let mut at_least = 0.0_f64;
+    for (rank, &at) in order.iter().enumerate() {
+        if let Some(p) = &mut all[at].p {
+            at_least = at_least.max((*p * (count - rank) as f64).min(1.0));
+            *p = at_least;
+        }
+    }
+}
+
+fn judge(compared: &mut Compared, options: &Options) {
+    let Some(Bounds { low, high }) = compared.bounds else { return };
+    let beyond_chance = compared.p.is_none_or(|p| p <= ERROR);
+    let (above, below) = (low > 1.0 && beyond_chance, high < 1.0 && beyond_chance);
+    let inside = low >= 1.0 / (1.0 + options.margin) && high <= 1.0 + options.margin;
+    compared.verdict = match (above, below, compared.better) {
+        _ if inside => Verdict::Same,
+        (true, _, Better::Lower) | (_, true, Better::Higher) => Verdict::Worse,
+        (true, _, Better::Higher) | (_, true, Better::Lower) => Verdict::Better,
+        (false, false, _) => Verdict::CannotTell,
+    };
+    if compared.verdict == Verdict::CannotTell && compared.basis != Basis::FewRuns {
+        compared.runs_needed = compared.ratio.map(|ratio| runs_needed(ratio, low, high, compared, options));
+    }
+}
+
+/// An interval becomes narrower with the root of the number of runs: until it excludes 1, or lies within the margin.
+fn runs_needed(ratio: f64, low: f64, high: f64, compared: &Compared, options: &Options) -> usize {
+    const MOST: f64 = 10_000.0;
+    let half = (high / low).ln() / 2.0;
+    let goal = ratio.ln().abs().max((1.0 + options.margin).ln());
+    let runs = compared.runs[0].min(compared.runs[1]).max(1) as f64;
+    let needed = (runs * (half / goal).powi(2)).clamp(runs + 1.0, MOST);
+    needed.ceil() as usize
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,93 @@
+//! The runs of one side of a comparison, whoever made them.
+
+use std::path::{Path, PathBuf};
+
+use run::Run;
+
+use super::google;
+use crate::error::{Error, Result};
+use crate::figures::{self, Figure};
+
+/// The most runs of one side.
+const MOST_RUNS: usize = 1000;
+
+/// One run.
+#[derive(Debug)]
+pub struct Measured {
+    /// Where it was read from.
+    pub path: PathBuf,
+    /// What it tells.
+    pub figures: Vec<Figure>,
+    /// The run itself; `None` for one that another program made.
+    pub run: Option<Run>,
+}
+
+/// The runs of one side, which count as repetitions of the same thing.
+#[derive(Debug, Default)]
+pub struct Side {
+    /// In the order in which they were named.
+    pub runs: Vec<Measured>,
+}
+
+impl Side {
+    /// Reads runs. A directory that holds no run itself stands for the run directories in it, by name. Also reads the JSON that
+    /// Google Benchmark writes.
+    ///
+    /// # Errors
+    /// [`Error::Run`] for what cannot be read or is no run, [`Error::Damaged`] for damaged recordings.
+    pub fn read(paths: &[PathBuf]) -> Result<Self> {
+        let mut runs = Vec::new();
+        for path in paths {
+            for path in runs_at(path) {
+                if runs.len() == MOST_RUNS {
+                    return Err(Error::TooManyRuns(MOST_RUNS));
+                }
+                runs.push(measured(path)?);
+            }
+        }
+        Ok(Self { runs })
+    }
+
+    /// This figure of every run; `None` if one has it not.
+    pub(super) fn of(&self, figure: &Figure) -> Option<Vec<&Figure>> {
+        self.runs.iter().map(|run| run.figures.iter().find(|other| other.same_as(figure))).collect()
+    }
+}
+
+/// The run at a path, or the runs in it.
+fn runs_at(path: &Path) -> Vec<PathBuf> {
+    let is_run = |path: &Path| path.join(run::FILE_NAME).exists();
+    if !path.is_dir() || is_run(path) {
+        return vec![path.to_owned()];
+    }
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    let mut runs: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| is_run(path)).collect();
+    runs.sort();
+    if runs.is_empty() { vec![path.to_owned()] } else { runs }
+}
+
+fn measured(path: PathBuf) -> Result<Measured> {
+    if let Some(figures) = google::read(&path)? {
+        return Ok(Measured { path, figures, run: None });
+    }
+    let run = Run::read(&path)?;
+    let directory = if path.is_dir() { path.as_path() } else { path.parent().unwrap_or(&path) };
+    let storage = run.results.storage.as_ref();
+    let (layers, damage) =
+        storage.map(|result| crate::storage::divide(result, directory, 0)).unwrap_or_default().split();
+    refuse(damage)?;
+    let interference = run.results.interference.as_ref();
+    let (beside, damage) = interference
+        .map(|result| crate::interference::explain(result, directory))
+        .unwrap_or_default()
+        .split();
+    refuse(damage)?;
+    let figures = figures::of(&run.results, &layers, &beside);
+    drop((layers, beside));
+    Ok(Measured { path, figures, run: Some(run) })
+}
+
+/// What a damaged recording tells is not compared.
+fn refuse(damage: Option<Error>) -> Result<()> {
+    damage.map_or(Ok(()), Err)
+}

@@ -1,0 +1,170 @@
+use super::*;
+use crate::figures::Unit;
+
+fn figure(name: &str, value: f64, better: Better) -> Figure {
+    let bounds = Some(Bounds { low: value * 0.99, high: value * 1.01 });
+    let of = vec![("test", "latency".to_owned())];
+    Figure { name: name.into(), of, value, unit: Unit::Nanoseconds, better, samples: 1000, bounds }
+}
+
+/// A run for each value.
+fn side(name: &str, values: &[f64], better: Better) -> Side {
+    let run =
+        |&value: &f64| Measured { path: "run".into(), figures: vec![figure(name, value, better)], run: None };
+    Side { runs: values.iter().map(run).collect() }
+}
+
+fn only(base: &[f64], new: &[f64], better: Better, options: &Options) -> Compared {
+    let mut all = compare(&side("p99", base, better), &side("p99", new, better), options);
+    assert_eq!(all.len(), 1);
+    all.remove(0)
+}
+
+const BASE: [f64; 6] = [100.0, 101.0, 99.0, 100.5, 99.5, 100.2];
+
+#[test]
+fn six_runs_on_each_side_show_what_is_worse_better_or_the_same() {
+    let options = Options::default();
+    let slower = only(&BASE, &BASE.map(|value| value * 1.2), Better::Lower, &options);
+    assert_eq!((slower.verdict, slower.basis, slower.runs), (Verdict::Worse, Basis::Runs, [6, 6]));
+    assert!((slower.worse_percent().unwrap() - 20.0).abs() < 1.0, "{slower:?}");
+    let faster = only(&BASE, &BASE.map(|value| value / 1.2), Better::Lower, &options);
+    assert_eq!(faster.verdict, Verdict::Better);
+    let lower_rate = only(&BASE, &BASE.map(|value| value / 1.2), Better::Higher, &options);
+    assert_eq!(lower_rate.verdict, Verdict::Worse);
+    assert!(lower_rate.worse_percent().unwrap() > 19.0);
+    assert_eq!(only(&BASE, &BASE.map(|value| value * 1.001), Better::Lower, &options).verdict, Verdict::Same);
+}
+
+#[test]
+fn runs_that_differ_among_each_other_cannot_tell_and_say_how_many_would() {
+    let wide = [80.0, 120.0, 95.0, 105.0, 130.0, 75.0];
+    let more = wide.map(|value| value * 1.05);
+    let compared = only(&wide, &more, Better::Lower, &Options::default());
+    assert_eq!(compared.verdict, Verdict::CannotTell);
+    assert!(compared.runs_needed.unwrap() > 20, "{compared:?}");
+}
+
+#[test]
+fn single_runs_are_trusted_only_beyond_what_runs_may_differ() {
+    let options = Options::default();
+    let of = |new| only(&[100.0], &[new], Better::Lower, &options);
+    let by_a_fifth = of(121.0);
+    assert_eq!(
+        (by_a_fifth.verdict, by_a_fifth.basis, by_a_fifth.p),
+        (Verdict::CannotTell, Basis::FewRuns, None)
+    );
+    assert_eq!((of(200.0).verdict, of(50.0).verdict), (Verdict::Worse, Verdict::Better));
+    let trusting = Options { noise: 0.0, ..Options::default() };
+    assert_eq!(only(&[100.0], &[121.0], Better::Lower, &trusting).verdict, Verdict::Worse);
+}
+
+#[test]
+fn pairs_see_through_what_both_runs_of_a_pair_share() {
+    let drift = [100.0, 150.0, 80.0, 120.0, 200.0, 90.0, 110.0];
+    let slower = drift.map(|value| value * 1.05);
+    assert_eq!(only(&drift, &slower, Better::Lower, &Options::default()).verdict, Verdict::CannotTell);
+    let paired = Options { paired: true, ..Options::default() };
+    let compared = only(&drift, &slower, Better::Lower, &paired);
+    assert_eq!((compared.verdict, compared.basis), (Verdict::Worse, Basis::Pairs));
+}
+
+#[test]
+fn a_count_may_be_0() {
+    let count = |values: &[f64]| -> Side {
+        let mut side = side("missed", values, Better::Lower);
+        for run in &mut side.runs {
+            run.figures[0].unit = Unit::Count;
+        }
+        side
+    };
+    let none = count(&[0.0; 6]);
+    let some = count(&[9.0, 8.0, 10.0, 9.0, 11.0, 9.0]);
+    let all = compare(&none, &some, &Options::default());
+    assert_eq!((all[0].verdict, all[0].base, all[0].new), (Verdict::Worse, 0.0, 9.0));
+    assert_eq!(compare(&none, &none, &Options::default())[0].verdict, Verdict::Same);
+}
+
+#[test]
+fn only_the_figures_that_are_asked_for_count() {
+    let figures = || vec![figure("p50", 1.0, Better::Lower), figure("p95", 1.0, Better::Lower)];
+    let side = || Side { runs: vec![Measured { path: "run".into(), figures: figures(), run: None }] };
+    let names = |options: &Options| -> Vec<String> {
+        compare(&side(), &side(), options).into_iter().map(|compared| compared.name).collect()
+    };
+    assert_eq!(names(&Options::default()), ["p50"]);
+    assert_eq!(names(&Options { names: vec!["p95".into()], ..Options::default() }), ["p95"]);
+}
+
+/// The chance findings of a comparison of as many figures as a run of both stacks has, which share nothing.
+#[test]
+fn of_200_comparisons_of_the_same_thing_at_most_5_percent_find_something() {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut uniform = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) as f64 / (1_u64 << 53) as f64
+    };
+    let mut side = |figures: usize| -> Side {
+        let mut run = || {
+            let mut value = || 100.0 * (0.1 * ((0..12).map(|_| uniform()).sum::<f64>() - 6.0)).exp();
+            let figures = (0..figures).map(|n| {
+                let mut figure = figure("p50", value(), Better::Lower);
+                figure.of.push(("caller", n.to_string()));
+                figure
+            });
+            Measured { path: "run".into(), figures: figures.collect(), run: None }
+        };
+        Side { runs: (0..10).map(|_| run()).collect() }
+    };
+    for figures in [1, 12] {
+        let mut alarms = 0;
+        for _ in 0..200 {
+            let found = compare(&side(figures), &side(figures), &Options::default());
+            let beyond = |compared: &Compared| matches!(compared.verdict, Verdict::Better | Verdict::Worse);
+            alarms += u32::from(found.iter().any(beyond));
+        }
+        // 5% are 10, with a standard deviation of 3.1.
+        assert!(alarms <= 17, "{figures} figures: {alarms} of 200");
+    }
+}
+
+#[test]
+fn google_benchmarks_files_are_read_by_their_repetitions() {
+    let path = std::env::temp_dir().join(format!("roundtrip-google-{}.json", std::process::id()));
+    let row = |kind: &str, us: f64| {
+        format!(
+            r#"{{"name":"BM_sendVec_binder/4","run_type":"{kind}","real_time":{us},"cpu_time":1,"time_unit":"us","bytes_per_second":5e8}}"#
+        )
+    };
+    let rows = [row("iteration", 2.0), row("iteration", 4.0), row("iteration", 3.0), row("aggregate", 99.0)];
+    std::fs::write(&path, format!(r#"{{"context":{{}},"benchmarks":[{}]}}"#, rows.join(","))).unwrap();
+    let side = Side::read(std::slice::from_ref(&path)).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let figures = &side.runs[0].figures;
+    let time = figures.iter().find(|figure| figure.name == "time").unwrap();
+    assert_eq!((time.value, time.samples), (3000.0, 3));
+    assert_eq!(time.label("benchmark"), Some("BM_sendVec_binder/4"));
+}
+
+#[test]
+fn runs_of_other_machines_and_drivers_are_told_apart() {
+    let directory =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs/x86_64-6.1-binder");
+    let read = || Side::read(std::slice::from_ref(&directory)).unwrap();
+    assert_eq!(differences(&read(), &read()), []);
+    let mut other = read();
+    let run = other.runs[0].run.as_mut().unwrap();
+    run.environment.kernel.release = "9.9".into();
+    run.environment.cpus.model = Some("another".into());
+    let latency = run.results.latency.as_mut().unwrap();
+    latency.plan.payload_bytes = 4096;
+    latency.backend = Some(run::ipc::Backend::Emulated { profile: run::ipc::Profile::Ack });
+    let found = differences(&read(), &other);
+    let what: Vec<_> = found.iter().map(|difference| (difference.what, difference.refused)).collect();
+    assert_eq!(
+        what,
+        [("driver", true), ("CPU model", true), ("plan of ipc latency", true), ("kernel", false)]
+    );
+}

@@ -1,0 +1,401 @@
+//! A comparison of runs as text, JSON, Markdown and JUnit's XML. Pure: a comparison in, text out.
+
+use std::fmt::Write as _;
+
+use analysis::compare::{Basis, Compared, Difference, Verdict};
+use analysis::figures::Unit;
+use serde_json::{Value, json};
+
+use crate::inert;
+use crate::look::Look;
+use crate::quantity::{byte_rate, duration, three_digits};
+use crate::table::{Column, Table};
+
+/// All that there is to tell.
+#[derive(Debug)]
+pub struct Comparison<'a> {
+    /// What the sides are called.
+    pub names: [&'a str; 2],
+    /// The figures.
+    pub figures: &'a [Compared],
+    /// In what the runs differ otherwise.
+    pub differences: &'a [Difference],
+    /// The figures that go beyond a threshold, and why: places in `figures`.
+    pub failed: &'a [(usize, String)],
+    /// What two sides may differ by and still be the same: 0.02 is 2%.
+    pub margin: f64,
+    /// What single runs of the same thing may differ by.
+    pub noise: f64,
+}
+
+const VERDICTS: [Verdict; 4] = [Verdict::Worse, Verdict::Better, Verdict::Same, Verdict::CannotTell];
+
+/// A verdict's words.
+#[must_use]
+pub fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Better => "better",
+        Verdict::Worse => "worse",
+        Verdict::Same => "same",
+        Verdict::CannotTell => "cannot tell",
+    }
+}
+
+/// The tables for a terminal, the answer first.
+#[must_use]
+pub fn text(comparison: &Comparison<'_>, look: Look) -> String {
+    let mut out = answer(comparison) + "\n";
+    for line in failures(comparison) {
+        let _ = writeln!(out, "FAILED: {line}");
+    }
+    if !comparison.figures.is_empty() {
+        let mut table = Table::new([
+            Column::text("of"),
+            Column::text("figure"),
+            Column::number("base", ""),
+            Column::number("new", ""),
+            Column::number("ratio", ""),
+            Column::number("95% interval", ""),
+            Column::text("verdict"),
+        ]);
+        for compared in comparison.figures {
+            table.row(row(compared));
+        }
+        let _ = write!(out, "\n{}", table.render(look));
+    }
+    out.push('\n');
+    for line in notes(comparison) {
+        let _ = writeln!(out, "{line}");
+    }
+    look.fit(out)
+}
+
+fn row(compared: &Compared) -> [String; 7] {
+    let number = |ratio: f64| format!("{ratio:.3}");
+    let interval = compared.bounds.map(|bounds| format!("{}-{}", number(bounds.low), number(bounds.high)));
+    [
+        of(compared),
+        compared.name.clone(),
+        value(compared.base, compared.unit),
+        value(compared.new, compared.unit),
+        compared.ratio.map_or_else(|| "-".to_owned(), number),
+        interval.unwrap_or_else(|| "-".to_owned()),
+        verdict_and_help(compared),
+    ]
+}
+
+/// What a figure is of: the values of its labels.
+fn of(compared: &Compared) -> String {
+    let values: Vec<&str> = compared.of.iter().map(|(_, value)| value.as_str()).collect();
+    inert::name(&values.join(", "))
+}
+
+fn verdict_and_help(compared: &Compared) -> String {
+    let word = verdict(compared.verdict);
+    match (compared.verdict, compared.basis, compared.runs_needed) {
+        (Verdict::CannotTell, Basis::FewRuns, _) => format!("{word}: few runs"),
+        (Verdict::CannotTell, _, Some(runs)) => format!("{word}: about {runs} runs a side would"),
+        _ => word.to_owned(),
+    }
+}
+
+fn value(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Nanoseconds => duration(value),
+        Unit::BytesPerSecond => byte_rate(value),
+        Unit::PerSecond => format!("{}/s", three_digits(value)),
+        Unit::Percent => format!("{}%", three_digits(value)),
+        Unit::Count if value.fract() == 0.0 => format!("{value:.0}"),
+        Unit::Count | Unit::Ratio => three_digits(value),
+    }
+}
+
+/// "1 worse, 2 the same, 3 cannot tell: monday (4 runs) to tuesday (4 runs)".
+fn answer(comparison: &Comparison<'_>) -> String {
+    let [base, new] = comparison.names.map(inert::name);
+    let Some(first) = comparison.figures.first() else {
+        return format!("{base} and {new} have no figure in common that is compared");
+    };
+    let counts = VERDICTS
+        .map(|verdict| comparison.figures.iter().filter(|compared| compared.verdict == verdict).count());
+    let parts: Vec<String> = VERDICTS
+        .into_iter()
+        .zip(counts)
+        .filter(|(_, count)| *count > 0)
+        .map(|(of, count)| format!("{count} {}", verdict(of)))
+        .collect();
+    let runs = first.runs.map(|runs| format!("{runs} run{}", if runs == 1 { "" } else { "s" }));
+    format!("{}: {new} ({}) against {base} ({})", parts.join(", "), runs[1], runs[0])
+}
+
+fn failures<'a>(comparison: &'a Comparison<'_>) -> impl Iterator<Item = String> + 'a {
+    comparison.failed.iter().filter_map(|(at, why)| {
+        let compared = comparison.figures.get(*at)?;
+        Some(format!("{} of {}: {}", compared.name, of(compared), inert::line(why)))
+    })
+}
+
+/// How far to trust it.
+fn notes(comparison: &Comparison<'_>) -> Vec<String> {
+    let mut notes: Vec<String> = comparison
+        .differences
+        .iter()
+        .map(|difference| {
+            let [what, base, other] = [difference.what, &difference.base, &difference.other].map(inert::line);
+            format!("Not the same: {what}: {base}, and {other}")
+        })
+        .collect();
+    let has = |basis| comparison.figures.iter().any(|compared| compared.basis == basis);
+    let percent = |share: f64| format!("{}%", three_digits(share * 100.0));
+    if has(Basis::Runs) || has(Basis::Pairs) {
+        let test = if has(Basis::Pairs) {
+            "Pairs of runs: Wilcoxon's signed-rank test"
+        } else {
+            "Runs against runs: Mann and Whitney's test"
+        };
+        notes.push(format!(
+            "{test}. At most 5 of 100 comparisons that should find nothing find a difference in any figure."
+        ));
+    }
+    if has(Basis::FewRuns) {
+        notes.push(format!(
+            "Few runs: two runs of the same thing often differ more than the calls in them tell. The intervals \
+             allow for {} (--noise); 4 or more runs a side, or 6 or more pairs (`roundtrip ab`), need no such guess.",
+            percent(comparison.noise)
+        ));
+    }
+    notes.push(format!(
+        "same: the ratio differs from 1 by no more than {} (--margin).",
+        percent(comparison.margin)
+    ));
+    notes
+}
+
+/// For a pull request.
+#[must_use]
+pub fn markdown(comparison: &Comparison<'_>) -> String {
+    let cell = |text: &str| {
+        let mut out = String::new();
+        for c in inert::line(text).chars() {
+            if matches!(c, '|' | '\\' | '`' | '*' | '_' | '<' | '[' | ']' | '@' | '#') {
+                out.push('\\');
+            }
+            out.push(c);
+        }
+        out
+    };
+    let mut out = format!("**{}**\n", cell(&answer(comparison)));
+    for line in failures(comparison) {
+        let _ = write!(out, "\n- **failed**: {}\n", cell(&line));
+    }
+    if !comparison.figures.is_empty() {
+        out.push_str("\n| of | figure | base | new | ratio | 95% interval | verdict |\n");
+        out.push_str("|---|---|--:|--:|--:|--:|---|\n");
+        for compared in comparison.figures {
+            let cells = row(compared).map(|text| cell(&text));
+            let _ = writeln!(out, "| {} |", cells.join(" | "));
+        }
+    }
+    out.push('\n');
+    for line in notes(comparison) {
+        let _ = writeln!(out, "- {}", cell(&line));
+    }
+    out
+}
+
+/// For a CI server: a test case for each figure, of which the ones that are worse, or beyond a threshold, have failed, and those
+/// of which nothing can be told are skipped.
+#[must_use]
+pub fn junit(comparison: &Comparison<'_>) -> String {
+    let figures = comparison.figures;
+    let failed = |at: usize| comparison.failed.iter().find(|(place, _)| *place == at);
+    let failures = (0..figures.len()).filter(|at| failed(*at).is_some()).count();
+    let skipped = |at: usize| failed(at).is_none() && figures[at].verdict == Verdict::CannotTell;
+    let skips = (0..figures.len()).filter(|at| skipped(*at)).count();
+    let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    let _ = writeln!(
+        out,
+        "<testsuites>\n  <testsuite name=\"roundtrip compare\" tests=\"{}\" failures=\"{failures}\" \
+         errors=\"0\" skipped=\"{skips}\">",
+        figures.len()
+    );
+    for (at, compared) in figures.iter().enumerate() {
+        let [of, name] = [of(compared), compared.name.clone()].map(|text| inert::html(&text));
+        let _ = write!(out, "    <testcase classname=\"{of}\" name=\"{name}\"");
+        let [_, _, base, new, ratio, interval, told] = row(compared).map(|text| inert::html(&text));
+        let figures = format!("{base} to {new}, ratio {ratio}, 95% interval {interval}: {told}");
+        match failed(at) {
+            Some((_, why)) => {
+                let why = inert::html(why);
+                let _ =
+                    writeln!(out, ">\n      <failure message=\"{why}\">{figures}</failure>\n    </testcase>");
+            }
+            None if skipped(at) => {
+                let _ = writeln!(out, ">\n      <skipped message=\"{figures}\"/>\n    </testcase>");
+            }
+            None => {
+                let _ = writeln!(out, ">\n      <system-out>{figures}</system-out>\n    </testcase>");
+            }
+        }
+    }
+    out.push_str("  </testsuite>\n</testsuites>\n");
+    out
+}
+
+/// For programs: one line.
+#[must_use]
+pub fn json(comparison: &Comparison<'_>) -> String {
+    let figures: Vec<Value> = comparison
+        .figures
+        .iter()
+        .enumerate()
+        .map(|(at, compared)| {
+            let of: serde_json::Map<String, Value> =
+                compared.of.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
+            let failed = comparison.failed.iter().find(|(place, _)| *place == at);
+            json!({
+                "name": compared.name,
+                "of": of,
+                "unit": unit(compared.unit),
+                "base": compared.base,
+                "new": compared.new,
+                "base_runs": compared.runs[0],
+                "new_runs": compared.runs[1],
+                "ratio": compared.ratio,
+                "low": compared.bounds.map(|bounds| bounds.low),
+                "high": compared.bounds.map(|bounds| bounds.high),
+                "basis": match compared.basis {
+                    Basis::Runs => "runs",
+                    Basis::Pairs => "pairs",
+                    Basis::FewRuns => "few_runs",
+                },
+                "p": compared.p,
+                "verdict": verdict(compared.verdict).replace(' ', "_"),
+                "runs_needed": compared.runs_needed,
+                "failed": failed.map(|(_, why)| why),
+            })
+        })
+        .collect();
+    let differences: Vec<Value> = comparison
+        .differences
+        .iter()
+        .map(|difference| {
+            json!({
+                "what": difference.what,
+                "base": difference.base,
+                "other": difference.other,
+                "refused": difference.refused,
+            })
+        })
+        .collect();
+    let document = json!({
+        "schema": "roundtrip.comparison",
+        "version": 1,
+        "base": comparison.names[0],
+        "new": comparison.names[1],
+        "margin": comparison.margin,
+        "noise": comparison.noise,
+        "differences": differences,
+        "figures": figures,
+    });
+    format!("{document}\n")
+}
+
+/// A unit's name in JSON and CSV.
+#[must_use]
+pub fn unit(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Nanoseconds => "ns",
+        Unit::Count => "count",
+        Unit::Percent => "percent",
+        Unit::PerSecond => "per_s",
+        Unit::BytesPerSecond => "bytes_per_s",
+        Unit::Ratio => "ratio",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use analysis::figures::{Better, Bounds};
+
+    use super::*;
+
+    fn figures() -> Vec<Compared> {
+        let slower = Compared {
+            name: "p99".into(),
+            of: vec![("test", "latency".into()), ("caller", "<b>|\u{1b}[31m".into())],
+            unit: Unit::Nanoseconds,
+            better: Better::Lower,
+            base: 20_000.0,
+            new: 24_000.0,
+            runs: [6, 6],
+            ratio: Some(1.2),
+            bounds: Some(Bounds { low: 1.15, high: 1.26 }),
+            basis: Basis::Runs,
+            p: Some(0.002),
+            verdict: Verdict::Worse,
+            runs_needed: None,
+        };
+        let unclear = Compared {
+            name: "rate".into(),
+            unit: Unit::BytesPerSecond,
+            better: Better::Higher,
+            base: 1e9,
+            new: 1.01e9,
+            ratio: Some(1.01),
+            bounds: Some(Bounds { low: 0.9, high: 1.1 }),
+            p: Some(0.7),
+            verdict: Verdict::CannotTell,
+            runs_needed: Some(40),
+            ..slower.clone()
+        };
+        vec![slower, unclear]
+    }
+
+    fn with<T>(show: impl FnOnce(&Comparison<'_>) -> T) -> T {
+        let difference =
+            Difference { what: "kernel", base: "6.1".into(), other: "6.18".into(), refused: false };
+        show(&Comparison {
+            names: ["monday", "tuesday"],
+            figures: &figures(),
+            differences: &[difference],
+            failed: &[(0, "worse by 20.0%, and p99>+5% was the limit".into())],
+            margin: 0.02,
+            noise: 0.3,
+        })
+    }
+
+    #[test]
+    fn the_text_begins_with_the_answer_and_ends_with_how_far_to_trust_it() {
+        insta::assert_snapshot!(with(|comparison| text(comparison, Look::PLAIN)));
+    }
+
+    #[test]
+    fn markdown_and_junit_hold_foreign_names_harmless() {
+        insta::assert_snapshot!(with(markdown) + &with(junit));
+    }
+
+    #[test]
+    fn json_has_every_figure() {
+        let value: Value = serde_json::from_str(&with(json)).unwrap();
+        assert_eq!(value["figures"][0]["of"]["test"], "latency");
+        assert_eq!(
+            (&value["figures"][0]["low"], &value["figures"][1]["verdict"]),
+            (&json!(1.15), &json!("cannot_tell"))
+        );
+        assert_eq!(value["differences"][0]["other"], "6.18");
+    }
+
+    #[test]
+    fn nothing_in_common_is_said() {
+        let nothing = Comparison {
+            names: ["a", "b"],
+            figures: &[],
+            differences: &[],
+            failed: &[],
+            margin: 0.02,
+            noise: 0.3,
+        };
+        assert!(text(&nothing, Look::PLAIN).starts_with("a and b have no figure in common"));
+    }
+}
