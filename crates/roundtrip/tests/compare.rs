@@ -69,7 +69,8 @@ fn a_call_that_works_longer_is_worse_in_every_format_and_by_the_exit_status() {
     assert!(figure["low"].as_f64().unwrap() > 5.0, "{figure}");
     let junit = text(&folder.roundtrip("compare --anyway --figures p50 --format junit base slow").stdout);
     assert!(junit.contains("tests=\"1\" failures=\"1\"") && junit.contains("<failure message="), "{junit}");
-    let markdown = text(&folder.roundtrip("compare --anyway --figures p50 --format markdown base slow").stdout);
+    let markdown =
+        text(&folder.roundtrip("compare --anyway --figures p50 --format markdown base slow").stdout);
     assert!(markdown.contains("| p50 |") && markdown.contains("| worse |"), "{markdown}");
 
     // A limit that lies beyond the difference passes, and one within it fails.
