@@ -62,6 +62,19 @@ impl Running {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
+
+    /// The ids of the processes that serve, one in each context.
+    fn servers(&self) -> Vec<String> {
+        let workers = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.0.id())).unwrap();
+        let name = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap();
+        let servers: Vec<String> = workers
+            .split_whitespace()
+            .filter(|pid| name(pid).starts_with("server"))
+            .map(str::to_owned)
+            .collect();
+        assert_eq!(servers.len(), 2, "{workers}");
+        servers
+    }
 }
 
 impl Drop for Running {
@@ -114,14 +127,7 @@ fn services_of_a_running_measurement_are_listed_called_and_dumped() {
 fn a_service_that_does_not_answer_is_waited_for_no_longer_than_was_said() {
     let run = Running::seldom();
     let contexts = run.contexts();
-    let workers = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", run.0.id())).unwrap();
-    let workers: Vec<&str> = workers.split_whitespace().collect();
-    let servers: Vec<&str> = workers
-        .iter()
-        .copied()
-        .filter(|pid| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap().starts_with("server"))
-        .collect();
-    assert_eq!(servers.len(), 2, "{workers:?}");
+    let servers = run.servers();
     let tell = |signal| Command::new("kill").arg(signal).args(&servers).status().unwrap().success();
     assert!(tell("-STOP"));
     let (context, service) = &contexts[0];
@@ -130,6 +136,32 @@ fn a_service_that_does_not_answer_is_waited_for_no_longer_than_was_said() {
     let expected =
         format!("roundtrip: {service} did not end its dump within 100ms: --timeout gives it longer\n");
     assert_eq!(refused, (Some(1), expected));
+}
+
+#[test]
+fn a_server_that_may_open_no_more_files_refuses_a_dump_and_lives_on() {
+    let run = Running::seldom();
+    let contexts = run.contexts();
+    let servers = run.servers();
+    let limit = |files: &str| {
+        for server in &servers {
+            let mut command = Command::new("prlimit");
+            assert!(
+                command.args(["--pid", server, &format!("--nofile={files}:")]).status().unwrap().success()
+            );
+        }
+    };
+    // A dump comes with the descriptor that it is to be written to.
+    limit("3");
+    for (context, service) in &contexts {
+        let (code, said) = refusal(&format!("service dump --context {context} {service}"));
+        assert!(code == Some(1) && said.lines().count() == 1 && said.contains(service), "{code:?} {said}");
+    }
+    limit("1024");
+    for (context, service) in &contexts {
+        assert_eq!(stdout(&format!("service dump --context {context} {service}")), "");
+    }
+    assert_eq!(run.servers(), servers, "they have gone on");
 }
 
 #[test]

@@ -88,8 +88,9 @@ fn service(
     let call = say.clone();
     start("dump-call", move || {
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let _ =
-            call.send(service.dump(stack, &arguments, to.into()).map(|()| Vec::new()).map_err(Into::into));
+        let _ = call.send(
+            service.dump(stack, &arguments, to.into()).map(|()| Vec::new()).map_err(anyhow::Error::from),
+        );
     })?;
     start("dump-reader", move || {
         let mut text = vec![0; 64 << 10];
@@ -110,7 +111,7 @@ fn service(
                     std::io::stdout().write_all(&text)?;
                 }
             }
-            Ok(Err(error)) => break Err(error),
+            Ok(Err(error)) => break Err(error.context(format!("cannot ask {name} for its state"))),
             Err(RecvTimeoutError::Disconnected) => break Ok(()),
             Err(RecvTimeoutError::Timeout) => {
                 break Err(anyhow!(
