@@ -3,6 +3,7 @@
 
 mod args;
 mod asked_for;
+mod atrace;
 mod commands;
 mod google_benchmark;
 mod old_names;

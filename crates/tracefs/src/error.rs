@@ -63,9 +63,15 @@ pub enum Error {
         /// What is wrong, and how to mend it.
         reason: String,
     },
-    /// A category of atrace's that there is not, here or anywhere.
-    #[error("{0}")]
-    Category(String),
+    /// This program has started the global trace before.
+    #[error("a trace was already started in {}", root.display())]
+    AlreadyStarted {
+        /// The root of the tracing file system.
+        root: PathBuf,
+    },
+    /// Another process of this program is starting or stopping the global trace.
+    #[error("another process is starting or stopping the trace")]
+    Busy,
     /// A global trace that is not ours to change.
     #[error("{0}")]
     Refused(String),

@@ -5,7 +5,7 @@ use crate::name::Name;
 /// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When, in nanoseconds of the recording's clock (CLOCK_BOOTTIME for Roundtrip's own).
+    /// When, in nanoseconds of the recording's clock (CLOCK_BOOTTIME for those of an `Instance`).
     pub time_ns: u64,
     /// Where it was recorded.
     pub cpu: u32,

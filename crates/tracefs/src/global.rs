@@ -1,6 +1,6 @@
-//! The global trace, started and stopped as Android's `atrace --async_start` and `--async_stop` do, with every setting put
-//! back as it was. What it was stands in a file meanwhile (`global_state.rs`), so that another process can stop what one has
-//! started, and so can one after a crash.
+//! The global trace: started with events that its user chooses, stopped, and restored to its
+//! earlier settings. A file holds these meanwhile (`global_state.rs`), so that another process can
+//! stop what one has started, even after a crash.
 //!
 //! A command may be killed between any two of its system calls. So the file says what is about to be done before anything
 //! is, each step can be done again, and the next command, whichever it is, first finishes what was begun. Must not know
@@ -12,7 +12,6 @@ use std::path::Path;
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
-use crate::atrace::Category;
 use crate::buffers::{Buffers, current, now_ns};
 use crate::error::{Error, Result};
 use crate::global_state::{Phase, Place, State};
@@ -24,6 +23,15 @@ use crate::status::Status;
 /// What a mount of ours is named, so that nobody else's is taken for it.
 const SOURCE: &str = "roundtrip-trace";
 
+/// The events that a global trace records.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Chosen {
+    /// `system/event`, or `system` for all of a system, in the order in which they are enabled.
+    pub events: Vec<String>,
+    /// What was wanted but is missing on this kernel, as [`Status`] shall name it.
+    pub missing: Vec<String>,
+}
+
 /// The global trace while it runs, or after it was stopped and before its settings were put back.
 #[derive(Debug)]
 pub struct GlobalTrace {
@@ -33,24 +41,29 @@ pub struct GlobalTrace {
 }
 
 impl GlobalTrace {
-    /// Starts what `atrace --async_start -b KILOBYTES -c CATEGORIES` would: these events, into buffers of that size for each CPU, in
-    /// which the newest overwrite the oldest. Without categories it takes the usual ones, as far as the kernel has them.
+    /// Starts recording into buffers of this many kilobytes for each CPU. When a buffer is full,
+    /// new events overwrite the oldest.
+    ///
+    /// `choose` gets the root of the tracing file system and returns the events, and the names of
+    /// what was wanted and is missing. An event is `system/event`, or `system` for all of a system.
     ///
     /// # Errors
-    /// [`Error::Category`] when the kernel has no event of a category that was named;
-    /// [`Error::Refused`] when one was started before, or when somebody else uses the global trace;
-    /// [`Error::NotAvailable`] when this process may not; [`Error::File`] when the kernel refuses a setting. Then
-    /// everything is as it was.
-    pub fn start(kilobytes: u64, categories: &[Category]) -> Result<GlobalTrace> {
+    /// The error of `choose`. [`Error::AlreadyStarted`]. [`Error::Refused`] if somebody else uses
+    /// the global trace. [`Error::NotAvailable`] if this process may not use it. [`Error::File`] if
+    /// the kernel refuses a setting. All settings are then as they were.
+    pub fn start<E: From<Error>>(
+        kilobytes: u64,
+        choose: impl FnOnce(&Path) -> Result<Chosen, E>,
+    ) -> Result<GlobalTrace, E> {
         let place = Place::make()?;
         if let Some(running) = GlobalTrace::settle(&place)? {
-            return Err(already_started(&running.state));
+            return Err(Error::AlreadyStarted { root: running.state.root.clone() }.into());
         }
         let mounted = Tracefs::mounted()?;
         let root = mounted.as_ref().map_or(Path::new(PLACES[0]), Tracefs::root).to_owned();
         let state = State::new(root.clone(), mounted.is_none(), kilobytes, now_ns());
         let mut trace = GlobalTrace { buffers: Buffers::new(root.clone(), &root), state, place };
-        let started = trace.begin(categories);
+        let started = trace.begin(choose);
         if started.is_err() {
             // The error to tell is the first one. What could not be put back now the next command puts back.
             let _ = trace.put_back();
@@ -58,7 +71,7 @@ impl GlobalTrace {
         started.map(|()| trace)
     }
 
-    fn begin(&mut self, categories: &[Category]) -> Result<()> {
+    fn begin<E: From<Error>>(&mut self, choose: impl FnOnce(&Path) -> Result<Chosen, E>) -> Result<(), E> {
         let root = self.state.root.clone();
         if self.state.mounted {
             self.place.store(&self.state)?;
@@ -66,7 +79,12 @@ impl GlobalTrace {
             self.buffers = Buffers::new(root.clone(), &root);
         }
         // What was asked for cannot be had whatever others do.
-        let (events, missing) = chosen(&root, categories)?;
+        let Chosen { events, missing } = choose(&root)?;
+        Ok(self.record_events(events, missing)?)
+    }
+
+    fn record_events(&mut self, events: Vec<String>, missing: Vec<String>) -> Result<()> {
+        let root = self.state.root.clone();
         refuse_if_used(&self.buffers)?;
         let mut before = Vec::new();
         // Events first: nothing is recorded any more when the rest changes.
@@ -109,7 +127,7 @@ impl GlobalTrace {
     /// a start is undone, a stop that had come to the settings puts them all back.
     ///
     /// # Errors
-    /// [`Error::Refused`] when another command is at work, [`Error::NotARecording`] when the file that says so is damaged,
+    /// [`Error::Busy`] when another command is at work, [`Error::NotARecording`] when the file that says so is damaged,
     /// [`Error::File`] when something cannot be put back.
     pub fn find() -> Result<Option<GlobalTrace>> {
         Place::find()?.map_or(Ok(None), |place| GlobalTrace::settle(&place))
@@ -242,13 +260,6 @@ impl GlobalTrace {
     }
 }
 
-fn already_started(state: &State) -> Error {
-    Error::Refused(format!(
-        "a trace was already started in {}: end it with `roundtrip trace stop`",
-        state.root.display()
-    ))
-}
-
 /// Mounts tracefs, for others to see.
 fn mount_at(place: &Path) -> Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
@@ -298,29 +309,6 @@ fn refuse_if_used(buffers: &Buffers) -> Result<()> {
         )));
     }
     Ok(())
-}
-
-/// The events of these categories that this kernel has, and the categories of which it has none: only without a choice.
-fn chosen(root: &Path, categories: &[Category]) -> Result<(Vec<String>, Vec<String>)> {
-    let (mut events, mut missing) = (Vec::new(), Vec::new());
-    for category in if categories.is_empty() { Category::usual() } else { categories } {
-        let found = category.events(root);
-        if found.is_empty() {
-            missing.push(category.name.to_owned());
-        }
-        for event in found {
-            if !events.contains(&event) {
-                events.push(event);
-            }
-        }
-    }
-    if categories.is_empty() || missing.is_empty() {
-        return Ok((events, missing));
-    }
-    let there = Category::ALL.iter().filter(|category| !category.events(root).is_empty());
-    let there: Vec<_> = there.map(|category| category.name).collect();
-    let (missing, there) = (missing.join(", "), there.join(", "));
-    Err(Error::Category(format!("this kernel has no events of {missing}; it has those of {there}")))
 }
 
 /// The events behind a name: of a whole system all that it has.

@@ -87,7 +87,7 @@ impl Place {
     /// The place, made if it is not there.
     ///
     /// # Errors
-    /// [`Error::Refused`] when there can be none, or another command is at work.
+    /// [`Error::Refused`] when there can be none, [`Error::Busy`] when another command is at work.
     pub(crate) fn make() -> Result<Place> {
         // One that was chosen when another was not possible counts as long as it has a state.
         match Place::find()? {
@@ -103,7 +103,7 @@ impl Place {
     /// The place that has a state; `None` where nothing was started.
     ///
     /// # Errors
-    /// [`Error::Refused`] when another command is at work.
+    /// [`Error::Busy`] when another command is at work.
     pub(crate) fn find() -> Result<Option<Place>> {
         let exists = |path: PathBuf| path.symlink_metadata().is_ok();
         let has_state = |directory: &PathBuf| exists(directory.join(NAME)) || exists(directory.join(PARTIAL));
@@ -116,9 +116,7 @@ impl Place {
         let until = Instant::now() + PATIENCE;
         while flock(&opened, FlockOperation::NonBlockingLockExclusive).is_err() {
             if Instant::now() >= until {
-                return Err(Error::Refused(
-                    "another `roundtrip trace` is starting or stopping the trace: try again when it has ended".to_owned(),
-                ));
+                return Err(Error::Busy);
             }
             std::thread::sleep(Duration::from_millis(10));
         }

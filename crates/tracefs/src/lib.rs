@@ -26,8 +26,6 @@
 //! ```
 
 #[cfg(feature = "live")]
-mod atrace;
-#[cfg(feature = "live")]
 mod buffers;
 mod cursor;
 mod decode;
@@ -57,15 +55,13 @@ mod snapshot;
 mod status;
 mod trace;
 
-#[cfg(feature = "live")]
-pub use atrace::Category;
 pub use error::{Error, Result};
 pub use event::{Body, Event, OffCpu, TaskState, ThreadRef};
 pub use fields::{Others, Value};
 pub use format::{Field, Format, Kind, Place};
 pub use formats::{Formats, PageLayout};
 #[cfg(feature = "live")]
-pub use global::GlobalTrace;
+pub use global::{Chosen, GlobalTrace};
 #[cfg(feature = "live")]
 pub use instance::{Instance, remove_abandoned};
 pub use merge::{CpuPages, Period, read};

@@ -28,8 +28,8 @@ use crate::trace::Trace;
 /// What the file says it is.
 const SCHEMA: &str = "roundtrip.recording";
 
-/// The version of the layout. A new optional field leaves it alone; anything that an older Roundtrip would misread raises
-/// it.
+/// The version of the layout. A new optional field leaves it alone; anything that an older reader
+/// would misread raises it.
 const VERSION: u32 = 1;
 
 /// The longest description of anything that is read, in bytes: `recording.json`, `snapshot.json`.
@@ -117,7 +117,8 @@ impl Recording {
             return Err(not_ours("not a recording: its schema is not roundtrip.recording"));
         }
         if any["version"] != VERSION {
-            let reason = format!("unknown version {}: made by a newer Roundtrip", any["version"]);
+            let reason =
+                format!("unknown version {}: made by a newer version of this program", any["version"]);
             return Err(not_ours(&reason));
         }
         let header = stored::read(&any).map_err(|error| not_ours(&format!("damaged: {error}")))?;

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use bench::scratch::Scratch;
 use bench::worker::Interrupts;
 use files::{Existing, NewFile};
-use tracefs::{Category, GlobalTrace, Recording, Status};
+use tracefs::{GlobalTrace, Recording, Status};
 
 use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind, values};
+use crate::atrace::{self, Category};
 use crate::terminal::{Exit, Terminal};
 use report::perfetto::Contents;
 
@@ -58,7 +59,7 @@ pub(crate) static START: Entry<Start> = Entry {
         count: 0..=Category::ALL.len(),
         kind: ValueKind::OneOf(Category::NAMES),
         set: |typed, text| {
-            typed.categories.push(text.parse().map_err(|error: tracefs::Error| error.to_string())?);
+            typed.categories.push(Category::named(text)?);
             Ok(())
         },
     }),
@@ -128,11 +129,8 @@ pub(crate) static STATUS: Entry<NoArguments> = Entry {
 fn start(typed: Start, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     // A signal waits until everything is set, and can be put back.
     let interrupts = Interrupts::watch()?;
-    let started = GlobalTrace::start(typed.kilobytes.unwrap_or(KILOBYTES), &typed.categories);
-    let trace = started.map_err(|error| match error {
-        tracefs::Error::Category(_) => crate::args::usage!("{error}"),
-        error => error.into(),
-    })?;
+    let choose = |root: &Path| atrace::choose(root, &typed.categories);
+    let trace = GlobalTrace::start(typed.kilobytes.unwrap_or(KILOBYTES), choose).map_err(with_cure)?;
     if let Err(interrupted) = interrupts.check() {
         trace.restore()?;
         return Err(interrupted.into());
@@ -142,7 +140,7 @@ fn start(typed: Start, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
 }
 
 fn status(_: NoArguments, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
-    match GlobalTrace::find()? {
+    match find()? {
         Some(trace) => {
             terminal.out.write_all(report::trace_status::text(&trace.status()?).as_bytes())?;
             Ok(Exit::OK)
@@ -164,7 +162,7 @@ fn stop(typed: Stop, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     };
     // A signal waits until everything is as it was.
     let interrupts = Interrupts::watch()?;
-    let Some(trace) = GlobalTrace::find()? else {
+    let Some(trace) = find()? else {
         anyhow::bail!("no trace was started: `roundtrip trace start` starts one");
     };
     trace.halt()?;
@@ -198,6 +196,24 @@ fn stop(typed: Stop, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     lost(&status, terminal)?;
     interrupts.check()?;
     Ok(Exit::OK)
+}
+
+/// The trace that was started before.
+fn find() -> anyhow::Result<Option<GlobalTrace>> {
+    GlobalTrace::find().map_err(|error| with_cure(error.into()))
+}
+
+/// An error with what to do about it, where this command is what caused it.
+fn with_cure(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast_ref() {
+        Some(tracefs::Error::AlreadyStarted { .. }) => {
+            anyhow::anyhow!("{error}: end it with `roundtrip trace stop`")
+        }
+        Some(tracefs::Error::Busy) => anyhow::anyhow!(
+            "another `roundtrip trace` is starting or stopping the trace: try again when it has ended"
+        ),
+        _ => error,
+    }
 }
 
 /// How many events are in the buffers.

@@ -1,23 +1,22 @@
-//! `atrace`'s categories of kernel events, by the names that Android's `atrace.cpp` gives them. Pure but for the question whether
-//! an event is there; must not know how events are switched on.
+//! `atrace`'s categories of kernel events, by the names that Android's `atrace.cpp` gives them. It only
+//! looks whether an event exists, and must not know how events are enabled.
 
 use std::path::Path;
-use std::str::FromStr;
 
-use crate::error::{Error, Result};
+use tracefs::Chosen;
 
 /// A category: the events that it switches on, as far as a kernel has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Category {
+pub(crate) struct Category {
     /// Its name.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// `system/event`; a whole system is `system/*`.
     events: &'static [&'static str],
 }
 
 impl Category {
     /// All there are.
-    pub const ALL: &[Category] = &[
+    pub(crate) const ALL: &[Category] = &[
         Category::new(
             "sched",
             &[
@@ -123,7 +122,7 @@ impl Category {
     ];
 
     /// Their names.
-    pub const NAMES: &[&str] = &[
+    pub(crate) const NAMES: &[&str] = &[
         "sched",
         "idle",
         "freq",
@@ -154,34 +153,51 @@ impl Category {
         Category { name, events }
     }
 
+    /// A category by its name; else what is wrong, with the names that there are.
+    pub(crate) fn named(name: &str) -> Result<Category, String> {
+        let names = || Category::NAMES.join(", ");
+        let found = Category::ALL.iter().find(|category| category.name == name).copied();
+        found.ok_or_else(|| format!("'{name}' is no category of kernel events: choose from {}", names()))
+    }
+
     /// sched, idle, freq, workq, binder_driver, sync and irq.
-    #[must_use]
-    pub fn usual() -> &'static [Category] {
+    pub(crate) fn usual() -> &'static [Category] {
         &Category::ALL[..Category::USUAL]
     }
 
     /// Its events below a tracefs of this root; a whole system is its name alone, for it has a switch of its own.
-    pub(crate) fn events(self, root: &Path) -> Vec<String> {
+    fn events(self, root: &Path) -> Vec<String> {
         let events = self.events.iter().map(|name| name.strip_suffix("/*").unwrap_or(name));
         let there = events.filter(|event| root.join("events").join(event).join("enable").exists());
         there.map(str::to_owned).collect()
     }
 }
 
-impl FromStr for Category {
-    type Err = Error;
-
-    /// A category by its name.
-    ///
-    /// # Errors
-    /// [`Error::Category`] says which names there are.
-    fn from_str(name: &str) -> Result<Category> {
-        if let Some(found) = Category::ALL.iter().find(|category| category.name == name) {
-            return Ok(*found);
+/// The events of these categories that the kernel has, below a tracefs with this root, and the
+/// categories without events. If no category was named, the usual ones.
+///
+/// # Errors
+/// Invalid usage when the kernel has no event of a category that was named.
+pub(crate) fn choose(root: &Path, categories: &[Category]) -> anyhow::Result<Chosen> {
+    let mut chosen = Chosen::default();
+    for category in if categories.is_empty() { Category::usual() } else { categories } {
+        let found = category.events(root);
+        if found.is_empty() {
+            chosen.missing.push(category.name.to_owned());
         }
-        let names = Category::NAMES.join(", ");
-        Err(Error::Category(format!("'{name}' is no category of kernel events: choose from {names}")))
+        for event in found {
+            if !chosen.events.contains(&event) {
+                chosen.events.push(event);
+            }
+        }
     }
+    if categories.is_empty() || chosen.missing.is_empty() {
+        return Ok(chosen);
+    }
+    let there = Category::ALL.iter().filter(|category| !category.events(root).is_empty());
+    let there: Vec<_> = there.map(|category| category.name).collect();
+    let (missing, there) = (chosen.missing.join(", "), there.join(", "));
+    Err(crate::args::usage!("this kernel has no events of {missing}; it has those of {there}"))
 }
 
 #[cfg(test)]
@@ -191,9 +207,9 @@ mod tests {
     #[test]
     fn a_category_is_found_by_its_name_and_others_are_refused_with_the_names() {
         for name in ["sched", "idle", "freq", "irq", "workq", "sync", "binder_driver", "disk"] {
-            assert_eq!(name.parse::<Category>().unwrap().name, name);
+            assert_eq!(Category::named(name).unwrap().name, name);
         }
-        let refusal = |name: &str| name.parse::<Category>().unwrap_err().to_string();
+        let refusal = |name: &str| Category::named(name).unwrap_err();
         // atrace's other categories are what programs write themselves.
         assert!(refusal("gfx").starts_with("'gfx' is no category of kernel events: choose from sched, idle"));
         assert!(Category::ALL.iter().map(|category| category.name).eq(Category::NAMES.iter().copied()));
@@ -209,12 +225,20 @@ mod tests {
             std::fs::create_dir_all(&folder).unwrap();
             std::fs::write(folder.join("enable"), "0").unwrap();
         }
-        let events = |name: &str| name.parse::<Category>().unwrap().events(&root);
+        let events = |name: &str| Category::named(name).unwrap().events(&root);
         assert_eq!(
             (events("irq"), events("disk")),
             (vec!["irq".into()], vec!["block/block_bio_queue".into()])
         );
         assert!(events("sched").is_empty());
+        let chosen = choose(&root, &[]).unwrap();
+        assert_eq!((chosen.events, chosen.missing.len()), (vec!["irq".to_owned()], 6));
+        let named =
+            |names: &[&str]| -> Vec<_> { names.iter().map(|name| Category::named(name).unwrap()).collect() };
+        let chosen = choose(&root, &named(&["disk", "irq", "disk"])).unwrap();
+        assert_eq!(chosen.events, ["block/block_bio_queue", "irq"]);
+        let refusal = choose(&root, &named(&["sched", "irq"])).unwrap_err().to_string();
+        assert_eq!(refusal, "this kernel has no events of sched; it has those of irq, disk");
         std::fs::remove_dir_all(&root).unwrap();
     }
 }
