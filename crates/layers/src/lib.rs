@@ -44,6 +44,7 @@ mod explain;
 mod explanation;
 mod kernel_names;
 mod partition;
+mod parts;
 mod round_trip;
 pub mod storage;
 mod system_calls;
