@@ -1,13 +1,10 @@
 //! Durations in log-linear buckets with a stated error, and exact minimum, maximum, count and sum beside them.
-//! Knows no clock and no file; its stored form is plain JSON that any number of runs can be merged from.
+//! Knows no clock and no file.
 
 use hdrhistogram::Histogram as Buckets;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
-use crate::Error;
-
-const FORM_VERSION: u32 = 1;
-const UNIT: &str = "ns";
+mod stored;
 
 /// The percentiles that the stored form tells, and that reports show.
 pub const PERCENTS: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 99.99];
@@ -41,30 +38,6 @@ pub struct Percentile {
     pub low_ns: Option<u64>,
     /// Upper end.
     pub high_ns: Option<u64>,
-}
-
-/// The stored form. `counts` are pairs of a bucket's highest value in ns and its count, ascending. What follows them is for
-/// those who read the stored form without this library: it follows from the counts, and is not read back.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Stored {
-    version: u32,
-    unit: String,
-    significant_digits: u8,
-    count: u64,
-    min_ns: Option<u64>,
-    max_ns: Option<u64>,
-    sum_ns: u64,
-    clamped: u64,
-    counts: Vec<(u64, u64)>,
-    #[serde(default)]
-    mean_ns: Option<f64>,
-    #[serde(default)]
-    mean_low_ns: Option<f64>,
-    #[serde(default)]
-    mean_high_ns: Option<f64>,
-    #[serde(default)]
-    percentiles: Vec<Percentile>,
 }
 
 impl Histogram {
@@ -193,72 +166,6 @@ impl FromIterator<u64> for Histogram {
     }
 }
 
-impl Serialize for Histogram {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Stored {
-            version: FORM_VERSION,
-            unit: UNIT.to_owned(),
-            significant_digits: Self::SIGNIFICANT_DIGITS,
-            count: self.count(),
-            min_ns: self.min_ns(),
-            max_ns: self.max_ns(),
-            sum_ns: self.sum_ns,
-            clamped: self.clamped,
-            counts: self.buckets().collect(),
-            mean_ns: self.mean_ns(),
-            mean_low_ns: self.mean_interval_ns().map(|(low, _)| low),
-            mean_high_ns: self.mean_interval_ns().map(|(_, high)| high),
-            percentiles: PERCENTS.iter().filter_map(|&percent| self.percentile(percent)).collect(),
-        }
-        .serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Histogram {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Stored::deserialize(deserializer)?.try_into().map_err(serde::de::Error::custom)
-    }
-}
-
-impl TryFrom<Stored> for Histogram {
-    type Error = Error;
-
-    fn try_from(stored: Stored) -> Result<Self, Error> {
-        same_form("version", stored.version, FORM_VERSION)?;
-        same_form("unit", stored.unit.as_str(), UNIT)?;
-        same_form("significant_digits", stored.significant_digits, Self::SIGNIFICANT_DIGITS)?;
-        let mut histogram = Self::new();
-        let mut count: u64 = 0;
-        for (value, times) in stored.counts {
-            if value > Self::HIGHEST_NS {
-                return Err(Error::HistogramContent("a bucket lies above the highest value"));
-            }
-            count = count.checked_add(times).ok_or(Error::HistogramContent("the counts overflow 64 bits"))?;
-            histogram.buckets.saturating_record_n(value, times);
-        }
-        if count != stored.count || stored.clamped > count {
-            return Err(Error::HistogramContent("the counts do not add up to the total"));
-        }
-        match (stored.min_ns, stored.max_ns) {
-            (None, None) if count == 0 => {}
-            (Some(min), Some(max)) if count > 0 && min <= max => {
-                (histogram.min_ns, histogram.max_ns) = (min, max);
-            }
-            _ => return Err(Error::HistogramContent("minimum and maximum do not fit the counts")),
-        }
-        histogram.sum_ns = stored.sum_ns;
-        histogram.clamped = stored.clamped;
-        Ok(histogram)
-    }
-}
-
-fn same_form<T: PartialEq + ToString>(field: &'static str, found: T, expected: T) -> Result<(), Error> {
-    if found == expected {
-        return Ok(());
-    }
-    Err(Error::HistogramForm { field, found: found.to_string(), expected: expected.to_string() })
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -291,33 +198,6 @@ mod tests {
     fn the_standard_deviation_of_small_values_is_exact() {
         let histogram: Histogram = [2, 4, 4, 4, 5, 5, 7, 9].into_iter().collect();
         assert_eq!((histogram.mean_ns(), histogram.stdev_ns()), (Some(5.0), Some(2.0)));
-    }
-
-    #[test]
-    fn the_stored_form_is_sparse_and_versioned() {
-        let histogram: Histogram = [7, 7, 100_000].into_iter().collect();
-        let json = serde_json::to_string(&histogram).expect("a histogram serialises");
-        assert_eq!(
-            json,
-            r#"{"version":1,"unit":"ns","significant_digits":3,"count":3,"min_ns":7,"max_ns":100000,"#
-                .to_owned()
-                + r#""sum_ns":100014,"clamped":0,"counts":[[7,2],[100031,1]],"mean_ns":33338.0,"#
-                + r#""mean_low_ns":0.0,"mean_high_ns":98665.560084,"percentiles":["#
-                + &percentiles([7, 100_000, 100_000, 100_000, 100_000, 100_000]).join(",")
-                + "]}"
-        );
-    }
-
-    fn percentiles(values_ns: [u64; 6]) -> Vec<String> {
-        let one =
-            |(percent, ns)| format!(r#"{{"percent":{percent:?},"ns":{ns},"low_ns":null,"high_ns":null}}"#);
-        PERCENTS.into_iter().zip(values_ns).map(one).collect()
-    }
-
-    #[test]
-    fn a_stored_form_without_percentiles_is_of_an_earlier_version_and_opens() {
-        let earlier = r#"{"version":1,"unit":"ns","significant_digits":3,"count":1,"min_ns":5,"max_ns":5,"sum_ns":5,"clamped":0,"counts":[[5,1]]}"#;
-        assert_eq!(serde_json::from_str::<Histogram>(earlier).expect("opens"), [5].into_iter().collect());
     }
 
     #[test]
@@ -354,24 +234,6 @@ mod tests {
         }
         for (what, held) in [("median", median), ("p95", tail), ("mean", mean)] {
             assert!((930..=970).contains(&held), "{what}: {held} of 1000");
-        }
-    }
-
-    #[test]
-    fn a_stored_form_that_contradicts_itself_is_refused() {
-        let good = serde_json::to_string(&[5_u64, 9].into_iter().collect::<Histogram>()).expect("serialises");
-        for (from, to) in [
-            ("\"version\":1", "\"version\":2"),
-            ("\"ns\"", "\"us\""),
-            ("\"count\":2", "\"count\":3"),
-            ("\"min_ns\":5", "\"min_ns\":10"),
-            ("\"min_ns\":5", "\"min_ns\":null"),
-            ("[9,1]", "[9223372036854775807,1]"),
-            ("[9,1]", "[9,18446744073709551615]"),
-        ] {
-            let bad = good.replace(from, to);
-            assert_ne!(bad, good);
-            assert!(serde_json::from_str::<Histogram>(&bad).is_err(), "{bad}");
         }
     }
 
