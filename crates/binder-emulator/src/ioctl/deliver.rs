@@ -45,6 +45,8 @@ impl Ioctl<'_> {
                 self.inbox_missing = self.fetch_wanted().is_err();
                 continue;
             }
+            // For the next one it is asked for again: this read may last, and the limit may be raised meanwhile.
+            self.inbox_missing = false;
             self.guard.commit();
             if last {
                 return Ok(false);
