@@ -69,7 +69,21 @@ const TESTS_USE: &[(&str, &[&str])] = &[
     ("layers", &["skips", "tracefs"]),
     ("bench", &["skips"]),
     ("benchmarks", &["binder", "binder-driver", "binder-emulator", "layers", "tracefs"]),
-    ("roundtrip", &["analysis", "bench", "binder-driver", "latency", "layers", "run", "skips", "tracefs"]),
+    (
+        "roundtrip",
+        &[
+            "analysis",
+            "bench",
+            "binder",
+            "binder-driver",
+            "binder-emulator",
+            "latency",
+            "layers",
+            "run",
+            "skips",
+            "tracefs",
+        ],
+    ),
 ];
 
 /// What must not be linked into a crate, by whatever way.

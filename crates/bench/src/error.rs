@@ -70,6 +70,14 @@ pub enum Error {
     /// The parent of a worker is gone; the worker ends.
     #[error("the process that started this worker is gone")]
     Orphaned,
+    /// A program that was to be measured did not leave a run.
+    #[error("{name} {how}")]
+    Subject {
+        /// What the command calls it: "a".
+        name: &'static str,
+        /// What is wrong, with the last line that it wrote to standard error.
+        how: String,
+    },
     /// A signal asked the run to end.
     #[error("interrupted by {}", crate::worker::signal_name(*signal))]
     Interrupted {

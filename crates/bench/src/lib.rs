@@ -9,6 +9,7 @@ pub mod environment;
 pub mod error;
 pub mod floor;
 pub mod inject;
+pub mod interleave;
 pub mod ipc;
 mod jobs;
 pub mod load;

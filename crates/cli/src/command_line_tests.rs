@@ -75,6 +75,28 @@ fn a_write_error_is_a_runtime_error() {
     assert_eq!((failure.line.as_str(), failure.exit), (line, Exit::FAILED));
 }
 
+/// The commands of a shell's line, each as its words: what stands between quotes is one word, and output goes to no file.
+fn commands_of(line: &str) -> Vec<Vec<String>> {
+    let mut quote = None;
+    let mut commands = vec![vec![String::new()]];
+    for c in line.chars() {
+        let words = commands.last_mut().expect("one at least");
+        match (quote, c) {
+            (Some(open), _) if open == c => quote = None,
+            (None, '"' | '\'') => quote = Some(c),
+            (None, '&' | ';' | '|') => commands.push(vec![String::new()]),
+            (None, c) if c.is_whitespace() => words.push(String::new()),
+            _ => words.last_mut().expect("one at least").push(c),
+        }
+    }
+    for words in &mut commands {
+        words.retain(|word| !word.is_empty());
+        words.truncate(words.iter().position(|word| word == ">").unwrap_or(words.len()));
+    }
+    commands.retain(|words| !words.is_empty());
+    commands
+}
+
 #[test]
 fn every_example_of_the_help_and_of_the_documents_can_be_typed() {
     let documents = [
@@ -87,14 +109,11 @@ fn every_example_of_the_help_and_of_the_documents_can_be_typed() {
     let mut tried = 0;
     for example in examples.chain(documents.into_iter().flat_map(str::lines)) {
         let bare = example.replace("source <(", "").replace(')', "");
-        let lines = bare.split(['&', ';', '|']).filter_map(|line| line.trim().split(" > ").next());
-        for line in lines.filter(|line| line.starts_with("roundtrip ")) {
-            // What stands between quotes is one word.
-            let words = line.split('"').enumerate().flat_map(|(at, piece)| match at % 2 {
-                0 => piece.split_whitespace().collect(),
-                _ => vec![piece],
-            });
-            let (command, rest) = select("roundtrip", words.skip(1).map(OsString::from).collect());
+        let lines = commands_of(&bare);
+        for words in lines.into_iter().filter(|words| words[0] == "roundtrip") {
+            let line = words.join(" ");
+            let (command, rest) =
+                select("roundtrip", words.into_iter().skip(1).map(OsString::from).collect());
             let read = command.map(|command| command.check(rest));
             assert!(matches!(read, Ok(Ok(()))), "{line}: {read:?}");
             tried += 1;

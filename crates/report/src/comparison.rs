@@ -20,6 +20,8 @@ pub struct Comparison<'a> {
     pub figures: &'a [Compared],
     /// In what the runs differ otherwise.
     pub differences: &'a [Difference],
+    /// How the runs were made, a line each.
+    pub notes: &'a [String],
     /// The figures that go beyond a threshold, and why: places in `figures`.
     pub failed: &'a [(usize, String)],
     /// What two sides may differ by and still be the same: 0.02 is 2%.
@@ -137,14 +139,11 @@ fn failures<'a>(comparison: &'a Comparison<'_>) -> impl Iterator<Item = String> 
 
 /// How far to trust it.
 fn notes(comparison: &Comparison<'_>) -> Vec<String> {
-    let mut notes: Vec<String> = comparison
-        .differences
-        .iter()
-        .map(|difference| {
-            let [what, base, other] = [difference.what, &difference.base, &difference.other].map(inert::line);
-            format!("Not the same: {what}: {base}, and {other}")
-        })
-        .collect();
+    let mut notes: Vec<String> = comparison.notes.iter().map(|note| inert::line(note).into_owned()).collect();
+    notes.extend(comparison.differences.iter().map(|difference| {
+        let [what, base, other] = [difference.what, &difference.base, &difference.other].map(inert::line);
+        format!("Not the same: {what}: {base}, and {other}")
+    }));
     let has = |basis| comparison.figures.iter().any(|compared| compared.basis == basis);
     let percent = |share: f64| format!("{}%", three_digits(share * 100.0));
     if has(Basis::Runs) || has(Basis::Pairs) {
@@ -295,6 +294,7 @@ pub fn json(comparison: &Comparison<'_>) -> String {
         "new": comparison.names[1],
         "margin": comparison.margin,
         "noise": comparison.noise,
+        "notes": comparison.notes,
         "differences": differences,
         "figures": figures,
     });
@@ -315,87 +315,4 @@ pub fn unit(unit: Unit) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests {
-    use analysis::figures::{Better, Bounds};
-
-    use super::*;
-
-    fn figures() -> Vec<Compared> {
-        let slower = Compared {
-            name: "p99".into(),
-            of: vec![("test", "latency".into()), ("caller", "<b>|\u{1b}[31m".into())],
-            unit: Unit::Nanoseconds,
-            better: Better::Lower,
-            base: 20_000.0,
-            new: 24_000.0,
-            runs: [6, 6],
-            ratio: Some(1.2),
-            bounds: Some(Bounds { low: 1.15, high: 1.26 }),
-            basis: Basis::Runs,
-            p: Some(0.002),
-            verdict: Verdict::Worse,
-            runs_needed: None,
-        };
-        let unclear = Compared {
-            name: "rate".into(),
-            unit: Unit::BytesPerSecond,
-            better: Better::Higher,
-            base: 1e9,
-            new: 1.01e9,
-            ratio: Some(1.01),
-            bounds: Some(Bounds { low: 0.9, high: 1.1 }),
-            p: Some(0.7),
-            verdict: Verdict::CannotTell,
-            runs_needed: Some(40),
-            ..slower.clone()
-        };
-        vec![slower, unclear]
-    }
-
-    fn with<T>(show: impl FnOnce(&Comparison<'_>) -> T) -> T {
-        let difference =
-            Difference { what: "kernel", base: "6.1".into(), other: "6.18".into(), refused: false };
-        show(&Comparison {
-            names: ["monday", "tuesday"],
-            figures: &figures(),
-            differences: &[difference],
-            failed: &[(0, "worse by 20.0%, and p99>+5% was the limit".into())],
-            margin: 0.02,
-            noise: 0.3,
-        })
-    }
-
-    #[test]
-    fn the_text_begins_with_the_answer_and_ends_with_how_far_to_trust_it() {
-        insta::assert_snapshot!(with(|comparison| text(comparison, Look::PLAIN)));
-    }
-
-    #[test]
-    fn markdown_and_junit_hold_foreign_names_harmless() {
-        insta::assert_snapshot!(with(markdown) + &with(junit));
-    }
-
-    #[test]
-    fn json_has_every_figure() {
-        let value: Value = serde_json::from_str(&with(json)).unwrap();
-        assert_eq!(value["figures"][0]["of"]["test"], "latency");
-        assert_eq!(
-            (&value["figures"][0]["low"], &value["figures"][1]["verdict"]),
-            (&json!(1.15), &json!("cannot_tell"))
-        );
-        assert_eq!(value["differences"][0]["other"], "6.18");
-    }
-
-    #[test]
-    fn nothing_in_common_is_said() {
-        let nothing = Comparison {
-            names: ["a", "b"],
-            figures: &[],
-            differences: &[],
-            failed: &[],
-            margin: 0.02,
-            noise: 0.3,
-        };
-        assert!(text(&nothing, Look::PLAIN).starts_with("a and b have no figure in common"));
-    }
-}
+mod tests;

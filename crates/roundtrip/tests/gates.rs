@@ -119,7 +119,7 @@ fn stored_runs_are_held_to_gates_and_requirements() {
     assert_eq!(output.status.code(), Some(1));
     let lines = failed(&output);
     let [line] = &lines[..] else { panic!("one gate is violated: {lines:?}") };
-    assert!(line.starts_with("miss[caller=fifo:99]>7: 8; test latency, stack binder"), "{line}");
+    assert!(line.starts_with("miss[caller=fifo:99]>7: 8; test latency, stack hwbinder"), "{line}");
     assert!(!output.stdout.is_empty());
 
     for (what, status) in [("realtime", 0), ("kernel-driver", 0), ("events", 0)] {

@@ -14,6 +14,7 @@ use run::ipc::latency::{LatencyResult, Verdict};
 
 use crate::figures::Figure;
 pub use metrics::TESTS;
+pub use parse::figure_name;
 
 /// A condition on a result. It names what is to fail.
 #[derive(Debug, Clone, PartialEq)]

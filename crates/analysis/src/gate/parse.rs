@@ -20,11 +20,7 @@ impl Gate {
         let Some(at) = text.find(['>', '<']) else { return Err(expected(tests)) };
         let (left, limit) = (&text[..at], text[at + 1..].trim());
         let (typed, labels) = labels(left.trim())?;
-        // Misses are counted as `missed`; `miss` is what one calls it.
-        let name = match typed.split_once("miss") {
-            Some((before, after)) if !after.starts_with("ed") => format!("{before}missed{after}"),
-            _ => typed.to_owned(),
-        };
+        let name = full_name(typed);
         let known: Vec<(&Metrics, Unit)> =
             metrics::of(tests).filter_map(|metrics| Some((metrics, metrics.unit(&name)?))).collect();
         if known.is_empty() {
@@ -49,6 +45,26 @@ impl Gate {
         let tests = fitting.iter().map(|(test, _)| *test).collect();
         gate(What::Figure { name, labels, tests, above: text.as_bytes()[at] == b'>', limit: value })
     }
+}
+
+/// Misses are counted as `missed`; `miss` is what one calls it.
+fn full_name(typed: &str) -> String {
+    match typed.split_once("miss") {
+        Some((before, after)) if !after.starts_with("ed") => format!("{before}missed{after}"),
+        _ => typed.to_owned(),
+    }
+}
+
+/// The name of a figure that any run can have, as it was typed.
+///
+/// # Errors
+/// One line with the names that there are.
+pub fn figure_name(typed: &str) -> Result<String, String> {
+    let name = full_name(typed);
+    if metrics::of(metrics::TESTS).any(|metrics| metrics.unit(&name).is_some()) {
+        return Ok(name);
+    }
+    Err(format!("there is no figure '{typed}'; expected one of {}", metrics::names(metrics::TESTS)))
 }
 
 /// What may be typed, with every name.

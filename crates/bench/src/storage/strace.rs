@@ -54,7 +54,7 @@ impl Strace {
     pub fn attach(pid: u32) -> Result<Strace> {
         let scratch = Scratch::new()?;
         let mut command = Command::new("strace");
-        die_with_parent(&mut command);
+        die_with_parent(&mut command, rustix::process::Signal::KILL);
         let mut child = command
             .args(["-f", "-T", "-ttt", "-s", "0", "-e", "signal=none", "-o"])
             .arg(scratch.path().join("strace"))

@@ -11,7 +11,7 @@ use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal};
 
 /// Which signal has asked to end; none: 0.
 pub(super) static CAUGHT: AtomicUsize = AtomicUsize::new(0);
@@ -61,11 +61,11 @@ fn caught(signal: i32) {
     }
 }
 
-/// Has a child killed when the calling thread ends, however that does.
-pub(crate) fn die_with_parent(command: &mut Command) {
+/// Has a child sent a signal when the calling thread ends, however that does.
+pub(crate) fn die_with_parent(command: &mut Command, signal: Signal) {
     let parent = std::process::id();
     let ask = move || {
-        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+        rustix::process::set_parent_process_death_signal(Some(signal))?;
         // It may have died before.
         let now = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get().unsigned_abs());
         if now == parent { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }

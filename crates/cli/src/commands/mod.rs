@@ -4,6 +4,7 @@
 //! options and its function), and name it in [`ALL`]. Help, manual page, completion and the checks on every table
 //! follow from that line.
 
+mod ab;
 mod compare;
 mod completions;
 mod doctor;
@@ -55,6 +56,7 @@ pub(crate) static ALL: &[&dyn Command] = &[
     &show::COMMAND,
     &explain::COMMAND,
     &compare::COMMAND,
+    &ab::COMMAND,
     &report::COMMAND,
     &trace_convert::COMMAND,
     &help::COMMAND,

@@ -103,7 +103,7 @@ fn bash_accepts_the_script_and_completes_with_it() {
         assert!(output.status.success(), "{line}");
         String::from_utf8(output.stdout).expect("UTF-8")
     };
-    assert_eq!(complete("roundtrip comp"), "completions\n");
+    assert_eq!(complete("roundtrip compl"), "completions\n");
     assert_eq!(complete("roundtrip completions b"), "bash\n");
     assert_eq!(complete("roundtrip man --h"), "--help\n");
     assert!(complete("roundtrip ").contains("help\n"));

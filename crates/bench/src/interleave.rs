@@ -1,0 +1,166 @@
+//! Two programs that leave runs, each executed many times in turn. Pairs stand beside each other in time, and their order is
+//! shuffled, so that whatever changes on the machine meanwhile changes both. Must not know what the programs measure.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal};
+
+use crate::error::{Error, Result};
+use crate::progress::Progress;
+use crate::shuffle::Shuffle;
+use crate::worker::{Interrupts, die_with_parent};
+
+/// How long a program may clean up after a signal.
+const GRACE: Duration = Duration::from_secs(15);
+
+/// How often it is looked whether a program has ended, where the kernel cannot tell (before Linux 5.3).
+const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+
+/// One of the two.
+#[derive(Debug, Clone)]
+pub struct Subject {
+    /// What messages call it, and the directory of its runs: "a".
+    pub name: &'static str,
+    /// A program and its arguments, to which `--out DIRECTORY` is added.
+    pub command: Vec<OsString>,
+    /// What a shell executes before each run, outside of everything that is measured.
+    pub before: Option<String>,
+}
+
+/// Executes both as many times, in pairs, and leaves the runs in `DIRECTORY/NAME/1` and so on. Each time the second pair has
+/// the order that the first had not, so that both are first equally often. The programs' results go nowhere else.
+///
+/// Gives how many pairs are complete: all of them, unless a signal came.
+///
+/// # Errors
+/// [`Error::Subject`] when a program cannot be started or fails, [`Error::File`] when the directories cannot be made.
+pub fn interleave(
+    subjects: &[Subject; 2],
+    pairs: u64,
+    directory: &Path,
+    interrupts: &Interrupts,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<u64> {
+    for subject in subjects {
+        let of = directory.join(subject.name);
+        std::fs::create_dir(&of).map_err(|cause| Error::file("create", &of, cause))?;
+    }
+    let mut shuffle = Shuffle::new();
+    let mut order = shuffle.order(2);
+    for pair in 0..pairs {
+        if pair % 2 == 0 {
+            order = shuffle.order(2);
+        } else {
+            order.reverse();
+        }
+        for (done, &which) in order.iter().enumerate() {
+            let subject = &subjects[which];
+            let what = format!("pair {} of {pairs}, {}", pair + 1, subject.name);
+            progress(Progress { what: &what, done: 2 * pair + done as u64, total: 2 * pairs });
+            match subject.run(pair + 1, directory, interrupts) {
+                Err(Error::Interrupted { .. }) => return Ok(pair),
+                result => result?,
+            }
+        }
+    }
+    Ok(pairs)
+}
+
+/// Executes a shell's command line, and waits for it.
+fn shell(name: &'static str, line: &str, interrupts: &Interrupts) -> Result<()> {
+    let mut command = Command::new("sh");
+    command.args(["-c", line]);
+    execute(name, &mut command, interrupts)
+}
+
+impl Subject {
+    fn run(&self, number: u64, directory: &Path, interrupts: &Interrupts) -> Result<()> {
+        interrupts.check()?;
+        if let Some(line) = &self.before {
+            shell(self.name, line, interrupts)?;
+        }
+        let [program, arguments @ ..] = &self.command[..] else {
+            return Err(Error::Subject { name: self.name, how: "is an empty command line".to_owned() });
+        };
+        // Names that sort as numbers do.
+        let out = directory.join(self.name).join(format!("{number:04}"));
+        let mut command = Command::new(program);
+        command.args(arguments).arg("--out").arg(&out);
+        execute(self.name, &mut command, interrupts)?;
+        if out.join(run::FILE_NAME).is_file() {
+            return Ok(());
+        }
+        let how =
+            "ended well but left no run: it must be, or end in, a command of this program that takes --out";
+        Err(Error::Subject { name: self.name, how: how.to_owned() })
+    }
+}
+
+fn execute(name: &'static str, command: &mut Command, interrupts: &Interrupts) -> Result<()> {
+    let cannot = |cause| Error::system("keep what a program complains of", cause);
+    let complaints = rustix::fs::memfd_create("complaints", rustix::fs::MemfdFlags::CLOEXEC);
+    let complaints = File::from(complaints.map_err(|errno| cannot(errno.into()))?);
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    command.stderr(complaints.try_clone().map_err(cannot)?);
+    die_with_parent(command, Signal::TERM);
+    let mut child = command.spawn().map_err(|cause| {
+        let program = command.get_program().to_string_lossy();
+        Error::Subject { name, how: format!("cannot be started: {program}: {cause}") }
+    })?;
+    let status = wait(&mut child, interrupts)?;
+    if status.success() {
+        return Ok(());
+    }
+    let said = last_line(complaints).map(|line| format!(": {line}")).unwrap_or_default();
+    Err(Error::Subject { name, how: format!("failed ({status}){said}") })
+}
+
+/// Waits for the end of a program; after a signal to this process, it is asked to end, and then made to.
+fn wait(child: &mut Child, interrupts: &Interrupts) -> Result<ExitStatus> {
+    let failed = |cause: std::io::Error| Error::system("wait for a program", cause);
+    let pid = Pid::from_child(child);
+    let ended = rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok();
+    let mut asked: Option<Instant> = None;
+    loop {
+        if let Some(status) = child.try_wait().map_err(failed)? {
+            return interrupts.check().map(|()| status);
+        }
+        match (asked, interrupts.check()) {
+            (None, Err(Error::Interrupted { .. })) => {
+                let _ = rustix::process::kill_process(pid, Signal::TERM);
+                asked = Some(Instant::now());
+            }
+            (Some(since), _) if since.elapsed() > GRACE => child.kill().map_err(failed)?,
+            _ => {}
+        }
+        let mut events: Vec<PollFd<'_>> = Vec::new();
+        events.extend(ended.as_ref().map(|ended| PollFd::new(ended, PollFlags::IN)));
+        // Once a signal has come, it stays readable.
+        if asked.is_none() {
+            events.push(PollFd::from_borrowed_fd(interrupts.as_fd(), PollFlags::IN));
+        }
+        let at_most = (asked.is_some() || ended.is_none()).then_some(&LOOK_EVERY);
+        match poll(&mut events, at_most) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(failed(errno.into())),
+        }
+    }
+}
+
+/// The last line that is not empty, of the last few kilobytes.
+fn last_line(mut complaints: File) -> Option<String> {
+    const MOST: u64 = 4096;
+    let length = complaints.metadata().ok()?.len();
+    complaints.seek(SeekFrom::Start(length.saturating_sub(MOST))).ok()?;
+    let mut bytes = Vec::new();
+    complaints.take(MOST).read_to_end(&mut bytes).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    text.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_owned)
+}

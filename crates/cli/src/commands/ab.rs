@@ -1,0 +1,217 @@
+//! `roundtrip ab`: two configurations, measured in turn and compared.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use analysis::compare::{self, Side};
+use bench::interleave::{Subject, interleave};
+use bench::scratch::Scratch;
+use bench::worker::Interrupts;
+
+use super::compare::judging::{self, Judging};
+use crate::args::values::{self, set};
+use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind, usage};
+use crate::progress::ProgressLine;
+use crate::terminal::{Exit, Terminal};
+
+/// As many are enough to find a difference of which the machine's noise is a fifth.
+const PAIRS: u64 = 10;
+
+/// The most pairs.
+const MOST_PAIRS: u64 = 1000;
+
+/// What was typed.
+#[derive(Default)]
+pub(crate) struct Typed {
+    words: Vec<String>,
+    pairs: Option<u64>,
+    before: [Option<String>; 2],
+    finally: Option<String>,
+    out: Option<PathBuf>,
+    judging: Judging,
+}
+
+impl AsMut<Judging> for Typed {
+    fn as_mut(&mut self) -> &mut Judging {
+        &mut self.judging
+    }
+}
+
+/// The command.
+pub(crate) static COMMAND: Entry<Typed> = Entry {
+    path: &["ab"],
+    kind: Kind::Command,
+    summary: "measures two configurations in turn and tells whether B is better or worse than A",
+    description: "Measures A and B in turn, in pairs whose order is shuffled, and compares them. What changes \
+                  on the machine meanwhile changes both, so this finds differences that two runs one after \
+                  the other cannot. Ends with status 1 if B is worse. \
+                  \n\n\
+                  A and B are commands of this program that measure, or other programs that end in one: \
+                  another build, or env or taskset before it. --out is added to each. Without B, A is \
+                  measured against itself: that shows how much this machine's noise hides.",
+    positionals: Some(Positionals {
+        usage: "-- A... [-- B...]",
+        help: "Two commands, as in '-- ipc latency --stack binder -- ipc latency --stack hwbinder'.",
+        count: 1..=1000,
+        kind: ValueKind::Text,
+        set: |typed: &mut Typed, text| {
+            typed.words.push(text.to_owned());
+            Ok(())
+        },
+    }),
+    groups: &[
+        Group {
+            heading: "Measurement",
+            options: &[
+                Opt::value(&["--pairs"], "N", "How many pairs of runs.", |typed: &mut Typed, text| {
+                    set(&mut typed.pairs, values::whole(text, 1..=MOST_PAIRS))
+                })
+                .default("10"),
+                Opt::value(
+                    &["--before-a"],
+                    "COMMAND",
+                    "What a shell executes before each run of A, such as the change of a setting.",
+                    |typed: &mut Typed, text| {
+                        typed.before[0] = Some(text.to_owned());
+                        Ok(())
+                    },
+                ),
+                Opt::value(
+                    &["--before-b"],
+                    "COMMAND",
+                    "The same before each run of B.",
+                    |typed: &mut Typed, text| {
+                        typed.before[1] = Some(text.to_owned());
+                        Ok(())
+                    },
+                ),
+                Opt::value(
+                    &["--finally"],
+                    "COMMAND",
+                    "What a shell executes at the end, also after an error or Ctrl-C.",
+                    |typed: &mut Typed, text| {
+                        typed.finally = Some(text.to_owned());
+                        Ok(())
+                    },
+                ),
+            ],
+        },
+        Group { heading: "Comparison", options: &[judging::figures(), judging::margin(), judging::noise()] },
+        Group {
+            heading: "Output",
+            options: &[
+                judging::fail_on(),
+                judging::format(),
+                Opt::path(
+                    &["--out"],
+                    "DIR",
+                    "Where to keep the runs, in DIR/a and DIR/b. It must be empty or not there yet.",
+                    |typed: &mut Typed, text| set(&mut typed.out, values::path(text)),
+                ),
+            ],
+        },
+    ],
+    examples: &[
+        (
+            "roundtrip ab -- ipc latency --stack binder -- ipc latency --stack hwbinder",
+            "Compares two stacks.",
+        ),
+        (
+            "roundtrip ab --pairs 20 -- ./old/roundtrip ipc throughput -- ./new/roundtrip ipc throughput",
+            "Compares two builds.",
+        ),
+        (
+            "roundtrip ab --before-a ./idle-on --before-b ./idle-off --finally ./idle-on -- ipc latency",
+            "Compares two settings, which scripts change.",
+        ),
+        ("roundtrip ab -- ipc latency", "Shows what differences this machine's noise makes."),
+    ],
+    run,
+};
+
+fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
+    let Typed { words, pairs, before, finally, out, judging } = typed;
+    let pairs = pairs.unwrap_or(PAIRS);
+    let [a, b] = commands(words)?;
+    let [before_a, before_b] = before;
+    let told = [&a, &b].map(|words| words.join(" "));
+    let subjects = [
+        Subject { name: "a", command: command(a), before: before_a },
+        Subject { name: "b", command: command(b), before: before_b },
+    ];
+    let interrupts = Interrupts::watch()?;
+    let scratch = out.is_none().then(Scratch::new).transpose()?;
+    let directory = match (&out, &scratch) {
+        (Some(out), _) => empty(out)?,
+        (None, Some(scratch)) => scratch.path(),
+        (None, None) => unreachable!("one of both is made"),
+    };
+    let mut line = ProgressLine::new(terminal.err);
+    let measured = interleave(&subjects, pairs, directory, interrupts, &mut |step| line.show(step));
+    drop(line);
+    // Signals do not keep it from being executed: that is what it is for.
+    let restored = finally.map(|line| std::process::Command::new("sh").args(["-c", &line]).status());
+    let done = measured?;
+    if let Some(failed) = restored.map(|status| status.map(|status| status.success())) {
+        anyhow::ensure!(failed?, "--finally: the command failed");
+    }
+    if done == 0 {
+        interrupts.check()?;
+    }
+    let sides = [side(directory, "a", done)?, side(directory, "b", done)?];
+    let differences = compare::differences(&sides[0], &sides[1]);
+    let mut notes = vec![format!("A: {}", told[0]), format!("B: {}", told[1])];
+    if done < pairs {
+        notes.insert(0, format!("PARTIAL: a signal ended the measurement after {done} of {pairs} pairs."));
+    }
+    let judging = judging.paired();
+    let exit = judging.tell(["A", "B"], [&sides[0], &sides[1]], (&differences, &notes), terminal)?;
+    // A signal decides how the command ends, after everything has been told.
+    interrupts.check()?;
+    Ok(exit)
+}
+
+/// The words of A and of B.
+fn commands(words: Vec<String>) -> anyhow::Result<[Vec<String>; 2]> {
+    let mut parts = words.split(|word| word == "--").map(<[String]>::to_vec);
+    let a = parts.next().unwrap_or_default();
+    let b = parts.next().unwrap_or_else(|| a.clone());
+    if parts.next().is_some() {
+        return Err(usage!("there are two commands, A and B, with one '--' between them"));
+    }
+    if a.is_empty() || b.is_empty() {
+        return Err(usage!("a command is empty: write '-- A... -- B...'"));
+    }
+    Ok([a, b])
+}
+
+/// A command of this program is executed by this program.
+fn command(words: Vec<String>) -> Vec<OsString> {
+    let own = super::ALL.iter().any(|command| {
+        let doc = command.doc();
+        doc.kind != Kind::OldName && doc.path.first() == words.first().map(String::as_str).as_ref()
+    });
+    let own = own.then(|| OsString::from("/proc/self/exe"));
+    own.into_iter().chain(words.into_iter().map(OsString::from)).collect()
+}
+
+/// A directory with nothing in it, made unless it is there.
+fn empty(path: &Path) -> anyhow::Result<&Path> {
+    std::fs::create_dir_all(path)
+        .and_then(|()| std::fs::read_dir(path))
+        .map_err(|error| anyhow::anyhow!("cannot keep runs in {}: {error}", path.display()))
+        .and_then(|mut entries| match entries.next() {
+            None => Ok(path),
+            Some(_) => Err(anyhow::anyhow!(
+                "cannot keep runs in {}: it is not empty; name another directory",
+                path.display()
+            )),
+        })
+}
+
+/// The runs of the pairs that are complete.
+fn side(directory: &Path, name: &str, pairs: u64) -> anyhow::Result<Side> {
+    let paths: Vec<PathBuf> =
+        (1..=pairs).map(|pair| directory.join(name).join(format!("{pair:04}"))).collect();
+    Ok(Side::read(&paths)?)
+}
