@@ -39,6 +39,8 @@ pub struct Kernel {
     pub(crate) packaged: Option<(Packaged, PathBuf)>,
     /// The scratch disk that its guests have.
     pub(crate) disk: Option<Disk>,
+    /// What its command line says beside what every guest needs.
+    pub(crate) parameters: String,
     /// What was unpacked for this value alone.
     pub(crate) _unpacked: Option<Arc<Unpacked>>,
 }
@@ -63,7 +65,16 @@ impl Kernel {
             Source::Packaged(which) => {
                 let packaged::Files { name, image, modules, folder } = packaged::kernel(arch, *which, cache)?;
                 let packaged = Some((*which, folder));
-                Ok(Kernel { arch, name, image, modules, packaged, disk: None, _unpacked: None })
+                Ok(Kernel {
+                    arch,
+                    name,
+                    image,
+                    modules,
+                    packaged,
+                    disk: None,
+                    parameters: String::new(),
+                    _unpacked: None,
+                })
             }
             Source::File { image, modules } => {
                 let bytes =
@@ -76,7 +87,8 @@ impl Kernel {
                 let image = if unpacked { own.0.clone() } else { image.clone() };
                 let _unpacked = unpacked.then(|| Arc::new(own));
                 let modules = modules.clone();
-                Ok(Kernel { arch, name, image, modules, packaged: None, disk: None, _unpacked })
+                let parameters = String::new();
+                Ok(Kernel { arch, name, image, modules, packaged: None, disk: None, parameters, _unpacked })
             }
         }
     }
@@ -93,6 +105,14 @@ impl Kernel {
         }
         self.disk = Some(disk);
         Ok(self)
+    }
+
+    /// The same kernel, started with these parameters as well: `preempt=full`, `sysctl.kernel.sched_rt_runtime_us=-1`
+    /// (Documentation/admin-guide/kernel-parameters.txt).
+    #[must_use]
+    pub fn with_parameters(mut self, parameters: &str) -> Kernel {
+        self.parameters = parameters.to_owned();
+        self
     }
 }
 

@@ -70,7 +70,7 @@ pub(crate) fn command(kernel: &Kernel, folder: &Path, accelerator: Accelerator, 
     }
     command.args(kernel.disk.map(Disk::options).unwrap_or_default());
     command.arg("-kernel").arg(&kernel.image).args(["-initrd", INITRD]);
-    command.args(["-append", &kernel_line(arch, clock)]);
+    command.args(["-append", &kernel_line(arch, clock, &kernel.parameters)]);
     command
 }
 
@@ -79,7 +79,7 @@ pub(crate) const INITRD: &str = "initrd";
 /// The logs of the four serial ports: the kernel's console, standard output, standard error, the report.
 pub(crate) const LOGS: [&str; 4] = ["console", "stdout", "stderr", "report"];
 
-fn kernel_line(arch: Arch, clock: Clock) -> String {
+fn kernel_line(arch: Arch, clock: Clock, parameters: &str) -> String {
     let devices = DEVICES.join(",");
     let counting = if clock == Clock::Instructions { " lpj=1000000" } else { "" };
     let own = if arch == Arch::X86_64 { " tsc=reliable" } else { "" };
@@ -91,7 +91,8 @@ fn kernel_line(arch: Arch, clock: Clock) -> String {
     // fit. One of the kind ramfs has no bound.
     format!(
         "console={},115200 panic=-1 oops=panic loglevel=5 noirqdebug rdinit=/init rootfstype=ramfs \
-         binder.devices={devices}{own}{counting}",
-        arch.ports()[0]
+         binder.devices={devices}{own}{counting}{}{parameters}",
+        arch.ports()[0],
+        if parameters.is_empty() { "" } else { " " },
     )
 }

@@ -24,6 +24,7 @@ Options:
   --arch ARCH     x86_64 or aarch64; not needed, since PROGRAM says it
   --disk KIND     gives it a scratch disk with ext4, mounted at /disk: virtio, nvme, nvme-shared (for multipathing),
                   sd, scsi, dm (the device mapper on virtio), or ufs (QEMU 8.2 or later)
+  --append TEXT   adds parameters to the kernel's command line, as in 'preempt=full'
   --count         makes time count instructions: 1 ns for each, on one processor
   --env NAME=VALUE  sets a variable of PROGRAM's environment; may be repeated
   --file FILE     puts a file beside PROGRAM; may be repeated
@@ -36,6 +37,7 @@ struct Asked {
     clock: Clock,
     arch: Option<Arch>,
     disk: Option<Disk>,
+    parameters: String,
     job: Job,
 }
 
@@ -69,6 +71,7 @@ fn carry_out(asked: &Asked) -> Result<End> {
     if let Some(disk) = asked.disk {
         kernel = kernel.with_disk(disk)?;
     }
+    let kernel = kernel.with_parameters(&asked.parameters);
     let init = first_process(arch)?;
     guest::run(&kernel, &init, &asked.job, asked.clock, &mut std::io::stdout(), &mut std::io::stderr())
 }
@@ -87,6 +90,7 @@ fn parse(arguments: &[String]) -> Result<Asked> {
     let (mut image, mut modules, mut packaged) = (None, Vec::new(), None);
     let (mut clock, mut arch, mut disk) = (Clock::Wall, None, None);
     let (mut environment, mut files, mut out, mut limit_s) = (Vec::new(), Vec::new(), None, 300);
+    let mut parameters = String::new();
     let program = loop {
         let Some(word) = left.next() else { bail!("no PROGRAM is given") };
         let mut value = || left.next().with_context(|| format!("{word} needs a value"));
@@ -97,6 +101,7 @@ fn parse(arguments: &[String]) -> Result<Asked> {
             "--ubuntu" => packaged = Some((word, Packaged::Ubuntu)),
             "--arch" => arch = Some(value()?.parse()?),
             "--disk" => disk = Some(value()?.parse()?),
+            "--append" => parameters = value()?.to_owned(),
             "--count" => clock = Clock::Instructions,
             "--env" => {
                 let (name, text) = value()?.split_once('=').context("--env needs NAME=VALUE")?;
@@ -129,7 +134,7 @@ fn parse(arguments: &[String]) -> Result<Asked> {
         out,
         limit,
     };
-    Ok(Asked { source, clock, arch, disk, job })
+    Ok(Asked { source, clock, arch, disk, parameters, job })
 }
 
 #[cfg(test)]
@@ -154,6 +159,7 @@ mod tests {
             "--limit",
             "--limit x ./a",
             "--env x ./a",
+            "--append",
             "--nonsense ./a",
             "--rt --kernel k ./a",
             "--ubuntu --kernel k ./a",

@@ -5,6 +5,7 @@ mod attack;
 mod circles;
 mod disks;
 mod dist;
+mod doctor;
 mod documents;
 mod fuzz;
 mod guest;
@@ -48,6 +49,7 @@ Tasks:
             cargo xtask sequences --help
   attack    damages run directories, sends signals, sets limits and refuses system calls, to see that the program ends
             well; see cargo xtask attack --help
+  doctor    measures in two guests that differ in a setting, and asks the doctor about both runs
   interop   calls between our stack and rsbinder, both ways, on a real kernel's driver
   mutants   changes the emulated driver in small ways, and says which changes no test notices; takes hours, so it is not
             part of test; see cargo xtask mutants --help
@@ -75,6 +77,7 @@ fn main() -> ExitCode {
         ["documents"] => documents_only,
         ["guests"] => guests_only,
         ["disks"] => disks_only,
+        ["doctor"] => doctor_only,
         ["interop"] => interop_only,
         ["peers"] => peers_only,
         ["perfetto"] => perfetto_only,
@@ -139,6 +142,10 @@ fn peers_only() -> bool {
     steps::run(&[("static binaries", dist::build), PEERS])
 }
 
+fn doctor_only() -> bool {
+    steps::run(&[GUESTS[7]])
+}
+
 fn interop_only() -> bool {
     steps::run(&[GUESTS[6]])
 }
@@ -161,7 +168,7 @@ fn perfetto_only() -> bool {
 
 const PERFETTO: Step = ("traces in Perfetto", perfetto::check);
 
-const GUESTS: [Step; 7] = [
+const GUESTS: [Step; 8] = [
     ("guest: Linux on x86-64", || guests::check(Arch::X86_64, Packaged::Debian)),
     ("guest: PREEMPT_RT on x86-64", || guests::check(Arch::X86_64, Packaged::DebianRealtime)),
     ("guest: binderfs on x86-64", || guests::check(Arch::X86_64, Packaged::Ubuntu)),
@@ -169,6 +176,7 @@ const GUESTS: [Step; 7] = [
     ("guest: storage on SD, NVMe, NVMe multipath, virtio, SCSI and the device mapper", disks::check),
     ("guest: storage on UFS", disks::check_ufs),
     ("guest: calls to and from rsbinder", interop::check),
+    ("guest: the doctor names the setting that two guests differ in", doctor::check),
 ];
 
 const SETUP: [Step; 5] = [
@@ -206,6 +214,7 @@ fn test() -> bool {
         GUESTS[3],
         GUESTS[4],
         GUESTS[6],
+        GUESTS[7],
         PEERS,
         ("fuzz targets", fuzz::short_runs),
     ];

@@ -18,6 +18,7 @@ pub(crate) struct ProgressLine<'a> {
     began: Instant,
     /// `None` where nobody watches.
     next: Option<Instant>,
+    hidden: bool,
 }
 
 impl<'a> ProgressLine<'a> {
@@ -26,12 +27,17 @@ impl<'a> ProgressLine<'a> {
         let dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
         let watched = std::io::stderr().is_terminal() && !dumb;
         let began = Instant::now();
-        Self { err, began, next: watched.then_some(began) }
+        Self { err, began, next: watched.then_some(began), hidden: false }
+    }
+
+    /// A line that says nothing.
+    pub(crate) fn hidden(err: &'a mut dyn Write) -> Self {
+        Self { err, began: Instant::now(), next: None, hidden: true }
     }
 
     /// Says what is going on, once, where nobody watches a line that moves.
     pub(crate) fn note(&mut self, what: &str) {
-        if self.next.is_none() {
+        if self.next.is_none() && !self.hidden {
             let _ = writeln!(self.err, "{what}");
         }
     }

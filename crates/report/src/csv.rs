@@ -2,6 +2,10 @@
 
 use std::fmt::{Display, Write as _};
 
+use run::Labels;
+
+use crate::inert;
+
 /// A line under way.
 #[must_use = "a line is there when it has ended"]
 pub(crate) struct Line<'a> {
@@ -65,6 +69,31 @@ impl<'a> Line<'a> {
     }
 }
 
+/// CSV with a further column for each label, `label.KEY`, with the same value in every line.
+#[must_use]
+pub fn with_labels(csv: String, labels: &Labels) -> String {
+    if labels.is_empty() {
+        return csv;
+    }
+    let (mut heads, mut values) = (String::new(), String::new());
+    for (key, value) in labels.iter() {
+        let _ = Line { out: &mut heads, first: false }.field(format!("label.{}", inert::line(key)));
+        let _ = Line { out: &mut values, first: false }.field(inert::line(value));
+    }
+    let mut out = String::with_capacity(csv.len());
+    // A quoted field may hold ends of lines.
+    let (mut in_quotes, mut more) = (false, &heads);
+    for c in csv.chars() {
+        in_quotes ^= c == '"';
+        if c == '\n' && !in_quotes {
+            out.push_str(more);
+            more = &values;
+        }
+        out.push(c);
+    }
+    out
+}
+
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('"', "\"\""))
 }
@@ -79,6 +108,18 @@ mod tests {
         Line::of(&mut out).field("a b").field(1.5).field("x,y").field("say \"x\"").field("two\nlines").end();
         Line::of(&mut out).known(None::<u32>).known(Some(7)).fields(["", "z"]).quoted("always").end();
         assert_eq!(out, "a b,1.5,\"x,y\",\"say \"\"x\"\"\",\"two\nlines\"\n,7,,z,\"always\"\n");
+    }
+
+    #[test]
+    fn each_label_is_a_column_of_its_own_in_every_line() {
+        let mut labels = Labels::default();
+        assert_eq!(with_labels("a\n1\n".into(), &labels), "a\n1\n");
+        labels.add("build=7").unwrap();
+        labels.add("note=x, \"y\"").unwrap();
+        let text = with_labels("a,b\n1,\"two\nlines\"\n3,4\n".into(), &labels);
+        let expected =
+            "a,b,label.build,label.note\n1,\"two\nlines\",7,\"x, \"\"y\"\"\"\n3,4,7,\"x, \"\"y\"\"\"\n";
+        assert_eq!(text, expected);
     }
 
     #[test]

@@ -6,6 +6,8 @@ use run::RealtimePermission;
 use run::Run;
 use run::environment::{Environment, Kernel};
 
+use crate::inert;
+
 /// Three lines above a report.
 pub fn header(environment: &Environment) -> String {
     let Environment { kernel, cpus, .. } = environment;
@@ -30,6 +32,25 @@ pub fn header(environment: &Environment) -> String {
         "{}, Roundtrip {} ({} build)",
         environment.date, environment.roundtrip_version, environment.build_profile
     );
+    out
+}
+
+/// What the run is called, and whether it was ended early: a line each, if it is.
+pub fn of_this_run(run: &Run) -> String {
+    let mut out = String::new();
+    if !run.labels.is_empty() {
+        let labels: Vec<_> = run
+            .labels
+            .iter()
+            .map(|(key, value)| format!("{}={}", inert::line(key), inert::line(value)))
+            .collect();
+        let _ = writeln!(out, "labels: {}", labels.join(", "));
+    }
+    if let Some(partial) = &run.partial {
+        let seconds = partial.after_ns as f64 / 1e9;
+        let signal = inert::line(&partial.signal);
+        let _ = writeln!(out, "partial: {signal} ended the measuring after {seconds:.1} s");
+    }
     out
 }
 

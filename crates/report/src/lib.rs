@@ -28,7 +28,7 @@
 //! ```
 
 pub mod comparison;
-mod csv;
+pub mod csv;
 pub mod doctor;
 pub mod environment;
 mod error;

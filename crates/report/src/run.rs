@@ -31,6 +31,7 @@ pub fn first_page(run: &Run, divided: Divided<'_>, look: Look) -> String {
 /// The machine, then the answer.
 fn head(run: &Run, Divided { layers, beside }: Divided<'_>) -> String {
     let mut out = environment::header(&run.environment);
+    out.push_str(&environment::of_this_run(run));
     let short = summary::paragraphs(&run.results, layers, beside);
     if !short.is_empty() {
         let _ = write!(out, "\n{short}");

@@ -175,7 +175,7 @@ impl Drop for Scratch {
 /// Short runs that between them have every part of every result.
 const JSON: [&str; 13] = [
     "survey --duration 3s --out survey --format json",
-    "ipc throughput --min-time 2ms --sizes 4 --format json",
+    "ipc throughput --min-time 2ms --sizes 4 --label build=1 --format json",
     "ipc throughput --iterations 20 --sizes 4 --format json",
     "ipc latency --duration 400ms --rate 1000/s --load hogs=1 --inject sleep --deadline 60us --explain \
      --explain-system-calls --out latency --format json",

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::environment::Environment;
 use crate::error::{Error, Result};
+use crate::labels::Labels;
 use crate::results::Results;
 
 /// The name of the file in a run directory.
@@ -40,10 +41,25 @@ const VERSION: u64 = 1;
 pub struct Run {
     /// The machine.
     pub environment: Environment,
+    /// What the user calls the run.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
+    /// Why it is not all that was asked for, if it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial: Option<Partial>,
     /// What was measured, each part beside its plan.
     pub results: Results,
     /// What a reader must know before trusting the figures: losses, refusals, disturbances.
     pub warnings: Vec<String>,
+}
+
+/// A signal ended the measuring: the run holds what was measured until then.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Partial {
+    /// The signal's name: "SIGINT".
+    pub signal: String,
+    /// How long the run had gone on, in nanoseconds.
+    pub after_ns: u64,
 }
 
 #[derive(Serialize)]
@@ -61,7 +77,7 @@ impl Run {
         let mut warnings = environment.warnings();
         warnings.extend(machine);
         warnings.extend(results.warnings());
-        Run { environment, results, warnings }
+        Run { environment, labels: Labels::default(), partial: None, results, warnings }
     }
 
     /// The run as the JSON text that a run directory holds.
@@ -138,6 +154,8 @@ mod tests {
     fn run() -> Run {
         Run {
             environment: Environment::default(),
+            labels: Labels::default(),
+            partial: None,
             results: Results::default(),
             warnings: vec!["a warning".into()],
         }
@@ -189,6 +207,21 @@ mod tests {
         let names: Vec<_> =
             std::fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(names, [FILE_NAME], "no temporary file is left");
+    }
+
+    #[test]
+    fn labels_are_stored_and_a_run_without_them_opens() {
+        let (_root, directory) = directory();
+        let mut labelled = run();
+        labelled.labels.add("build=1234").unwrap();
+        labelled.partial = Some(Partial { signal: "SIGINT".into(), after_ns: 5 });
+        let path = labelled.write(&directory).unwrap();
+        assert_eq!(Run::read(&directory).unwrap(), labelled);
+        // What an earlier Roundtrip has written has neither field.
+        let text = run().to_json().unwrap();
+        assert!(!text.contains("labels") && !text.contains("partial"), "{text}");
+        std::fs::write(&path, text).unwrap();
+        assert_eq!(Run::read(&path).unwrap(), run());
     }
 
     #[test]

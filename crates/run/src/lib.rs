@@ -41,6 +41,7 @@ mod error;
 pub mod floor;
 pub mod injection;
 pub mod ipc;
+mod labels;
 mod load;
 mod merge;
 mod recorder;
@@ -51,8 +52,9 @@ pub mod survey;
 
 pub use counters::ThreadCounters;
 pub use cpus::CpuPlacement;
-pub use directory::{FILE_NAME, FILES, INJECTED, RECORDING, Run, SAMPLES};
+pub use directory::{FILE_NAME, FILES, INJECTED, Partial, RECORDING, Run, SAMPLES};
 pub use error::{Error, Result};
+pub use labels::{LONGEST_KEY, LONGEST_VALUE, Labels, MOST_LABELS};
 pub use load::Load;
 pub use recorder::{DEFAULT_KILOBYTES, RecorderInfo};
 pub use results::Results;

@@ -32,6 +32,8 @@ impl Run {
         let mut results = self.results.clone();
         results.merge(&other.results)?;
         self.results = results;
+        self.labels.keep_common(&other.labels);
+        self.partial = self.partial.take().or_else(|| other.partial.clone());
         warnings.extend(other.warnings.iter().cloned());
         for warning in warnings {
             if !self.warnings.contains(&warning) {
@@ -184,7 +186,7 @@ mod tests {
             recorder: None,
             wake_up: None,
         };
-        Run { environment: Environment::default(), results: floor.into(), warnings: vec!["noisy".into()] }
+        Run { warnings: vec!["noisy".into()], ..Run::new(Environment::default(), floor.into(), None) }
     }
 
     #[test]

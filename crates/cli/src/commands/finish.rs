@@ -3,6 +3,7 @@
 use bench::place::Place;
 use run::Run;
 
+use super::output::RunOutput;
 use crate::terminal::{Exit, Terminal, nobody_reads};
 
 /// Stores the run if there is a place for it, has it printed, then says what to beware of. A run that cannot be stored is
@@ -10,6 +11,7 @@ use crate::terminal::{Exit, Terminal, nobody_reads};
 pub(crate) fn finish(
     run: &Run,
     place: Option<Place>,
+    output: &RunOutput,
     terminal: &mut Terminal<'_>,
     print: impl FnOnce(&mut Terminal<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<Exit> {
@@ -26,7 +28,7 @@ pub(crate) fn finish(
         }
         _ => {}
     }
-    for warning in &run.warnings {
+    for warning in run.warnings.iter().filter(|_| !output.quiet) {
         // With standard error gone as well there is nobody left to tell.
         let _ = writeln!(terminal.err, "roundtrip: warning: {}", report::inert::line(warning));
     }

@@ -2,6 +2,7 @@
 
 use bench::floor;
 use bench::worker::Spawner;
+use report::csv::with_labels;
 use report::run::Divided;
 use run::CpuPlacement;
 use run::Results;
@@ -12,7 +13,6 @@ use super::gates::{self, Gated, Gates};
 use super::output::{self, RunOutput};
 use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Renamed, Usage, values};
-use crate::progress::ProgressLine;
 use crate::terminal::{Exit, Terminal};
 
 /// What was typed.
@@ -114,6 +114,8 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                   directory's run.json."),
                 output::out("Also writes the run into this directory."),
                 output::force(),
+                output::label(),
+                output::quiet(),
             ],
         },
     ],
@@ -153,18 +155,18 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let plan = plan(&typed)?;
     let place = typed.output.place()?;
     let run = {
-        let mut line = ProgressLine::new(terminal.err);
-        bench::record(|environment| {
+        let mut line = typed.output.progress(terminal.err);
+        typed.output.record(|environment| {
             let floor = floor::run(&plan, &Spawner::default(), &mut |progress| line.show(progress))?;
             environment.driver = floor.backend().map(run::ipc::Backend::in_full);
             Ok::<_, bench::Error>(Results::from(floor))
         })?
     };
     let shown = report::inert::measured(&run, typed.output.format.as_deref() == Some("json"))?;
-    let exit = finish(&run, place, terminal, |terminal| {
+    let exit = finish(&run, place, &typed.output, terminal, |terminal| {
         let text = match (typed.output.format.as_deref(), &shown.results.floor) {
             (Some("json"), _) => shown.to_json()?,
-            (Some("csv"), Some(floor)) => report::floor::csv(floor),
+            (Some("csv"), Some(floor)) => with_labels(report::floor::csv(floor), &run.labels),
             (_, Some(floor)) => {
                 let tables = report::floor::tables(floor, terminal.look);
                 report::run::page(&shown, Divided::default(), &tables, terminal.look)

@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use bench::ipc::latency::{self, Notice};
 use bench::worker::Spawner;
 use files::Existing;
+use report::csv::with_labels;
 use report::run::Divided;
 use run::ipc::latency::{Amount, ExplainPlan, HaltTrace, LatencyPlan, LatencyResult, ThreadReport, Trigger};
 use run::ipc::{Mode, Stack};
@@ -15,11 +16,10 @@ use run::{INJECTED, RECORDING, Results, Run, SAMPLES};
 
 use super::finish::finish;
 use super::latency_options::Typed;
-use super::output::Directory;
+use super::output::{Directory, RunOutput};
 use super::{driver, gates, latency_options};
 use crate::args::{Entry, Group, Kind, Usage};
 use crate::asked_for;
-use crate::progress::ProgressLine;
 use crate::terminal::{Exit, Terminal};
 use analysis::slow_calls;
 
@@ -143,10 +143,11 @@ fn explain(typed: &Typed) -> Result<Option<ExplainPlan>, Usage> {
 pub(crate) fn measure(
     plan: &LatencyPlan,
     block: &mut dyn FnMut(&ThreadReport, &mut dyn Write) -> std::io::Result<()>,
+    output: &RunOutput,
     terminal: &mut Terminal<'_>,
 ) -> anyhow::Result<Option<Run>> {
-    let mut line = ProgressLine::new(terminal.err);
-    let measured = bench::record(|environment| {
+    let mut line = output.progress(terminal.err);
+    let measured = output.record(|environment| {
         let result = latency::run(plan, &Spawner::default(), &mut |notice| match notice {
             // A line that is written over would tear the blocks apart.
             Notice::Progress(progress) if !plan.verbose => line.show(progress),
@@ -209,12 +210,12 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let block = &mut |report: &ThreadReport, _: &mut dyn Write| {
         std::io::stderr().write_all(report::latency_android::thread_block(report).as_bytes())
     };
-    let Some(run) = measure(&plan, block, terminal)? else { return Ok(Exit::FAILED) };
+    let Some(run) = measure(&plan, block, &typed.output, terminal)? else { return Ok(Exit::FAILED) };
     let Some(result) = &run.results.latency else { return Ok(Exit::FAILED) };
     let text = match typed.output.format.as_deref() {
         Some("json") => run.to_json()?,
-        Some("csv") if typed.raw_samples => report::latency_csv::samples(result),
-        Some("csv") => report::latency_csv::csv(result),
+        Some("csv") if typed.raw_samples => with_labels(report::latency_csv::samples(result), &run.labels),
+        Some("csv") => with_labels(report::latency_csv::csv(result), &run.labels),
         Some("android") => {
             let series = result.series.iter();
             series.map(|series| report::latency_android::json(result, series, &run.warnings, false)).collect()
@@ -241,7 +242,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     {
         missing.get_or_insert(error);
     }
-    let exit = finish(&run, place, terminal, |terminal| {
+    let exit = finish(&run, place, &typed.output, terminal, |terminal| {
         terminal.out.write_all(text.as_bytes())?;
         let explained = terminal.look.fit(explained);
         Ok(terminal.out.write_all(explained.as_bytes())?)

@@ -292,4 +292,6 @@ pub(super) const OUTPUT: &[Opt<Typed>] = &[
     ),
     output::out("Also writes the run into this directory."),
     output::force(),
+    output::label(),
+    output::quiet(),
 ];

@@ -17,7 +17,7 @@ pub(crate) mod help;
 pub(crate) mod latency;
 mod latency_options;
 mod man;
-mod output;
+pub(crate) mod output;
 mod report;
 mod service;
 mod show;

@@ -1,13 +1,17 @@
 //! The options of every command that leaves a run: how it is printed and where it is stored. Prints nothing, and stores nothing.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use bench::place::Place;
 use bench::scratch::Scratch;
 use files::Existing;
+use run::environment::Environment;
+use run::{Labels, Results, Run};
 
 use crate::args::values::set;
 use crate::args::{Opt, values};
+use crate::progress::ProgressLine;
 
 /// What was typed of them.
 #[derive(Default)]
@@ -17,6 +21,9 @@ pub(crate) struct RunOutput {
     pub(crate) out: Option<PathBuf>,
     /// What becomes of a run that is there.
     pub(crate) existing: Existing,
+    pub(crate) labels: Labels,
+    /// Neither progress nor warnings on standard error.
+    pub(crate) quiet: bool,
 }
 
 /// Where files of a run go while it is made.
@@ -59,6 +66,25 @@ impl RunOutput {
     }
 }
 
+impl RunOutput {
+    /// The line that shows how far the run is, on standard error.
+    pub(crate) fn progress<'a>(&self, err: &'a mut dyn Write) -> ProgressLine<'a> {
+        if self.quiet { ProgressLine::hidden(err) } else { ProgressLine::new(err) }
+    }
+
+    /// Makes a run, as [`bench::record`] does, with the labels that were typed.
+    ///
+    /// # Errors
+    /// The closure's.
+    pub(crate) fn record<E>(
+        &self,
+        measure: impl FnOnce(&mut Environment) -> Result<Results, E>,
+    ) -> Result<Run, E> {
+        let run = bench::record(measure)?;
+        Ok(Run { labels: self.labels.clone(), ..run })
+    }
+}
+
 /// `--format`, one of these words, of which the first is the default.
 pub(crate) const fn format<A: AsMut<RunOutput>>(
     words: &'static [&'static str],
@@ -81,4 +107,25 @@ pub(crate) const fn force<A: AsMut<RunOutput>>() -> Opt<A> {
     Opt::flag(&["--force"], "Replaces an existing run in the directory.", |typed: &mut A| {
         typed.as_mut().existing = Existing::Replace;
     })
+}
+
+/// `--label`.
+pub(crate) const fn label<A: AsMut<RunOutput>>() -> Opt<A> {
+    Opt::value(
+        &["--label"],
+        "KEY=VALUE",
+        "Stores this with the run, and shows it in every report, as in build=1234. A key has letters, digits, '.', '_' \
+         and '-'. Can be given several times.",
+        |typed: &mut A, text| typed.as_mut().labels.add(text).map_err(|error| error.to_string()),
+    )
+}
+
+/// `--quiet`.
+pub(crate) const fn quiet<A: AsMut<RunOutput>>() -> Opt<A> {
+    Opt::flag(
+        &["--quiet", "-q"],
+        "Prints the result and errors only: no progress, no warnings on standard error. JSON and the stored run keep \
+         the warnings.",
+        |typed: &mut A| typed.as_mut().quiet = true,
+    )
 }

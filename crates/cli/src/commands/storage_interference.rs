@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use bench::storage::interference;
 use bench::worker::Spawner;
+use report::csv::with_labels;
 use report::run::Divided;
 use run::storage::interference::{Condition, InterferencePlan};
 use run::{RECORDING, Results};
@@ -14,7 +15,6 @@ use super::output::{self, RunOutput};
 use super::storage_options::{self, HasStorage, StorageOptions};
 use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Usage, values};
-use crate::progress::ProgressLine;
 use crate::terminal::{Exit, Terminal};
 use analysis::interference::explain;
 
@@ -146,6 +146,8 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                   directory's run.json, csv has a line for each round and side."),
                 output::out("Also writes the run, with what was recorded, into this directory."),
                 output::force(),
+                output::label(),
+                output::quiet(),
             ],
         },
     ],
@@ -181,8 +183,8 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let directory = typed.output.directory()?;
     let plan = plan(&typed, (!typed.storage.no_recorder).then(|| directory.path().join(RECORDING)))?;
     let run = {
-        let mut line = ProgressLine::new(terminal.err);
-        bench::record(|_| {
+        let mut line = typed.output.progress(terminal.err);
+        typed.output.record(|_| {
             let result = interference::run(&plan, &Spawner::default(), &mut |progress| line.show(progress))?;
             Ok::<_, bench::Error>(Results::from(result))
         })?
@@ -191,10 +193,10 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let Some(result) = &shown.results.interference else { return Ok(Exit::FAILED) };
     // A recording that cannot be read any more costs the explanations, not the times.
     let (explained, unread) = explain(result, directory.path()).split();
-    let exit = finish(&run, directory.asked(), terminal, |terminal| {
+    let exit = finish(&run, directory.asked(), &typed.output, terminal, |terminal| {
         let text = match typed.output.format.as_deref() {
             Some("json") => shown.to_json()?,
-            Some("csv") => report::interference::csv(result, &explained),
+            Some("csv") => with_labels(report::interference::csv(result, &explained), &run.labels),
             _ => {
                 let divided = Divided { beside: &explained, ..Divided::default() };
                 let page = report::interference::page(result, &explained, terminal.look);

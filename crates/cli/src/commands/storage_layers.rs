@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use bench::storage;
 use bench::worker::Spawner;
+use report::csv::with_labels;
 use report::run::Divided;
 use run::storage::WriteEvents;
 use run::storage::{MAX_CALLS, StoragePlan};
@@ -15,7 +16,6 @@ use super::output::{self, RunOutput};
 use super::storage_options::{self, HasStorage, StorageOptions};
 use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Usage, values};
-use crate::progress::ProgressLine;
 use crate::terminal::{Exit, Terminal};
 use analysis::storage::divide;
 
@@ -152,6 +152,8 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 ),
                 output::out("Also writes the run, with what was recorded, into this directory."),
                 output::force(),
+                output::label(),
+                output::quiet(),
             ],
         },
     ],
@@ -190,8 +192,8 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let directory = typed.output.directory()?;
     let plan = plan(&typed, (!typed.storage.no_recorder).then(|| directory.path().join(RECORDING)))?;
     let run = {
-        let mut line = ProgressLine::new(terminal.err);
-        bench::record(|_| {
+        let mut line = typed.output.progress(terminal.err);
+        typed.output.record(|_| {
             let result = storage::run(&plan, &Spawner::default(), &mut |progress| line.show(progress))?;
             Ok::<_, bench::Error>(Results::from(result))
         })?
@@ -200,10 +202,10 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let Some(result) = &shown.results.storage else { return Ok(Exit::FAILED) };
     // A recording that cannot be read any more costs the layers, not the times.
     let (layers, unread) = divide(result, directory.path(), typed.slowest.unwrap_or(1)).split();
-    let exit = finish(&run, directory.asked(), terminal, |terminal| {
+    let exit = finish(&run, directory.asked(), &typed.output, terminal, |terminal| {
         let text = match typed.output.format.as_deref() {
             Some("json") => report::storage_files::json(&shown, result, &layers)?,
-            Some("csv") => report::storage_files::csv(result, &layers),
+            Some("csv") => with_labels(report::storage_files::csv(result, &layers), &run.labels),
             _ => {
                 let divided = Divided { layers: &layers, ..Divided::default() };
                 let page = report::storage::page(result, &layers, terminal.look);

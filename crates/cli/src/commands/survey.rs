@@ -18,7 +18,6 @@ use super::gates::{self, Gated, Gates};
 use super::output::{self, RunOutput};
 use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, values};
-use crate::progress::ProgressLine;
 use crate::terminal::{Exit, Terminal};
 use report::inert;
 
@@ -98,6 +97,8 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 ),
                 output::out("The run directory.").default("runs/survey-DATE-TIME"),
                 output::force(),
+                output::label(),
+                output::quiet(),
             ],
         },
     ],
@@ -120,12 +121,12 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     };
     typed.gates.check_callers(&LatencyPlan::default().callers)?;
     // Before anything is measured in vain.
-    let directory = typed.output.out.unwrap_or_else(|| default_directory(&bench::environment::now()));
+    let directory = typed.output.out.clone().unwrap_or_else(|| default_directory(&bench::environment::now()));
     let place = Place::prepare(&directory, typed.output.existing)?;
     let run = {
         let mut last = String::new();
-        let mut line = ProgressLine::new(terminal.err);
-        bench::record(|environment| {
+        let mut line = typed.output.progress(terminal.err);
+        typed.output.record(|environment| {
             let results = survey::run(&plan, &Spawner::default(), &mut |step| {
                 if last != step.what {
                     last = step.what.to_owned();
@@ -141,14 +142,16 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         })?
     };
     let shown = inert::measured(&run, typed.output.format.as_deref() == Some("json"))?;
-    let exit = finish(&run, Some(place), terminal, |terminal| {
+    let exit = finish(&run, Some(place), &typed.output, terminal, |terminal| {
         let text = match typed.output.format.as_deref() {
             Some("json") => shown.to_json()?,
             _ => report::run::first_page(&shown, Divided::default(), terminal.look),
         };
         Ok(terminal.out.write_all(text.as_bytes())?)
     })?;
-    writeln!(terminal.err, "all of it: roundtrip show {}", inert::line(&directory.to_string_lossy()))?;
+    if !typed.output.quiet {
+        writeln!(terminal.err, "all of it: roundtrip show {}", inert::line(&directory.to_string_lossy()))?;
+    }
     Ok(typed.gates.judge(&run, Divided::default(), exit, terminal))
 }
 

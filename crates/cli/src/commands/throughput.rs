@@ -2,6 +2,7 @@
 
 use bench::ipc::throughput;
 use bench::worker::Spawner;
+use report::csv::with_labels;
 use report::run::Divided;
 use run::CpuPlacement;
 use run::ipc::throughput::{Length, ThroughputPlan, ThroughputResult};
@@ -17,7 +18,6 @@ use crate::args::{Entry, Group, Kind, Opt, Usage, values};
 use crate::asked_for;
 use crate::google_benchmark::Output;
 use crate::google_benchmark::flags::{Flags, FormatName};
-use crate::progress::ProgressLine;
 use crate::terminal::{Exit, Terminal};
 
 /// What was typed.
@@ -175,6 +175,8 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 ),
                 output::out("Also writes the run into this directory."),
                 output::force(),
+                output::label(),
+                output::quiet(),
             ],
         },
     ],
@@ -228,8 +230,8 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     asked_for::both_cpus(plan.client_cpus.as_deref(), plan.server_cpus.as_deref())?;
     let place = typed.output.place()?;
     let run = {
-        let mut line = ProgressLine::new(terminal.err);
-        bench::record(|environment| {
+        let mut line = typed.output.progress(terminal.err);
+        typed.output.record(|environment| {
             let result = throughput::run(&plan, &Spawner::default(), &mut |progress| line.show(progress))?;
             environment.driver = Some(driver::in_full(result.backend.as_ref(), result.wake_up.as_deref()));
             Ok::<_, bench::Error>(Results::from(result))
@@ -239,7 +241,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         &run,
         typed.output.format.as_deref().is_some_and(|format| ["json", "google"].contains(&format)),
     )?;
-    let exit = finish(&run, place, terminal, |terminal| match &shown.results.throughput {
+    let exit = finish(&run, place, &typed.output, terminal, |terminal| match &shown.results.throughput {
         Some(result) => print(typed.output.format.as_deref(), &shown, result, terminal),
         None => Ok(()),
     })?;
@@ -254,7 +256,7 @@ fn print(
 ) -> anyhow::Result<()> {
     let text = match format {
         Some("json") => run.to_json()?,
-        Some("csv") => report::throughput::csv(result),
+        Some("csv") => with_labels(report::throughput::csv(result), &run.labels),
         Some("google") => return google(run, result, terminal),
         _ => {
             let tables = report::throughput::tables(result, terminal.look);

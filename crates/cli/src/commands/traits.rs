@@ -2,6 +2,7 @@
 
 use bench::ipc::traits;
 use bench::worker::Spawner;
+use report::csv::with_labels;
 use report::run::Divided;
 use run::Results;
 use run::ipc::DriverPlan;
@@ -13,7 +14,6 @@ use super::output::{self, RunOutput};
 use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Usage, values};
 use crate::commands::driver;
-use crate::progress::ProgressLine;
 use crate::terminal::{Exit, Terminal};
 
 /// What was typed.
@@ -81,6 +81,8 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 ),
                 output::out("Also writes the run into this directory."),
                 output::force(),
+                output::label(),
+                output::quiet(),
             ],
         },
     ],
@@ -105,18 +107,18 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let plan = plan(&typed)?;
     let place = typed.output.place()?;
     let run = {
-        let mut line = ProgressLine::new(terminal.err);
-        bench::record(|environment| {
+        let mut line = typed.output.progress(terminal.err);
+        typed.output.record(|environment| {
             let result = traits::run(&plan, &Spawner::default(), &mut |progress| line.show(progress))?;
             environment.driver = Some(result.backend.in_full());
             Ok::<_, bench::Error>(Results::from(result))
         })?
     };
     let shown = report::inert::measured(&run, typed.output.format.as_deref() == Some("json"))?;
-    let exit = finish(&run, place, terminal, |terminal| {
+    let exit = finish(&run, place, &typed.output, terminal, |terminal| {
         let text = match (typed.output.format.as_deref(), &shown.results.traits) {
             (Some("json"), _) => shown.to_json()?,
-            (Some("csv"), Some(result)) => report::traits::csv(result),
+            (Some("csv"), Some(result)) => with_labels(report::traits::csv(result), &run.labels),
             (_, Some(result)) => {
                 let table = report::traits::table(result, terminal.look);
                 report::run::page(&shown, Divided::default(), &table, terminal.look)

@@ -3,6 +3,7 @@
 
 use bench::ipc::workers;
 use bench::worker::Spawner;
+use report::csv::with_labels;
 use report::run::Divided;
 use run::ipc::workers::{MAX_PROCESSES, Stage, Topology, WorkersPlan, WorkersResult};
 use run::ipc::{DriverPlan, Mode, Stack};
@@ -139,6 +140,8 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 ),
                 output::out("Also writes the run into this directory."),
                 output::force(),
+                output::label(),
+                output::quiet(),
             ],
         },
     ],
@@ -190,8 +193,12 @@ fn check(plan: &WorkersPlan) -> Result<(), Usage> {
 }
 
 /// Runs a plan and tells of its stages as they are reached.
-fn record(plan: &WorkersPlan, mut tell: impl FnMut(&Stage) -> std::io::Result<()>) -> anyhow::Result<Run> {
-    bench::record(|environment| {
+fn record(
+    plan: &WorkersPlan,
+    output: &RunOutput,
+    mut tell: impl FnMut(&Stage) -> std::io::Result<()>,
+) -> anyhow::Result<Run> {
+    output.record(|environment| {
         let result = workers::run(plan, &Spawner::default(), |stage| {
             tell(&stage)?;
             Ok::<_, anyhow::Error>(())
@@ -204,18 +211,18 @@ fn record(plan: &WorkersPlan, mut tell: impl FnMut(&Stage) -> std::io::Result<()
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let plan = plan(&typed)?;
     let place = typed.output.place()?;
-    let mut run = record(&plan, |stage| match report::workers::training_line(stage) {
-        Some(line) => writeln!(terminal.err, "roundtrip: {line}"),
-        None => Ok(()),
+    let mut run = record(&plan, &typed.output, |stage| match report::workers::training_line(stage) {
+        Some(line) if !typed.output.quiet => writeln!(terminal.err, "roundtrip: {line}"),
+        _ => Ok(()),
     })?;
     if let Some(result) = &run.results.workers {
         run.warnings.extend(report::workers::above_line(result));
     }
     let shown = report::inert::measured(&run, typed.output.format.as_deref() == Some("json"))?;
-    let exit = finish(&run, place, terminal, |terminal| {
+    let exit = finish(&run, place, &typed.output, terminal, |terminal| {
         let text = match (typed.output.format.as_deref(), &shown.results.workers) {
             (Some("json"), _) => shown.to_json()?,
-            (Some("csv"), Some(result)) => report::workers::csv(result),
+            (Some("csv"), Some(result)) => with_labels(report::workers::csv(result), &run.labels),
             (_, Some(result)) => {
                 let table = report::workers::table(result, terminal.look);
                 report::run::page(&shown, Divided::default(), &table, terminal.look)
@@ -235,7 +242,7 @@ pub(crate) fn run_old(
     terminal: &mut Terminal<'_>,
 ) -> anyhow::Result<WorkersResult> {
     check(plan)?;
-    let mut run = record(plan, |stage| {
+    let mut run = record(plan, &RunOutput::default(), |stage| {
         if let Stage::Made { backend, .. } = stage {
             let backend = report::workers::backend_name(backend.as_ref());
             writeln!(terminal.err, "{name}: driver: {backend}")?;

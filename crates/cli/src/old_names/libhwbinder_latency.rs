@@ -10,6 +10,7 @@ use run::ipc::{Mode, Stack};
 use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Usage, values};
 use crate::commands::latency::measure;
+use crate::commands::output::RunOutput;
 use crate::terminal::{Exit, Terminal};
 use report::latency_android;
 
@@ -136,7 +137,9 @@ fn plan(typed: &Typed, stack: Stack) -> Result<LatencyPlan, Usage> {
 pub(super) fn run(typed: &Typed, stack: Stack, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let plan = plan(typed, stack)?;
     let mut blocks = Blocks { stack, waiting: Vec::new() };
-    let Some(run) = measure(&plan, &mut |report, out| blocks.write(report, out), terminal)? else {
+    let Some(run) =
+        measure(&plan, &mut |report, out| blocks.write(report, out), &RunOutput::default(), terminal)?
+    else {
         return Ok(Exit::FAILED);
     };
     warn(&run.warnings, terminal.err)?;

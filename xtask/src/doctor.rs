@@ -1,0 +1,124 @@
+//! `roundtrip doctor` on two guests that differ in one setting: it names the setting, and the calls that were measured in
+//! both show what it costs. Knows what must come out; booting is the guest crate's business.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use guest::{Arch, Clock, End, Job, Kernel, Packaged, Source};
+
+use crate::guest::first_process;
+use crate::outcome::Outcome;
+use crate::shell::{output, say, target_dir};
+
+/// How long one measurement may take, on a machine that does much else. It takes ten seconds.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// A real-time caller and its server, which together never leave their processor idle.
+const MEASURED: &str = "ipc latency --driver emulated --stack hwbinder --callers fifo:99 --inheritance on --placement same \
+                        --work 5ms --duration 1s --out /out/run";
+
+/// The kernel's sched_rt_runtime_us, in which state the doctor must find the setting, and its words for it.
+const GUESTS: [(&str, &str, &str); 2] =
+    [("50000", "lengthens", "50000 us of each 100000 us"), ("-1", "good", "off")];
+
+/// The check that must tell the two apart.
+const CHECK: &str = "rt-throttling";
+
+/// How many times as long the slowest call must be where the kernel pauses real-time threads. Time counts instructions there,
+/// so that nothing else differs: it is four times.
+const EFFECT: f64 = 2.0;
+
+/// Measures in both guests, and asks the doctor about each of the stored runs.
+pub(crate) fn check() -> Result<Outcome> {
+    let arch = Arch::X86_64;
+    if std::env::consts::ARCH != arch.name() {
+        return Ok(Outcome::NotRun(
+            "the stored runs are judged by the guest's own binary: x86-64 only".into(),
+        ));
+    }
+    let (emulator, package) = arch.emulator();
+    if output(emulator, &["--version"]).is_none() {
+        return Ok(Outcome::NotRun(format!("no {emulator} here; install what Debian calls {package}")));
+    }
+    let cache = target_dir().join("guest");
+    let kernel = match Kernel::prepare(arch, &Source::Packaged(Packaged::Debian), &cache) {
+        Ok(kernel) => kernel,
+        Err(error) => return Ok(Outcome::NotRun(format!("{error:#}"))),
+    };
+    let binary = target_dir().join("dist").join(format!("roundtrip-{}", arch.name()));
+    let mut judged = Vec::new();
+    for (number, (runtime_us, state, found)) in GUESTS.into_iter().enumerate() {
+        let parameters =
+            format!("sysctl.kernel.sched_rt_runtime_us={runtime_us} sysctl.kernel.sched_rt_period_us=100000");
+        let runs = target_dir().join(format!("guest-doctor-{number}"));
+        // What an earlier check has left.
+        let _ = fs::remove_dir_all(&runs);
+        measure(&kernel.clone().with_parameters(&parameters), &binary, &runs)?;
+        let (findings, longest_ns) = judge(&binary, &runs.join("run"))?;
+        let of_check = format!("\"check\":\"{CHECK}\"");
+        let finding = findings.split("},{").find(|finding| finding.contains(&of_check));
+        let finding = finding.with_context(|| format!("the doctor says nothing of {CHECK}:\n{findings}"))?;
+        for wanted in [format!("\"state\":\"{state}\""), format!("\"found\":\"{found}\"")] {
+            if !finding.contains(&wanted) {
+                bail!("with {parameters} the doctor does not say {wanted}:\n{finding}");
+            }
+        }
+        say(&format!("{parameters}: {CHECK} {state}, slowest call {:.1} ms", longest_ns / 1e6));
+        judged.push((findings, longest_ns));
+    }
+    let [(throttled, slow_ns), (free, fast_ns)] = &judged[..] else { bail!("both guests were measured") };
+    if slow_ns / fast_ns < EFFECT {
+        bail!("the slowest call took {slow_ns} ns with throttling and {fast_ns} ns without: no effect");
+    }
+    let bad = |findings: &str| findings.matches("\"state\":\"lengthens\"").count();
+    if bad(throttled) != bad(free) + 1 {
+        bail!("the guests differ in more than {CHECK}:\n{throttled}\n{free}");
+    }
+    Ok(Outcome::Passed)
+}
+
+/// Measures in a guest. The run comes back into a folder.
+fn measure(kernel: &Kernel, binary: &std::path::Path, runs: &std::path::Path) -> Result<()> {
+    let job = Job {
+        program: binary.to_owned(),
+        arguments: MEASURED.split_whitespace().map(str::to_owned).collect(),
+        environment: Vec::new(),
+        files: Vec::new(),
+        out: Some(PathBuf::from(runs)),
+        limit: LIMIT,
+    };
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let init = first_process(kernel.arch)?;
+    match guest::run(kernel, &init, &job, Clock::Instructions, &mut out, &mut err)? {
+        End::Exit(0) => Ok(()),
+        end => bail!("{MEASURED} {end}:\n{}", String::from_utf8_lossy(&[out, err].concat())),
+    }
+}
+
+/// The doctor's findings about a stored run, as JSON, and the run's slowest call, in nanoseconds.
+fn judge(binary: &std::path::Path, run: &std::path::Path) -> Result<(String, f64)> {
+    let told = |arguments: &[&str]| -> Result<String> {
+        let output = Command::new(binary).args(arguments).arg(run).output();
+        let output = output.with_context(|| format!("start {}", binary.display()))?;
+        if !output.status.success() {
+            bail!("{}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr));
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let document = told(&["doctor", "--format", "json"])?;
+    let findings =
+        document.split_once("\"findings\":[").context("the doctor's JSON has findings")?.1.to_owned();
+    let run = fs::read_to_string(run.join("run.json")).with_context(|| format!("read {}", run.display()))?;
+    let longest = run
+        .split("\"max_ns\":")
+        .skip(1)
+        .filter_map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next()?.parse::<f64>().ok());
+    let longest_ns = longest.fold(0.0, f64::max);
+    if longest_ns == 0.0 {
+        bail!("the run has no slowest call");
+    }
+    Ok((findings, longest_ns))
+}
