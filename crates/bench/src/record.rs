@@ -1,23 +1,28 @@
 //! One run: what was measured, on what machine, and whose the CPU time was meanwhile. Must not know what is measured.
 
 use run::environment::Environment;
-use run::{Results, Run};
+use run::{Partial, Results, Run};
 
 use crate::environment::{self, CpuTimes};
 use crate::root::Root;
+use crate::{clock, worker};
 
 /// Makes a run: looks at the machine, measures, and looks whose the CPU time was. The closure may fill in what of the
-/// environment only it knows.
+/// environment only it knows. A run that a signal has cut short says so.
 ///
 /// # Errors
 /// The closure's.
 pub fn record<E>(measure: impl FnOnce(&mut Environment) -> Result<Results, E>) -> Result<Run, E> {
     let mut environment = environment::collect();
     let before = CpuTimes::read(&Root::real());
+    let begun_ns = clock::now_ns();
     let results = measure(&mut environment)?;
+    let after_ns = clock::now_ns() - begun_ns;
     let after = CpuTimes::read(&Root::real());
     environment.cpu_shares = before.zip(after).and_then(|(before, after)| before.shares_until(&after));
-    Ok(Run::new(environment, results, tracefs::foreign_clock()))
+    let partial =
+        worker::cut_short_by().map(|signal| Partial { signal: worker::signal_name(signal), after_ns });
+    Ok(Run { partial, ..Run::new(environment, results, tracefs::foreign_clock()) })
 }
 
 #[cfg(test)]

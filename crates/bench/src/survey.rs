@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::ipc::latency::{self as latency_test, Notice};
 use crate::ipc::throughput;
 use crate::progress::Progress;
-use crate::worker::Spawner;
+use crate::worker::{Spawner, cut_short_by, keep};
 use crate::{floor, sched};
 
 /// Runs all tests of a survey, one after the other.
@@ -19,18 +19,33 @@ pub fn run(plan: &SurveyPlan, spawner: &Spawner, progress: &mut dyn FnMut(Progre
     let Parts { floor, throughput, latency } = plan.parts(sched::allowed_cpus(0)?.len())?;
     let [of_floor, of_throughput, of_latency] = SurveyPlan::SHARES_PERCENT;
     let mut part = |before: u64, share: u64, step: Progress<'_>| progress(of_all(before, share, step));
-    Ok(Results {
+    let mut results = Results {
         floor: Some(floor::run(&floor, spawner, &mut |step| part(0, of_floor, step))?),
-        throughput: Some(throughput::run(&throughput, spawner, &mut |step| {
-            part(of_floor, of_throughput, step);
-        })?),
-        latency: Some(latency_test::run(&latency, spawner, &mut |notice| {
+        ..Results::default()
+    };
+    // What a signal cuts short is kept, and what would follow it is left out.
+    results.throughput = unless_cut(|| {
+        throughput::run(&throughput, spawner, &mut |step| part(of_floor, of_throughput, step))
+    })?;
+    results.latency = unless_cut(|| {
+        latency_test::run(&latency, spawner, &mut |notice| {
             if let Notice::Progress(step) = notice {
                 part(of_floor + of_throughput, of_latency, step);
             }
-        })?),
-        ..Results::default()
-    })
+        })
+    })?;
+    Ok(results)
+}
+
+/// A test's result; none if a signal has ended the survey, before the test or before it has measured anything.
+fn unless_cut<T>(test: impl FnOnce() -> Result<T>) -> Result<Option<T>> {
+    if cut_short_by().is_some() {
+        return Ok(None);
+    }
+    match test() {
+        Ok(result) => Ok(Some(result)),
+        Err(error) => keep(error, true).map(|()| None),
+    }
 }
 
 /// A step of one test as one of the whole survey: that test takes `share` percent of the time, and `before` percent are over.

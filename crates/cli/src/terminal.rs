@@ -28,6 +28,12 @@ impl Exit {
     pub(crate) const FAILED: Self = Self(1);
     /// The command line made no sense.
     pub(crate) const USAGE: Self = Self(2);
+
+    /// A signal with this name has ended the measuring.
+    pub(crate) fn signalled(name: &str) -> Self {
+        // Only these two leave a result.
+        Self(if name == "SIGINT" { 130 } else { 143 })
+    }
 }
 
 /// Whether colour is wanted on a stream: it is a terminal that can, and `NO_COLOR` (<https://no-color.org>) is

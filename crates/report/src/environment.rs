@@ -2,9 +2,8 @@
 
 use std::fmt::Write as _;
 
-use run::RealtimePermission;
-use run::Run;
 use run::environment::{Environment, Kernel};
+use run::{Partial, RealtimePermission, Run};
 
 use crate::inert;
 
@@ -47,11 +46,15 @@ pub fn of_this_run(run: &Run) -> String {
         let _ = writeln!(out, "labels: {}", labels.join(", "));
     }
     if let Some(partial) = &run.partial {
-        let seconds = partial.after_ns as f64 / 1e9;
-        let signal = inert::line(&partial.signal);
-        let _ = writeln!(out, "partial: {signal} ended the measuring after {seconds:.1} s");
+        let _ = writeln!(out, "{}", self::partial(partial));
     }
     out
+}
+
+/// That a signal has ended the measuring, and when.
+pub fn partial(Partial { signal, after_ns }: &Partial) -> String {
+    let seconds = *after_ns as f64 / 1e9;
+    format!("partial: {} ended the measuring after {seconds:.1} s", inert::line(signal))
 }
 
 /// What a reader must know before trusting the figures, a line each.

@@ -30,7 +30,7 @@ use crate::progress::Progress;
 use crate::recorder::Recorder;
 use crate::schedule::Budget;
 use crate::shuffle::Shuffle;
-use crate::worker::{Spawner, WorkerGroup, WorkerId};
+use crate::worker::{Spawner, WorkerGroup, WorkerId, keep};
 use crate::{clock, sched};
 use run::cpus::place;
 use run::floor::{BASELINE, FloorCell, FloorPlan, FloorResult, NotPossible, compare};
@@ -83,19 +83,44 @@ pub fn run(plan: &FloorPlan, spawner: &Spawner, progress: &mut dyn FnMut(Progres
     let pairs = open(plan, &mut group, &mut not_possible)?;
     let mut cells = cells(plan, &pairs, &usable, &mut not_possible);
 
+    let mut info = None;
+    match rounds(plan, &mut group, &pairs, &mut cells, &mut info, progress) {
+        Ok(()) => {
+            group.finish(PATIENCE)?;
+        }
+        Err(error) => {
+            keep(error, cells.iter().any(|running| !running.cell.latency.is_empty()))?;
+            cells.retain(|running| !running.cell.latency.is_empty());
+        }
+    }
+
+    let mut cells: Vec<_> = cells.into_iter().map(|running| running.cell).collect();
+    compare(&mut cells);
+    let wake_up = pairs.iter().find_map(|pair| pair.wakes.clone());
+    Ok(FloorResult { plan: plan.clone(), clock_read_cost_ns, cells, not_possible, recorder: info, wake_up })
+}
+
+/// All blocks of all cells, in rounds.
+fn rounds(
+    plan: &FloorPlan,
+    group: &mut WorkerGroup,
+    pairs: &[Pair],
+    cells: &mut [Running],
+    info: &mut Option<run::RecorderInfo>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<()> {
     let halves_of_round = if plan.recorder { 2 } else { 1 };
     // The trial round included, for it lasts about as long as others.
     let blocks = halves_of_round * cells.len() as u64 * (u64::from(plan.rounds) + 1);
     let mut budget = Budget::new(plan.budget_ns, blocks, MAX_CALLS);
     let mut shuffle = Shuffle::new();
-    let mut info = None;
     for round in 0..=plan.rounds {
         for &recorded in halves(plan.recorder, round) {
             // Made anew each time: where its events are on, they cost even while it does not record.
             let recorder = recorded.then(|| Recorder::open(run::DEFAULT_KILOBYTES, false)).transpose()?;
             if let Some(recorder) = &recorder {
                 recorder.instance.on()?;
-                info = Some(recorder.info());
+                *info = Some(recorder.info());
             }
             for index in shuffle.order(cells.len()) {
                 progress(Progress { what: "baseline", done: budget.done, total: budget.blocks });
@@ -103,7 +128,7 @@ pub fn run(plan: &FloorPlan, spawner: &Spawner, progress: &mut dyn FnMut(Progres
                 if let Some(call_ns) = running.call_ns {
                     running.calls = budget.calls(call_ns);
                 }
-                let mut latencies_ns = run_block(&mut group, &pairs[running.pair], running)?;
+                let mut latencies_ns = run_block(group, &pairs[running.pair], running)?;
                 let calls_ns = latencies_ns.iter().sum::<u64>();
                 budget.spend(calls_ns);
                 running.call_ns = Some(calls_ns / latencies_ns.len() as u64);
@@ -116,12 +141,7 @@ pub fn run(plan: &FloorPlan, spawner: &Spawner, progress: &mut dyn FnMut(Progres
         }
     }
     progress(Progress { what: "baseline", done: budget.done, total: budget.blocks });
-    group.finish(PATIENCE)?;
-
-    let mut cells: Vec<_> = cells.into_iter().map(|running| running.cell).collect();
-    compare(&mut cells);
-    let wake_up = pairs.iter().find_map(|pair| pair.wakes.clone());
-    Ok(FloorResult { plan: plan.clone(), clock_read_cost_ns, cells, not_possible, recorder: info, wake_up })
+    Ok(())
 }
 
 /// Whether the flight recorder is on in each half of a round: now first without it, now first with it.

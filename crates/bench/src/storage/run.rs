@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::progress::Progress;
 use crate::root::Root;
 use crate::shuffle::Shuffle;
-use crate::worker::{Spawner, WorkerGroup};
+use crate::worker::{Spawner, WorkerGroup, keep};
 use run::storage::Opened;
 use run::storage::StoragePath;
 use run::storage::StoragePlan;
@@ -63,40 +63,18 @@ pub fn run(
             strace: Vec::new(),
         })
         .collect();
-    // In a round, every series has a turn, and another under strace.
-    let turns = series.len() * if plan.strace { 2 } else { 1 };
-    let total = u64::from(plan.rounds) * turns as u64;
-    let mut shuffle = Shuffle::new();
-    for round in 0..plan.rounds {
-        for (turn, index) in shuffle.order(turns).into_iter().enumerate() {
-            let done = u64::from(round) * turns as u64 + turn as u64;
-            progress(Progress { what: "storage", done, total });
-            let under_strace = index >= series.len();
-            let index = index % series.len();
-            let one = &mut series[index];
-            let block =
-                Block { size_bytes: one.size_bytes, calls: plan.calls_in(round), warm_up: plan.warm_up };
-            let mut write = || writers[one.writer].write(&mut group, block);
-            if under_strace {
-                let Opened { pid, tid, .. } = results[one.writer].opened;
-                let strace = Strace::attach(pid)?;
-                let calls = write()?;
-                let system_ns = within(&calls, &strace.detach(tid)?);
-                target.check()?;
-                one.strace.push(StraceBlock { calls, system_ns });
-                continue;
-            }
-            let (calls, snapshot) = match &mut recorder {
-                Some(recorder) => recorder.record(write)?,
-                None => (write()?, None),
-            };
-            target.check()?;
-            calls.iter().for_each(|call| one.latency.record(call.latency_ns()));
-            one.blocks.push(BlockResult { calls, snapshot });
+    let mut storage =
+        Rounds { plan, group: &mut group, target: &target, writers: &writers, results: &results };
+    match storage.write(&mut series, recorder.as_mut(), progress) {
+        Ok(()) => {
+            group.finish(PATIENCE)?;
+        }
+        Err(error) => {
+            let measured = |one: &StorageSeries| !one.blocks.is_empty();
+            keep(error, series.iter().any(measured))?;
+            series.retain(measured);
         }
     }
-    progress(Progress { what: "storage", done: total, total });
-    group.finish(PATIENCE)?;
     let (recorder, recording_ended) = recorder.map_or((None, None), BlockRecorder::keep);
     Ok(StorageResult {
         plan: plan.clone(),
@@ -109,6 +87,63 @@ pub fn run(
         not_possible,
         notes: target.notes(),
     })
+}
+
+/// What the rounds of a measurement need.
+struct Rounds<'a> {
+    plan: &'a StoragePlan,
+    group: &'a mut WorkerGroup,
+    target: &'a Target,
+    writers: &'a [Writer],
+    results: &'a [WriterResult],
+}
+
+impl Rounds<'_> {
+    /// All blocks of all series, in shuffled order.
+    fn write(
+        &mut self,
+        series: &mut [StorageSeries],
+        mut recorder: Option<&mut BlockRecorder>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<()> {
+        // In a round, every series has a turn, and another under strace.
+        let turns = series.len() * if self.plan.strace { 2 } else { 1 };
+        let total = u64::from(self.plan.rounds) * turns as u64;
+        let mut shuffle = Shuffle::new();
+        for round in 0..self.plan.rounds {
+            for (turn, index) in shuffle.order(turns).into_iter().enumerate() {
+                let done = u64::from(round) * turns as u64 + turn as u64;
+                progress(Progress { what: "storage", done, total });
+                let under_strace = index >= series.len();
+                let index = index % series.len();
+                let one = &mut series[index];
+                let block = Block {
+                    size_bytes: one.size_bytes,
+                    calls: self.plan.calls_in(round),
+                    warm_up: self.plan.warm_up,
+                };
+                let mut write = || self.writers[one.writer].write(self.group, block);
+                if under_strace {
+                    let Opened { pid, tid, .. } = self.results[one.writer].opened;
+                    let strace = Strace::attach(pid)?;
+                    let calls = write()?;
+                    let system_ns = within(&calls, &strace.detach(tid)?);
+                    self.target.check()?;
+                    one.strace.push(StraceBlock { calls, system_ns });
+                    continue;
+                }
+                let (calls, snapshot) = match recorder.as_deref_mut() {
+                    Some(recorder) => recorder.record(write)?,
+                    None => (write()?, None),
+                };
+                self.target.check()?;
+                calls.iter().for_each(|call| one.latency.record(call.latency_ns()));
+                one.blocks.push(BlockResult { calls, snapshot });
+            }
+        }
+        progress(Progress { what: "storage", done: total, total });
+        Ok(())
+    }
 }
 
 /// Starts a writer for each of these ways and each durability.

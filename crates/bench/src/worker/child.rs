@@ -110,6 +110,14 @@ impl Worker {
         })
     }
 
+    /// Asks it to make no more calls, which only jobs that make many of them notice.
+    pub(super) fn stop(&self) {
+        if let Some(pid) = rustix::process::Pid::from_raw(self.pid.cast_signed()) {
+            // Not waited for yet, so the number is still its own.
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        }
+    }
+
     /// Reads once what has arrived, which does not block after poll said so; false at the end.
     pub(super) fn fill(&mut self) -> Result<bool> {
         let mut bytes = [0; 64 * 1024];

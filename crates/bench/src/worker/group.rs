@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::child::{Progress, Spawner, Worker, how, timespec};
 use super::frame::{FromWorker, Kind, ToWorker};
 use super::link::{MAX_DESCRIPTORS, Work};
-use super::signals::Interrupts;
+use super::signals::{Interrupts, is_stopping};
 use crate::error::{Error, Result};
 use send::encode_json;
 
@@ -65,7 +65,12 @@ pub struct WorkerGroup {
     /// What the first worker to fail did so with, until all that was said before is heard.
     failure: Option<Error>,
     interrupts: &'static Interrupts,
+    /// Whether the workers know that no more calls are wanted.
+    told_to_stop: bool,
 }
+
+/// How often a run that is stopped looks whether a further signal has come.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 impl WorkerGroup {
     /// A group without workers. From the first one on, the signals that end the process are handled.
@@ -75,7 +80,14 @@ impl WorkerGroup {
     pub fn new(spawner: Spawner) -> Result<WorkerGroup> {
         let interrupts = Interrupts::watch()?;
         interrupts.check()?;
-        Ok(WorkerGroup { spawner, workers: Vec::new(), events: VecDeque::new(), failure: None, interrupts })
+        Ok(WorkerGroup {
+            spawner,
+            workers: Vec::new(),
+            events: VecDeque::new(),
+            failure: None,
+            interrupts,
+            told_to_stop: false,
+        })
     }
 
     /// Starts a worker. The role names it in errors: "server of pair 2".
@@ -185,6 +197,7 @@ impl WorkerGroup {
         let until = timeout.map(|timeout| Instant::now() + timeout);
         loop {
             self.interrupts.check()?;
+            self.tell_to_stop();
             if let Some(event) = self.events.pop_front() {
                 return Ok(Some(event));
             }
@@ -261,10 +274,27 @@ impl WorkerGroup {
         }
     }
 
+    /// After a signal that leaves what was measured: has the workers end the calls that they are making.
+    fn tell_to_stop(&mut self) {
+        if !self.told_to_stop && is_stopping() {
+            self.told_to_stop = true;
+            let running = self.workers.iter().filter(|worker| worker.progress != Progress::Ended);
+            running.for_each(Worker::stop);
+        }
+    }
+
     /// Which workers have something to say (or have ended). With `writable`, returns as soon as that one takes more.
     fn poll(&self, timeout: Option<Duration>, writable: Option<WorkerId>) -> Result<Vec<usize>> {
         let mut indexes = Vec::new();
-        let mut fds = vec![PollFd::new(self.interrupts, PollFlags::IN)];
+        // Once a signal has come, it stays readable.
+        let stopping = is_stopping();
+        let timeout =
+            if stopping { Some(timeout.map_or(LOOK_EVERY, |left| left.min(LOOK_EVERY))) } else { timeout };
+        let mut fds = Vec::new();
+        if !stopping {
+            fds.push(PollFd::new(self.interrupts, PollFlags::IN));
+        }
+        let own = fds.len();
         for (index, worker) in self.workers.iter().enumerate() {
             if !matches!(worker.progress, Progress::Failed | Progress::Ended) {
                 indexes.push(index);
@@ -281,7 +311,7 @@ impl WorkerGroup {
         }
         Ok(indexes
             .into_iter()
-            .zip(&fds[1..])
+            .zip(&fds[own..])
             .filter_map(|(index, fd)| (!fd.revents().is_empty()).then_some(index))
             .collect())
     }

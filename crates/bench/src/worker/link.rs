@@ -58,6 +58,8 @@ pub fn main(jobs: &[Registered]) -> bool {
     for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP] {
         sys::ignore(signal);
     }
+    // By this the parent asks for no more calls; timeout(1) sends it to all of us. Without a handler, it ends this process.
+    let _ = sys::stop_by(libc::SIGTERM);
     let Ok(mut link) = Link::open() else { return false };
     let result = link.start().and_then(|(name, job)| {
         let known = jobs.iter().find(|known| known.name == name);

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::OnceLock;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::{
     SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGPWR, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU,
@@ -21,8 +21,9 @@ use crate::root::Root;
 const ENDING: [i32; 12] =
     [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGXCPU, SIGVTALRM, SIGPROF, SIGUSR1, SIGUSR2, SIGIO, SIGPWR];
 
-/// Watches the signals that end a process. The first one ends the run in order. timeout(1) sends two at once, and people press
-/// Ctrl-C twice: further ones do nothing for three seconds. One that comes later ends the process at once.
+/// Watches the signals that end a process. The first one ends the run in order, with what was measured where that is kept. timeout(1)
+/// sends two at once, and people press Ctrl-C twice: further ones do nothing for three seconds. One that comes later ends the
+/// process at once.
 #[derive(Debug)]
 pub struct Interrupts {
     pipe: UnixStream,
@@ -42,16 +43,94 @@ impl Interrupts {
             .map_err(|&errno| Error::system("watch for signals", io::Error::from_raw_os_error(errno)))
     }
 
-    /// [`Error::Interrupted`] when a signal has asked to end.
+    /// [`Error::Interrupted`] when a signal has asked to end, unless what was measured until then is being collected.
     ///
     /// # Errors
     /// That is all it is for.
     pub fn check(&self) -> Result<()> {
         match CAUGHT.load(Ordering::SeqCst) {
             0 => Ok(()),
+            _ if is_stopping() && !is_late() => Ok(()),
             signal => Err(Error::Interrupted { signal: signal as i32 }),
         }
     }
+}
+
+/// How long a run that is stopped may take to collect what was measured: a call may last, or never return.
+const COLLECTED_WITHIN_NS: u64 = 10_000_000_000;
+
+/// Whether the program prints what was measured until a signal.
+static KEEPS: AtomicBool = AtomicBool::new(false);
+
+/// Whether something was left out because of a signal.
+static CUT: AtomicBool = AtomicBool::new(false);
+
+/// From now on Ctrl-C (SIGINT) and SIGTERM end the measuring and leave what was measured until then, if anything was. A further one,
+/// a second or more later, ends the run without.
+pub fn keep_what_was_measured() {
+    KEEPS.store(true, Ordering::SeqCst);
+}
+
+/// The signal that ended the measuring before all was measured that was asked for.
+pub(crate) fn cut_short_by() -> Option<i32> {
+    CUT.load(Ordering::SeqCst).then(|| CAUGHT.load(Ordering::SeqCst) as i32)
+}
+
+/// While it lives, the calls under way end at a signal, and their result is awaited.
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct Gently(());
+
+impl Gently {
+    pub(crate) fn begin() -> Gently {
+        sys::GENTLE.store(KEEPS.load(Ordering::SeqCst), Ordering::SeqCst);
+        Gently(())
+    }
+
+    /// Whether to measure no more. To be asked behind each piece of work: from then on the run is cut short.
+    pub(crate) fn stops(&self) -> bool {
+        let stops = is_stopping();
+        CUT.fetch_or(stops, Ordering::SeqCst);
+        stops
+    }
+}
+
+impl Drop for Gently {
+    fn drop(&mut self) {
+        sys::GENTLE.store(false, Ordering::SeqCst);
+    }
+}
+
+/// Passes over the error of a piece of work that a signal has ended, if there is `something` measured before it: the run is cut
+/// short. Its workers are not to be waited for.
+pub(crate) fn keep(error: Error, something: bool) -> Result<()> {
+    match error {
+        Error::Interrupted { signal } if something && may_stop(signal) => {
+            CUT.store(true, Ordering::SeqCst);
+            Ok(())
+        }
+        error => Err(error),
+    }
+}
+
+/// Whether a signal has asked to measure no more, and the result so far is wanted.
+pub(crate) fn is_stopping() -> bool {
+    let caught = CAUGHT.load(Ordering::SeqCst) as i32;
+    caught != 0 && may_stop(caught) && (sys::GENTLE.load(Ordering::SeqCst) || CUT.load(Ordering::SeqCst))
+}
+
+fn may_stop(signal: i32) -> bool {
+    [SIGINT, SIGTERM].contains(&signal) && KEEPS.load(Ordering::SeqCst) && !sys::QUIT.load(Ordering::SeqCst)
+}
+
+fn is_late() -> bool {
+    let first_ns = sys::FIRST_NS.load(Ordering::SeqCst);
+    sys::monotonic_ns().saturating_sub(first_ns) > COLLECTED_WITHIN_NS
+}
+
+/// In a worker: whether its parent wants no more calls.
+pub(crate) fn is_stopped() -> bool {
+    sys::STOP.load(Ordering::Relaxed)
 }
 
 impl AsFd for Interrupts {

@@ -22,6 +22,34 @@ pub(super) static CLEANING_UP: OnceLock<&'static str> = OnceLock::new();
 /// How long further signals do nothing, in nanoseconds.
 const DEAF_NS: u64 = 3_000_000_000;
 
+/// The same while what was measured is collected: as long as timeout(1) and impatient fingers take to signal twice.
+const BOUNCE_NS: u64 = 1_000_000_000;
+
+/// Whether the run is measuring, and can be ended with what it has.
+pub(super) static GENTLE: AtomicBool = AtomicBool::new(false);
+
+/// Whether a further signal has asked to end without a result.
+pub(super) static QUIT: AtomicBool = AtomicBool::new(false);
+
+/// When the first signal came, in nanoseconds of the monotonic clock; none: 0.
+pub(super) static FIRST_NS: AtomicU64 = AtomicU64::new(0);
+
+/// In a worker: whether it is to make no more calls.
+pub(super) static STOP: AtomicBool = AtomicBool::new(false);
+
+/// Has a signal noted in [`STOP`].
+pub(super) fn stop_by(signal: i32) -> io::Result<()> {
+    // SAFETY: an atomic store is all that the handler does.
+    unsafe { signal_hook::low_level::register(signal, || STOP.store(true, Ordering::Relaxed)) }?;
+    Ok(())
+}
+
+/// The monotonic clock, in nanoseconds.
+pub(super) fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    (now.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(now.tv_nsec as u64)
+}
+
 /// Ignores a signal in this process, for good.
 pub(super) fn ignore(signal: i32) {
     // SAFETY: SIG_IGN runs no code of ours, so nothing can be done wrongly in a handler; an invalid signal number is
@@ -38,16 +66,23 @@ pub(super) fn end_by(signal: i32) -> io::Result<()> {
 
 /// Runs in the signal handler.
 fn caught(signal: i32) {
-    static FIRST_NS: AtomicU64 = AtomicU64::new(0);
+    static QUIT_NS: AtomicU64 = AtomicU64::new(0);
     static TOLD: AtomicBool = AtomicBool::new(false);
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    let now_ns = (now.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(now.tv_nsec as u64);
+    let now_ns = monotonic_ns();
     let Err(first_ns) = FIRST_NS.compare_exchange(0, now_ns.max(1), Ordering::SeqCst, Ordering::SeqCst)
     else {
         CAUGHT.store(signal.unsigned_abs() as usize, Ordering::SeqCst);
         return;
     };
-    if now_ns.saturating_sub(first_ns) < DEAF_NS {
+    if GENTLE.load(Ordering::SeqCst) && !QUIT.load(Ordering::SeqCst) {
+        if now_ns.saturating_sub(first_ns) >= BOUNCE_NS {
+            QUIT_NS.store(now_ns, Ordering::SeqCst);
+            QUIT.store(true, Ordering::SeqCst);
+        }
+        return;
+    }
+    let since_ns = first_ns.max(QUIT_NS.load(Ordering::SeqCst));
+    if now_ns.saturating_sub(since_ns) < DEAF_NS {
         if let Some(line) = CLEANING_UP.get().filter(|_| !TOLD.swap(true, Ordering::SeqCst)) {
             // With standard error gone there is nobody left to tell.
             let _ = rustix::io::write(rustix::stdio::stderr(), line.as_bytes());

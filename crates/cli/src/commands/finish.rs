@@ -33,6 +33,13 @@ pub(crate) fn finish(
         let _ = writeln!(terminal.err, "roundtrip: warning: {}", report::inert::line(warning));
     }
     stored?;
+    if let Some(partial) = &run.partial {
+        if !output.quiet {
+            let line = report::environment::partial(partial);
+            let _ = writeln!(terminal.err, "roundtrip: {}", report::inert::line(&line));
+        }
+        return Ok(Exit::signalled(&partial.signal));
+    }
     Ok(if run.results.recording_ended() { Exit::FAILED } else { Exit::OK })
 }
 

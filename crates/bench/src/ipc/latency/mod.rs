@@ -24,7 +24,7 @@ use crate::inject;
 use crate::progress::Progress;
 use crate::root::Root;
 use crate::sched;
-use crate::worker::{Interrupts, Spawner, WorkerGroup};
+use crate::worker::{Gently, Interrupts, Spawner, WorkerGroup};
 use flight::Flight;
 use run::ipc::latency::{Amount, Explained, LatencyPlan, LatencyResult, Series, ThreadReport, Verdict};
 use setup::Setup;
@@ -68,7 +68,7 @@ pub fn run(
 
     let clock_read_cost_ns = clock::read_cost_ns();
     // Before the recorder, so that no signal ends the process without it.
-    Interrupts::watch()?;
+    let interrupts = Interrupts::watch()?;
     // Before the group, so that contexts and the recorder end after the workers that have them open.
     let injection = plan.injection.as_ref().map(inject::Host::new).transpose()?;
     let mut setup = Setup {
@@ -97,12 +97,25 @@ pub fn run(
     let amounts = divide(plan);
     let total = amounts.len() as u64 * series.len() as u64;
     let mut done = 0;
-    for amount in amounts {
+    let gently = Gently::begin();
+    'turns: for amount in amounts {
         for (index, one) in series.iter_mut().enumerate() {
             notice(Notice::Progress(Progress { what: "latency", done, total }));
             setup.turn(index, amount, one, &mut group, notice)?;
             done += 1;
+            if gently.stops() {
+                break 'turns;
+            }
         }
+    }
+    // Of a run that is cut short, the last ones may not have had a turn yet.
+    let called = |one: &Series| {
+        one.pairs.iter().flat_map(|pair| &pair.callers).any(|caller| !caller.latency.is_empty())
+    };
+    series.retain(called);
+    if series.is_empty() {
+        drop(gently);
+        interrupts.check()?;
     }
     notice(Notice::Progress(Progress { what: "latency", done, total }));
     let backend = setup.hosts.first().map(|(_, host)| host.backend());

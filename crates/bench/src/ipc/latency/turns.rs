@@ -13,9 +13,13 @@ use crate::clock::now_ns;
 use crate::counters;
 use crate::error::{Error, Result};
 use crate::sched;
+use crate::worker::is_stopped;
 use run::Scheduling;
 use run::ThreadCounters;
 use run::ipc::latency::Amount;
+
+/// How long a caller sleeps at a time, in nanoseconds, before it looks whether its calls are still wanted.
+const LONGEST_SLEEP_NS: u64 = 100_000_000;
 
 /// How long before its first calls an open-loop turn is fixed, in nanoseconds.
 const LEAD_NS: u64 = 1_000_000;
@@ -25,7 +29,7 @@ pub(super) fn on_fresh_threads(turn: &Turn, callers: &mut [Caller<'_>]) -> Resul
     let main = sched::scheduling(0)?;
     let begin_ns = now_ns();
     for iteration in 0.. {
-        if over(turn.amount, iteration, begin_ns, now_ns()) {
+        if over(turn.amount, iteration, begin_ns, now_ns()) || is_stopped() {
             break;
         }
         for caller in callers.iter_mut() {
@@ -119,7 +123,7 @@ fn closed_loop(
             break;
         }
         // The first caller decides whether there is another iteration, and so all make the same number of calls.
-        if me == 0 && over(turn.amount, iteration, begin_ns, now_ns()) {
+        if me == 0 && (over(turn.amount, iteration, begin_ns, now_ns()) || is_stopped()) {
             break;
         }
         caller.call(own, None)?;
@@ -144,7 +148,9 @@ fn open_loop(
         if over(turn.amount, call, begin_ns, intended_ns) {
             break;
         }
-        sleep_until(intended_ns)?;
+        if !sleep_until(intended_ns)? {
+            break;
+        }
         caller.call(own, Some(intended_ns))?;
     }
     Ok(())
@@ -158,10 +164,21 @@ fn over(amount: Amount, done: u64, begin_ns: u64, now_ns: u64) -> bool {
     }
 }
 
-fn sleep_until(instant_ns: u64) -> Result<()> {
-    if now_ns() >= instant_ns {
-        return Ok(());
+/// Sleeps until then; false if no more calls are wanted.
+fn sleep_until(instant_ns: u64) -> Result<bool> {
+    loop {
+        let now_ns = now_ns();
+        if is_stopped() {
+            return Ok(false);
+        }
+        if now_ns >= instant_ns {
+            return Ok(true);
+        }
+        sleep_to(instant_ns.min(now_ns + LONGEST_SLEEP_NS))?;
     }
+}
+
+fn sleep_to(instant_ns: u64) -> Result<()> {
     let until = Timespec {
         tv_sec: (instant_ns / 1_000_000_000) as i64,
         tv_nsec: (instant_ns % 1_000_000_000) as i64,

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::ipc::endpoint::find;
 use crate::ipc::{Endpoint, SchedulingProbe};
 use crate::sched;
-use crate::worker::{Link, Work};
+use crate::worker::{Link, Work, is_stopped};
 use run::ipc::Stack;
 use run::ipc::throughput::Batch;
 
@@ -96,9 +96,15 @@ fn batch(service: &dyn Benchmark, payload: &[u8], calls: u64) -> Result<Batch> {
     let mut one_way_bytes = 0;
     let cpu_before_ns = process_cpu_ns();
     let start_ns = now_ns();
-    for _ in 0..calls {
+    let mut made = 0;
+    while made < calls {
         service.send_vec(payload, &mut |bytes| one_way_bytes += black_box(bytes).len() as u64)?;
+        made += 1;
+        if is_stopped() {
+            break;
+        }
     }
+    let calls = made;
     let elapsed_ns = now_ns() - start_ns;
     let cpu_ns = process_cpu_ns() - cpu_before_ns;
     if one_way_bytes != calls * payload.len() as u64 {

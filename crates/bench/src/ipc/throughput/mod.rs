@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::ipc::{Host, Server, ServerJob};
 use crate::progress::Progress;
 use crate::shuffle::Shuffle;
-use crate::worker::{Spawner, WorkerGroup, WorkerId};
+use crate::worker::{Gently, Interrupts, Spawner, WorkerGroup, WorkerId, is_stopping};
 use crate::{clock, sched};
 use client::{Ask, Service};
 use run::cpus::place;
@@ -33,6 +33,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// No machine on which anything can be measured needs longer for a call, on average.
 const CALL_PATIENCE: Duration = Duration::from_millis(10);
 
+/// Calls that are timed one by one for a row that a signal has cut short.
+const CALLS_WHEN_STOPPED: u64 = 1000;
+
 /// Measures throughput.
 ///
 /// # Errors
@@ -46,8 +49,18 @@ pub fn run(
     let mut session = Session::open(plan, spawner)?;
     let backend = session.backend();
     let mut rows = Vec::new();
-    while let Some(row) = session.next_row(progress)? {
+    let gently = Gently::begin();
+    while !gently.stops()
+        && let Some(row) = session.next_row(progress)?
+    {
         rows.push(row);
+    }
+    if gently.stops() {
+        rows.extend(session.incomplete_rows()?);
+    }
+    if rows.is_empty() {
+        drop(gently);
+        Interrupts::watch()?.check()?;
     }
     let (limits, wake_up) = session.finish()?;
     // Interleaved rows are complete in another order than the plan's.
@@ -146,24 +159,42 @@ impl Session {
     /// [`Error::WorkerFailed`] when a call fails or an echo is wrong, [`Error::PeerDied`] when a process is gone, and
     /// everything else that ends a [`WorkerGroup`]. Drop the session then.
     pub fn next_row(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<Option<ThroughputRow>> {
-        while let Some(index) = self.order.pop_front() {
+        while !is_stopping()
+            && let Some(index) = self.order.pop_front()
+        {
             let done = self.batches - self.order.len() as u64 - 1;
             progress(Progress { what: "throughput", done, total: self.batches });
             let batch = self.batch(index)?;
             self.running[index].iterations = Some(batch.iterations);
             self.running[index].row.batches.push(batch);
             if self.running[index].row.batches.len() == self.plan.repetitions as usize {
-                let calls = self.plan.latency_calls.min(batch.iterations);
-                let mut row = self.running[index].row.clone();
-                if calls > 0 {
-                    let ask = Ask::Each { size_bytes: row.size_bytes, calls };
-                    row.latency = Some(self.ask(index, &ask, calls)?);
-                }
-                return Ok(Some(row));
+                return self.complete(index, self.plan.latency_calls).map(Some);
             }
         }
         progress(Progress { what: "throughput", done: self.batches, total: self.batches });
         Ok(None)
+    }
+
+    /// A row with all its batches, with percentiles from at most so many calls.
+    fn complete(&mut self, index: usize, most_calls: u64) -> Result<ThroughputRow> {
+        let mut row = self.running[index].row.clone();
+        let calls = most_calls.min(row.batches.last().map_or(0, |batch| batch.iterations));
+        if calls > 0 {
+            let ask = Ask::Each { size_bytes: row.size_bytes, calls };
+            row.latency = Some(self.ask(index, &ask, calls)?);
+        }
+        Ok(row)
+    }
+
+    /// The rows that have some of their batches, after a signal. Their percentiles come from fewer calls, so that they take but a
+    /// moment.
+    fn incomplete_rows(&mut self) -> Result<Vec<ThroughputRow>> {
+        let repetitions = self.plan.repetitions as usize;
+        let begun = |running: &Running| (1..repetitions).contains(&running.row.batches.len());
+        let begun: Vec<usize> =
+            (0..self.running.len()).filter(|&index| begun(&self.running[index])).collect();
+        let calls = self.plan.latency_calls.min(CALLS_WHEN_STOPPED);
+        begun.into_iter().map(|index| self.complete(index, calls)).collect()
     }
 
     /// Ends the processes, and tells what the driver could not do, each one sentence, and how it wakes threads.
@@ -197,7 +228,7 @@ impl Session {
         loop {
             let batch: Batch = self.ask(index, &Ask::Batch { size_bytes, calls }, calls)?;
             match calibration::next(self.plan.length, &batch) {
-                Some(more) if iterations.is_none() => calls = more,
+                Some(more) if iterations.is_none() && !is_stopping() => calls = more,
                 _ => return Ok(batch),
             }
         }
@@ -210,8 +241,8 @@ impl Session {
         loop {
             let batch: Batch = self.ask(index, &Ask::Batch { size_bytes, calls }, calls)?;
             match calibration::next(length, &batch) {
-                Some(more) => calls = more,
-                None => return Ok(()),
+                Some(more) if !is_stopping() => calls = more,
+                _ => return Ok(()),
             }
         }
     }

@@ -14,7 +14,7 @@ use crate::ipc::endpoint::{self, Endpoint};
 use crate::ipc::names;
 use crate::ipc::probe::SchedulingProbe;
 use crate::ipc::server::register;
-use crate::worker::{Link, Work};
+use crate::worker::{Link, Work, is_stopped};
 use run::ipc::Mode;
 use run::ipc::Stack;
 use run::ipc::workers::{Topology, WorkersPlan};
@@ -79,6 +79,8 @@ pub(super) struct Round {
 pub(super) struct RoundEnd {
     pub(super) start_ns: u64,
     pub(super) end_ns: u64,
+    /// Fewer than asked for, if the run is stopped.
+    pub(super) calls: u64,
     pub(super) worst_ns: u64,
     /// Calls above the threshold.
     pub(super) above: u64,
@@ -218,7 +220,9 @@ fn call_all(round: &Round, targets: &[Target], payload: &[u8], latency: &mut His
     let mut above = 0;
     std::thread::sleep(Duration::from_nanos(round.start_ns.saturating_sub(now_ns())));
     let start_ns = now_ns();
-    for _ in 0..round.iterations {
+    let mut calls = 0;
+    while calls < round.iterations && !is_stopped() {
+        calls += 1;
         let call_ns = match &targets[random.usize(..targets.len())] {
             Target::Echo(target) => {
                 let call_ns = now_ns();
@@ -237,7 +241,7 @@ fn call_all(round: &Round, targets: &[Target], payload: &[u8], latency: &mut His
         worst_ns = worst_ns.max(took_ns);
         above += u64::from(round.threshold_ns.is_some_and(|threshold_ns| took_ns > threshold_ns));
     }
-    Ok(RoundEnd { start_ns, end_ns: now_ns(), worst_ns, above })
+    Ok(RoundEnd { start_ns, end_ns: now_ns(), calls, worst_ns, above })
 }
 
 /// A parcel with the payload and nothing else, in whole words.

@@ -15,7 +15,7 @@ pub use job::WorkerJob;
 use super::host::Host;
 use crate::clock::now_ns;
 use crate::error::{Error, Result};
-use crate::worker::{Event, Spawner, What, WorkerGroup, WorkerId};
+use crate::worker::{Event, Gently, Interrupts, Spawner, What, WorkerGroup, WorkerId};
 use job::{Ask, Report, Round, RoundEnd};
 use run::ipc::Mode;
 
@@ -56,6 +56,7 @@ pub fn run<E: From<Error>>(
     answers::<()>(&mut group, &callers, Some(PATIENCE))?;
     stage(Stage::Made { workers: plan.workers, backend: host.as_ref().map(Host::backend) })?;
 
+    let gently = Gently::begin();
     let mut threshold_ns = plan.warn_above_ns;
     let mut training = None;
     if plan.training {
@@ -69,6 +70,10 @@ pub fn run<E: From<Error>>(
     }
     stage(Stage::Waiting)?;
     let round = run_round(&mut group, &callers, plan.iterations, threshold_ns)?;
+    if gently.stops() && round.calls == 0 {
+        drop(gently);
+        Interrupts::watch()?.check()?;
+    }
     stage(Stage::Complete { iterations_per_s: round.iterations_per_s })?;
 
     stage(Stage::Collecting)?;
@@ -109,6 +114,8 @@ pub fn run<E: From<Error>>(
 struct Done {
     ends: Vec<RoundEnd>,
     wall_ns: u64,
+    /// Of all callers.
+    calls: u64,
     iterations_per_s: f64,
 }
 
@@ -130,8 +137,8 @@ fn run_round(
     let start_ns = ends.iter().map(|end| end.start_ns).min().unwrap_or(start_ns);
     let end_ns = ends.iter().map(|end| end.end_ns).max().unwrap_or(start_ns);
     let wall_ns = end_ns.saturating_sub(start_ns).max(1);
-    let calls = iterations as f64 * callers.len() as f64;
-    Ok(Done { ends, wall_ns, iterations_per_s: calls / (wall_ns as f64 / 1e9) })
+    let calls: u64 = ends.iter().map(|end| end.calls).sum();
+    Ok(Done { ends, wall_ns, calls, iterations_per_s: calls as f64 / (wall_ns as f64 / 1e9) })
 }
 
 fn ask(group: &mut WorkerGroup, callers: &[WorkerId], ask: &Ask) -> Result<()> {

@@ -17,7 +17,7 @@ use crate::storage::recorder::BlockRecorder;
 use crate::storage::run::{PATIENCE, possible, recorder, start_writers, way_down, without_polling};
 use crate::storage::target::Target;
 use crate::storage::writer::{Block, Writer};
-use crate::worker::{Spawner, WorkerGroup};
+use crate::worker::{Spawner, WorkerGroup, keep};
 use run::storage::interference::{Beside, Condition, InterferencePlan, InterferenceResult, Measured, Pair};
 use run::storage::interference::{MIN_CALLS, calls_in};
 use run::storage::{Api, Position, StoragePath};
@@ -114,8 +114,17 @@ pub fn run(
     };
     let left_out = run.trial(&mut series, end_ns, progress)?;
     not_possible.extend(left_out);
-    notes.extend(run.rounds(&mut series, end_ns, progress)?);
-    group.finish(PATIENCE)?;
+    match run.rounds(&mut series, end_ns, progress) {
+        Ok(note) => {
+            notes.extend(note);
+            group.finish(PATIENCE)?;
+        }
+        Err(error) => {
+            let measured = |one: &Series| !one.beside.pairs.is_empty();
+            keep(error, series.iter().any(measured))?;
+            series.retain(measured);
+        }
+    }
     let (recorder, recording_ended) = recorder.map_or((None, None), BlockRecorder::keep);
     Ok(InterferenceResult {
         plan: plan.clone(),

@@ -1,0 +1,224 @@
+//! Ctrl-C and SIGTERM in the middle of each command that measures: it prints and stores what was measured until then, and says
+//! so. Signals before anything was measured, and what they leave behind, are the business of `ending` and `attack`.
+
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
+use serde_json::Value;
+
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("roundtrip-partial-{name}-{}", std::process::id()));
+        std::fs::create_dir(&path).unwrap();
+        Scratch(path)
+    }
+
+    /// Starts a command in a process group of its own, as a shell does.
+    fn start(&self, line: &str) -> Child {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
+        command.args(line.split(' ')).current_dir(&self.0).process_group(0);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// Sends the signal to a command's whole group after so long, and awaits its end. Nothing of it may live on.
+    fn signalled(&self, line: &str, signal: Signal, after: Duration) -> Output {
+        let child = self.start(line);
+        let pid = Pid::from_child(&child);
+        std::thread::sleep(after);
+        kill_process_group(pid, signal).unwrap();
+        let asked = Instant::now();
+        let output = child.wait_with_output().unwrap();
+        assert!(asked.elapsed() < Duration::from_secs(10), "{line} took {:?} to end", asked.elapsed());
+        assert!(test_kill_process_group(pid).is_err(), "{line}: something lives on");
+        output
+    }
+
+    /// As [`Scratch::signalled`], with the run as JSON in `run`. A machine that was too slow to measure anything gets longer.
+    fn cut(&self, line: &str, signal: Signal) -> Value {
+        let line = format!("{line} --out run --force --format json");
+        for seconds in [2, 5, 10, 30] {
+            let output = self.signalled(&line, signal, Duration::from_secs(seconds));
+            let said = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(128 + signal.as_raw()), "{line}: {said}");
+            if output.stdout.is_empty() {
+                assert!(said.contains("interrupted by SIG") && said.lines().count() <= 2, "{line}: {said}");
+                continue;
+            }
+            let name = if signal == Signal::INT { "SIGINT" } else { "SIGTERM" };
+            assert!(
+                said.contains(&format!("roundtrip: partial: {name} ended the measuring after")),
+                "{said}"
+            );
+            let run: Value = serde_json::from_slice(&output.stdout).unwrap();
+            assert_eq!(run["partial"]["signal"], name, "{line}");
+            let after_ns = run["partial"]["after_ns"].as_u64().unwrap();
+            assert!((1..40_000_000_000).contains(&after_ns), "{line}: {after_ns}");
+            let stored = std::fs::read(self.0.join("run/run.json")).unwrap();
+            let stored: Value = serde_json::from_slice(&stored).unwrap();
+            assert_eq!(stored["environment"], run["environment"], "{line}");
+            assert_eq!(stored["partial"], run["partial"], "{line}");
+            // JSON of writes has their layers besides.
+            if !line.starts_with("storage layers") {
+                assert_eq!(stored["results"], run["results"], "{line}");
+            }
+            let left: Vec<_> =
+                std::fs::read_dir(&self.0).unwrap().map(|one| one.unwrap().file_name()).collect();
+            assert_eq!(left, ["run"], "{line}: only what was asked for is left");
+            let shown = self.start("show run").wait_with_output().unwrap();
+            let text = String::from_utf8(shown.stdout).unwrap();
+            assert!(shown.status.success() && text.contains(&format!("\npartial: {name} ended")), "{text}");
+            return run["results"].clone();
+        }
+        panic!("{line}: nothing was measured in 30 s");
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The calls in a histogram, which has its percentiles.
+fn count(histogram: &Value) -> u64 {
+    let buckets = histogram["counts"].as_array().expect("a histogram");
+    let count: u64 = buckets.iter().map(|bucket| bucket[1].as_u64().unwrap()).sum();
+    assert_eq!(histogram["count"].as_u64(), Some(count));
+    let median_ns = histogram["percentiles"][0]["ns"].as_u64().expect("percentiles");
+    assert!(histogram["max_ns"].as_u64().unwrap() >= median_ns && median_ns > 0);
+    count
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().expect("a list")
+}
+
+#[test]
+fn latency_keeps_the_calls_that_were_made_closed_and_open() {
+    let scratch = Scratch::new("latency");
+    for (line, signal) in [
+        ("ipc latency --iterations 100000000", Signal::INT),
+        ("ipc latency --duration 1h --rate 200 --explain", Signal::TERM),
+        ("ipc latency --duration 1h --fresh-threads --stack hwbinder", Signal::INT),
+    ] {
+        let results = scratch.cut(line, signal);
+        let series = list(&results["latency"]["series"]);
+        assert!(!series.is_empty(), "{line}");
+        for caller in
+            series.iter().flat_map(|one| list(&one["pairs"])).flat_map(|pair| list(&pair["callers"]))
+        {
+            let calls = count(&caller["latency"]);
+            assert!((1..100_000_000).contains(&calls), "{line}: {calls}");
+            let deadline = &caller["deadline"];
+            assert_eq!(deadline["count"].as_u64(), Some(calls), "{line}: every call is judged once");
+        }
+    }
+}
+
+#[test]
+fn throughput_keeps_whole_rows_and_those_that_were_begun() {
+    let scratch = Scratch::new("throughput");
+    let results = scratch.cut("ipc throughput --repetitions 1000 --min-time 20ms --sizes 4,4k", Signal::TERM);
+    let rows = list(&results["throughput"]["rows"]);
+    assert!(!rows.is_empty());
+    for row in rows {
+        let batches = list(&row["batches"]);
+        assert!((1..1000).contains(&batches.len()), "{} batches", batches.len());
+        assert!(batches.iter().all(|batch| batch["iterations"].as_u64().unwrap() >= 1), "{row}");
+        assert!(count(&row["latency"]) >= 1, "percentiles are there");
+    }
+    // A single batch that lasts is cut, too.
+    let results = scratch.cut("ipc throughput --iterations 100000000 --sizes 4 --stack binder", Signal::INT);
+    let batch = &list(&results["throughput"]["rows"])[0]["batches"][0];
+    let calls = batch["iterations"].as_u64().unwrap();
+    assert!((1..100_000_000).contains(&calls), "{calls}");
+    assert_eq!(batch["one_way_bytes"].as_u64(), Some(4 * calls));
+}
+
+#[test]
+fn workers_keep_the_calls_that_were_made() {
+    let scratch = Scratch::new("workers");
+    let results = scratch.cut("ipc workers --iterations 100000000 --workers 3", Signal::TERM);
+    let workers = &results["workers"];
+    let all = count(&workers["latency"]);
+    let each: u64 = list(&workers["callers"]).iter().map(|caller| count(&caller["latency"])).sum();
+    assert!(all > 0 && all == each && all < 300_000_000, "{all} {each}");
+    let per_s = workers["iterations_per_s"].as_f64().unwrap();
+    let wall_s = workers["wall_ns"].as_f64().unwrap() / 1e9;
+    assert!((per_s * wall_s / all as f64 - 1.0).abs() < 0.001, "{per_s} calls/s in {wall_s} s, {all} calls");
+}
+
+#[test]
+fn the_baseline_keeps_the_blocks_that_were_complete() {
+    let scratch = Scratch::new("baseline");
+    let line = "ipc baseline --transports futex,pipe --sizes 4 --rounds 1000 --duration 100s";
+    let results = scratch.cut(line, Signal::INT);
+    let cells = list(&results["floor"]["cells"]);
+    assert!(!cells.is_empty());
+    for cell in cells {
+        let rounds = list(&cell["round_medians_ns"]).len();
+        assert!((1..1000).contains(&rounds) && count(&cell["latency"]) >= rounds as u64, "{cell}");
+    }
+}
+
+#[test]
+fn storage_keeps_the_blocks_that_were_complete_and_removes_its_file() {
+    let scratch = Scratch::new("storage");
+    let line = "storage layers --writers native --sizes 4k --calls 1000000 --rounds 1000 --file-size 1M";
+    let results = scratch.cut(line, Signal::TERM);
+    for one in list(&results["storage"]["series"]) {
+        let blocks = list(&one["blocks"]);
+        assert!(!blocks.is_empty() && blocks.len() < 1000);
+        let calls: u64 = blocks.iter().map(|block| list(&block["calls"]).len() as u64).sum();
+        assert_eq!(calls, count(&one["latency"]));
+    }
+    let line =
+        "storage interference --conditions alone --sizes 4k --rounds 1000 --duration 100s --file-size 1M";
+    let results = scratch.cut(&format!("{line} --no-recorder"), Signal::INT);
+    for one in list(&results["interference"]["comparisons"]) {
+        assert!((1..1000).contains(&list(&one["pairs"]).len()), "{one}");
+    }
+}
+
+#[test]
+fn a_survey_keeps_the_tests_that_it_came_to() {
+    let scratch = Scratch::new("survey");
+    let results = scratch.cut("survey --duration 200s", Signal::INT);
+    assert!(!list(&results["floor"]["cells"]).is_empty() && results["latency"].is_null(), "{results}");
+}
+
+#[test]
+fn signals_in_quick_succession_leave_the_result_and_a_later_one_does_not() {
+    let scratch = Scratch::new("twice");
+    // timeout(1) sends its signal to the command and then to its own group.
+    let mut command = Command::new("timeout");
+    command.arg("4").arg(env!("CARGO_BIN_EXE_roundtrip")).args([
+        "ipc",
+        "workers",
+        "--iterations",
+        "1000000000",
+    ]);
+    let output = command.current_dir(&scratch.0).stdin(Stdio::null()).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(124));
+    assert!(text.contains("\npartial: SIGTERM ended the measuring after "), "{text}");
+    // A call that never seems to return: the run waits for it until it is told again.
+    let child = scratch.start("ipc latency --work 5s --iterations 100 --callers other --stack binder");
+    let pid = Pid::from_child(&child);
+    std::thread::sleep(Duration::from_secs(3));
+    kill_process(pid, Signal::INT).unwrap();
+    std::thread::sleep(Duration::from_millis(1500));
+    kill_process(pid, Signal::INT).unwrap();
+    let asked = Instant::now();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(asked.elapsed() < Duration::from_millis(1500), "{:?}: {said}", asked.elapsed());
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(130), 0), "{said}");
+    assert_eq!(said, "roundtrip: interrupted by SIGINT\n");
+    assert!(test_kill_process_group(pid).is_err(), "something lives on");
+}
