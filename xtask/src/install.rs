@@ -9,8 +9,8 @@ use crate::outcome::Outcome;
 use crate::shell::{output, root, run, tool_dir};
 
 /// Debian's packages that tests run: Google Benchmark's own reader of our JSON, with the Python libraries it uses, the Java of
-/// the storage measurement, and what boots guests and makes their disks.
-const PACKAGES: [&str; 11] = [
+/// the storage measurement, what boots guests and makes their disks, and shells that complete command lines.
+const PACKAGES: [&str; 13] = [
     "libbenchmark-tools",
     "python3-scipy",
     "python3-pandas",
@@ -22,6 +22,8 @@ const PACKAGES: [&str; 11] = [
     "qemu-system-arm",
     "xz-utils",
     "e2fsprogs",
+    "zsh",
+    "fish",
 ];
 
 /// Rust targets of the static binaries.

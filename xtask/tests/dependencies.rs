@@ -68,6 +68,7 @@ const TESTS_USE: &[(&str, &[&str])] = &[
     // Its recordings are made on the machine that the tests run on.
     ("layers", &["skips", "tracefs"]),
     ("bench", &["skips"]),
+    ("cli", &["skips"]),
     ("benchmarks", &["binder", "binder-driver", "binder-emulator", "layers", "tracefs"]),
     (
         "roundtrip",

@@ -44,8 +44,8 @@ fn a_line_that_makes_no_sense_is_refused_in_one_line_with_exit_code_2() {
         ("roundtrip completions", "roundtrip: SHELL is missing; see 'roundtrip completions --help'"),
         ("roundtrip help no such", "roundtrip: unknown command 'no such'; see 'roundtrip help --help'"),
         (
-            "roundtrip completions zsh",
-            "roundtrip: SHELL zsh: expected bash; see 'roundtrip completions --help'",
+            "roundtrip completions tcsh",
+            "roundtrip: SHELL tcsh: expected bash, zsh, fish; see 'roundtrip completions --help'",
         ),
     ] {
         let failure = Failure { line: message.to_owned(), exit: Exit::USAGE, nobody_reads: false };

@@ -28,9 +28,9 @@ pub(crate) fn command(doc: &Doc, width: usize) -> String {
         out.push_str(&wrap(&paragraph, 0, width));
         out.push('\n');
     }
-    if let Some(PositionalsDoc { usage, help, .. }) = &doc.positionals {
+    if let Some(rule) = &doc.positionals {
         out.push_str("Arguments:\n");
-        entry(&mut out, usage, help, width);
+        entry(&mut out, rule.usage, &rule.words(), width);
         out.push('\n');
     }
     for (heading, options) in &doc.groups {
@@ -40,7 +40,7 @@ pub(crate) fn command(doc: &Doc, width: usize) -> String {
                 "" => String::new(),
                 default => format!(" [default: {default}]"),
             };
-            entry(&mut out, &option.synopsis(), &format!("{}{default}", option.help), width);
+            entry(&mut out, &option.synopsis(), &format!("{}{default}", option.words()), width);
         }
         out.push('\n');
     }

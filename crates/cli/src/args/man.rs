@@ -1,7 +1,6 @@
 //! Manual pages in `man(7)` macros, from the table.
 
 use super::help::paragraphs;
-use super::table::PositionalsDoc;
 use super::{Command, Doc, Kind};
 
 /// The page of one command.
@@ -19,8 +18,8 @@ pub(crate) fn command(doc: &Doc, version: &str) -> String {
         out.push_str(".PP\n");
         line(&mut out, &paragraph);
     }
-    if let Some(PositionalsDoc { usage, help, .. }) = &doc.positionals {
-        term(&mut out, usage, help);
+    if let Some(rule) = &doc.positionals {
+        term(&mut out, rule.usage, &rule.words());
     }
     for (heading, options) in &doc.groups {
         section(&mut out, &heading.to_uppercase());
@@ -29,7 +28,7 @@ pub(crate) fn command(doc: &Doc, version: &str) -> String {
                 "" => String::new(),
                 default => format!(" Default: {default}."),
             };
-            term(&mut out, &option.synopsis(), &format!("{}{default}", option.help));
+            term(&mut out, &option.synopsis(), &format!("{}{default}", option.words()));
         }
     }
     if !doc.examples.is_empty() {
@@ -65,6 +64,27 @@ pub(crate) fn program(version: &str, commands: &[&dyn Command], old_names: &[&dy
     out
 }
 
+/// The page of the commands that share their first words.
+pub(crate) fn group(words: &str, version: &str, commands: &[&dyn Command]) -> String {
+    let name = format!("roundtrip-{}", words.replace(' ', "-"));
+    let mut out = title(&name, version);
+    section(&mut out, "NAME");
+    let rest =
+        |doc: &Doc| doc.words().split(' ').skip(words.split(' ').count()).collect::<Vec<_>>().join(" ");
+    let all: Vec<_> = commands.iter().map(|command| rest(&command.doc())).collect();
+    line(&mut out, &format!("{name} - the commands {}", all.join(", ")));
+    section(&mut out, "SYNOPSIS");
+    out.push_str(&format!(".B roundtrip {}\n", escape(words)));
+    line(&mut out, "COMMAND [OPTION]...");
+    section(&mut out, "COMMANDS");
+    list(&mut out, commands);
+    section(&mut out, "SEE ALSO");
+    let pages = commands.iter().map(|command| format!("{}(1)", command.doc().invocation().replace(' ', "-")));
+    line(&mut out, &pages.collect::<Vec<_>>().join(", "));
+    exit_status(&mut out);
+    out
+}
+
 fn list(out: &mut String, commands: &[&dyn Command]) {
     for doc in commands.iter().map(|command| command.doc()).filter(|doc| doc.kind != Kind::Hidden) {
         term(out, &doc.words(), doc.summary);
@@ -74,8 +94,9 @@ fn list(out: &mut String, commands: &[&dyn Command]) {
 fn exit_status(out: &mut String) {
     section(out, "EXIT STATUS");
     term(out, "0", "The command succeeded.");
-    term(out, "1", "It failed; the reason is on standard error.");
+    term(out, "1", "It failed, or its result violates a gate; the reason is on standard error.");
     term(out, "2", "Invalid usage.");
+    term(out, "130, 143", "Ctrl-C or SIGTERM ended it; what was measured until then is printed and stored.");
 }
 
 fn title(name: &str, version: &str) -> String {

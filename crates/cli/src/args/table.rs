@@ -33,6 +33,8 @@ pub(crate) enum ValueKind {
     Text,
     Path,
     OneOf(&'static [&'static str]),
+    /// Some of these, separated by commas. The option's function looks at them.
+    ListOf(&'static [&'static str]),
     /// A whole number that may follow an option or not, also as an argument of its own: `-t 3`.
     Number,
 }
@@ -62,6 +64,17 @@ impl<A> Opt<A> {
         set: fn(&mut A, &str) -> Result<(), String>,
     ) -> Self {
         Self::new(names, Action::Value { name, kind: ValueKind::OneOf(words), set }, help)
+    }
+
+    /// An option that needs some of a few words, separated by commas.
+    pub(crate) const fn list_of(
+        names: &'static [&'static str],
+        name: &'static str,
+        words: &'static [&'static str],
+        help: &'static str,
+        set: fn(&mut A, &str) -> Result<(), String>,
+    ) -> Self {
+        Self::new(names, Action::Value { name, kind: ValueKind::ListOf(words), set }, help)
     }
 
     /// An option that needs a path.
@@ -257,6 +270,30 @@ pub(crate) struct PositionalsDoc {
     pub(crate) kind: ValueKind,
 }
 
+impl PositionalsDoc {
+    /// What they are, and which words they can be.
+    pub(crate) fn words(&self) -> String {
+        with_words(self.help, self.kind, true)
+    }
+}
+
+/// A help text that names every word that a value can be: those that it does not mention itself stand behind it.
+fn with_words(help: &str, kind: ValueKind, is_listed: bool) -> String {
+    let (head, words) = match kind {
+        ValueKind::OneOf(words) => ("One of", words),
+        ValueKind::ListOf(words) => ("Any of", words),
+        ValueKind::Text | ValueKind::Path | ValueKind::Number => return help.to_owned(),
+    };
+    let mentioned: Vec<&str> = help
+        .split(|c: char| !c.is_ascii_alphanumeric() && !['-', '_', '.'].contains(&c))
+        .map(|word| word.trim_end_matches('.'))
+        .collect();
+    if !is_listed || words.iter().all(|word| mentioned.contains(word)) {
+        return help.to_owned();
+    }
+    format!("{help} {head}: {}.", words.join(", "))
+}
+
 /// What documentation needs of an option.
 pub(crate) struct OptDoc {
     pub(crate) names: &'static [&'static str],
@@ -271,6 +308,11 @@ pub(crate) struct OptDoc {
 }
 
 impl OptDoc {
+    /// What it does, and which words it takes.
+    pub(crate) fn words(&self) -> String {
+        with_words(self.help, self.kind, self.value.is_some_and(|(_, must)| must))
+    }
+
     /// `-i, --iterations N`; `--benchmark_dry_run[=true|false]`.
     pub(crate) fn synopsis(&self) -> String {
         let names = self.names.join(", ");

@@ -5,23 +5,40 @@ use crate::args::{self, Entry, Kind, Positionals, ValueKind};
 use crate::old_names;
 use crate::terminal::{Exit, Terminal};
 
-/// The command. There is one shell so far, so its name is checked and not kept.
-pub(crate) static COMMAND: Entry<()> = Entry {
+/// What was typed: the shell.
+#[derive(Default)]
+pub(crate) struct Typed {
+    shell: String,
+}
+
+/// The command.
+pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["completions"],
     kind: Kind::Command,
     summary: "prints a script that completes command lines",
     description: "Prints a completion script for a shell, to be loaded by the shell's start-up file.",
     positionals: Some(Positionals {
         usage: "SHELL",
-        help: "The shell: bash.",
+        help: "The shell.",
         count: 1..=1,
-        kind: ValueKind::OneOf(&["bash"]),
-        set: |(), _| Ok(()),
+        kind: ValueKind::OneOf(&["bash", "zsh", "fish"]),
+        set: |typed, text| {
+            text.clone_into(&mut typed.shell);
+            Ok(())
+        },
     }),
     groups: &[],
-    examples: &[("source <(roundtrip completions bash)", "Completes in the running shell.")],
-    run: |(), terminal: &mut Terminal<'_>| {
-        terminal.out.write_all(args::bash_completion(ALL, old_names::ALL).as_bytes())?;
+    examples: &[
+        ("source <(roundtrip completions bash)", "Completes in the running bash; likewise in zsh."),
+        ("roundtrip completions fish | source", "Completes in the running fish."),
+    ],
+    run: |typed, terminal: &mut Terminal<'_>| {
+        let script = match typed.shell.as_str() {
+            "zsh" => args::zsh_completion(ALL, old_names::ALL),
+            "fish" => args::fish_completion(ALL, old_names::ALL),
+            _ => args::bash_completion(ALL, old_names::ALL),
+        };
+        terminal.out.write_all(script.as_bytes())?;
         Ok(Exit::OK)
     },
 };

@@ -54,12 +54,13 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 },
             )
             .default("text"),
-            Opt::value(
+            Opt::list_of(
                 &["--fail-on"],
                 "CHECKS",
+                CHECKS,
                 "Ends with status 1 if one of these checks, separated by commas, finds a setting that lengthens round \
-                 trips or cannot be told. The names of the checks stand in brackets in the text; 'all' means \
-                 every check that finds a setting that lengthens round trips. May be repeated.",
+                 trips or cannot be told; 'all' means every check that finds a setting that lengthens round trips. \
+                 Can be given several times.",
                 |typed: &mut Typed, text| {
                     typed.fail_on.extend(checks(text)?);
                     Ok(())
@@ -74,6 +75,47 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     ],
     run,
 };
+
+/// What `--fail-on` takes.
+const CHECKS: &[&str] = &[
+    "all",
+    "lock-debugging",
+    "kernel-debugging",
+    "tracer",
+    "build-type",
+    "cpu-quota",
+    "cpuset",
+    "governor",
+    "frequency-range",
+    "thermal",
+    "idle-states",
+    "steal",
+    "load",
+    "framework",
+    "clock-source",
+    "preemption",
+    "asymmetric-cpus",
+    "energy-aware",
+    "hotplug",
+    "smt",
+    "rt-throttling",
+    "rt-group",
+    "fair-server",
+    "realtime",
+    "binder-device",
+    "binder-inheritance",
+    "binder-features",
+    "memory",
+    "transparent-hugepages",
+    "kernel-version",
+    "tick",
+    "timer-slack",
+    "autogroup",
+    "disk-scheduler",
+    "disk-interrupts",
+    "tracefs",
+    "permissions",
+];
 
 /// The names of checks in a list.
 fn checks(text: &str) -> Result<Vec<String>, String> {
@@ -124,4 +166,18 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     }
     let _ = writeln!(terminal.err, "roundtrip doctor: failed on {}", failed.join(", "));
     Ok(Exit::FAILED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_and_completion_name_every_check() {
+        let mut listed = CHECKS[1..].to_vec();
+        let mut known: Vec<_> = doctor::names().collect();
+        listed.sort_unstable();
+        known.sort_unstable();
+        assert_eq!((CHECKS[0], listed), ("all", known));
+    }
 }

@@ -6,7 +6,7 @@ use report::csv::with_labels;
 use report::run::Divided;
 use run::CpuPlacement;
 use run::Results;
-use run::floor::FloorPlan;
+use run::floor::{FloorPlan, TRANSPORTS};
 
 use super::finish::finish;
 use super::gates::{self, Gated, Gates};
@@ -45,6 +45,17 @@ impl Gated for Typed {
     }
 }
 
+/// The names of all transports.
+const TRANSPORT_NAMES: [&str; TRANSPORTS.len()] = {
+    let mut names = [""; TRANSPORTS.len()];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = TRANSPORTS[at].name;
+        at += 1;
+    }
+    names
+};
+
 /// The command.
 pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["ipc", "baseline"],
@@ -70,16 +81,18 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     |typed: &mut Typed, text| set(&mut typed.sizes_bytes, values::sizes_bytes(text)),
                 )
                 .default("4,256,4k,64k"),
-                Opt::value(
+                Opt::list_of(
                     &["--placements"],
                     "LIST",
+                    &["same", "split", "free"],
                     "Where the two processes run: same (one CPU), split (two CPUs), free (the kernel decides).",
                     |typed: &mut Typed, text| set(&mut typed.placements, list(text, |name| name.parse::<CpuPlacement>())),
                 )
                 .default("same,split,free"),
-                Opt::value(
+                Opt::list_of(
                     &["--transports"],
                     "LIST",
+                    &TRANSPORT_NAMES,
                     "The transports to compare. The futex is always measured.",
                     |typed: &mut Typed, text| set(&mut typed.transports, list(text, |name| Ok::<_, Usage>(name.to_owned()))),
                 )
@@ -198,7 +211,7 @@ mod tests {
 
     #[test]
     fn the_description_names_every_transport() {
-        for transport in run::floor::TRANSPORTS.iter() {
+        for transport in TRANSPORTS.iter() {
             assert!(COMMAND.description.contains(transport.name), "{}", transport.name);
         }
     }

@@ -1,6 +1,6 @@
 //! `roundtrip man`: a manual page, in the macros that `man` reads.
 
-use super::{ALL, find};
+use super::{ALL, beginning_with, find};
 use crate::args::{self, Entry, Kind, Positionals, ValueKind, usage};
 use crate::terminal::{Exit, Terminal};
 use crate::{VERSION, old_names};
@@ -16,7 +16,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["man"],
     kind: Kind::Command,
     summary: "prints a manual page",
-    description: "Prints the manual page of a command or, without one, of the program, as source for man(1).",
+    description: "Prints the manual page of a command, of a group of commands or, without one, of the program, as source for man(1).",
     positionals: Some(Positionals {
         usage: "[COMMAND]...",
         help: "The command's words, or an old program's name.",
@@ -36,9 +36,13 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let words = typed.words;
     let page = if words.is_empty() {
         args::program_man(VERSION, ALL, old_names::ALL)
-    } else {
-        let command = find(&words).ok_or_else(|| usage!("no manual page for '{}'", words.join(" ")))?;
+    } else if let Some(command) = find(&words) {
         args::command_man(&command.doc(), VERSION)
+    } else {
+        match beginning_with(&words) {
+            group if group.is_empty() => return Err(usage!("no manual page for '{}'", words.join(" "))),
+            group => args::group_man(&words.join(" "), VERSION, &group),
+        }
     };
     terminal.out.write_all(page.as_bytes())?;
     Ok(Exit::OK)

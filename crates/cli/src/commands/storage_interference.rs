@@ -52,6 +52,17 @@ impl Gated for Typed {
     }
 }
 
+/// The names of all conditions.
+const CONDITION_NAMES: [&str; Condition::ALL.len()] = {
+    let mut names = [""; Condition::ALL.len()];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = Condition::ALL[at].name();
+        at += 1;
+    }
+    names
+};
+
 /// The command.
 pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["storage", "interference"],
@@ -70,12 +81,13 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         Group {
             heading: "Conditions",
             options: &[
-                Opt::value(
+                Opt::list_of(
                     &["--conditions"],
                     "LIST",
+                    &CONDITION_NAMES,
                     "Background loads: hog-same, hog-other, hog-all (CPU-bound processes on the writer's CPU, another, every CPU), \
                      timers, network (both on the CPU of the device's interrupt), files, fsync (in the same file system), \
-                     memory. Settings: io-limit (of the control group), rq-affinity-0, -1, -2 (where completions are \
+                     memory. Settings: io-limit (of the control group), rq-affinity-0, rq-affinity-1, rq-affinity-2 (where completions are \
                      handled), performance, powersave, schedutil, ondemand (frequency governors), polled. alone: the \
                      control only.",
                     |typed: &mut Typed, text| set(&mut typed.conditions, storage_options::list(text)),

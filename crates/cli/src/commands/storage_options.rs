@@ -99,9 +99,10 @@ pub(crate) const fn sizes<A: HasStorage>(default: &'static str) -> Opt<A> {
 }
 
 pub(crate) const fn writers<A: HasStorage>(default: &'static str) -> Opt<A> {
-    Opt::value(
+    Opt::list_of(
         &["--writers"],
         "LIST",
+        &["native", "java-file", "java-channel", "java-channel-direct", "uring", "uring-polled"],
         "How to write: native (system calls), java-file (RandomAccessFile), java-channel (FileChannel), \
          java-channel-direct (with a direct buffer), uring (io_uring, past the page cache), uring-polled (the same, polling \
          for the completion).",
@@ -111,9 +112,10 @@ pub(crate) const fn writers<A: HasStorage>(default: &'static str) -> Opt<A> {
 }
 
 pub(crate) const fn durability<A: HasStorage>() -> Opt<A> {
-    Opt::value(
+    Opt::list_of(
         &["--durability"],
         "LIST",
+        &["sync", "dsync", "fsync", "fdatasync"],
         "How each write is made durable: sync (O_SYNC, Java's rws), dsync (O_DSYNC, Java's rwd), fsync, fdatasync (a call \
          behind the write).",
         |typed: &mut A, text| set(&mut typed.storage().durabilities, list(text)),

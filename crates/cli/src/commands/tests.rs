@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::process::{Command as Process, Stdio};
 
+use skips::{Need, skip};
+
 use super::*;
-use crate::args;
+use crate::args::{self, ValueKind};
 use crate::old_names;
 
 fn documents() -> Vec<Doc> {
@@ -83,28 +85,139 @@ fn the_manual_page_of_a_command_reads_like_this() {
 }
 
 #[test]
+fn the_manual_page_of_a_group_reads_like_this() {
+    insta::assert_snapshot!(args::group_man("service", "1.2.3", &beginning_with(&["service"])));
+}
+
+#[test]
+fn help_and_manual_pages_name_every_word_that_an_option_takes() {
+    let mut tried = 0;
+    for doc in documents() {
+        let (help, page) = (args::command_help(&doc, 96), args::command_man(&doc, "0").replace("\\-", "-"));
+        for option in doc.options() {
+            let (ValueKind::OneOf(words) | ValueKind::ListOf(words)) = option.kind else { continue };
+            for word in words.iter().filter(|_| option.value.is_some_and(|(_, must)| must)) {
+                let text = option.words();
+                let named = |c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c);
+                let is_named = text.split(named).any(|one| one.trim_end_matches('.') == *word);
+                assert!(is_named, "{} {:?}: {word} is not in: {text}", doc.words(), option.names);
+                let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+                assert!(flat(&help).contains(&flat(&text)) && flat(&page).contains(&flat(&text)), "{text}");
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 60, "{tried}");
+}
+
+#[test]
+fn every_word_that_an_option_is_said_to_take_is_taken() {
+    for command in ALL.iter().chain(old_names::ALL) {
+        let doc = command.doc();
+        for option in doc.options().filter(|option| option.value.is_some_and(|(_, must)| must)) {
+            let (ValueKind::OneOf(words) | ValueKind::ListOf(words)) = option.kind else { continue };
+            for word in words {
+                let refused = command.check(vec![option.names[0].into(), (*word).into()]).err();
+                let of_word = refused.filter(|usage| usage.to_string().contains(word));
+                assert_eq!(of_word, None, "{} {:?}", doc.words(), option.names);
+            }
+        }
+    }
+}
+
+/// What a program says when this is its standard input; it must end well.
+fn fed(program: &str, args: &[&str], script: &str) -> String {
+    let mut child = Process::new(program)
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it is installed");
+    child.stdin.take().expect("piped").write_all(script.as_bytes()).expect("it reads");
+    let output = child.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.is_empty(), "{program}: {} {said}", output.status);
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// Command lines, and what completes their last word: all of it, or some of many.
+const COMPLETED: [(&str, &[&str], bool); 9] = [
+    ("roundtrip compl", &["completions"], true),
+    ("roundtrip completions ", &["bash", "fish", "zsh"], false),
+    ("roundtrip ipc ", &["baseline", "latency", "throughput", "traits", "workers"], false),
+    ("roundtrip ipc latency --placement s", &["same", "split"], true),
+    ("roundtrip ipc latency --ra", &["--rate", "--raw-samples"], true),
+    ("roundtrip ipc baseline --placements same,sp", &["same,split"], true),
+    ("roundtrip storage layers --durability ", &["sync", "dsync", "fsync", "fdatasync"], false),
+    ("roundtrip man --h", &["--help"], true),
+    ("roundtrip ", &["help", "survey", "storage"], false),
+];
+
+/// Asks a shell for completions of each line, and compares them.
+fn completes(shell: &str, ask: impl Fn(&str) -> String) {
+    for (line, expected, all) in COMPLETED {
+        let answer = ask(line);
+        let mut answers: Vec<&str> =
+            answer.lines().map(|line| line.split('\t').next().unwrap_or_default().trim()).collect();
+        answers.sort_unstable();
+        assert!(expected.iter().all(|one| answers.contains(one)), "{shell}: {line}: {answers:?}");
+        assert!(!all || answers.len() == expected.len(), "{shell}: {line}: {answers:?}");
+    }
+}
+
+fn words_of(line: &str) -> String {
+    line.split(' ').map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
 fn bash_accepts_the_script_and_completes_with_it() {
     let script = args::bash_completion(ALL, old_names::ALL);
-    let complete = |line: &str| {
-        let words: Vec<&str> = line.split(' ').collect();
+    completes("bash", |line| {
         let program = format!(
             "{script}\nCOMP_WORDS=({})\nCOMP_CWORD={}\n_roundtrip\nprintf '%s\\n' \"${{COMPREPLY[@]}}\"\n",
-            words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" "),
-            words.len() - 1
+            words_of(line),
+            line.split(' ').count() - 1
         );
-        let mut bash = Process::new("bash")
-            .args(["--norc", "-s"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("bash runs: it is what the script is for");
-        bash.stdin.take().expect("piped").write_all(program.as_bytes()).expect("bash reads");
-        let output = bash.wait_with_output().expect("bash ends");
-        assert!(output.status.success(), "{line}");
-        String::from_utf8(output.stdout).expect("UTF-8")
-    };
-    assert_eq!(complete("roundtrip compl"), "completions\n");
-    assert_eq!(complete("roundtrip completions b"), "bash\n");
-    assert_eq!(complete("roundtrip man --h"), "--help\n");
-    assert!(complete("roundtrip ").contains("help\n"));
+        fed("bash", &["--norc", "-s"], &program)
+    });
+    // The script registers a function for each name.
+    let registered = fed("bash", &["--norc", "-s"], &format!("{script}\ncomplete -p roundtrip schd-dbg\n"));
+    assert_eq!(registered, "complete -F _roundtrip roundtrip\ncomplete -F _roundtrip_schd_dbg schd-dbg\n");
+}
+
+#[test]
+fn zsh_accepts_the_script_and_completes_with_it() {
+    if !Need::Program("zsh").is_met() {
+        return skip(Need::Program("zsh"), "its completions are not tried");
+    }
+    let script = args::zsh_completion(ALL, old_names::ALL);
+    // Outside of its line editor zsh has no completions: here, what the functions answer with is printed.
+    let stubs = r#"
+compdef() { :; }
+_files() { print -l FILES; }
+compset() { before=${PREFIX%,*},; [[ $PREFIX == *,* ]] || before=""; PREFIX=${PREFIX##*,}; }
+compadd() {
+  while [[ $1 != -- ]]; do shift; done; shift
+  for word in "$@"; do [[ $word == $PREFIX* ]] && print -r -- "$before$word"; done; true
+}
+"#;
+    completes("zsh", |line| {
+        let count = line.split(' ').count();
+        let last = line.rsplit(' ').next().unwrap_or_default();
+        let program = format!(
+            "{stubs}{script}\nwords=({}) CURRENT={count} PREFIX='{last}' before=''\n_roundtrip\n",
+            words_of(line)
+        );
+        fed("zsh", &["-f", "-s"], &program)
+    });
+}
+
+#[test]
+fn fish_accepts_the_script_and_completes_with_it() {
+    if !Need::Program("fish").is_met() {
+        return skip(Need::Program("fish"), "its completions are not tried");
+    }
+    let script = args::fish_completion(ALL, old_names::ALL);
+    completes("fish", |line| fed("fish", &["--no-config"], &format!("{script}\ncomplete -C '{line}'\n")));
 }

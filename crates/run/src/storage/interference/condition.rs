@@ -75,7 +75,7 @@ impl Condition {
 
     /// As options, tables and files say it.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Condition::Alone => "alone",
             Condition::HogSame => "hog-same",
