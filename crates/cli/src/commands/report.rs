@@ -1,5 +1,6 @@
 //! `roundtrip report`: recorded runs as one HTML page. Reads run directories; measures nothing.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -72,7 +73,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     // Before anything is read in vain.
     let mut file = NewFile::create(out, typed.existing).with_context(failed)?;
     let parts: Vec<_> = runs.iter().zip(&typed.runs).map(|(run, path)| explained(run, path)).collect();
-    let labels = labels(&typed.runs);
+    let labels = labels(&runs, &typed.runs);
     let subjects: Vec<Subject<'_>> = parts
         .iter()
         .zip(&runs)
@@ -126,8 +127,25 @@ fn explained<'a>(run: &'a Run, path: &Path) -> Parts<'a> {
     Parts { calls, layers, beside, damage }
 }
 
-/// What each run is called: its directory's name, or the whole path where two would have the same.
-fn labels(paths: &[PathBuf]) -> Vec<String> {
+/// What each run is called: by the labels in which it differs from the others, where these tell all runs apart, else by its
+/// directory's name.
+fn labels(runs: &[Run], paths: &[PathBuf]) -> Vec<String> {
+    let value =
+        |run: &Run, key: &str| run.labels.iter().find(|label| label.0 == key).map(|label| label.1.to_owned());
+    let keys: BTreeSet<&str> = runs.iter().flat_map(|run| run.labels.iter().map(|label| label.0)).collect();
+    let differ = |key: &&str| runs.iter().any(|run| value(run, key) != value(&runs[0], key));
+    let keys: Vec<&str> = keys.into_iter().filter(differ).collect();
+    let label = |run: &Run| {
+        let all = keys.iter().filter_map(|key| Some(format!("{key}={}", value(run, key)?)));
+        all.collect::<Vec<_>>().join(", ")
+    };
+    let all: Vec<String> = runs.iter().map(label).collect();
+    let told_apart = all.iter().collect::<BTreeSet<_>>().len() == all.len();
+    if told_apart && !all.iter().any(String::is_empty) { all } else { names(paths) }
+}
+
+/// What each run's directory is called, or the whole path where two would have the same.
+fn names(paths: &[PathBuf]) -> Vec<String> {
     let short = |path: &PathBuf| {
         let directory = if path.ends_with(run::FILE_NAME) { path.parent().unwrap_or(path) } else { path };
         let name = directory.file_name().unwrap_or(directory.as_os_str());
@@ -147,8 +165,22 @@ mod tests {
 
     #[test]
     fn runs_are_called_by_their_directories_and_told_apart() {
-        let labels = |paths: &[&str]| labels(&paths.iter().map(PathBuf::from).collect::<Vec<_>>());
+        let labels = |paths: &[&str]| names(&paths.iter().map(PathBuf::from).collect::<Vec<_>>());
         assert_eq!(labels(&["runs/monday", "runs/tuesday/run.json"]), ["monday", "tuesday"]);
         assert_eq!(labels(&["a/run", "b/run"]), ["a/run", "b/run"]);
+    }
+    #[test]
+    fn labels_that_tell_runs_apart_are_their_names() {
+        let run = |labels: &[&str]| {
+            let mut run = Run::read(Path::new("../../fixtures/runs/x86_64-6.1-binder")).unwrap();
+            labels.iter().for_each(|label| run.labels.add(label).unwrap());
+            run
+        };
+        let paths = ["a", "b"].map(PathBuf::from);
+        let of = |one: &[&str], other: &[&str]| labels(&[run(one), run(other)], &paths);
+        let differing = of(&["board=x", "build=1"], &["board=x", "build=2"]);
+        assert_eq!(differing, ["build=1", "build=2"]);
+        assert_eq!(of(&["build=1"], &["build=1"]), ["a", "b"], "they tell nothing apart");
+        assert_eq!(of(&["build=1"], &[]), ["a", "b"], "one has none");
     }
 }

@@ -8,19 +8,24 @@ use layers::storage::Layer;
 use layers::{Cause, Flag, Kind, Thread};
 use run::Run;
 use run::ipc::latency::LatencyResult;
+use run::storage::interference::Condition;
 
+use super::beside;
+use super::subject::Subject;
 use crate::explanation_words;
 
 /// At most so many steps are shown.
 const MOST: usize = 4;
 
 /// What to do about a run, the most effective first.
-pub(super) fn of(run: &Run, explained: &[Explained<'_>], layers: &[SeriesLayers<'_>]) -> Vec<String> {
+pub(super) fn of(subject: &Subject<'_>) -> Vec<String> {
+    let Subject { run, explained, layers, .. } = *subject;
     let mut steps = Vec::new();
     if let Some(result) = &run.results.latency {
         steps.extend(latency(result, explained));
     }
     steps.extend(writes(layers));
+    steps.extend(beside::found(subject.beside).iter().map(condition));
     steps.extend(machine(run));
     let mut seen = Vec::new();
     for step in steps {
@@ -178,6 +183,39 @@ fn writes(layers: &[SeriesLayers<'_>]) -> Vec<String> {
         }
     };
     vec![step.to_owned()]
+}
+
+/// What to do about a condition that changes writes.
+fn condition(found: &beside::Found<'_>) -> String {
+    let (condition, longer) = (found.one.beside.condition, found.change.ratio() > 1.0);
+    match condition {
+        Condition::HogSame | Condition::HogOther | Condition::HogAll if longer => {
+            "Give the writer a CPU of its own (cpuset), or a real-time policy: processes that compute keep it from running."
+                .to_owned()
+        }
+        Condition::HogSame | Condition::HogOther | Condition::HogAll => {
+            "Keep the CPUs from idling deeply (/dev/cpu_dma_latency; on a virtual machine the host's halt_poll_ns): beside a \
+             process that computes, writes are answered sooner."
+                .to_owned()
+        }
+        Condition::Timers | Condition::Network if longer => {
+            "Move the device's interrupt to a CPU that handles few others (/proc/irq/NUMBER/smp_affinity).".to_owned()
+        }
+        Condition::Files | Condition::Fsync if longer => {
+            "Keep processes that make small writes durable (fsync) off this file system: each commit of its journal holds up \
+             the writer's."
+                .to_owned()
+        }
+        Condition::Memory if longer => {
+            "Leave more memory free, or bound others' dirty pages (vm.dirty_bytes): reclaiming memory holds up the writer."
+                .to_owned()
+        }
+        Condition::IoLimit => {
+            "Raise or remove the I/O limit of the writer's control group (io.max): writes beyond it wait.".to_owned()
+        }
+        _ if longer => format!("Leave the setting {condition} as it is by default: writes take longer with it."),
+        _ => format!("Try {condition} for good: writes take less time with it."),
+    }
 }
 
 /// What about the machine makes figures worse or unsteady.

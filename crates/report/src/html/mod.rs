@@ -3,9 +3,12 @@
 //! its own. Pure: runs and explanations in, text out.
 
 mod advice;
+mod answer;
 mod assets;
 mod bars;
+mod beside;
 mod chart;
+mod figures;
 mod first;
 mod interference;
 mod lanes;
@@ -17,6 +20,7 @@ mod slow_calls;
 mod stacks;
 mod storage;
 mod subject;
+mod trust;
 
 use serde_json::{Map, Value, json};
 

@@ -1,0 +1,158 @@
+//! What a run says, in a sentence or two. Knows no page.
+
+use latency::Histogram;
+use layers::Flag;
+use layers::storage::Layer;
+use run::floor::BASELINE;
+use run::ipc::latency::LatencyResult;
+
+use super::beside::{self, Change};
+use super::subject::Subject;
+use crate::explanation_words;
+use crate::quantity::{duration, length, three_digits};
+use analysis::storage::SeriesLayers;
+
+/// The answer in a sentence.
+pub(super) fn answer(subject: &Subject<'_>) -> String {
+    let results = &subject.run.results;
+    if let Some(worst) = subject.explained.first() {
+        let took = duration(worst.explanation.duration_ns() as f64);
+        let what = explanation_words::answer(&worst.explanation);
+        let inverted =
+            worst.explanation.flags.iter().any(|flag| matches!(flag, Flag::PriorityInversion { .. }));
+        let inversion =
+            if inverted { " That is priority inversion: the caller is a real-time thread." } else { "" };
+        return format!("The slowest call that was recorded took {took}: {what}.{inversion}");
+    }
+    if let Some(result) = &results.latency {
+        let (times, missed) = all_calls(result);
+        let (deadline, worst) =
+            (duration(result.plan.deadline.ns as f64), times.max_ns().map(|ns| duration(ns as f64)));
+        let worst = worst.unwrap_or_else(|| "-".to_owned());
+        return match missed {
+            0 => {
+                format!("No call took longer than {deadline}; the slowest of {} took {worst}.", times.count())
+            }
+            missed => format!(
+                "{missed} of {} calls took longer than {deadline}; the slowest took {worst}.",
+                times.count()
+            ),
+        };
+    }
+    sentence(subject).unwrap_or_else(|| "Nothing was measured that has figures.".to_owned())
+}
+
+/// The answer of tests that have no deadline.
+fn sentence(subject: &Subject<'_>) -> Option<String> {
+    let results = &subject.run.results;
+    if let Some(result) = &results.throughput {
+        let row = result.rows.iter().min_by_key(|row| row.size_bytes)?;
+        let (least, ns) = (length(row.size_bytes), duration(row.real_time_ns()?));
+        return Some(format!("A round trip of {least} over {} takes {ns}.", row.stack));
+    }
+    if let Some(result) = &results.workers {
+        let at = |percent| Some(duration(result.latency.percentile_ns(percent)? as f64));
+        let (p50, p99) = (at(50.0)?, at(99.0)?);
+        let rate = format!("{:.0}", result.iterations_per_s);
+        return Some(format!(
+            "{} workers make {rate} calls a second: usually a call takes {p50}, and 99% at most {p99}.",
+            result.plan.workers
+        ));
+    }
+    if let Some(result) = &results.storage {
+        let series = result.series.iter().max_by_key(|series| series.latency.percentile_ns(50.0))?;
+        let (size, p50) =
+            (length(series.size_bytes as usize), duration(series.latency.percentile_ns(50.0)? as f64));
+        let same = |one: &&SeriesLayers<'_>| {
+            one.series.writer == series.writer && one.series.size_bytes == series.size_bytes
+        };
+        let most = subject.layers.iter().find(same).and_then(|one| {
+            let share = |layer: Layer| one.breakdown.share(layer);
+            let most = Layer::ALL.into_iter().max_by(|one, other| share(*one).total_cmp(&share(*other)))?;
+            Some(format!("; {:.0}% of the time {}", share(most) * 100.0, goes_to(most)))
+        });
+        return Some(format!("A write of {size} usually takes {p50}{}.", most.unwrap_or_default()));
+    }
+    if results.interference.is_some() {
+        return Some(of_conditions(subject));
+    }
+    if let Some(result) = &results.floor {
+        let (least, placement) = (*result.plan.sizes_bytes.iter().min()?, *result.plan.placements.first()?);
+        let of = |transport| Some(duration(result.cell(transport, least, placement)?.median_ns()?));
+        let binder = ["binder", "hwbinder"]
+            .into_iter()
+            .filter_map(|stack| Some(format!("over {stack} {}", of(stack)?)));
+        let all: Vec<String> =
+            [format!("over a futex {}", of(BASELINE)?)].into_iter().chain(binder).collect();
+        return Some(format!(
+            "A round trip of {} takes {} (placement {placement}).",
+            length(least),
+            all.join(", ")
+        ));
+    }
+    results.traits.as_ref().map(|_| "Binder and hwbinder, aspect by aspect.".to_owned())
+}
+
+/// What a layer does to a write, behind a share of the time.
+fn goes_to(layer: Layer) -> &'static str {
+    match layer {
+        Layer::Device => "goes to the device",
+        Layer::Irq => "passes between the interrupt and the wake-up",
+        Layer::Block => "goes to the block layer",
+        Layer::Held => "it is held back before it is queued",
+        Layer::Wake => "whoever waits has been woken and does not run yet",
+        Layer::Helper => "another thread works for it: a journal's, or a worker",
+        Layer::Stolen | Layer::Preempted => "others have the CPU",
+        Layer::Fs => "goes to the file system",
+        Layer::Platform => "goes to the application and its runtime",
+        Layer::Unexplained => "is unexplained",
+    }
+}
+
+/// What a layer is called where time is said to be in it.
+fn place(layer: Layer) -> &'static str {
+    match layer {
+        Layer::Device => "with the device",
+        Layer::Irq => "between the device's interrupt and the wake-up",
+        Layer::Block => "in the block layer's queues",
+        Layer::Held => "held back before the block layer's queues",
+        Layer::Wake => "between the wake-up and running again",
+        Layer::Helper => "with another thread that works for it: a journal's, or a worker",
+        Layer::Stolen | Layer::Preempted => "waiting for the CPU that others have",
+        Layer::Fs => "in the file system",
+        Layer::Platform => "in the application and its runtime",
+        Layer::Unexplained => "where no event explains it",
+    }
+}
+
+/// What other load does to a write: the largest difference beyond chance, and where it lies.
+fn of_conditions(subject: &Subject<'_>) -> String {
+    let Some(noise) = beside::chance(subject.beside) else {
+        return "Too few rounds: it cannot be told what other load does to a write.".to_owned();
+    };
+    let chance = format!("Alone against alone varies from {:.2} to {:.2}.", noise.low, noise.high);
+    let all = beside::found(subject.beside);
+    let Some(found) = all.first() else {
+        return format!("No load that was tried changed a write beyond chance. {chance}");
+    };
+    let condition = found.one.beside.condition;
+    let said = match found.change {
+        Change::Usual(ratio) => format!("Beside {condition} a write takes {ratio:.2} times as long as alone"),
+        Change::Some(ratio) => format!(
+            "Under {condition} a write takes {} times as long as alone on average: some wait very long",
+            three_digits(ratio)
+        ),
+    };
+    let less = if found.change.ratio() > 1.0 { "more" } else { "less" };
+    let where_it_lies = beside::layer(found)
+        .map_or_else(String::new, |layer| format!("; it spends {less} time {}", place(layer)));
+    format!("{said}{where_it_lies}. {chance}")
+}
+
+/// All calls of a latency test, and how many missed.
+pub(super) fn all_calls(result: &LatencyResult) -> (Histogram, u64) {
+    let callers = || result.series.iter().flat_map(|series| &series.pairs).flat_map(|pair| &pair.callers);
+    let mut times = Histogram::new();
+    callers().for_each(|caller| times.merge(&caller.latency));
+    (times, callers().map(|caller| caller.deadline.missed).sum())
+}

@@ -1,0 +1,157 @@
+//! What other load does to a write, in brief: of the conditions that were tried, the one that changes a write most beyond
+//! chance, and where in the write that shows. Knows no page.
+
+use analysis::interference::Explained;
+use latency::Interval;
+use layers::storage::Layer;
+use run::storage::interference::{Condition, Measured, Pair};
+
+/// How much a condition must change the mean to be told by it.
+const NOTABLE: f64 = 1.1;
+
+/// How a condition changes writes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Change {
+    /// The usual write: its median, as a ratio to that alone.
+    Usual(f64),
+    /// Not the usual one, but the mean of all: some writes wait for very long.
+    Some(f64),
+}
+
+impl Change {
+    /// The ratio to the writer alone.
+    pub(super) fn ratio(self) -> f64 {
+        let (Change::Usual(ratio) | Change::Some(ratio)) = self;
+        ratio
+    }
+}
+
+/// A condition that changes writes beyond chance.
+pub(super) struct Found<'a> {
+    pub(super) one: &'a Explained<'a>,
+    pub(super) change: Change,
+}
+
+/// The control of the same writer and size.
+pub(super) fn control<'a>(all: &'a [Explained<'a>], of: &Explained<'_>) -> Option<&'a Explained<'a>> {
+    all.iter().find(|other| {
+        other.beside.condition == Condition::Alone
+            && other.beside.writer == of.beside.writer
+            && other.beside.size_bytes == of.beside.size_bytes
+    })
+}
+
+/// What chance does to a writer alone.
+pub(super) fn chance(all: &[Explained<'_>]) -> Option<Interval> {
+    let control = all.iter().find(|one| one.beside.condition == Condition::Alone)?;
+    control.beside.response()?.interval
+}
+
+/// The conditions that change writes beyond chance: those that lengthen them first, the most effective first of each.
+pub(super) fn found<'a>(all: &'a [Explained<'a>]) -> Vec<Found<'a>> {
+    let mut out: Vec<Found<'a>> = all
+        .iter()
+        .filter(|one| one.beside.condition != Condition::Alone)
+        .filter_map(|one| Some(Found { one, change: change(one, control(all, one)?)? }))
+        .collect();
+    let order = |one: &Found<'_>| {
+        let ratio = one.change.ratio();
+        (ratio > 1.0, ratio.ln().abs())
+    };
+    out.sort_by(|one, other| {
+        let (one, other) = (order(one), order(other));
+        other.0.cmp(&one.0).then(other.1.total_cmp(&one.1))
+    });
+    out
+}
+
+fn change(one: &Explained<'_>, control: &Explained<'_>) -> Option<Change> {
+    let noise = control.beside.response()?.interval?;
+    let response = one.beside.response()?;
+    let own = response.interval?;
+    let clear =
+        (own.low > 1.0 && response.median > noise.high) || (own.high < 1.0 && response.median < noise.low);
+    // Means have no interval: every round must lie beyond every one of the control.
+    let [of_control, mut means] = [control, one].map(|of| means(&of.beside.pairs));
+    let beyond = means.iter().copied().fold(f64::INFINITY, f64::min)
+        > of_control.iter().copied().fold(1.0, f64::max) * NOTABLE;
+    means.sort_by(f64::total_cmp);
+    let mean = latency::quantile(&means, 0.5).filter(|mean| beyond && *mean > response.median * NOTABLE);
+    match (mean, clear) {
+        (Some(mean), _) => Some(Change::Some(mean)),
+        (None, true) => Some(Change::Usual(response.median)),
+        (None, false) => None,
+    }
+}
+
+/// The ratio of the mean write of each round: beside to alone.
+fn means(pairs: &[Pair]) -> Vec<f64> {
+    let mean = |of: &Measured| of.elapsed_ns as f64 / f64::from(of.all_calls.max(1));
+    pairs
+        .iter()
+        .filter(|pair| pair.alone.elapsed_ns > 0)
+        .map(|pair| mean(&pair.beside) / mean(&pair.alone))
+        .collect()
+}
+
+/// The layer whose mean time changes most in the direction of the whole; `None` where no events tell.
+pub(super) fn layer(found: &Found<'_>) -> Option<Layer> {
+    let [alone, beside] = found.one.sides.as_ref()?;
+    let sign = if found.change.ratio() > 1.0 { 1.0 } else { -1.0 };
+    let change = |layer: Layer| sign * (beside.breakdown.mean_ns(layer) - alone.breakdown.mean_ns(layer));
+    let most = Layer::ALL.into_iter().max_by(|one, other| change(*one).total_cmp(&change(*other)))?;
+    (change(most) > 0.0).then_some(most)
+}
+
+#[cfg(test)]
+mod tests {
+    use run::storage::Call;
+    use run::storage::interference::Beside;
+
+    use super::*;
+
+    /// A block of writes that take this long each, and wait besides before some.
+    fn block(each_ns: u64, waits_ns: u64) -> Measured {
+        let call = |at: u64| Call { start_ns: at * 1_000_000, end_ns: at * 1_000_000 + each_ns };
+        Measured {
+            calls: (1..=5).map(call).collect(),
+            elapsed_ns: 5 * each_ns + waits_ns,
+            all_calls: 5,
+            ..Measured::default()
+        }
+    }
+
+    fn compared(condition: Condition, each_ns: u64, waits_ns: u64) -> Beside {
+        let pair = |round: u64| Pair {
+            alone: block(100_000 + round * 100, 0),
+            beside: block(each_ns + (7 * round % 5) * 100, waits_ns),
+            ..Pair::default()
+        };
+        Beside {
+            condition,
+            what: String::new(),
+            writer: 0,
+            writer_beside: 0,
+            size_bytes: 4096,
+            pairs: (0..9).map(pair).collect(),
+        }
+    }
+
+    #[test]
+    fn what_lengthens_writes_comes_first_and_what_chance_does_is_left_out() {
+        let all = [
+            compared(Condition::Alone, 100_000, 0),
+            compared(Condition::HogSame, 50_000, 0),
+            compared(Condition::Timers, 100_100, 0),
+            compared(Condition::Fsync, 130_000, 0),
+            // Half of the writes are as fast as alone.
+            compared(Condition::IoLimit, 100_000, 9_500_000),
+        ];
+        let all: Vec<_> = all.iter().map(|beside| Explained { beside, sides: None }).collect();
+        let found = found(&all);
+        let told: Vec<_> = found.iter().map(|one| one.one.beside.condition).collect();
+        assert_eq!(told, [Condition::IoLimit, Condition::Fsync, Condition::HogSame]);
+        assert!(matches!(found[0].change, Change::Some(ratio) if (19.0..21.0).contains(&ratio)));
+        assert!(matches!(found[1].change, Change::Usual(ratio) if (1.28..1.32).contains(&ratio)));
+    }
+}

@@ -1,0 +1,165 @@
+//! The three figures that carry a run's answer. Knows no page.
+
+use analysis::interference::Explained;
+use analysis::storage::SeriesLayers;
+use run::floor::{BASELINE, FloorCell};
+use run::storage::interference::Condition;
+
+use super::answer::all_calls;
+use super::beside::{self, Change};
+use super::subject::Subject;
+use crate::quantity::{byte_rate, duration, length, three_digits};
+
+/// A figure of the first screen.
+pub(super) struct Figure {
+    pub(super) name: String,
+    pub(super) text: String,
+    pub(super) value: f64,
+    pub(super) unit: &'static str,
+}
+
+fn time(name: impl Into<String>, ns: f64) -> Figure {
+    Figure { name: name.into(), text: duration(ns), value: ns, unit: "ns" }
+}
+
+/// The three figures that carry the answer.
+pub(super) fn figures(subject: &Subject<'_>) -> Vec<Figure> {
+    let results = &subject.run.results;
+    let mut all = Vec::new();
+    if let Some(result) = &results.latency {
+        let (times, missed) = all_calls(result);
+        let deadline = duration(result.plan.deadline.ns as f64);
+        all.extend(times.max_ns().map(|ns| time("the worst call", ns as f64)));
+        all.push(Figure {
+            name: format!("of {} calls took longer than {deadline}", times.count()),
+            text: missed.to_string(),
+            value: missed as f64,
+            unit: "calls",
+        });
+        all.extend(times.percentile_ns(50.0).map(|ns| time("the usual call (median)", ns as f64)));
+    }
+    if let Some(result) = &results.throughput
+        && all.is_empty()
+    {
+        let fastest = result.rows.iter().min_by_key(|row| row.size_bytes);
+        all.extend(fastest.and_then(|row| {
+            Some(time(format!("a {} call over {}", length(row.size_bytes), row.stack), row.real_time_ns()?))
+        }));
+        let largest = result.rows.iter().max_by_key(|row| row.size_bytes);
+        all.extend(largest.and_then(|row| {
+            Some(time(format!("a {} call over {}", length(row.size_bytes), row.stack), row.real_time_ns()?))
+        }));
+        all.extend(largest.and_then(|row| {
+            let value = row.bytes_per_second()?;
+            Some(Figure {
+                name: format!("one way, {} over {}", length(row.size_bytes), row.stack),
+                text: byte_rate(value),
+                value,
+                unit: "B/s",
+            })
+        }));
+    }
+    if all.is_empty() {
+        all = of_others(subject);
+    }
+    all.truncate(3);
+    all
+}
+
+/// The figures of the tests that are neither of latency nor of throughput.
+fn of_others(subject: &Subject<'_>) -> Vec<Figure> {
+    let results = &subject.run.results;
+    let mut all = Vec::new();
+    if let Some(result) = &results.storage
+        && let Some(series) = result.series.iter().max_by_key(|series| series.latency.percentile_ns(50.0))
+    {
+        let size = length(series.size_bytes as usize);
+        let at = |percent| series.latency.percentile_ns(percent).map(|ns| ns as f64);
+        all.extend(at(50.0).map(|ns| time(format!("a write of {size} (median)"), ns)));
+        all.extend(
+            at(99.0)
+                .map(|ns| time(format!("99% of {} such writes took at most", series.latency.count()), ns)),
+        );
+        let same = |one: &&SeriesLayers<'_>| {
+            one.series.writer == series.writer && one.series.size_bytes == series.size_bytes
+        };
+        all.extend(subject.layers.iter().find(same).map(|one| {
+            let value = one.breakdown.host_share() * 100.0;
+            Figure {
+                name: "of it on the host, the rest with the device".into(),
+                text: format!("{value:.1}%"),
+                value,
+                unit: "%",
+            }
+        }));
+    }
+    if let Some(result) = &results.interference
+        && all.is_empty()
+    {
+        let chance = |one: &&Explained<'_>| one.beside.condition == Condition::Alone;
+        let ratio = |one: &Explained<'_>| one.beside.response().map(|response| response.median);
+        // The one that the answer is about, else the one that looks most like a difference.
+        let (one, changed, what) = match beside::found(subject.beside).first() {
+            Some(found) => {
+                let what = match found.change {
+                    Change::Usual(_) => "times as long as alone beside",
+                    Change::Some(_) => "times as long on average as alone under",
+                };
+                (Some(found.one), Some(found.change.ratio()), what)
+            }
+            None => {
+                let others = subject.beside.iter().filter(|one| !chance(one));
+                let size = |one: &Explained<'_>| ratio(one).map_or(0.0, |ratio| ratio.ln().abs());
+                let most = others.max_by(|one, other| size(one).total_cmp(&size(other)));
+                (most, most.and_then(ratio), "times as long as alone, which chance does too, beside")
+            }
+        };
+        let figure =
+            |name: String, value: f64| Figure { name, text: three_digits(value), value, unit: "ratio" };
+        all.extend(
+            one.zip(changed).map(|(one, ratio)| figure(format!("{what} {}", one.beside.condition), ratio)),
+        );
+        let control = subject.beside.iter().find(chance).and_then(ratio);
+        all.extend(control.map(|ratio| figure("alone against alone: chance".into(), ratio)));
+        let alone = subject.beside.iter().find_map(|one| one.beside.response());
+        all.extend(alone.map(|found| {
+            time(
+                format!(
+                    "a write of {} alone (median; {} rounds)",
+                    subject
+                        .beside
+                        .first()
+                        .map_or_else(String::new, |one| length(one.beside.size_bytes as usize)),
+                    result.plan.rounds
+                ),
+                found.baseline_ns,
+            )
+        }));
+    }
+    if let Some(result) = &results.workers
+        && all.is_empty()
+    {
+        let value = result.iterations_per_s;
+        all.push(Figure {
+            name: "calls a second, all workers together".into(),
+            text: format!("{value:.0}"),
+            value,
+            unit: "calls/s",
+        });
+        all.extend(result.latency.percentile_ns(50.0).map(|ns| time("the usual call (median)", ns as f64)));
+        all.extend(result.latency.percentile_ns(99.0).map(|ns| time("99% of calls took at most", ns as f64)));
+    }
+    if let Some(result) = &results.floor
+        && all.is_empty()
+        && let (Some(&least), Some(&placement)) =
+            (result.plan.sizes_bytes.iter().min(), result.plan.placements.first())
+    {
+        for transport in [BASELINE, "binder", "hwbinder"] {
+            let median = result.cell(transport, least, placement).and_then(FloorCell::median_ns);
+            all.extend(
+                median.map(|ns| time(format!("{transport}, {}, placement {placement}", length(least)), ns)),
+            );
+        }
+    }
+    all
+}

@@ -1,0 +1,91 @@
+//! How far a run can be trusted: what speaks for and against its figures. Knows no page.
+
+use run::Results;
+use run::ipc::throughput::Batch;
+
+use super::subject::Subject;
+use crate::environment;
+use crate::quantity::three_digits;
+
+/// What speaks for and against the figures, but for warnings.
+pub(super) fn trust(subject: &Subject<'_>) -> Vec<String> {
+    let run = subject.run;
+    let mut lines = Vec::new();
+    lines.extend(run.partial.as_ref().map(environment::partial));
+    // How threads are woken stands below, with the machine.
+    let driver = run.environment.driver.as_deref().map(|driver| driver.split(';').next().unwrap_or(driver));
+    lines.extend(driver.map(|driver| match driver.starts_with("emulated") {
+        true => format!(
+            "Measured over the {driver}: it shows what scheduler, CPUs and load do to a call, not what the kernel's driver costs."
+        ),
+        false => format!("Measured over the {driver}."),
+    }));
+    lines.extend(spread(&run.results));
+    if run.environment.cpus.virtualised == Some(true) {
+        lines.push(
+            "Measured on a virtual machine: its hypervisor may have delayed calls, unseen by its kernel."
+                .to_owned(),
+        );
+    }
+    let lost = subject
+        .explained
+        .iter()
+        .filter(|one| one.explanation.flags.contains(&layers::Flag::EventsLost))
+        .count();
+    if !subject.explained.is_empty() {
+        let of = subject.explained.len();
+        let without = subject.explained.iter().filter(|one| one.without_events.is_some()).count();
+        lines.push(match (lost, without) {
+            (0, 0) => format!("The kernel's events of all {of} explained calls are there; none were lost."),
+            (lost, without) => {
+                format!("Of {of} explained calls, {without} have no kernel events and {lost} lost some.")
+            }
+        });
+    }
+    lines
+}
+
+/// How much repetitions of the same differ.
+fn spread(results: &Results) -> Option<String> {
+    if let Some(result) = &results.latency {
+        let medians: Vec<f64> = result
+            .series
+            .iter()
+            .flat_map(|series| {
+                series
+                    .pairs
+                    .first()
+                    .into_iter()
+                    .flat_map(move |first| (0..first.callers.len()).map(move |at| (series, at)))
+            })
+            .filter_map(|(series, at)| {
+                let of =
+                    |pair: &run::ipc::latency::PairResult| pair.callers.get(at)?.latency.percentile_ns(50.0);
+                let all: Vec<f64> = series.pairs.iter().filter_map(of).map(|ns| ns as f64).collect();
+                let (low, high) =
+                    all.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), &ns| (low.min(ns), high.max(ns)));
+                (all.len() > 1 && low > 0.0).then(|| (high / low - 1.0) * 100.0)
+            })
+            .collect();
+        let most = medians
+            .iter()
+            .copied()
+            .fold(None, |most: Option<f64>, one| Some(most.map_or(one, |most| most.max(one))));
+        return Some(match most {
+            Some(percent) => format!("The pairs' medians differ by up to {}%.", three_digits(percent)),
+            None => "One run of one pair: nothing tells how much a repetition would differ.".to_owned(),
+        });
+    }
+    let result = results.throughput.as_ref()?;
+    let spreads = result.rows.iter().filter_map(|row| {
+        let (q1, q3) = (row.quantile(0.25, Batch::real_time_ns)?, row.quantile(0.75, Batch::real_time_ns)?);
+        Some((q3 - q1) / 2.0 / row.real_time_ns()? * 100.0)
+    });
+    let most = spreads.fold(0.0_f64, f64::max);
+    Some(match result.plan.repetitions {
+        0 | 1 => "One repetition: nothing tells how much another would differ.".to_owned(),
+        repetitions => {
+            format!("{repetitions} repetitions; half their interquartile range is up to {most:.0}%.")
+        }
+    })
+}
