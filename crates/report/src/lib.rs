@@ -62,6 +62,7 @@ mod storage_words;
 mod style;
 pub mod summary;
 pub mod table;
+pub mod terms;
 pub mod throughput;
 pub mod throughput_google;
 pub mod trace_status;

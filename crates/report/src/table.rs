@@ -9,6 +9,7 @@ use textwrap::core::display_width;
 use crate::inert;
 use crate::look::{Look, NARROWEST};
 use crate::style::styled;
+use crate::terms;
 
 /// The blanks behind each column.
 const GAP: usize = 2;
@@ -40,6 +41,14 @@ impl Column {
         let unit = if unit.is_empty() { String::new() } else { format!("({unit})") };
         let header = format!("{first}\n{second} {unit}");
         Self { header: header.trim_end().replace("\n ", "\n"), alignment: CellAlignment::Right }
+    }
+}
+
+impl Column {
+    /// The words of the header, without the unit.
+    fn name(&self) -> String {
+        let words = self.header.replace('\n', " ");
+        words.split_once(" (").map_or(words.as_str(), |(name, _)| name).to_owned()
     }
 }
 
@@ -105,6 +114,8 @@ impl Table {
 
     /// These columns of it.
     fn part(&self, columns: &[usize], look: Look) -> String {
+        let unknown = || self.columns.iter().find(|column| !terms::explain(&column.name()));
+        debug_assert!(unknown().is_none(), "a header that is no term: {:?}", unknown());
         let mut table = comfy_table::Table::new();
         table.load_style(NOTHING);
         let ours = || columns.iter().filter_map(|&column| self.columns.get(column));

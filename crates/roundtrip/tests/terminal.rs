@@ -54,6 +54,7 @@ fn what_is_measured_fits_a_narrow_terminal() {
         "ipc workers --driver emulated --workers 2 --iterations 100",
         "ipc traits --driver emulated",
         "help ipc latency",
+        "help terms",
         "help storage interference",
         "help",
         "ipc --help",
@@ -73,4 +74,19 @@ fn the_answer_stands_before_the_tables() {
     let storage = printed(&format!("show {}", fixture("x86_64-6.1-ufs")), None);
     let (answer, table) = (storage.find("Synchronous writes").unwrap(), storage.find("response").unwrap());
     assert!(answer < table, "{storage}");
+}
+
+#[test]
+fn a_term_is_explained_by_its_name_and_an_unknown_one_is_refused() {
+    assert!(printed("help terms", None).contains("\nStorage:\n"));
+    let looper = printed("help terms looper", None);
+    assert_eq!(
+        looper.split_whitespace().collect::<Vec<_>>().join(" "),
+        "looper a thread that serves transactions."
+    );
+    let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
+    let output = command.args(["help", "terms", "weather"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("no such term: 'weather'; 'roundtrip help terms' lists all"), "{said}");
 }

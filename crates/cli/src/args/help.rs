@@ -57,7 +57,7 @@ pub(crate) fn command(doc: &Doc, width: usize) -> String {
 }
 
 /// A term on the left and its words on the right, below it where the term is too long.
-pub(super) fn entry(out: &mut String, term: &str, words: &str, width: usize) {
+pub(crate) fn entry(out: &mut String, term: &str, words: &str, width: usize) {
     let body = wrap(words, INDENT, width);
     if term.len() + 4 > INDENT {
         out.push_str(&format!("  {term}\n{body}"));

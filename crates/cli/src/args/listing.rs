@@ -23,8 +23,8 @@ pub(crate) fn program(
         list(&mut out, old_names, width);
     }
     out.push_str(
-        "\n'roundtrip COMMAND --help' explains one command; 'roundtrip --version' prints \
-                  the version.\n",
+        "\n'roundtrip COMMAND --help' explains one command, 'roundtrip help terms' the terms in reports;\n\
+         'roundtrip --version' prints the version.\n",
     );
     out
 }

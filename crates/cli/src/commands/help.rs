@@ -15,9 +15,9 @@ pub(crate) struct Typed {
 pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["help"],
     kind: Kind::Command,
-    summary: "explains a command",
+    summary: "explains a command, or the terms in reports",
     description: "Prints what 'roundtrip COMMAND --help' prints or, without a command, the list of \
-                  all commands.",
+                  all commands. 'help terms' explains the terms that reports print, 'help terms TERM' one of them.",
     positionals: Some(Positionals {
         usage: "[COMMAND]...",
         help: "The command's words, as in 'help ipc latency', or an old program's name.",
@@ -29,7 +29,10 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         },
     }),
     groups: &[],
-    examples: &[],
+    examples: &[
+        ("roundtrip help ipc latency", "Explains a command."),
+        ("roundtrip help terms looper", "Says what a word in a report means."),
+    ],
     run,
 };
 
@@ -38,6 +41,13 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let width = args::help_width(terminal.look);
     let text = if words.is_empty() {
         args::program_help(VERSION, ALL, old_names::ALL, width)
+    } else if let Some(wanted) = words.strip_prefix(&["terms".to_owned()]) {
+        let entry =
+            |out: &mut String, terms: &str, meaning: &str| args::help_entry(out, terms, meaning, width);
+        let text = report::terms::text(wanted, entry);
+        text.ok_or_else(|| {
+            usage!("no such term: '{}'; 'roundtrip help terms' lists all", wanted.join("', '"))
+        })?
     } else if let Some(command) = find(&words) {
         args::command_help(&command.doc(), width)
     } else {

@@ -1,0 +1,341 @@
+//! Every term that reports print, with what it means: for `roundtrip help terms`, and for the glossary among the documents, which
+//! is made from this list. Must not know which report prints a term.
+
+use std::fmt::Write as _;
+
+/// Terms that mean the same, or that explain each other, and their meaning. Both may hold the marks of Markdown.
+type Term = (&'static str, &'static str);
+
+/// All terms, in groups.
+static TERMS: &[(&str, &[Term])] = &[
+    (
+        "Binder",
+        &[
+            ("round trip, call", "a synchronous transaction with its reply, from the client's point of view"),
+            (
+                "transaction",
+                "one message through the driver: a request, a reply, or a oneway request, which has no reply",
+            ),
+            ("parcel", "the container that binder's arguments are written into one after the other"),
+            (
+                "scatter-gather",
+                "hwbinder's way to pass arguments: the driver copies them from where they lie, without a parcel",
+            ),
+            ("node", "an object that a process serves, as the driver knows it"),
+            ("handle", "the number by which another process names a node; 0 is the context manager"),
+            (
+                "context manager, service manager",
+                "the process that owns handle 0 and hands out handles to services by name",
+            ),
+            (
+                "context",
+                "the processes that can reach each other through one binder device or one emulated driver",
+            ),
+            ("looper", "a thread that serves transactions"),
+            ("passthrough", "hwbinder's call of a service in the client's own process, without the driver"),
+            ("kernel driver", "the binder driver of the running kernel"),
+            (
+                "emulated driver",
+                "Roundtrip's own driver, which speaks the same protocol between processes of one user without the kernel's",
+            ),
+            (
+                "profile",
+                "which kernel's priority rules the emulated driver follows: `ack` is Android's common kernel, `mainline` is Linux's",
+            ),
+            (
+                "stack, binder, hwbinder",
+                "Android's two stacks over the driver: `binder` passes parcels, `hwbinder` scattered data",
+            ),
+        ],
+    ),
+    (
+        "Latency and scheduling",
+        &[
+            (
+                "legs",
+                "the parts of a round trip: *request* until the server's handler starts, *handling* within it, *reply* until the client runs again",
+            ),
+            ("deadline, miss, missed", "the longest time that a call may take, and a call that took longer"),
+            (
+                "p50, p90, p95, p99, p99.9, p99.99",
+                "percentiles, within 0.1%: so many percent of the calls took at most that long",
+            ),
+            ("wakeup", "the moment when the kernel makes a sleeping thread runnable"),
+            ("runnable", "ready to run, but another thread has the CPU"),
+            ("preempted", "was running, and lost its CPU while still runnable"),
+            ("synchronous wakeup", "a wakeup on the waker's own CPU, because the waker is about to sleep"),
+            (
+                "seccomp user notification",
+                "the kernel mechanism by which the emulated driver makes wakeups synchronous",
+            ),
+            ("softirq", "work that an interrupt leaves for shortly after it"),
+            ("stolen", "CPU time of a thread that an interrupt, a softirq or the hypervisor used"),
+            ("real-time", "of the policies `SCHED_FIFO` or `SCHED_RR`, with a priority from 1 to 99"),
+            (
+                "priority inversion",
+                "a real-time thread waits for a thread that lower-priority threads keep off the CPU",
+            ),
+            (
+                "priority inheritance",
+                "for the time of a call the server runs with its caller's policy and priority",
+            ),
+            ("PI futex", "a kernel lock whose owner inherits the priority of whoever waits for it"),
+            (
+                "background load",
+                "processes that use a resource beside what is measured; a *hog* uses a CPU all the time",
+            ),
+            ("placement", "which CPUs client and server may use: `free`, `same`, `split`"),
+            ("baseline", "the round trip by other means (a futex, a pipe) that a call is compared with"),
+            ("open loop", "calls begin at a fixed rate, whether or not the last one has returned"),
+            ("request, handling, reply", "the legs of a round trip"),
+            (
+                "response",
+                "from when a call should have begun to its reply, or the whole of a write; it counts the wait behind a slow call",
+            ),
+            ("caller", "a thread that calls, named by its scheduling policy: `fifo:99`, `other`"),
+            ("pair", "a client process and the server process of its own"),
+            ("met", "the share of calls that met the deadline, in percent"),
+            ("served as", "how the server's thread was scheduled in most calls"),
+            ("inherited", "the share of calls that were served with the caller's policy and priority"),
+            ("same CPU", "the share of calls that were served on the caller's CPU"),
+            ("CPU changes", "how often a caller began a call on another CPU than the one before"),
+            ("migrations", "how often the scheduler moved a thread to another CPU"),
+            ("run delay", "how long a thread was runnable without a CPU"),
+            ("voluntary switches", "how often a thread gave up its CPU to wait"),
+            ("involuntary", "how often a thread was preempted"),
+            ("legs of, threads of", "the caller that a row belongs to"),
+            ("off, on", "without and with what is compared: real-time inheritance, or the flight recorder"),
+            ("transport", "a way to make a round trip between two processes"),
+            (
+                "futex",
+                "the kernel's call to wait for a word in shared memory; the baseline's shortest round trip",
+            ),
+            ("one way", "payload bytes in one direction per second"),
+            ("calls/s", "calls per second"),
+            ("aspect", "a row of Android's comparison of its two stacks"),
+        ],
+    ),
+    (
+        "Storage",
+        &[
+            (
+                "synchronous write",
+                "a write that returns when the data are on the device: `O_DSYNC`, `O_SYNC`, or `fsync` behind it",
+            ),
+            (
+                "layer",
+                "who has a write's time at an instant; [Where a write spends its time](storage.md) defines each",
+            ),
+            (
+                "platform",
+                "the runtime between the application and its system calls, such as a Java virtual machine",
+            ),
+            ("host share", "the part of a write that is not the device's"),
+            ("flush", "a request that makes a device's volatile cache durable"),
+            ("held", "a write that is kept back before its request is queued, as by a control group's limit"),
+            ("writer", "how the application writes: by system calls, Java, io_uring"),
+            ("durability", "how a write is made durable: `O_SYNC`, `O_DSYNC`, `fsync`, `fdatasync`"),
+            ("fs", "the application's own work within the system call"),
+            ("helper", "a thread that works for a write: a journal's, or a worker"),
+            ("block", "the request is queued, but the controller does not have it yet"),
+            ("device", "from the moment when the controller gets the request to its interrupt"),
+            ("irq", "from the interrupt to the wakeup of the waiting thread; in *irqs/write* an interrupt"),
+            ("wake", "from the wakeup until the thread runs"),
+            ("application", "the whole write as the application sees it"),
+            ("system calls", "the time within system calls, without the platform"),
+            ("under strace, by strace", "measured while strace(1) looks on, and what strace itself reports"),
+            (
+                "application less strace",
+                "the application's time less the system calls' that strace reports: the study's platform",
+            ),
+            ("alone, beside", "without the background load or setting that is compared, and with it"),
+            ("CPU frequency", "of the writer's first CPU, at the end of a block"),
+            ("interrupt's CPU", "the CPUs that handled the device's interrupts"),
+            (
+                "irqs/write, IPIs, IPIs /write",
+                "interrupts for each write; IPIs are those that CPUs send each other",
+            ),
+            ("completed elsewhere", "the share of requests that another CPU than the interrupt's completed"),
+            ("others' CPU/write", "the CPU time that other tasks had on the writer's CPU, for each write"),
+            ("writes disturbed", "the share of writes that other tasks delayed"),
+            ("waited for CPU/write", "how long the writer was runnable without a CPU, for each write"),
+            ("load's CPU", "the CPU time of the background load, in percent of one CPU"),
+            ("load did", "how much the background load did, in its own unit"),
+        ],
+    ),
+    (
+        "Results",
+        &[
+            ("run", "the directory that a measurement leaves with `--out`, and what is in it"),
+            ("recording", "the kernel's events of a run, as they were in its trace buffers"),
+            ("explanation", "a slow call cut into parts, each with its owner and state, that add up to it"),
+            ("unexplained", "the time that no event accounts for; always shown"),
+            ("loss", "events that the kernel overwrote before they were read; always counted"),
+            (
+                "cannot tell",
+                "the measurement leaves the question open: two causes look alike, or the noise is larger than the difference",
+            ),
+            ("calls", "how many calls or writes a row is made of"),
+            ("size", "the payload of a call, each way, or the bytes of a write"),
+            ("min, mean, max", "the shortest, the average and the longest"),
+            ("stdev", "the standard deviation"),
+            ("time", "of a round trip, median over the batches"),
+            ("CPU", "the CPU time of a call in a table of times; elsewhere the number of a processor"),
+            ("all", "of all rows above, or of everything together"),
+            ("+-%", "half of the distance between the quartiles, in percent of the median"),
+            ("ratio", "of two times; above 1 the second is longer"),
+            ("on/off", "the ratio of the time with the flight recorder to that without"),
+            ("/futex", "the ratio to the futex in the same round"),
+            ("95% interval", "contains the true value 95 times of 100"),
+            ("flight recorder", "what keeps the kernel's latest events, to explain a slow call"),
+            (
+                "at, for",
+                "when a part of a slow call begins, counted from the call's begin, and how long it lasts",
+            ),
+            ("of, what", "whose time it was, and what happened"),
+            ("figure", "a number of a run that is compared"),
+            ("base, new", "the runs that are compared with, and those that are compared"),
+            ("verdict", "better, worse, the same, or cannot tell"),
+            ("events", "records of what the kernel did"),
+            ("overwritten", "events that newer ones replaced in a trace buffer before they were read"),
+            ("lost", "events that could not be recorded"),
+            ("label", "a key and a value that `--label` stores with a run, to tell runs apart"),
+            ("partial", "a run that Ctrl-C or SIGTERM ended before all was measured"),
+        ],
+    ),
+];
+
+/// The terms of an entry, one by one.
+fn each(terms: &'static str) -> impl Iterator<Item = &'static str> {
+    terms.split(", ")
+}
+
+/// Text without the marks of Markdown: links by their words, no emphasis.
+fn plain(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, link)) = rest.split_once('[') {
+        out.push_str(before);
+        let (words, behind) = link.split_once(']').unwrap_or((link, ""));
+        out.push_str(words);
+        rest = behind.strip_prefix('(').and_then(|target| Some(target.split_once(')')?.1)).unwrap_or(behind);
+    }
+    out.push_str(rest);
+    out.replace(['`', '*'], "")
+}
+
+/// The terms as text, or those that one of `wanted` names; `None` if there is no such term. `entry` writes a term and its meaning.
+pub fn text(wanted: &[String], mut entry: impl FnMut(&mut String, &str, &str)) -> Option<String> {
+    let is_wanted = |terms: &'static str| {
+        wanted.is_empty() || each(terms).any(|term| wanted.iter().any(|word| word.eq_ignore_ascii_case(term)))
+    };
+    let mut out = String::new();
+    for (group, terms) in TERMS {
+        let mut terms = terms.iter().filter(|(terms, _)| is_wanted(terms)).peekable();
+        if terms.peek().is_some() && wanted.is_empty() {
+            let gap = if out.is_empty() {
+                ""
+            } else {
+                "
+"
+            };
+            let _ = writeln!(out, "{gap}{group}:");
+        }
+        terms.for_each(|(terms, meaning)| entry(&mut out, terms, &format!("{}.", plain(meaning))));
+    }
+    (!out.is_empty()).then_some(out)
+}
+
+/// The glossary among the documents.
+#[must_use]
+pub fn markdown() -> String {
+    let mut out = "# Glossary\n\n`roundtrip help terms` prints this.\n".to_owned();
+    for (group, terms) in TERMS {
+        let _ = write!(out, "\n## {group}\n\n| term | meaning |\n|---|---|\n");
+        for (terms, meaning) in *terms {
+            let _ = writeln!(out, "| {terms} | {meaning} |");
+        }
+    }
+    out
+}
+
+/// Whether the words of a table's header are terms, one behind the other; figures such as sizes need no term.
+#[must_use]
+pub fn explain(header: &str) -> bool {
+    let header = header.trim_start_matches([' ', ':']);
+    if header.is_empty() {
+        return true;
+    }
+    if header.starts_with(|c: char| c.is_ascii_digit()) && !header.starts_with("95%") {
+        return header.split_once(' ').is_none_or(|(_, unit)| ["B", "KiB", "MiB"].contains(&unit));
+    }
+    let all = TERMS.iter().flat_map(|(_, terms)| *terms).flat_map(|(terms, _)| each(terms));
+    let mut rests = all
+        .filter_map(|term| header.strip_prefix(term))
+        .filter(|rest| rest.is_empty() || rest.starts_with([' ', ':', '/', '+']));
+    rests.any(|rest| explain(rest.strip_prefix(['+', '/']).filter(|rest| !rest.is_empty()).unwrap_or(rest)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn the_glossary_is_this_list() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/glossary.md");
+        if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
+            std::fs::write(&path, markdown()).unwrap();
+        }
+        assert_eq!(std::fs::read_to_string(path).unwrap(), markdown(), "INSTA_UPDATE=always writes it");
+    }
+
+    #[test]
+    fn each_term_is_there_once_and_its_meaning_is_one_sentence() {
+        let mut known = std::collections::BTreeSet::new();
+        for (terms, meaning) in TERMS.iter().flat_map(|(_, terms)| *terms) {
+            each(terms).for_each(|term| assert!(known.insert(term), "{term} is there twice"));
+            assert!(!meaning.ends_with('.') && meaning.len() > 3, "{terms}: {meaning}");
+        }
+        for term in ["transaction", "looper", "handle", "node", "wakeup", "runnable", "softirq"] {
+            assert!(known.contains(term), "{term}");
+        }
+    }
+
+    /// The headers in the sources of reports for a terminal. Those that are put together while a report is made are checked there.
+    #[test]
+    fn every_header_that_reports_print_is_a_term() {
+        let mut found = 0;
+        for file in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("src")).unwrap() {
+            let path = file.unwrap().path();
+            if path.is_dir() || path.ends_with("table.rs") {
+                continue;
+            }
+            let source = std::fs::read_to_string(&path).unwrap();
+            for kind in ["text(\"", "number(\"", "narrow(\""] {
+                for rest in source.split(&format!("Column::{kind}")).skip(1) {
+                    let header = rest.split('"').next().unwrap();
+                    assert!(explain(header), "{}: '{header}' is no term", path.display());
+                    found += 1;
+                }
+            }
+        }
+        assert!(found > 70, "{found}");
+        assert!(!explain("weather") && !explain("p50 weather") && !explain("p500"));
+        assert!(explain("64 KiB") && explain("off: p99.9") && explain("irq+wake mean"));
+    }
+
+    #[test]
+    fn terms_are_told_without_marks_all_or_by_name() {
+        let entry = |out: &mut String, terms: &str, meaning: &str| {
+            let _ = writeln!(out, "{terms} = {meaning}");
+        };
+        let looper = text(&["Looper".to_owned()], entry).unwrap();
+        assert_eq!(looper, "looper = a thread that serves transactions.\n");
+        assert_eq!(text(&["weather".to_owned()], entry), None);
+        let all = text(&[], entry).unwrap();
+        assert!(!all.contains(['`', '*', '[']) && all.contains("\nStorage:\n"), "{all}");
+        assert!(all.contains("Where a write spends its time defines each.\n"), "{all}");
+    }
+}
