@@ -1,0 +1,297 @@
+//! The report page in a real browser: it says nothing in the console, asks for nothing, draws what its data says, follows the
+//! keyboard, and fits narrow and wide windows. Needs Chromium, and is skipped without.
+#![allow(clippy::print_stderr)] // How long pages took.
+
+#[path = "support/chromium.rs"]
+mod chromium;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use chromium::Browser;
+use latency::Histogram;
+use run::Run;
+use serde_json::Value;
+use skips::{Need, skip};
+
+const RUNS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/runs");
+
+/// A folder of a test's own, removed with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("roundtrip-page-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn roundtrip(&self, line: &str) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
+        let output = command.args(line.split_whitespace()).current_dir(&self.0).output().unwrap();
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// The page of these runs.
+    fn page(&self, name: &str, runs: &str) -> PathBuf {
+        self.roundtrip(&format!("report {runs} -o {name}.html"));
+        self.0.join(format!("{name}.html"))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Pages with every kind of result: of fixtures, and of short runs of this machine.
+fn pages(folder: &Folder) -> Vec<(&'static str, PathBuf)> {
+    let driver = "--driver emulated";
+    folder.roundtrip(&format!(
+        "ipc throughput --sizes 4,4k --iterations 100 --repetitions 3 {driver} --out throughput"
+    ));
+    folder.roundtrip("ipc baseline --sizes 4 --rounds 6 --duration 2s --out baseline");
+    folder.roundtrip(&format!("ipc workers --iterations 500 {driver} --out workers"));
+    folder.roundtrip(&format!("ipc traits --iterations 200 {driver} --out traits"));
+    folder.roundtrip(&format!(
+        "ipc latency --iterations 300 --stack both --inheritance both {driver} --out latency"
+    ));
+    folder.roundtrip(
+        "storage interference --conditions hog-same --rounds 6 --duration 3s --no-recorder --out beside",
+    );
+    vec![
+        ("slow-calls", folder.page("slow-calls", &format!("{RUNS}/x86_64-6.1-binder"))),
+        ("writes", folder.page("writes", &format!("{RUNS}/x86_64-6.1-ufs"))),
+        ("several", folder.page("several", &format!("{RUNS}/x86_64-6.1-binder latency"))),
+        ("ipc", folder.page("ipc", "throughput baseline workers traits")),
+        ("beside", folder.page("beside", "beside")),
+    ]
+}
+
+/// A browser, or the test's end.
+fn browser(test: &str) -> Option<Browser> {
+    let Some(name) = Browser::name() else {
+        skip(Need::Program("chromium"), "no Chromium here; install what Debian calls chromium");
+        return None;
+    };
+    Some(Browser::start(name, test))
+}
+
+/// What its script makes of the page: for each chart and line, drawn alone, how many of the data's points the plot has, and at
+/// the places of how many of them the canvas has the line's colour.
+const DRAWN: &str = r"(async () => {
+  const { data, charts } = roundtrip;
+  const probe = document.createElement('canvas').getContext('2d');
+  const rgb = (colour) => {
+    probe.fillStyle = colour;
+    probe.fillRect(0, 0, 1, 1);
+    return [...probe.getImageData(0, 0, 1, 1).data].slice(0, 3);
+  };
+  const laidOut = {
+    linear: (value) => value,
+    log: (value) => (value > 0 ? Math.log10(value) : -0.35),
+    nines: (share) => -Math.log10(1 - share),
+  };
+  const drawn = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+  const told = [];
+  for (const [index, chart] of charts.entries()) {
+    const spec = data.charts[index];
+    const lines = spec.lines.filter((line) => line.points.length > 0);
+    for (const [number, line] of lines.entries()) {
+      lines.forEach((_, other) => chart.setSeries(other + 1, { show: other === number }));
+      await drawn();
+      const { width, height } = chart.ctx.canvas;
+      const pixels = chart.ctx.getImageData(0, 0, width, height).data;
+      const wanted = rgb(chart.series[number + 1].stroke());
+      const near = (x, y) => {
+        for (let dy = -3; dy <= 3; dy += 1) for (let dx = -3; dx <= 3; dx += 1) {
+          const at = ((Math.round(y) + dy) * width + Math.round(x) + dx) * 4;
+          if (pixels[at + 3] > 100 && wanted.every((part, k) => Math.abs(part - pixels[at + k]) < 60)) return true;
+        }
+        return false;
+      };
+      let [known, seen] = [0, 0];
+      for (const [x, y] of line.points) {
+        const [across, up] = [laidOut[spec.x.scale](x), laidOut[spec.y.scale](y)];
+        const place = chart.data[0].indexOf(across);
+        known += place >= 0 && chart.data[number + 1][place] === up ? 1 : 0;
+        seen += near(chart.valToPos(across, 'x', true), chart.valToPos(up, 'y', true)) ? 1 : 0;
+      }
+      told.push({ chart: spec.title, line: line.label, points: line.points.length, known, seen });
+    }
+  }
+  return told;
+})()";
+
+#[test]
+fn a_page_is_silent_asks_for_nothing_and_draws_its_data() {
+    let Some(mut browser) = browser("drawn") else { return };
+    let folder = Folder::new("drawn");
+    let mut charts = 0;
+    for (name, page) in pages(&folder) {
+        browser.open(&page);
+        browser.window(1280, 900, "light");
+        assert_eq!(browser.console(), [] as [String; 0], "{name}: the console says something");
+        assert_eq!(browser.requests(), [] as [String; 0], "{name}: the page asks for something");
+        let undrawn = browser.evaluate("roundtrip.charts.filter((chart) => !chart).length");
+        assert_eq!(undrawn, 0, "{name}");
+        let drawn = browser.evaluate(DRAWN);
+        for line in drawn.as_array().unwrap() {
+            let number = |key: &str| line[key].as_u64().unwrap();
+            assert_eq!(number("known"), number("points"), "{name}: {line}");
+            assert_eq!(number("seen"), number("points"), "{name}: {line}");
+            charts += 1;
+        }
+    }
+    assert!(charts >= 8, "only {charts} lines were drawn");
+}
+
+#[test]
+fn the_policy_refuses_what_is_not_the_pages_own() {
+    let Some(mut browser) = browser("policy") else { return };
+    let folder = Folder::new("policy");
+    let page = folder.page("page", &format!("{RUNS}/x86_64-6.1-binder"));
+    let text = std::fs::read_to_string(&page).unwrap();
+    let strange = "<script>globalThis.strange = 1</script><img src=\"x.png\" onerror=\"globalThis.strange = 1\"></body>";
+    std::fs::write(&page, text.replace("</body>", strange)).unwrap();
+    browser.open(&page);
+    assert_eq!(browser.evaluate("typeof globalThis.strange"), "undefined");
+    let refused = browser.console().iter().filter(|text| text.contains("Content Security Policy")).count();
+    assert!(refused >= 2, "{:?}", browser.console());
+}
+
+#[test]
+fn a_page_fits_narrow_and_wide_windows_light_and_dark() {
+    let Some(mut browser) = browser("fits") else { return };
+    let folder = Folder::new("fits");
+    // People look at these.
+    let pictures = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report-page");
+    std::fs::create_dir_all(&pictures).unwrap();
+    for (name, page) in pages(&folder) {
+        browser.open(&page);
+        browser.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))");
+        let mut grounds = Vec::new();
+        for (width, scheme) in
+            [(360, "light"), (360, "dark"), (1280, "light"), (1280, "dark"), (2560, "light")]
+        {
+            browser.window(width, 900, scheme);
+            let page_width = browser.evaluate("document.scrollingElement.scrollWidth").as_u64().unwrap();
+            assert!(page_width <= width.into(), "{name}: {page_width} pixels of {width}");
+            // Nothing outside of what scrolls by itself reaches over the edge.
+            let beyond = browser.evaluate(
+                "[...document.querySelectorAll('h1, h2, h3, p, li, summary, .figure, .range, .lane, .plot, canvas')]
+                   .filter((one) => one.getBoundingClientRect().right > innerWidth + 1).map((one) => one.outerHTML.slice(0, 200))",
+            );
+            assert_eq!(beyond, Value::Array(Vec::new()), "{name} at {width} pixels");
+            let faint = browser.evaluate(FAINT);
+            assert_eq!(faint, Value::Array(Vec::new()), "{name}, {scheme}");
+            grounds.push(browser.evaluate("getComputedStyle(document.body).backgroundColor").to_string());
+            browser.screenshot(&pictures.join(format!("{name}-{width}-{scheme}.png")));
+        }
+        assert!(
+            grounds[0] == grounds[2] && grounds[1] == grounds[3] && grounds[0] != grounds[1],
+            "{grounds:?}"
+        );
+    }
+}
+
+/// Texts with a contrast below 4.5 to the ground that they stand on (WCAG 2.2, success criterion 1.4.3).
+const FAINT: &str = r"(() => {
+  const parts = (colour) => {
+    const found = colour.match(/[\d.]+/g).map(Number);
+    return colour.startsWith('color(') ? [...found.slice(0, 3).map((part) => part * 255), found[3] ?? 1] : [...found, 1].slice(0, 4);
+  };
+  const light = ([r, g, b]) => {
+    const [x, y, z] = [r, g, b].map((part) => (part / 255 <= 0.04045 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * x + 0.7152 * y + 0.0722 * z;
+  };
+  const ground = (element) => {
+    for (let one = element; one; one = one.parentElement) {
+      const colour = parts(getComputedStyle(one).backgroundColor);
+      if (colour[3] === 1) return colour;
+    }
+    return [255, 255, 255, 1];
+  };
+  return [...document.querySelectorAll('h1, h2, h3, p, li, a, b, span, summary, th, td')]
+    .filter((one) => one.textContent.trim() && one.checkVisibility())
+    .map((one) => {
+      const [text, under] = [light(parts(getComputedStyle(one).color)), light(ground(one))];
+      return [(Math.max(text, under) + 0.05) / (Math.min(text, under) + 0.05), one.outerHTML.slice(0, 100)];
+    })
+    .filter(([contrast]) => contrast < 4.5);
+})()";
+
+#[test]
+fn the_keyboard_reaches_charts_reads_their_points_and_zooms() {
+    let Some(mut browser) = browser("keyboard") else { return };
+    let folder = Folder::new("keyboard");
+    let page = folder.page("page", &format!("{RUNS}/x86_64-6.1-binder"));
+    browser.open(&page);
+    browser.window(1280, 900, "light");
+    let mut stops = 0;
+    while browser.evaluate("document.activeElement.classList.contains('plot')") != true {
+        browser.press("Tab");
+        stops += 1;
+        assert!(stops < 200, "Tab does not reach a chart");
+        let outline = browser.evaluate("getComputedStyle(document.activeElement).outlineStyle");
+        assert_ne!(outline, "none", "the focus cannot be seen");
+    }
+    browser.evaluate(
+        "globalThis.figure = document.activeElement.closest('figure'); globalThis.spec = roundtrip.data.charts[figure.dataset.chart];
+         globalThis.chart = roundtrip.charts[figure.dataset.chart];
+         globalThis.width = () => chart.scales.x.max - chart.scales.x.min; globalThis.whole = width();
+         globalThis.texts = spec.lines.flatMap((line) => line.points.map((point) => point[2])); 1",
+    );
+    let mut told = Vec::new();
+    for _ in 0..3 {
+        browser.press("ArrowRight");
+        let text = browser.evaluate("figure.querySelector('.readout').textContent").to_string();
+        let known = browser
+            .evaluate("texts.some((text) => figure.querySelector('.readout').textContent.includes(text))");
+        assert_eq!(known, true, "{text} is not in the data");
+        told.push(text);
+    }
+    told.dedup();
+    assert!(told.len() >= 2, "the readout stays at {told:?}");
+    browser.press("+");
+    assert_eq!(browser.evaluate("width() < whole * 0.6"), true, "+ zooms");
+    browser.press("0");
+    assert_eq!(browser.evaluate("Math.abs(width() - whole) < 1e-9"), true, "0 shows everything");
+    // What is folded up opens too.
+    browser.evaluate("document.querySelector('details:not([open]) > summary').focus(); globalThis.folded = document.activeElement.parentElement; 1");
+    browser.press("Enter");
+    assert_eq!(browser.evaluate("folded.open"), true);
+}
+
+#[test]
+fn ten_million_calls_make_a_page_below_5_mb_that_opens_within_2_s() {
+    let folder = Folder::new("many");
+    let mut run = Run::read(&Path::new(RUNS).join("x86_64-6.1-binder")).unwrap();
+    let result = run.results.latency.as_mut().unwrap();
+    result.explained = None;
+    let mut times = Histogram::new();
+    let mut random = fastrand::Rng::with_seed(7);
+    for _ in 0..10_000_000 {
+        // From 2 us to 2 s, alike in every power of two.
+        times.record((2_000 + random.u64(0..2_000)) << random.u32(0..20));
+    }
+    for caller in
+        result.series.iter_mut().flat_map(|series| &mut series.pairs).flat_map(|pair| &mut pair.callers)
+    {
+        caller.latency = times.clone();
+    }
+    run.write(&folder.0.join("run")).unwrap();
+    let page = folder.page("page", "run");
+    let length = std::fs::metadata(&page).unwrap().len();
+    assert!(length < 5_000_000, "{length}");
+    let Some(mut browser) = browser("many") else { return };
+    browser.open(&page);
+    let calls = browser.evaluate("document.querySelector('h1').textContent").to_string();
+    let opened_ms = browser
+        .evaluate("(() => { const [entry] = performance.getEntriesByType('navigation'); return entry.loadEventEnd || performance.now(); })()")
+        .as_f64()
+        .unwrap();
+    eprintln!("{length} bytes opened in {opened_ms:.0} ms: {calls}");
+    assert!(opened_ms < 2000.0, "{opened_ms} ms");
+}
