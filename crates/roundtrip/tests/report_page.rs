@@ -147,6 +147,41 @@ fn a_page_is_silent_asks_for_nothing_and_draws_its_data() {
     assert!(charts >= 8, "only {charts} lines were drawn");
 }
 
+/// Numbers that can be read on the page, and are in none of its data's numbers and texts.
+const UNKNOWN: &str = r"(() => {
+  const numbers = (text) => (text.match(/\d+(\.\d+)*/g) ?? []).map(Number);
+  const known = new Set();
+  const collect = (value) => {
+    if (typeof value === 'number') known.add(Math.abs(value));
+    else if (typeof value === 'string') numbers(value).forEach((number) => known.add(number));
+    else if (value !== null && typeof value === 'object') Object.values(value).forEach(collect);
+  };
+  collect(roundtrip.data);
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const unknown = [];
+  let read = 0;
+  while (texts.nextNode()) {
+    const { data: text, parentElement } = texts.currentNode;
+    if (parentElement.closest('script, footer')) continue;
+    const here = numbers(text).filter((number) => !Number.isNaN(number));
+    read += here.length;
+    if (!here.every((number) => known.has(number))) unknown.push(text);
+  }
+  return { read, unknown };
+})()";
+
+#[test]
+fn every_number_that_can_be_read_is_in_the_data() {
+    let Some(mut browser) = browser("numbers") else { return };
+    let folder = Folder::new("numbers");
+    for (name, page) in pages(&folder) {
+        browser.open(&page);
+        let told = browser.evaluate(UNKNOWN);
+        assert_eq!(told["unknown"], Value::Array(Vec::new()), "{name}");
+        assert!(told["read"].as_u64().unwrap() > 50, "{name}: {told}");
+    }
+}
+
 #[test]
 fn the_policy_refuses_what_is_not_the_pages_own() {
     let Some(mut browser) = browser("policy") else { return };

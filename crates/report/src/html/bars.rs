@@ -1,6 +1,8 @@
 //! Pictures that need no script: rows of ranges on one axis, stacked bars, and lanes over time. Each is SVG whose places are shares
 //! of the width, so that text keeps its size on every screen. Knows no run.
 
+use serde_json::{Value, json};
+
 use super::page::Page;
 
 /// How values are laid out.
@@ -36,6 +38,25 @@ pub(super) struct Ranges {
     pub(super) chance: Option<(f64, f64)>,
     /// The axis: values and their texts.
     pub(super) ticks: Vec<(f64, String)>,
+}
+
+impl Ranges {
+    /// What is drawn.
+    fn json(&self) -> Value {
+        let row = |row: &Range| {
+            json!({
+                "label": row.label, "text": row.text, "whole": row.whole, "most": row.most, "points": row.points,
+            })
+        };
+        json!({
+            "kind": "ranges",
+            "title": self.title,
+            "rows": self.rows.iter().map(row).collect::<Vec<_>>(),
+            "marks": self.marks,
+            "chance": self.chance,
+            "ticks": self.ticks,
+        })
+    }
 }
 
 /// How far what lies at the ends stands from the edge, in percent of the width.
@@ -105,6 +126,10 @@ impl Page {
         if ranges.rows.is_empty() || !place.low.is_finite() {
             return;
         }
+        self.picture(ranges.json(), |page| page.draw(ranges, &place));
+    }
+
+    fn draw(&mut self, ranges: &Ranges, place: &Place) {
         self.within("figure", &[("class", "ranges")], |page| {
             page.element("h3", &[], &ranges.title);
             if !ranges.marks.is_empty() {
@@ -120,7 +145,7 @@ impl Page {
             for row in &ranges.rows {
                 page.within("div", &[("class", "range")], |page| {
                     page.element("span", &[("class", "label")], &row.label);
-                    page.row(ranges, &place, row);
+                    page.row(ranges, place, row);
                     page.element("span", &[("class", "value")], &row.text);
                 });
             }

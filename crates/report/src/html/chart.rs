@@ -80,6 +80,7 @@ impl Chart {
             self.lines.iter().map(|line| json!({ "label": line.label, "points": line.points })).collect();
         json!({
             "title": self.title,
+            "about": self.about,
             "kind": kind,
             "x": axis(&self.x),
             "y": axis(&self.y),

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use layers::{Explanation, Owner, Part, State};
+use serde_json::{Value, json};
 
 use super::chart::{round_ticks, short_duration};
 use super::page::Page;
@@ -44,6 +45,21 @@ pub(super) struct Stretch {
 pub(super) struct Lane {
     pub(super) name: String,
     pub(super) stretches: Vec<Stretch>,
+}
+
+impl Stretch {
+    /// What a reader is told of it.
+    fn text(&self) -> String {
+        format!("{}: {}", short_duration((self.end_ns - self.begin_ns) as f64), self.words)
+    }
+}
+
+impl Lane {
+    /// What is drawn.
+    fn json(&self) -> Value {
+        let stretch = |one: &Stretch| json!({ "begin_ns": one.begin_ns, "end_ns": one.end_ns, "kind": one.class, "text": one.text() });
+        json!({ "name": self.name, "stretches": self.stretches.iter().map(stretch).collect::<Vec<_>>() })
+    }
 }
 
 /// Parts that are shorter than this fraction of a call would not show; they are in the call's table.
@@ -100,6 +116,19 @@ impl Page {
 
     /// Lanes over a call of this length.
     pub(super) fn lanes(&mut self, label: &str, length_ns: u64, lanes: &[Lane]) {
+        let ticks = round_ticks(0.0, length_ns.max(1) as f64, short_duration);
+        let ticks: Vec<_> = ticks.iter().filter(|tick| tick.2 == 0).collect();
+        let data = json!({
+            "kind": "lanes",
+            "title": label,
+            "length_ns": length_ns,
+            "lanes": lanes.iter().map(Lane::json).collect::<Vec<_>>(),
+            "ticks": ticks,
+        });
+        self.picture(data, |page| page.draw_lanes(label, length_ns, lanes, &ticks));
+    }
+
+    fn draw_lanes(&mut self, label: &str, length_ns: u64, lanes: &[Lane], ticks: &[&(f64, String, u8)]) {
         let length = length_ns.max(1) as f64;
         let percent = |ns: u64| ns.min(length_ns) as f64 / length * 100.0;
         self.within("div", &[("class", "lanes"), ("role", "img"), ("aria-label", label)], |page| {
@@ -118,8 +147,7 @@ impl Page {
                                 ("height", "100%"),
                             ];
                             page.within("rect", &attributes, |page| {
-                                let took = short_duration((one.end_ns - one.begin_ns) as f64);
-                                page.element("title", &[], &format!("{took}: {}", one.words));
+                                page.element("title", &[], &one.text());
                             });
                         }
                     });
@@ -128,9 +156,7 @@ impl Page {
             page.within("div", &[("class", "lane axis"), ("aria-hidden", "true")], |page| {
                 page.element("span", &[("class", "label")], "");
                 page.within("svg", &[("class", "labels")], |page| {
-                    let ticks = round_ticks(0.0, length, short_duration);
-                    let ticks: Vec<_> = ticks.iter().filter(|tick| tick.2 == 0).collect();
-                    for (value, text, _) in super::bars::thinned(&ticks) {
+                    for (value, text, _) in super::bars::thinned(ticks) {
                         page.label(value / length * 100.0, "12", "tick", text);
                     }
                 });

@@ -15,8 +15,12 @@ pub(super) type Attributes<'a> = &'a [(&'a str, &'a str)];
 pub(super) struct Page {
     html: String,
     figures: Vec<Value>,
+    texts: Vec<Value>,
     tables: Vec<Value>,
     charts: Vec<Value>,
+    pictures: Vec<Value>,
+    /// Within how many things that are in the data as a whole.
+    whole: u32,
 }
 
 impl Page {
@@ -30,7 +34,28 @@ impl Page {
 
     /// An element with text.
     pub(super) fn element(&mut self, tag: &str, attributes: Attributes<'_>, text: &str) {
+        self.tell(text);
         self.within(tag, attributes, |inside| inside.text(text));
+    }
+
+    /// Puts a text into the data, unless it is part of something that is there as a whole.
+    fn tell(&mut self, text: &str) {
+        if self.whole == 0 && !text.is_empty() {
+            self.texts.push(text.into());
+        }
+    }
+
+    /// What is in the data as a whole, so that its texts are not told one by one.
+    fn wholly(&mut self, fill: impl FnOnce(&mut Page)) {
+        self.whole += 1;
+        fill(self);
+        self.whole -= 1;
+    }
+
+    /// A picture, which is in the data as a whole.
+    pub(super) fn picture(&mut self, data: Value, fill: impl FnOnce(&mut Page)) {
+        self.pictures.push(data);
+        self.wholly(fill);
     }
 
     /// An element of a picture that has no content: SVG wants its end, where HTML would do without.
@@ -80,6 +105,7 @@ impl Page {
         if text.is_empty() {
             return;
         }
+        self.tell(text);
         self.within("pre", &[("class", "scroll"), ("tabindex", "0")], |page| {
             for line in text.lines() {
                 page.text(line);
@@ -90,9 +116,11 @@ impl Page {
 
     /// A figure that stands for itself: its name, how it is printed, its value and that value's unit.
     pub(super) fn figure(&mut self, of: &str, name: &str, text: &str, value: f64, unit: &str) {
-        self.within("div", &[("class", "figure")], |page| {
-            page.element("b", &[], text);
-            page.element("span", &[], name);
+        self.wholly(|page| {
+            page.within("div", &[("class", "figure")], |page| {
+                page.element("b", &[], text);
+                page.element("span", &[], name);
+            });
         });
         self.figures.push(json!({ "run": of, "name": name, "text": text, "value": value, "unit": unit }));
     }
@@ -111,32 +139,42 @@ impl Page {
             return;
         }
         let columns: Vec<(String, bool)> = table.columns().collect();
-        self.within("div", &[("class", "scroll"), ("tabindex", "0")], |page| {
-            page.within("table", &[("aria-label", title)], |page| {
-                page.within("thead", &[], |page| {
-                    page.within("tr", &[], |page| {
-                        for (name, number) in &columns {
-                            page.element("th", side("col", *number), name);
-                        }
-                    });
-                });
-                page.within("tbody", &[], |page| {
-                    for row in table.rows() {
-                        page.within("tr", &[], |page| cells(page, row, &columns));
-                    }
-                });
-            });
-        });
+        self.wholly(|page| page.rows(title, table, &columns));
         let names: Vec<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
         let rows: Vec<Vec<Value>> =
             table.rows().iter().map(|row| row.iter().map(|cell| data(cell)).collect()).collect();
         self.tables.push(json!({ "title": title, "columns": names, "rows": rows }));
     }
 
+    fn rows(&mut self, title: &str, table: &Table, columns: &[(String, bool)]) {
+        self.within("div", &[("class", "scroll"), ("tabindex", "0")], |page| {
+            page.within("table", &[("aria-label", title)], |page| {
+                page.within("thead", &[], |page| {
+                    page.within("tr", &[], |page| {
+                        for (name, number) in columns {
+                            page.element("th", side("col", *number), name);
+                        }
+                    });
+                });
+                page.within("tbody", &[], |page| {
+                    for row in table.rows() {
+                        page.within("tr", &[], |page| cells(page, row, columns));
+                    }
+                });
+            });
+        });
+    }
+
     /// A chart that the page's script draws, and its table.
     pub(super) fn chart(&mut self, chart: &Chart) {
         let number = self.charts.len().to_string();
-        self.within("figure", &[("class", "chart"), ("data-chart", &number)], |page| {
+        self.wholly(|page| page.frame(chart, &number));
+        self.charts.push(chart.json());
+        self.folded("Show as a table", &chart.table);
+    }
+
+    fn frame(&mut self, chart: &Chart, number: &str) {
+        self.within("figure", &[("class", "chart"), ("data-chart", number)], |page| {
             page.element("h3", &[], &chart.title);
             page.paragraphs("about", &chart.about);
             page.legend(chart);
@@ -148,8 +186,6 @@ impl Page {
             );
             page.element("p", &[("class", "readout"), ("aria-live", "polite")], "");
         });
-        self.charts.push(chart.json());
-        self.folded("Show as a table", &chart.table);
     }
 
     fn legend(&mut self, chart: &Chart) {
@@ -171,9 +207,11 @@ impl Page {
     /// # Errors
     /// None: all of it is text, numbers and lists.
     pub(super) fn finish(self, facts: Map<String, Value>) -> Result<(String, String), crate::Error> {
-        let Page { html, figures, tables, charts } = self;
+        let Page { html, figures, texts, tables, charts, pictures, whole: _ } = self;
         let mut data = facts;
         data.insert("figures".into(), figures.into());
+        data.insert("texts".into(), texts.into());
+        data.insert("pictures".into(), pictures.into());
         data.insert("tables".into(), tables.into());
         data.insert("charts".into(), charts.into());
         Ok((html, inert::script(&stored::to_text(&data)?)))

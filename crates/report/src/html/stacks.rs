@@ -1,5 +1,7 @@
 //! Stacked bars: rows whose parts follow each other, all on one scale. Knows no run.
 
+use serde_json::{Value, json};
+
 use super::page::Page;
 
 /// A row: what it is, its figure in words, and its parts: each a name, which is its colour, a size, and what a reader is told.
@@ -18,6 +20,19 @@ pub(super) struct Stacks {
     pub(super) rows: Vec<Stack>,
 }
 
+impl Stacks {
+    /// What is drawn.
+    fn json(&self) -> Value {
+        let row = |row: &Stack| json!({ "label": row.label, "text": row.text, "parts": row.parts });
+        json!({
+            "kind": "stacks",
+            "title": self.title,
+            "about": self.about,
+            "rows": self.rows.iter().map(row).collect::<Vec<_>>(),
+        })
+    }
+}
+
 impl Page {
     /// Stacked bars.
     pub(super) fn stacks(&mut self, stacks: &Stacks) {
@@ -26,6 +41,10 @@ impl Page {
         if most <= 0.0 {
             return;
         }
+        self.picture(stacks.json(), |page| page.draw_stacks(stacks, most));
+    }
+
+    fn draw_stacks(&mut self, stacks: &Stacks, most: f64) {
         self.within("figure", &[("class", "ranges stacks")], |page| {
             page.element("h3", &[], &stacks.title);
             page.paragraphs("about", &stacks.about);

@@ -147,6 +147,35 @@ fn every_number_in_a_table_of_the_page_is_in_its_data_and_the_reverse() {
     }
 }
 
+/// The numbers of all that a page's data holds, as values.
+fn values(data: &Value, into: &mut Vec<f64>) {
+    match data {
+        Value::Number(number) => into.extend(number.as_f64()),
+        Value::String(text) => into.extend(numbers(text).iter().filter_map(|text| text.parse::<f64>().ok())),
+        Value::Array(all) => all.iter().for_each(|one| values(one, into)),
+        Value::Object(all) => all.values().for_each(|one| values(one, into)),
+        Value::Null | Value::Bool(_) => {}
+    }
+}
+
+#[test]
+fn every_number_of_the_page_is_in_its_data() {
+    let result = crate::storage_fixture::result();
+    let layers = crate::storage_fixture::layers(&result);
+    let run = Run { results: result.clone().into(), ..Run::read(Path::new(RUN)).unwrap() };
+    for (page, _) in [usual(), writes(&run, &layers)] {
+        // But for the library's licence, at the end.
+        let shown = numbers(&text_of(page.split("<footer>").next().unwrap()));
+        let mut known = Vec::new();
+        values(&data_of(&page), &mut known);
+        let missing: Vec<&String> = shown
+            .iter()
+            .filter(|text| text.parse().is_ok_and(|value: f64| !known.contains(&value)))
+            .collect();
+        assert!(missing.is_empty() && shown.len() > 50, "{missing:?} of {shown:?}");
+    }
+}
+
 #[test]
 fn what_others_have_named_neither_ends_an_element_nor_the_data() {
     let (page, _) = shown(&|_| "</script><img src=x>\u{202e}".to_owned());
