@@ -41,6 +41,7 @@ pub mod floor;
 pub mod ftrace_text;
 pub mod gate;
 pub mod google_benchmark;
+pub mod histogram;
 pub mod html;
 pub mod inert;
 pub mod interference;

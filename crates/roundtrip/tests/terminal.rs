@@ -90,3 +90,28 @@ fn a_term_is_explained_by_its_name_and_an_unknown_one_is_refused() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("no such term: 'weather'; 'roundtrip help terms' lists all"), "{said}");
 }
+
+#[test]
+fn histograms_fit_the_terminal_mark_the_deadline_and_count_every_call() {
+    let scratch = std::env::temp_dir().join(format!("roundtrip-histograms-{}", std::process::id()));
+    let out = scratch.display();
+    for (args, calls, marks) in [
+        (format!("ipc latency --driver emulated --callers other --iterations 300 --out {out}"), 600, 2),
+        (format!("show {out}"), 600, 2),
+        ("ipc throughput --driver emulated --sizes 4 --stack binder --iterations 200".to_owned(), 200, 0),
+        ("ipc workers --driver emulated --workers 2 --iterations 100 --warn-above 20us".to_owned(), 200, 1),
+    ] {
+        let without = printed(&args.replace(&format!("--out {out}"), ""), Some(WIDTH));
+        let text = printed(&format!("{args} --histogram"), Some(WIDTH));
+        fits(&args, &text);
+        let rows = |text: &str| {
+            text.lines().filter(|line| line.ends_with('%') && line.matches('|').count() == 2).count()
+        };
+        assert_eq!(rows(&without), 0, "{args}: {without}");
+        let counts = text.lines().filter(|line| line.ends_with('%') && line.matches('|').count() == 2);
+        let counts = counts.map(|line| line.rsplit("| ").next().unwrap().split_whitespace().next().unwrap());
+        assert_eq!(counts.map(|count| count.parse::<u64>().unwrap()).sum::<u64>(), calls, "{args}: {text}");
+        assert_eq!(text.matches(" +-- ").count(), marks, "{args}: {text}");
+    }
+    std::fs::remove_dir_all(scratch).unwrap();
+}

@@ -225,6 +225,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             let result = shown.results.latency.as_ref().unwrap_or(result);
             let tables = report::latency::tables(result, terminal.look);
             report::run::page(&shown, Divided::default(), &tables, terminal.look)
+                + &typed.output.histograms(&shown, terminal.look)
         }
     };
     let directory = place.as_ref().map(Directory::path);

@@ -290,6 +290,7 @@ pub(super) const OUTPUT: &[Opt<Typed>] = &[
         &["table", "json", "csv", "android"],
         "How to print the result: json is a run directory's run.json, android the JSON of Android's programs.",
     ),
+    output::histogram(),
     output::out("Also writes the run into this directory."),
     output::force(),
     output::label(),

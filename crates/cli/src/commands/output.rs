@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use bench::place::Place;
 use bench::scratch::Scratch;
 use files::Existing;
+use report::look::Look;
 use run::environment::Environment;
 use run::{Labels, Results, Run};
 
@@ -22,6 +23,8 @@ pub(crate) struct RunOutput {
     /// What becomes of a run that is there.
     pub(crate) existing: Existing,
     pub(crate) labels: Labels,
+    /// A histogram of all calls behind the tables.
+    pub(crate) histogram: bool,
     /// Neither progress nor warnings on standard error.
     pub(crate) quiet: bool,
 }
@@ -85,6 +88,13 @@ impl RunOutput {
     }
 }
 
+impl RunOutput {
+    /// What stands behind the tables, if it is asked for.
+    pub(crate) fn histograms(&self, run: &Run, look: Look) -> String {
+        if self.histogram { look.fit(report::histogram::page(run, look)) } else { String::new() }
+    }
+}
+
 /// `--format`, one of these words, of which the first is the default.
 pub(crate) const fn format<A: AsMut<RunOutput>>(
     words: &'static [&'static str],
@@ -128,4 +138,13 @@ pub(crate) const fn quiet<A: AsMut<RunOutput>>() -> Opt<A> {
          the warnings.",
         |typed: &mut A| typed.as_mut().quiet = true,
     )
+}
+
+/// What `--histogram` does.
+pub(crate) const HISTOGRAM: &str =
+    "Also draws how the durations are distributed, with the deadline marked. Both axes are logarithmic.";
+
+/// `--histogram`.
+pub(crate) const fn histogram<A: AsMut<RunOutput>>() -> Opt<A> {
+    Opt::flag(&["--histogram"], HISTOGRAM, |typed: &mut A| typed.as_mut().histogram = true)
 }

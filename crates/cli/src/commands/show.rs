@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use run::Run;
 
 use super::gates::{self, Gated, Gates};
+use super::output;
 use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind};
 use crate::terminal::{Exit, Terminal, nobody_reads};
 use analysis::gate::TESTS;
@@ -19,6 +20,7 @@ pub(crate) struct Typed {
     runs: Vec<PathBuf>,
     merge: bool,
     short: bool,
+    histogram: bool,
     format: Option<String>,
     gates: Gates,
 }
@@ -69,6 +71,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 Opt::flag(&["--short"], "Only the first page of each.", |typed: &mut Typed| {
                     typed.short = true
                 }),
+                Opt::flag(&["--histogram"], output::HISTOGRAM, |typed: &mut Typed| typed.histogram = true),
                 Opt::one_of(
                     &["--format"],
                     "FORMAT",
@@ -139,6 +142,9 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             _ if typed.short => report::run::first_page(run, divided, terminal.look),
             _ => report::run::text(run, divided, terminal.look),
         };
+        if typed.histogram && typed.format.as_deref() != Some("json") {
+            text += &terminal.look.fit(report::histogram::page(run, terminal.look));
+        }
         if typed.runs.len() > 1 && typed.format.as_deref() != Some("json") {
             let gap = if index > 0 { "\n" } else { "" };
             text.insert_str(0, &format!("{gap}{}\n", origin(&typed, path)));

@@ -150,6 +150,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     "How to print the result; json is a run \
                   directory's run.json, with the layers.",
                 ),
+                output::histogram(),
                 output::out("Also writes the run, with what was recorded, into this directory."),
                 output::force(),
                 output::label(),
@@ -210,6 +211,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
                 let divided = Divided { layers: &layers, ..Divided::default() };
                 let page = report::storage::page(result, &layers, terminal.look);
                 report::run::page(&shown, divided, &page, terminal.look)
+                    + &typed.output.histograms(&shown, terminal.look)
             }
         };
         Ok(terminal.out.write_all(text.as_bytes())?)

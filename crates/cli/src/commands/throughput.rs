@@ -173,6 +173,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                   is a run directory's run.json, google the JSON of Google Benchmark, \
                      for its tools.",
                 ),
+                output::histogram(),
                 output::out("Also writes the run into this directory."),
                 output::force(),
                 output::label(),
@@ -242,25 +243,26 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         typed.output.format.as_deref().is_some_and(|format| ["json", "google"].contains(&format)),
     )?;
     let exit = finish(&run, place, &typed.output, terminal, |terminal| match &shown.results.throughput {
-        Some(result) => print(typed.output.format.as_deref(), &shown, result, terminal),
+        Some(result) => print(&typed.output, &shown, result, terminal),
         None => Ok(()),
     })?;
     Ok(typed.gates.judge(&run, Divided::default(), exit, terminal))
 }
 
 fn print(
-    format: Option<&str>,
+    output: &RunOutput,
     run: &Run,
     result: &ThroughputResult,
     terminal: &mut Terminal<'_>,
 ) -> anyhow::Result<()> {
-    let text = match format {
+    let text = match output.format.as_deref() {
         Some("json") => run.to_json()?,
         Some("csv") => with_labels(report::throughput::csv(result), &run.labels),
         Some("google") => return google(run, result, terminal),
         _ => {
             let tables = report::throughput::tables(result, terminal.look);
             report::run::page(run, Divided::default(), &tables, terminal.look)
+                + &output.histograms(run, terminal.look)
         }
     };
     terminal.out.write_all(text.as_bytes())?;

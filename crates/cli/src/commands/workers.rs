@@ -138,6 +138,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     &["table", "json", "csv"],
                     "How to print the result; json is a run directory's run.json.",
                 ),
+                output::histogram(),
                 output::out("Also writes the run into this directory."),
                 output::force(),
                 output::label(),
@@ -226,6 +227,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             (_, Some(result)) => {
                 let table = report::workers::table(result, terminal.look);
                 report::run::page(&shown, Divided::default(), &table, terminal.look)
+                    + &typed.output.histograms(&shown, terminal.look)
             }
             (_, None) => String::new(),
         };
