@@ -8,6 +8,7 @@ use files::Owned;
 
 use crate::error::{Error, Result};
 use crate::scratch::remove_abandoned;
+use crate::worker::Interrupts;
 use run::{FILE_NAME, FILES};
 
 /// How the name of the folder begins in which a run's files are made.
@@ -42,6 +43,8 @@ impl Place {
         if existing == Existing::Keep {
             refuse_results(path)?;
         }
+        // From here on a signal finds somebody who removes it.
+        Interrupts::watch()?;
         let missing = path.ancestors().filter(|above| !above.as_os_str().is_empty() && !above.exists());
         let mut made: Vec<PathBuf> = missing.map(Path::to_owned).collect();
         made.reverse();

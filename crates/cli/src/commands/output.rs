@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use bench::place::Place;
 use bench::scratch::Scratch;
+use bench::worker::Interrupts;
 use files::Existing;
 use report::look::Look;
 use run::environment::Environment;
@@ -64,7 +65,11 @@ impl RunOutput {
     pub(crate) fn directory(&self) -> anyhow::Result<Directory> {
         Ok(match self.place()? {
             Some(place) => Directory::Asked(place),
-            None => Directory::Scratch(Scratch::new()?),
+            None => {
+                // From here on a signal finds somebody who removes it.
+                Interrupts::watch()?;
+                Directory::Scratch(Scratch::new()?)
+            }
         })
     }
 }
