@@ -73,7 +73,8 @@
     const texts = lines.map((line) => new Map(line.points.map((point) => [x(point[0]), point[2]])));
     const marks = spec.marks.map(([value, text]) => [x(value), text]);
     const places = [...joined[0], ...marks.map((mark) => mark[0])];
-    const heights = joined.slice(1).flat().filter((value) => value != null);
+    const levels = spec.levels.map(([value, text]) => [y(value), text]);
+    const heights = [...joined.slice(1).flat().filter((value) => value != null), ...levels.map((level) => level[0])];
     const whole = padded(Math.min(...places), Math.max(...places), spec.kind === "steps" ? 0 : 0.02);
     const tall = [Math.min(...heights), Math.max(...heights)];
     const upright =
@@ -140,6 +141,15 @@
               const before = left > bbox.left + bbox.width / 2;
               ctx.textAlign = before ? "right" : "left";
               ctx.fillText(text, left + (before ? -6 : 6) * devicePixelRatio, bbox.top + 10 * devicePixelRatio);
+            }
+            for (const [height, text] of levels) {
+              const top = u.valToPos(height, "y", true);
+              ctx.beginPath();
+              ctx.moveTo(bbox.left, top);
+              ctx.lineTo(bbox.left + bbox.width, top);
+              ctx.stroke();
+              ctx.textAlign = "right";
+              ctx.fillText(text, bbox.left + bbox.width - 6 * devicePixelRatio, top - 5 * devicePixelRatio);
             }
             ctx.restore();
           },

@@ -194,7 +194,7 @@ fn bars(out: &mut String, ours: &[&SeriesLayers<'_>]) {
 }
 
 /// What interrupts each write had.
-pub(crate) fn interrupts(out: &mut String, ours: &[&SeriesLayers<'_>]) {
+fn interrupts(out: &mut String, ours: &[&SeriesLayers<'_>]) {
     for SeriesLayers { series, breakdown } in ours {
         let per_call = |count: u64| three_digits(count as f64 / breakdown.calls.max(1) as f64);
         let controller = &breakdown.controller_interrupts;

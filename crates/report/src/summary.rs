@@ -42,7 +42,7 @@ pub fn paragraphs(results: &Results, layers: &[SeriesLayers<'_>], beside: &[Expl
         storage_lines(&mut out, storage, layers);
     }
     if !beside.is_empty() {
-        out.push_str("\nA write beside other load, as a ratio to one alone\n");
+        out.push_str("\nThe median write beside other load, as a ratio to that alone\n");
         beside.iter().for_each(|one| beside_line(&mut out, one, control(beside, one)));
     }
     out.trim_start_matches('\n').to_owned()

@@ -21,6 +21,8 @@ pub(super) struct Chart {
     pub(super) lines: Vec<Line>,
     /// Upright lines, each at a place of the x axis.
     pub(super) marks: Vec<(f64, String)>,
+    /// Level lines, each at a place of the y axis.
+    pub(super) levels: Vec<(f64, String)>,
     pub(super) table: Table,
 }
 
@@ -86,6 +88,7 @@ impl Chart {
             "y": axis(&self.y),
             "lines": lines,
             "marks": self.marks,
+            "levels": self.levels,
         })
     }
 }

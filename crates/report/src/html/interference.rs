@@ -43,7 +43,7 @@ fn of_run(page: &mut Page, explained: &[Explained<'_>], result: &InterferenceRes
         interference::study(&ours).iter().for_each(|line| page.paragraphs("note", line));
         let mut trust = String::new();
         interference::trust(&mut trust, &ours);
-        page.paragraphs("note", &trust);
+        page.folded_notes(&format!("How far each figure can be trusted: {who}"), &trust);
     }
     let mut legend = String::new();
     interference::legend(&mut legend, result, explained);

@@ -182,6 +182,7 @@ fn histogram(calls: &[Calls]) -> Chart {
         },
         lines: lines.collect(),
         marks: deadlines(calls),
+        levels: Vec::new(),
         table,
     }
 }
@@ -224,6 +225,7 @@ fn distribution(calls: &[Calls]) -> Chart {
         y: Axis { label: "share of calls".into(), scale: super::chart::Scale::Nines, ticks },
         lines: calls.iter().map(cumulated).collect(),
         marks: deadlines(calls),
+        levels: Vec::new(),
         table,
     }
 }

@@ -85,7 +85,7 @@ fn all_throughput(page: &mut Page, subjects: &[Subject<'_>]) {
     }
     page.within("section", &[("id", "throughput")], |page| {
         page.element("h2", &[], "Throughput");
-        page.chart(&by_size(&ours, subjects.len()));
+        page.chart(&by_size(&ours, subjects));
         for (subject, result) in &ours {
             let (tables, notes) = throughput::parts(result);
             for (heading, table) in &tables {
@@ -97,7 +97,8 @@ fn all_throughput(page: &mut Page, subjects: &[Subject<'_>]) {
 }
 
 /// What a call takes by payload size, over each stack, and by the baseline where the same run measured it.
-fn by_size(ours: &[(&Subject<'_>, &ThroughputResult)], runs: usize) -> Chart {
+fn by_size(ours: &[(&Subject<'_>, &ThroughputResult)], subjects: &[Subject<'_>]) -> Chart {
+    let runs = subjects.len();
     let mut lines = Vec::new();
     for (subject, result) in ours {
         for &stack in &result.plan.stacks {
@@ -113,11 +114,14 @@ fn by_size(ours: &[(&Subject<'_>, &ThroughputResult)], runs: usize) -> Chart {
             });
             lines.push(line(subject.named(&stack.to_string(), runs), points.collect()));
         }
-        if let Some(floor) = &subject.run.results.floor {
-            let cells = floor
-                .cells
-                .iter()
-                .filter(|cell| cell.transport == BASELINE && cell.placement == result.plan.placement);
+    }
+    // The baseline of the same run, and of runs that measured nothing else.
+    for subject in subjects {
+        let own = subject.run.results.throughput.as_ref();
+        let placement = own.or(ours.first().map(|(_, result)| *result)).map(|result| result.plan.placement);
+        if let (Some(floor), Some(placement)) = (&subject.run.results.floor, placement) {
+            let cells =
+                floor.cells.iter().filter(|cell| cell.transport == BASELINE && cell.placement == placement);
             let points = cells.filter_map(|cell| {
                 let ns = cell.median_ns()?;
                 Some((cell.size_bytes as f64, ns, format!("{}: {}", length(cell.size_bytes), duration(ns))))
@@ -153,6 +157,7 @@ fn by_size(ours: &[(&Subject<'_>, &ThroughputResult)], runs: usize) -> Chart {
         y: durations("a round trip", low, high),
         lines,
         marks: Vec::new(),
+        levels: Vec::new(),
         table,
     }
 }

@@ -125,6 +125,16 @@ impl Page {
         self.figures.push(json!({ "run": of, "name": name, "text": text, "value": value, "unit": unit }));
     }
 
+    /// Notes that are folded up; nothing for none.
+    pub(super) fn folded_notes(&mut self, title: &str, text: &str) {
+        if !text.trim().is_empty() {
+            self.within("details", &[], |page| {
+                page.element("summary", &[], title);
+                page.paragraphs("note", text);
+            });
+        }
+    }
+
     /// A table that is folded up.
     pub(super) fn folded(&mut self, title: &str, table: &Table) {
         self.within("details", &[], |page| {

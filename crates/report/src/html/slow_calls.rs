@@ -137,12 +137,16 @@ fn over_time(explained: &[Explained<'_>], result: &LatencyResult) -> Chart {
             explanation_words::answer(&one.explanation),
         ]);
     }
-    let deadline = duration(result.plan.deadline.ns as f64);
+    let deadline_ns = result.plan.deadline.ns as f64;
+    let mut levels = vec![(deadline_ns, format!("deadline {}", short_duration(deadline_ns)))];
+    let (usual, _) = super::answer::all_calls(result);
+    levels.extend(usual.percentile_ns(50.0).map(|ns| (ns as f64, format!("usual {}", duration(ns as f64)))));
+    let ends = || levels.iter().map(|level| level.0);
+    let (low, high) = (ends().fold(low, f64::min), ends().fold(high, f64::max));
     Chart {
-        title: "When slow calls were made".into(),
-        about: format!(
-            "Time runs from the first slow call that was kept. Usual calls are not kept one by one; the deadline was {deadline}."
-        ),
+        title: "The run over time: its slow calls".into(),
+        about: "Time runs from the first slow call that was kept. Usual calls are not kept one by one: their median is a line."
+            .into(),
         kind: Kind::Points,
         x: Axis {
             label: "time since the first slow call".into(),
@@ -152,6 +156,7 @@ fn over_time(explained: &[Explained<'_>], result: &LatencyResult) -> Chart {
         y: durations("latency", low, high),
         lines: lines.collect(),
         marks: Vec::new(),
+        levels,
         table,
     }
 }

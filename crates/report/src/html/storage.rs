@@ -10,7 +10,7 @@ use super::page::Page;
 use super::stacks::{Stack, Stacks};
 use super::subject::Subject;
 use crate::look::Look;
-use crate::quantity::{duration, length};
+use crate::quantity::{duration, length, three_digits};
 use crate::table::{Column, Table};
 use crate::{storage, storage_strace, storage_study};
 
@@ -49,8 +49,8 @@ fn of_run(page: &mut Page, subject: &Subject<'_>, result: &StorageResult) {
         let study = ours.iter().find(|one| one.series.size_bytes == storage_study::SIZE_BYTES);
         page.paragraphs("note", &study.map(|one| storage_study::line(&one.breakdown)).unwrap_or_default());
         page.element("h3", &[], &format!("Interrupts and completions: {who}"));
+        page.table(&format!("Interrupts and completions: {who}"), &interrupts(&ours));
         let mut account = String::new();
-        storage::interrupts(&mut account, &ours);
         storage::boundaries(&mut account, &ours);
         page.paragraphs("note", &account);
         let mut straced = String::new();
@@ -92,6 +92,38 @@ fn by_layer(who: &str, ours: &[&SeriesLayers<'_>]) -> Stacks {
         legend: storage::used(ours).into_iter().map(Layer::name).collect(),
         rows: ours.iter().map(row).collect(),
     }
+}
+
+/// What interrupts and requests a write of each size had.
+fn interrupts(ours: &[&SeriesLayers<'_>]) -> Table {
+    let mut table = Table::new([
+        Column::text("size"),
+        Column::number("requests", "per write"),
+        Column::number("flushes", "per write"),
+        Column::number("device interrupts", "per write"),
+        Column::number("each takes", ""),
+        Column::number("on CPU", ""),
+        Column::number("interrupts between CPUs", "per write"),
+        Column::number("completed on another CPU", "requests"),
+        Column::number("of", "requests"),
+    ]);
+    for SeriesLayers { series, breakdown } in ours {
+        let per_call = |count: u64| three_digits(count as f64 / breakdown.calls.max(1) as f64);
+        let controller = &breakdown.controller_interrupts;
+        let cpus: Vec<_> = breakdown.interrupt_cpus.keys().map(u32::to_string).collect();
+        table.row([
+            length(series.size_bytes as usize),
+            per_call(breakdown.requests),
+            per_call(breakdown.flushes),
+            per_call(controller.count.into()),
+            duration(controller.handled_ns as f64 / f64::from(controller.count.max(1))),
+            if cpus.is_empty() { "-".to_owned() } else { cpus.join(",") },
+            per_call(breakdown.cpu_interrupts.count.into()),
+            breakdown.completed_elsewhere.to_string(),
+            (breakdown.requests + breakdown.flushes).to_string(),
+        ]);
+    }
+    table
 }
 
 /// Platform, kernel and device, as the study of 2012 divided a write; what no event tells stands apart.

@@ -36,6 +36,9 @@ pub(super) fn trust(subject: &Subject<'_>) -> Vec<String> {
         let of = subject.explained.len();
         let without = subject.explained.iter().filter(|one| one.without_events.is_some()).count();
         lines.push(match (lost, without) {
+            (0, 0) if of == 1 => {
+                "The kernel's events of the explained call are there; none were lost.".to_owned()
+            }
             (0, 0) => format!("The kernel's events of all {of} explained calls are there; none were lost."),
             (lost, without) => {
                 format!("Of {of} explained calls, {without} have no kernel events and {lost} lost some.")
