@@ -149,7 +149,7 @@
               ctx.lineTo(bbox.left + bbox.width, top);
               ctx.stroke();
               ctx.textAlign = "right";
-              ctx.fillText(text, bbox.left + bbox.width - 6 * devicePixelRatio, top - 5 * devicePixelRatio);
+              ctx.fillText(text, bbox.left + bbox.width - 6 * devicePixelRatio, top - 9 * devicePixelRatio);
             }
             ctx.restore();
           },

@@ -1,7 +1,5 @@
 //! What to do about what delayed calls and writes: one step for each cause, the most effective first. Knows no page.
 
-use std::collections::BTreeMap;
-
 use analysis::slow_calls::Explained;
 use analysis::storage::SeriesLayers;
 use layers::storage::Layer;
@@ -50,17 +48,20 @@ fn latency(result: &LatencyResult, explained: &[Explained<'_>]) -> Vec<String> {
         return if missed > 0 { vec![advice.to_owned()] } else { Vec::new() };
     }
     // Causes by the time that they cost over all calls.
-    let mut cost: BTreeMap<String, u64> = BTreeMap::new();
+    let mut steps: Vec<(String, u64)> = Vec::new();
     for one in explained {
         let inverted =
             one.explanation.flags.iter().any(|flag| matches!(flag, Flag::PriorityInversion { .. }));
         if let Some(cause) = one.explanation.main() {
             for step in about(cause, inverted) {
-                *cost.entry(step).or_default() += cause.excess_ns;
+                match steps.iter_mut().find(|(known, _)| *known == step) {
+                    Some((_, ns)) => *ns += cause.excess_ns,
+                    None => steps.push((step, cause.excess_ns)),
+                }
             }
         }
     }
-    let mut steps: Vec<(String, u64)> = cost.into_iter().collect();
+    // The steps for one cause stay in their order.
     steps.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
     steps.into_iter().map(|(step, _)| step).collect()
 }

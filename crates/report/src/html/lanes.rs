@@ -48,6 +48,10 @@ pub(super) struct Lane {
 }
 
 impl Stretch {
+    fn length_ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.begin_ns)
+    }
+
     /// What a reader is told of it.
     fn text(&self) -> String {
         format!("{}: {}", short_duration((self.end_ns - self.begin_ns) as f64), self.words)
@@ -65,6 +69,42 @@ impl Lane {
 /// Parts that are shorter than this fraction of a call would not show; they are in the call's table.
 const NARROWEST: u64 = 5000;
 
+/// Parts that are shorter than this fraction of a call are drawn together where they follow each other: no screen has room for
+/// each, and thousands would make the page large.
+const TOGETHER: u64 = 500;
+
+/// Stretches of which those that are shorter than this stand together, in the colour of the longest of them.
+fn merged(all: Vec<Stretch>, least_ns: u64) -> Vec<Stretch> {
+    let mut out: Vec<Stretch> = Vec::new();
+    let mut together: Vec<Stretch> = Vec::new();
+    for one in all {
+        let short = one.length_ns() < least_ns;
+        let goes_on = together.first().is_some_and(|first| one.begin_ns < first.begin_ns + least_ns);
+        if !(short && goes_on) {
+            out.extend(as_one(std::mem::take(&mut together)));
+        }
+        if short {
+            together.push(one);
+        } else {
+            out.push(one);
+        }
+    }
+    out.extend(as_one(together));
+    out
+}
+
+/// One stretch for several.
+fn as_one(together: Vec<Stretch>) -> Option<Stretch> {
+    let (begin_ns, count) = (together.first()?.begin_ns, together.len());
+    let end_ns = together.last()?.end_ns;
+    let longest = together.into_iter().max_by_key(Stretch::length_ns)?;
+    let words = match count {
+        1 => longest.words,
+        _ => format!("{count} short parts, the longest: {}", longest.words),
+    };
+    Some(Stretch { begin_ns, end_ns, class: longest.class, words })
+}
+
 /// The lanes of a call.
 pub(super) fn of_call(explanation: &Explanation, words: impl Fn(&State) -> String) -> Vec<Lane> {
     let stretch = |part: &Part| Stretch {
@@ -75,21 +115,22 @@ pub(super) fn of_call(explanation: &Explanation, words: impl Fn(&State) -> Strin
     };
     let least_ns = explanation.duration_ns() / NARROWEST;
     let parts = || explanation.parts.iter().filter(|part| part.duration_ns() >= least_ns);
+    let merged = |parts: Vec<Stretch>| merged(parts, explanation.duration_ns() / TOGETHER);
     let mut lanes = Vec::new();
     for (owner, name) in [(Owner::Client, "client"), (Owner::Server, "server")] {
         let parts = parts().filter(|part| part.owner == owner);
-        lanes.push(Lane { name: name.into(), stretches: parts.map(stretch).collect() });
+        lanes.push(Lane { name: name.into(), stretches: merged(parts.map(stretch).collect()) });
     }
     // What the threads did meanwhile that a wait was for.
     let because = explanation.parts.iter().flat_map(|part| &part.because);
     let because: Vec<Stretch> = because.filter(|part| part.duration_ns() >= least_ns).map(stretch).collect();
     if !because.is_empty() {
-        lanes.push(Lane { name: "waited for".into(), stretches: because });
+        lanes.push(Lane { name: "waited for".into(), stretches: merged(because) });
     }
     let cpus: BTreeSet<u32> = parts().filter_map(|part| part.cpu).collect();
     for cpu in cpus {
         let parts = parts().filter(|part| part.cpu == Some(cpu));
-        lanes.push(Lane { name: format!("CPU {cpu}"), stretches: parts.map(stretch).collect() });
+        lanes.push(Lane { name: format!("CPU {cpu}"), stretches: merged(parts.map(stretch).collect()) });
     }
     lanes
 }
@@ -162,5 +203,25 @@ impl Page {
                 });
             });
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_of_short_parts_are_drawn_together_and_long_ones_alone() {
+        let stretch =
+            |begin_ns: u64, end_ns: u64, class| Stretch { begin_ns, end_ns, class, words: class.to_owned() };
+        let short = (0..5000).map(|at| match at % 2 {
+            0 => stretch(at * 100, at * 100 + 90, "behind"),
+            _ => stretch(at * 100, at * 100 + 10, "running"),
+        });
+        let long = stretch(500_000, 1_000_000, "blocked");
+        let merged = merged(short.chain([long]).collect(), 1_000_000 / TOGETHER);
+        assert_eq!(merged.len(), 251, "250 for half of the call, and the long one");
+        assert_eq!(merged[0].text(), "1.91 us: 20 short parts, the longest: behind");
+        assert_eq!((merged[1].begin_ns, merged[250].words.as_str()), (2000, "blocked"));
     }
 }

@@ -24,6 +24,11 @@ pub(super) struct Page {
 }
 
 impl Page {
+    /// How long its HTML is, in bytes.
+    pub(super) fn length(&self) -> usize {
+        self.html.len()
+    }
+
     /// An element with what `fill` puts into it.
     pub(super) fn within(&mut self, tag: &str, attributes: Attributes<'_>, fill: impl FnOnce(&mut Page)) {
         self.begin(tag, attributes);

@@ -17,6 +17,9 @@ use crate::{explanation, explanation_summary, explanation_words};
 /// How many calls of a run are drawn; what delayed the others is in the table.
 const DRAWN: usize = 40;
 
+/// No further call is drawn on a page that has become longer than this, in bytes: with its data it stays below twice as much.
+const LONGEST: usize = 2_000_000;
+
 /// Shows the slow calls of every run that explains some.
 pub(super) fn section(page: &mut Page, subjects: &[Subject<'_>]) {
     let ours: Vec<_> = subjects
@@ -62,7 +65,7 @@ fn of_run(page: &mut Page, subject: &Subject<'_>, result: &LatencyResult) {
         let count = if calls.len() == 1 { "1 call".to_owned() } else { format!("{} calls", calls.len()) };
         page.element("h3", &[("class", "cause")], &format!("{count}: {cause}"));
         for one in calls {
-            if drawn == DRAWN {
+            if drawn == DRAWN || page.length() > LONGEST {
                 break;
             }
             call(page, one, drawn == 0);
