@@ -59,6 +59,7 @@ pub fn text(comparison: &Comparison<'_>, look: Look) -> String {
             Column::number("ratio", ""),
             Column::number("95% interval", ""),
             Column::text("verdict"),
+            Column::number("runs needed", ""),
         ]);
         for compared in comparison.figures {
             table.row(row(compared));
@@ -72,7 +73,7 @@ pub fn text(comparison: &Comparison<'_>, look: Look) -> String {
     look.fit(out)
 }
 
-fn row(compared: &Compared) -> [String; 7] {
+fn row(compared: &Compared) -> [String; 8] {
     let number = |ratio: f64| format!("{ratio:.3}");
     let interval = compared.bounds.map(|bounds| format!("{}-{}", number(bounds.low), number(bounds.high)));
     [
@@ -82,7 +83,8 @@ fn row(compared: &Compared) -> [String; 7] {
         value(compared.new, compared.unit),
         compared.ratio.map_or_else(|| "-".to_owned(), number),
         interval.unwrap_or_else(|| "-".to_owned()),
-        verdict_and_help(compared),
+        verdict(compared.verdict).to_owned(),
+        compared.runs_needed.map_or_else(|| "-".to_owned(), |runs| runs.to_string()),
     ]
 }
 
@@ -90,15 +92,6 @@ fn row(compared: &Compared) -> [String; 7] {
 fn of(compared: &Compared) -> String {
     let values: Vec<&str> = compared.of.iter().map(|(_, value)| value.as_str()).collect();
     inert::name(&values.join(", "))
-}
-
-fn verdict_and_help(compared: &Compared) -> String {
-    let word = verdict(compared.verdict);
-    match (compared.verdict, compared.basis, compared.runs_needed) {
-        (Verdict::CannotTell, Basis::FewRuns, _) => format!("{word}: few runs"),
-        (Verdict::CannotTell, _, Some(runs)) => format!("{word}: about {runs} runs a side would"),
-        _ => word.to_owned(),
-    }
 }
 
 fn value(value: f64, unit: Unit) -> String {
@@ -163,6 +156,9 @@ fn notes(comparison: &Comparison<'_>) -> Vec<String> {
             percent(comparison.noise)
         ));
     }
+    if comparison.figures.iter().any(|compared| compared.runs_needed.is_some()) {
+        notes.push("runs needed: about how many runs of each side would tell.".to_owned());
+    }
     notes.push(format!(
         "same: the ratio differs from 1 by no more than {} (--margin).",
         percent(comparison.margin)
@@ -188,8 +184,8 @@ pub fn markdown(comparison: &Comparison<'_>) -> String {
         let _ = write!(out, "\n- **failed**: {}\n", cell(&line));
     }
     if !comparison.figures.is_empty() {
-        out.push_str("\n| of | figure | base | new | ratio | 95% interval | verdict |\n");
-        out.push_str("|---|---|--:|--:|--:|--:|---|\n");
+        out.push_str("\n| of | figure | base | new | ratio | 95% interval | verdict | runs needed |\n");
+        out.push_str("|---|---|--:|--:|--:|--:|---|--:|\n");
         for compared in comparison.figures {
             let cells = row(compared).map(|text| cell(&text));
             let _ = writeln!(out, "| {} |", cells.join(" | "));
@@ -221,7 +217,7 @@ pub fn junit(comparison: &Comparison<'_>) -> String {
     for (at, compared) in figures.iter().enumerate() {
         let [of, name] = [of(compared), compared.name.clone()].map(|text| inert::html(&text));
         let _ = write!(out, "    <testcase classname=\"{of}\" name=\"{name}\"");
-        let [_, _, base, new, ratio, interval, told] = row(compared).map(|text| inert::html(&text));
+        let [_, _, base, new, ratio, interval, told, _] = row(compared).map(|text| inert::html(&text));
         let figures = format!("{base} to {new}, ratio {ratio}, 95% interval {interval}: {told}");
         match failed(at) {
             Some((_, why)) => {

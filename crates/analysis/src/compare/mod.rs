@@ -112,6 +112,7 @@ impl Compared {
 #[must_use]
 pub fn compare(base: &Side, new: &Side, options: &Options) -> Vec<Compared> {
     let Some(first) = base.runs.first() else { return Vec::new() };
+    let changed = changed_labels(base, new);
     let wanted = |figure: &&Figure| match options.names.as_slice() {
         [] => MAIN.contains(&figure.name.as_str()),
         names => names.contains(&figure.name),
@@ -121,13 +122,39 @@ pub fn compare(base: &Side, new: &Side, options: &Options) -> Vec<Compared> {
         .iter()
         .filter(wanted)
         .take(MOST_FIGURES)
-        .filter_map(|figure| Some(one(figure, &base.of(figure)?, &new.of(figure)?, options)))
+        .filter_map(|figure| {
+            let mut compared = one(figure, &base.of(figure, &[])?, &new.of(figure, &changed)?, options);
+            for (key, value) in &mut compared.of {
+                if let Some(change) = changed.iter().find(|change| change.key == *key) {
+                    *value = format!("{} to {}", change.base, change.new);
+                }
+            }
+            Some(compared)
+        })
         .collect();
     correct(&mut all);
     for compared in &mut all {
         judge(compared, options);
     }
     all
+}
+
+/// A label that is one thing in all figures of the base and another in all of the new side: that is what the comparison is about, as
+/// with two stacks.
+struct Changed {
+    key: &'static str,
+    base: String,
+    new: String,
+}
+
+fn changed_labels(base: &Side, new: &Side) -> Vec<Changed> {
+    let Some(first) = base.runs.first().and_then(|run| run.figures.first()) else { return Vec::new() };
+    let keys = first.of.iter().map(|(key, _)| *key);
+    keys.filter_map(|key| {
+        let (base, new) = (base.only_value(key)?, new.only_value(key)?);
+        (base != new).then(|| Changed { key, base: base.to_owned(), new: new.to_owned() })
+    })
+    .collect()
 }
 
 fn one(figure: &Figure, base: &[&Figure], new: &[&Figure], options: &Options) -> Compared {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use run::Run;
 
-use super::google;
+use super::{Changed, google};
 use crate::error::{Error, Result};
 use crate::figures::{self, Figure};
 
@@ -48,9 +48,24 @@ impl Side {
         Ok(Self { runs })
     }
 
-    /// This figure of every run; `None` if one has it not.
-    pub(super) fn of(&self, figure: &Figure) -> Option<Vec<&Figure>> {
-        self.runs.iter().map(|run| run.figures.iter().find(|other| other.same_as(figure))).collect()
+    /// This figure of every run, with the new side's values of the labels that changed; `None` if one has it not.
+    pub(super) fn of(&self, figure: &Figure, changed: &[Changed]) -> Option<Vec<&Figure>> {
+        let mut wanted = figure.clone();
+        for (key, value) in &mut wanted.of {
+            if let Some(change) = changed.iter().find(|change| change.key == *key) {
+                change.new.clone_into(value);
+            }
+        }
+        self.runs.iter().map(|run| run.figures.iter().find(|other| other.same_as(&wanted))).collect()
+    }
+
+    /// What a label is in all figures of all runs, if it is the same.
+    pub(super) fn only_value(&self, key: &str) -> Option<&str> {
+        let figures = self.runs.iter().flat_map(|run| &run.figures);
+        let mut values = figures
+            .map(|figure| figure.of.iter().find(|(other, _)| *other == key).map(|(_, value)| value.as_str()));
+        let first = values.next()??;
+        values.all(|value| value == Some(first)).then_some(first)
     }
 }
 

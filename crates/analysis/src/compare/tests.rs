@@ -168,3 +168,21 @@ fn runs_of_other_machines_and_drivers_are_told_apart() {
         [("driver", true), ("CPU model", true), ("plan of ipc latency", true), ("kernel", false)]
     );
 }
+
+#[test]
+fn what_one_side_has_throughout_and_the_other_has_otherwise_is_what_is_compared() {
+    let with_stack = |stack: &[&str], value: f64| {
+        let of = |stack: &str| vec![("test", "latency".to_owned()), ("stack", stack.to_owned())];
+        let figures =
+            stack.iter().map(|stack| Figure { of: of(stack), ..figure("p99", value, Better::Lower) });
+        Side { runs: vec![Measured { path: "run".into(), figures: figures.collect(), run: None }] }
+    };
+    let trusting = Options { noise: 0.0, ..Options::default() };
+    let compared = compare(&with_stack(&["binder"], 100.0), &with_stack(&["hwbinder"], 200.0), &trusting);
+    assert_eq!(compared[0].of[1], ("stack", "binder to hwbinder".to_owned()));
+    assert_eq!((compared[0].base, compared[0].new), (100.0, 200.0));
+    // Where the base has both, only what is the same is compared.
+    let both = with_stack(&["binder", "hwbinder"], 100.0);
+    let compared = compare(&both, &with_stack(&["hwbinder"], 200.0), &trusting);
+    assert_eq!((compared.len(), compared[0].of[1].1.as_str()), (1, "hwbinder"));
+}
