@@ -139,7 +139,7 @@ fn notes(comparison: &Comparison<'_>) -> Vec<String> {
     }));
     let has = |basis| comparison.figures.iter().any(|compared| compared.basis == basis);
     let percent = |share: f64| format!("{}%", three_digits(share * 100.0));
-    if has(Basis::Runs) || has(Basis::Pairs) {
+    if has(Basis::Runs) || has(Basis::Pairs) || has(Basis::RunsApart) {
         let test = if has(Basis::Pairs) {
             "Pairs of runs: Wilcoxon's signed-rank test"
         } else {
@@ -147,6 +147,13 @@ fn notes(comparison: &Comparison<'_>) -> Vec<String> {
         };
         notes.push(format!(
             "{test}. At most 5 of 100 comparisons that should find nothing find a difference in any figure."
+        ));
+    }
+    if has(Basis::RunsApart) {
+        notes.push(format!(
+            "The sides were measured at different times, between which the machine may have changed as well. The \
+             intervals allow for {} (--noise); `roundtrip ab` measures in turn, and needs no such guess.",
+            percent(comparison.noise)
         ));
     }
     if has(Basis::FewRuns) {
@@ -261,6 +268,7 @@ pub fn json(comparison: &Comparison<'_>) -> String {
                 "high": compared.bounds.map(|bounds| bounds.high),
                 "basis": match compared.basis {
                     Basis::Runs => "runs",
+                    Basis::RunsApart => "runs_apart",
                     Basis::Pairs => "pairs",
                     Basis::FewRuns => "few_runs",
                 },

@@ -19,7 +19,8 @@ pub struct Options {
     pub paired: bool,
     /// Two figures whose ratio certainly differs from 1 by no more than this count as the same.
     pub margin: f64,
-    /// How far single runs of the same thing may differ: 0.3 is by 30%. Of no account where there are enough runs.
+    /// How far runs of the same thing may differ that were made at another time: 0.3 is by 30%. Of no account where both
+    /// sides have enough runs that were made in turn.
     pub noise: f64,
     /// The names of the figures; empty for those of [`MAIN`].
     pub names: Vec<String>,
@@ -57,8 +58,11 @@ pub enum Verdict {
 /// What a verdict rests on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Basis {
-    /// Independent runs of both sides: Mann and Whitney's test.
+    /// Independent runs of both sides, made in turn: Mann and Whitney's test.
     Runs,
+    /// The same of runs that were made at different times: the interval is widened by [`Options::noise`], for between them the
+    /// machine may have changed as well.
+    RunsApart,
     /// Pairs of runs: Wilcoxon's test.
     Pairs,
     /// Too few runs for a test: the runs' own intervals, widened by [`Options::noise`].
@@ -113,6 +117,11 @@ impl Compared {
 pub fn compare(base: &Side, new: &Side, options: &Options) -> Vec<Compared> {
     let Some(first) = base.runs.first() else { return Vec::new() };
     let changed = changed_labels(base, new);
+    let basis = match (options.paired, made_in_turn(base, new)) {
+        (true, _) => Basis::Pairs,
+        (false, true) => Basis::Runs,
+        (false, false) => Basis::RunsApart,
+    };
     let wanted = |figure: &&Figure| match options.names.as_slice() {
         [] => MAIN.contains(&figure.name.as_str()),
         names => names.contains(&figure.name),
@@ -123,7 +132,8 @@ pub fn compare(base: &Side, new: &Side, options: &Options) -> Vec<Compared> {
         .filter(wanted)
         .take(MOST_FIGURES)
         .filter_map(|figure| {
-            let mut compared = one(figure, &base.of(figure, &[])?, &new.of(figure, &changed)?, options);
+            let mut compared =
+                one(figure, &base.of(figure, &[])?, &new.of(figure, &changed)?, (basis, options));
             for (key, value) in &mut compared.of {
                 if let Some(change) = changed.iter().find(|change| change.key == *key) {
                     *value = format!("{} to {}", change.base, change.new);
@@ -157,7 +167,25 @@ fn changed_labels(base: &Side, new: &Side) -> Vec<Changed> {
     .collect()
 }
 
-fn one(figure: &Figure, base: &[&Figure], new: &[&Figure], options: &Options) -> Compared {
+/// Whether the times at which both sides' runs were made overlap: neither side was over before half of the other was made.
+fn made_in_turn(base: &Side, new: &Side) -> bool {
+    let dates = |side: &Side| {
+        let mut dates: Vec<String> = side.runs.iter().map(|run| run.date.clone()).collect::<Option<_>>()?;
+        // Their order is that of the times (RFC 3339, all in UTC).
+        dates.sort();
+        Some(dates)
+    };
+    let reaches = |one: &[String], other: &[String]| {
+        let middle = &other[other.len() / 2];
+        one.first().is_some_and(|first| first <= middle) && one.last().is_some_and(|last| last >= middle)
+    };
+    match (dates(base), dates(new)) {
+        (Some(base), Some(new)) => reaches(&base, &new) && reaches(&new, &base),
+        _ => false,
+    }
+}
+
+fn one(figure: &Figure, base: &[&Figure], new: &[&Figure], (basis, options): (Basis, &Options)) -> Compared {
     let values = |of: &[&Figure]| -> Vec<f64> { of.iter().map(|figure| figure.value).collect() };
     let (base_values, new_values) = (values(base), values(new));
     // A count may be 0, which no ratio can be formed with.
@@ -166,14 +194,16 @@ fn one(figure: &Figure, base: &[&Figure], new: &[&Figure], options: &Options) ->
         values.iter().map(|value| value + more).collect()
     };
     let (subject, baseline) = (above_0(&new_values), above_0(&base_values));
-    let (shift, basis) = if options.paired {
-        (two_samples::paired(&subject, &baseline), Basis::Pairs)
-    } else {
-        (two_samples::independent(&subject, &baseline), Basis::Runs)
+    let shift = match basis {
+        Basis::Pairs => two_samples::paired(&subject, &baseline),
+        _ => two_samples::independent(&subject, &baseline),
     };
+    let widened = if basis == Basis::RunsApart { 1.0 + options.noise } else { 1.0 };
     let tested = shift.filter(|shift| shift.interval.is_some());
     let (bounds, p, basis) = match tested {
-        Some(Shift { interval: Some((low, high)), p, .. }) => (Some(Bounds { low, high }), Some(p), basis),
+        Some(Shift { interval: Some((low, high)), p, .. }) => {
+            (Some(Bounds { low: low / widened, high: high * widened }), Some(p), basis)
+        }
         _ => (of_few(base, new, options.noise), None, Basis::FewRuns),
     };
     Compared {
@@ -236,7 +266,8 @@ fn judge(compared: &mut Compared, options: &Options) {
         (true, _, Better::Higher) | (_, true, Better::Lower) => Verdict::Better,
         (false, false, _) => Verdict::CannotTell,
     };
-    if compared.verdict == Verdict::CannotTell && compared.basis != Basis::FewRuns {
+    if compared.verdict == Verdict::CannotTell && !matches!(compared.basis, Basis::FewRuns | Basis::RunsApart)
+    {
         compared.runs_needed = compared.ratio.map(|ratio| runs_needed(ratio, low, high, compared, options));
     }
 }

@@ -16,6 +16,8 @@ const MOST_RUNS: usize = 1000;
 pub struct Measured {
     /// Where it was read from.
     pub path: PathBuf,
+    /// When it was made, as the run has it; `None` for one that another program made.
+    pub date: Option<String>,
     /// What it tells.
     pub figures: Vec<Figure>,
     /// The run itself; `None` for one that another program made.
@@ -83,7 +85,7 @@ fn runs_at(path: &Path) -> Vec<PathBuf> {
 
 fn measured(path: PathBuf) -> Result<Measured> {
     if let Some(figures) = google::read(&path)? {
-        return Ok(Measured { path, figures, run: None });
+        return Ok(Measured { path, date: None, figures, run: None });
     }
     let run = Run::read(&path)?;
     let directory = if path.is_dir() { path.as_path() } else { path.parent().unwrap_or(&path) };
@@ -99,7 +101,7 @@ fn measured(path: PathBuf) -> Result<Measured> {
     refuse(damage)?;
     let figures = figures::of(&run.results, &layers, &beside);
     drop((layers, beside));
-    Ok(Measured { path, figures, run: Some(run) })
+    Ok(Measured { path, date: Some(run.environment.date.clone()), figures, run: Some(run) })
 }
 
 /// What a damaged recording tells is not compared.

@@ -7,10 +7,15 @@ fn figure(name: &str, value: f64, better: Better) -> Figure {
     Figure { name: name.into(), of, value, unit: Unit::Nanoseconds, better, samples: 1000, bounds }
 }
 
+/// A run of the same minute as all others, unless another is given.
+fn made(date: Option<&str>, figures: Vec<Figure>) -> Measured {
+    let date = Some(date.unwrap_or("2026-11-23T10:00:00Z").to_owned());
+    Measured { path: "run".into(), date, figures, run: None }
+}
+
 /// A run for each value.
 fn side(name: &str, values: &[f64], better: Better) -> Side {
-    let run =
-        |&value: &f64| Measured { path: "run".into(), figures: vec![figure(name, value, better)], run: None };
+    let run = |&value: &f64| made(None, vec![figure(name, value, better)]);
     Side { runs: values.iter().map(run).collect() }
 }
 
@@ -88,7 +93,7 @@ fn a_count_may_be_0() {
 #[test]
 fn only_the_figures_that_are_asked_for_count() {
     let figures = || vec![figure("p50", 1.0, Better::Lower), figure("p95", 1.0, Better::Lower)];
-    let side = || Side { runs: vec![Measured { path: "run".into(), figures: figures(), run: None }] };
+    let side = || Side { runs: vec![made(None, figures())] };
     let names = |options: &Options| -> Vec<String> {
         compare(&side(), &side(), options).into_iter().map(|compared| compared.name).collect()
     };
@@ -114,7 +119,7 @@ fn of_200_comparisons_of_the_same_thing_at_most_5_percent_find_something() {
                 figure.of.push(("caller", n.to_string()));
                 figure
             });
-            Measured { path: "run".into(), figures: figures.collect(), run: None }
+            made(None, figures.collect())
         };
         Side { runs: (0..10).map(|_| run()).collect() }
     };
@@ -175,7 +180,7 @@ fn what_one_side_has_throughout_and_the_other_has_otherwise_is_what_is_compared(
         let of = |stack: &str| vec![("test", "latency".to_owned()), ("stack", stack.to_owned())];
         let figures =
             stack.iter().map(|stack| Figure { of: of(stack), ..figure("p99", value, Better::Lower) });
-        Side { runs: vec![Measured { path: "run".into(), figures: figures.collect(), run: None }] }
+        Side { runs: vec![made(None, figures.collect())] }
     };
     let trusting = Options { noise: 0.0, ..Options::default() };
     let compared = compare(&with_stack(&["binder"], 100.0), &with_stack(&["hwbinder"], 200.0), &trusting);
@@ -185,4 +190,27 @@ fn what_one_side_has_throughout_and_the_other_has_otherwise_is_what_is_compared(
     let both = with_stack(&["binder", "hwbinder"], 100.0);
     let compared = compare(&both, &with_stack(&["hwbinder"], 200.0), &trusting);
     assert_eq!((compared.len(), compared[0].of[1].1.as_str()), (1, "hwbinder"));
+}
+
+#[test]
+fn runs_that_were_made_at_different_times_may_differ_by_more() {
+    let at = |minute: usize, values: &[f64]| {
+        let date = |second: usize| format!("2026-11-23T10:{minute:02}:{second:02}Z");
+        let run = |(second, &value): (usize, &f64)| {
+            made(Some(&date(second)), vec![figure("p99", value, Better::Lower)])
+        };
+        Side { runs: values.iter().enumerate().map(run).collect() }
+    };
+    let judged = |new: &Side| {
+        let compared = compare(&at(1, &BASE), new, &Options::default()).remove(0);
+        (compared.verdict, compared.basis)
+    };
+    let (a_fifth, half) = (BASE.map(|value| value * 1.2), BASE.map(|value| value * 1.5));
+    assert_eq!(judged(&at(2, &a_fifth)), (Verdict::CannotTell, Basis::RunsApart));
+    assert_eq!(judged(&at(0, &a_fifth)), (Verdict::CannotTell, Basis::RunsApart));
+    assert_eq!(judged(&at(1, &a_fifth)), (Verdict::Worse, Basis::Runs));
+    assert_eq!(judged(&at(2, &half)), (Verdict::Worse, Basis::RunsApart));
+    let mut undated = at(1, &a_fifth);
+    undated.runs[3].date = None;
+    assert_eq!(judged(&undated), (Verdict::CannotTell, Basis::RunsApart));
 }

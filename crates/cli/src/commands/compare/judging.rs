@@ -60,8 +60,8 @@ pub(crate) const fn noise<A: AsMut<Judging>>() -> Opt<A> {
     Opt::value(
         &["--noise"],
         "PERCENT",
-        "How much single runs of the same thing may differ; only used where there are too few runs for a \
-         test.",
+        "How much runs of the same thing may differ that were made at another time; only used where the sides \
+         were not measured in turn, or have too few runs for a test.",
         |typed: &mut A, text| {
             typed.as_mut().options.noise = percent(text)? / 100.0;
             Ok(())

@@ -36,7 +36,8 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                   \n\n\
                   Several runs of one side count as its repetitions. A verdict rests on how much they \
                   differ among each other: 4 runs a side are the least, 10 show what a single pair \
-                  cannot. Runs of other drivers, processors, governors or options are refused. \
+                  cannot. Runs of two days tell a large difference at best: what 'roundtrip ab' measures \
+                  in turn tells a small one as well. Runs of other drivers, processors, governors or options are refused. \
                   \n\n\
                   Also reads the JSON that Google Benchmark writes.",
     positionals: Some(Positionals {
