@@ -64,6 +64,8 @@ Tasks:
             little else
   storage   measures what recording writes costs, and holds its figures against fio's; needs root, and a machine that
             does little else
+  alarms    measures how often comparisons of equal runs find a difference, and of slower ones none; takes a quarter of an
+            hour, and wants a machine that does little else
   documents  checks the links of the Markdown files and the width of their prose, and runs the commands that they show
   perfetto  loads written traces into Perfetto's trace processor, and compares what it says with what was written";
 
@@ -90,6 +92,7 @@ fn main() -> ExitCode {
         ["faults"] => faults_only,
         ["injections"] => injections_only,
         ["storage"] => storage_only,
+        ["alarms"] => alarms_only,
         ["help" | "--help" | "-h"] => {
             say(HELP);
             return ExitCode::SUCCESS;
@@ -110,6 +113,12 @@ fn faults_only() -> bool {
     const TESTS: &[&str] = &["test", "--release", "--package", "binder-emulator", "--test", "faults", "--"];
     let tests = || shell::cargo(&[TESTS, &["--ignored", "--nocapture", "--test-threads", "1"]].concat());
     steps::run(&[("faults in the emulated driver", tests)])
+}
+
+fn alarms_only() -> bool {
+    const TEST: &[&str] = &["test", "--release", "--package", "roundtrip", "--test", "alarms", "--"];
+    let test = || shell::cargo(&[TEST, &["--ignored", "--nocapture"]].concat());
+    steps::run(&[("false alarms", test)])
 }
 
 fn circles_only() -> bool {
