@@ -3,11 +3,12 @@
 use analysis::slow_calls::Explained;
 use analysis::storage::SeriesLayers;
 use layers::storage::Layer;
-use layers::{Cause, Flag, Kind, Thread};
+use layers::{Cause, Kind, Thread};
 use run::Run;
 use run::ipc::latency::LatencyResult;
 use run::storage::interference::Condition;
 
+use super::answer;
 use super::beside;
 use super::subject::Subject;
 use crate::explanation_words;
@@ -50,8 +51,7 @@ fn latency(result: &LatencyResult, explained: &[Explained<'_>]) -> Vec<String> {
     // Causes by the time that they cost over all calls.
     let mut steps: Vec<(String, u64)> = Vec::new();
     for one in explained {
-        let inverted =
-            one.explanation.flags.iter().any(|flag| matches!(flag, Flag::PriorityInversion { .. }));
+        let inverted = answer::inverted(&one.explanation);
         if let Some(cause) = one.explanation.main() {
             for step in about(cause, inverted) {
                 match steps.iter_mut().find(|(known, _)| *known == step) {
@@ -85,7 +85,13 @@ fn about(cause: &Cause, inverted: bool) -> Vec<String> {
     let who = name(cause.thread.as_ref());
     let on_cpu = cause.cpu.map_or_else(|| "that CPU".to_owned(), |cpu| format!("CPU {cpu}"));
     let mut steps = Vec::new();
-    if inverted {
+    if inverted && !cause.via.is_empty() {
+        steps.push(
+            "Use locks with priority inheritance (PTHREAD_PRIO_INHERIT), so that who holds one runs at the priority of who \
+             waits for it."
+                .to_owned(),
+        );
+    } else if inverted {
         steps.push(
             "Turn priority inheritance on for the service (hwbinder does; binder nodes ask for it with setInheritRt), so that \
              the server runs at its caller's priority."
@@ -267,6 +273,13 @@ mod tests {
             steps.starts_with("Turn priority inheritance on") && steps.contains("a real-time policy"),
             "{steps}"
         );
+    }
+
+    #[test]
+    fn inversion_behind_a_lock_is_cured_by_the_lock() {
+        let via = vec![Thread { tid: 8, pid: None, comm: "holder".into(), prio: Some(120) }];
+        let steps = about(&Cause { via, ..cause(Kind::Competitor, 120) }, true).join(" ");
+        assert!(steps.contains("PTHREAD_PRIO_INHERIT") && !steps.contains("setInheritRt"), "{steps}");
     }
 
     #[test]

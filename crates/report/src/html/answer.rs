@@ -1,8 +1,8 @@
 //! What a run says, in a sentence or two. Knows no page.
 
 use latency::Histogram;
-use layers::Flag;
 use layers::storage::Layer;
+use layers::{Explanation, Flag, Kind};
 use run::floor::BASELINE;
 use run::ipc::latency::LatencyResult;
 
@@ -18,8 +18,7 @@ pub(super) fn answer(subject: &Subject<'_>) -> String {
     if let Some(worst) = subject.explained.first() {
         let took = duration(worst.explanation.duration_ns() as f64);
         let what = explanation_words::answer(&worst.explanation);
-        let inverted =
-            worst.explanation.flags.iter().any(|flag| matches!(flag, Flag::PriorityInversion { .. }));
+        let inverted = inverted(&worst.explanation);
         let inversion =
             if inverted { " That is priority inversion: the caller is a real-time thread." } else { "" };
         return format!("The slowest call that was recorded took {took}: {what}.{inversion}");
@@ -40,6 +39,12 @@ pub(super) fn answer(subject: &Subject<'_>) -> String {
         };
     }
     sentence(subject).unwrap_or_else(|| "Nothing was measured that has figures.".to_owned())
+}
+
+/// Whether what delayed a call most is that a thread of lower priority had the CPU.
+pub(super) fn inverted(explanation: &Explanation) -> bool {
+    explanation.main().is_some_and(|cause| cause.kind == Kind::Competitor)
+        && explanation.flags.iter().any(|flag| matches!(flag, Flag::PriorityInversion { .. }))
 }
 
 /// The answer of tests that have no deadline.

@@ -93,9 +93,7 @@ fn of_others(subject: &Subject<'_>) -> Vec<Figure> {
             }
         }));
     }
-    if let Some(result) = &results.interference
-        && all.is_empty()
-    {
+    if results.interference.is_some() && all.is_empty() {
         let chance = |one: &&Explained<'_>| one.beside.condition == Condition::Alone;
         let ratio = |one: &Explained<'_>| one.beside.response().map(|response| response.median);
         // The one that the answer is about, else the one that looks most like a difference.
@@ -111,7 +109,11 @@ fn of_others(subject: &Subject<'_>) -> Vec<Figure> {
                 let others = subject.beside.iter().filter(|one| !chance(one));
                 let size = |one: &Explained<'_>| ratio(one).map_or(0.0, |ratio| ratio.ln().abs());
                 let most = others.max_by(|one, other| size(one).total_cmp(&size(other)));
-                (most, most.and_then(ratio), "times as long as alone, which chance does too, beside")
+                let what = match beside::chance(subject.beside) {
+                    Some(_) => "times as long as alone, which chance does too, beside",
+                    None => "times as long as alone, but too few rounds to tell, beside",
+                };
+                (most, most.and_then(ratio), what)
             }
         };
         let figure =
@@ -121,19 +123,10 @@ fn of_others(subject: &Subject<'_>) -> Vec<Figure> {
         );
         let control = subject.beside.iter().find(chance).and_then(ratio);
         all.extend(control.map(|ratio| figure("alone against alone: chance".into(), ratio)));
-        let alone = subject.beside.iter().find_map(|one| one.beside.response());
-        all.extend(alone.map(|found| {
-            time(
-                format!(
-                    "a write of {} alone (median; {} rounds)",
-                    subject
-                        .beside
-                        .first()
-                        .map_or_else(String::new, |one| length(one.beside.size_bytes as usize)),
-                    result.plan.rounds
-                ),
-                found.baseline_ns,
-            )
+        let alone = subject.beside.iter().find_map(|one| Some((one.beside, one.beside.response()?)));
+        all.extend(alone.map(|(of, found)| {
+            let (size, rounds) = (length(of.size_bytes as usize), of.pairs.len());
+            time(format!("a write of {size} alone (median; {rounds} rounds)"), found.baseline_ns)
         }));
     }
     if let Some(result) = &results.workers
