@@ -1,7 +1,7 @@
 //! What of a machine's settings lengthens round trips: a judgement on the environment that a run stores, and on nothing else, so
 //! that a laptop can judge a phone. Must not read the machine, and changes nothing.
 //!
-//! Each check is one function and one line of the table in [`CHECKS`], which is in order of importance: what can delay a call by
+//! Each check is one function and one line of the table in `CHECKS`, which is in order of importance: what can delay a call by
 //! the most, for the most programs, comes first.
 
 mod kernel;
