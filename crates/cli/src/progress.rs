@@ -42,6 +42,15 @@ impl<'a> ProgressLine<'a> {
         }
     }
 
+    /// Says a line, which stays.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(crate) fn say(&mut self, line: &str) -> std::io::Result<()> {
+        let erase = if self.next.is_some() { "\r\x1b[K" } else { "" };
+        writeln!(self.err, "{erase}{line}")
+    }
+
     /// Shows a step, unless the last one was shown just now. A write error is nobody's concern.
     pub(crate) fn show(&mut self, Progress { what, done, total }: Progress<'_>) {
         let now = Instant::now();

@@ -34,7 +34,7 @@ pub fn android_lines(stage: &Stage, plan: &WorkersPlan) -> String {
         Stage::Measured(result) if apart => android_summary(result),
         Stage::Killing if services > 0 => "killing services\nkilling workers\n".into(),
         Stage::Killing => "killing workers\n".into(),
-        Stage::Training | Stage::Trained { .. } | Stage::Measured(_) => String::new(),
+        Stage::Training | Stage::Trained { .. } | Stage::Calling { .. } | Stage::Measured(_) => String::new(),
     }
 }
 

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use skips::{Need, skip};
+
 const WIDTH: usize = 80;
 
 /// What a command prints where lines may have so many columns.
@@ -114,4 +116,28 @@ fn histograms_fit_the_terminal_mark_the_deadline_and_count_every_call() {
         assert_eq!(text.matches(" +-- ").count(), marks, "{args}: {text}");
     }
     std::fs::remove_dir_all(scratch).unwrap();
+}
+
+#[test]
+fn progress_shows_the_time_that_is_left_on_a_terminal_and_is_gone_when_the_result_comes() {
+    if !Need::Program("script").is_met() {
+        return skip(Need::Program("script"), "there is no terminal to write to");
+    }
+    // script(1) gives it a terminal.
+    let on_a_terminal = |more: &str| {
+        let program = env!("CARGO_BIN_EXE_roundtrip");
+        let line = format!(
+            "timeout -s INT 4 '{program}' ipc workers --driver emulated --iterations 1000000000{more}"
+        );
+        let mut command = Command::new("script");
+        command.args(["-qec", &line, "/dev/null"]).env("TERM", "xterm").env_remove("NO_COLOR");
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let text = on_a_terminal("");
+    let (progress, result) = text.split_at(text.find("Linux").expect("a result"));
+    assert!(progress.contains("\rworkers: 0%") && progress.contains(" left\x1b[K"), "{progress:?}");
+    let last = progress.rsplit('\r').next().unwrap();
+    assert!(last.starts_with("\x1b[K") && !result.contains("workers: 0%"), "{last:?}");
+    assert!(!on_a_terminal(" --quiet").contains("\rworkers: "), "quiet");
 }

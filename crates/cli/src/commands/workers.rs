@@ -1,6 +1,7 @@
 //! `roundtrip ipc workers`: how many calls many processes make together, and what each takes then. Also runs the old
 //! throughput tests, which do the same.
 
+use bench::Progress;
 use bench::ipc::workers;
 use bench::worker::Spawner;
 use report::csv::with_labels;
@@ -212,10 +213,17 @@ fn record(
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let plan = plan(&typed)?;
     let place = typed.output.place()?;
-    let mut run = record(&plan, &typed.output, |stage| match report::workers::training_line(stage) {
-        Some(line) if !typed.output.quiet => writeln!(terminal.err, "roundtrip: {line}"),
-        _ => Ok(()),
+    let mut line = typed.output.progress(terminal.err);
+    let mut run = record(&plan, &typed.output, |stage| {
+        if let Stage::Calling { done, total } = *stage {
+            line.show(Progress { what: "workers", done, total });
+        }
+        match report::workers::training_line(stage) {
+            Some(text) if !typed.output.quiet => line.say(&format!("roundtrip: {text}")),
+            _ => Ok(()),
+        }
     })?;
+    drop(line);
     if let Some(result) = &run.results.workers {
         run.warnings.extend(report::workers::above_line(result));
     }

@@ -204,6 +204,13 @@ pub enum Stage {
     },
     /// The workers call each other.
     Waiting,
+    /// They still do. Told of runs that last, now and then.
+    Calling {
+        /// The calls so far, of all callers and rounds.
+        done: u64,
+        /// All calls of all rounds.
+        total: u64,
+    },
     /// All calls are made.
     Complete {
         /// All callers' calls per second.

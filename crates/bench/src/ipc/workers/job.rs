@@ -32,6 +32,9 @@ fn max_threads(stack: Stack) -> u32 {
 /// is the reason.
 const DEATH_IS_TOLD_FIRST: Duration = Duration::from_millis(200);
 
+/// How often a caller says how many calls it has made, in nanoseconds: so seldom that it costs nothing.
+const TELL_EVERY_NS: u64 = 500_000_000;
+
 /// A worker's job.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct WorkerJob {
@@ -60,7 +63,7 @@ enum Target {
 pub(super) enum Ask {
     /// To find its services: all are registered. Answered with `()`.
     Connect,
-    /// To call. Answered with [`RoundEnd`].
+    /// To call. Answered with [`Told`].
     Round(Round),
     /// To say what each call of the last round took. Answered with [`Report`].
     Report,
@@ -73,6 +76,16 @@ pub(super) struct Round {
     pub(super) iterations: u64,
     /// Longer calls are counted.
     pub(super) threshold_ns: Option<u64>,
+}
+
+/// What a caller says of a round.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Told {
+    /// So many calls are made: said of a round that lasts, now and then.
+    Calls(u64),
+    /// It is over.
+    End(RoundEnd),
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -160,12 +173,13 @@ impl Work for WorkerJob {
                 }
                 Ask::Round(round) => {
                     latency = Histogram::new();
-                    let end = call_all(&round, &targets, &payload, &mut latency).inspect_err(|error| {
-                        if matches!(error, Error::Ipc(binder::Error::DeadObject { .. })) {
-                            std::thread::sleep(DEATH_IS_TOLD_FIRST);
-                        }
-                    })?;
-                    link.send(&end)?;
+                    let end =
+                        call_all(&round, &targets, &payload, &mut latency, link).inspect_err(|error| {
+                            if matches!(error, Error::Ipc(binder::Error::DeadObject { .. })) {
+                                std::thread::sleep(DEATH_IS_TOLD_FIRST);
+                            }
+                        })?;
+                    link.send(&Told::End(end))?;
                 }
                 Ask::Report => {
                     let limits = process.as_ref().map_or_else(Vec::new, |process| process.driver().limits());
@@ -214,12 +228,19 @@ fn check(target: &Target, payload: &[u8]) -> Result<()> {
 }
 
 /// Calls as often as it is asked to, each time a random one of the targets.
-fn call_all(round: &Round, targets: &[Target], payload: &[u8], latency: &mut Histogram) -> Result<RoundEnd> {
+fn call_all(
+    round: &Round,
+    targets: &[Target],
+    payload: &[u8],
+    latency: &mut Histogram,
+    link: &mut Link,
+) -> Result<RoundEnd> {
     let mut random = fastrand::Rng::with_seed(u64::from(std::process::id()) ^ round.start_ns);
     let mut worst_ns = 0;
     let mut above = 0;
     std::thread::sleep(Duration::from_nanos(round.start_ns.saturating_sub(now_ns())));
     let start_ns = now_ns();
+    let mut told_ns = start_ns;
     let mut calls = 0;
     while calls < round.iterations && !is_stopped() {
         calls += 1;
@@ -238,6 +259,10 @@ fn call_all(round: &Round, targets: &[Target], payload: &[u8], latency: &mut His
         };
         let took_ns = now_ns() - call_ns;
         latency.record(took_ns);
+        if call_ns - told_ns >= TELL_EVERY_NS {
+            link.send(&Told::Calls(calls))?;
+            told_ns = call_ns;
+        }
         worst_ns = worst_ns.max(took_ns);
         above += u64::from(round.threshold_ns.is_some_and(|threshold_ns| took_ns > threshold_ns));
     }

@@ -16,7 +16,7 @@ use super::host::Host;
 use crate::clock::now_ns;
 use crate::error::{Error, Result};
 use crate::worker::{Event, Gently, Interrupts, Spawner, What, WorkerGroup, WorkerId};
-use job::{Ask, Report, Round, RoundEnd};
+use job::{Ask, Report, Round, RoundEnd, Told};
 use run::ipc::Mode;
 
 /// How long workers may take to set themselves up: the slowest machine with the most workers.
@@ -57,11 +57,17 @@ pub fn run<E: From<Error>>(
     stage(Stage::Made { workers: plan.workers, backend: host.as_ref().map(Host::backend) })?;
 
     let gently = Gently::begin();
+    let of_round = plan.iterations.saturating_mul(callers.len() as u64);
+    let total = if plan.training { of_round.saturating_mul(2) } else { of_round };
+    let calling = |stage: &mut dyn FnMut(Stage) -> std::result::Result<(), E>, done| {
+        stage(Stage::Calling { done, total })
+    };
     let mut threshold_ns = plan.warn_above_ns;
     let mut training = None;
     if plan.training {
         stage(Stage::Training)?;
-        let round = run_round(&mut group, &callers, plan.iterations, None)?;
+        let round =
+            run_round(&mut group, &callers, plan.iterations, None, &mut |done| calling(&mut stage, done))?;
         let trained = Training { iterations_per_s: round.iterations_per_s, worst_ns: round.worst_ns() };
         let twice_ns = trained.worst_ns.saturating_mul(2);
         threshold_ns = Some(twice_ns);
@@ -69,7 +75,10 @@ pub fn run<E: From<Error>>(
         stage(Stage::Trained { training: trained, threshold_ns: twice_ns })?;
     }
     stage(Stage::Waiting)?;
-    let round = run_round(&mut group, &callers, plan.iterations, threshold_ns)?;
+    let before = if plan.training { of_round } else { 0 };
+    let round = run_round(&mut group, &callers, plan.iterations, threshold_ns, &mut |done| {
+        calling(&mut stage, before + done)
+    })?;
     if gently.stops() && round.calls == 0 {
         drop(gently);
         Interrupts::watch()?.check()?;
@@ -125,15 +134,16 @@ impl Done {
     }
 }
 
-fn run_round(
+fn run_round<E: From<Error>>(
     group: &mut WorkerGroup,
     callers: &[WorkerId],
     iterations: u64,
     threshold_ns: Option<u64>,
-) -> Result<Done> {
+    progress: &mut dyn FnMut(u64) -> std::result::Result<(), E>,
+) -> std::result::Result<Done, E> {
     let start_ns = now_ns() + HEAD_START.as_nanos() as u64;
     ask(group, callers, &Ask::Round(Round { start_ns, iterations, threshold_ns }))?;
-    let ends = answers::<RoundEnd>(group, callers, None)?;
+    let ends = round_ends(group, callers, progress)?;
     let start_ns = ends.iter().map(|end| end.start_ns).min().unwrap_or(start_ns);
     let end_ns = ends.iter().map(|end| end.end_ns).max().unwrap_or(start_ns);
     let wall_ns = end_ns.saturating_sub(start_ns).max(1);
@@ -143,6 +153,38 @@ fn run_round(
 
 fn ask(group: &mut WorkerGroup, callers: &[WorkerId], ask: &Ask) -> Result<()> {
     callers.iter().try_for_each(|&caller| group.send(caller, ask))
+}
+
+/// How each caller's round ended, in the callers' order. Tells of the calls of all as they say how many they have made.
+fn round_ends<E: From<Error>>(
+    group: &mut WorkerGroup,
+    callers: &[WorkerId],
+    progress: &mut dyn FnMut(u64) -> std::result::Result<(), E>,
+) -> std::result::Result<Vec<RoundEnd>, E> {
+    let mut ends: Vec<Option<RoundEnd>> = vec![None; callers.len()];
+    let mut calls = vec![0; callers.len()];
+    while ends.iter().any(Option::is_none) {
+        let Some(Event { worker, what: What::Message(value) }) = group.next(None)? else { continue };
+        let Some(index) = callers.iter().position(|&caller| caller == worker) else { continue };
+        match stored::read(&value).map_err(|error| garbled(group, worker, &error))? {
+            Told::Calls(made) => {
+                calls[index] = made;
+                progress(calls.iter().sum())?;
+            }
+            Told::End(end) => {
+                calls[index] = end.calls;
+                ends[index] = Some(end);
+            }
+        }
+    }
+    Ok(ends.into_iter().flatten().collect())
+}
+
+fn garbled(group: &WorkerGroup, worker: WorkerId, error: &stored::Error) -> Error {
+    Error::GarbledFrame {
+        from: group.role(worker).to_owned(),
+        reason: format!("unexpected message: {error}"),
+    }
 }
 
 /// One message of each caller, in the callers' order. The time is that between two of them.
@@ -155,12 +197,9 @@ fn answers<T: DeserializeOwned>(
     while let Some(missing) = answers.iter().position(Option::is_none) {
         match group.next(timeout)? {
             Some(Event { worker, what: What::Message(value) }) => {
-                let garbled = |error: stored::Error| Error::GarbledFrame {
-                    from: group.role(worker).to_owned(),
-                    reason: format!("unexpected message: {error}"),
-                };
                 if let Some(index) = callers.iter().position(|&caller| caller == worker) {
-                    answers[index] = Some(stored::read(&value).map_err(garbled)?);
+                    let read = stored::read(&value).map_err(|error| garbled(group, worker, &error));
+                    answers[index] = Some(read?);
                 }
             }
             Some(_) => {}
