@@ -51,26 +51,31 @@ pub fn text(comparison: &Comparison<'_>, look: Look) -> String {
         let _ = writeln!(out, "FAILED: {line}");
     }
     if !comparison.figures.is_empty() {
-        let mut table = Table::new([
-            Column::text("of"),
-            Column::text("figure"),
-            Column::number("base", ""),
-            Column::number("new", ""),
-            Column::number("ratio", ""),
-            Column::number("95% interval", ""),
-            Column::text("verdict"),
-            Column::number("runs needed", ""),
-        ]);
-        for compared in comparison.figures {
-            table.row(row(compared));
-        }
-        let _ = write!(out, "\n{}", table.render(look));
+        let _ = write!(out, "\n{}", table(comparison).render(look));
     }
     out.push('\n');
     for line in notes(comparison) {
         let _ = writeln!(out, "{line}");
     }
     look.fit(out)
+}
+
+/// The figures and what each comes to.
+pub(crate) fn table(comparison: &Comparison<'_>) -> Table {
+    let mut table = Table::new([
+        Column::text("of"),
+        Column::text("figure"),
+        Column::number("base", ""),
+        Column::number("new", ""),
+        Column::number("ratio", ""),
+        Column::number("95% interval", ""),
+        Column::text("verdict"),
+        Column::number("runs needed", ""),
+    ]);
+    for compared in comparison.figures {
+        table.row(row(compared));
+    }
+    table
 }
 
 fn row(compared: &Compared) -> [String; 8] {
@@ -89,12 +94,12 @@ fn row(compared: &Compared) -> [String; 8] {
 }
 
 /// What a figure is of: the values of its labels.
-fn of(compared: &Compared) -> String {
+pub(crate) fn of(compared: &Compared) -> String {
     let values: Vec<&str> = compared.of.iter().map(|(_, value)| value.as_str()).collect();
     inert::name(&values.join(", "))
 }
 
-fn value(value: f64, unit: Unit) -> String {
+pub(crate) fn value(value: f64, unit: Unit) -> String {
     match unit {
         Unit::Nanoseconds => duration(value),
         Unit::BytesPerSecond => byte_rate(value),
@@ -106,7 +111,7 @@ fn value(value: f64, unit: Unit) -> String {
 }
 
 /// "1 worse, 2 the same, 3 cannot tell: monday (4 runs) to tuesday (4 runs)".
-fn answer(comparison: &Comparison<'_>) -> String {
+pub(crate) fn answer(comparison: &Comparison<'_>) -> String {
     let [base, new] = comparison.names.map(inert::name);
     let Some(first) = comparison.figures.first() else {
         return format!("{base} and {new} have no figure in common that is compared");
@@ -123,7 +128,7 @@ fn answer(comparison: &Comparison<'_>) -> String {
     format!("{}: {new} ({}) against {base} ({})", parts.join(", "), runs[1], runs[0])
 }
 
-fn failures<'a>(comparison: &'a Comparison<'_>) -> impl Iterator<Item = String> + 'a {
+pub(crate) fn failures<'a>(comparison: &'a Comparison<'_>) -> impl Iterator<Item = String> + 'a {
     comparison.failed.iter().filter_map(|(at, why)| {
         let compared = comparison.figures.get(*at)?;
         Some(format!("{} of {}: {}", compared.name, of(compared), inert::line(why)))
@@ -131,7 +136,7 @@ fn failures<'a>(comparison: &'a Comparison<'_>) -> impl Iterator<Item = String> 
 }
 
 /// How far to trust it.
-fn notes(comparison: &Comparison<'_>) -> Vec<String> {
+pub(crate) fn notes(comparison: &Comparison<'_>) -> Vec<String> {
     let mut notes: Vec<String> = comparison.notes.iter().map(|note| inert::line(note).into_owned()).collect();
     notes.extend(comparison.differences.iter().map(|difference| {
         let [what, base, other] = [difference.what, &difference.base, &difference.other].map(inert::line);

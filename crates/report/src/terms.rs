@@ -196,6 +196,7 @@ static TERMS: &[(&str, &[Term])] = &[
             ("figure", "a number of a run that is compared"),
             ("base, new", "the runs that are compared with, and those that are compared"),
             ("verdict", "better, worse, the same, or cannot tell"),
+            ("runs needed", "about how many runs of each side would tell the two apart"),
             ("events", "records of what the kernel did"),
             ("overwritten", "events that newer ones replaced in a trace buffer before they were read"),
             ("lost", "events that could not be recorded"),

@@ -81,3 +81,17 @@ fn nothing_in_common_is_said() {
     };
     assert!(text(&nothing, Look::PLAIN).starts_with("a and b have no figure in common"));
 }
+
+#[test]
+fn the_page_has_every_number_of_the_text_and_foreign_names_harmless() {
+    let page = with(|comparison| crate::html::compared(comparison).unwrap());
+    let body = page.split("<script").next().unwrap();
+    let text = with(|comparison| text(comparison, Look::PLAIN));
+    let numbers =
+        text.split(|c: char| !(c.is_ascii_digit() || c == '.')).map(|number| number.trim_matches('.'));
+    for number in numbers.filter(|number| !number.is_empty()) {
+        assert!(body.contains(number), "{number} of {text}");
+    }
+    assert!(body.contains("worse by 20.0%") && body.contains("&lt;b&gt;") && !body.contains("\u{1b}"));
+    assert!(body.contains("1.200 (1.150-1.260): worse"), "the picture tells it too");
+}

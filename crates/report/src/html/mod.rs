@@ -8,6 +8,7 @@ mod assets;
 mod bars;
 mod beside;
 mod chart;
+mod compared;
 mod figures;
 mod first;
 mod interference;
@@ -25,6 +26,7 @@ mod trust;
 use serde_json::{Map, Value, json};
 
 use crate::Error;
+pub use compared::compared;
 use page::Page;
 pub use subject::Subject;
 

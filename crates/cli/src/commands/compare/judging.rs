@@ -89,8 +89,8 @@ pub(crate) const fn format<A: AsMut<Judging>>() -> Opt<A> {
     Opt::one_of(
         &["--format"],
         "FORMAT",
-        &["text", "json", "markdown", "junit"],
-        "How to print it: markdown is for a pull request, junit for a CI server.",
+        &["text", "json", "markdown", "junit", "html"],
+        "How to print it: markdown is for a pull request, junit for a CI server, html is a page.",
         |typed: &mut A, text| {
             typed.as_mut().format = Some(text.to_owned());
             Ok(())
@@ -147,6 +147,7 @@ impl Judging {
             Some("json") => comparison::json(&told),
             Some("markdown") => comparison::markdown(&told),
             Some("junit") => comparison::junit(&told),
+            Some("html") => report::html::compared(&told)?,
             _ => comparison::text(&told, terminal.look),
         };
         terminal.out.write_all(text.as_bytes())?;

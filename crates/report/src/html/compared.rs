@@ -1,0 +1,124 @@
+//! A comparison of runs on a page: the answer first, each figure's ratio as an interval, and how far to trust it. Knows no run.
+
+use analysis::compare::{Compared, Verdict};
+use serde_json::{Map, json};
+
+use super::assets;
+use super::bars::{Range, Ranges, Scale};
+use super::chart::round_ticks;
+use super::page::Page;
+use crate::comparison::{self, Comparison, verdict};
+use crate::{Error, inert};
+
+/// The page of a comparison.
+///
+/// # Errors
+/// [`Error::Json`] when what it shows cannot be written as JSON.
+pub fn compared(comparison: &Comparison<'_>) -> Result<String, Error> {
+    let mut page = Page::default();
+    let names = comparison.names.map(inert::name);
+    page.within("header", &[], |page| page.element("p", &[("class", "brand")], "Roundtrip comparison"));
+    page.within("main", &[("class", "one")], |page| {
+        page.within("section", &[("class", "answer"), ("aria-label", "Answer")], |page| {
+            first(page, comparison)
+        });
+    });
+    page.within("section", &[("id", "figures")], |page| {
+        page.element("h2", &[], "Figures");
+        page.ranges(&ratios(comparison));
+        page.table("Figures", &comparison::table(comparison));
+    });
+    let mut facts = Map::new();
+    facts.insert("schema".into(), json!("roundtrip.report"));
+    facts.insert("version".into(), json!(super::VERSION));
+    facts.insert("compared".into(), json!(names));
+    let (body, data) = page.finish(facts)?;
+    Ok(assets::document(&names.join(" and "), &body, &data))
+}
+
+fn first(page: &mut Page, comparison: &Comparison<'_>) {
+    page.element("h1", &[], &comparison::answer(comparison));
+    page.within("div", &[("class", "figures")], |page| {
+        for compared in carrying(comparison) {
+            if let Some(ratio) = compared.ratio {
+                let name = format!(
+                    "{} of {}: {}, from {} to {}",
+                    compared.name,
+                    comparison::of(compared),
+                    verdict(compared.verdict),
+                    comparison::value(compared.base, compared.unit),
+                    comparison::value(compared.new, compared.unit),
+                );
+                page.figure(comparison.names[1], &name, &format!("{ratio:.3}"), ratio, "ratio");
+            }
+        }
+    });
+    let failures: Vec<String> = comparison::failures(comparison).collect();
+    page.within("div", &[("class", "pair")], |page| {
+        if !failures.is_empty() {
+            page.within("div", &[], |page| {
+                page.element("h2", &[], "Beyond a limit");
+                page.within("ul", &[("class", "trust")], |page| {
+                    failures.iter().for_each(|line| page.element("li", &[("class", "warning")], line));
+                });
+            });
+        }
+        page.within("div", &[], |page| {
+            page.element("h2", &[], "How far to trust it");
+            page.within("ul", &[("class", "trust")], |page| {
+                comparison::notes(comparison).iter().for_each(|line| page.element("li", &[], line));
+            });
+        });
+    });
+}
+
+/// The three figures that carry the answer: those of the most telling verdict that changed most.
+fn carrying<'a>(comparison: &Comparison<'a>) -> Vec<&'a Compared> {
+    let rank = |compared: &Compared| match compared.verdict {
+        Verdict::Worse => 0,
+        Verdict::Better => 1,
+        Verdict::Same => 2,
+        Verdict::CannotTell => 3,
+    };
+    let change = |compared: &Compared| compared.ratio.map_or(0.0, |ratio| ratio.ln().abs());
+    let mut all: Vec<&Compared> =
+        comparison.figures.iter().filter(|compared| compared.ratio.is_some()).collect();
+    all.sort_by(|one, other| rank(one).cmp(&rank(other)).then(change(other).total_cmp(&change(one))));
+    all.truncate(3);
+    all
+}
+
+/// The ratio of each figure with its interval, over the band in which sides are the same.
+fn ratios(comparison: &Comparison<'_>) -> Ranges {
+    let rows: Vec<Range> = comparison
+        .figures
+        .iter()
+        .filter_map(|compared| {
+            let ratio = compared.ratio?;
+            let most = compared.bounds.map(|bounds| (bounds.low, bounds.high));
+            let interval = most.map_or_else(String::new, |(low, high)| format!(" ({low:.3}-{high:.3})"));
+            let text = format!("{ratio:.3}{interval}: {}", verdict(compared.verdict));
+            Some(Range {
+                label: format!("{}, {}", compared.name, comparison::of(compared)),
+                points: vec![(ratio, text.clone())],
+                text,
+                whole: None,
+                most,
+            })
+        })
+        .collect();
+    let ends = || {
+        let of = |row: &Range| row.most.map_or(vec![row.points[0].0], |(low, high)| vec![low, high]);
+        rows.iter().flat_map(of).filter(|value| value.is_finite())
+    };
+    let (low, high) = ends().fold((1.0_f64, 1.0_f64), |(low, high), value| (low.min(value), high.max(value)));
+    let ticks = round_ticks(low, high, |value| format!("{value:.2}"));
+    Ranges {
+        title: "New divided by base, with its 95% interval".into(),
+        scale: Scale::Linear,
+        rows,
+        marks: vec![(1.0, "as the base".into())],
+        chance: Some((1.0 - comparison.margin, 1.0 + comparison.margin)),
+        ticks: ticks.into_iter().filter(|tick| tick.2 == 0).map(|(value, text, _)| (value, text)).collect(),
+    }
+}
