@@ -188,3 +188,6 @@ impl Guard<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

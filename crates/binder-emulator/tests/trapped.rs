@@ -97,7 +97,12 @@ fn a_thread_in_its_trap_is_woken_by_calls_signals_and_the_contexts_end() {
     let context = Context::create(Profile::Ack).expect("a context");
     let join = || Emulated::join_with(context.address(), 1 << 20, WakeUp::NoNewPrivileges);
     let (server, client) = (Arc::new(join().expect("the context")), join().expect("the context"));
-    if !server.wake_up().starts_with("on the caller's CPU") {
+    let wake_up = server.wake_up();
+    if !wake_up.starts_with("on the caller's CPU") {
+        // An old kernel, or a sandbox around the test. Anything else would be a mistake of ours.
+        let allowed =
+            ["no seccomp user notification", "it needs Linux 6.6", "another seccomp", "filter of its own"];
+        assert!(allowed.iter().any(|why| wake_up.contains(why)), "{wake_up}");
         return skip(Need::Machine, "no thread is woken on its caller's CPU here");
     }
     server.become_context_manager(0x100).expect("no manager");

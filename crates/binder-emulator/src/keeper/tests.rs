@@ -76,3 +76,11 @@ fn a_connection_ends_with_its_last_request() {
     assert!(requests.ended && requests.length == 0);
     assert!(Requests::read(&own).ended);
 }
+
+#[test]
+fn only_a_want_of_descriptors_is_taken_for_one() {
+    for (errno, is_want) in [(Errno::MFILE, true), (Errno::NFILE, true), (Errno::CONNABORTED, false)] {
+        assert_eq!(is_out_of_descriptors(&errno.into()), is_want, "{errno}");
+    }
+    assert!(!is_out_of_descriptors(&io::Error::other("no error of the system")));
+}

@@ -130,3 +130,10 @@ fn one_that_waits_long_asks_the_keeper_and_the_keeper_ends_what_does_not_go_on()
     let expected = (1..=3 * LOOKS_BEFORE_ENDING).filter(|look| look % LOOKS_BEFORE_ASKING == 0);
     assert_eq!(asked, expected.collect::<Vec<_>>());
 }
+
+#[test]
+fn the_journal_has_no_entry_behind_its_last() {
+    let region = Region::create().expect("memory");
+    assert!(entry(&region, JOURNAL_ENTRIES - 1).is_some());
+    assert!(entry(&region, JOURNAL_ENTRIES).is_none());
+}

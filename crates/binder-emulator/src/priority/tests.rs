@@ -16,6 +16,9 @@ fn ack_never_goes_below_the_nodes_least_or_a_real_time_servers_own() {
     assert_eq!(ack(Priority::nice(10), 0x332, Priority::nice(0)), Some(fifo(50)));
     assert_eq!(ack(Priority::nice(10), 0x100, Priority::nice(0)), None);
     assert_eq!(ack(Priority::nice(10), 0x113, Priority::nice(0)), Some(Priority::nice(10)));
+    // Its policy comes with its least: 0x600 is BATCH, and 0xfb a nice value of -5.
+    let batch = Priority { policy: BATCH, ..Priority::nice(-5) };
+    assert_eq!(ack(Priority::nice(10), 0x6fb, Priority::nice(0)), Some(batch));
     assert_eq!(ack(Priority::nice(0), 0x900, fifo(10)), None);
     assert_eq!(ack(fifo(20), 0x900, fifo(10)), Some(fifo(20)));
     assert_eq!(ack(fifo(5), 0x900, fifo(10)), None);

@@ -98,6 +98,11 @@ fn noted<D: Device>(commands: &[Command]) -> String {
     let device = D::new();
     let actor = Actor::new(&device.open());
     actor.write(commands).unwrap();
+    part(&device, &actor)
+}
+
+/// The same of any thread.
+fn part<D: Device>(device: &D, actor: &Actor) -> String {
     let (state, start) = (device.state(), format!("thread {}: l ", actor.tid));
     let line = state.lines().find_map(|line| line.trim_start().strip_prefix(&start));
     line.and_then(|rest| rest.split(' ').next()).unwrap_or_else(|| panic!("{start} in\n{state}")).to_owned()
@@ -121,5 +126,19 @@ pub(crate) fn what_a_thread_says_of_itself_is_noted<D: Device>() {
         (&[REGISTER, ENTER], "0b"),
     ] {
         assert_eq!(noted::<D>(commands), expected, "after {commands:?}");
+    }
+}
+
+pub(crate) fn a_poll_is_noted_beside_what_a_thread_has_said_of_itself<D: Device>() {
+    if !D::tells_state() {
+        return skip(Need::Machine, "this kernel words its state otherwise than 6.1");
+    }
+    let device = D::new();
+    let actor = Actor::new(&device.open());
+    actor.write(&[Command::EnterLooper]).unwrap();
+    for _ in 0..2 {
+        let found = actor.run(|desk| desk.driver.poll(Some(std::time::Duration::ZERO)).ok());
+        assert_eq!(found, Some(false));
+        assert_eq!(part(&device, &actor), "22");
     }
 }

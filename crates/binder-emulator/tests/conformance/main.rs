@@ -5,6 +5,7 @@
 //! ignored unless asked for: they need one, and `cargo xtask guests` brings one.
 
 mod actor;
+mod aosp;
 mod begun;
 mod buffers;
 mod calls;
@@ -173,6 +174,7 @@ macro_rules! suite {
                 a_weak_node_arrives_as_a_weak_handle_and_comes_home_as_a_weak_node,
                 a_weak_handle_is_neither_called_nor_made_strong,
                 a_weak_handle_is_passed_on_as_a_weak_one_only,
+                a_strong_reference_that_ended_does_not_come_back_through_a_weak_one,
             }
             oneway {
                 oneway_calls_of_one_node_are_served_in_order_one_at_a_time,
@@ -186,6 +188,7 @@ macro_rules! suite {
                 registering_unasked_does_not_count,
                 the_looper_that_came_last_is_chosen_first,
                 what_a_thread_says_of_itself_is_noted,
+                a_poll_is_noted_beside_what_a_thread_has_said_of_itself,
             }
             deaths {
                 a_caller_of_a_dead_server_gets_a_dead_reply,
@@ -246,6 +249,17 @@ macro_rules! suite {
                 a_receiver_that_leaves_keeps_no_descriptor,
                 descriptors_of_waiting_oneway_calls_wait_with_them,
                 an_update_keeps_no_descriptor_of_what_it_replaces,
+            }
+            aosp {
+                an_empty_reply_names_no_target_no_code_and_no_flags,
+                counts_on_handle_0_come_and_go_and_nobody_is_told,
+                a_request_on_handle_0_that_is_cleared_at_once_is_acknowledged_once,
+                a_thread_that_has_left_may_enter_again,
+                nothing_of_a_nodes_address_and_cookie_is_left_in_a_handle,
+                a_death_is_told_to_each_process_that_asked_and_to_no_other,
+                a_death_before_the_request_is_told_to_another_looper_while_the_asking_one_is_busy,
+                the_buffers_of_nested_calls_lie_side_by_side_from_the_start_of_a_page,
+                a_descriptor_that_does_not_block_arrives_as_one,
             }
             polling {
                 a_thread_that_polls_finds_what_a_read_would,

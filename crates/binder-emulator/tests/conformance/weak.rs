@@ -85,3 +85,16 @@ pub(crate) fn a_weak_handle_is_passed_on_as_a_weak_one_only<D: Device>() {
     let told = names(&again.wait());
     assert_eq!(told, ["TransactionComplete", "FailedReply"], "the handle has ended with the buffer");
 }
+
+pub(crate) fn a_strong_reference_that_ended_does_not_come_back_through_a_weak_one<D: Device>() {
+    let device = D::new();
+    let (server, client) = pair(&device);
+    let (held, seen) = hold_node(&server, &client, NAMED.ptr, NAMED.cookie);
+    assert_eq!(names(&seen), ["Increfs", "Acquire", "TransactionComplete", "Reply"]);
+    client.write(&[Command::IncrefsDone(NAMED), Command::AcquireDone(NAMED)]).unwrap();
+    assert_eq!(names(&server.read()), ["TransactionComplete"]);
+    server.write(&[Command::Increfs(held), Command::Release(held)]).unwrap();
+    // The owner was not told yet that nobody has a strong one.
+    server.write(&[Command::Acquire(held)]).unwrap();
+    assert_eq!(server.call(held, 1, b"").wait(), [Return::FailedReply]);
+}
