@@ -5,6 +5,7 @@ use latency::{Histogram, Interval, PERCENTS};
 use layers::storage::Layer;
 use run::Results;
 use run::floor::FloorResult;
+use run::ipc::Backend;
 use run::ipc::latency::{CallerResult, LatencyResult};
 use run::ipc::throughput::{Batch, ThroughputResult, ThroughputRow};
 use run::ipc::workers::WorkersResult;
@@ -79,6 +80,22 @@ impl Figure {
     pub fn same_as(&self, other: &Self) -> bool {
         self.name == other.name && self.of == other.of
     }
+}
+
+/// The driver that a run's calls went over; `None` where there was none, as in a run of writes.
+#[must_use]
+pub fn backend(results: &Results) -> Option<&Backend> {
+    let latency = results.latency.as_ref().and_then(|result| result.backend.as_ref());
+    let throughput = results.throughput.as_ref().and_then(|result| result.backend.as_ref());
+    let workers = results.workers.as_ref().and_then(|result| result.backend.as_ref());
+    let floor = results.floor.as_ref().and_then(|result| result.backend());
+    latency.or(throughput).or(workers).or(floor)
+}
+
+/// Whether that driver was the emulated one.
+#[must_use]
+pub fn is_emulated(results: &Results) -> Option<bool> {
+    backend(results).map(|backend| matches!(backend, Backend::Emulated { .. }))
 }
 
 /// All figures of a run; `layers` divides the writes, and `beside` explains comparisons, where they were recorded.

@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use analysis::compare::{Basis, Compared, Difference, Verdict};
-use analysis::figures::Unit;
 use serde_json::{Value, json};
 
+use crate::figures::{cell, unit, value};
 use crate::inert;
 use crate::look::Look;
-use crate::quantity::{byte_rate, duration, three_digits};
+use crate::quantity::three_digits;
 use crate::table::{Column, Table};
 
 /// All that there is to tell.
@@ -99,17 +99,6 @@ pub(crate) fn of(compared: &Compared) -> String {
     inert::name(&values.join(", "))
 }
 
-pub(crate) fn value(value: f64, unit: Unit) -> String {
-    match unit {
-        Unit::Nanoseconds => duration(value),
-        Unit::BytesPerSecond => byte_rate(value),
-        Unit::PerSecond => format!("{}/s", three_digits(value)),
-        Unit::Percent => format!("{}%", three_digits(value)),
-        Unit::Count if value.fract() == 0.0 => format!("{value:.0}"),
-        Unit::Count | Unit::Ratio => three_digits(value),
-    }
-}
-
 /// "1 worse, 2 the same, 3 cannot tell: monday (4 runs) to tuesday (4 runs)".
 pub(crate) fn answer(comparison: &Comparison<'_>) -> String {
     let [base, new] = comparison.names.map(inert::name);
@@ -181,16 +170,6 @@ pub(crate) fn notes(comparison: &Comparison<'_>) -> Vec<String> {
 /// For a pull request.
 #[must_use]
 pub fn markdown(comparison: &Comparison<'_>) -> String {
-    let cell = |text: &str| {
-        let mut out = String::new();
-        for c in inert::line(text).chars() {
-            if matches!(c, '|' | '\\' | '`' | '*' | '_' | '<' | '[' | ']' | '@' | '#') {
-                out.push('\\');
-            }
-            out.push(c);
-        }
-        out
-    };
     let mut out = format!("**{}**\n", cell(&answer(comparison)));
     for line in failures(comparison) {
         let _ = write!(out, "\n- **failed**: {}\n", cell(&line));
@@ -308,19 +287,6 @@ pub fn json(comparison: &Comparison<'_>) -> String {
         "figures": figures,
     });
     format!("{document}\n")
-}
-
-/// A unit's name in JSON and CSV.
-#[must_use]
-pub fn unit(unit: Unit) -> &'static str {
-    match unit {
-        Unit::Nanoseconds => "ns",
-        Unit::Count => "count",
-        Unit::Percent => "percent",
-        Unit::PerSecond => "per_s",
-        Unit::BytesPerSecond => "bytes_per_s",
-        Unit::Ratio => "ratio",
-    }
 }
 
 #[cfg(test)]

@@ -37,6 +37,7 @@ pub mod explanation_json;
 mod explanation_summary;
 pub mod explanation_tracks;
 mod explanation_words;
+pub mod figures;
 pub mod floor;
 pub mod ftrace_text;
 pub mod gate;

@@ -173,7 +173,7 @@ impl Drop for Scratch {
 }
 
 /// Short runs that between them have every part of every result.
-const JSON: [&str; 13] = [
+const JSON: [&str; 14] = [
     "survey --duration 3s --out survey --format json",
     "ipc throughput --min-time 2ms --sizes 4 --label build=1 --format json",
     "ipc throughput --iterations 20 --sizes 4 --format json",
@@ -188,6 +188,7 @@ const JSON: [&str; 13] = [
     "explain latency --format json",
     "doctor --format json",
     "show --format json latency",
+    "ab --pairs 2 --noise 1000% --format json -- ipc latency --iterations 50 -- ipc latency --iterations 50 --work 9us",
 ];
 
 /// The same for what only root gets.
@@ -207,6 +208,7 @@ fn every_field_of_every_output_is_on_the_page_and_the_other_way_round() {
         let kind = match value["schema"].as_str() {
             Some("roundtrip.explanation") => "Explanations",
             Some("roundtrip.doctor") => "Doctor",
+            Some("roundtrip.comparison") => "RunsCompared",
             _ => "Run",
         };
         reference.check(&[kind.to_owned()], &value, kind, &mut seen, &mut wrong);
@@ -230,8 +232,11 @@ fn every_field_of_every_output_is_on_the_page_and_the_other_way_round() {
     assert!(unseen.is_empty(), "docs/json-and-csv.md names what no output has:\n{}", unseen.join("\n"));
 }
 
+const FIXTURE: &str =
+    concat!("show --format csv ", env!("CARGO_MANIFEST_DIR"), "/../../fixtures/runs/x86_64-6.1-binder");
+
 /// The CSV formats by their headings on the page, with a command that prints or writes each.
-const CSV_FORMATS: [(&str, &str, Option<&str>); 9] = [
+const CSV_FORMATS: [(&str, &str, Option<&str>); 10] = [
     ("`ipc throughput --format csv`", "ipc throughput --min-time 2ms --sizes 4 --format csv", None),
     ("`ipc latency --format csv`", "ipc latency --iterations 20 --format csv", None),
     (
@@ -249,6 +254,7 @@ const CSV_FORMATS: [(&str, &str, Option<&str>); 9] = [
         "ipc baseline --rounds 1 --duration 50ms --sizes 4 --transports futex --format csv",
         None,
     ),
+    ("`show --format csv`", FIXTURE, None),
     ("`ipc workers --format csv`", "ipc workers --iterations 10 --format csv", None),
     ("`ipc traits --format csv`", "ipc traits --iterations 10 --format csv", None),
     (

@@ -4,6 +4,7 @@ use run::Run;
 use run::ipc::Backend;
 
 use super::Side;
+use crate::figures;
 
 /// Something in which runs differ that changes every figure.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,7 +55,7 @@ fn between(base: &Run, other: &Run) -> Vec<Difference> {
             found.push(difference(what, word(one), word(two), refused));
         }
     };
-    let kind = |run: &Run| backend(run).map(|backend| backend_kind(backend).to_owned());
+    let kind = |run: &Run| figures::backend(&run.results).map(|backend| backend_kind(backend).to_owned());
     told("driver", kind(base), kind(other), true);
     let of = |run: &Run| run.environment.clone();
     let (one, two) = (of(base), of(other));
@@ -76,15 +77,6 @@ fn between(base: &Run, other: &Run) -> Vec<Difference> {
     told("Roundtrip", Some(one.roundtrip_version), Some(two.roundtrip_version), false);
     told("host", Some(one.host_name), Some(two.host_name), false);
     found
-}
-
-fn backend(run: &Run) -> Option<&Backend> {
-    let results = &run.results;
-    let latency = results.latency.as_ref().and_then(|result| result.backend.as_ref());
-    let throughput = results.throughput.as_ref().and_then(|result| result.backend.as_ref());
-    let workers = results.workers.as_ref().and_then(|result| result.backend.as_ref());
-    let floor = results.floor.as_ref().and_then(|result| result.backend());
-    latency.or(throughput).or(workers).or(floor)
 }
 
 fn backend_kind(backend: &Backend) -> &'static str {

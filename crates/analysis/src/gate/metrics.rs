@@ -72,6 +72,11 @@ pub(super) fn of(tests: &[&str]) -> impl Iterator<Item = &'static Metrics> {
     METRICS.iter().filter(move |metrics| tests.contains(&metrics.test))
 }
 
+/// The labels of each test's figures, beside the test itself.
+pub fn labels() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
+    METRICS.iter().map(|metrics| (metrics.test, metrics.labels))
+}
+
 impl Metrics {
     /// A figure's unit; `None` if the test has no figure of that name.
     pub(super) fn unit(&self, name: &str) -> Option<Unit> {

@@ -13,7 +13,7 @@ use run::ipc::Backend;
 use run::ipc::latency::{LatencyResult, Verdict};
 
 use crate::figures::Figure;
-pub use metrics::TESTS;
+pub use metrics::{TESTS, labels};
 pub use parse::figure_name;
 
 /// A condition on a result. It names what is to fail.

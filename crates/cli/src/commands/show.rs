@@ -75,8 +75,9 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 Opt::one_of(
                     &["--format"],
                     "FORMAT",
-                    &["text", "json"],
-                    "How to print them; json is a run directory's run.json, one line for each run.",
+                    &["text", "json", "csv", "markdown"],
+                    "How to print them; json is a run directory's run.json, one line for each run; csv and \
+                     markdown have a line for each figure.",
                     |typed: &mut Typed, text| {
                         typed.format = Some(text.to_owned());
                         Ok(())
@@ -119,7 +120,10 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     }
     let mut damaged = Vec::new();
     let mut violations = Vec::new();
-    let mut printed = Ok(());
+    let mut printed = match typed.format.as_deref() {
+        Some("csv") => terminal.out.write_all(report::figures::csv_header().as_bytes()),
+        _ => Ok(()),
+    };
     for (index, (run, path)) in runs.iter().zip(&typed.runs).enumerate() {
         let directory = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
         let storage = run.results.storage.as_ref();
@@ -139,13 +143,16 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         }
         let mut text = match typed.format.as_deref() {
             Some("json") => run.to_json()?,
+            Some("csv") => report::figures::csv(&path.to_string_lossy(), run, divided),
+            Some("markdown") => report::figures::markdown(&path.to_string_lossy(), run, divided),
             _ if typed.short => report::run::first_page(run, divided, terminal.look),
             _ => report::run::text(run, divided, terminal.look),
         };
-        if typed.histogram && typed.format.as_deref() != Some("json") {
+        let is_text = matches!(typed.format.as_deref(), None | Some("text"));
+        if typed.histogram && is_text {
             text += &terminal.look.fit(report::histogram::page(run, terminal.look));
         }
-        if typed.runs.len() > 1 && typed.format.as_deref() != Some("json") {
+        if typed.runs.len() > 1 && is_text {
             let gap = if index > 0 { "\n" } else { "" };
             text.insert_str(0, &format!("{gap}{}\n", origin(&typed, path)));
         }

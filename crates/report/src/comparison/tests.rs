@@ -1,4 +1,4 @@
-use analysis::figures::{Better, Bounds};
+use analysis::figures::{Better, Bounds, Unit};
 
 use super::*;
 

@@ -8,6 +8,7 @@ use super::bars::{Range, Ranges, Scale};
 use super::chart::round_ticks;
 use super::page::Page;
 use crate::comparison::{self, Comparison, verdict};
+use crate::figures::value;
 use crate::{Error, inert};
 
 /// The page of a comparison.
@@ -46,8 +47,8 @@ fn first(page: &mut Page, comparison: &Comparison<'_>) {
                     compared.name,
                     comparison::of(compared),
                     verdict(compared.verdict),
-                    comparison::value(compared.base, compared.unit),
-                    comparison::value(compared.new, compared.unit),
+                    value(compared.base, compared.unit),
+                    value(compared.new, compared.unit),
                 );
                 page.figure(comparison.names[1], &name, &format!("{ratio:.3}"), ratio, "ratio");
             }

@@ -1,0 +1,183 @@
+//! The figures of runs, one a line: CSV for programs and spreadsheets, Markdown for people. The same for every kind of run. Pure.
+
+use std::fmt::Write as _;
+
+use analysis::figures::{self, Figure, Unit};
+use run::Run;
+
+use crate::csv::Line;
+use crate::inert;
+use crate::quantity::{byte_rate, duration, three_digits};
+use crate::run::Divided;
+
+/// The labels that figures have, a column each.
+const LABELS: [&str; 11] = [
+    "test",
+    "stack",
+    "inheritance",
+    "caller",
+    "transport",
+    "placement",
+    "workers",
+    "writer",
+    "durability",
+    "beside",
+    "size_bytes",
+];
+
+/// The header of the CSV.
+#[must_use]
+pub fn csv_header() -> String {
+    let mut out = String::new();
+    let line = Line::of(&mut out).fields(["run", "date", "emulated"]).fields(LABELS);
+    line.fields(["figure", "value", "unit", "low", "high", "samples", "labels"]).end();
+    out
+}
+
+/// The lines of a run, without the header. `name` is where it was read from.
+#[must_use]
+pub fn csv(name: &str, run: &Run, divided: Divided<'_>) -> String {
+    let mut out = String::new();
+    let labels: Vec<String> = run
+        .labels
+        .iter()
+        .map(|(key, value)| format!("{}={}", inert::line(key), inert::line(value)))
+        .collect();
+    let labels = labels.join(";");
+    let emulated = figures::is_emulated(&run.results);
+    for figure in figures::of(&run.results, divided.layers, divided.beside) {
+        Line::of(&mut out)
+            .field(inert::name(name))
+            .field(inert::line(&run.environment.date))
+            .known(emulated)
+            .fields(LABELS.map(|key| inert::line(figure.label(key).unwrap_or_default()).into_owned()))
+            .field(&figure.name)
+            .field(figure.value)
+            .field(unit(figure.unit))
+            .known(figure.bounds.map(|bounds| bounds.low))
+            .known(figure.bounds.map(|bounds| bounds.high))
+            .field(figure.samples)
+            .field(&labels)
+            .end();
+    }
+    out
+}
+
+/// A run as a heading and a table.
+#[must_use]
+pub fn markdown(name: &str, run: &Run, divided: Divided<'_>) -> String {
+    let mut out = format!("## {}\n\n", cell(name));
+    let driver = match figures::is_emulated(&run.results) {
+        Some(true) => ", emulated driver",
+        Some(false) => ", the kernel's driver",
+        None => "",
+    };
+    let environment = &run.environment;
+    let model = environment.cpus.model.as_deref().unwrap_or("CPU not known");
+    let _ = writeln!(
+        out,
+        "{}{driver}; {}; Linux {}\n",
+        cell(&environment.date),
+        cell(model),
+        cell(&environment.kernel.release)
+    );
+    for warning in &run.warnings {
+        let _ = writeln!(out, "- **warning**: {}", cell(warning));
+    }
+    if !run.warnings.is_empty() {
+        out.push('\n');
+    }
+    out.push_str("| of | figure | value | 95% interval | samples |\n|---|---|--:|--:|--:|\n");
+    for figure in figures::of(&run.results, divided.layers, divided.beside) {
+        let interval = figure.bounds.map_or_else(
+            || "-".to_owned(),
+            |bounds| format!("{} to {}", value(bounds.low, figure.unit), value(bounds.high, figure.unit)),
+        );
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {interval} | {} |",
+            cell(&of(&figure)),
+            cell(&figure.name),
+            value(figure.value, figure.unit),
+            figure.samples
+        );
+    }
+    out
+}
+
+fn of(figure: &Figure) -> String {
+    let values: Vec<&str> = figure.of.iter().map(|(_, value)| value.as_str()).collect();
+    values.join(", ")
+}
+
+/// Text in a cell of a Markdown table, where it says nothing but itself.
+pub(crate) fn cell(text: &str) -> String {
+    let mut out = String::new();
+    for c in inert::line(text).chars() {
+        if matches!(c, '|' | '\\' | '`' | '*' | '_' | '<' | '[' | ']' | '@' | '#') {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// A figure's value for people.
+pub(crate) fn value(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Nanoseconds => duration(value),
+        Unit::BytesPerSecond => byte_rate(value),
+        Unit::PerSecond => format!("{}/s", three_digits(value)),
+        Unit::Percent => format!("{}%", three_digits(value)),
+        Unit::Count if value.fract() == 0.0 => format!("{value:.0}"),
+        Unit::Count | Unit::Ratio => three_digits(value),
+    }
+}
+
+/// A unit's name in JSON and CSV.
+#[must_use]
+pub fn unit(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Nanoseconds => "ns",
+        Unit::Count => "count",
+        Unit::Percent => "percent",
+        Unit::PerSecond => "per_s",
+        Unit::BytesPerSecond => "bytes_per_s",
+        Unit::Ratio => "ratio",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_label_of_every_test_is_a_column() {
+        for (test, labels) in analysis::gate::labels() {
+            for label in labels {
+                assert!(LABELS.contains(label), "{test} has {label}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_stored_run_has_a_line_for_each_figure_and_the_same_values() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/runs/x86_64-6.1-binder");
+        let mut run = Run::read(path.as_ref()).unwrap();
+        run.labels.add("note=a,b").unwrap();
+        run.warnings = vec!["<b>|\u{1b}[31m".to_owned()];
+        let divided = Divided { layers: &[], beside: &[] };
+        let figures = figures::of(&run.results, &[], &[]);
+        let (csv, markdown) = (csv("monday, late", &run, divided), markdown("monday", &run, divided));
+        assert_eq!(csv.lines().count(), figures.len());
+        for (line, figure) in csv.lines().zip(&figures) {
+            assert!(line.starts_with("\"monday, late\",2026-"), "{line}");
+            assert!(line.ends_with(&format!(",{},\"note=a,b\"", figure.samples)), "{line}");
+            assert!(line.contains(&format!(",{},{},", figure.name, figure.value)), "{line}");
+        }
+        let columns = csv_header().trim_end().split(',').count();
+        assert_eq!(columns, 3 + LABELS.len() + 7);
+        assert_eq!(markdown.matches("\n| ").count(), figures.len() + 1);
+        assert!(markdown.contains("- **warning**: \\<b>\\|\\\\u001b\\[31m"), "{markdown}");
+    }
+}
