@@ -1,5 +1,6 @@
 //! How often a comparison finds a difference that is not there, and how often one that is: measured with real runs, in
 //! `cargo xtask alarms`. Takes minutes, and wants a machine that does little else.
+#![allow(clippy::print_stdout)] // Figures are what this is for.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

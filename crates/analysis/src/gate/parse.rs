@@ -5,6 +5,9 @@ use super::metrics::{self, Metrics};
 use super::{Gate, What};
 use crate::figures::Unit;
 
+/// Keys with their values.
+type Labels = Vec<(String, String)>;
+
 impl Gate {
     /// Reads one of a command whose result has figures of `tests`: names of [`TESTS`](super::TESTS).
     ///
@@ -79,7 +82,7 @@ fn expected(tests: &[&str]) -> String {
 }
 
 /// A name, and the labels in brackets behind it: `p99[stack=binder,caller=other]`.
-fn labels(text: &str) -> Result<(&str, Vec<(String, String)>), String> {
+fn labels(text: &str) -> Result<(&str, Labels), String> {
     let Some((name, rest)) = text.split_once('[') else { return Ok((text, Vec::new())) };
     let expected = || "expected labels as in p99[stack=binder,caller=other]".to_owned();
     let inside = rest.strip_suffix(']').ok_or_else(expected)?;

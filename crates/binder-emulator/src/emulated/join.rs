@@ -20,7 +20,7 @@ use crate::{leaving, membership, priority, sched, welcome};
 use binder_driver::Error as DriverError;
 
 impl Emulated {
-    /// Joins the context at `address` ([`Context::address`]) with a receive area of `area_bytes` (rounded down to 8;
+    /// Joins the context at `address` ([`Context::address`](crate::Context::address)) with a receive area of `area_bytes` (rounded down to 8;
     /// at most 4 MiB, like the kernel's; Android's libraries use 1 MiB less two pages).
     ///
     /// # Errors

@@ -83,7 +83,7 @@ impl Emulated {
         self.enter(&Lent::default(), |ioctl| Ok(ioctl.handle_counts(handle))).ok().flatten()
     }
 
-    /// This process's number in the context, by which [`Context::state`] names it.
+    /// This process's number in the context, by which [`Context::state`](crate::Context::state) names it.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.process.index() as u32
@@ -95,7 +95,7 @@ impl Emulated {
         with_guard(&self.region, |guard| guard.free_bytes(self.process))
     }
 
-    /// What the whole context holds, as [`Context::state`].
+    /// What the whole context holds, as [`Context::state`](crate::Context::state).
     #[must_use]
     pub fn state(&self) -> String {
         with_guard(&self.region, |guard| guard.state())
