@@ -26,6 +26,8 @@
 //! # Ok::<(), binder::Error>(())
 //! ```
 
+#![warn(clippy::too_many_lines)]
+
 mod over_binder;
 mod over_hwbinder;
 

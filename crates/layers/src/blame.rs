@@ -143,76 +143,74 @@ fn grouped(blames: Vec<Blame>) -> Vec<Cause> {
 
 /// Blames a part, or the parts of whom it waited for.
 fn collect(part: &Part, via: &[Thread], blames: &mut Vec<Blame>) {
-    let mut blame = |kind, thread: Option<&Thread>, what: Option<What>| {
-        blames.push(Blame {
-            kind,
-            thread: thread.cloned(),
-            what,
-            cpu: part.cpu,
-            via: via.to_vec(),
-            owner: part.owner,
-            ns: part.duration_ns(),
-        });
-    };
+    match &part.state {
+        State::Blocked { waker: Waker::Thread { thread }, .. }
+            if !part.because.is_empty() && !may_have_been_stopped(part, via) =>
+        {
+            let via: Vec<Thread> = via.iter().chain([thread]).cloned().collect();
+            part.because.iter().for_each(|part| collect(part, &via, blames));
+        }
+        _ => {
+            let (kind, thread, what) = blamed(part, via);
+            let (thread, via) = (thread.cloned(), via.to_vec());
+            let (cpu, owner, ns) = (part.cpu, part.owner, part.duration_ns());
+            blames.push(Blame { kind, thread, what, cpu, via, owner, ns });
+        }
+    }
+}
+
+/// Whether an owner's wait may have been a stop by a signal: that looks the same when its begin is
+/// not recorded.
+fn may_have_been_stopped(part: &Part, via: &[Thread]) -> bool {
+    via.is_empty() && matches!(part.state, State::Blocked { off: None, .. })
+}
+
+/// What a part alone is blamed on: the kind, the thread, and what else there is to tell.
+fn blamed<'a>(part: &'a Part, via: &'a [Thread]) -> (Kind, Option<&'a Thread>, Option<What>) {
+    let cannot_tell = |reason| (Kind::CannotTell, None, Some(What::Unknown(reason)));
     // The one that an owner waited for, and those between.
     let waited_for = via.last();
     match &part.state {
         State::User | State::Running | State::Spinning | State::SystemCall { .. } => match waited_for {
-            None => blame(Kind::Work, part.thread.as_ref(), None),
-            Some(thread) => blame(Kind::WaitedFor, Some(thread), None),
+            None => (Kind::Work, part.thread.as_ref(), None),
+            Some(thread) => (Kind::WaitedFor, Some(thread), None),
         },
-        State::Stolen { interrupt } => blame(Kind::Interrupt, None, Some(What::Interrupt(interrupt.clone()))),
+        State::Stolen { interrupt } => (Kind::Interrupt, None, Some(What::Interrupt(interrupt.clone()))),
         State::WakeUpPending | State::IdleExit | State::HandOver { .. } => match waited_for {
-            None => blame(Kind::WakeUp, None, None),
-            Some(thread) => blame(Kind::WaitedFor, Some(thread), None),
+            None => (Kind::WakeUp, None, None),
+            Some(thread) => (Kind::WaitedFor, Some(thread), None),
         },
-        State::Behind { thread } | State::Preempted { thread } => {
-            // The softirq thread is how the kernel carries out softirqs that are too many.
-            if kernel_names::is_softirq_thread(&thread.comm) {
-                blame(Kind::Interrupt, None, Some(What::SoftirqThread(thread.comm.clone())));
-            } else {
-                blame(Kind::Competitor, Some(thread), None);
-            }
+        // The softirq thread is how the kernel carries out softirqs that are too many.
+        State::Behind { thread } | State::Preempted { thread }
+            if kernel_names::is_softirq_thread(&thread.comm) =>
+        {
+            (Kind::Interrupt, None, Some(What::SoftirqThread(thread.comm.clone())))
         }
+        State::Behind { thread } | State::Preempted { thread } => (Kind::Competitor, Some(thread), None),
         State::Stopped { waker } => {
             let by = match waker {
                 Waker::Thread { thread } => Some(thread),
                 _ => None,
             };
-            blame(Kind::Stopped, by, part.thread.as_ref().map(|thread| What::Stopped(thread.comm.clone())));
+            (Kind::Stopped, by, part.thread.as_ref().map(|thread| What::Stopped(thread.comm.clone())))
         }
-        // A stop by a signal looks the same when its begin is not recorded.
-        State::Blocked { off: None, waker: Waker::Thread { thread }, .. } if via.is_empty() => {
-            let reason = Unknown::SinceBefore { owner: part.owner, thread: thread.clone() };
-            blame(Kind::CannotTell, None, Some(What::Unknown(reason)));
+        State::Blocked { waker: Waker::Thread { thread }, .. } if may_have_been_stopped(part, via) => {
+            cannot_tell(Unknown::SinceBefore { owner: part.owner, thread: thread.clone() })
         }
-        State::Blocked { waker: Waker::Thread { thread }, .. } => {
-            if part.because.is_empty() {
-                blame(Kind::WaitedFor, Some(thread), None);
-            }
-            let via: Vec<Thread> = via.iter().chain([thread]).cloned().collect();
-            part.because.iter().for_each(|part| collect(part, &via, blames));
-        }
+        State::Blocked { waker: Waker::Thread { thread }, .. } => (Kind::WaitedFor, Some(thread), None),
         State::Blocked { off, system_call, waker: Waker::Interrupt { interrupt, completed_io }, .. } => {
-            let (kind, what) = ended_by(*off, *system_call, interrupt, *completed_io);
-            match waited_for {
+            match (waited_for, ended_by(*off, *system_call, interrupt, *completed_io)) {
                 // Whoever sleeps while others wait for it is to blame, not its timer.
-                Some(thread) if kind == Kind::Sleep => {
-                    blame(Kind::WaitedFor, Some(thread), Some(What::Slept))
-                }
-                _ => blame(kind, None, Some(what)),
+                (Some(thread), (Kind::Sleep, _)) => (Kind::WaitedFor, Some(thread), Some(What::Slept)),
+                (_, (kind, what)) => (kind, None, Some(what)),
             }
         }
-        State::Blocked { .. } => {
-            blame(Kind::CannotTell, None, Some(What::Unknown(Unknown::Waker)));
-        }
-        State::RunnableOnIdle => {
-            blame(Kind::CannotTell, None, Some(What::Unknown(Unknown::RunnableOnIdle)));
-        }
-        State::Throttled => blame(Kind::Throttled, None, None),
-        State::Gap => blame(Kind::Gap, None, None),
-        State::Leg { leg } => blame(Kind::CannotTell, None, Some(What::Unknown(Unknown::NoEventsFor(*leg)))),
-        State::Unknown { reason } => blame(Kind::CannotTell, None, Some(What::Unknown(reason.clone()))),
+        State::Blocked { .. } => cannot_tell(Unknown::Waker),
+        State::RunnableOnIdle => cannot_tell(Unknown::RunnableOnIdle),
+        State::Throttled => (Kind::Throttled, None, None),
+        State::Gap => (Kind::Gap, None, None),
+        State::Leg { leg } => cannot_tell(Unknown::NoEventsFor(*leg)),
+        State::Unknown { reason } => cannot_tell(reason.clone()),
     }
 }
 

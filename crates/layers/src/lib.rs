@@ -37,6 +37,8 @@
 //! # Ok::<(), tracefs::Error>(())
 //! ```
 
+#![warn(clippy::too_many_lines)]
+
 mod blame;
 mod boundaries;
 mod evidence;

@@ -33,6 +33,8 @@
 //! # Ok::<(), run::Error>(())
 //! ```
 
+#![warn(clippy::too_many_lines)]
+
 mod counters;
 pub mod cpus;
 mod directory;

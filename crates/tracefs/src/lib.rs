@@ -25,6 +25,8 @@
 //! # Ok::<(), tracefs::Error>(())
 //! ```
 
+#![warn(clippy::too_many_lines)]
+
 #[cfg(feature = "live")]
 mod buffers;
 mod cursor;

@@ -8,7 +8,7 @@ use crate::decode::{Decoder, Refused};
 use crate::error::Error;
 use crate::event::Event;
 use crate::fields::Others;
-use crate::formats::Formats;
+use crate::formats::{Formats, PageLayout};
 use crate::page::looks_big_endian;
 use crate::trace::{Loss, Trace};
 
@@ -43,22 +43,10 @@ pub struct Period {
 ///
 /// [`Error::BigEndian`], [`Error::CpuTwice`], and [`Error::TooLarge`].
 pub fn read(formats: &Formats, cpus: &[CpuPages<'_>], period: Period) -> Result<Trace, Error> {
-    let layout = formats.page();
     let mut trace = Trace { stopped_ns: period.stopped_ns, ..Trace::default() };
     trace.recorded = formats.iter().map(|format| format!("{}/{}", format.system, format.name)).collect();
     trace.recorded.sort();
-    let mut cursors: Vec<Cursor<'_>> = Vec::new();
-    for pages in cpus {
-        if cursors.iter().any(|cursor| cursor.cpu == pages.cpu) {
-            return Err(Error::CpuTwice { cpu: pages.cpu });
-        }
-        if !pages.bytes.is_empty()
-            && pages.bytes.chunks(layout.size).all(|page| looks_big_endian(layout, page))
-        {
-            return Err(Error::BigEndian { cpu: pages.cpu });
-        }
-        cursors.push(Cursor::new(layout, pages.cpu, pages.bytes, period.stopped_ns));
-    }
+    let mut cursors = cursors(formats.page(), cpus, period)?;
 
     // An event takes about 50 bytes in a page.
     // Of long pages no more is believed before it is read.
@@ -73,13 +61,8 @@ pub fn read(formats: &Formats, cpus: &[CpuPages<'_>], period: Period) -> Result<
         let first = advance(cursor, &mut decoder, &mut trace.losses)?;
         let first_ns = first.map(|event| event.time_ns);
         let whole = trace.losses.len() == before;
-        let from_ns = match (whole, period.started_ns) {
-            (true, Some(started_ns)) => {
-                Some(first_ns.map_or(started_ns, |first_ns| first_ns.min(started_ns)))
-            }
-            _ => first_ns,
-        };
-        if let Some(from_ns) = from_ns {
+        let started_ns = period.started_ns.filter(|_| whole);
+        if let Some(from_ns) = first_ns.into_iter().chain(started_ns).min() {
             trace.complete_from_ns.insert(cursor.cpu, from_ns);
         }
         if let Some(first_ns) = first_ns {
@@ -113,6 +96,23 @@ pub fn read(formats: &Formats, cpus: &[CpuPages<'_>], period: Period) -> Result<
     trace.losses.sort_by_key(|loss| (loss.after_ns, loss.cpu));
     trace.others = Others { formats: formats.clone(), bytes };
     Ok(trace)
+}
+
+/// Each CPU's pages as a stream, none of which was read.
+fn cursors<'a>(layout: PageLayout, cpus: &[CpuPages<'a>], period: Period) -> Result<Vec<Cursor<'a>>, Error> {
+    let mut cursors: Vec<Cursor<'_>> = Vec::new();
+    for pages in cpus {
+        if cursors.iter().any(|cursor| cursor.cpu == pages.cpu) {
+            return Err(Error::CpuTwice { cpu: pages.cpu });
+        }
+        if !pages.bytes.is_empty()
+            && pages.bytes.chunks(layout.size).all(|page| looks_big_endian(layout, page))
+        {
+            return Err(Error::BigEndian { cpu: pages.cpu });
+        }
+        cursors.push(Cursor::new(layout, pages.cpu, pages.bytes, period.stopped_ns));
+    }
+    Ok(cursors)
 }
 
 /// A CPU's next event.

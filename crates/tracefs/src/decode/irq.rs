@@ -21,20 +21,9 @@ pub(super) fn reader(format: &Format, names: &mut Names) -> Option<Reader> {
             let (irq, handled) = (number("irq")?, number("ret")?);
             Box::new(move |r, _| Some(Body::IrqExit { irq: irq.u32(r)?, handled: handled.u64(r)? != 0 }))
         }
-        ("irq", name @ ("softirq_raise" | "softirq_entry" | "softirq_exit")) => {
-            let body = match name {
-                "softirq_raise" => |vector| Body::SoftirqRaise { vector },
-                "softirq_entry" => |vector| Body::SoftirqEntry { vector },
-                _ => |vector| Body::SoftirqExit { vector },
-            };
-            let (vector, table) = (number("vec")?, softirqs(format));
-            Box::new(move |r, _| {
-                let vector = vector.u32(r)?;
-                Some(body(
-                    table.iter().find(|(kernels, _)| *kernels == vector).map_or(vector, |&(_, ours)| ours),
-                ))
-            })
-        }
+        ("irq", "softirq_raise") => softirq(format, |vector| Body::SoftirqRaise { vector })?,
+        ("irq", "softirq_entry") => softirq(format, |vector| Body::SoftirqEntry { vector })?,
+        ("irq", "softirq_exit") => softirq(format, |vector| Body::SoftirqExit { vector })?,
         ("irq_vectors", name) if number("vector").is_some() => {
             if let Some(kind) = name.strip_suffix("_entry") {
                 let kind = names.intern(kind);
@@ -44,7 +33,25 @@ pub(super) fn reader(format: &Format, names: &mut Names) -> Option<Reader> {
                 Box::new(move |_, _| Some(Body::VectorExit { kind }))
             }
         }
-        ("ipi", "ipi_raise") => {
+        ("ipi", name) => between_processors(format, name)?,
+        _ => return None,
+    })
+}
+
+/// An event that only says which softirq.
+fn softirq(format: &Format, body: fn(u32) -> Body) -> Option<Reader> {
+    let (vector, table) = (Number::of(format, "vec")?, softirqs(format));
+    Some(Box::new(move |r, _| {
+        let vector = vector.u32(r)?;
+        Some(body(table.iter().find(|(kernels, _)| *kernels == vector).map_or(vector, |&(_, ours)| ours)))
+    }))
+}
+
+/// An inter-processor interrupt: asked for, or handled.
+fn between_processors(format: &Format, event: &str) -> Option<Reader> {
+    let number = |name| Number::of(format, name);
+    Some(match event {
+        "ipi_raise" => {
             let (targets, reason) = (Bytes::of(format, "target_cpus")?, number("reason")?);
             Box::new(move |r, t| {
                 Some(Body::IpiRaise {
@@ -53,13 +60,13 @@ pub(super) fn reader(format: &Format, names: &mut Names) -> Option<Reader> {
                 })
             })
         }
-        ("ipi", "ipi_send_cpu") => {
+        "ipi_send_cpu" => {
             let (cpu, reason) = (number("cpu")?, Callback::of(format)?);
             Box::new(move |r, t| {
                 Some(Body::IpiRaise { target_cpu: Some(cpu.u32(r)?), reason: t.address(reason.address(r)?) })
             })
         }
-        ("ipi", "ipi_send_cpumask") => {
+        "ipi_send_cpumask" => {
             let (targets, reason) = (Bytes::of(format, "cpumask")?, Callback::of(format)?);
             Box::new(move |r, t| {
                 Some(Body::IpiRaise {
@@ -68,11 +75,11 @@ pub(super) fn reader(format: &Format, names: &mut Names) -> Option<Reader> {
                 })
             })
         }
-        ("ipi", "ipi_entry") => {
+        "ipi_entry" => {
             let reason = number("reason")?;
             Box::new(move |r, t| Some(Body::IpiEntry { reason: t.address(reason.u64(r)?) }))
         }
-        ("ipi", "ipi_exit") => {
+        "ipi_exit" => {
             let reason = number("reason")?;
             Box::new(move |r, t| Some(Body::IpiExit { reason: t.address(reason.u64(r)?) }))
         }

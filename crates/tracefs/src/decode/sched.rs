@@ -7,7 +7,6 @@ use crate::format::Format;
 
 pub(super) fn reader(format: &Format) -> Option<Reader> {
     let number = |name| Number::of(format, name);
-    let text = |name| Text::of(format, name);
     Some(match (format.system.as_str(), format.name.as_str()) {
         ("sched", "sched_switch") => {
             let (prev, next) = (Thread::of(format, "prev_")?, Thread::of(format, "next_")?);
@@ -56,6 +55,15 @@ pub(super) fn reader(format: &Format) -> Option<Reader> {
                 })
             })
         }
+        _ => return of_lives(format),
+    })
+}
+
+/// Threads that begin, end or rename themselves.
+fn of_lives(format: &Format) -> Option<Reader> {
+    let number = |name| Number::of(format, name);
+    let text = |name| Text::of(format, name);
+    Some(match (format.system.as_str(), format.name.as_str()) {
         ("sched", "sched_process_fork") => {
             let (child, comm) = (number("child_pid")?, text("child_comm")?);
             Box::new(move |r, t| Some(Body::Fork { child: child.u32(r)?, comm: comm.name(r, t)? }))

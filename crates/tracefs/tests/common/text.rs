@@ -60,6 +60,23 @@ impl<'a> Line<'a> {
 
 /// Whether the line was compared down to its fields; panics if it differs.
 fn agrees(trace: &Trace, event: &Event, line: &Line<'_>) -> bool {
+    let expected = scheduling(trace, event)
+        .or_else(|| interrupts(trace, event))
+        .or_else(|| of_the_kernel(trace, event, line))
+        .or_else(|| between_processors(trace, event, line));
+    let Some((called, says)) = expected else { return agrees_otherwise(trace, event, line) };
+    assert_eq!(line.event, called, "{event:?} at `{}`", line.whole);
+    match says.strip_prefix('…') {
+        Some(part) => assert!(line.says.contains(part), "`{part}` is not in `{}`", line.whole),
+        None => assert!(line.says.starts_with(&says), "`{}` does not begin with `{says}`", line.whole),
+    }
+    true
+}
+
+// These return what the line must be called and how it must begin, or, with `…` in front, what it must hold.
+
+/// The scheduler's events and those of threads' lives.
+fn scheduling(trace: &Trace, event: &Event) -> Option<(&'static str, String)> {
     let name = |name| trace.names.text(name);
     let thread =
         |thread: &ThreadRef| format!("comm={} pid={} prio={}", name(thread.comm), thread.tid, thread.prio);
@@ -71,11 +88,7 @@ fn agrees(trace: &Trace, event: &Event, line: &Line<'_>) -> bool {
             thread.prio
         )
     };
-    const SOFTIRQS: [&str; 10] =
-        ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
-    let softirq = |vector: &u32| format!("vec={vector} [action={}]", SOFTIRQS[*vector as usize]);
-    // What the line must be called and how it must begin, or, with `…` in front, what it must hold.
-    let (called, says) = match &event.body {
+    Some(match &event.body {
         Body::Switch { prev, prev_state, next } => {
             let state = if *prev_state == TaskState::PREEMPTED { "R+" } else { prev_state.letter() };
             (
@@ -104,6 +117,17 @@ fn agrees(trace: &Trace, event: &Event, line: &Line<'_>) -> bool {
         }
         Body::Exit => ("sched_process_exit", format!("…pid={}", event.tid)),
         Body::Rename { comm, .. } => ("task_rename", format!("…newcomm={}", name(*comm))),
+        _ => return None,
+    })
+}
+
+/// Interrupts and softirqs.
+fn interrupts(trace: &Trace, event: &Event) -> Option<(&'static str, String)> {
+    let name = |name| trace.names.text(name);
+    const SOFTIRQS: [&str; 10] =
+        ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
+    let softirq = |vector: &u32| format!("vec={vector} [action={}]", SOFTIRQS[*vector as usize]);
+    Some(match &event.body {
         Body::IrqEntry { irq, name: handler } => {
             ("irq_handler_entry", format!("irq={irq} name={}", name(*handler)))
         }
@@ -114,34 +138,16 @@ fn agrees(trace: &Trace, event: &Event, line: &Line<'_>) -> bool {
         Body::SoftirqRaise { vector } => ("softirq_raise", softirq(vector)),
         Body::SoftirqEntry { vector } => ("softirq_entry", softirq(vector)),
         Body::SoftirqExit { vector } => ("softirq_exit", softirq(vector)),
-        Body::VectorEntry { kind } => {
-            assert_eq!(line.event, format!("{}_entry", name(*kind)), "{}", line.whole);
-            return true;
-        }
-        Body::VectorExit { kind } => {
-            assert_eq!(line.event, format!("{}_exit", name(*kind)), "{}", line.whole);
-            return true;
-        }
-        Body::IpiRaise { target_cpu, reason } if line.event == "ipi_raise" => {
-            // `target_mask=00000000,00000002 (…)`
-            let mask = line.says.split(['=', ' ']).nth(1).unwrap_or_default().replace(',', "");
-            let mask = u128::from_str_radix(&mask, 16).expect("a mask");
-            assert_eq!(
-                *target_cpu,
-                (mask.count_ones() == 1).then(|| mask.trailing_zeros()),
-                "{}",
-                line.whole
-            );
-            ("ipi_raise", format!("…({})", name(*reason)))
-        }
-        Body::IpiRaise { target_cpu, reason } => {
-            if let (Some(cpu), "ipi_send_cpu") = (target_cpu, line.event) {
-                assert!(line.says.starts_with(&format!("cpu={cpu} ")), "{}", line.whole);
-            }
-            (line.event, format!("…{}", name(*reason)))
-        }
         Body::IpiEntry { reason } => ("ipi_entry", format!("({})", name(*reason))),
         Body::IpiExit { reason } => ("ipi_exit", format!("({})", name(*reason))),
+        _ => return None,
+    })
+}
+
+/// What a CPU or the kernel's code on it does.
+fn of_the_kernel(trace: &Trace, event: &Event, line: &Line<'_>) -> Option<(&'static str, String)> {
+    let name = |name| trace.names.text(name);
+    Some(match &event.body {
         Body::Idle { cpu, state } => {
             ("cpu_idle", format!("state={} cpu_id={cpu}", state.unwrap_or(u32::MAX)))
         }
@@ -152,17 +158,6 @@ fn agrees(trace: &Trace, event: &Event, line: &Line<'_>) -> bool {
         }
         Body::SysExit { number, result } if line.event == "sys_exit" => {
             ("sys_exit", format!("NR {number} = {result}"))
-        }
-        Body::SysEnter { first, .. } => {
-            // `fd: 3`, and with `0x` on older kernels.
-            let argument = line.whole.split("(fd: ").nth(1).map(|rest| rest.trim_end_matches(')'));
-            let argument = argument.map(|hex| u64::from_str_radix(hex.trim_start_matches("0x"), 16));
-            assert_eq!(argument, Some(Ok(*first)), "{}", line.whole);
-            return true;
-        }
-        Body::SysExit { result, .. } => {
-            assert!(line.whole.ends_with(&format!(" -> {result:#x}")), "{}", line.whole);
-            return true;
         }
         // A lock's address is printed as a hash.
         Body::ContentionBegin { .. } => ("contention_begin", String::new()),
@@ -183,10 +178,58 @@ fn agrees(trace: &Trace, event: &Event, line: &Line<'_>) -> bool {
         Body::BinderReceived { debug_id } => {
             ("binder_transaction_received", format!("transaction={debug_id}"))
         }
+        _ => return None,
+    })
+}
+
+/// An inter-processor interrupt that was asked for, by the name that this kernel has for it.
+fn between_processors<'a>(trace: &Trace, event: &Event, line: &Line<'a>) -> Option<(&'a str, String)> {
+    let name = |name| trace.names.text(name);
+    Some(match &event.body {
+        Body::IpiRaise { target_cpu, reason } if line.event == "ipi_raise" => {
+            // `target_mask=00000000,00000002 (…)`
+            let mask = line.says.split(['=', ' ']).nth(1).unwrap_or_default().replace(',', "");
+            let mask = u128::from_str_radix(&mask, 16).expect("a mask");
+            assert_eq!(
+                *target_cpu,
+                (mask.count_ones() == 1).then(|| mask.trailing_zeros()),
+                "{}",
+                line.whole
+            );
+            ("ipi_raise", format!("…({})", name(*reason)))
+        }
+        Body::IpiRaise { target_cpu, reason } => {
+            if let (Some(cpu), "ipi_send_cpu") = (target_cpu, line.event) {
+                assert!(line.says.starts_with(&format!("cpu={cpu} ")), "{}", line.whole);
+            }
+            (line.event, format!("…{}", name(*reason)))
+        }
+        _ => return None,
+    })
+}
+
+/// Events whose lines have a form of their own; panics if the line differs.
+fn agrees_otherwise(trace: &Trace, event: &Event, line: &Line<'_>) -> bool {
+    let name = |name| trace.names.text(name);
+    match &event.body {
+        Body::VectorEntry { kind } => {
+            assert_eq!(line.event, format!("{}_entry", name(*kind)), "{}", line.whole);
+        }
+        Body::VectorExit { kind } => {
+            assert_eq!(line.event, format!("{}_exit", name(*kind)), "{}", line.whole);
+        }
+        Body::SysEnter { first, .. } => {
+            // `fd: 3`, and with `0x` on older kernels.
+            let argument = line.whole.split("(fd: ").nth(1).map(|rest| rest.trim_end_matches(')'));
+            let argument = argument.map(|hex| u64::from_str_radix(hex.trim_start_matches("0x"), 16));
+            assert_eq!(argument, Some(Ok(*first)), "{}", line.whole);
+        }
+        Body::SysExit { result, .. } => {
+            assert!(line.whole.ends_with(&format!(" -> {result:#x}")), "{}", line.whole);
+        }
         Body::Print { text } => {
             assert_eq!(line.event, "tracing_mark_write", "{}", line.whole);
             assert_eq!(line.says, name(*text), "{}", line.whole);
-            return true;
         }
         Body::Other { event: other, .. } => {
             let called = name(*other).split('/').nth(1).unwrap_or_default();
@@ -194,11 +237,6 @@ fn agrees(trace: &Trace, event: &Event, line: &Line<'_>) -> bool {
             return other_agrees(trace, event, line);
         }
         other => panic!("{other:?} has no text to compare with: `{}`", line.whole),
-    };
-    assert_eq!(line.event, called, "{event:?} at `{}`", line.whole);
-    match says.strip_prefix('…') {
-        Some(part) => assert!(line.says.contains(part), "`{part}` is not in `{}`", line.whole),
-        None => assert!(line.says.starts_with(&says), "`{}` does not begin with `{says}`", line.whole),
     }
     true
 }

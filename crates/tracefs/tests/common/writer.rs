@@ -79,6 +79,26 @@ struct Open {
     lost: Lost,
 }
 
+fn word(data: &mut Vec<u8>, word: u32) {
+    data.extend(word.to_le_bytes());
+}
+
+/// Writes the time as an entry of its own, if the clock asks for it or an event's header has no room
+/// for it. Returns what is left for the header.
+fn stamp(data: &mut Vec<u8>, clock: Clock, delta_ns: u64, now_ns: u64) -> u64 {
+    let mut long = |kind: u32, time: u64| {
+        word(data, kind | ((time & 0x7ff_ffff) as u32) << 5);
+        word(data, (time >> 27) as u32);
+        0
+    };
+    match clock {
+        Clock::Absolute => long(31, now_ns & ((1 << 59) - 1)),
+        Clock::Extend => long(30, delta_ns),
+        Clock::Shortest if delta_ns >= 1 << 27 => long(30, delta_ns),
+        Clock::Shortest => delta_ns,
+    }
+}
+
 impl Writer {
     pub(crate) fn new(machine: Machine, start_ns: u64) -> Self {
         Self {
@@ -112,32 +132,12 @@ impl Writer {
         }
         let fresh = self.page.is_none();
         let page = self.page.get_or_insert_with(|| Open { began_ns: self.now_ns, data: Vec::new(), lost });
-        let mut delta = if fresh { 0 } else { self.now_ns - previous_ns };
+        let delta = if fresh { 0 } else { self.now_ns - previous_ns };
         let clock = match entry {
             Entry::Event { clock, .. } => *clock,
             Entry::Discarded { .. } => Clock::Shortest,
         };
-        let word = |data: &mut Vec<u8>, word: u32| data.extend(word.to_le_bytes());
-        let long = |data: &mut Vec<u8>, kind: u32, time: u64| {
-            word(data, kind | ((time & 0x7ff_ffff) as u32) << 5);
-            word(data, (time >> 27) as u32);
-        };
-        match clock {
-            Clock::Absolute => {
-                long(&mut page.data, 31, self.now_ns & ((1 << 59) - 1));
-                delta = 0;
-            }
-            Clock::Extend => {
-                long(&mut page.data, 30, delta);
-                delta = 0;
-            }
-            Clock::Shortest if delta >= 1 << 27 => {
-                long(&mut page.data, 30, delta);
-                delta = 0;
-            }
-            Clock::Shortest => {}
-        }
-        let delta = (delta as u32) << 5;
+        let delta = (stamp(&mut page.data, clock, delta, self.now_ns) as u32) << 5;
         match entry {
             Entry::Event { id, what, .. } => {
                 let tid = self.expected.len() as u32;
