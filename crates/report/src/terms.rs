@@ -31,6 +31,8 @@ static TERMS: &[(&str, &[Term])] = &[
                 "context",
                 "the processes that can reach each other through one binder device or one emulated driver",
             ),
+            ("service", "an object that the service manager hands out by name"),
+            ("interface", "the descriptor of what a service can be asked: `roundtrip.IBenchmark`"),
             ("looper", "a thread that serves transactions"),
             ("passthrough", "hwbinder's call of a service in the client's own process, without the driver"),
             ("kernel driver", "the binder driver of the running kernel"),
@@ -308,7 +310,9 @@ mod tests {
     #[test]
     fn every_header_that_reports_print_is_a_term() {
         let mut found = 0;
-        for file in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("src")).unwrap() {
+        let folders = ["src", "../cli/src/commands", "../cli/src/commands/service"]
+            .map(|folder| Path::new(env!("CARGO_MANIFEST_DIR")).join(folder));
+        for file in folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap()) {
             let path = file.unwrap().path();
             if path.is_dir() || path.ends_with("table.rs") {
                 continue;

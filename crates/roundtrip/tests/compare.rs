@@ -65,8 +65,10 @@ fn a_call_that_works_longer_is_worse_in_every_format_and_by_the_exit_status() {
     let json = folder.roundtrip("compare --anyway --figures p50 --format json base slow");
     let json: Value = serde_json::from_slice(&json.stdout).unwrap();
     let figure = &json["figures"][0];
-    assert_eq!((figure["verdict"].as_str(), figure["basis"].as_str()), (Some("worse"), Some("runs")));
-    assert!(figure["low"].as_f64().unwrap() > 5.0, "{figure}");
+    assert_eq!(figure["verdict"], "worse");
+    // Dates tell seconds: runs of the same second count as made in turn.
+    assert!(matches!(figure["basis"].as_str(), Some("runs" | "runs_apart")), "{figure}");
+    assert!(figure["low"].as_f64().unwrap() > 4.0, "{figure}");
     let junit = text(&folder.roundtrip("compare --anyway --figures p50 --format junit base slow").stdout);
     assert!(junit.contains("tests=\"1\" failures=\"1\"") && junit.contains("<failure message="), "{junit}");
     let markdown =
