@@ -1,12 +1,15 @@
 //! Holds docs/json-and-csv.md to the program: every field and column of what the commands print is named there with its
-//! type, and everything that is named there is printed by some command.
-//!
-//! The page's tables are read as a grammar: a heading names a type, a row its field and the field's type.
+//! type, and everything that is named there is printed by some command. Holds the JSON Schemas beside the page to both.
+
+mod page;
+mod schema;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use page::{Field, Reference, alternatives};
+use schema::Schemas;
 use serde_json::Value;
 use skips::{Need, skip};
 
@@ -15,45 +18,8 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/json-and-csv
 /// What stands before the CSV formats.
 const CSV: &str = "\n## CSV\n";
 
-/// A field's type as the page gives it: the alternatives, and whether the field may be missing or need not occur here.
-#[derive(Debug)]
-struct Field {
-    types: Vec<String>,
-    optional: bool,
-    rare: bool,
-}
-
-/// The page's types by name.
-struct Reference(BTreeMap<String, BTreeMap<String, Field>>);
-
+/// The page's types, held to values.
 impl Reference {
-    fn read(page: &str) -> Reference {
-        let mut types: BTreeMap<String, BTreeMap<String, Field>> = BTreeMap::new();
-        let mut name = String::new();
-        for line in page.lines() {
-            if let Some(heading) = line.strip_prefix("### ") {
-                name = heading.to_owned();
-            } else if let Some(row) = line.strip_prefix("| `") {
-                let cells: Vec<&str> = row.split(" | ").collect();
-                let [field, kind, meaning] = cells[..] else { panic!("three cells: {line}") };
-                assert!(meaning.trim_end_matches(" |").len() > 1, "{name}: no meaning: {line}");
-                let words = kind.replace("optional ", "").replace("† ", "");
-                let field = field.trim_end_matches('`').to_owned();
-                let known = types.entry(name.clone()).or_default().insert(
-                    field.clone(),
-                    Field {
-                        types: alternatives(&words),
-                        optional: kind.contains("optional"),
-                        rare: kind.contains('†'),
-                    },
-                );
-                assert!(known.is_none(), "{name}.{field} is there twice");
-            }
-        }
-        assert!(types.len() > 50, "the page's tables are read");
-        Reference(types)
-    }
-
     /// Checks a value against a type, and notes each field that was met. What is wrong is added to `wrong`.
     fn check(
         &self,
@@ -137,15 +103,6 @@ impl Reference {
 
 type Seen = BTreeSet<(String, String)>;
 
-/// `list of [Scheduling](#scheduling) or null`: `list of Scheduling`, `null`.
-fn alternatives(words: &str) -> Vec<String> {
-    let plain = |one: &str| match (one.find('['), one.find("](")) {
-        (Some(open), Some(close)) => format!("{}{}", &one[..open], &one[open + 1..close]),
-        _ => one.trim().to_owned(),
-    };
-    words.split(" or ").map(plain).collect()
-}
-
 /// A folder for this test's runs, which is removed at its end.
 struct Scratch(PathBuf);
 
@@ -203,6 +160,7 @@ fn every_field_of_every_output_is_on_the_page_and_the_other_way_round() {
     let reference = Reference::read(page.split(CSV).next().unwrap());
     let scratch = Scratch::new("reference");
     let (mut seen, mut wrong) = (Seen::new(), BTreeSet::new());
+    let schemas = Schemas::of(&reference);
     let mut check = |text: &str| {
         let value: Value = serde_json::from_str(text).unwrap();
         let kind = match value["schema"].as_str() {
@@ -212,6 +170,7 @@ fn every_field_of_every_output_is_on_the_page_and_the_other_way_round() {
             _ => "Run",
         };
         reference.check(&[kind.to_owned()], &value, kind, &mut seen, &mut wrong);
+        wrong.extend(schemas.errors(kind, &value));
     };
     let recorded = Need::Tracefs.is_met();
     let strace = Need::Program("strace").is_met();
@@ -234,6 +193,21 @@ fn every_field_of_every_output_is_on_the_page_and_the_other_way_round() {
 
 const FIXTURE: &str =
     concat!("show --format csv ", env!("CARGO_MANIFEST_DIR"), "/../../fixtures/runs/x86_64-6.1-binder");
+
+#[test]
+fn the_schemas_beside_the_page_say_what_the_page_says() {
+    let page = std::fs::read_to_string(PAGE).unwrap();
+    let reference = Reference::read(page.split(CSV).next().unwrap());
+    for (kind, name) in schema::DOCUMENTS {
+        let path = Path::new(PAGE).with_file_name("schema").join(format!("{name}.schema.json"));
+        let text = format!("{:#}\n", schema::published(&reference, kind, name));
+        if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, &text).unwrap();
+        }
+        assert_eq!(std::fs::read_to_string(path).unwrap(), text, "INSTA_UPDATE=always writes it");
+    }
+}
 
 /// The CSV formats by their headings on the page, with a command that prints or writes each.
 const CSV_FORMATS: [(&str, &str, Option<&str>); 10] = [
@@ -306,6 +280,12 @@ fn a_field_that_is_not_on_the_page_or_of_another_type_or_never_there_is_found() 
     let (mut seen, mut wrong) = (Seen::new(), BTreeSet::new());
     let value = serde_json::json!({ "a": 1.5, "c": { "x": "text", "y": 1 }, "d": [] });
     reference.check(&["Run".to_owned()], &value, "Run", &mut seen, &mut wrong);
+    let schemas = Schemas::of_kinds(&reference, &["Run"]);
+    let refused: Vec<String> = schemas.errors("Run", &value).collect();
+    assert_eq!(refused.len(), 3, "{refused:?}");
+    assert!(refused.iter().any(|error| error.starts_with("schema: /a: 1.5 is not of type")), "{refused:?}");
+    let good = serde_json::json!({ "a": 1, "c": null });
+    assert_eq!(schemas.errors("Run", &good).count(), 0);
     let wrong: Vec<String> = wrong.into_iter().collect();
     assert_eq!(
         wrong,

@@ -1,0 +1,54 @@
+//! docs/json-and-csv.md as a grammar: a heading names a type, a row its field and the field's type.
+
+use std::collections::BTreeMap;
+
+/// A field's type as the page gives it: the alternatives, and whether the field may be missing or need not occur here.
+#[derive(Debug)]
+pub(crate) struct Field {
+    pub(crate) types: Vec<String>,
+    pub(crate) optional: bool,
+    pub(crate) rare: bool,
+    pub(crate) meaning: String,
+}
+
+/// The page's types by name.
+pub(crate) struct Reference(pub(crate) BTreeMap<String, BTreeMap<String, Field>>);
+
+impl Reference {
+    pub(crate) fn read(page: &str) -> Reference {
+        let mut types: BTreeMap<String, BTreeMap<String, Field>> = BTreeMap::new();
+        let mut name = String::new();
+        for line in page.lines() {
+            if let Some(heading) = line.strip_prefix("### ") {
+                name = heading.to_owned();
+            } else if let Some(row) = line.strip_prefix("| `") {
+                let cells: Vec<&str> = row.split(" | ").collect();
+                let [field, kind, meaning] = cells[..] else { panic!("three cells: {line}") };
+                assert!(meaning.trim_end_matches(" |").len() > 1, "{name}: no meaning: {line}");
+                let words = kind.replace("optional ", "").replace("† ", "");
+                let field = field.trim_end_matches('`').to_owned();
+                let known = types.entry(name.clone()).or_default().insert(
+                    field.clone(),
+                    Field {
+                        types: alternatives(&words),
+                        optional: kind.contains("optional"),
+                        rare: kind.contains('†'),
+                        meaning: meaning.trim_end_matches(" |").to_owned(),
+                    },
+                );
+                assert!(known.is_none(), "{name}.{field} is there twice");
+            }
+        }
+        assert!(types.len() > 50, "the page's tables are read");
+        Reference(types)
+    }
+}
+
+/// `list of [Scheduling](#scheduling) or null`: `list of Scheduling`, `null`.
+pub(crate) fn alternatives(words: &str) -> Vec<String> {
+    let plain = |one: &str| match (one.find('['), one.find("](")) {
+        (Some(open), Some(close)) => format!("{}{}", &one[..open], &one[open + 1..close]),
+        _ => one.trim().to_owned(),
+    };
+    words.split(" or ").map(plain).collect()
+}
