@@ -28,7 +28,7 @@ pub const ENDED: &str = "ended";
 
 /// The binder devices that guests have.
 pub const DEVICES: [&str; 3] = ["binder", "hwbinder", "vndbinder"];
-/// How many further devices (case0, case1, …) there are in a guest whose driver is a module: tests use each once. The
+/// How many further devices (case0, case1, …) there are in a guest whose driver is a module: tests take one after the other. The
 /// kernel has 128 numbers for such devices.
 pub const CASE_DEVICES: usize = 118;
 

@@ -72,6 +72,9 @@ fn between(base: &Run, other: &Run) -> Vec<Difference> {
     for test in plans_that_differ(base, other) {
         told(test, Some("its options".to_owned()), Some("others".to_owned()), true);
     }
+    let complete =
+        |run: &Run| Some(if run.partial.is_some() { "ended by a signal" } else { "complete" }.to_owned());
+    told("measuring", complete(base), complete(other), false);
     told("kernel", Some(one.kernel.release), Some(two.kernel.release), false);
     told("preemption", one.kernel.preemption, two.kernel.preemption, false);
     told("Roundtrip", Some(one.roundtrip_version), Some(two.roundtrip_version), false);

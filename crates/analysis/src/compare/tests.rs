@@ -163,6 +163,7 @@ fn runs_of_other_machines_and_drivers_are_told_apart() {
     let run = other.runs[0].run.as_mut().unwrap();
     run.environment.kernel.release = "9.9".into();
     run.environment.cpus.model = Some("another".into());
+    run.partial = Some(run::Partial { signal: "SIGINT".into(), after_ns: 1 });
     let latency = run.results.latency.as_mut().unwrap();
     latency.plan.payload_bytes = 4096;
     latency.backend = Some(run::ipc::Backend::Emulated { profile: run::ipc::Profile::Ack });
@@ -170,7 +171,13 @@ fn runs_of_other_machines_and_drivers_are_told_apart() {
     let what: Vec<_> = found.iter().map(|difference| (difference.what, difference.refused)).collect();
     assert_eq!(
         what,
-        [("driver", true), ("CPU model", true), ("plan of ipc latency", true), ("kernel", false)]
+        [
+            ("driver", true),
+            ("CPU model", true),
+            ("plan of ipc latency", true),
+            ("measuring", false),
+            ("kernel", false)
+        ]
     );
 }
 

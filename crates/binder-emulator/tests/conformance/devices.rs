@@ -1,7 +1,7 @@
 //! The backends as devices that cases can open.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use binder_driver::kernel::{Kernel, PrivateBinderfs};
@@ -97,8 +97,16 @@ pub(crate) struct KernelDevice {
     _binderfs: Option<PrivateBinderfs>,
 }
 
-/// The devices that cases may use where there is no binderfs: this name with 0, 1, … behind it.
+/// The devices that cases may use where there is no binderfs: this name with 0, 1, … behind it. The kernel has fewer numbers for
+/// them than there are cases, so the first is used again after the last, when those that had opened it are long gone.
 const DEVICES: &str = "/dev/case";
+
+/// How many there are.
+fn case_devices() -> usize {
+    static COUNT: OnceLock<usize> = OnceLock::new();
+    let is_there = |number: &usize| std::path::Path::new(&format!("{DEVICES}{number}")).exists();
+    *COUNT.get_or_init(|| (0..).take_while(is_there).count().max(1))
+}
 
 impl KernelDevice {
     /// Where it is.
@@ -127,7 +135,7 @@ impl Device for KernelDevice {
         let binderfs = PrivateBinderfs::mount().ok();
         let path = match &binderfs {
             Some(mounted) => mounted.device("binder"),
-            None => format!("{DEVICES}{}", NEXT.fetch_add(1, Ordering::Relaxed)),
+            None => format!("{DEVICES}{}", NEXT.fetch_add(1, Ordering::Relaxed) % case_devices()),
         };
         Self { path, opener: AtomicI32::new(0), _binderfs: binderfs }
     }
