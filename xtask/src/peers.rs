@@ -32,7 +32,7 @@ const ROWS: [(&str, &str); 6] = [
 
 /// What a stack may cost, in parts of the bare call with the same bytes or objects. It was 1.10 while
 /// received data was read through references, which was not sound: `docs/cost.md` has the difference.
-const MOST: f64 = 1.14;
+const MOST: f64 = 1.15;
 
 /// Builds, counts, prints and judges.
 pub(crate) fn check() -> Result<Outcome> {
@@ -184,8 +184,8 @@ mod tests {
     #[test]
     fn a_stack_within_its_bound_passes_and_one_above_is_named() {
         assert_eq!(judge(&counts(1130)).expect("all is there"), [] as [String; 0]);
-        let broken = judge(&counts(1145)).expect("all is there").join("\n");
-        assert!(broken.contains("binder with 4096 bytes costs 1.144 of ioctl-message"), "{broken}");
+        let broken = judge(&counts(1155)).expect("all is there").join("\n");
+        assert!(broken.contains("binder with 4096 bytes costs 1.153 of ioctl-message"), "{broken}");
         let broken = judge(&counts(1300)).expect("all is there").join("\n");
         assert!(broken.contains("no less than rsbinder's 1310"), "{broken}");
     }

@@ -29,8 +29,8 @@ fn roundtrip(args: &str) -> Vec<u8> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
     let output = command.args(args.split_whitespace()).stdin(Stdio::null()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    // 1: something became worse.
-    assert!(matches!(output.status.code(), Some(0 | 1)) && said.is_empty(), "{args}: {said}");
+    // 1: something became worse. What disturbs a run is a warning.
+    assert!(matches!(output.status.code(), Some(0 | 1)) && !output.stdout.is_empty(), "{args}: {said}");
     output.stdout
 }
 
