@@ -5,9 +5,11 @@ use std::fmt::Write as _;
 use analysis::compare::{Basis, Compared, Difference, Verdict};
 use serde_json::{Value, json};
 
-use crate::figures::{cell, unit, value};
+use crate::csv::Line;
+use crate::figures::{unit, value};
 use crate::inert;
 use crate::look::Look;
+use crate::markdown::cell;
 use crate::quantity::three_digits;
 use crate::table::{Column, Table};
 
@@ -175,18 +177,49 @@ pub fn markdown(comparison: &Comparison<'_>) -> String {
         let _ = write!(out, "\n- **failed**: {}\n", cell(&line));
     }
     if !comparison.figures.is_empty() {
-        out.push_str("\n| of | figure | base | new | ratio | 95% interval | verdict | runs needed |\n");
-        out.push_str("|---|---|--:|--:|--:|--:|---|--:|\n");
-        for compared in comparison.figures {
-            let cells = row(compared).map(|text| cell(&text));
-            let _ = writeln!(out, "| {} |", cells.join(" | "));
-        }
+        let _ = write!(out, "\n{}", table(comparison).markdown());
     }
     out.push('\n');
     for line in notes(comparison) {
         let _ = writeln!(out, "- {}", cell(&line));
     }
     out
+}
+
+/// For a spreadsheet: a line for each figure, with every digit.
+#[must_use]
+pub fn csv(comparison: &Comparison<'_>) -> String {
+    let mut out = String::from(
+        "base,new,of,figure,unit,base_value,new_value,base_runs,new_runs,ratio,low,high,basis,p,verdict,runs_needed,failed\n",
+    );
+    for (at, compared) in comparison.figures.iter().enumerate() {
+        Line::of(&mut out)
+            .fields(comparison.names.map(inert::name))
+            .field(inert::line(&of(compared)))
+            .fields([compared.name.as_str(), unit(compared.unit)])
+            .fields([compared.base, compared.new])
+            .fields(compared.runs)
+            .known(compared.ratio)
+            .known(compared.bounds.map(|bounds| bounds.low))
+            .known(compared.bounds.map(|bounds| bounds.high))
+            .field(basis(compared.basis))
+            .known(compared.p)
+            .field(verdict(compared.verdict))
+            .known(compared.runs_needed)
+            .known(comparison.failed.iter().find(|(place, _)| *place == at).map(|(_, why)| inert::line(why)))
+            .end();
+    }
+    out
+}
+
+/// What a verdict rests on, for programs.
+fn basis(basis: Basis) -> &'static str {
+    match basis {
+        Basis::Runs => "runs",
+        Basis::RunsApart => "runs_apart",
+        Basis::Pairs => "pairs",
+        Basis::FewRuns => "few_runs",
+    }
 }
 
 /// For a CI server: a test case for each figure, of which the ones that are worse, or beyond a threshold, have failed, and those
@@ -250,12 +283,7 @@ pub fn json(comparison: &Comparison<'_>) -> String {
                 "ratio": compared.ratio,
                 "low": compared.bounds.map(|bounds| bounds.low),
                 "high": compared.bounds.map(|bounds| bounds.high),
-                "basis": match compared.basis {
-                    Basis::Runs => "runs",
-                    Basis::RunsApart => "runs_apart",
-                    Basis::Pairs => "pairs",
-                    Basis::FewRuns => "few_runs",
-                },
+                "basis": basis(compared.basis),
                 "p": compared.p,
                 "verdict": verdict(compared.verdict).replace(' ', "_"),
                 "runs_needed": compared.runs_needed,

@@ -7,9 +7,11 @@ use anstyle::Style;
 use run::environment::Environment;
 use serde::Serialize;
 
+use crate::csv::Line;
 use crate::environment::header;
 use crate::inert;
 use crate::look::Look;
+use crate::markdown::{cell, code};
 use crate::style::styled;
 
 /// "3 settings lengthen round trips, 5 could not be told, 20 are good."
@@ -87,7 +89,7 @@ pub fn markdown(environment: &Environment, findings: &[Finding]) -> String {
     for finding in findings {
         let mut remedy = cell(&finding.advice);
         for command in &finding.commands {
-            let _ = write!(remedy, " `{}`", cell(command));
+            let _ = write!(remedy, " {}", code(command));
         }
         let state = finding.state.name();
         let _ =
@@ -96,16 +98,19 @@ pub fn markdown(environment: &Environment, findings: &[Finding]) -> String {
     out
 }
 
-/// Text within a Markdown table, where it means nothing but itself.
-fn cell(text: &str) -> String {
-    let mut out = String::new();
-    for c in inert::line(text).chars() {
-        match c {
-            '|' => out.push_str("\\|"),
-            '<' => out.push_str("&lt;"),
-            '&' => out.push_str("&amp;"),
-            c => out.push(c),
-        }
+/// The findings for a spreadsheet, a line each. Several commands stand in one field, separated by line ends.
+pub fn csv(findings: &[Finding]) -> String {
+    let mut out = String::from("check,state,title,found,why,source,advice,commands\n");
+    for finding in findings {
+        let [found, advice] = [&finding.found, &finding.advice].map(|text| inert::line(text));
+        let commands: Vec<_> = finding.commands.iter().map(|command| inert::line(command)).collect();
+        Line::of(&mut out)
+            .fields([finding.check, finding.state.name(), finding.title])
+            .field(found)
+            .fields([finding.why, finding.source])
+            .field(advice)
+            .field(commands.join("\n"))
+            .end();
     }
     out
 }
@@ -196,7 +201,7 @@ mod tests {
         let text = text(&Environment::default(), &hostile, Look::PLAIN);
         assert!(text.contains("\\u001b[2J") && !text.contains('\x1b'), "{text}");
         let markdown = markdown(&Environment::default(), &hostile);
-        assert!(markdown.contains("\\u001b[2J\\|&lt;script>\\u000a\\| x \\|"), "{markdown}");
+        assert!(markdown.contains(r"\\u001b\[2J\|\<script>\\u000a\| x \|"), "{markdown}");
         let json = json(&Environment::default(), &hostile).unwrap();
         let read: stored::Value = stored::parse(json.as_bytes()).unwrap();
         assert_eq!(read["findings"][0]["found"], "\x1b[2J|<script>\n| x |");

@@ -4,11 +4,15 @@ use std::fmt::Write as _;
 
 use analysis::figures::{self, Figure, Unit};
 use run::Run;
+use run::environment::Environment;
 
 use crate::csv::Line;
 use crate::inert;
+use crate::markdown::cell;
 use crate::quantity::{byte_rate, duration, three_digits};
 use crate::run::Divided;
+use crate::table::{Column, Table};
+use crate::{environment, traits};
 
 /// The labels that figures have, a column each.
 const LABELS: [&str; 11] = [
@@ -72,54 +76,62 @@ pub fn markdown(name: &str, run: &Run, divided: Divided<'_>) -> String {
         Some(false) => ", the kernel's driver",
         None => "",
     };
-    let environment = &run.environment;
-    let model = environment.cpus.model.as_deref().unwrap_or("CPU not known");
-    let _ = writeln!(
-        out,
-        "{}{driver}; {}; Linux {}\n",
-        cell(&environment.date),
-        cell(model),
-        cell(&environment.kernel.release)
-    );
+    let Environment { date, cpus, kernel, .. } = &run.environment;
+    let model = cpus.model.as_deref().unwrap_or("CPU not known");
+    let _ = writeln!(out, "{}{driver}; {}; Linux {}\n", cell(date), cell(model), cell(&kernel.release));
+    let partial = run.partial.as_ref().map(environment::partial);
+    if let Some(line) = &partial {
+        let _ = writeln!(out, "- **{}**", cell(line));
+    }
     for warning in &run.warnings {
         let _ = writeln!(out, "- **warning**: {}", cell(warning));
     }
-    if !run.warnings.is_empty() {
+    if partial.is_some() || !run.warnings.is_empty() {
         out.push('\n');
     }
-    out.push_str("| of | figure | value | 95% interval | samples |\n|---|---|--:|--:|--:|\n");
-    for figure in figures::of(&run.results, divided.layers, divided.beside) {
+    let figures = figures::of(&run.results, divided.layers, divided.beside);
+    if !figures.is_empty() {
+        out.push_str(&table(&figures).markdown());
+    }
+    if let Some(result) = &run.results.traits {
+        let (table, notes) = traits::parts(result);
+        let _ = write!(
+            out,
+            "{}\n{}",
+            table.markdown(),
+            notes.lines().fold(String::new(), |out, line| out + "- " + &cell(line) + "\n")
+        );
+    }
+    out
+}
+
+fn table(figures: &[Figure]) -> Table {
+    let mut table = Table::new([
+        Column::text("of"),
+        Column::text("figure"),
+        Column::number("value", ""),
+        Column::number("95% interval", ""),
+        Column::number("samples", ""),
+    ]);
+    for figure in figures {
         let interval = figure.bounds.map_or_else(
             || "-".to_owned(),
             |bounds| format!("{} to {}", value(bounds.low, figure.unit), value(bounds.high, figure.unit)),
         );
-        let _ = writeln!(
-            out,
-            "| {} | {} | {} | {interval} | {} |",
-            cell(&of(&figure)),
-            cell(&figure.name),
+        table.row([
+            of(figure),
+            figure.name.clone(),
             value(figure.value, figure.unit),
-            figure.samples
-        );
+            interval,
+            figure.samples.to_string(),
+        ]);
     }
-    out
+    table
 }
 
 fn of(figure: &Figure) -> String {
     let values: Vec<&str> = figure.of.iter().map(|(_, value)| value.as_str()).collect();
     values.join(", ")
-}
-
-/// Text in a cell of a Markdown table, where it says nothing but itself.
-pub(crate) fn cell(text: &str) -> String {
-    let mut out = String::new();
-    for c in inert::line(text).chars() {
-        if matches!(c, '|' | '\\' | '`' | '*' | '_' | '<' | '[' | ']' | '@' | '#') {
-            out.push('\\');
-        }
-        out.push(c);
-    }
-    out
 }
 
 /// A figure's value for people.

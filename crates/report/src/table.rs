@@ -6,8 +6,10 @@ use comfy_table::{Cell, CellAlignment};
 
 use textwrap::core::display_width;
 
+use crate::csv::Line;
 use crate::inert;
 use crate::look::{Look, NARROWEST};
+use crate::markdown;
 use crate::style::styled;
 use crate::terms;
 
@@ -95,6 +97,21 @@ impl Table {
         );
         let parts: Vec<String> = parts.iter().map(|columns| self.part(columns, look)).collect();
         parts.join("\n")
+    }
+
+    /// The table in Markdown.
+    #[must_use]
+    pub fn markdown(&self) -> String {
+        markdown::table(self.columns(), &self.rows)
+    }
+
+    /// The table as CSV, its header as it is shown.
+    #[must_use]
+    pub fn csv(&self) -> String {
+        let mut out = String::new();
+        Line::of(&mut out).fields(self.columns().map(|(header, _)| header)).end();
+        self.rows.iter().for_each(|row| Line::of(&mut out).fields(row).end());
+        out
     }
 
     /// How many of the first columns say what a row is.

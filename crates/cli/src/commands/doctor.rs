@@ -46,7 +46,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             Opt::one_of(
                 &["--format"],
                 "FORMAT",
-                &["text", "json", "markdown"],
+                &["text", "json", "csv", "markdown"],
                 "How to print what was found.",
                 |typed: &mut Typed, text| {
                     typed.format = Some(text.to_owned());
@@ -154,6 +154,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let findings = doctor::judge(&environment);
     let text = match typed.format.as_deref() {
         Some("json") => report::doctor::json(&environment, &findings)?,
+        Some("csv") => report::doctor::csv(&findings),
         Some("markdown") => report::doctor::markdown(&environment, &findings),
         _ => report::doctor::text(&environment, &findings, terminal.look),
     };

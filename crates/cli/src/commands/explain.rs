@@ -57,8 +57,8 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             Opt::one_of(
                 &["--format"],
                 "FORMAT",
-                &["text", "json"],
-                "How to print them.",
+                &["text", "json", "csv", "markdown"],
+                "How to print them; csv has a line for each cause, markdown one for each call.",
                 |typed: &mut Typed, text| {
                     typed.format = Some(text.to_owned());
                     Ok(())
@@ -125,7 +125,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let json = typed.format.as_deref() == Some("json");
     let rename: Option<&dyn Fn(&str) -> String> = (!json).then_some(&inert::name);
     let mut explained = slow_calls::explain(&run, result, directory, wanted, rename)?;
-    print(&explained, result, json, terminal)?;
+    print(&explained, result, typed.format.as_deref(), terminal)?;
     terminal.out.flush()?;
     for warning in result.explained.iter().flat_map(run::ipc::latency::Explained::warnings) {
         writeln!(terminal.err, "roundtrip: warning: {}", report::inert::line(&warning))?;
@@ -195,13 +195,14 @@ fn trace(
 fn print(
     explained: &[Explained<'_>],
     result: &LatencyResult,
-    json: bool,
+    format: Option<&str>,
     terminal: &mut Terminal<'_>,
 ) -> anyhow::Result<()> {
-    let text = if json {
-        report::explanation_json::json(explained, result)?
-    } else {
-        terminal.look.fit(report::explanation::text(explained, result))
+    let text = match format {
+        Some("json") => report::explanation_json::json(explained, result)?,
+        Some("csv") => report::explanation_rows::csv(explained),
+        Some("markdown") => report::explanation_rows::markdown(explained),
+        _ => terminal.look.fit(report::explanation::text(explained, result)),
     };
     terminal.out.write_all(text.as_bytes())?;
     Ok(())

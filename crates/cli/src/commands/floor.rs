@@ -123,8 +123,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         Group {
             heading: "Output",
             options: &[
-                output::format(&["table", "json", "csv"], "How to print the result; json is a run \
-                  directory's run.json."),
+                output::format(output::FORMATS, output::FORMATS_HELP),
                 output::out("Also writes the run into this directory."),
                 output::force(),
                 output::label(),
@@ -180,6 +179,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         let text = match (typed.output.format.as_deref(), &shown.results.floor) {
             (Some("json"), _) => shown.to_json()?,
             (Some("csv"), Some(floor)) => with_labels(report::floor::csv(floor), &run.labels),
+            (Some("markdown"), _) => report::figures::markdown("ipc baseline", &shown, Divided::default()),
             (_, Some(floor)) => {
                 let tables = report::floor::tables(floor, terminal.look);
                 report::run::page(&shown, Divided::default(), &tables, terminal.look)

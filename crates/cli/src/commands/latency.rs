@@ -216,6 +216,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         Some("json") => run.to_json()?,
         Some("csv") if typed.raw_samples => with_labels(report::latency_csv::samples(result), &run.labels),
         Some("csv") => with_labels(report::latency_csv::csv(result), &run.labels),
+        Some("markdown") => report::figures::markdown("ipc latency", &run, Divided::default()),
         Some("android") => {
             let series = result.series.iter();
             series.map(|series| report::latency_android::json(result, series, &run.warnings, false)).collect()

@@ -287,8 +287,9 @@ pub(super) const OUTPUT: &[Opt<Typed>] = &[
         |typed: &mut Typed| typed.raw_samples = true,
     ),
     output::format(
-        &["table", "json", "csv", "android"],
-        "How to print the result: json is a run directory's run.json, android the JSON of Android's programs.",
+        &["table", "json", "csv", "markdown", "android"],
+        "How to print the result: json is a run directory's run.json, markdown has a line for each figure, android is \
+         the JSON of Android's programs.",
     ),
     output::histogram(),
     output::out("Also writes the run into this directory."),

@@ -100,6 +100,13 @@ impl RunOutput {
     }
 }
 
+/// The formats of a result.
+pub(crate) const FORMATS: &[&str] = &["table", "json", "csv", "markdown"];
+
+/// What they are.
+pub(crate) const FORMATS_HELP: &str =
+    "How to print the result; json is a run directory's run.json, markdown has a line for each figure.";
+
 /// `--format`, one of these words, of which the first is the default.
 pub(crate) const fn format<A: AsMut<RunOutput>>(
     words: &'static [&'static str],

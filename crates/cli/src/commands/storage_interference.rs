@@ -154,8 +154,11 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         Group {
             heading: "Output",
             options: &[
-                output::format(&["table", "json", "csv"], "How to print the result; json is a run \
-                  directory's run.json, csv has a line for each round and side."),
+                output::format(
+                    output::FORMATS,
+                    "How to print the result; json is a run directory's run.json, csv has a line for each round and \
+                     side, markdown one for each figure.",
+                ),
                 output::out("Also writes the run, with what was recorded, into this directory."),
                 output::force(),
                 output::label(),
@@ -209,6 +212,11 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         let text = match typed.output.format.as_deref() {
             Some("json") => shown.to_json()?,
             Some("csv") => with_labels(report::interference::csv(result, &explained), &run.labels),
+            Some("markdown") => report::figures::markdown(
+                "storage interference",
+                &shown,
+                Divided { beside: &explained, ..Divided::default() },
+            ),
             _ => {
                 let divided = Divided { beside: &explained, ..Divided::default() };
                 let page = report::interference::page(result, &explained, terminal.look);

@@ -146,9 +146,9 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 )
                 .default("1"),
                 output::format(
-                    &["table", "json", "csv"],
-                    "How to print the result; json is a run \
-                  directory's run.json, with the layers.",
+                    output::FORMATS,
+                    "How to print the result; json is a run directory's run.json, with the layers; markdown has a line \
+                     for each figure.",
                 ),
                 output::histogram(),
                 output::out("Also writes the run, with what was recorded, into this directory."),
@@ -207,6 +207,11 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         let text = match typed.output.format.as_deref() {
             Some("json") => report::storage_files::json(&shown, result, &layers)?,
             Some("csv") => with_labels(report::storage_files::csv(result, &layers), &run.labels),
+            Some("markdown") => report::figures::markdown(
+                "storage layers",
+                &shown,
+                Divided { layers: &layers, ..Divided::default() },
+            ),
             _ => {
                 let divided = Divided { layers: &layers, ..Divided::default() };
                 let page = report::storage::page(result, &layers, terminal.look);

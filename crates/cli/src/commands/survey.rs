@@ -92,8 +92,9 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             heading: "Output",
             options: &[
                 output::format(
-                    &["text", "json"],
-                    "How to print the result; json is the run directory's run.json.",
+                    &["text", "json", "csv", "markdown"],
+                    "How to print the result; json is the run directory's run.json; csv and markdown have a line for \
+                     each figure.",
                 ),
                 output::out("The run directory.").default("runs/survey-DATE-TIME"),
                 output::force(),
@@ -145,6 +146,11 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let exit = finish(&run, Some(place), &typed.output, terminal, |terminal| {
         let text = match typed.output.format.as_deref() {
             Some("json") => shown.to_json()?,
+            Some("csv") => {
+                let name = directory.to_string_lossy();
+                report::figures::csv_header() + &report::figures::csv(&name, &shown, Divided::default())
+            }
+            Some("markdown") => report::figures::markdown("survey", &shown, Divided::default()),
             _ => report::run::first_page(&shown, Divided::default(), terminal.look),
         };
         Ok(terminal.out.write_all(text.as_bytes())?)

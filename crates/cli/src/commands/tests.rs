@@ -61,6 +61,22 @@ fn earlier_names_still_work_and_help_shows_only_the_new_ones() {
 }
 
 #[test]
+fn every_command_that_has_formats_has_json_csv_and_markdown() {
+    let mut commands = 0;
+    for command in ALL {
+        let doc = command.doc();
+        let formats =
+            doc.options().find(|option| option.names.contains(&"--format")).map(|option| option.kind);
+        let Some(ValueKind::OneOf(words)) = formats else { continue };
+        commands += 1;
+        for word in ["json", "csv", "markdown"] {
+            assert!(words.contains(&word), "{} does not print {word}", doc.words());
+        }
+    }
+    assert!(commands >= 13, "{commands}");
+}
+
+#[test]
 fn every_help_text_fits_a_terminal() {
     let texts = documents()
         .iter()

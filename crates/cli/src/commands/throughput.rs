@@ -168,10 +168,9 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             heading: "Output",
             options: &[
                 output::format(
-                    &["table", "json", "csv", "google"],
-                    "How to print the result: json \
-                  is a run directory's run.json, google the JSON of Google Benchmark, \
-                     for its tools.",
+                    &["table", "json", "csv", "markdown", "google"],
+                    "How to print the result: json is a run directory's run.json, markdown has a line for each figure, \
+                     google is the JSON of Google Benchmark, for its tools.",
                 ),
                 output::histogram(),
                 output::out("Also writes the run into this directory."),
@@ -258,6 +257,7 @@ fn print(
     let text = match output.format.as_deref() {
         Some("json") => run.to_json()?,
         Some("csv") => with_labels(report::throughput::csv(result), &run.labels),
+        Some("markdown") => report::figures::markdown("ipc throughput", run, Divided::default()),
         Some("google") => return google(run, result, terminal),
         _ => {
             let tables = report::throughput::tables(result, terminal.look);

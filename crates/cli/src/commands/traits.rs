@@ -75,10 +75,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         Group {
             heading: "Output",
             options: &[
-                output::format(
-                    &["table", "json", "csv"],
-                    "How to print the result; json is a run directory's run.json.",
-                ),
+                output::format(output::FORMATS, output::FORMATS_HELP),
                 output::out("Also writes the run into this directory."),
                 output::force(),
                 output::label(),
@@ -119,6 +116,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         let text = match (typed.output.format.as_deref(), &shown.results.traits) {
             (Some("json"), _) => shown.to_json()?,
             (Some("csv"), Some(result)) => with_labels(report::traits::csv(result), &run.labels),
+            (Some("markdown"), _) => report::figures::markdown("ipc traits", &shown, Divided::default()),
             (_, Some(result)) => {
                 let table = report::traits::table(result, terminal.look);
                 report::run::page(&shown, Divided::default(), &table, terminal.look)

@@ -135,10 +135,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         Group {
             heading: "Output",
             options: &[
-                output::format(
-                    &["table", "json", "csv"],
-                    "How to print the result; json is a run directory's run.json.",
-                ),
+                output::format(output::FORMATS, output::FORMATS_HELP),
                 output::histogram(),
                 output::out("Also writes the run into this directory."),
                 output::force(),
@@ -232,6 +229,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         let text = match (typed.output.format.as_deref(), &shown.results.workers) {
             (Some("json"), _) => shown.to_json()?,
             (Some("csv"), Some(result)) => with_labels(report::workers::csv(result), &run.labels),
+            (Some("markdown"), _) => report::figures::markdown("ipc workers", &shown, Divided::default()),
             (_, Some(result)) => {
                 let table = report::workers::table(result, terminal.look);
                 report::run::page(&shown, Divided::default(), &table, terminal.look)

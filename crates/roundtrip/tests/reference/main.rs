@@ -191,8 +191,15 @@ fn every_field_of_every_output_is_on_the_page_and_the_other_way_round() {
     assert!(unseen.is_empty(), "docs/json-and-csv.md names what no output has:\n{}", unseen.join("\n"));
 }
 
-const FIXTURE: &str =
-    concat!("show --format csv ", env!("CARGO_MANIFEST_DIR"), "/../../fixtures/runs/x86_64-6.1-binder");
+macro_rules! fixture {
+    () => {
+        concat!(" ", env!("CARGO_MANIFEST_DIR"), "/../../fixtures/runs/x86_64-6.1-binder")
+    };
+}
+
+const FIXTURE: &str = concat!("show --format csv", fixture!());
+const EXPLAIN: &str = concat!("explain --format csv", fixture!());
+const COMPARE: &str = concat!("compare --format csv", fixture!(), fixture!());
 
 #[test]
 fn the_schemas_beside_the_page_say_what_the_page_says() {
@@ -210,7 +217,7 @@ fn the_schemas_beside_the_page_say_what_the_page_says() {
 }
 
 /// The CSV formats by their headings on the page, with a command that prints or writes each.
-const CSV_FORMATS: [(&str, &str, Option<&str>); 10] = [
+const CSV_FORMATS: [(&str, &str, Option<&str>); 13] = [
     ("`ipc throughput --format csv`", "ipc throughput --min-time 2ms --sizes 4 --format csv", None),
     ("`ipc latency --format csv`", "ipc latency --iterations 20 --format csv", None),
     (
@@ -229,6 +236,9 @@ const CSV_FORMATS: [(&str, &str, Option<&str>); 10] = [
         None,
     ),
     ("`show --format csv`", FIXTURE, None),
+    ("`explain --format csv`", EXPLAIN, None),
+    ("`compare --format csv`", COMPARE, None),
+    ("`doctor --format csv`", "doctor --format csv", None),
     ("`ipc workers --format csv`", "ipc workers --iterations 10 --format csv", None),
     ("`ipc traits --format csv`", "ipc traits --iterations 10 --format csv", None),
     (
@@ -266,6 +276,19 @@ fn every_csv_header_is_on_the_page_column_by_column() {
         assert_eq!(sections.get(heading), Some(&header), "{heading}");
     }
     assert_eq!(sections.len(), CSV_FORMATS.len(), "every format on the page is one that is checked");
+}
+
+#[test]
+fn what_prints_csv_prints_the_same_as_a_markdown_table() {
+    let scratch = Scratch::new("reference-markdown");
+    let raw = |line: &str| line.contains("--raw-samples") || !line.contains("--format csv");
+    for (heading, line, _) in CSV_FORMATS.into_iter().filter(|(_, line, _)| !raw(line)) {
+        let text = scratch.output(&line.replace("--format csv", "--format markdown"));
+        let table: Vec<&str> = text.lines().filter(|line| line.starts_with('|')).collect();
+        let columns = |line: &str| line.replace("\\|", "").matches('|').count();
+        assert!(table.len() > 2 && table[1].starts_with("|--"), "{heading}: {text}");
+        assert!(table.iter().all(|line| columns(line) == columns(table[0])), "{heading}: {text}");
+    }
 }
 
 #[test]

@@ -89,8 +89,8 @@ pub(crate) const fn format<A: AsMut<Judging>>() -> Opt<A> {
     Opt::one_of(
         &["--format"],
         "FORMAT",
-        &["text", "json", "markdown", "junit", "html"],
-        "How to print it: markdown is for a pull request, junit for a CI server, html is a page.",
+        &["text", "json", "csv", "markdown", "junit", "html"],
+        "How to print it: csv has every digit, markdown is for a pull request, junit for a CI server, html is a page.",
         |typed: &mut A, text| {
             typed.as_mut().format = Some(text.to_owned());
             Ok(())
@@ -145,6 +145,7 @@ impl Judging {
         };
         let text = match self.format.as_deref() {
             Some("json") => comparison::json(&told),
+            Some("csv") => comparison::csv(&told),
             Some("markdown") => comparison::markdown(&told),
             Some("junit") => comparison::junit(&told),
             Some("html") => report::html::compared(&told)?,

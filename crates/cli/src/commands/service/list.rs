@@ -15,7 +15,7 @@ use report::table::{Column, Table};
 #[derive(Default)]
 pub(crate) struct Typed {
     place: Place,
-    json: bool,
+    format: Option<String>,
 }
 
 impl AsMut<Place> for Typed {
@@ -40,10 +40,10 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             options: &[Opt::one_of(
                 &["--format"],
                 "FORMAT",
-                &["table", "json"],
+                &["table", "json", "csv", "markdown"],
                 "How to print the list.",
                 |typed: &mut Typed, text| {
-                    typed.json = text == "json";
+                    typed.format = Some(text.to_owned());
                     Ok(())
                 },
             )
@@ -62,7 +62,9 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     if contexts.is_empty() {
         bail!("{NONE}");
     }
+    let format = typed.format.as_deref();
     let mut all = Vec::new();
+    let mut rows = Table::new(["context", "driver", "stack", "service", "interface"].map(Column::text));
     for context in &contexts {
         let services = match services(context) {
             Ok(services) => services,
@@ -70,7 +72,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             Err(_) if typed.place.context.is_none() => continue,
             Err(error) => return Err(error),
         };
-        if typed.json {
+        if format == Some("json") {
             let services: Vec<_> = services
                 .iter()
                 .map(|(name, interface)| match interface {
@@ -86,6 +88,14 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             }));
             continue;
         }
+        if matches!(format, Some("csv" | "markdown")) {
+            for (name, interface) in services {
+                let interface = interface.unwrap_or_else(|why| format!("({why})"));
+                let stack = context.stack.to_string();
+                rows.row([&context.name, &context.backend, &stack, &name, &interface]);
+            }
+            continue;
+        }
         let plural = if services.len() == 1 { "" } else { "s" };
         let (name, backend, stack) = (&context.name, &context.backend, context.stack);
         let name = inert::line(name);
@@ -99,9 +109,14 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             write!(terminal.out, "{}", table.render(terminal.look))?;
         }
     }
-    if typed.json {
-        serde_json::to_writer_pretty(&mut *terminal.out, &all)?;
-        writeln!(terminal.out)?;
+    match format {
+        Some("json") => {
+            serde_json::to_writer_pretty(&mut *terminal.out, &all)?;
+            writeln!(terminal.out)?;
+        }
+        Some("csv") => terminal.out.write_all(rows.csv().as_bytes())?,
+        Some("markdown") => terminal.out.write_all(rows.markdown().as_bytes())?,
+        _ => {}
     }
     Ok(Exit::OK)
 }
