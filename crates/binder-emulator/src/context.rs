@@ -36,10 +36,23 @@ impl Context {
     /// # Errors
     /// [`Error::Create`] when the system refuses the memory or the socket.
     pub fn create(profile: Profile) -> Result<Self, Error> {
+        Self::create_as(unique_name(NAME), profile)
+    }
+
+    /// As [`Context::create`], but [`running`] does not list it: only who is told its address finds
+    /// it. Whoever lists contexts may join each of them and call its manager, which changes what a
+    /// test counts.
+    ///
+    /// # Errors
+    /// As [`Context::create`].
+    pub fn create_unlisted(profile: Profile) -> Result<Self, Error> {
+        Self::create_as(unique_name(UNLISTED_NAME), profile)
+    }
+
+    fn create_as(name: String, profile: Profile) -> Result<Self, Error> {
         let failed = |operation| move |cause| Error::Create { operation, cause };
         let region = Region::create().map_err(io::Error::from).map_err(failed("get its memory"))?;
         initialise(&region, profile);
-        let name = unique_name();
         let listener = SocketAddr::from_abstract_name(&name)
             .and_then(|address| UnixListener::bind_addr(&address))
             .map_err(failed("bind its socket"))?;
@@ -122,12 +135,15 @@ fn initialise(region: &Region, profile: Profile) {
     words[MAGIC].store(MAGIC_VALUE, Ordering::Release);
 }
 
-/// What every context's name begins with.
+/// What the name of every context begins with that is listed. Numbers and dashes follow.
 const NAME: &str = "roundtrip-";
+/// What those of the others begin with.
+const UNLISTED_NAME: &str = "roundtrip-unlisted-";
 
 /// The addresses of all contexts that run in this network namespace, whoever's they are, in the order of their names: those of
 /// listening sockets in /proc/net/unix (proc_net_unix in the kernel's `net/unix/af_unix.c`). Anybody may have named a socket so:
 /// joining tells.
+/// Those of [`Context::create_unlisted`] are not among them.
 ///
 /// # Errors
 /// When that file cannot be read.
@@ -150,9 +166,9 @@ pub fn running() -> io::Result<Vec<String>> {
 }
 
 /// Unique on the machine: the process id, the boot clock and a counter. It need not be secret.
-fn unique_name() -> String {
+fn unique_name(begin: &str) -> String {
     static CREATED: AtomicU64 = AtomicU64::new(0);
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let count = CREATED.fetch_add(1, Ordering::Relaxed);
-    format!("{NAME}{}-{}{:09}-{count}", std::process::id(), now.tv_sec, now.tv_nsec)
+    format!("{begin}{}-{}{:09}-{count}", std::process::id(), now.tv_sec, now.tv_nsec)
 }

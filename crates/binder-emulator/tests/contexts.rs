@@ -22,8 +22,16 @@ fn a_context_is_listed_once_however_many_have_joined_it() {
 }
 
 #[test]
+fn an_unlisted_context_is_found_by_its_address_only() {
+    let context = Context::create_unlisted(Profile::Ack).expect("a context");
+    let _joined = Emulated::join(context.address(), 1 << 16).expect("the context");
+    let listed = running().expect("/proc/net/unix");
+    assert!(!listed.iter().any(|name| name == context.address()), "{listed:?}");
+}
+
+#[test]
 fn the_counts_of_a_process_on_a_handle_are_told() {
-    let context = Context::create(Profile::Ack).expect("a context");
+    let context = Context::create_unlisted(Profile::Ack).expect("a context");
     let join = || Emulated::join(context.address(), 1 << 16).expect("the context");
     let (manager, client) = (join(), join());
     manager.become_context_manager(0x100).expect("a context without a manager");
@@ -38,7 +46,7 @@ fn the_counts_of_a_process_on_a_handle_are_told() {
 
 #[test]
 fn a_process_is_frozen_in_one_context_only() {
-    let contexts = [(); 2].map(|()| Context::create(Profile::Ack).expect("a context"));
+    let contexts = [(); 2].map(|()| Context::create_unlisted(Profile::Ack).expect("a context"));
     let join = |context: &Context| Emulated::join(context.address(), 1 << 16).expect("the context");
     let servers = contexts.each_ref().map(join);
     servers.iter().for_each(|server| server.become_context_manager(0x100).expect("the first"));
@@ -56,7 +64,7 @@ fn a_process_is_frozen_in_one_context_only() {
 
 #[test]
 fn what_a_context_holds_is_counted() {
-    let context = Context::create(Profile::Ack).expect("a context");
+    let context = Context::create_unlisted(Profile::Ack).expect("a context");
     let usage = || context.usage().expect("its size");
     assert_eq!((usage().processes, usage().threads, usage().buffers), (0, 0, 0));
     let join = || Emulated::join(context.address(), 1 << 16).expect("the context");
@@ -75,7 +83,7 @@ fn what_a_context_holds_is_counted() {
 
 #[test]
 fn one_that_does_nothing_is_frozen_at_once() {
-    let context = Context::create(Profile::Ack).expect("a context");
+    let context = Context::create_unlisted(Profile::Ack).expect("a context");
     let join = || Emulated::join(context.address(), 1 << 16).expect("the context");
     let drivers = [join(), join()];
     let begin = Instant::now();

@@ -39,7 +39,7 @@ fn a_server_is_told_the_user_that_its_caller_is_now() {
     if !getuid().is_root() {
         return skip(Need::Root, "becomes another user");
     }
-    let context = Context::create(Profile::Ack).expect("a context");
+    let context = Context::create_unlisted(Profile::Ack).expect("a context");
     let server = Emulated::join(context.address(), 4096).expect("a server");
     server.become_context_manager(0).expect("no manager yet");
     write(&server, Command::EnterLooper);
@@ -65,7 +65,7 @@ fn a_reply_names_the_user_that_its_sender_was_when_it_joined_or_at_its_last_call
     let becomes = |user| set_thread_res_uid(root, user, root).expect("another effective user");
     // One thread is caller and server, so replies come back to it.
     let replier = |calls_before: bool| {
-        let context = Context::create(Profile::Ack).expect("a context");
+        let context = Context::create_unlisted(Profile::Ack).expect("a context");
         let join = || Emulated::join(context.address(), 4096).expect("a context of one's own");
         let (first, server, client) = (join(), join(), join());
         first.become_context_manager(0).expect("no manager yet");
@@ -97,7 +97,7 @@ fn another_user_cannot_join() {
     if !getuid().is_root() {
         return skip(Need::Root, "becomes another user");
     }
-    let context = Context::create(Profile::Ack).expect("a context");
+    let context = Context::create_unlisted(Profile::Ack).expect("a context");
     let refused = std::thread::scope(|scope| {
         let joining = scope.spawn(|| {
             let (root, other) = (Uid::ROOT, Uid::from_raw(65534));

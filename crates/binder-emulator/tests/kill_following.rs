@@ -106,7 +106,7 @@ fn participant() {
 /// Calls in one context while others that this process keeps and uses, too, come and go.
 fn call_beside_contexts_that_end() {
     const CONTEXTS: u32 = 200;
-    let context = Context::create(Profile::Ack).expect("a context");
+    let context = Context::create_unlisted(Profile::Ack).expect("a context");
     let join = || Emulated::join_with(context.address(), 1 << 20, WakeUp::NoNewPrivileges);
     let (server, client) = (join().expect("the context"), join().expect("the context"));
     server.become_context_manager(0x100).expect("no manager");
@@ -123,7 +123,7 @@ fn call_beside_contexts_that_end() {
     });
     for _ in 0..CONTEXTS {
         let before = calls.load(Relaxed);
-        let other = Context::create(Profile::Ack).expect("a context");
+        let other = Context::create_unlisted(Profile::Ack).expect("a context");
         let driver = Emulated::join_with(other.address(), 1 << 20, WakeUp::NoNewPrivileges);
         drop(other);
         drop(driver);
@@ -191,7 +191,7 @@ impl Drop for Participant {
 #[test]
 fn whoever_is_killed_or_stopped_the_others_are_still_woken() {
     let rounds = std::env::var(ROUNDS).ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(120_u64);
-    let context = Context::create(Profile::Ack).expect("a context");
+    let context = Context::create_unlisted(Profile::Ack).expect("a context");
     let mut participants = vec![Participant::start(context.address(), "server")];
     participants.extend((0..CLIENTS).map(|_| Participant::start(context.address(), "client")));
     let own = Emulated::join_with(context.address(), 1 << 20, WakeUp::Futex).expect("the context");

@@ -29,7 +29,7 @@ fn open_all() -> Vec<File> {
 fn joining_without_descriptors_ends_with_a_line_that_names_the_limit() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     limit(64);
-    let context = Context::create(Profile::Ack).expect("a context");
+    let context = Context::create_unlisted(Profile::Ack).expect("a context");
     let mut told_by_the_keeper = false;
     for free in 0..16 {
         let mut files = open_all();
@@ -102,7 +102,7 @@ impl Side {
 fn descriptors_that_their_receiver_cannot_open_fail_the_call_and_leave_nothing_behind() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     limit(64);
-    let context = Context::create(Profile::Ack).expect("a context");
+    let context = Context::create_unlisted(Profile::Ack).expect("a context");
     let server = Side::join(&context);
     server.0.become_context_manager(FLAT_BINDER_FLAG_ACCEPTS_FDS).expect("no manager");
     server.write_read(Some(Command::EnterLooper), false);

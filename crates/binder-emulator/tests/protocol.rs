@@ -167,7 +167,7 @@ proptest! {
     fn whatever_two_processes_do_their_areas_and_handles_are_empty_in_the_end(
         steps in prop::collection::vec(step(), 1..60)
     ) {
-        let context = Context::create(Profile::Ack).expect("a context");
+        let context = Context::create_unlisted(Profile::Ack).expect("a context");
         let (mut server, mut client) = (Peer::join(&context), Peer::join(&context));
         server.driver.become_context_manager(0x100).expect("the first");
         server.write(&[Command::EnterLooper], &[]);
@@ -240,7 +240,7 @@ proptest! {
 
 #[test]
 fn a_process_that_dies_with_very_many_calls_unread_leaves_a_context_that_works() {
-    let context = Context::create(Profile::Ack).expect("a context");
+    let context = Context::create_unlisted(Profile::Ack).expect("a context");
     let (server, mut client) = (Peer::join(&context), Peer::join(&context));
     let before = context.usage().expect("its size");
     drop(server);
@@ -263,7 +263,7 @@ fn a_process_that_dies_with_very_many_calls_unread_leaves_a_context_that_works()
 
 #[test]
 fn an_area_of_more_than_4_mib_is_refused() {
-    let context = Context::create(Profile::Ack).expect("a context");
+    let context = Context::create_unlisted(Profile::Ack).expect("a context");
     for bytes in [0, (4 << 20) + 1, u64::MAX] {
         let refused = Emulated::join(context.address(), bytes).expect_err("no such area");
         assert!(
@@ -276,7 +276,7 @@ fn an_area_of_more_than_4_mib_is_refused() {
 
 #[test]
 fn the_256th_process_is_told_that_the_context_is_full() {
-    let context = Context::create(Profile::Ack).expect("a context");
+    let context = Context::create_unlisted(Profile::Ack).expect("a context");
     // Each has joined for the keeper, though it does not read its welcome.
     let joined: Vec<_> =
         (0..255).map(|_| Emulated::connect(context.address()).expect("a connection")).collect();
@@ -288,7 +288,7 @@ fn the_256th_process_is_told_that_the_context_is_full() {
 #[test]
 fn the_16384th_handle_of_a_process_is_refused_until_another_one_ends() {
     const MOST: u64 = 16_383;
-    let context = Context::create(Profile::Ack).expect("a context");
+    let context = Context::create_unlisted(Profile::Ack).expect("a context");
     let holder = Emulated::join(context.address(), 1 << 20).expect("room in the context");
     holder.become_context_manager(0x100).expect("the first");
     let owner = Emulated::join(context.address(), 1 << 20).expect("room in the context");

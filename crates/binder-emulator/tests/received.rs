@@ -13,7 +13,7 @@ struct Pair {
 
 impl Pair {
     fn new() -> Self {
-        let context = Context::create(Profile::Ack).expect("a context");
+        let context = Context::create_unlisted(Profile::Ack).expect("a context");
         let server = Emulated::join(context.address(), 1 << 16).expect("the context");
         server.become_context_manager(0).expect("no manager yet");
         let mut enter = Commands::default();

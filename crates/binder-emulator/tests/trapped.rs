@@ -94,7 +94,7 @@ fn a_thread_in_its_trap_is_woken_by_calls_signals_and_the_contexts_end() {
     if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1) {
         return skip(Need::Machine, "there is one CPU");
     }
-    let context = Context::create(Profile::Ack).expect("a context");
+    let context = Context::create_unlisted(Profile::Ack).expect("a context");
     let join = || Emulated::join_with(context.address(), 1 << 20, WakeUp::NoNewPrivileges);
     let (server, client) = (Arc::new(join().expect("the context")), join().expect("the context"));
     let wake_up = server.wake_up();

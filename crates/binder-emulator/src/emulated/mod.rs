@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_driver_says_how_its_threads_are_woken() {
-        let context = Context::create(Profile::Ack).expect("a context");
+        let context = Context::create_unlisted(Profile::Ack).expect("a context");
         let mut joined = Emulated::join_with(context.address(), 4096, WakeUp::Futex).expect("the context");
         assert_eq!(joined.wake_up(), "by a futex, wherever the kernel chooses (it was asked for)");
         joined.no_trap = None;

@@ -36,19 +36,10 @@ impl<T> Begun<T> {
         panic!("the step hangs");
     }
 
-    /// Whether the thread is off its processor inside a system call that the drivers wait in. "running" is said of one that only
-    /// waits for a processor.
+    /// Whether the thread sleeps in a driver.
     fn sleeps(&self) -> bool {
         let told = std::fs::read_to_string(format!("/proc/self/task/{}/syscall", self.tid));
-        let told = told.expect("a kernel that says where threads sleep");
-        let mut fields = told.split(' ');
-        let number = fields.next().and_then(|number| number.parse::<i64>().ok());
-        // FUTEX_WAIT until a time is a wait for the context's lock, whose owner may itself wait for a processor.
-        let (operation, until) = (fields.nth(1), fields.nth(1));
-        let for_lock = number == Some(libc::SYS_futex)
-            && matches!(operation, Some("0x0" | "0x80"))
-            && until != Some("0x0");
-        !for_lock && WAITS.iter().any(|&call| number == Some(call))
+        is_wait_in_driver(&told.expect("a kernel that says where threads sleep"))
     }
 
     /// How often the thread has slept so far.
@@ -60,11 +51,153 @@ impl<T> Begun<T> {
     }
 }
 
-/// Where threads wait: the kernel's driver in its ioctl; the emulated one at a futex, in the system
-/// call that is trapped to wake a thread on its caller's CPU, and between two looks at a process
-/// that is to be frozen; whoever polls the kernel's in ppoll(2).
-const WAITS: [i64; 5] =
-    [libc::SYS_ioctl, libc::SYS_futex, libc::SYS_getppid, libc::SYS_clock_nanosleep, libc::SYS_ppoll];
+/// Whether a thread of which /proc tells this (proc_pid_syscall(5)) is off its processor and inside
+/// a system call that the drivers wait in: the kernel's in its ioctl; the emulated one at a futex,
+/// in the system call that is trapped to wake a thread on its caller's CPU, and between two looks at
+/// a process that is to be frozen; whoever polls the kernel's in ppoll(2). "running" is said of one
+/// that only waits for a processor.
+fn is_wait_in_driver(told: &str) -> bool {
+    let mut fields = told.split_ascii_whitespace();
+    let number = fields.next().and_then(|number| number.parse().ok());
+    let mut argument = || {
+        let text = fields.next()?.strip_prefix("0x")?;
+        u64::from_str_radix(text, 16).ok()
+    };
+    match number {
+        Some(libc::SYS_futex) => match (argument(), argument(), argument(), argument()) {
+            (Some(word), Some(operation), _, Some(until)) => is_wait_at_futex(word, operation, until),
+            _ => false,
+        },
+        Some(number) => {
+            [libc::SYS_ioctl, libc::SYS_getppid, libc::SYS_clock_nanosleep, libc::SYS_ppoll].contains(&number)
+        }
+        None => false,
+    }
+}
+
+/// Whether a thread inside futex(2) waits there for the emulated driver's work. Others wait for a
+/// lock: a private one, as the allocator's and channels' are; or the context's, by FUTEX_WAIT until
+/// a time, then in the kernel's queue for its word. And one that wakes others may have to wait for
+/// the process's memory map. On a busy machine each of them can last long.
+fn is_wait_at_futex(word: u64, operation: u64, until: u64) -> bool {
+    const LOCK_PI2: u64 = 13;
+    /// Where the word that a thread lends through lies in its 64 bytes (`Region::hold`).
+    const HOLD: u64 = 20;
+    match operation {
+        0 => until == 0,
+        FUTEX_WAIT_BITSET => true,
+        FUTEX_LOCK_PI | LOCK_PI2 => word % 64 == HOLD,
+        _ => false,
+    }
+}
+
+const FUTEX_LOCK_PI: u64 = libc::FUTEX_LOCK_PI as u64;
+const FUTEX_WAIT_BITSET: u64 = libc::FUTEX_WAIT_BITSET as u64;
 
 /// Lets the thread run, which may have to share the processor with this one.
 const PAUSE: Duration = Duration::from_micros(50);
+
+mod tests {
+    use std::sync::atomic::AtomicU32;
+    use std::sync::atomic::Ordering::Relaxed;
+    use std::sync::mpsc::channel;
+    use std::sync::{Arc, Mutex};
+
+    use rustix::thread::futex::{self, Flags, Timespec};
+
+    use super::*;
+
+    /// Words of memory that lie as those of a context do, which is mapped by pages.
+    #[repr(align(64))]
+    struct Words([AtomicU32; 16]);
+
+    /// Begins something on a thread of its own.
+    fn begin(act: impl FnOnce() + Send + 'static) -> Begun<()> {
+        let (tell, told) = channel();
+        let (done, result) = channel();
+        std::thread::spawn(move || {
+            let _ = tell.send(rustix::thread::gettid().as_raw_nonzero().get());
+            act();
+            let _ = done.send(());
+        });
+        Begun { result, tid: told.recv().expect("a thread") }
+    }
+
+    /// What the kernel says of it when it is off its processor in futex(2).
+    fn told_at_futex(begun: &Begun<()>) -> String {
+        let number = libc::SYS_futex.to_string();
+        for _ in 0..20_000 {
+            let told = std::fs::read_to_string(format!("/proc/self/task/{}/syscall", begun.tid));
+            let told = told.expect("a living thread");
+            if told.split(' ').next() == Some(&number) {
+                return told;
+            }
+            std::thread::sleep(PAUSE);
+        }
+        panic!("it never waits");
+    }
+
+    #[test]
+    fn one_that_waits_for_work_sleeps() {
+        let words = Arc::new(Words(Default::default()));
+        let waits = Arc::clone(&words);
+        let begun = begin(move || while futex::wait(&waits.0[0], Flags::empty(), 0, None).is_ok() {});
+        assert!(begun.end_or_sleep().is_none(), "{}", told_at_futex(&begun));
+        words.0[0].store(1, Relaxed);
+        let _ = futex::wake(&words.0[0], Flags::empty(), 1);
+        begun.wait();
+    }
+
+    #[test]
+    fn one_that_waits_for_a_lock_of_its_process_does_not_sleep() {
+        let lock = Arc::new(Mutex::new(()));
+        let held = lock.lock().expect("a new lock");
+        let waits = Arc::clone(&lock);
+        let begun = begin(move || drop(waits.lock()));
+        let told = told_at_futex(&begun);
+        assert!(!is_wait_in_driver(&told), "{told}");
+        drop(held);
+        assert_eq!(begun.end_or_sleep(), Some(()));
+    }
+
+    #[test]
+    fn one_that_waits_for_its_contexts_lock_does_not_sleep_but_one_that_lends_does() {
+        let long = Timespec { tv_sec: i64::MAX >> 32, tv_nsec: 0 };
+        let words = Arc::new(Words(Default::default()));
+        let own = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
+        for (place, sleeps) in [(0, false), (5, true)] {
+            words.0[place].store(own, Relaxed);
+            let waits = Arc::clone(&words);
+            let begun = begin(move || {
+                let taken = futex::lock_pi(&waits.0[place], Flags::empty(), Some(&long));
+                taken.expect("a free lock, after a while");
+                futex::unlock_pi(&waits.0[place], Flags::empty()).expect("its own");
+            });
+            let told = told_at_futex(&begun);
+            assert_eq!(is_wait_in_driver(&told), sleeps, "{told}");
+            futex::unlock_pi(&words.0[place], Flags::empty()).expect("one's own");
+            begun.wait();
+        }
+        let waits = Arc::clone(&words);
+        let begun = begin(move || {
+            let _ = futex::wait(&waits.0[1], Flags::empty(), 0, Some(&long));
+        });
+        let told = told_at_futex(&begun);
+        assert!(!is_wait_in_driver(&told), "{told}");
+        let _ = futex::wake(&words.0[1], Flags::empty(), 1);
+        begun.wait();
+    }
+
+    #[test]
+    fn one_that_computes_or_wakes_others_does_not_sleep() {
+        let futex = libc::SYS_futex;
+        for told in
+            ["running\n".to_owned(), "-1 0x7f 0x8\n".into(), format!("{futex} 0x1000 0x1 0x1 0x0 0x0 0x0\n")]
+        {
+            assert!(!is_wait_in_driver(&told), "{told}");
+        }
+        for number in [libc::SYS_ioctl, libc::SYS_getppid, libc::SYS_ppoll] {
+            assert!(is_wait_in_driver(&format!("{number} 0x3 0x1 0x0 0x0 0x0 0x0 0x7f 0x8\n")));
+        }
+    }
+}

@@ -22,7 +22,8 @@ impl Sequential for Emulated {
     }
 }
 
-/// The emulated driver.
+/// The emulated driver. Its context is not listed: `roundtrip service list` would join it and call
+/// its manager, and so wake threads, occupy a looper and keep a process from being frozen.
 struct EmulatedDevice {
     context: Context,
     opener: AtomicI32,
@@ -31,7 +32,7 @@ struct EmulatedDevice {
 
 impl EmulatedDevice {
     fn new(profile: Profile) -> Self {
-        let context = Context::create(profile).expect("a context");
+        let context = Context::create_unlisted(profile).expect("a context");
         Self { context, opener: AtomicI32::new(0), last_number: AtomicU32::new(0) }
     }
 
@@ -235,4 +236,13 @@ fn log_is_known() -> bool {
 fn log(name: &str) -> String {
     let path = format!("{LOGS}/{name}");
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+#[test]
+fn nobody_is_led_to_the_contexts_of_cases() {
+    let devices = [EmulatedAck::new().0, EmulatedMainline::new().0];
+    let listed = binder_emulator::running().expect("/proc/net/unix");
+    for device in devices {
+        assert!(!listed.iter().any(|name| name == device.context.address()), "{listed:?}");
+    }
 }

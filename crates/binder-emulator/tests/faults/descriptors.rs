@@ -104,7 +104,7 @@ fn stays_open(pipe: &PipeReader) -> bool {
 #[test]
 fn a_killed_process_leaves_no_descriptor_open() {
     let _turn = alone();
-    let context = Context::create(Profile::Mainline).expect("a context");
+    let context = Context::create_unlisted(Profile::Mainline).expect("a context");
     let server = Arc::new(Emulated::join(context.address(), AREA).expect("a server"));
     server.become_context_manager(FLAT_BINDER_FLAG_ACCEPTS_FDS).expect("no context manager yet");
     let current = Current::default();

@@ -219,7 +219,7 @@ fn scribble(rounds: u64, seed: u64) {
     }));
     let mut random = Random::from(seed);
     for round in 0..rounds {
-        let context = Context::create(Profile::Ack).expect("a context");
+        let context = Context::create_unlisted(Profile::Ack).expect("a context");
         let start = || {
             stepping::start(PEER, context.address())
                 .arg("--nocapture")
@@ -280,7 +280,7 @@ fn much_garbage_in_shared_memory_crashes_nobody_and_holds_nobody_when_the_contex
 fn only_descriptors_that_the_driver_has_brought_pass_for_such_whatever_the_data_says() {
     use std::os::fd::{AsFd as _, AsRawFd as _};
     let _turn = alone();
-    let context = Context::create(Profile::Ack).expect("a context");
+    let context = Context::create_unlisted(Profile::Ack).expect("a context");
     let driver = Emulated::join(context.address(), AREA).expect("a receiver");
     driver.become_context_manager(0x100).expect("no manager yet");
     let sender = Emulated::join(context.address(), AREA).expect("a sender");

@@ -23,7 +23,7 @@ pub(crate) fn start() -> (Child, String) {
 /// In a keeper: keeps a context until it is killed. False for what is no keeper.
 pub(crate) fn play(scenario: &str) -> bool {
     if scenario == KEEPER {
-        let context = Context::create(Profile::Ack).expect("a context");
+        let context = Context::create_unlisted(Profile::Ack).expect("a context");
         std::io::stderr().write_all(format!("{}\n", context.address()).as_bytes()).expect("the parent");
         loop {
             std::thread::park();

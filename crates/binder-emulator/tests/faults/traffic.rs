@@ -25,7 +25,7 @@ struct Crowd {
 
 impl Crowd {
     fn new(profile: Profile) -> Self {
-        let context = Context::create(profile).expect("a context");
+        let context = Context::create_unlisted(profile).expect("a context");
         let probe = Desk::at(Arc::new(Emulated::join(context.address(), 128 << 10).expect("a survivor")));
         Self { context, probe, peers: Vec::new() }
     }

@@ -48,7 +48,7 @@ impl World {
     /// With a manager, unless the victims are to be that; then its thread calls whoever is. `lending`: that thread is real-time, and
     /// lends its priority through a futex.
     pub(crate) fn new(profile: Profile, managed: bool, lending: bool) -> Self {
-        let context = Context::create(profile).expect("a context");
+        let context = Context::create_unlisted(profile).expect("a context");
         let manager = Arc::new(Emulated::join(context.address(), AREA).expect("a manager"));
         if managed {
             manager

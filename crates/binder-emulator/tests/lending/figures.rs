@@ -16,7 +16,7 @@ const SECONDS: Duration = Duration::from_secs(4);
 const PAUSE: Duration = Duration::from_micros(200);
 
 fn measure(how: &str, lending: Lending) {
-    let context = Context::create(Profile::Ack).expect("a context");
+    let context = Context::create_unlisted(Profile::Ack).expect("a context");
     let server = Party::manager(&context);
     let mut client = Party::join(&context);
     client.driver.set_lending(lending);

@@ -49,7 +49,7 @@ fn asks_until_some_are_quick(client: &mut Party, code: u32) {
 }
 
 fn context() -> Context {
-    Context::create(Profile::Ack).expect("a context")
+    Context::create_unlisted(Profile::Ack).expect("a context")
 }
 
 #[test]

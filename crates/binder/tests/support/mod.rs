@@ -27,7 +27,7 @@ impl World {
 
     /// A context whose processes have a dialect.
     pub(crate) fn in_dialect(dialect: Dialect) -> Self {
-        Self { context: Context::create(Profile::Ack).unwrap(), dialect, processes: Vec::new() }
+        Self { context: Context::create_unlisted(Profile::Ack).unwrap(), dialect, processes: Vec::new() }
     }
 
     /// A driver that joined it.
