@@ -42,8 +42,8 @@ impl Commands {
     /// # Panics
     /// When fewer are pending.
     pub fn consume(&mut self, bytes: usize) {
+        assert!(bytes <= self.pending().len(), "a driver took more commands than there were");
         self.consumed += bytes;
-        assert!(self.consumed <= self.bytes.len(), "a driver took more commands than there were");
         if self.is_empty() {
             self.clear();
         }
@@ -226,9 +226,75 @@ impl Command {
         }
     }
 
-    fn is_known(word: u32) -> bool {
-        let mut whole = vec![0; 4 + payload_size(word)];
-        whole[..4].copy_from_slice(&word.to_ne_bytes());
-        Self::parse(&whole).is_some()
+    /// Whether [`Command::parse`] reads a command from this number and its whole payload.
+    #[inline]
+    pub(crate) fn is_known(word: u32) -> bool {
+        matches!(
+            word,
+            BC_TRANSACTION
+                | BC_REPLY
+                | BC_TRANSACTION_SG
+                | BC_REPLY_SG
+                | BC_FREE_BUFFER
+                | BC_INCREFS
+                | BC_ACQUIRE
+                | BC_RELEASE
+                | BC_DECREFS
+                | BC_INCREFS_DONE
+                | BC_ACQUIRE_DONE
+                | BC_REGISTER_LOOPER
+                | BC_ENTER_LOOPER
+                | BC_EXIT_LOOPER
+                | BC_REQUEST_DEATH_NOTIFICATION
+                | BC_CLEAR_DEATH_NOTIFICATION
+                | BC_DEAD_BINDER_DONE
+                | BC_REQUEST_FREEZE_NOTIFICATION
+                | BC_CLEAR_FREEZE_NOTIFICATION
+                | BC_FREEZE_NOTIFICATION_DONE
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_commands_that_are_known_are_those_that_are_read() {
+        let mut known = 0;
+        // All that any kernel could number so: each direction, type 'c', and every length.
+        for word in (0..1 << 24).map(|rest| (rest >> 8) << 16 | u32::from(b'c') << 8 | rest & 0xff) {
+            if Command::is_known(word) {
+                known += 1;
+                let whole = [&word.to_ne_bytes()[..], &vec![0; payload_size(word)]].concat();
+                assert!(Command::parse(&whole).is_some(), "{word:#x}");
+                assert_eq!(Command::refusal(&whole[..3]), Errno::FAULT);
+            }
+        }
+        let mut whole = [0; 4 + TransactionDataSg::SIZE];
+        for number in 0..=0xff {
+            for size in 0..=TransactionDataSg::SIZE as u32 {
+                let word = u32::from(size != 0) << 30 | size << 16 | u32::from(b'c') << 8 | number;
+                whole[..4].copy_from_slice(&word.to_ne_bytes());
+                assert_eq!(Command::parse(&whole).is_some(), Command::is_known(word), "{word:#x}");
+            }
+        }
+        assert_eq!(known, 20);
+    }
+
+    #[test]
+    fn no_more_can_be_taken_than_is_pending() {
+        let mut commands = Commands::default();
+        commands.push(Command::FreeBuffer(1));
+        commands.consume(4);
+        for bytes in [9, usize::MAX, usize::MAX - 3] {
+            let taken = std::panic::catch_unwind(|| {
+                let mut commands = Commands { bytes: commands.bytes.clone(), consumed: commands.consumed };
+                commands.consume(bytes);
+            });
+            assert!(taken.is_err(), "{bytes} bytes");
+        }
+        commands.consume(8);
+        assert!(commands.is_empty());
     }
 }

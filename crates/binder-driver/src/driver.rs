@@ -38,9 +38,9 @@ pub trait Driver: Any + Send + Sync + fmt::Debug {
     /// what waits stays; without any room nothing is read.
     ///
     /// # Errors
-    /// [`Error::WriteRead`] with the errno: EINVAL for an unknown command and for room of one to
-    /// three bytes, EFAULT for a command that is cut off, EPROTO when the emulated driver finds its
-    /// memory overwritten. [`Error::Ended`] (ENODEV) when the emulated driver's context has ended.
+    /// [`Error::WriteRead`] with the errno: EINVAL for room of one to three bytes, and then no
+    /// command is taken; EINVAL for an unknown command, EFAULT for one that is cut off; EPROTO when
+    /// the emulated driver finds its memory overwritten. [`Error::Ended`] (ENODEV) when the emulated driver's context has ended.
     /// EINTR when a signal's handler ran while the thread waited: the commands were taken, and the
     /// next read goes on. What was taken before is consumed.
     fn exchange(

@@ -149,8 +149,10 @@ fn what_lies_outside_the_area_is_not_received() {
 fn room_for_less_than_one_return_is_refused() {
     let pair = Pair::new();
     for bytes in 1..4 {
-        let mut returns = Returns::with_room(bytes);
-        let refused = pair.server.write_read(&mut Commands::default(), &[], Some(&mut returns));
+        let (mut commands, mut returns) = (Commands::default(), Returns::with_room(bytes));
+        commands.push(Command::EnterLooper);
+        let refused = pair.server.write_read(&mut commands, &[], Some(&mut returns));
         assert_eq!(refused.expect_err("no room").errno(), Some(Errno::INVAL), "{bytes} bytes");
+        assert_eq!(commands.pending().len(), 4, "no command is taken");
     }
 }

@@ -3,7 +3,8 @@
 //! are, and reads whatever lies there.
 //!
 //! A transaction that names other memory goes to the kernel with an address that no process has. So
-//! the kernel refuses it, as it refuses any memory that is not there.
+//! the kernel refuses it, as it refuses any memory that is not there. A command that is cut off or
+//! unknown here does not go to the kernel at all: a later one may know it, and read addresses in it.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -42,8 +43,8 @@ pub(super) fn check<'c>(pending: &'c [u8], lent: &Lent<'_>) -> Checked<'c> {
         let word = u32::from_ne_bytes(*word);
         let length = payload_size(word);
         // Any but the plainest case is looked at again.
-        let plain =
-            command.get(..length).is_some_and(|payload| !carries(word) || is_lent(word, payload, lent));
+        let plain = Command::is_known(word)
+            && command.get(..length).is_some_and(|payload| !carries(word) || is_lent(word, payload, lent));
         if !plain {
             return check_each(pending, at, lent);
         }
@@ -59,8 +60,9 @@ fn check_each<'c>(pending: &'c [u8], start: usize, lent: &Lent<'_>) -> Checked<'
     let mut at = start;
     let mut result = Ok(());
     while let Some(rest) = pending.get(at..).filter(|rest| !rest.is_empty()) {
-        let length = rest.get(..4).map_or(4, |word| 4 + payload_size(u32::take(word)));
-        let Some(command) = rest.get(..length) else {
+        let word = rest.get(..4).map(u32::take).filter(|&word| Command::is_known(word));
+        let length = word.map_or(4, |word| 4 + payload_size(word));
+        let Some(command) = rest.get(..length).filter(|_| word.is_some()) else {
             result = Err(Command::refusal(rest));
             break;
         };
@@ -126,8 +128,7 @@ fn object_is_lent(data: &[u8], offset: &[u8], lent: &Lent<'_>) -> bool {
 const BUFFER_ADDRESS: usize = 8;
 const BUFFER_LENGTH: usize = 16;
 
-/// The command as the kernel may see it, where it names memory that was not lent. Commands that are
-/// unknown here name none.
+/// The command as the kernel may see it, where it names memory that was not lent.
 fn naming_nothing(command: &[u8], lent: &Lent<'_>, copies: &mut Vec<Vec<u8>>) -> Option<Commands> {
     let (command, _) = Command::parse(command)?;
     let (sent, gathers) = match command {
@@ -142,19 +143,19 @@ fn naming_nothing(command: &[u8], lent: &Lent<'_>, copies: &mut Vec<Vec<u8>>) ->
     let is_lent = own.is_some() || passed_on();
     let hidden = match (own, offsets) {
         (Some(data), Some(offsets)) if gathers => hide_buffers(data, offsets, lent),
-        _ => None,
+        _ => Hidden::Nothing,
     };
-    if is_lent && offsets.is_some() && hidden.is_none() {
+    if is_lent && offsets.is_some() && matches!(hidden, Hidden::Nothing) {
         return None;
     }
     let offsets = if offsets.is_none() { NOWHERE } else { sent.offsets };
     let buffer = match hidden {
-        Some(hidden) => {
-            copies.push(hidden);
+        Hidden::Buffers(data) => {
+            copies.push(data);
             copies.last()?.as_ptr().expose_provenance() as u64
         }
-        None if is_lent => sent.buffer,
-        None => NOWHERE,
+        Hidden::Nothing if is_lent => sent.buffer,
+        Hidden::Nothing | Hidden::All => NOWHERE,
     };
     let plain = |data| TransactionData { buffer, offsets, ..data };
     let gathered = |data| TransactionDataSg { buffer, offsets, ..data };
@@ -169,18 +170,40 @@ fn naming_nothing(command: &[u8], lent: &Lent<'_>, copies: &mut Vec<Vec<u8>>) ->
     Some(commands)
 }
 
-/// The data with the addresses of those buffers hidden that were not lent; `None` when all were. An
-/// object that does not lie in the data, the driver refuses.
-fn hide_buffers(data: &[u8], offsets: &[u8], lent: &Lent<'_>) -> Option<Vec<u8>> {
-    let mut hidden: Option<Vec<u8>> = None;
-    let mut hide = |(place, object): (Range<usize>, BufferObject)| {
+/// What must be hidden of data with scatter-gather buffers.
+enum Hidden {
+    /// Nothing: all buffers were lent.
+    Nothing,
+    /// The addresses of those that were not: this is the data without them.
+    Buffers(Vec<u8>),
+    /// All of the data. Objects overlap, so that to hide the address of one makes up that of another.
+    All,
+}
+
+/// Hides the addresses of the buffers in `data` that were not lent. An object that does not lie in
+/// the data, the driver refuses.
+fn hide_buffers(data: &[u8], offsets: &[u8], lent: &Lent<'_>) -> Hidden {
+    let wrong = not_lent(data, offsets, lent);
+    if wrong.is_empty() {
+        return Hidden::Nothing;
+    }
+    let mut hidden = data.to_vec();
+    for (place, object) in wrong {
         let nowhere = BufferObject { buffer: NOWHERE, ..object };
-        hidden.get_or_insert_with(|| data.to_vec())[place].copy_from_slice(&nowhere.to_bytes());
-    };
+        hidden[place].copy_from_slice(&nowhere.to_bytes());
+    }
+    let all_hidden = not_lent(&hidden, offsets, lent).iter().all(|(_, object)| object.buffer == NOWHERE);
+    if all_hidden { Hidden::Buffers(hidden) } else { Hidden::All }
+}
+
+/// The objects of buffers that were not lent, or not as the caller's own where the kernel looks at
+/// what is in them, and where they lie in `data`.
+fn not_lent(data: &[u8], offsets: &[u8], lent: &Lent<'_>) -> Vec<(Range<usize>, BufferObject)> {
+    let mut wrong = Vec::new();
     for offset in offsets.chunks_exact(8) {
         if let Some((place, object)) = buffer_at(data, offset) {
             if lent.bytes(object.buffer, object.length).is_none() {
-                hide((place, object));
+                wrong.push((place, object));
             }
         } else if let Some((_, array)) =
             object_at(data, offset, FdArrayObject::SIZE, FdArrayObject::from_bytes)
@@ -192,12 +215,10 @@ fn hide_buffers(data: &[u8], offsets: &[u8], lent: &Lent<'_>) -> Option<Vec<u8>>
             let parent = parent.and_then(|at| offsets.get(at..at.checked_add(8)?));
             let parent = parent.and_then(|offset| buffer_at(data, offset));
             let is_own = |object: &BufferObject| lent.slice(object.buffer, object.length).is_some();
-            if let Some(parent) = parent.filter(|(_, object)| !is_own(object)) {
-                hide(parent);
-            }
+            wrong.extend(parent.filter(|(_, object)| !is_own(object)));
         }
     }
-    hidden
+    wrong
 }
 
 /// The scatter-gather object that an offset names, and where it lies.
@@ -218,174 +239,4 @@ fn object_at<T>(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::RawBytes;
-
-    fn queued(commands: &[Command]) -> Commands {
-        let mut all = Commands::default();
-        commands.iter().for_each(|command| all.push(*command));
-        all
-    }
-
-    fn parts<'c>(checked: Checked<'c>) -> (Cow<'c, [u8]>, Result<(), Errno>) {
-        (checked.commands, checked.rest)
-    }
-
-    /// What the kernel would see.
-    fn seen(commands: &Commands, memory: &[&[u8]]) -> Vec<Command> {
-        seen_of(commands, &Lent::own(memory))
-    }
-
-    fn seen_of(commands: &Commands, lent: &Lent<'_>) -> Vec<Command> {
-        let checked = check(commands.pending(), lent);
-        assert_eq!((checked.commands.len(), checked.rest), (commands.pending().len(), Ok(())));
-        let mut rest = &*checked.commands;
-        std::iter::from_fn(|| {
-            let (command, length) = Command::parse(rest)?;
-            rest = &rest[length..];
-            Some(command)
-        })
-        .collect()
-    }
-
-    #[test]
-    fn whole_commands_that_name_lent_memory_are_handed_over_as_they_are() {
-        let data = [7; 16];
-        let commands = queued(&[
-            Command::FreeBuffer(0x1000),
-            Command::Transaction(TransactionData::new(1, &data)),
-            Command::EnterLooper,
-        ]);
-        assert_eq!(
-            parts(check(commands.pending(), &Lent::own(&[&data]))),
-            (Cow::Borrowed(commands.pending()), Ok(()))
-        );
-        assert_eq!(parts(check(&[], &Lent::own(&[]))), (Cow::Borrowed(&[][..]), Ok(())));
-    }
-
-    #[test]
-    fn a_command_that_is_cut_off_stays_and_what_is_before_it_goes() {
-        for cut in 1..12 {
-            let commands = queued(&[Command::EnterLooper, Command::FreeBuffer(1)]);
-            let bytes = &commands.pending()[..commands.pending().len() - cut];
-            assert_eq!(
-                parts(check(bytes, &Lent::own(&[]))),
-                (Cow::Borrowed(&bytes[..4]), Err(Errno::FAULT)),
-                "{cut} missing"
-            );
-        }
-    }
-
-    #[test]
-    fn an_unknown_command_is_the_drivers_to_refuse_if_it_is_whole() {
-        // Write, type 'c', number 200, 8 bytes.
-        let word = 1_u32 << 30 | 8 << 16 | u32::from(b'c') << 8 | 200;
-        let mut commands = Commands::default();
-        commands.raw(&word.to_ne_bytes());
-        assert_eq!(
-            parts(check(commands.pending(), &Lent::own(&[]))),
-            (Cow::Borrowed(&[][..]), Err(Errno::INVAL))
-        );
-        commands.raw(&[0; 8]);
-        assert_eq!(
-            parts(check(commands.pending(), &Lent::own(&[]))),
-            (Cow::Borrowed(commands.pending()), Ok(()))
-        );
-    }
-
-    #[test]
-    fn the_kernel_is_not_told_of_data_and_offsets_outside_of_lent_memory() {
-        let (data, other) = ([7; 16], [8; 16]);
-        let told = TransactionData::new(1, &data);
-        for (wrong, data_is_lent) in [
-            (TransactionData { data_size: 17, ..told }, false),
-            (TransactionData { data_size: u64::MAX, ..told }, false),
-            (TransactionData { buffer: told.buffer - 1, ..told }, false),
-            (TransactionData { offsets: other.as_ptr().addr() as u64, offsets_size: 8, ..told }, true),
-        ] {
-            let nowhere = match data_is_lent {
-                true => TransactionData { offsets: NOWHERE, ..wrong },
-                false => TransactionData { buffer: NOWHERE, ..wrong },
-            };
-            let commands = queued(&[
-                Command::Transaction(wrong),
-                Command::Reply(wrong),
-                Command::TransactionSg(wrong.gathered(64)),
-                Command::ReplySg(wrong.gathered(64)),
-                Command::Transaction(told),
-            ]);
-            let expected = [
-                Command::Transaction(nowhere),
-                Command::Reply(nowhere),
-                Command::TransactionSg(nowhere.gathered(64)),
-                Command::ReplySg(nowhere.gathered(64)),
-                Command::Transaction(told),
-            ];
-            assert_eq!(seen(&commands, &[&data]), expected);
-        }
-    }
-
-    #[test]
-    fn the_kernel_is_not_told_of_a_buffer_outside_of_lent_memory() {
-        let payload = [1; 32];
-        let lies_at = payload.as_ptr().addr() as u64;
-        for (address, length, fine) in
-            [(lies_at, 32, true), (lies_at, 33, false), (lies_at + 40, 1, false), (8, 0, true)]
-        {
-            let object =
-                BufferObject { kind: BINDER_TYPE_PTR, buffer: address, length, ..Default::default() };
-            let (data, offsets) = (object.to_bytes(), 0_u64.to_ne_bytes());
-            let told = TransactionData {
-                offsets: offsets.as_ptr().addr() as u64,
-                offsets_size: 8,
-                ..TransactionData::new(1, &data)
-            };
-            let command = Command::TransactionSg(told.gathered(64));
-            let seen = seen(&queued(&[command]), &[&data, &offsets, &payload]);
-            assert_eq!(seen == [command], fine, "{length} bytes at {address:#x}");
-        }
-    }
-
-    #[test]
-    fn what_others_may_change_is_passed_on_where_the_kernel_looks_at_none_of_it() {
-        let (own, foreign) = ([7_u8; 16], [8_u8; 64]);
-        let offsets = 0_u64.to_ne_bytes();
-        let raw = [RawBytes::from(&foreign)];
-        let memory = [&own[..], &offsets];
-        let lent = Lent { own: &memory, raw: &raw };
-        let plain = TransactionData::naming(1, raw[0]);
-        let with_objects =
-            TransactionData { offsets: offsets.as_ptr().addr() as u64, offsets_size: 8, ..plain };
-        let hidden = TransactionData { buffer: NOWHERE, ..with_objects };
-        let commands = queued(&[Command::Reply(plain), Command::Reply(with_objects)]);
-        assert_eq!(seen_of(&commands, &lent), [Command::Reply(plain), Command::Reply(hidden)]);
-    }
-
-    #[test]
-    fn a_buffer_that_others_may_change_is_passed_on_unless_descriptors_are_in_it() {
-        let foreign = [8_u8; 64];
-        let raw = [RawBytes::from(&foreign)];
-        let buffer = BufferObject {
-            kind: BINDER_TYPE_PTR,
-            buffer: raw[0].address(),
-            length: 64,
-            ..Default::default()
-        };
-        let array = FdArrayObject { kind: BINDER_TYPE_FDA, count: 1, ..Default::default() };
-        for with_descriptors in [false, true] {
-            let data = [&buffer.to_bytes()[..], &array.to_bytes()].concat();
-            let offsets: Vec<u8> = [0_u64, 40].map(u64::to_ne_bytes).concat();
-            let count = if with_descriptors { 2 } else { 1 };
-            let told = TransactionData {
-                offsets: offsets.as_ptr().addr() as u64,
-                offsets_size: count * 8,
-                ..TransactionData::new(1, &data)
-            };
-            let command = Command::TransactionSg(told.gathered(64));
-            let memory = [&data[..], &offsets];
-            let seen = seen_of(&queued(&[command]), &Lent { own: &memory, raw: &raw });
-            assert_eq!(seen == [command], !with_descriptors, "{seen:?}");
-        }
-    }
-}
+mod tests;

@@ -2,6 +2,14 @@
 //!
 //! `sys` holds the ioctls and the mapping, `binderfs` a device of one's own. `check` looks through
 //! commands before the kernel does, so that it reads no memory that its caller did not lend.
+//!
+//! What is checked where, so that no safe call lets the kernel read or write other memory:
+//! [`Kernel::open`] refuses areas of no bytes and of more than 4 MiB. [`Returns::room`] refuses room
+//! of one to three bytes, into which the driver would write four; it writes nothing more without
+//! looking at the room. `check` hands over whole known commands only, and no data, offsets or
+//! buffers outside of [`Lent`]; lengths are compared without overflow. All other ioctls have
+//! arguments of one size each, without addresses, which the ioctl's number has in it (`sys` asserts
+//! that at compile time). What the driver returns is read as [`RawBytes`] inside of the mapped area.
 
 mod binderfs;
 mod check;
@@ -144,15 +152,20 @@ impl Driver for Kernel {
     ) -> Result<(), Error> {
         let failed = |errno| Error::WriteRead { operation: "BINDER_WRITE_READ", errno };
         let mut returns = returns;
+        let room = returns.as_deref_mut().map(Returns::room).transpose().map_err(failed)?;
+        let room = room.unwrap_or_default();
         let checked = check::check(commands.pending(), lent);
-        let room = match returns.as_deref_mut() {
-            // What comes before a command that is cut off is taken, as always; then there is no waiting.
-            Some(returns) if checked.rest.is_ok() => returns.room().map_err(failed)?,
-            _ => &mut [],
-        };
-        let exchange = sys::write_read(self.device.as_fd(), &self.area, &self.fds, &checked.commands, room);
-        let rest = checked.rest;
+        // What comes before a command that is refused is taken, as always; then there is no waiting.
+        let first_room = if checked.rest.is_ok() { &mut *room } else { &mut [] };
+        let given = &*checked.commands;
+        let mut exchange = sys::write_read(self.device.as_fd(), &self.area, &self.fds, given, first_room);
+        let (stopped, mut rest) = (exchange.taken < given.len(), checked.rest);
         commands.consume(exchange.taken);
+        if stopped && exchange.result.is_ok() && rest.is_err() {
+            // An earlier command was refused, which this read tells: the driver has not come so far.
+            rest = Ok(());
+            exchange = sys::write_read(self.device.as_fd(), &self.area, &self.fds, &[], room);
+        }
         exchange.result.and(rest).map_err(failed)?;
         if let Some(returns) = returns {
             returns.filled(exchange.filled);
@@ -290,6 +303,74 @@ mod tests {
                 .ends_with("; the driver lets only the process that opened it map it, for reading")
         );
         assert!(said(Errno::BUSY).starts_with("cannot map the receive area of /dev/binder: "));
+    }
+
+    /// A file with the area of a device, whose ioctls all fail with ENOTTY: what fails otherwise was
+    /// refused before.
+    fn no_device() -> Kernel {
+        let path = "/dev/zero";
+        let device = OwnedFd::from(std::fs::File::open(path).expect("a file"));
+        let area = sys::Area::map(device.as_fd(), 1).expect("a page");
+        Kernel { area, device, fds: ReceivedFds::default(), path: path.into() }
+    }
+
+    #[test]
+    fn room_for_less_than_one_return_reaches_no_driver() {
+        let kernel = no_device();
+        for (bytes, expected) in [
+            (0, Errno::NOTTY),
+            (1, Errno::INVAL),
+            (2, Errno::INVAL),
+            (3, Errno::INVAL),
+            (4, Errno::NOTTY),
+            (5, Errno::NOTTY),
+            (1 << 20, Errno::NOTTY),
+        ] {
+            let (mut commands, mut returns) = (Commands::default(), Returns::with_room(bytes));
+            commands.push(Command::EnterLooper);
+            // Also where the commands are wrong.
+            for wrong in [&[][..], &[1], &[1; 4]] {
+                commands.raw(wrong);
+                let before = commands.pending().len();
+                let refused = kernel.write_read(&mut commands, &[], Some(&mut returns));
+                assert_eq!(refused.expect_err("no driver").errno(), Some(expected), "{bytes} bytes");
+                assert_eq!((commands.pending().len(), returns.pending()), (before, &[][..]));
+            }
+        }
+    }
+
+    #[test]
+    fn the_descriptors_of_a_buffer_that_was_not_given_back_stay_known() {
+        let kernel = no_device();
+        let (_reader, writer) = std::io::pipe().expect("a pipe");
+        let number = std::os::fd::AsRawFd::as_raw_fd(&writer).unsigned_abs();
+        kernel.fds.add_array(0x1000, vec![writer.into()]);
+        let mut commands = Commands::default();
+        commands.push(Command::EnterLooper);
+        commands.push(Command::FreeBuffer(0x1000));
+        let refused = kernel.write_read(&mut commands, &[], None).expect_err("no driver");
+        assert_eq!((refused.errno(), commands.pending().len()), (Some(Errno::NOTTY), 16));
+        assert!(kernel.duplicate_fd(number).is_ok(), "the driver has not closed it");
+        drop(kernel.fds.take_array(0x1000));
+    }
+
+    #[test]
+    fn an_area_is_whole_pages_and_nothing_outside_is_received() {
+        let kernel = no_device();
+        let page = rustix::param::page_size() as u64;
+        let start = kernel.area().address();
+        assert_eq!(kernel.received(start, page), Some(vec![0; page as usize]));
+        for (address, length) in [
+            (start, page + 1),
+            (start + page, 1),
+            (start - 1, 1),
+            (start, u64::MAX),
+            (start + 1, u64::MAX),
+            (u64::MAX, 1),
+            (0, 1),
+        ] {
+            assert_eq!(kernel.received(address, length), None, "{length} bytes at {address:#x}");
+        }
     }
 
     #[test]

@@ -88,16 +88,7 @@ pub(super) fn write_read(
     commands: &[u8],
     room: &mut [u8],
 ) -> Exchange {
-    if fds.has_arrays() {
-        let mut rest = commands;
-        while let Some((command, length)) = Command::parse(rest) {
-            if let Command::FreeBuffer(buffer) = command {
-                // The kernel closes them on the way back from this system call.
-                forget(fds.take_array(buffer));
-            }
-            rest = &rest[length..];
-        }
-    }
+    let ending = if fds.has_arrays() { take_freed(fds, commands) } else { Vec::new() };
     let mut argument = WriteRead {
         write_size: commands.len() as u64,
         write_buffer: commands.as_ptr().expose_provenance() as u64,
@@ -113,10 +104,38 @@ pub(super) fn write_read(
     };
     let word = |at: usize| u64::take(&argument[at..]) as usize;
     let exchange = Exchange { taken: word(WRITE_CONSUMED), filled: word(READ_CONSUMED), result };
+    for Ending { end, buffer, array } in ending {
+        if end <= exchange.taken {
+            // The kernel closes them on the way back from this system call.
+            forget(array);
+        } else {
+            fds.add_array(buffer, array);
+        }
+    }
     for told in with_objects(room.get(..exchange.filled).unwrap_or_default()) {
         take_over(area, fds, &told);
     }
     exchange
+}
+
+/// The descriptors of an array whose buffer is given back by the command that ends at a byte.
+struct Ending {
+    end: usize,
+    buffer: u64,
+    array: Vec<OwnedFd>,
+}
+
+/// Takes out the arrays of the buffers that commands give back, before the driver closes them.
+#[cold]
+fn take_freed(fds: &ReceivedFds, commands: &[u8]) -> Vec<Ending> {
+    let (mut ending, mut end) = (Vec::new(), 0);
+    while let Some((command, length)) = Command::parse(&commands[end..]) {
+        end += length;
+        if let Command::FreeBuffer(buffer) = command {
+            ending.push(Ending { end, buffer, array: fds.take_array(buffer) });
+        }
+    }
+    ending
 }
 
 /// Adds the descriptors of a transaction that the driver has just returned.

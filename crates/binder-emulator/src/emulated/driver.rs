@@ -31,15 +31,19 @@ impl Driver for Emulated {
         }
         let gone = || self.region.ended().is_some();
         let wait = !self.nonblocking.load(Ordering::Relaxed);
-        self.enter(lent, |ioctl| {
+        let failed = |errno| self.failed("BINDER_WRITE_READ", errno);
+        let mut returns = returns;
+        // Before any command is taken, as by the kernel's.
+        let room = returns.as_deref_mut().map(Returns::room).transpose().map_err(failed)?;
+        let filled = self.enter(lent, |ioctl| {
             ioctl.write(commands)?;
-            if let Some(returns) = returns {
-                let filled = ioctl.read(returns.room()?, wait, &gone)?;
-                returns.filled(filled);
-            }
-            Ok(())
-        })
-        .map_err(|errno| self.failed("BINDER_WRITE_READ", errno))
+            room.map(|room| ioctl.read(room, wait, &gone)).transpose()
+        });
+        let filled = filled.map_err(failed)?;
+        if let Some((returns, filled)) = returns.zip(filled) {
+            returns.filled(filled);
+        }
+        Ok(())
     }
 
     fn area(&self) -> RawBytes<'_> {

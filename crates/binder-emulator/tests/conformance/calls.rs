@@ -1,5 +1,6 @@
 //! Synchronous calls, their returns and their refusals.
 
+use binder_driver::uapi::BC_ACQUIRE;
 use binder_driver::{Command, Commands, Errno, Error, Return, Returns};
 
 use crate::Device;
@@ -115,6 +116,23 @@ pub(crate) fn a_command_that_is_cut_off_is_a_fault_and_what_came_before_it_was_t
             }
         });
         assert_eq!((result, left), (Err(Errno::FAULT), bytes));
+    }
+}
+
+pub(crate) fn a_refused_call_is_told_before_what_is_wrong_with_the_commands_behind_it<D: Device>() {
+    let device = D::new();
+    let actor = Actor::new(&device.open());
+    // No command at all, and one that is cut off.
+    for (wrong, errno) in [(0xdead_beef, Errno::INVAL), (BC_ACQUIRE, Errno::FAULT)] {
+        let (first, told, left, second) = actor.run(move |desk| {
+            let (mut commands, mut returns) = (Commands::default(), Returns::with_room(256));
+            commands.push(Command::Transaction(data(77, 1, 0, &[])));
+            commands.raw(&wrong.to_ne_bytes());
+            let first = desk.driver.write_read(&mut commands, &[], Some(&mut returns)).is_ok();
+            let told: Vec<Return> = returns.filter(|item| *item != Return::Noop).collect();
+            (first, told, commands.pending().len(), desk.send(&mut commands, &[]))
+        });
+        assert_eq!((first, told, left, second), (true, vec![Return::FailedReply], 4, Err(errno)));
     }
 }
 

@@ -129,6 +129,7 @@ macro_rules! suite {
                 a_nested_call_comes_back_to_the_waiting_thread,
                 an_unknown_command_is_invalid_and_what_came_before_it_was_taken,
                 a_command_that_is_cut_off_is_a_fault_and_what_came_before_it_was_taken,
+                a_refused_call_is_told_before_what_is_wrong_with_the_commands_behind_it,
                 memory_that_was_not_lent_is_not_read,
                 the_caller_is_named_to_the_server,
                 a_read_with_room_for_the_largest_return_brings_a_transaction,

@@ -1,0 +1,248 @@
+//! Commands as the kernel would see them.
+
+use super::*;
+use crate::RawBytes;
+use crate::uapi::{BR_TRANSACTION, HandleCookie, PtrCookie};
+
+fn queued(commands: &[Command]) -> Commands {
+    let mut all = Commands::default();
+    commands.iter().for_each(|command| all.push(*command));
+    all
+}
+
+fn parts<'c>(checked: Checked<'c>) -> (Cow<'c, [u8]>, Result<(), Errno>) {
+    (checked.commands, checked.rest)
+}
+
+/// What the kernel would see.
+fn seen(commands: &Commands, memory: &[&[u8]]) -> Vec<Command> {
+    seen_of(commands, &Lent::own(memory))
+}
+
+fn seen_of(commands: &Commands, lent: &Lent<'_>) -> Vec<Command> {
+    let checked = check(commands.pending(), lent);
+    assert_eq!((checked.commands.len(), checked.rest), (commands.pending().len(), Ok(())));
+    let mut rest = &*checked.commands;
+    std::iter::from_fn(|| {
+        let (command, length) = Command::parse(rest)?;
+        rest = &rest[length..];
+        Some(command)
+    })
+    .collect()
+}
+
+#[test]
+fn whole_commands_that_name_lent_memory_are_handed_over_as_they_are() {
+    let data = [7; 16];
+    let commands = queued(&[
+        Command::FreeBuffer(0x1000),
+        Command::Transaction(TransactionData::new(1, &data)),
+        Command::EnterLooper,
+    ]);
+    assert_eq!(
+        parts(check(commands.pending(), &Lent::own(&[&data]))),
+        (Cow::Borrowed(commands.pending()), Ok(()))
+    );
+    assert_eq!(parts(check(&[], &Lent::own(&[]))), (Cow::Borrowed(&[][..]), Ok(())));
+}
+
+#[test]
+fn a_command_that_is_cut_off_stays_and_what_is_before_it_goes() {
+    for cut in 1..12 {
+        let commands = queued(&[Command::EnterLooper, Command::FreeBuffer(1)]);
+        let bytes = &commands.pending()[..commands.pending().len() - cut];
+        assert_eq!(
+            parts(check(bytes, &Lent::own(&[]))),
+            (Cow::Borrowed(&bytes[..4]), Err(Errno::FAULT)),
+            "{cut} missing"
+        );
+    }
+}
+
+#[test]
+fn an_unknown_command_stays_and_what_is_before_it_goes() {
+    // Write, type 'c', number 200, 8 bytes; a length that nothing has; a return.
+    let number = |size: u32| 1_u32 << 30 | size << 16 | u32::from(b'c') << 8 | 200;
+    for word in [number(8), number(0x3fff), BR_TRANSACTION, 0, u32::MAX] {
+        for follows in [0, 7, 8, 64] {
+            let mut commands = queued(&[Command::EnterLooper, Command::Acquire(1)]);
+            let before = commands.pending().len();
+            commands.raw(&word.to_ne_bytes());
+            commands.raw(&vec![0; follows]);
+            assert_eq!(
+                parts(check(commands.pending(), &Lent::own(&[]))),
+                (Cow::Borrowed(&commands.pending()[..before]), Err(Errno::INVAL)),
+                "{word:#x} and {follows} bytes"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_command_is_handed_over_whole_or_not_at_all() {
+    let (node, handle) = (PtrCookie { ptr: 1, cookie: 2 }, HandleCookie { handle: 1, cookie: 2 });
+    let data = TransactionData::new(1, b"");
+    let all = [
+        Command::Transaction(data),
+        Command::Reply(data),
+        Command::TransactionSg(data.gathered(u64::MAX)),
+        Command::ReplySg(data.gathered(8)),
+        Command::FreeBuffer(u64::MAX),
+        Command::Increfs(u32::MAX),
+        Command::Acquire(0),
+        Command::Release(1),
+        Command::Decrefs(1),
+        Command::IncrefsDone(node),
+        Command::AcquireDone(node),
+        Command::RegisterLooper,
+        Command::EnterLooper,
+        Command::ExitLooper,
+        Command::RequestDeathNotification(handle),
+        Command::ClearDeathNotification(handle),
+        Command::DeadBinderDone(1),
+        Command::RequestFreezeNotification(handle),
+        Command::ClearFreezeNotification(handle),
+        Command::FreezeNotificationDone(1),
+    ];
+    let whole = queued(&all);
+    let mut ends = vec![0];
+    for command in all {
+        ends.push(ends[ends.len() - 1] + queued(&[command]).pending().len());
+    }
+    for length in 0..=whole.pending().len() {
+        let (handed, rest) = parts(check(&whole.pending()[..length], &Lent::own(&[])));
+        let last = *ends.iter().rfind(|end| **end <= length).expect("the first");
+        assert_eq!(handed, &whole.pending()[..last], "of {length} bytes");
+        assert_eq!(rest, if last == length { Ok(()) } else { Err(Errno::FAULT) }, "of {length} bytes");
+    }
+}
+
+#[test]
+fn hiding_a_buffer_makes_up_no_other_address() {
+    let payload = [1; 32];
+    let lies_at = payload.as_ptr().addr() as u64;
+    // Two objects that share most of their bytes. Behind the first one's kind and flags lies the
+    // second one's kind, and the first one's address ends in the middle of the second one's.
+    for shift in [4, 8, 12, 16, 20, 36] {
+        let first = BufferObject { kind: BINDER_TYPE_PTR, buffer: 8, length: 64, ..Default::default() };
+        let second =
+            BufferObject { kind: BINDER_TYPE_PTR, buffer: lies_at, length: 32, ..Default::default() };
+        let mut data = [&first.to_bytes()[..], &[0; 40]].concat();
+        data[shift..shift + BufferObject::SIZE].copy_from_slice(&second.to_bytes());
+        for order in [[0, shift as u64], [shift as u64, 0]] {
+            let offsets = order.map(u64::to_ne_bytes).concat();
+            let told = TransactionData {
+                offsets: offsets.as_ptr().addr() as u64,
+                offsets_size: 16,
+                ..TransactionData::new(1, &data)
+            };
+            let memory = [&data[..], &offsets, &payload];
+            let lent = Lent::own(&memory);
+            let commands = queued(&[Command::TransactionSg(told.gathered(128))]);
+            let checked = check(commands.pending(), &lent);
+            let Some((Command::TransactionSg(seen), _)) = Command::parse(&checked.commands) else {
+                panic!("a transaction stays one");
+            };
+            // What the kernel would read there is lent, or nowhere.
+            let copies = checked._copies.iter().map(Vec::as_slice).chain(memory).collect::<Vec<_>>();
+            let Some(seen) = Lent::own(&copies).slice(seen.buffer, seen.data_size) else {
+                assert_eq!(seen.buffer, NOWHERE);
+                continue;
+            };
+            for offset in offsets.chunks_exact(8) {
+                let Some((_, object)) = buffer_at(seen, offset) else { continue };
+                let harmless = object.buffer == NOWHERE || lent.bytes(object.buffer, object.length).is_some();
+                assert!(harmless, "{object:x?} at {offset:?}, {shift} bytes apart");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_kernel_is_not_told_of_data_and_offsets_outside_of_lent_memory() {
+    let (data, other) = ([7; 16], [8; 16]);
+    let told = TransactionData::new(1, &data);
+    for (wrong, data_is_lent) in [
+        (TransactionData { data_size: 17, ..told }, false),
+        (TransactionData { data_size: u64::MAX, ..told }, false),
+        (TransactionData { buffer: told.buffer - 1, ..told }, false),
+        (TransactionData { offsets: other.as_ptr().addr() as u64, offsets_size: 8, ..told }, true),
+    ] {
+        let nowhere = match data_is_lent {
+            true => TransactionData { offsets: NOWHERE, ..wrong },
+            false => TransactionData { buffer: NOWHERE, ..wrong },
+        };
+        let commands = queued(&[
+            Command::Transaction(wrong),
+            Command::Reply(wrong),
+            Command::TransactionSg(wrong.gathered(64)),
+            Command::ReplySg(wrong.gathered(64)),
+            Command::Transaction(told),
+        ]);
+        let expected = [
+            Command::Transaction(nowhere),
+            Command::Reply(nowhere),
+            Command::TransactionSg(nowhere.gathered(64)),
+            Command::ReplySg(nowhere.gathered(64)),
+            Command::Transaction(told),
+        ];
+        assert_eq!(seen(&commands, &[&data]), expected);
+    }
+}
+
+#[test]
+fn the_kernel_is_not_told_of_a_buffer_outside_of_lent_memory() {
+    let payload = [1; 32];
+    let lies_at = payload.as_ptr().addr() as u64;
+    for (address, length, fine) in
+        [(lies_at, 32, true), (lies_at, 33, false), (lies_at + 40, 1, false), (8, 0, true)]
+    {
+        let object = BufferObject { kind: BINDER_TYPE_PTR, buffer: address, length, ..Default::default() };
+        let (data, offsets) = (object.to_bytes(), 0_u64.to_ne_bytes());
+        let told = TransactionData {
+            offsets: offsets.as_ptr().addr() as u64,
+            offsets_size: 8,
+            ..TransactionData::new(1, &data)
+        };
+        let command = Command::TransactionSg(told.gathered(64));
+        let seen = seen(&queued(&[command]), &[&data, &offsets, &payload]);
+        assert_eq!(seen == [command], fine, "{length} bytes at {address:#x}");
+    }
+}
+
+#[test]
+fn what_others_may_change_is_passed_on_where_the_kernel_looks_at_none_of_it() {
+    let (own, foreign) = ([7_u8; 16], [8_u8; 64]);
+    let offsets = 0_u64.to_ne_bytes();
+    let raw = [RawBytes::from(&foreign)];
+    let memory = [&own[..], &offsets];
+    let lent = Lent { own: &memory, raw: &raw };
+    let plain = TransactionData::naming(1, raw[0]);
+    let with_objects = TransactionData { offsets: offsets.as_ptr().addr() as u64, offsets_size: 8, ..plain };
+    let hidden = TransactionData { buffer: NOWHERE, ..with_objects };
+    let commands = queued(&[Command::Reply(plain), Command::Reply(with_objects)]);
+    assert_eq!(seen_of(&commands, &lent), [Command::Reply(plain), Command::Reply(hidden)]);
+}
+
+#[test]
+fn a_buffer_that_others_may_change_is_passed_on_unless_descriptors_are_in_it() {
+    let foreign = [8_u8; 64];
+    let raw = [RawBytes::from(&foreign)];
+    let buffer =
+        BufferObject { kind: BINDER_TYPE_PTR, buffer: raw[0].address(), length: 64, ..Default::default() };
+    let array = FdArrayObject { kind: BINDER_TYPE_FDA, count: 1, ..Default::default() };
+    for with_descriptors in [false, true] {
+        let data = [&buffer.to_bytes()[..], &array.to_bytes()].concat();
+        let offsets: Vec<u8> = [0_u64, 40].map(u64::to_ne_bytes).concat();
+        let count = if with_descriptors { 2 } else { 1 };
+        let told = TransactionData {
+            offsets: offsets.as_ptr().addr() as u64,
+            offsets_size: count * 8,
+            ..TransactionData::new(1, &data)
+        };
+        let command = Command::TransactionSg(told.gathered(64));
+        let memory = [&data[..], &offsets];
+        let seen = seen_of(&queued(&[command]), &Lent { own: &memory, raw: &raw });
+        assert_eq!(seen == [command], !with_descriptors, "{seen:?}");
+    }
+}
