@@ -20,11 +20,18 @@ use crate::{Command, Commands, Lent};
 /// Above all that user space can have: the kernel answers EFAULT (`access_ok`).
 const NOWHERE: u64 = 0xffff_ffff_ffff_f000;
 
+/// In the place of a command that is refused here: the kernel answers EINVAL as soon as it gets
+/// there, if it does. It is none of any kernel's commands, and names no payload.
+const NO_COMMAND: u32 = 0xff;
+
 /// What may be handed over of queued commands.
 pub(super) struct Checked<'c> {
+    /// Whole commands; then, where one is refused, the number of none.
     pub(super) commands: Cow<'c, [u8]>,
-    /// Why the rest may not, if there is one.
-    pub(super) rest: Result<(), Errno>,
+    /// Bytes of the whole ones.
+    pub(super) whole: usize,
+    /// Why what follows them is refused, if anything does.
+    pub(super) refused: Option<Errno>,
     /// Memory that `commands` name, besides what was lent: it has to stay until the kernel has seen
     /// them.
     _copies: Vec<Vec<u8>>,
@@ -36,10 +43,11 @@ pub(super) fn check<'c>(pending: &'c [u8], lent: &Lent<'_>) -> Checked<'c> {
     let mut at = 0;
     loop {
         let rest = &pending[at..];
-        let Some((word, command)) = rest.split_first_chunk() else {
-            let rest = if rest.is_empty() { Ok(()) } else { Err(Errno::FAULT) };
-            return Checked { commands: Cow::Borrowed(&pending[..at]), rest, _copies: Vec::new() };
-        };
+        if rest.is_empty() {
+            let commands = Cow::Borrowed(pending);
+            return Checked { commands, whole: at, refused: None, _copies: Vec::new() };
+        }
+        let Some((word, command)) = rest.split_first_chunk() else { return check_each(pending, at, lent) };
         let word = u32::from_ne_bytes(*word);
         let length = payload_size(word);
         // Any but the plainest case is looked at again.
@@ -58,12 +66,12 @@ fn check_each<'c>(pending: &'c [u8], start: usize, lent: &Lent<'_>) -> Checked<'
     let mut copies = Vec::new();
     let mut changed: Option<Vec<u8>> = None;
     let mut at = start;
-    let mut result = Ok(());
+    let mut refused = None;
     while let Some(rest) = pending.get(at..).filter(|rest| !rest.is_empty()) {
         let word = rest.get(..4).map(u32::take).filter(|&word| Command::is_known(word));
         let length = word.map_or(4, |word| 4 + payload_size(word));
         let Some(command) = rest.get(..length).filter(|_| word.is_some()) else {
-            result = Err(Command::refusal(rest));
+            refused = Some(Command::refusal(rest));
             break;
         };
         if let Some(elsewhere) = naming_nothing(command, lent, &mut copies) {
@@ -72,14 +80,13 @@ fn check_each<'c>(pending: &'c [u8], start: usize, lent: &Lent<'_>) -> Checked<'
         }
         at += length;
     }
-    let commands = match changed {
-        Some(mut all) => {
-            all.truncate(at);
-            Cow::Owned(all)
-        }
-        None => Cow::Borrowed(&pending[..at]),
-    };
-    Checked { commands, rest: result, _copies: copies }
+    let mut commands = changed.map_or(Cow::Borrowed(pending), Cow::Owned);
+    if refused.is_some() {
+        let commands = commands.to_mut();
+        commands.truncate(at);
+        commands.extend(NO_COMMAND.to_ne_bytes());
+    }
+    Checked { commands, whole: at, refused, _copies: copies }
 }
 
 /// Whether a command of this number names memory.

@@ -155,18 +155,14 @@ impl Driver for Kernel {
         let room = returns.as_deref_mut().map(Returns::room).transpose().map_err(failed)?;
         let room = room.unwrap_or_default();
         let checked = check::check(commands.pending(), lent);
-        // What comes before a command that is refused is taken, as always; then there is no waiting.
-        let first_room = if checked.rest.is_ok() { &mut *room } else { &mut [] };
-        let given = &*checked.commands;
-        let mut exchange = sys::write_read(self.device.as_fd(), &self.area, &self.fds, given, first_room);
-        let (stopped, mut rest) = (exchange.taken < given.len(), checked.rest);
+        let device = self.device.as_fd();
+        let exchange = sys::write_read(device, &self.area, &self.fds, &checked.commands, room);
+        let (whole, refused) = (checked.whole, checked.refused);
         commands.consume(exchange.taken);
-        if stopped && exchange.result.is_ok() && rest.is_err() {
-            // An earlier command was refused, which this read tells: the driver has not come so far.
-            rest = Ok(());
-            exchange = sys::write_read(self.device.as_fd(), &self.area, &self.fds, &[], room);
-        }
-        exchange.result.and(rest).map_err(failed)?;
+        // Unless an earlier command was refused, which the read tells, the driver has come so far.
+        let came_so_far = exchange.result == Err(Errno::INVAL) && exchange.taken == whole;
+        let refused = refused.filter(|_| came_so_far);
+        refused.map_or(exchange.result, Err).map_err(failed)?;
         if let Some(returns) = returns {
             returns.filled(exchange.filled);
         }

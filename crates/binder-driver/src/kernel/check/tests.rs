@@ -10,8 +10,15 @@ fn queued(commands: &[Command]) -> Commands {
     all
 }
 
+/// The whole commands, and why the rest is refused: then the kernel is told of no command.
 fn parts<'c>(checked: Checked<'c>) -> (Cow<'c, [u8]>, Result<(), Errno>) {
-    (checked.commands, checked.rest)
+    let last = if checked.refused.is_some() { &NO_COMMAND.to_ne_bytes()[..] } else { &[] };
+    assert_eq!(&checked.commands[checked.whole..], last);
+    let whole = match checked.commands {
+        Cow::Borrowed(commands) => Cow::Borrowed(&commands[..checked.whole]),
+        Cow::Owned(commands) => Cow::Owned(commands[..checked.whole].to_vec()),
+    };
+    (whole, checked.refused.map_or(Ok(()), Err))
 }
 
 /// What the kernel would see.
@@ -21,7 +28,7 @@ fn seen(commands: &Commands, memory: &[&[u8]]) -> Vec<Command> {
 
 fn seen_of(commands: &Commands, lent: &Lent<'_>) -> Vec<Command> {
     let checked = check(commands.pending(), lent);
-    assert_eq!((checked.commands.len(), checked.rest), (commands.pending().len(), Ok(())));
+    assert_eq!((checked.commands.len(), checked.refused), (commands.pending().len(), None));
     let mut rest = &*checked.commands;
     std::iter::from_fn(|| {
         let (command, length) = Command::parse(rest)?;
