@@ -39,8 +39,10 @@ pub(super) fn usual_paths() -> Vec<String> {
         .collect()
 }
 
-/// How long a context manager may take to be gone after its process: the driver clears up after a while.
+/// How long a context manager may take to be gone after its process: the driver clears up after a while, later on a busy machine.
+/// That is waited for longer where a device was named than where others may be free.
 const CLEARED_WITHIN: Duration = Duration::from_millis(300);
+const NAMED_CLEARED_WITHIN: Duration = Duration::from_secs(3);
 
 /// Claims that this process holds.
 static HELD: AtomicUsize = AtomicUsize::new(0);
@@ -77,7 +79,7 @@ impl Claim {
             refusals.push(missing.into());
         }
         for path in there {
-            match Claim::of(path) {
+            match Claim::within(path, CLEARED_WITHIN) {
                 Ok(claim) => return Ok(claim),
                 Err(error) => refusals.push(error.to_string()),
             }
@@ -90,6 +92,10 @@ impl Claim {
     /// # Errors
     /// [`Error::Driver`] when it cannot be used; [`Error::NotHere`] when another run or a context manager has it.
     pub(super) fn of(path: &str) -> Result<Claim> {
+        Claim::within(path, NAMED_CLEARED_WITHIN)
+    }
+
+    fn within(path: &str, cleared_within: Duration) -> Result<Claim> {
         let driver = Kernel::open(path, 4096).map_err(|error| Error::NotHere(error.to_string()))?;
         let device = File::open(path).map_err(|source| Error::file("open", path, source))?;
         match rustix::fs::flock(&device, FlockOperation::NonBlockingLockExclusive) {
@@ -103,7 +109,7 @@ impl Claim {
         }
         let since = Instant::now();
         while driver.has_context_manager()? {
-            if since.elapsed() > CLEARED_WITHIN {
+            if since.elapsed() > cleared_within {
                 return Err(Error::NotHere(format!(
                     "{path} has a context manager already, which is left alone: \
                      name another device, or run as root where the kernel has binderfs"
