@@ -41,6 +41,8 @@
 )]
 
 mod allocation;
+#[cfg(test)]
+mod alone;
 mod buffers;
 mod context;
 mod deaths;

@@ -168,7 +168,10 @@ fn check(result: libc::c_long) -> Result<i64, Errno> {
 mod tests {
     use std::io::Write as _;
 
+    use rustix::thread::CapabilitySet;
+
     use super::*;
+    use crate::alone::alone;
 
     #[test]
     fn something_is_pending_only_where_it_can_be_read() {
@@ -187,5 +190,52 @@ mod tests {
         assert_eq!(receive(reader.as_fd(), &Default::default()), Err(Errno::NOTTY));
         assert_eq!(answer(reader.as_fd(), 1), Err(Errno::NOTTY));
         assert_eq!(set_flags(reader.as_fd(), true), Err(Errno::NOTTY));
+    }
+
+    #[test]
+    fn without_rights_the_filter_costs_no_new_privileges_and_only_if_it_may() {
+        alone(
+            concat!(module_path!(), "::without_rights_the_filter_costs_no_new_privileges_and_only_if_it_may"),
+            || {
+                let mut own = rustix::thread::capabilities(None).expect("one's own");
+                own.effective.remove(CapabilitySet::SYS_ADMIN);
+                rustix::thread::set_capabilities(None, own).expect("fewer than before");
+                let gave_up = || rustix::thread::no_new_privs().expect("an answer");
+                if gave_up() {
+                    return skips::skip(skips::Need::Machine, "the test runs with no_new_privs");
+                }
+                let refused = install(false).expect_err("it has no right to");
+                if refused != "it needs CAP_SYS_ADMIN or no_new_privs" {
+                    return crate::alone::refused(&refused);
+                }
+                assert!(!gave_up());
+                let listener = match install(true) {
+                    Ok(listener) => listener,
+                    Err(why) => return crate::alone::refused(&why),
+                };
+                assert!(gave_up() && is_listener(listener.as_fd()));
+                let second = install(true).expect_err("a process has one");
+                assert!(second.contains("another seccomp listener"), "{second}");
+            },
+        );
+    }
+
+    #[test]
+    fn with_rights_the_filter_costs_nothing() {
+        alone(concat!(module_path!(), "::with_rights_the_filter_costs_nothing"), || {
+            let own = rustix::thread::capabilities(None).expect("one's own");
+            if !own.effective.contains(CapabilitySet::SYS_ADMIN) {
+                return skips::skip(skips::Need::Root, "it takes CAP_SYS_ADMIN");
+            }
+            let before = rustix::thread::no_new_privs().expect("an answer");
+            match install(true) {
+                Ok(listener) => assert!(is_listener(listener.as_fd())),
+                Err(why) => return crate::alone::refused(&why),
+            }
+            assert_eq!(rustix::thread::no_new_privs(), Ok(before));
+            // Its calls go on as ever but for the one that is marked.
+            let parent = rustix::process::getppid().map(|parent| parent.as_raw_nonzero().get());
+            assert_eq!(parent, std::os::unix::process::parent_id().try_into().ok());
+        });
     }
 }

@@ -6,9 +6,10 @@ use std::os::fd::AsRawFd as _;
 use std::sync::{Mutex, PoisonError};
 
 use binder_driver::uapi::{
-    BINDER_TYPE_FD, FLAT_BINDER_FLAG_ACCEPTS_FDS, FdObject, TF_ACCEPT_FDS, TF_ONE_WAY, TransactionData,
+    BINDER_TYPE_FD, BR_FAILED_REPLY, FLAT_BINDER_FLAG_ACCEPTS_FDS, FdObject, TF_ACCEPT_FDS, TF_ONE_WAY,
+    TransactionData,
 };
-use binder_driver::{Command, Commands, Driver, Profile, Return, Returns};
+use binder_driver::{Command, Commands, Driver, Errno, Profile, Return, Returns};
 use binder_emulator::{Context, Emulated};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -146,4 +147,71 @@ fn descriptors_that_their_receiver_cannot_open_fail_the_call_and_leave_nothing_b
     server.free(server.receive());
     assert_eq!([&server, &client].map(|side| side.0.free_area_bytes()), whole);
     assert_eq!(context.usage().expect("its size").transactions, 0);
+}
+
+#[test]
+fn a_descriptor_that_finds_no_inbox_fails_its_call_and_the_next_one_arrives() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    limit(64);
+    let context = Context::create_unlisted(Profile::Ack).expect("a context");
+    let server = Side::join(&context);
+    server.0.become_context_manager(FLAT_BINDER_FLAG_ACCEPTS_FDS).expect("no manager");
+    server.write_read(Some(Command::EnterLooper), false);
+    let client = Side::join(&context);
+    let whole = [&server, &client].map(|side| side.0.free_area_bytes());
+    let file = File::open("/dev/null").expect("a file");
+
+    // Its keeper cannot make the inbox that the sender asks for.
+    let files = open_all();
+    client.send(&file, TF_ACCEPT_FDS, Command::Transaction);
+    assert_eq!(client.read(), [Return::FailedReply]);
+    let why = client.0.extended_error().expect("an answer");
+    assert_eq!((why.command, why.param), (BR_FAILED_REPLY, -Errno::MFILE.raw_os_error()));
+    drop(files);
+    assert_eq!(server.read(), []);
+
+    // It is there, and its owner cannot open it.
+    client.send(&file, TF_ACCEPT_FDS, Command::Transaction);
+    let files = open_all();
+    assert_eq!(server.read(), []);
+    drop(files);
+    assert_eq!(client.read(), [Return::TransactionComplete, Return::FailedReply]);
+
+    // Of two that wait, the first is lost, and the inbox is asked for again for the second.
+    client.send(&file, TF_ONE_WAY, Command::Transaction);
+    let files = open_all();
+    assert_eq!(server.read(), []);
+    drop(files);
+    client.send(&file, TF_ONE_WAY, Command::Transaction);
+    assert_eq!(client.read(), [Return::TransactionComplete; 2]);
+    server.free(server.receive());
+    client.send(&file, TF_ACCEPT_FDS, Command::Transaction);
+    server.free(server.receive());
+    server.send(&file, 0, Command::Reply);
+    client.free(client.receive());
+    assert_eq!([&server, &client].map(|side| side.0.free_area_bytes()), whole);
+    assert_eq!(context.usage().expect("its size").transactions, 0);
+}
+
+#[test]
+fn a_receiver_that_is_gone_is_dead_to_who_asks_for_its_inbox() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    limit(64);
+    let context = Context::create_unlisted(Profile::Ack).expect("a context");
+    let client = Side::join(&context);
+    let file = File::open("/dev/null").expect("a file");
+    let server = Side::join(&context);
+    server.0.become_context_manager(FLAT_BINDER_FLAG_ACCEPTS_FDS).expect("no manager");
+    client.write_read(Some(Command::Acquire(0)), false);
+    drop(server);
+    client.send(&file, TF_ACCEPT_FDS, Command::Transaction);
+    assert_eq!(client.read(), [Return::DeadReply]);
+    // Who has its slot next gets an inbox of its own.
+    let server = Side::join(&context);
+    server.0.become_context_manager(FLAT_BINDER_FLAG_ACCEPTS_FDS).expect("the last one has closed");
+    server.write_read(Some(Command::EnterLooper), false);
+    client.send(&file, TF_ACCEPT_FDS, Command::Transaction);
+    server.free(server.receive());
+    server.send(&file, 0, Command::Reply);
+    client.free(client.receive());
 }

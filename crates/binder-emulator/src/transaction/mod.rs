@@ -29,9 +29,11 @@ impl Ioctl<'_> {
     pub(crate) fn transaction(&mut self, data: &TransactionDataSg) {
         let number = self.begin();
         while let Err(refusal) = self.try_transaction(data, number) {
-            if self.fetch_wanted().is_ok_and(|fetched| fetched) {
-                continue;
-            }
+            let refusal = match self.fetch_wanted() {
+                Ok(true) => continue,
+                Ok(false) => refusal,
+                Err(errno) => errno.into(),
+            };
             self.guard.note_refusal(self.thread, number, refusal);
             return self.refuse(refusal.number);
         }

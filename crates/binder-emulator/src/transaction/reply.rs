@@ -21,9 +21,11 @@ impl Ioctl<'_> {
         };
         let saved = self.guard.get(answered, transaction::SAVED_PRIORITY);
         while let Err(refusal) = self.try_reply(answered, data, number) {
-            if self.fetch_wanted().is_ok_and(|fetched| fetched) {
-                continue;
-            }
+            let refusal = match self.fetch_wanted() {
+                Ok(true) => continue,
+                Ok(false) => refusal,
+                Err(errno) => errno.into(),
+            };
             let parent = self.guard.get(answered, transaction::TO_PARENT);
             self.guard.set(self.thread, thread::STACK, parent);
             self.refuse(BR_TRANSACTION_COMPLETE);

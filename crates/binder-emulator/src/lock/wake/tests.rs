@@ -1,7 +1,9 @@
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::*;
+use crate::alone::{PATIENCE, Trapped, alone};
 use crate::mutex::own_tid;
+use crate::sleep::Slept;
 use crate::sleep_word::{ENTERS_TRAP, GOES_TO_LEND, GOES_TO_SLEEP, GOES_TO_TRAP};
 
 fn id(index: u64) -> Id<Thread> {
@@ -214,4 +216,150 @@ fn a_participant_asks_for_help_only_for_threads_that_stay_claimed() {
     assert!(!asked(), "it is awake already");
     wake(&region, &Wake { rouse: true, ..answer() });
     assert!(asked() && !asked(), "to look after those that were claimed");
+}
+
+#[test]
+fn what_nobody_here_can_answer_stays_in_its_place() {
+    let region = Region::create().expect("memory");
+    let mut scratch = Scratch::default();
+    let guard = Guard::lock(&region, &mut scratch);
+    region.words()[TAG].store(5, Relaxed);
+    // Another context's, received from a process whose listener is unknown here.
+    let received = region.received();
+    received[0].store(71, Relaxed);
+    received[ARGUMENTS + 1].store(6, Relaxed);
+    region.words()[RECEIVED_FROM].store(7, Relaxed);
+    assert!(!settle(&guard, None));
+    let (reader, _writer) = std::io::pipe().expect("a pipe");
+    assert!(!receive_next(&guard, reader.as_fd(), None));
+    assert_eq!([0, ARGUMENTS + 1].map(|word| received[word].load(Relaxed)), [71, 6]);
+}
+
+/// Lets a participant ask its keeper, which this test is: gives the keeper's end.
+fn with_keeper(region: &Region) -> std::os::unix::net::UnixStream {
+    let (own, keeper) = std::os::unix::net::UnixStream::pair().expect("sockets");
+    keeper.set_nonblocking(true).expect("a socket");
+    region.wakers().set_keeper(Arc::new(std::sync::Mutex::new(own)));
+    keeper
+}
+
+/// Whether the keeper was asked for something.
+fn was_asked(keeper: &std::os::unix::net::UnixStream) -> bool {
+    std::io::Read::read(&mut &*keeper, &mut [0; 64]).is_ok()
+}
+
+#[test]
+fn a_trapped_thread_is_woken_by_the_answer_of_who_claims_it() {
+    alone(concat!(module_path!(), "::a_trapped_thread_is_woken_by_the_answer_of_who_claims_it"), || {
+        let Some(context) = Trapped::new() else { return };
+        let region = &context.region;
+        for here in [true, false] {
+            let (own, sleeper) = context.sleeper();
+            let mut scratch = Scratch::default();
+            let claimed = claim(&mut Guard::lock(region, &mut scratch), own, here).expect("it sleeps");
+            assert!(matches!(claimed.way, Way::Answer(Some(_))) && claimed.here == here, "{claimed:?}");
+            assert!(region.sleep_word(own.index()).is(Claimed));
+            wake(region, &Wake { rouse: false, ..claimed });
+            assert_eq!(sleeper.recv_timeout(PATIENCE), Ok(Slept::Woken));
+            assert!(region.sleep_word(own.index()).is(Awake));
+            assert!(region.wakers().take_left().is_empty(), "nothing is left to the keeper");
+        }
+    });
+}
+
+#[test]
+fn a_thread_whose_notification_was_replaced_is_woken_by_its_next_one() {
+    alone(
+        concat!(module_path!(), "::a_thread_whose_notification_was_replaced_is_woken_by_its_next_one"),
+        || {
+            let Some(context) = Trapped::new() else { return };
+            let (region, listener) = (&context.region, context.listener.as_fd());
+            let keeper = with_keeper(region);
+            let mut scratch = Scratch::default();
+            let (own, sleeper) = context.sleeper();
+            receive_all(&Guard::lock(region, &mut scratch), listener);
+            let first = region.trap_id(own.index()).load(Relaxed);
+            // Nobody has claimed it: it goes back into its trap, as after a signal.
+            trap::answer(listener, first).expect("it waits for that");
+            context.wait_for_notification();
+            assert_eq!(region.trap_id(own.index()).load(Relaxed), first, "which is answered");
+            let claimed = claim(&mut Guard::lock(region, &mut scratch), own, true).expect("it sleeps");
+            wake(region, &Wake { rouse: false, ..claimed });
+            assert_eq!(sleeper.recv_timeout(PATIENCE), Ok(Slept::Woken));
+            assert!(!was_asked(&keeper), "it could be woken from here");
+        },
+    );
+}
+
+#[test]
+fn the_own_listener_is_known_to_who_has_forgotten_it() {
+    alone(concat!(module_path!(), "::the_own_listener_is_known_to_who_has_forgotten_it"), || {
+        let Some(context) = Trapped::new() else { return };
+        let region = &context.region;
+        let keeper = with_keeper(region);
+        let (own, sleeper) = context.sleeper();
+        region.wakers().forget(Trapped::slot(), Trapped::GENERATION);
+        let mut scratch = Scratch::default();
+        let claimed = claim(&mut Guard::lock(region, &mut scratch), own, true).expect("it sleeps");
+        assert!(matches!(claimed.way, Way::Answer(None)), "{claimed:?}");
+        wake(region, &Wake { rouse: false, ..claimed });
+        assert_eq!(sleeper.recv_timeout(PATIENCE), Ok(Slept::Woken));
+        assert!(!was_asked(&keeper), "it could be woken from here");
+    });
+}
+
+#[test]
+fn a_claimed_thread_that_does_not_reach_its_trap_is_left_to_the_keeper() {
+    alone(
+        concat!(module_path!(), "::a_claimed_thread_that_does_not_reach_its_trap_is_left_to_the_keeper"),
+        || {
+            let Some(context) = Trapped::new() else { return };
+            let region = &context.region;
+            let keeper = with_keeper(region);
+            let mut scratch = Scratch::default();
+            let mut guard = Guard::lock(region, &mut scratch);
+            let own = guard.alloc::<Thread>().expect("a record");
+            guard.set(own, thread::PROCESS, Some(Trapped::slot()));
+            region.sleep_word(own.index()).set_out(GOES_TO_TRAP);
+            assert!(region.sleep_word(own.index()).make(ENTERS_TRAP));
+            let claimed = claim(&mut guard, own, true).expect("it seems to sleep");
+            drop(guard);
+            assert!(matches!(attempt(region, own), Attempt::Later(_)));
+            wake(region, &Wake { rouse: false, ..claimed });
+            assert!(was_asked(&keeper));
+            // An id that is none of a notification's is tried, and given up.
+            region.trap_id(own.index()).store(1, Relaxed);
+            assert!(matches!(attempt(region, own), Attempt::Later(_)));
+            assert_eq!(region.trap_id(own.index()).load(Relaxed), 0);
+        },
+    );
+}
+
+#[test]
+fn what_belongs_to_another_context_is_answered_and_sleeps_on() {
+    alone(concat!(module_path!(), "::what_belongs_to_another_context_is_answered_and_sleeps_on"), || {
+        let Some(context) = Trapped::new() else { return };
+        let (region, listener) = (&context.region, context.listener.as_fd());
+        let (own, sleeper) = context.sleeper();
+        // Not the tag that its notification carries.
+        region.words()[TAG].store(0xc2, Relaxed);
+        let mut scratch = Scratch::default();
+        let guard = Guard::lock(region, &mut scratch);
+        assert!(receive_next(&guard, listener, Some(Trapped::slot())));
+        assert_eq!(region.trap_id(own.index()).load(Relaxed), 0, "it is not its thread's");
+        // It has looked at its word, which says that nobody has woken it.
+        context.wait_for_notification();
+        assert!(sleeper.try_recv().is_err());
+        // Whoever dies between receiving and answering leaves it to the next.
+        trap::receive(listener, region.received()).expect("it is pending");
+        region.words()[RECEIVED_FROM].store(Trapped::SLOT, Relaxed);
+        assert!(settle(&guard, None));
+        context.wait_for_notification();
+        region.words()[TAG].store(0xc1, Relaxed);
+        drop(guard);
+        let claimed = claim(&mut Guard::lock(region, &mut scratch), own, true).expect("it sleeps");
+        // Its tag is what it began to sleep with.
+        wake(region, &claimed);
+        assert_eq!(sleeper.recv_timeout(PATIENCE), Ok(Slept::Woken));
+    });
 }

@@ -1,0 +1,108 @@
+//! Tests that need a process of their own: a seccomp filter stays with the process that has it.
+
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use skips::{Need, skip};
+
+use crate::lock::{Guard, Scratch};
+use crate::records::{Id, Process, TAG, Thread, process, thread};
+use crate::region::Region;
+use crate::sleep::{Slept, sleep};
+use crate::sleep_word::GOES_TO_TRAP;
+use crate::trap;
+use crate::wakers::{WakeUp, own_listener};
+
+/// A bound on waits that end: only a test that fails reaches it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Runs the rest of a test, which has this name, in a new process: this test program, started again
+/// for that test only.
+pub(crate) fn alone(test: &str, act: impl FnOnce()) {
+    const NAMES_IT: &str = "BINDER_EMULATOR_TEST_ALONE";
+    if std::env::var(NAMES_IT).is_ok_and(|name| name == test) {
+        return act();
+    }
+    let name = test.split_once("::").map_or(test, |(_, name)| name);
+    let output = Command::new(std::env::current_exe().expect("this program's path"))
+        .args(["--exact", name, "--nocapture"])
+        .env(NAMES_IT, test)
+        .output()
+        .expect("this program can be started again");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let said = said + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+}
+
+/// A context whose only process is this one, whose threads can be trapped.
+pub(crate) struct Trapped {
+    pub(crate) region: Arc<Region>,
+    pub(crate) listener: Arc<OwnedFd>,
+}
+
+impl Trapped {
+    pub(crate) const SLOT: u64 = 7;
+    pub(crate) const GENERATION: u64 = 3;
+
+    /// `None` where no process can have a listener: the test is skipped then.
+    pub(crate) fn new() -> Option<Self> {
+        let listener = match own_listener(WakeUp::NoNewPrivileges) {
+            Ok(listener) => listener,
+            Err(why) => {
+                refused(&why);
+                return None;
+            }
+        };
+        let region = Arc::new(Region::create().expect("memory"));
+        region.words()[TAG].store(0xc1, Relaxed);
+        region.wakers().set_context(0xc1);
+        let mut scratch = Scratch::default();
+        Guard::lock(&region, &mut scratch).set(Self::slot(), process::GENERATION, Self::GENERATION);
+        region.wakers().learn(Self::slot(), Self::GENERATION, Arc::clone(&listener));
+        region.wakers().start_trapping(Self::slot(), Self::GENERATION);
+        Some(Self { region, listener })
+    }
+
+    pub(crate) fn slot() -> Id<Process> {
+        Id::new(Self::SLOT).expect("a slot")
+    }
+
+    /// A thread that sleeps in its trap, with a notification that nobody has received. What comes of
+    /// its sleep is sent.
+    pub(crate) fn sleeper(&self) -> (Id<Thread>, Receiver<Slept>) {
+        let mut scratch = Scratch::default();
+        let mut guard = Guard::lock(&self.region, &mut scratch);
+        let own = guard.alloc::<Thread>().expect("a record");
+        guard.set(own, thread::PROCESS, Some(Self::slot()));
+        drop(guard);
+        let region = Arc::clone(&self.region);
+        let (tell, told) = channel();
+        std::thread::spawn(move || {
+            assert!(region.wakers().enter());
+            region.trap_id(own.index()).store(0, Relaxed);
+            region.sleep_word(own.index()).set_out(GOES_TO_TRAP);
+            let _ = tell.send(sleep(&region, own, true));
+        });
+        self.wait_for_notification();
+        (own, told)
+    }
+
+    /// Returns when there is a notification that nobody has received.
+    pub(crate) fn wait_for_notification(&self) {
+        let is_there = (0..PATIENCE.as_secs()).any(|_| trap::is_pending(self.listener.as_fd(), 999_999_999));
+        assert!(is_there, "the thread does not get to its trap");
+    }
+}
+
+/// Skips a test where a process can have no listener for a reason that is the machine's.
+pub(crate) fn refused(why: &str) {
+    let reasons =
+        ["no seccomp user notification", "it needs Linux 6.6", "another seccomp", "filter of its own"];
+    assert!(reasons.iter().any(|reason| why.contains(reason)), "{why}");
+    skip(Need::Machine, why);
+}

@@ -1,0 +1,105 @@
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+
+use super::*;
+use crate::alone::{PATIENCE, Trapped, alone};
+use crate::records::{Id, Thread};
+use crate::region::End;
+use crate::sleep::{Slept, sleep};
+use crate::sleep_word::GOES_TO_SLEEP;
+
+#[test]
+fn those_on_their_way_to_sleep_are_waited_for_once() {
+    let region = Region::create().expect("memory");
+    assert_eq!(send_home_in_rounds(&region), 1);
+}
+
+/// Returns when a thread of this process is off its processor in futex(2).
+fn wait_until_at_futex(tid: i32) {
+    for _ in 0..20_000 {
+        let told = std::fs::read_to_string(format!("/proc/self/task/{tid}/syscall")).expect("a thread");
+        if told.split(' ').next() == Some(&libc::SYS_futex.to_string()) {
+            return;
+        }
+        std::thread::sleep(PAUSE);
+    }
+    panic!("the thread does not sleep");
+}
+
+#[test]
+fn every_thread_on_its_futex_is_sent_home() {
+    let region = Arc::new(Region::create().expect("memory"));
+    let (tell, told) = channel();
+    for index in [1, 2, THREADS - 1] {
+        let (region, tell) = (Arc::clone(&region), tell.clone());
+        let (name, named) = channel();
+        std::thread::spawn(move || {
+            let own = Id::<Thread>::new(index as u64).expect("an index");
+            region.sleep_word(index).set_out(GOES_TO_SLEEP);
+            name.send(rustix::thread::gettid().as_raw_nonzero().get()).expect("a test that waits");
+            let _ = tell.send(sleep(&region, own, false));
+        });
+        wait_until_at_futex(named.recv().expect("its id"));
+    }
+    region.end(End::Gone);
+    assert!(told.try_recv().is_err(), "nobody has woken them");
+    send_home(&region);
+    for _ in 0..3 {
+        assert_eq!(told.recv_timeout(PATIENCE), Ok(Slept::Woken));
+    }
+}
+
+#[test]
+fn a_thread_in_its_trap_is_sent_home_by_its_answer() {
+    alone(concat!(module_path!(), "::a_thread_in_its_trap_is_sent_home_by_its_answer"), || {
+        let Some(context) = Trapped::new() else { return };
+        let (_, first) = context.sleeper();
+        // Of this one somebody has received the notification.
+        let mut scratch = Scratch::default();
+        wake::receive_all(&Guard::lock(&context.region, &mut scratch), context.listener.as_fd());
+        let (_, second) = context.sleeper();
+        assert_eq!(context.region.wakers().trapped(), 2);
+        context.region.end(End::Gone);
+        assert!(first.try_recv().is_err() && second.try_recv().is_err());
+        answer_traps(&context.region);
+        for sleeper in [first, second] {
+            assert_eq!(sleeper.recv_timeout(PATIENCE), Ok(Slept::Woken));
+        }
+        assert_eq!(context.region.wakers().trapped(), 0);
+    });
+}
+
+#[test]
+fn a_thread_whose_notification_is_lost_is_sent_home() {
+    alone(concat!(module_path!(), "::a_thread_whose_notification_is_lost_is_sent_home"), || {
+        let Some(context) = Trapped::new() else { return };
+        let (own, sleeper) = context.sleeper();
+        let mut scratch = Scratch::default();
+        wake::receive_all(&Guard::lock(&context.region, &mut scratch), context.listener.as_fd());
+        let known = context.region.trap_id(own.index());
+        assert_ne!(known.load(Relaxed), 0, "it was received, and nobody else can receive it");
+        known.store(0, Relaxed);
+        context.region.end(End::Gone);
+        let rounds = send_home_in_rounds(&context.region);
+        assert!((PATIENT + 1..MOST).contains(&rounds), "{rounds}");
+        assert_eq!(context.region.wakers().trapped(), 0, "it is waited for");
+        assert_eq!(sleeper.recv_timeout(PATIENCE), Ok(Slept::Woken));
+    });
+}
+
+#[test]
+fn nothing_is_received_for_a_context_whose_threads_are_not_in_the_trap() {
+    alone(
+        concat!(module_path!(), "::nothing_is_received_for_a_context_whose_threads_are_not_in_the_trap"),
+        || {
+            let Some(context) = Trapped::new() else { return };
+            assert_eq!(receiving(&context.region, || 1), None);
+            let (_, sleeper) = context.sleeper();
+            assert_eq!(receiving(&context.region, || 1), Some(1));
+            assert_eq!(context.region.wakers().trapped(), 1);
+            context.region.end(End::Gone);
+            answer_traps(&context.region);
+            assert_eq!(sleeper.recv_timeout(PATIENCE), Ok(Slept::Woken));
+        },
+    );
+}
