@@ -181,8 +181,12 @@ impl Area {
         Ok(Self { base, bytes, guard: ForkGuard::new() })
     }
 
-    /// All of it, for the driver to write and others to copy out.
+    /// All of it, for the driver to write and others to copy out. Nothing in a forked process, where
+    /// something else may lie there.
     pub(super) fn bytes(&self) -> RawBytes<'_> {
+        if self.guard.forked() {
+            return RawBytes::empty();
+        }
         // SAFETY: the mapping lives as long as `self` and is readable. Where the driver has mapped
         // no page, a read ends in SIGBUS, which is a signal and no other bytes.
         unsafe { RawBytes::new(self.base.as_ptr(), self.bytes) }
@@ -197,5 +201,30 @@ impl Drop for Area {
         }
         // SAFETY: mapped by `map` in this process with this length; nobody refers into it.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd as _;
+
+    use super::*;
+
+    #[test]
+    fn a_forked_process_has_no_area() {
+        let device = std::fs::File::open("/dev/zero").expect("a file");
+        let area = Area::map(device.as_fd(), 1).expect("a page");
+        // SAFETY: the child looks at memory and ends, which any thread's child may.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let code = i32::from(!area.bytes().is_empty());
+            // SAFETY: it ends the child, and runs nothing of this process.
+            unsafe { libc::_exit(code) };
+        }
+        let child = rustix::process::Pid::from_raw(child).expect("a child");
+        let ended = rustix::process::waitpid(Some(child), rustix::process::WaitOptions::empty());
+        let (_, status) = ended.expect("one's own").expect("it ends");
+        assert_eq!(status.exit_status(), Some(0));
+        assert_eq!(area.bytes().len(), rustix::param::page_size());
     }
 }
