@@ -24,7 +24,7 @@
 //! assert!(matches!(second, Command::Transaction(data) if data.data_size == 4));
 //! ```
 
-#![warn(clippy::must_use_candidate, clippy::too_many_lines, clippy::use_self)]
+#![warn(clippy::must_use_candidate, clippy::use_self)]
 
 mod backend;
 mod call;

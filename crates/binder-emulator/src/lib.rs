@@ -30,7 +30,7 @@
 //! There is one lock. It is never held across a wait, a copy of more than a page, or a call out of
 //! this crate.
 
-#![warn(clippy::must_use_candidate, clippy::too_many_lines, clippy::use_self)]
+#![warn(clippy::must_use_candidate, clippy::use_self)]
 #![cfg_attr(
     not(test),
     warn(

@@ -286,6 +286,7 @@ fn the_256th_process_is_told_that_the_context_is_full() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "both sides of a call by hand, in their order")]
 fn the_16384th_handle_of_a_process_is_refused_until_another_one_ends() {
     const MOST: u64 = 16_383;
     let context = Context::create_unlisted(Profile::Ack).expect("a context");

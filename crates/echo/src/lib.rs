@@ -26,8 +26,6 @@
 //! # Ok::<(), binder::Error>(())
 //! ```
 
-#![warn(clippy::too_many_lines)]
-
 mod over_binder;
 mod over_hwbinder;
 

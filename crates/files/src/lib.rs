@@ -2,8 +2,6 @@
 //! for, never through a symbolic link; and files of unknown origin, read only if they are regular and of a sensible size. Must
 //! not know what is in a file, nor which option asks for it.
 
-#![warn(clippy::too_many_lines)]
-
 #[cfg(feature = "write")]
 mod link;
 #[cfg(feature = "write")]

@@ -23,8 +23,6 @@
 //! assert!(median_ns.abs_diff(23_000) <= 23_000 / 100);
 //! ```
 
-#![warn(clippy::too_many_lines)]
-
 mod comparison;
 mod deadline;
 mod error;

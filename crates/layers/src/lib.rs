@@ -37,8 +37,6 @@
 //! # Ok::<(), tracefs::Error>(())
 //! ```
 
-#![warn(clippy::too_many_lines)]
-
 mod blame;
 mod boundaries;
 mod evidence;

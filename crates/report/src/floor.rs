@@ -46,9 +46,16 @@ pub(crate) fn parts(result: &FloorResult) -> (Vec<(String, Table)>, String) {
         }
         tables.push((heading(placement, first), table));
     }
+    if result.recorder.is_some() {
+        tables.push(("What the flight recorder costs".to_owned(), recorded(result)));
+    }
+    (tables, notes(result))
+}
+
+/// What the columns mean, over what was measured, and what could not be.
+fn notes(result: &FloorResult) -> String {
     let mut out = String::new();
     if let Some(recorder) = &result.recorder {
-        tables.push(("What the flight recorder costs".to_owned(), recorded(result)));
         let _ = writeln!(
             out,
             "The flight recorder: {} events of the kernel's, {} kB for each CPU. on/off is the median ratio within a \
@@ -86,7 +93,7 @@ pub(crate) fn parts(result: &FloorResult) -> (Vec<(String, Table)>, String) {
         let what: Vec<_> = what.into_iter().flatten().collect();
         let _ = writeln!(out, "Not possible: {}: {}", what.join(", "), entry.reason);
     }
-    (tables, out)
+    out
 }
 
 /// What each cell takes without and with the flight recorder.

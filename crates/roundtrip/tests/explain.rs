@@ -319,33 +319,7 @@ fn perfetto_shows_every_round_trip_of_a_real_recording_and_counts_time_as_we_do(
     };
     let running = certain(running_ns(&trace).into_iter().map(|total| json!(total)).collect());
     assert!(running.len() > 3, "both sides of two pairs ran: {running:?}, uncertain {uncertain:?}");
-    let calls = |pair: u64, names: &str| {
-        format!(
-            "select count(*) from slice join track t on t.id = track_id \
-             where t.name = 'hwbinder, pair P{pair}' and ({names})"
-        )
-    };
-    let whole = "slice.name = 'round trip' or slice.name like 'slow call %'";
-    let legs = "slice.name in ('request', 'handling', 'reply')";
-    let queries = [
-        "select name, idx, value from stats where value > 0 and severity in ('error', 'data_loss')"
-            .to_owned(),
-        calls(0, whole),
-        calls(1, whole),
-        calls(0, legs),
-        calls(1, legs),
-        "select tid, sum(dur) from sched join thread using (utid) where tid != 0 and dur >= 0 group by tid \
-         order by tid"
-            .to_owned(),
-        "select tid, sum(dur) from thread_state join thread using (utid) \
-         where tid != 0 and state = 'Running' and dur >= 0 group by tid order by tid"
-            .to_owned(),
-        "select count(*) from ftrace_event".to_owned(),
-        "select sum(slice.dur) = (select sum(dur) from slice where name like 'slow call %' and track_id in \
-         (select id from track where name like '%pair P%')) from slice join track t on t.id = track_id \
-         where t.name = 'explanation' and depth = 0"
-            .to_owned(),
-    ];
+    let queries = queries_of_two_pairs();
     let mut rows = ask(&engine, &run.perfetto(rank), &queries);
     for totals in &mut rows[5..7] {
         *totals = json!(certain(totals.as_array().expect("rows").clone()));
@@ -370,6 +344,38 @@ fn perfetto_shows_every_round_trip_of_a_real_recording_and_counts_time_as_we_do(
     for ((query, expected), rows) in queries.iter().zip(&expected).zip(&rows) {
         assert_eq!(rows, expected, "{query}");
     }
+}
+
+/// What Perfetto is asked: its own complaints, calls and their legs of each pair, how long threads ran by two of its tables, the
+/// number of events, and whether the parts of the explanation add up.
+fn queries_of_two_pairs() -> [String; 9] {
+    let calls = |pair: u64, names: &str| {
+        format!(
+            "select count(*) from slice join track t on t.id = track_id \
+             where t.name = 'hwbinder, pair P{pair}' and ({names})"
+        )
+    };
+    let whole = "slice.name = 'round trip' or slice.name like 'slow call %'";
+    let legs = "slice.name in ('request', 'handling', 'reply')";
+    [
+        "select name, idx, value from stats where value > 0 and severity in ('error', 'data_loss')"
+            .to_owned(),
+        calls(0, whole),
+        calls(1, whole),
+        calls(0, legs),
+        calls(1, legs),
+        "select tid, sum(dur) from sched join thread using (utid) where tid != 0 and dur >= 0 group by tid \
+         order by tid"
+            .to_owned(),
+        "select tid, sum(dur) from thread_state join thread using (utid) \
+         where tid != 0 and state = 'Running' and dur >= 0 group by tid order by tid"
+            .to_owned(),
+        "select count(*) from ftrace_event".to_owned(),
+        "select sum(slice.dur) = (select sum(dur) from slice where name like 'slow call %' and track_id in \
+         (select id from track where name like '%pair P%')) from slice join track t on t.id = track_id \
+         where t.name = 'explanation' and depth = 0"
+            .to_owned(),
+    ]
 }
 
 /// How long each thread ran from each switch to it until the next one on that CPU, in nanoseconds.

@@ -9,7 +9,8 @@ mod support;
 mod writes_support;
 
 use std::collections::BTreeMap;
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -179,6 +180,44 @@ fn recording_costs_at_most_8_percent_and_12_for_diagnosis() {
     }
 }
 
+/// So many writes of 16 KiB by fio.
+fn fio(file: &Path, calls: usize) -> Output {
+    Command::new("fio")
+        .args([
+            "--name=roundtrip",
+            "--ioengine=sync",
+            "--rw=write",
+            "--bs=16k",
+            "--sync=dsync",
+            "--overwrite=1",
+        ])
+        .args(["--size=8M", "--output-format=json", &format!("--number_ios={calls}")])
+        .arg(format!("--filename={}", file.display()))
+        .output()
+        .unwrap()
+}
+
+/// The writes of fio's thread that wrote last: another has laid the file out before.
+fn last_writes(trace: &Trace) -> Vec<Write> {
+    let mut by_thread: BTreeMap<u32, Vec<Write>> = BTreeMap::new();
+    let mut open: BTreeMap<u32, u64> = BTreeMap::new();
+    for event in &trace.events {
+        match event.body {
+            Body::SysEnter { .. } => {
+                open.insert(event.tid, event.time_ns);
+            }
+            Body::SysExit { result, .. } if result == 16 << 10 => {
+                if let Some(start_ns) = open.remove(&event.tid) {
+                    let write = Write { start_ns, end_ns: event.time_ns, tid: event.tid };
+                    by_thread.entry(event.tid).or_default().push(write);
+                }
+            }
+            _ => {}
+        }
+    }
+    by_thread.into_values().max_by_key(|calls| calls.last().map(|call| call.end_ns)).unwrap()
+}
+
 #[test]
 #[ignore = "needs a calm machine: cargo xtask storage"]
 fn fio_sees_the_same_writes_take_as_long() {
@@ -197,43 +236,14 @@ fn fio_sees_the_same_writes_take_as_long() {
     // Whichever of its processes writes.
     selection.filters.iter_mut().for_each(|filter| filter.1 = "COMM ~ \"fio*\"".into());
     let recorder = Recorder::of(tracefs, &selection);
-    let output = Command::new("fio")
-        .args([
-            "--name=roundtrip",
-            "--ioengine=sync",
-            "--rw=write",
-            "--bs=16k",
-            "--sync=dsync",
-            "--overwrite=1",
-        ])
-        .args(["--size=8M", "--output-format=json", &format!("--number_ios={CALLS}")])
-        .arg(format!("--filename={}", file.display()))
-        .output()
-        .unwrap();
+    let output = fio(&file, CALLS);
     let trace = recorder.stop();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let written = &told["jobs"][0]["write"];
     assert_eq!(written["total_ios"], CALLS);
     let theirs_ns = written["clat_ns"]["mean"].as_f64().unwrap();
-    // Another thread of its has laid the file out before.
-    let mut by_thread: BTreeMap<u32, Vec<Write>> = BTreeMap::new();
-    let mut open: BTreeMap<u32, u64> = BTreeMap::new();
-    for event in &trace.events {
-        match event.body {
-            Body::SysEnter { .. } => {
-                open.insert(event.tid, event.time_ns);
-            }
-            Body::SysExit { result, .. } if result == 16 << 10 => {
-                if let Some(start_ns) = open.remove(&event.tid) {
-                    let write = Write { start_ns, end_ns: event.time_ns, tid: event.tid };
-                    by_thread.entry(event.tid).or_default().push(write);
-                }
-            }
-            _ => {}
-        }
-    }
-    let calls = by_thread.into_values().max_by_key(|calls| calls.last().map(|call| call.end_ns)).unwrap();
+    let calls = last_writes(&trace);
     let calls = &calls[calls.len() - CALLS..];
     let ours_ns = calls.iter().map(|call| call.end_ns - call.start_ns).sum::<u64>() as f64 / CALLS as f64;
     let path = path_of(&file);

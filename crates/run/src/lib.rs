@@ -33,8 +33,6 @@
 //! # Ok::<(), run::Error>(())
 //! ```
 
-#![warn(clippy::too_many_lines)]
-
 mod counters;
 pub mod cpus;
 mod directory;

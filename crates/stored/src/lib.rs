@@ -5,8 +5,6 @@
 //! does not depend on the type is compiled once. It also says where in the text something is wrong. This crate knows no type
 //! that is stored, and no file.
 
-#![warn(clippy::too_many_lines)]
-
 mod error;
 mod reader;
 

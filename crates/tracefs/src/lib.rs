@@ -25,8 +25,6 @@
 //! # Ok::<(), tracefs::Error>(())
 //! ```
 
-#![warn(clippy::too_many_lines)]
-
 #[cfg(feature = "live")]
 mod buffers;
 mod cursor;

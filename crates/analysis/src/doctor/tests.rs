@@ -70,6 +70,7 @@ fn a_machine_without_a_bad_setting_is_good_in_every_check() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table: one line for each setting")]
 fn each_setting_that_lengthens_round_trips_is_named_alone_with_its_value_and_what_to_do() {
     type Change = fn(&mut Environment);
     fn text(machine: &mut Environment, name: &str, value: &str) {

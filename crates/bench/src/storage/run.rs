@@ -20,7 +20,7 @@ use crate::worker::{Spawner, WorkerGroup, keep};
 use run::storage::Opened;
 use run::storage::StoragePath;
 use run::storage::StoragePlan;
-use run::storage::{Api, Position};
+use run::storage::{Api, Call, Position};
 use run::storage::{BlockResult, StorageResult, StorageSeries, StraceBlock, WriterResult};
 
 /// How long writers may take to end.
@@ -53,16 +53,7 @@ pub fn run(
 
     let (writers, results) = start_writers(plan, &apis, &mut group, &target, file_bytes)?;
     let mut recorder = recorder(plan, &results, &mut not_possible)?;
-    let mut series: Vec<StorageSeries> = (0..writers.len())
-        .flat_map(|writer| plan.sizes_bytes.iter().map(move |&size_bytes| (writer, size_bytes)))
-        .map(|(writer, size_bytes)| StorageSeries {
-            writer,
-            size_bytes,
-            latency: Histogram::new(),
-            blocks: Vec::new(),
-            strace: Vec::new(),
-        })
-        .collect();
+    let mut series = empty_series(plan, writers.len());
     let mut storage =
         Rounds { plan, group: &mut group, target: &target, writers: &writers, results: &results };
     match storage.write(&mut series, recorder.as_mut(), progress) {
@@ -87,6 +78,28 @@ pub fn run(
         not_possible,
         notes: target.notes(),
     })
+}
+
+/// Each writer with each size, without calls.
+fn empty_series(plan: &StoragePlan, writers: usize) -> Vec<StorageSeries> {
+    let series = (0..writers)
+        .flat_map(|writer| plan.sizes_bytes.iter().map(move |&size_bytes| (writer, size_bytes)))
+        .map(|(writer, size_bytes)| StorageSeries {
+            writer,
+            size_bytes,
+            latency: Histogram::new(),
+            blocks: Vec::new(),
+            strace: Vec::new(),
+        });
+    series.collect()
+}
+
+/// Writes one block while strace looks at the writer.
+fn with_strace(writer: &Opened, write: impl FnOnce() -> Result<Vec<Call>>) -> Result<StraceBlock> {
+    let strace = Strace::attach(writer.pid)?;
+    let calls = write()?;
+    let system_ns = within(&calls, &strace.detach(writer.tid)?);
+    Ok(StraceBlock { calls, system_ns })
 }
 
 /// What the rounds of a measurement need.
@@ -124,12 +137,9 @@ impl Rounds<'_> {
                 };
                 let mut write = || self.writers[one.writer].write(self.group, block);
                 if under_strace {
-                    let Opened { pid, tid, .. } = self.results[one.writer].opened;
-                    let strace = Strace::attach(pid)?;
-                    let calls = write()?;
-                    let system_ns = within(&calls, &strace.detach(tid)?);
+                    let block = with_strace(&self.results[one.writer].opened, write)?;
                     self.target.check()?;
-                    one.strace.push(StraceBlock { calls, system_ns });
+                    one.strace.push(block);
                     continue;
                 }
                 let (calls, snapshot) = match recorder.as_deref_mut() {

@@ -12,6 +12,7 @@ use analysis::gate::TESTS;
 use analysis::interference::explain;
 use analysis::storage::divide;
 use report::inert;
+use report::look::Look;
 use report::run::Divided;
 
 /// What was typed.
@@ -107,6 +108,31 @@ fn origin(typed: &Typed, path: &Path) -> String {
     format!("{} runs together: {}; the machine's state is that of the first", paths.len(), paths.join(", "))
 }
 
+fn is_text(typed: &Typed) -> bool {
+    matches!(typed.format.as_deref(), None | Some("text"))
+}
+
+/// A run in the format that was asked for.
+fn text(
+    typed: &Typed,
+    run: &Run,
+    path: &Path,
+    divided: Divided<'_>,
+    look: Look,
+) -> Result<String, run::Error> {
+    let mut text = match typed.format.as_deref() {
+        Some("json") => run.to_json()?,
+        Some("csv") => report::figures::csv(&path.to_string_lossy(), run, divided),
+        Some("markdown") => report::figures::markdown(&path.to_string_lossy(), run, divided),
+        _ if typed.short => report::run::first_page(run, divided, look),
+        _ => report::run::text(run, divided, look),
+    };
+    if typed.histogram && is_text(typed) {
+        text += &look.fit(report::histogram::page(run, look));
+    }
+    Ok(text)
+}
+
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let mut runs = typed.runs.iter().map(|path| Run::read(path)).collect::<Result<Vec<_>, _>>()?;
     if typed.merge {
@@ -141,18 +167,8 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         if printed.is_err() {
             continue;
         }
-        let mut text = match typed.format.as_deref() {
-            Some("json") => run.to_json()?,
-            Some("csv") => report::figures::csv(&path.to_string_lossy(), run, divided),
-            Some("markdown") => report::figures::markdown(&path.to_string_lossy(), run, divided),
-            _ if typed.short => report::run::first_page(run, divided, terminal.look),
-            _ => report::run::text(run, divided, terminal.look),
-        };
-        let is_text = matches!(typed.format.as_deref(), None | Some("text"));
-        if typed.histogram && is_text {
-            text += &terminal.look.fit(report::histogram::page(run, terminal.look));
-        }
-        if typed.runs.len() > 1 && is_text {
+        let mut text = text(&typed, run, path, divided, terminal.look)?;
+        if typed.runs.len() > 1 && is_text(&typed) {
             let gap = if index > 0 { "\n" } else { "" };
             text.insert_str(0, &format!("{gap}{}\n", origin(&typed, path)));
         }

@@ -79,24 +79,25 @@ fn real_time(thread: &Thread) -> bool {
     thread.prio.is_some_and(|prio| prio < 100)
 }
 
+/// What to do where somebody of lower priority is waited for.
+fn against_inversion(cause: &Cause) -> &'static str {
+    if cause.via.is_empty() {
+        "Turn priority inheritance on for the service (hwbinder does; binder nodes ask for it with setInheritRt), so that \
+         the server runs at its caller's priority."
+    } else {
+        "Use locks with priority inheritance (PTHREAD_PRIO_INHERIT), so that who holds one runs at the priority of who \
+         waits for it."
+    }
+}
+
 /// What to do about a cause.
 fn about(cause: &Cause, inverted: bool) -> Vec<String> {
     let owner = explanation_words::owner(cause.owner);
     let who = name(cause.thread.as_ref());
     let on_cpu = cause.cpu.map_or_else(|| "that CPU".to_owned(), |cpu| format!("CPU {cpu}"));
     let mut steps = Vec::new();
-    if inverted && !cause.via.is_empty() {
-        steps.push(
-            "Use locks with priority inheritance (PTHREAD_PRIO_INHERIT), so that who holds one runs at the priority of who \
-             waits for it."
-                .to_owned(),
-        );
-    } else if inverted {
-        steps.push(
-            "Turn priority inheritance on for the service (hwbinder does; binder nodes ask for it with setInheritRt), so that \
-             the server runs at its caller's priority."
-                .to_owned(),
-        );
+    if inverted {
+        steps.push(against_inversion(cause).to_owned());
     }
     match cause.kind {
         Kind::Competitor => {

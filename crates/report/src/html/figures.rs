@@ -66,11 +66,15 @@ pub(super) fn figures(subject: &Subject<'_>) -> Vec<Figure> {
     all
 }
 
-/// The figures of the tests that are neither of latency nor of throughput.
+/// The figures of the first test that has some and is neither of latency nor of throughput.
 fn of_others(subject: &Subject<'_>) -> Vec<Figure> {
-    let results = &subject.run.results;
+    let tests = [of_writes, of_comparison, of_workers, of_baseline];
+    tests.into_iter().map(|figures| figures(subject)).find(|all| !all.is_empty()).unwrap_or_default()
+}
+
+fn of_writes(subject: &Subject<'_>) -> Vec<Figure> {
     let mut all = Vec::new();
-    if let Some(result) = &results.storage
+    if let Some(result) = &subject.run.results.storage
         && let Some(series) = result.series.iter().max_by_key(|series| series.latency.percentile_ns(50.0))
     {
         let size = length(series.size_bytes as usize);
@@ -93,57 +97,69 @@ fn of_others(subject: &Subject<'_>) -> Vec<Figure> {
             }
         }));
     }
-    if results.interference.is_some() && all.is_empty() {
-        let chance = |one: &&Explained<'_>| one.beside.condition == Condition::Alone;
-        let ratio = |one: &Explained<'_>| one.beside.response().map(|response| response.median);
-        // The one that the answer is about, else the one that looks most like a difference.
-        let (one, changed, what) = match beside::found(subject.beside).first() {
-            Some(found) => {
-                let what = match found.change {
-                    Change::Usual(_) => "times as long as alone beside",
-                    Change::Some(_) => "times as long on average as alone under",
-                };
-                (Some(found.one), Some(found.change.ratio()), what)
-            }
-            None => {
-                let others = subject.beside.iter().filter(|one| !chance(one));
-                let size = |one: &Explained<'_>| ratio(one).map_or(0.0, |ratio| ratio.ln().abs());
-                let most = others.max_by(|one, other| size(one).total_cmp(&size(other)));
-                let what = match beside::chance(subject.beside) {
-                    Some(_) => "times as long as alone, which chance does too, beside",
-                    None => "times as long as alone, but too few rounds to tell, beside",
-                };
-                (most, most.and_then(ratio), what)
-            }
-        };
-        let figure =
-            |name: String, value: f64| Figure { name, text: three_digits(value), value, unit: "ratio" };
-        all.extend(
-            one.zip(changed).map(|(one, ratio)| figure(format!("{what} {}", one.beside.condition), ratio)),
-        );
-        let control = subject.beside.iter().find(chance).and_then(ratio);
-        all.extend(control.map(|ratio| figure("alone against alone: chance".into(), ratio)));
-        let alone = subject.beside.iter().find_map(|one| Some((one.beside, one.beside.response()?)));
-        all.extend(alone.map(|(of, found)| {
-            let (size, rounds) = (length(of.size_bytes as usize), of.pairs.len());
-            time(format!("a write of {size} alone (median; {rounds} rounds)"), found.baseline_ns)
-        }));
+    all
+}
+
+/// Writes beside background load.
+fn of_comparison(subject: &Subject<'_>) -> Vec<Figure> {
+    let mut all = Vec::new();
+    if subject.run.results.interference.is_none() {
+        return all;
     }
-    if let Some(result) = &results.workers
-        && all.is_empty()
-    {
-        let value = result.iterations_per_s;
-        all.push(Figure {
-            name: "calls a second, all workers together".into(),
-            text: format!("{value:.0}"),
-            value,
-            unit: "calls/s",
-        });
-        all.extend(result.latency.percentile_ns(50.0).map(|ns| time("the usual call (median)", ns as f64)));
-        all.extend(result.latency.percentile_ns(99.0).map(|ns| time("99% of calls took at most", ns as f64)));
-    }
-    if let Some(result) = &results.floor
-        && all.is_empty()
+    let chance = |one: &&Explained<'_>| one.beside.condition == Condition::Alone;
+    let ratio = |one: &Explained<'_>| one.beside.response().map(|response| response.median);
+    // The one that the answer is about, else the one that looks most like a difference.
+    let (one, changed, what) = match beside::found(subject.beside).first() {
+        Some(found) => {
+            let what = match found.change {
+                Change::Usual(_) => "times as long as alone beside",
+                Change::Some(_) => "times as long on average as alone under",
+            };
+            (Some(found.one), Some(found.change.ratio()), what)
+        }
+        None => {
+            let others = subject.beside.iter().filter(|one| !chance(one));
+            let size = |one: &Explained<'_>| ratio(one).map_or(0.0, |ratio| ratio.ln().abs());
+            let most = others.max_by(|one, other| size(one).total_cmp(&size(other)));
+            let what = match beside::chance(subject.beside) {
+                Some(_) => "times as long as alone, which chance does too, beside",
+                None => "times as long as alone, but too few rounds to tell, beside",
+            };
+            (most, most.and_then(ratio), what)
+        }
+    };
+    let figure = |name: String, value: f64| Figure { name, text: three_digits(value), value, unit: "ratio" };
+    all.extend(
+        one.zip(changed).map(|(one, ratio)| figure(format!("{what} {}", one.beside.condition), ratio)),
+    );
+    let control = subject.beside.iter().find(chance).and_then(ratio);
+    all.extend(control.map(|ratio| figure("alone against alone: chance".into(), ratio)));
+    let alone = subject.beside.iter().find_map(|one| Some((one.beside, one.beside.response()?)));
+    all.extend(alone.map(|(of, found)| {
+        let (size, rounds) = (length(of.size_bytes as usize), of.pairs.len());
+        time(format!("a write of {size} alone (median; {rounds} rounds)"), found.baseline_ns)
+    }));
+    all
+}
+
+fn of_workers(subject: &Subject<'_>) -> Vec<Figure> {
+    let mut all = Vec::new();
+    let Some(result) = &subject.run.results.workers else { return all };
+    let value = result.iterations_per_s;
+    all.push(Figure {
+        name: "calls a second, all workers together".into(),
+        text: format!("{value:.0}"),
+        value,
+        unit: "calls/s",
+    });
+    all.extend(result.latency.percentile_ns(50.0).map(|ns| time("the usual call (median)", ns as f64)));
+    all.extend(result.latency.percentile_ns(99.0).map(|ns| time("99% of calls took at most", ns as f64)));
+    all
+}
+
+fn of_baseline(subject: &Subject<'_>) -> Vec<Figure> {
+    let mut all = Vec::new();
+    if let Some(result) = &subject.run.results.floor
         && let (Some(&least), Some(&placement)) =
             (result.plan.sizes_bytes.iter().min(), result.plan.placements.first())
     {

@@ -133,16 +133,7 @@ fn by_size(ours: &[(&Subject<'_>, &ThroughputResult)], subjects: &[Subject<'_>])
         lines.iter().flat_map(|line| line.points.iter().map(|point| point.0 as usize)).collect();
     sizes.sort_unstable();
     sizes.dedup();
-    let mut table = Table::new(
-        [Column::text("size")].into_iter().chain(lines.iter().map(|line| Column::number(&line.label, ""))),
-    );
-    for &size in &sizes {
-        let cells = lines.iter().map(|line| {
-            let point = line.points.iter().find(|point| point.0 as usize == size);
-            point.map_or_else(|| "-".to_owned(), |point| duration(point.1))
-        });
-        table.row([length(size)].into_iter().chain(cells));
-    }
+    let table = table_by_size(&lines, &sizes);
     let times = || lines.iter().flat_map(|line| line.points.iter().map(|point| point.1));
     let (low, high) = times().fold((f64::INFINITY, 0.0_f64), |(low, high), ns| (low.min(ns), high.max(ns)));
     Chart {
@@ -160,6 +151,21 @@ fn by_size(ours: &[(&Subject<'_>, &ThroughputResult)], subjects: &[Subject<'_>])
         levels: Vec::new(),
         table,
     }
+}
+
+/// A row for each size, with the line's time for it.
+fn table_by_size(lines: &[Line], sizes: &[usize]) -> Table {
+    let mut table = Table::new(
+        [Column::text("size")].into_iter().chain(lines.iter().map(|line| Column::number(&line.label, ""))),
+    );
+    for &size in sizes {
+        let cells = lines.iter().map(|line| {
+            let point = line.points.iter().find(|point| point.0 as usize == size);
+            point.map_or_else(|| "-".to_owned(), |point| duration(point.1))
+        });
+        table.row([length(size)].into_iter().chain(cells));
+    }
+    table
 }
 
 fn line(label: String, mut points: Vec<(f64, f64, String)>) -> Line {

@@ -94,30 +94,8 @@ pub fn run(
         setup.report_processes(&group, notice)?;
     }
     let mut series = setup.empty_series();
-    let amounts = divide(plan);
-    let total = amounts.len() as u64 * series.len() as u64;
-    let mut done = 0;
-    let gently = Gently::begin();
-    'turns: for amount in amounts {
-        for (index, one) in series.iter_mut().enumerate() {
-            notice(Notice::Progress(Progress { what: "latency", done, total }));
-            setup.turn(index, amount, one, &mut group, notice)?;
-            done += 1;
-            if gently.stops() {
-                break 'turns;
-            }
-        }
-    }
-    // Of a run that is cut short, the last ones may not have had a turn yet.
-    let called = |one: &Series| {
-        one.pairs.iter().flat_map(|pair| &pair.callers).any(|caller| !caller.latency.is_empty())
-    };
-    series.retain(called);
-    if series.is_empty() {
-        drop(gently);
-        interrupts.check()?;
-    }
-    notice(Notice::Progress(Progress { what: "latency", done, total }));
+    // Until the group has ended, a signal leaves what was measured.
+    let _gently = take_turns(&mut setup, &mut series, &mut group, interrupts, notice)?;
     let backend = setup.hosts.first().map(|(_, host)| host.backend());
     warnings.extend(setup.hosts.first().and_then(|(_, host)| host.why_emulated()));
     let Served { wake_up, lent_by_pi_futex } =
@@ -141,6 +119,42 @@ pub fn run(
         lent_by_pi_futex,
         wake_up,
     })
+}
+
+/// Gives the series their turns: in each round of turns, every series has one. A signal cuts this short, and leaves the series
+/// that have called.
+fn take_turns(
+    setup: &mut Setup<'_>,
+    series: &mut Vec<Series>,
+    group: &mut WorkerGroup,
+    interrupts: &Interrupts,
+    notice: &mut dyn FnMut(Notice<'_>),
+) -> Result<Option<Gently>> {
+    let amounts = divide(setup.plan);
+    let total = amounts.len() as u64 * series.len() as u64;
+    let mut done = 0;
+    let gently = Gently::begin();
+    'turns: for amount in amounts {
+        for (index, one) in series.iter_mut().enumerate() {
+            notice(Notice::Progress(Progress { what: "latency", done, total }));
+            setup.turn(index, amount, one, group, notice)?;
+            done += 1;
+            if gently.stops() {
+                break 'turns;
+            }
+        }
+    }
+    // Of a run that is cut short, the last ones may not have had a turn yet.
+    let called = |one: &Series| {
+        one.pairs.iter().flat_map(|pair| &pair.callers).any(|caller| !caller.latency.is_empty())
+    };
+    series.retain(called);
+    let gently = (!series.is_empty()).then_some(gently);
+    if gently.is_none() {
+        interrupts.check()?;
+    }
+    notice(Notice::Progress(Progress { what: "latency", done, total }));
+    Ok(gently)
 }
 
 /// What the servers tell of the driver below them.

@@ -41,19 +41,7 @@ pub fn run<E: From<Error>>(
         Mode::Binderize => Some(Host::open(plan.driver)?),
         Mode::Passthrough => None,
     };
-    if let Some(host) = &host {
-        host.start_service_manager(&mut group, plan.stack)?;
-    }
-    let jobs = job::all(plan, host.as_ref().map(Host::endpoint).as_ref());
-    let mut callers = Vec::new();
-    for (role, job) in jobs {
-        let calls = job.calls();
-        let worker = group.spawn(role, &job)?;
-        callers.extend(calls.then_some(worker));
-    }
-    group.start(PATIENCE)?;
-    ask(&mut group, &callers, &Ask::Connect)?;
-    answers::<()>(&mut group, &callers, Some(PATIENCE))?;
+    let callers = start_workers(plan, host.as_ref(), &mut group)?;
     stage(Stage::Made { workers: plan.workers, backend: host.as_ref().map(Host::backend) })?;
 
     let gently = Gently::begin();
@@ -86,18 +74,10 @@ pub fn run<E: From<Error>>(
     stage(Stage::Complete { iterations_per_s: round.iterations_per_s })?;
 
     stage(Stage::Collecting)?;
-    ask(&mut group, &callers, &Ask::Report)?;
-    let reports = answers::<Report>(&mut group, &callers, Some(PATIENCE))?;
-    let mut latency = Histogram::new();
     let mut limits: BTreeSet<String> = host.iter().filter_map(Host::why_emulated).collect();
-    let mut parts = Vec::new();
-    // In pairs the callers are the second half of the workers.
-    let first = plan.workers - plan.callers();
-    for (worker, (report, end)) in (first..).zip(reports.into_iter().zip(&round.ends)) {
-        latency.merge(&report.latency);
-        limits.extend(report.limits);
-        parts.push(Caller { worker, wall_ns: end.end_ns - end.start_ns, latency: report.latency });
-    }
+    let parts = collect(plan, &mut group, &callers, &round, &mut limits)?;
+    let mut latency = Histogram::new();
+    parts.iter().for_each(|caller| latency.merge(&caller.latency));
     let result = WorkersResult {
         plan: plan.clone(),
         backend: host.as_ref().map(Host::backend),
@@ -117,6 +97,43 @@ pub fn run<E: From<Error>>(
     stage(Stage::Killing)?;
     group.finish(PATIENCE)?;
     Ok(result)
+}
+
+/// Starts the workers, and returns those that call, each connected to the one that it calls.
+fn start_workers(plan: &WorkersPlan, host: Option<&Host>, group: &mut WorkerGroup) -> Result<Vec<WorkerId>> {
+    if let Some(host) = host {
+        host.start_service_manager(group, plan.stack)?;
+    }
+    let mut callers = Vec::new();
+    for (role, job) in job::all(plan, host.map(Host::endpoint).as_ref()) {
+        let calls = job.calls();
+        let worker = group.spawn(role, &job)?;
+        callers.extend(calls.then_some(worker));
+    }
+    group.start(PATIENCE)?;
+    ask(group, &callers, &Ask::Connect)?;
+    answers::<()>(group, &callers, Some(PATIENCE))?;
+    Ok(callers)
+}
+
+/// What each caller measured in the round, and what limited the callers.
+fn collect(
+    plan: &WorkersPlan,
+    group: &mut WorkerGroup,
+    callers: &[WorkerId],
+    round: &Done,
+    limits: &mut BTreeSet<String>,
+) -> Result<Vec<Caller>> {
+    ask(group, callers, &Ask::Report)?;
+    let reports = answers::<Report>(group, callers, Some(PATIENCE))?;
+    // In pairs the callers are the second half of the workers.
+    let workers = plan.workers - plan.callers()..;
+    let ended = workers.zip(reports.into_iter().zip(&round.ends));
+    let parts = ended.map(|(worker, (report, end))| {
+        limits.extend(report.limits);
+        Caller { worker, wall_ns: end.end_ns - end.start_ns, latency: report.latency }
+    });
+    Ok(parts.collect())
 }
 
 /// A round that is over.

@@ -2,6 +2,7 @@
 //! application and to the device can be told from the machine's drift. Must not know who asked, how a call's time is
 //! divided, nor how the result is shown.
 
+mod choose;
 mod limit;
 mod means;
 mod neighbour;

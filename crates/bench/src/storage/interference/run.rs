@@ -3,7 +3,8 @@
 
 use rustix::fs::syncfs;
 
-use super::means::{Done, Machine, Means, Presence, is_of_now};
+use super::choose::is_of_now;
+use super::means::{Done, Machine, Means, Presence};
 use super::setting::restore_abandoned;
 use crate::clock::{self, now_ns};
 use crate::counters;
@@ -20,7 +21,7 @@ use crate::storage::writer::{Block, Writer};
 use crate::worker::{Spawner, WorkerGroup, keep};
 use run::storage::interference::{Beside, Condition, InterferencePlan, InterferenceResult, Measured, Pair};
 use run::storage::interference::{MIN_CALLS, calls_in};
-use run::storage::{Api, Position, StoragePath};
+use run::storage::{Api, Position, StoragePath, StoragePlan};
 
 /// The part of the time that is for measuring, writers' starts included: the rest is for reading what was recorded.
 const MEASURING_PERCENT: u64 = 85;
@@ -49,10 +50,7 @@ pub fn run(
     plan.check()?;
     let end_ns = now_ns() + plan.duration_ns / 100 * MEASURING_PERCENT;
     let root = Root::real();
-    let mut notes: Vec<String> = restore_abandoned(&root)
-        .into_iter()
-        .map(|file| format!("{file} was put back: a run that was killed had left it changed"))
-        .collect();
+    let mut notes = restored(&root);
     let clock_read_cost_ns = clock::read_cost_ns();
     // Before the file is made, so that a signal finds somebody who removes it.
     let mut group = WorkerGroup::new(spawner.clone())?;
@@ -79,30 +77,7 @@ pub fn run(
     let (writers, results) = start_writers(&write, &apis, &mut group, &target, file_bytes)?;
     let mut recorder = recorder(&write, &results, &mut not_possible)?;
 
-    let mut series = Vec::new();
-    for (index, (condition, means, what)) in all.iter().enumerate() {
-        let pairs: Vec<(usize, usize)> = match means {
-            // The last writers: by interrupt and polled, one for each durability.
-            Means::Polled => {
-                let each = write.durabilities.len();
-                (0..each).map(|at| (own_writers + at, own_writers + each + at)).collect()
-            }
-            _ => (0..own_writers).map(|writer| (writer, writer)).collect(),
-        };
-        for (writer, writer_beside) in pairs {
-            for &size_bytes in &write.sizes_bytes {
-                let beside = Beside {
-                    condition: *condition,
-                    what: what.clone(),
-                    writer,
-                    writer_beside,
-                    size_bytes,
-                    pairs: Vec::new(),
-                };
-                series.push(Series { beside, means: index, call_ns: [1_000_000; 2], cost_ns: 0 });
-            }
-        }
-    }
+    let mut series = comparisons(&all, own_writers, &write);
     let mut run = Run {
         machine: &machine,
         group: &mut group,
@@ -119,11 +94,7 @@ pub fn run(
             notes.extend(note);
             group.finish(PATIENCE)?;
         }
-        Err(error) => {
-            let measured = |one: &Series| !one.beside.pairs.is_empty();
-            keep(error, series.iter().any(measured))?;
-            series.retain(measured);
-        }
+        Err(error) => keep_measured(error, &mut series)?,
     }
     let (recorder, recording_ended) = recorder.map_or((None, None), BlockRecorder::keep);
     Ok(InterferenceResult {
@@ -139,6 +110,43 @@ pub fn run(
         notes,
         path,
     })
+}
+
+/// Puts back what a killed run has left changed, and says so.
+fn restored(root: &Root) -> Vec<String> {
+    let files = restore_abandoned(root).into_iter();
+    files.map(|file| format!("{file} was put back: a run that was killed had left it changed")).collect()
+}
+
+/// Leaves the pairs that were measured before a signal; for any other error, and without such pairs, the error.
+fn keep_measured(error: Error, series: &mut Vec<Series>) -> Result<()> {
+    let measured = |one: &Series| !one.beside.pairs.is_empty();
+    keep(error, series.iter().any(measured))?;
+    series.retain(measured);
+    Ok(())
+}
+
+/// What is compared: each condition, for each writer and size. The writers of the plan itself are the first.
+fn comparisons(all: &[(Condition, Means, String)], own_writers: usize, write: &StoragePlan) -> Vec<Series> {
+    let mut series = Vec::new();
+    for (index, (condition, means, what)) in all.iter().enumerate() {
+        let pairs: Vec<(usize, usize)> = match means {
+            // The last writers: by interrupt and polled, one for each durability.
+            Means::Polled => {
+                let each = write.durabilities.len();
+                (0..each).map(|at| (own_writers + at, own_writers + each + at)).collect()
+            }
+            _ => (0..own_writers).map(|writer| (writer, writer)).collect(),
+        };
+        for (writer, writer_beside) in pairs {
+            series.extend(write.sizes_bytes.iter().map(|&size_bytes| {
+                let (condition, what, pairs) = (*condition, what.clone(), Vec::new());
+                let beside = Beside { condition, what, writer, writer_beside, size_bytes, pairs };
+                Series { beside, means: index, call_ns: [1_000_000; 2], cost_ns: 0 }
+            }));
+        }
+    }
+    series
 }
 
 /// The control and every condition that this machine can bring about, with how, and in words; why not the others.

@@ -20,6 +20,7 @@ impl Reached {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "a list: each thing that a step may have reached")]
     fn note_step(&mut self, step: &Step, told: &Told) {
         for word in RETURNS.iter().filter(|word| told.brought.contains(**word)) {
             self.count(format!("return {word}"));

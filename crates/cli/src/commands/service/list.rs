@@ -73,19 +73,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             Err(error) => return Err(error),
         };
         if format == Some("json") {
-            let services: Vec<_> = services
-                .iter()
-                .map(|(name, interface)| match interface {
-                    Ok(interface) => json!({ "name": name, "interface": interface }),
-                    Err(why) => json!({ "name": name, "error": why }),
-                })
-                .collect();
-            all.push(json!({
-                "context": context.name,
-                "driver": context.backend,
-                "stack": context.stack.to_string(),
-                "services": services,
-            }));
+            all.push(as_json(context, &services));
             continue;
         }
         if matches!(format, Some("csv" | "markdown")) {
@@ -96,18 +84,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             }
             continue;
         }
-        let plural = if services.len() == 1 { "" } else { "s" };
-        let (name, backend, stack) = (&context.name, &context.backend, context.stack);
-        let name = inert::line(name);
-        writeln!(terminal.out, "{name}: {backend}, {} {stack} service{plural}", services.len())?;
-        if !services.is_empty() {
-            let mut table = Table::new([Column::text("  service"), Column::text("interface")]);
-            for (name, interface) in services {
-                let interface = interface.unwrap_or_else(|why| format!("({why})"));
-                table.row([format!("  {name}"), interface]);
-            }
-            write!(terminal.out, "{}", table.render(terminal.look))?;
-        }
+        print(context, services, terminal)?;
     }
     match format {
         Some("json") => {
@@ -121,8 +98,42 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     Ok(Exit::OK)
 }
 
+/// A context as JSON has it.
+fn as_json(context: &Found, services: &[Listed]) -> serde_json::Value {
+    let services = services.iter().map(|(name, interface)| match interface {
+        Ok(interface) => json!({ "name": name, "interface": interface }),
+        Err(why) => json!({ "name": name, "error": why }),
+    });
+    json!({
+        "context": context.name,
+        "driver": context.backend,
+        "stack": context.stack.to_string(),
+        "services": services.collect::<Vec<_>>(),
+    })
+}
+
+/// A context as people read it: a line, and below it its services.
+fn print(context: &Found, services: Vec<Listed>, terminal: &mut Terminal<'_>) -> std::io::Result<()> {
+    let plural = if services.len() == 1 { "" } else { "s" };
+    let (name, backend, stack) = (&context.name, &context.backend, context.stack);
+    let name = inert::line(name);
+    writeln!(terminal.out, "{name}: {backend}, {} {stack} service{plural}", services.len())?;
+    if services.is_empty() {
+        return Ok(());
+    }
+    let mut table = Table::new([Column::text("  service"), Column::text("interface")]);
+    for (name, interface) in services {
+        let interface = interface.unwrap_or_else(|why| format!("({why})"));
+        table.row([format!("  {name}"), interface]);
+    }
+    write!(terminal.out, "{}", table.render(terminal.look))
+}
+
+/// A service's name, and its interface or why that cannot be told.
+type Listed = (String, Result<String, String>);
+
 /// The services of a context, each with its interface, or why that cannot be told.
-fn services(context: &Found) -> anyhow::Result<Vec<(String, Result<String, String>)>> {
+fn services(context: &Found) -> anyhow::Result<Vec<Listed>> {
     let names = ServiceManager::new(&context.process, context.stack).list()?;
     let interface = |name: &str| {
         let descriptor = |proxy: binder::Proxy| Ok(proxy.interface_descriptor(context.stack)?);

@@ -3,6 +3,7 @@
 use super::*;
 
 /// One of each event, in an order that makes sense: 10 ns apart, on CPU 0 in the client's time.
+#[expect(clippy::too_many_lines, reason = "one event of each kind, in the order of time")]
 pub(super) fn one_of_each() -> Made {
     let mut made = Made::new();
     let idle = ThreadRef::default();
@@ -92,6 +93,7 @@ pub(super) fn one_of_each() -> Made {
 
 #[test]
 #[ignore = "needs Perfetto's trace processor: cargo xtask perfetto"]
+#[expect(clippy::too_many_lines, reason = "a table: a query and its rows for each kind of event")]
 fn every_kind_of_event_arrives() {
     let made = one_of_each();
     let expected = [

@@ -1,0 +1,224 @@
+//! How each condition can be brought about on this machine, and that in words; otherwise why it cannot.
+//! This is found out before anything is measured, and changes nothing. Must not know how long a
+//! condition lasts.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use run::cpus::cpu_list;
+use run::storage::Device;
+use run::storage::interference::Condition;
+
+use super::limit::Limit;
+use super::means::{Machine, Means};
+use super::neighbour::Work;
+use super::setting::{Claim, OF_ANOTHER_RUN};
+use crate::cgroup;
+use crate::storage::run::cannot_poll;
+use crate::storage::writer::no_uring;
+
+/// The means of a condition and a description of them, or the reason why there are none.
+type Choice = Result<(Means, String), String>;
+
+/// What the neighbour that fills memory leaves untouched at least, and the least that is worth filling.
+const LEAVE_BYTES: u64 = 256 << 20;
+const WORTH_BYTES: u64 = 64 << 20;
+
+/// Where frequency governors are set (Documentation/admin-guide/pm/cpufreq.rst).
+const POLICIES: &str = "sys/devices/system/cpu/cpufreq";
+
+/// Why a setting is not changed to what it is.
+const COMPARED_WITH_IT: &str = "the others are compared with it";
+
+/// Whether a reason against a condition says only how the machine is set now, and not that it lacks anything.
+pub(super) fn is_of_now(reason: &str) -> bool {
+    reason.contains(COMPARED_WITH_IT) || reason.contains(OF_ANOTHER_RUN)
+}
+
+impl Machine<'_> {
+    /// How a condition is brought about, and that in words.
+    ///
+    /// # Errors
+    /// Why it cannot be.
+    pub(super) fn means(&self, condition: Condition) -> Choice {
+        match condition {
+            Condition::Alone => Ok((Means::Nothing, "the control: alone against alone".into())),
+            Condition::HogSame | Condition::HogOther | Condition::HogAll => self.hogs(condition),
+            Condition::Timers => Ok(self.where_interrupts_come(|_, _, _| Work::Timers)),
+            Condition::Network => Ok(self.where_interrupts_come(|_, _, _| Work::Network)),
+            Condition::Files => Ok(beside_the_file(|folder, _, _| Work::Files(folder))),
+            Condition::Fsync => Ok(beside_the_file(|folder, _, _| Work::Fsync(folder))),
+            Condition::Memory => self.memory(),
+            Condition::IoLimit => {
+                let device = self.device()?;
+                let limit = Limit::make(&self.root, device.dev, self.plan.io_limit_bytes_per_s)?;
+                let what = format!("{} bytes a second to {}", self.plan.io_limit_bytes_per_s, device.name);
+                Ok((Means::Limit(limit), what))
+            }
+            Condition::RqAffinity0 | Condition::RqAffinity1 | Condition::RqAffinity2 => {
+                self.completion_cpu(condition)
+            }
+            Condition::Performance | Condition::Powersave | Condition::Schedutil | Condition::Ondemand => {
+                self.governor(condition)
+            }
+            Condition::Polled => self.polled(),
+        }
+    }
+
+    /// Processes that compute, on the writer's CPUs, on another one, or on all.
+    fn hogs(&self, condition: Condition) -> Choice {
+        let mut cpus = self.cpus.clone();
+        match condition {
+            Condition::HogSame => cpus.retain(|cpu| self.writer_cpus.contains(cpu)),
+            Condition::HogOther => {
+                cpus.retain(|cpu| !self.writer_cpus.contains(cpu));
+                cpus.truncate(1);
+            }
+            _ => {}
+        }
+        if cpus.is_empty() {
+            return Err("the writer may use every CPU that there is: give it fewer with --cpus".into());
+        }
+        let names: Vec<String> = cpus.iter().map(u32::to_string).collect();
+        let what = format!("on CPU {}", names.join(","));
+        Ok((Means::Hogs(cpus), what))
+    }
+
+    /// A neighbour on the CPU that the device interrupts.
+    fn where_interrupts_come(&self, work: fn(PathBuf, u64, u64) -> Work) -> (Means, String) {
+        let (cpu, whose) = match self.interrupt_cpu().filter(|cpu| self.cpus.contains(cpu)) {
+            Some(cpu) => (cpu, "the device's interrupt's"),
+            None => (
+                self.writer_cpus.first().copied().unwrap_or(0),
+                "the writer's, for the interrupt's is not known",
+            ),
+        };
+        let means = Means::Neighbour { work, cpus: vec![cpu], folder: false, bytes: (0, 0) };
+        (means, format!("on CPU {cpu}, {whose}"))
+    }
+
+    /// A neighbour that fills a part of the free memory.
+    fn memory(&self) -> Choice {
+        let left = cgroup::memory_left_bytes(&self.root)
+            .ok_or("the kernel does not tell how much memory is free")?;
+        let bytes = left / 100 * u64::from(self.plan.memory_percent);
+        if bytes < WORTH_BYTES || left - bytes < LEAVE_BYTES {
+            return Err(format!(
+                "{} MiB of memory are free: too little to fill {}% of it and leave {} MiB",
+                left >> 20,
+                self.plan.memory_percent,
+                LEAVE_BYTES >> 20
+            ));
+        }
+        let leave = ((left - bytes) / 2).max(LEAVE_BYTES / 2);
+        let what = format!("{} MiB of {} MiB that were free, on any CPU", bytes >> 20, left >> 20);
+        let work = |_, bytes, leave| Work::Memory(bytes, leave);
+        Ok((Means::Neighbour { work, cpus: Vec::new(), folder: false, bytes: (bytes, leave) }, what))
+    }
+
+    /// Where the block layer completes requests (Documentation/block/queue-sysfs.rst, rq_affinity).
+    fn completion_cpu(&self, condition: Condition) -> Choice {
+        let wanted = condition.rq_affinity().unwrap_or(0).to_string();
+        let leaves = self.leaves()?;
+        let files = leaves.iter().map(|device| {
+            let (major, minor) = (device.dev >> 20, device.dev & 0xf_ffff);
+            format!("sys/dev/block/{major}:{minor}/queue/rq_affinity").into()
+        });
+        let names: Vec<&str> = leaves.iter().map(|device| device.name.as_str()).collect();
+        let means = self.settings(files.collect(), &wanted, "what its queue has")?;
+        Ok((means, format!("the queue of {}", names.join(", "))))
+    }
+
+    fn governor(&self, condition: Condition) -> Choice {
+        let policies = self.root.names(POLICIES);
+        let policies: Vec<_> = policies.iter().filter(|name| name.starts_with("policy")).collect();
+        if policies.is_empty() {
+            return Err("there is no frequency governor here".into());
+        }
+        let offers = |name: &&String| {
+            let all = self.root.read(format!("{POLICIES}/{name}/scaling_available_governors"));
+            all.unwrap_or_default().split(' ').any(|one| one == condition.name())
+        };
+        if !policies.iter().all(offers) {
+            return Err("this kernel does not have that frequency governor".into());
+        }
+        let files = policies.iter().map(|name| format!("{POLICIES}/{name}/scaling_governor").into());
+        let means = self.settings(files.collect(), condition.name(), "the governor of all CPUs")?;
+        Ok((means, "the governor of all CPUs".into()))
+    }
+
+    /// Writes that poll for their completion, compared with writes that an interrupt ends.
+    fn polled(&self) -> Choice {
+        if let Some(reason) = cannot_poll(self.path) {
+            return Err(reason);
+        }
+        for device in self.leaves()? {
+            let block = u64::from(device.logical_block_bytes.unwrap_or(512));
+            if let Some(size) = self.plan.write.sizes_bytes.iter().find(|&&size| size % block != 0) {
+                return Err(format!("a write of {size} bytes is no multiple of {}'s {block}", device.name));
+            }
+        }
+        match no_uring(true) {
+            Some(reason) => Err(reason),
+            None => Ok((Means::Polled, "io_uring, O_DIRECT: polled against by interrupt".into())),
+        }
+    }
+
+    /// The CPU that the device's interrupt comes to: of several interrupts, that of the writer's own queue.
+    pub(super) fn interrupt_cpu(&self) -> Option<u32> {
+        let leaves = self.path.leaves();
+        let interrupts = leaves.iter().flat_map(|device| &device.interrupts);
+        let cpus: Vec<u32> = interrupts
+            .filter_map(|interrupt| cpu_list(interrupt.cpus.as_deref()?)?.first().copied())
+            .collect();
+        cpus.iter().find(|cpu| self.writer_cpus.contains(cpu)).or(cpus.first()).copied()
+    }
+
+    fn device(&self) -> Result<&Device, String> {
+        self.path.device.as_ref().ok_or_else(|| "no block device is known".into())
+    }
+
+    fn leaves(&self) -> Result<Vec<&Device>, String> {
+        self.device().map(|_| self.path.leaves())
+    }
+
+    /// Changes of files that all have another value now, and may be written.
+    fn settings(&self, files: Vec<PathBuf>, wanted: &str, what: &str) -> Result<Means, String> {
+        let mut changes = Vec::new();
+        for file in files {
+            if !self.root.has(&file) {
+                return Err(format!("there is no /{}", file.display()));
+            }
+            let opened = File::options().write(true).open(self.root.path(&file));
+            opened.map_err(|cause| format!("/{} cannot be changed: {cause}", file.display()))?;
+            // Before it is read: another run may have changed it.
+            let claim = self.claim(&file)?;
+            let before = self.root.read(&file).unwrap_or_default();
+            if before != wanted {
+                changes.push((claim, wanted.to_owned(), before));
+            }
+        }
+        if changes.is_empty() {
+            Err(format!("it is {what} now: {COMPARED_WITH_IT}"))
+        } else {
+            Ok(Means::Settings(changes))
+        }
+    }
+
+    /// Several conditions change the same setting.
+    fn claim(&self, file: &Path) -> Result<Rc<Claim>, String> {
+        if let Some(claim) = self.claims.borrow().get(file) {
+            return Ok(Rc::clone(claim));
+        }
+        let claim = Rc::new(Claim::take(&self.root, file)?);
+        self.claims.borrow_mut().insert(file.to_owned(), Rc::clone(&claim));
+        Ok(claim)
+    }
+}
+
+/// A neighbour that writes in the file system that is measured.
+fn beside_the_file(work: fn(PathBuf, u64, u64) -> Work) -> (Means, String) {
+    let means = Means::Neighbour { work, cpus: Vec::new(), folder: true, bytes: (0, 0) };
+    (means, "in the same file system, on any CPU".into())
+}

@@ -1,0 +1,82 @@
+//! Events that the recording's reader has no type for, and those that Perfetto has no message for.
+
+use tracefs::{Event, Trace, Value};
+
+use crate::perfetto::schema::{Kind, NAMED, event as ftrace, generic, generic_field};
+use crate::perfetto::wire::{Int, Message, Text, Uint};
+
+/// An event without a decoded form: by its own message if Perfetto has one, else with all fields of its format.
+pub(super) fn other(message: &mut Message, trace: &Trace, event: &Event, name: &str) {
+    let name = name.split_once('/').map_or(name, |(_, name)| name);
+    if let Ok(at) = NAMED.binary_search_by_key(&name, |named| named.event) {
+        message.nested(NAMED[at].field, |one| {
+            for &(name, kind) in NAMED[at].fields {
+                match (kind, trace.field(event, name)) {
+                    (Kind::Int(number), Some(Value::Signed(value))) => _ = one.int(Int(number), value),
+                    (Kind::Int(number), Some(Value::Unsigned(value))) => {
+                        _ = one.int(Int(number), value.cast_signed())
+                    }
+                    (Kind::Uint(number), Some(value)) => {
+                        if let Some(value) = value.number() {
+                            one.uint(Uint(number), value);
+                        }
+                    }
+                    (Kind::Text(number), Some(Value::Text(value))) => _ = one.text(Text(number), &value),
+                    _ => {}
+                }
+            }
+        });
+        return;
+    }
+    generic(message, name, |fields| {
+        let Some((format, _)) = trace.record(event) else { return };
+        for field in format.fields.iter().filter(|field| !field.name.starts_with("common_")) {
+            match trace.field(event, &field.name) {
+                Some(Value::Signed(value)) => _ = fields.int(&field.name, value),
+                Some(Value::Unsigned(value)) => _ = fields.uint(&field.name, value),
+                Some(Value::Text(value)) => _ = fields.text(&field.name, &value),
+                Some(Value::Bytes(bytes)) => {
+                    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+                    fields.text(&field.name, &digits);
+                }
+                None => {}
+            }
+        }
+    });
+}
+
+/// The fields of an event that Perfetto has no message for.
+pub(super) struct Fields<'a>(&'a mut Message);
+
+impl Fields<'_> {
+    fn field(&mut self, name: &str, value: impl FnOnce(&mut Message)) -> &mut Self {
+        self.0.nested(generic::field, |one| {
+            one.text(generic_field::name, name);
+            value(one);
+        });
+        self
+    }
+
+    pub(super) fn uint(&mut self, name: &str, value: u64) -> &mut Self {
+        match i64::try_from(value) {
+            Ok(_) => self.field(name, |one| _ = one.uint(generic_field::uint_value, value)),
+            // An address of the kernel's: Perfetto would show it as a negative number.
+            Err(_) => self.text(name, &format!("{value:#x}")),
+        }
+    }
+
+    pub(super) fn int(&mut self, name: &str, value: i64) -> &mut Self {
+        self.field(name, |one| _ = one.int(generic_field::int_value, value))
+    }
+
+    pub(super) fn text(&mut self, name: &str, value: &str) -> &mut Self {
+        self.field(name, |one| _ = one.text(generic_field::str_value, value))
+    }
+}
+
+pub(super) fn generic(message: &mut Message, name: &str, fields: impl FnOnce(&mut Fields<'_>)) {
+    message.nested(ftrace::generic, |one| {
+        one.text(generic::event_name, name);
+        fields(&mut Fields(one));
+    });
+}
