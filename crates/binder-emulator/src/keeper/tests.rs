@@ -2,6 +2,8 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::SocketAddr;
 
 use super::*;
+use crate::alone::{Trapped, alone};
+use crate::sleep_word::{CLAIMS, ENTERS_TRAP, GOES_TO_TRAP, LEAVES_TRAP};
 
 /// A keeper whose thread this is, and the other end of what stops it.
 fn keeper(name: &str) -> (Keeper, UnixStream) {
@@ -83,4 +85,96 @@ fn only_a_want_of_descriptors_is_taken_for_one() {
         assert_eq!(is_out_of_descriptors(&errno.into()), is_want, "{errno}");
     }
     assert!(!is_out_of_descriptors(&io::Error::other("no error of the system")));
+}
+
+/// A thread in its trap that somebody has claimed, and that nobody here can wake.
+fn claimed(region: &Region) -> Id<Thread> {
+    let mut scratch = Scratch::default();
+    let mut guard = Guard::lock(region, &mut scratch);
+    let owner = Id::<Process>::new(9).expect("a slot");
+    let claimed = guard.alloc::<Thread>().expect("a record");
+    guard.set(claimed, crate::records::thread::PROCESS, Some(owner));
+    let word = region.sleep_word(claimed.index());
+    word.set_out(GOES_TO_TRAP);
+    assert!(word.make(ENTERS_TRAP) && word.make(CLAIMS));
+    claimed
+}
+
+#[test]
+fn a_claimed_thread_is_looked_after_until_it_has_left_its_trap() {
+    let (mut keeper, _stop) = keeper("claimed");
+    let region = Arc::clone(&keeper.region);
+    let mut scratch = Scratch::default();
+    keeper.wake_the_claimed(&mut scratch);
+    assert_eq!((keeper.unwoken.len(), keeper.vain, keeper.next_sweep), (0, 0, None));
+    // It is told of one, twice.
+    let first = claimed(&region);
+    for vain in 1..=2 {
+        let before = Instant::now();
+        keeper.next_sweep = None;
+        region.wakers().leave_to_keeper(first);
+        keeper.wake_the_claimed(&mut scratch);
+        assert_eq!((&keeper.unwoken[..], keeper.vain), (&[first][..], vain));
+        assert!(keeper.next_sweep.is_some_and(|at| at >= before + SWEEP), "it may have been claimed before");
+    }
+    // It does not look for others before it is time to.
+    let second = claimed(&region);
+    keeper.next_sweep = Some(Instant::now() + Duration::from_secs(3600));
+    keeper.wake_the_claimed(&mut scratch);
+    assert_eq!((&keeper.unwoken[..], keeper.vain), (&[first][..], 3));
+    let before = Instant::now();
+    keeper.next_sweep = Some(before);
+    keeper.wake_the_claimed(&mut scratch);
+    assert_eq!(keeper.unwoken, [first, second]);
+    assert!(keeper.next_sweep.is_some_and(|at| at >= before + SWEEP));
+    assert!(region.sleep_word(first.index()).make(LEAVES_TRAP));
+    keeper.wake_the_claimed(&mut scratch);
+    assert_eq!((&keeper.unwoken[..], keeper.vain), (&[second][..], 0));
+    assert!(region.sleep_word(second.index()).make(LEAVES_TRAP));
+    for _ in 0..2 {
+        keeper.next_sweep = Some(before);
+        keeper.wake_the_claimed(&mut scratch);
+        assert!(keeper.unwoken.is_empty());
+    }
+    assert_eq!(keeper.next_sweep, None, "nothing happens: it waits until it is roused");
+}
+
+#[test]
+fn who_asks_for_help_gets_it_soon_and_never_later_than_before() {
+    let (mut keeper, _stop) = keeper("help");
+    let mut scratch = Scratch::default();
+    keeper.joined.push(joined(2, 1));
+    let before = Instant::now();
+    let soon = before + Duration::from_nanos(RETRY.tv_nsec.unsigned_abs());
+    keeper.serve(0, Request::Help, 0, None, &mut scratch);
+    assert!(keeper.next_sweep.is_some_and(|at| at >= soon));
+    keeper.next_sweep = Some(before + Duration::from_secs(3600));
+    keeper.serve(0, Request::Help, 0, None, &mut scratch);
+    assert!(keeper.next_sweep.is_some_and(|at| at < before + Duration::from_secs(3600)));
+    keeper.next_sweep = Some(before);
+    keeper.serve(0, Request::Help, 0, None, &mut scratch);
+    assert_eq!(keeper.next_sweep, Some(before));
+}
+
+#[test]
+fn only_a_listener_is_kept_and_given_to_who_asks_for_it() {
+    alone(concat!(module_path!(), "::only_a_listener_is_kept_and_given_to_who_asks_for_it"), || {
+        let Some(Trapped { listener, .. }) = Trapped::new() else { return };
+        let (mut keeper, _stop) = keeper("listener");
+        let mut scratch = Scratch::default();
+        let (own, other) = UnixStream::pair().expect("sockets");
+        keeper.joined.push(Joined { connection: own, ..joined(2, 1) });
+        let answered = |keeper: &mut Keeper, scratch: &mut Scratch, slot: u8| {
+            keeper.serve(0, Request::Listener, slot, None, scratch);
+            let answer = receive_with(&other, &mut [0; 2], RecvFlags::DONTWAIT).expect("an answer");
+            (answer.0, answer.1.len())
+        };
+        let no_listener = OwnedFd::from(std::io::pipe().expect("a pipe").0);
+        keeper.serve(0, Request::HandOver, 0, Some(no_listener), &mut scratch);
+        assert_eq!(answered(&mut keeper, &mut scratch, 2), (1, 0));
+        let copy = listener.try_clone().expect("a copy");
+        keeper.serve(0, Request::HandOver, 0, Some(copy), &mut scratch);
+        assert_eq!(answered(&mut keeper, &mut scratch, 2), (1, 1));
+        assert_eq!(answered(&mut keeper, &mut scratch, 3), (1, 0), "nobody is there");
+    });
 }
