@@ -228,11 +228,25 @@ mod tests {
                 return skips::skip(skips::Need::Root, "it takes CAP_SYS_ADMIN");
             }
             let before = rustix::thread::no_new_privs().expect("an answer");
-            match install(true) {
-                Ok(listener) => assert!(is_listener(listener.as_fd())),
+            // A thread that was there before the filter.
+            let (go, may_go) = std::sync::mpsc::channel();
+            let thread = std::thread::spawn(move || may_go.recv().map(|()| trap(1, 2)));
+            let listener = match install(true) {
+                Ok(listener) => listener,
                 Err(why) => return crate::alone::refused(&why),
-            }
+            };
+            assert!(is_listener(listener.as_fd()));
             assert_eq!(rustix::thread::no_new_privs(), Ok(before));
+            go.send(()).expect("a thread that waits");
+            while !is_pending(listener.as_fd(), 999_999_999) {
+                assert!(!thread.is_finished(), "it is not held");
+            }
+            let received: [AtomicU64; NOTIFICATION_WORDS] = Default::default();
+            receive(listener.as_fd(), &received).expect("it is pending");
+            let word = |at: usize| received[at].load(std::sync::atomic::Ordering::Relaxed);
+            assert_eq!([word(ARGUMENTS), word(ARGUMENTS + 1)], [1, 2]);
+            answer(listener.as_fd(), word(0)).expect("it waits for that");
+            assert_eq!(thread.join().expect("no panic"), Ok(Ended::Answered));
             // Its calls go on as ever but for the one that is marked.
             let parent = rustix::process::getppid().map(|parent| parent.as_raw_nonzero().get());
             assert_eq!(parent, std::os::unix::process::parent_id().try_into().ok());
