@@ -210,6 +210,7 @@ fn test() -> bool {
         DOCUMENTS[1],
         DOCUMENTS[2],
         ("oldest Rust", oldest_rust),
+        ("each library by itself", libraries_alone),
         ("tests", suite::all),
         PERFETTO,
         ("dependencies: licences and sources", || shell::cargo(&["deny", "check", "licenses", "sources"])),
@@ -241,6 +242,16 @@ fn oldest_rust() -> anyhow::Result<Outcome> {
     let folder = shell::target_dir().join("oldest-rust");
     let arguments = [&toolchain, "check", "--package", "roundtrip", "--target-dir"];
     shell::run(std::process::Command::new("cargo").args(arguments).arg(folder))
+}
+
+/// Checks each library that others may use without what the rest of the workspace switches on in its dependencies.
+fn libraries_alone() -> anyhow::Result<Outcome> {
+    const LIBRARIES: [&str; 7] =
+        ["latency", "tracefs", "layers", "run", "binder-driver", "binder-emulator", "binder"];
+    for library in LIBRARIES {
+        shell::cargo(&["check", "--quiet", "--package", library])?;
+    }
+    Ok(Outcome::Passed)
 }
 
 /// Checks for known vulnerabilities where their database can be had.
