@@ -5,6 +5,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+mod not_here;
+
+pub use not_here::{FileFault, NotHere};
+
 /// Why a run, or a piece of one, did not come about.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -116,15 +120,34 @@ pub enum Error {
     /// The kernel's trace could not be used.
     #[error(transparent)]
     Trace(#[from] tracefs::Error),
-    /// A plan that cannot be carried out on any machine.
-    #[error("{0}")]
-    Plan(String),
+    /// A number of a CPU that no kernel has.
+    #[error("there is no CPU {cpu}: CPU numbers end at {last}")]
+    NoSuchCpu {
+        /// The number.
+        cpu: u32,
+        /// The largest that is possible.
+        last: usize,
+    },
+    /// Real-time hogs on every CPU, which nothing throttles: nobody could end them any more.
+    #[error(
+        "{hogs} real-time hogs on {cpus} CPUs would never let anyone in, for sched_rt_runtime_us is -1: set it to \
+         950000, or take fewer"
+    )]
+    HogsOnEveryCpu {
+        /// How many there are to be.
+        hogs: u32,
+        /// The CPUs that this process may use.
+        cpus: usize,
+    },
     /// A worker lacks what its parent should have given it, or cannot be given it.
     #[error("{0}")]
     Job(String),
     /// What happened meanwhile makes the figures useless.
     #[error("{0}")]
     Disturbed(String),
+    /// The command that is to start Java is empty.
+    #[error("an empty command starts no Java")]
+    NoJavaCommand,
     /// The Java application of a storage test cannot be started, or does not do as it should.
     #[error("{0}")]
     Java(String),
@@ -174,8 +197,8 @@ pub enum Error {
         how_to_start: String,
     },
     /// What was asked for by name is not to be had on this machine; says what is. Nothing was measured.
-    #[error("{0}")]
-    NotHere(String),
+    #[error(transparent)]
+    NotHere(#[from] NotHere),
     /// A plan that no machine can carry out, or a run that cannot be stored.
     #[error(transparent)]
     Run(#[from] run::Error),

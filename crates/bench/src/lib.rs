@@ -28,7 +28,7 @@ pub mod survey;
 mod usage;
 pub mod worker;
 
-pub use error::{Error, Result};
+pub use error::{Error, FileFault, NotHere, Result};
 pub use jobs::JOBS;
 pub use progress::Progress;
 pub use record::record;

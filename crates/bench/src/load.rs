@@ -12,18 +12,13 @@ use run::{Load, Scheduling};
 /// Starts the hogs in the background of a group, and tells which they are. They begin to spin when the group is told to go.
 ///
 /// # Errors
-/// [`Error::Plan`] for real-time hogs on every CPU without real-time throttling, which nobody could end any more;
+/// [`Error::HogsOnEveryCpu`] for real-time hogs on every CPU without real-time throttling, which nobody could end any more;
 /// else as [`WorkerGroup::spawn`]. A hog that may not have its policy says so when the group starts.
 pub fn start(load: &Load, group: &mut WorkerGroup) -> Result<Vec<WorkerId>> {
     let usable = sched::allowed_cpus(0)?.len();
     let unthrottled = Root::real().number("proc/sys/kernel/sched_rt_runtime_us") == Some(-1_i64);
     if load.scheduling.policy.is_realtime() && unthrottled && load.hogs as usize >= usable {
-        let text = format!(
-            "{} real-time hogs on {usable} CPUs would never let anyone in, for sched_rt_runtime_us is -1: \
-             set it to 950000, or take fewer",
-            load.hogs
-        );
-        return Err(Error::Plan(text));
+        return Err(Error::HogsOnEveryCpu { hogs: load.hogs, cpus: usable });
     }
     let job = HogJob { scheduling: load.scheduling, cpus: load.cpus.clone() };
     (1..=load.hogs).map(|hog| group.spawn_background(format!("hog {hog}"), &job)).collect()

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::plan_fault::Unknown;
 
 /// Reads the kernel's list format, "0-3,5" (Documentation/admin-guide/cputopology.rst); `None` when it is malformed.
 pub fn cpu_list(text: &str) -> Option<Vec<u32>> {
@@ -99,7 +100,8 @@ impl FromStr for CpuPlacement {
 
     fn from_str(text: &str) -> Result<CpuPlacement> {
         let found = CpuPlacement::ALL.into_iter().find(|placement| placement.name() == text);
-        found.ok_or_else(|| Error::Plan(format!("unknown placement '{text}': choose from same, split, free")))
+        let names = CpuPlacement::ALL.map(CpuPlacement::name);
+        found.ok_or_else(|| Unknown::new("placement", text, names).into())
     }
 }
 

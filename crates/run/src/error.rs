@@ -3,13 +3,34 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::plan_fault::{PlanFault, TextFault, Unknown};
+
 /// Why a plan is refused, or a run cannot be read, written or merged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A plan that cannot be carried out on any machine, or a word in one that means nothing.
-    #[error("{0}")]
-    Plan(String),
+    /// A plan that cannot be carried out on any machine.
+    #[error(transparent)]
+    Plan(#[from] PlanFault),
+    /// A word that means nothing.
+    #[error(transparent)]
+    Unknown(#[from] Unknown),
+    /// A background load that means nothing.
+    #[error("load '{text}': {fault}")]
+    Load {
+        /// What was given.
+        text: String,
+        /// What is wrong with it.
+        fault: TextFault,
+    },
+    /// A disturbance that means nothing.
+    #[error("disturbance '{text}': {fault}")]
+    Disturbance {
+        /// What was given.
+        text: String,
+        /// What is wrong with it.
+        fault: TextFault,
+    },
     /// A run that cannot be merged with another, or be written as JSON.
     #[error("{0}")]
     Unusable(String),

@@ -4,8 +4,9 @@ use latency::{Comparison, Histogram};
 use serde::{Deserialize, Serialize};
 
 use crate::cpus::CpuPlacement;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ipc::Backend;
+use crate::plan_fault::{Counted, PlanFault, Unknown};
 use crate::recorder::RecorderInfo;
 
 /// The longest request that can be asked for, in bytes.
@@ -56,20 +57,22 @@ impl FloorPlan {
     /// # Errors
     /// [`Error::Plan`] says what, and what there is instead.
     pub fn check(&self) -> Result<()> {
-        let wrong = |text: String| Err(Error::Plan(text));
         if self.sizes_bytes.is_empty() || self.placements.is_empty() {
-            return wrong("the baseline needs at least one size and one placement".into());
+            return Err(PlanFault::EmptyBaseline.into());
         }
         if let Some(size) = self.sizes_bytes.iter().find(|size| !(1..=MAX_SIZE).contains(*size)) {
-            return wrong(format!("a size of {size} bytes cannot be measured: choose from 1 to {MAX_SIZE}"));
+            let (what, number) = (Counted::BaselineBytes, *size as u64);
+            return Err(PlanFault::OutOfRange { what, number, most: MAX_SIZE as u64 }.into());
         }
         if !(1..=1000).contains(&self.rounds) {
-            return wrong(format!("{} rounds cannot be run: choose from 1 to 1000", self.rounds));
+            let (what, number) = (Counted::Rounds, self.rounds.into());
+            return Err(PlanFault::OutOfRange { what, number, most: 1000 }.into());
         }
         for name in &self.transports {
             if !TRANSPORTS.iter().any(|transport| transport.name == name) {
-                let names: Vec<_> = TRANSPORTS.iter().map(|transport| transport.name).collect();
-                return wrong(format!("unknown transport '{name}': choose from {}", names.join(", ")));
+                return Err(
+                    Unknown::new("transport", name, TRANSPORTS.map(|transport| transport.name)).into()
+                );
             }
         }
         Ok(())

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cpus::list_within;
 use crate::error::{Error, Result};
+use crate::plan_fault::{TextFault, Unknown};
 use crate::scheduling::Scheduling;
 
 /// What is done.
@@ -96,13 +97,16 @@ impl FromStr for Injection {
 
     /// Reads `CAUSE[,every=TIME][,for=TIME][,policy=fifo:N|…][,cpus=LIST]`. A comma within a CPU list is a plus sign.
     fn from_str(text: &str) -> Result<Injection> {
-        let wrong = |why: String| Error::Plan(format!("disturbance '{text}': {why}"));
+        Injection::read(text).map_err(|fault| Error::Disturbance { text: text.to_owned(), fault })
+    }
+}
+
+impl Injection {
+    fn read(text: &str) -> Result<Injection, TextFault> {
         let mut parts = text.split(',');
         let name = parts.next().unwrap_or_default();
-        let cause = Cause::ALL.into_iter().find(|cause| cause.name() == name).ok_or_else(|| {
-            let names = Cause::ALL.map(Cause::name).join(", ");
-            wrong(format!("unknown cause '{name}': choose from {names}"))
-        })?;
+        let cause = Cause::ALL.into_iter().find(|cause| cause.name() == name);
+        let cause = cause.ok_or_else(|| Unknown::new("cause", name, Cause::ALL.map(Cause::name)))?;
         let mut injection = Injection {
             cause,
             every_ns: 100_000_000,
@@ -113,33 +117,28 @@ impl FromStr for Injection {
         };
         for part in parts {
             let (key, value) =
-                part.split_once('=').ok_or_else(|| wrong(format!("'{part}' is not KEY=VALUE")))?;
+                part.split_once('=').ok_or_else(|| TextFault::NotKeyValue { part: part.to_owned() })?;
             match key {
-                "every" => injection.every_ns = time_ns(value).map_err(wrong)?,
-                "for" => injection.for_ns = time_ns(value).map_err(wrong)?,
-                "policy" => {
-                    injection.scheduling = value.parse().map_err(|error: Error| wrong(error.to_string()))?;
-                }
+                "every" => injection.every_ns = time_ns(value)?,
+                "for" => injection.for_ns = time_ns(value)?,
+                "policy" => injection.scheduling = Scheduling::read(value)?,
                 "cpus" => {
-                    let cpus = list_within(value);
-                    injection.cpus =
-                        Some(cpus.ok_or_else(|| wrong(format!("'{value}' is no CPU list such as 0-1+3")))?);
+                    let wrong = || TextFault::NotCpus { value: value.to_owned() };
+                    injection.cpus = Some(list_within(value).ok_or_else(wrong)?);
                 }
-                _ => return Err(wrong(format!("unknown key '{key}': choose from every, for, policy, cpus"))),
+                _ => return Err(Unknown::new("key", key, ["every", "for", "policy", "cpus"]).into()),
             }
         }
         if injection.for_ns * 2 > injection.every_ns {
-            return Err(wrong(
-                "it must leave at least half of the time undisturbed: for=TIME, every=TIME".into(),
-            ));
+            return Err(TextFault::LeavesTooLittle);
         }
         Ok(injection)
     }
 }
 
 /// A time from 1 us to 1 h, as in `5ms`.
-fn time_ns(text: &str) -> std::result::Result<u64, String> {
-    let wrong = || format!("'{text}' is no time from 1us to 1h such as 5ms");
+fn time_ns(text: &str) -> Result<u64, TextFault> {
+    let wrong = || TextFault::NotATime { value: text.to_owned() };
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let number: u64 = text[..digits].parse().map_err(|_| wrong())?;
     let unit = match &text[digits..] {

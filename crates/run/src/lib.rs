@@ -44,6 +44,7 @@ pub mod ipc;
 mod labels;
 mod load;
 mod merge;
+mod plan_fault;
 mod recorder;
 mod results;
 mod scheduling;
@@ -56,6 +57,7 @@ pub use directory::{FILE_NAME, FILES, INJECTED, Partial, RECORDING, Run, SAMPLES
 pub use error::{Error, Result};
 pub use labels::{LONGEST_KEY, LONGEST_VALUE, Labels, MOST_LABELS};
 pub use load::Load;
+pub use plan_fault::{Counted, PlanFault, TextFault, Unknown};
 pub use recorder::{DEFAULT_KILOBYTES, RecorderInfo};
 pub use results::Results;
 pub use scheduling::{RealtimePermission, Scheduling};

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cpus::list_within;
 use crate::error::{Error, Result};
+use crate::plan_fault::{TextFault, Unknown};
 use crate::scheduling::Scheduling;
 
 /// Processes that spin.
@@ -27,30 +28,32 @@ impl FromStr for Load {
 
     /// Reads `hogs=N[,policy=other|nice:N|fifo:N|rr:N][,cpus=LIST]`. A comma within a CPU list is a plus sign, "0-1+3".
     fn from_str(text: &str) -> Result<Load> {
-        let wrong = |why: String| Error::Plan(format!("load '{text}': {why}"));
+        Load::read(text).map_err(|fault| Error::Load { text: text.to_owned(), fault })
+    }
+}
+
+impl Load {
+    fn read(text: &str) -> Result<Load, TextFault> {
         let mut load = Load { hogs: 0, scheduling: Scheduling::other(0), cpus: None };
         for part in text.split(',') {
             let (key, value) =
-                part.split_once('=').ok_or_else(|| wrong(format!("'{part}' is not KEY=VALUE")))?;
+                part.split_once('=').ok_or_else(|| TextFault::NotKeyValue { part: part.to_owned() })?;
             match key {
                 "hogs" => {
                     let hogs = value.parse().ok().filter(|hogs| (1..=MAX_HOGS).contains(hogs));
-                    load.hogs =
-                        hogs.ok_or_else(|| wrong(format!("hogs must be 1 to {MAX_HOGS}, not '{value}'")))?;
+                    let wrong = || TextFault::HogsOutOfRange { value: value.to_owned(), most: MAX_HOGS };
+                    load.hogs = hogs.ok_or_else(wrong)?;
                 }
-                "policy" => {
-                    load.scheduling = value.parse().map_err(|error: Error| wrong(error.to_string()))?
-                }
+                "policy" => load.scheduling = Scheduling::read(value)?,
                 "cpus" => {
-                    let cpus = list_within(value);
-                    load.cpus =
-                        Some(cpus.ok_or_else(|| wrong(format!("'{value}' is no CPU list such as 0-1+3")))?);
+                    let wrong = || TextFault::NotCpus { value: value.to_owned() };
+                    load.cpus = Some(list_within(value).ok_or_else(wrong)?);
                 }
-                _ => return Err(wrong(format!("unknown key '{key}': choose from hogs, policy, cpus"))),
+                _ => return Err(Unknown::new("key", key, ["hogs", "policy", "cpus"]).into()),
             }
         }
         if load.hogs == 0 {
-            return Err(wrong("say how many: hogs=N".into()));
+            return Err(TextFault::NoHogs);
         }
         Ok(load)
     }

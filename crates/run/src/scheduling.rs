@@ -7,6 +7,7 @@ use latency::Policy;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::plan_fault::Unknown;
 
 /// How a thread is scheduled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,11 +50,14 @@ impl FromStr for Scheduling {
 
     /// Reads "other", "nice:-20", "fifo:50", "rr:1".
     fn from_str(text: &str) -> Result<Scheduling> {
-        let wrong = || {
-            Error::Plan(format!(
-                "unknown policy '{text}': choose from other, nice:-20..19, fifo:1..99, rr:1..99"
-            ))
-        };
+        Ok(Scheduling::read(text)?)
+    }
+}
+
+impl Scheduling {
+    /// As [`FromStr`] reads it.
+    pub(crate) fn read(text: &str) -> Result<Scheduling, Unknown> {
+        let wrong = || Unknown::new("policy", text, ["other", "nice:-20..19", "fifo:1..99", "rr:1..99"]);
         let number = |text: &str, range: std::ops::RangeInclusive<i8>| {
             text.parse().ok().filter(|number| range.contains(number)).ok_or_else(wrong)
         };

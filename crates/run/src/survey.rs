@@ -4,11 +4,12 @@
 use latency::Deadline;
 
 use crate::cpus::CpuPlacement;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::floor::FloorPlan;
 use crate::ipc::latency::{Amount, LatencyPlan};
 use crate::ipc::throughput::{Length, ThroughputPlan};
 use crate::ipc::{DriverPlan, Stack};
+use crate::plan_fault::PlanFault;
 
 /// The shortest survey, in nanoseconds: below, a test would have too few calls to say anything.
 pub const SHORTEST_NS: u64 = 3_000_000_000;
@@ -56,7 +57,7 @@ impl SurveyPlan {
     /// [`Error::Plan`] for too short a time.
     pub fn parts(&self, usable_cpus: usize) -> Result<Parts> {
         if self.budget_ns < SHORTEST_NS {
-            return Err(Error::Plan("a survey takes at least 3s".into()));
+            return Err(PlanFault::ShortSurvey { least_s: SHORTEST_NS / 1_000_000_000 }.into());
         }
         let [of_floor_ns, of_throughput_ns, of_latency_ns] =
             Self::SHARES_PERCENT.map(|percent| self.budget_ns * percent / 100);

@@ -72,9 +72,46 @@ pub enum Error {
     /// Another process of this program is starting or stopping the global trace.
     #[error("another process is starting or stopping the trace")]
     Busy,
-    /// A global trace that is not ours to change.
-    #[error("{0}")]
-    Refused(String),
+    /// Somebody else's tracer is on.
+    #[error("somebody uses the global trace: {}/current_tracer is {tracer}; to end that, write nop to it", root.display())]
+    TracerInUse {
+        /// The root of the tracing file system.
+        root: PathBuf,
+        /// The tracer.
+        tracer: String,
+    },
+    /// Somebody else's events are on.
+    #[error(
+        "somebody uses the global trace: {events} events are on in {}, {first} among them; to switch them off, \
+         `echo > {}/set_event`",
+        root.display(),
+        root.display()
+    )]
+    EventsInUse {
+        /// The root of the tracing file system.
+        root: PathBuf,
+        /// How many are on.
+        events: usize,
+        /// One of them.
+        first: String,
+    },
+    /// Somebody else's events are still in the buffers.
+    #[error(
+        "the global trace holds {events} events of somebody's; to throw them away, `echo > {}/trace`",
+        root.display()
+    )]
+    HoldsEvents {
+        /// The root of the tracing file system.
+        root: PathBuf,
+        /// How many.
+        events: u64,
+    },
+    /// There is no private directory for the note of how far a command has come.
+    #[error("{cause}")]
+    NoPlace {
+        /// What is wrong with each. Not the error's `source`, for the message already has it.
+        cause: io::Error,
+    },
 }
 
 impl Error {

@@ -48,9 +48,10 @@ impl GlobalTrace {
     /// what was wanted and is missing. An event is `system/event`, or `system` for all of a system.
     ///
     /// # Errors
-    /// The error of `choose`. [`Error::AlreadyStarted`]. [`Error::Refused`] if somebody else uses
-    /// the global trace. [`Error::NotAvailable`] if this process may not use it. [`Error::File`] if
-    /// the kernel refuses a setting. All settings are then as they were.
+    /// The error of `choose`. [`Error::AlreadyStarted`]. [`Error::TracerInUse`],
+    /// [`Error::EventsInUse`] or [`Error::HoldsEvents`] if somebody else uses the global trace.
+    /// [`Error::NotAvailable`] if this process may not use it. [`Error::File`] if the kernel refuses a
+    /// setting. All settings are then as they were.
     pub fn start<E: From<Error>>(
         kilobytes: u64,
         choose: impl FnOnce(&Path) -> Result<Chosen, E>,
@@ -285,28 +286,16 @@ fn refuse_if_used(buffers: &Buffers) -> Result<()> {
     let root = &buffers.directory;
     let tracer = read(&root.join("current_tracer"))?;
     if tracer.trim() != "nop" {
-        return Err(Error::Refused(format!(
-            "somebody uses the global trace: {}/current_tracer is {}; to end that, write nop to it",
-            root.display(),
-            tracer.trim()
-        )));
+        return Err(Error::TracerInUse { root: root.clone(), tracer: tracer.trim().to_owned() });
     }
     let events = read(&root.join("set_event"))?;
     if let Some(first) = events.lines().next() {
-        return Err(Error::Refused(format!(
-            "somebody uses the global trace: {} events are on in {}, {first} among them; to switch them off, \
-             `echo > {}/set_event`",
-            events.lines().count(),
-            root.display(),
-            root.display()
-        )));
+        let (first, events) = (first.to_owned(), events.lines().count());
+        return Err(Error::EventsInUse { root: root.clone(), events, first });
     }
     let held = buffers.cpus()?.into_iter().map(|cpu| Ok(buffers.stats(cpu)?.entries)).sum::<Result<u64>>()?;
     if held > 0 {
-        return Err(Error::Refused(format!(
-            "the global trace holds {held} events of somebody's; to throw them away, `echo > {}/trace`",
-            root.display()
-        )));
+        return Err(Error::HoldsEvents { root: root.clone(), events: held });
     }
     Ok(())
 }

@@ -87,14 +87,14 @@ impl Place {
     /// The place, made if it is not there.
     ///
     /// # Errors
-    /// [`Error::Refused`] when there can be none, [`Error::Busy`] when another command is at work.
+    /// [`Error::NoPlace`] when there can be none, [`Error::Busy`] when another command is at work.
     pub(crate) fn make() -> Result<Place> {
         // One that was chosen when another was not possible counts as long as it has a state.
         match Place::find()? {
             Some(place) => Ok(place),
             None => {
                 let directory =
-                    private_directory(Path::new("/")).map_err(|cause| Error::Refused(cause.to_string()))?;
+                    private_directory(Path::new("/")).map_err(|cause| Error::NoPlace { cause })?;
                 Place::lock(&directory)
             }
         }

@@ -13,7 +13,7 @@ use binder_driver::kernel::{Features, Kernel, PrivateBinderfs};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, NotHere, Result};
 
 /// Where devices are, in the order in which they are tried.
 const PATHS: [&str; 6] = [
@@ -70,21 +70,19 @@ impl Claim {
     pub(super) fn any() -> Result<Claim> {
         let mut refusals = match mounted() {
             Ok(claim) => return Ok(claim),
-            Err(error) => vec![error.to_string()],
+            Err(error) => vec![error],
         };
         let mut there = PATHS.into_iter().filter(|path| Path::new(path).exists()).peekable();
         if there.peek().is_none() {
-            let missing =
-                "there is no /dev/binder; load the driver (modprobe binder_linux devices=binder,hwbinder)";
-            refusals.push(missing.into());
+            refusals.push(NotHere::DeviceFile.into());
         }
         for path in there {
             match Claim::within(path, CLEARED_WITHIN) {
                 Ok(claim) => return Ok(claim),
-                Err(error) => refusals.push(error.to_string()),
+                Err(error) => refusals.push(error),
             }
         }
-        Err(Error::NotHere(format!("no binder device of the kernel's is usable: {}", refusals.join("; "))))
+        Err(NotHere::Device { refusals }.into())
     }
 
     /// Claims a device by its path.
@@ -96,24 +94,19 @@ impl Claim {
     }
 
     fn within(path: &str, cleared_within: Duration) -> Result<Claim> {
-        let driver = Kernel::open(path, 4096).map_err(|error| Error::NotHere(error.to_string()))?;
+        let driver = Kernel::open(path, 4096).map_err(NotHere::Opened)?;
         let device = File::open(path).map_err(|source| Error::file("open", path, source))?;
         match rustix::fs::flock(&device, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
-                return Err(Error::NotHere(format!(
-                    "{path} is used by another run of Roundtrip: wait for its end, or name another device"
-                )));
+                return Err(NotHere::InUse { path: path.to_owned() }.into());
             }
             Err(errno) => return Err(Error::file("lock", path, std::io::Error::from(errno))),
         }
         let since = Instant::now();
         while driver.has_context_manager()? {
             if since.elapsed() > cleared_within {
-                return Err(Error::NotHere(format!(
-                    "{path} has a context manager already, which is left alone: \
-                     name another device, or run as root where the kernel has binderfs"
-                )));
+                return Err(NotHere::Managed { path: path.to_owned() }.into());
             }
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -133,9 +126,7 @@ impl Claim {
     pub(super) fn one_of_two() -> Result<Claim> {
         let first = Claim::any()?;
         if HELD.load(Ordering::Relaxed) == 1 {
-            Claim::any().map_err(|error| {
-                Error::NotHere(format!("there is one free device, and the two stacks need one each: {error}"))
-            })?;
+            Claim::any().map_err(|error| NotHere::SecondDevice { cause: Box::new(error) })?;
         }
         Ok(first)
     }

@@ -90,15 +90,12 @@ pub fn allowed_cpus(tid: u32) -> Result<Vec<u32>> {
 /// already runs on one of them.
 ///
 /// # Errors
-/// [`Error::System`] when none of the CPUs is usable (EINVAL), [`Error::Plan`] for a CPU number that no kernel has.
+/// [`Error::System`] when none of the CPUs is usable (EINVAL), [`Error::NoSuchCpu`] for a CPU number that no kernel has.
 pub fn set_allowed_cpus(tid: u32, cpus: &[u32]) -> Result<()> {
     let mut set = CpuSet::new();
     for &cpu in cpus {
         if cpu as usize >= CpuSet::MAX_CPU {
-            return Err(Error::Plan(format!(
-                "there is no CPU {cpu}: CPU numbers end at {}",
-                CpuSet::MAX_CPU - 1
-            )));
+            return Err(Error::NoSuchCpu { cpu, last: CpuSet::MAX_CPU - 1 });
         }
         set.set(cpu as usize);
     }

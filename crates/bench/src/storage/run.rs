@@ -12,7 +12,7 @@ use super::target::Target;
 use super::writer::java;
 use super::writer::{Block, Writer, WriterJob};
 use crate::clock;
-use crate::error::{Error, Result};
+use crate::error::{Error, NotHere, Result};
 use crate::progress::Progress;
 use crate::root::Root;
 use crate::shuffle::Shuffle;
@@ -207,12 +207,11 @@ pub(super) fn possible(plan: &StoragePlan, not_possible: &mut Vec<String>) -> Re
     let java = java::exists(&plan.java);
     let (apis, without): (Vec<Api>, Vec<Api>) = plan.apis.iter().partition(|api| java || !api.is_java());
     if !without.is_empty() {
-        let names: Vec<_> = without.iter().map(|api| api.name()).collect();
-        let reason = format!("{}: {}", names.join(", "), java::missing(&plan.java));
+        let missing = NotHere::Writers { apis: without, why: java::missing(&plan.java) };
         if apis.is_empty() || plan.all_apis {
-            return Err(Error::NotHere(reason));
+            return Err(missing.into());
         }
-        not_possible.push(reason);
+        not_possible.push(missing.to_string());
     }
     Ok(apis)
 }
@@ -225,13 +224,13 @@ pub(super) fn without_polling(
     path: &StoragePath,
     not_possible: &mut Vec<String>,
 ) -> Result<()> {
-    let Some(reason) = cannot_poll(path).filter(|_| apis.contains(&Api::UringPolled)) else { return Ok(()) };
+    let Some(why) = cannot_poll(path).filter(|_| apis.contains(&Api::UringPolled)) else { return Ok(()) };
     apis.retain(|&api| api != Api::UringPolled);
-    let reason = format!("{}: {reason}", Api::UringPolled);
+    let missing = NotHere::Writers { apis: vec![Api::UringPolled], why };
     if apis.is_empty() || all {
-        return Err(Error::NotHere(reason));
+        return Err(missing.into());
     }
-    not_possible.push(reason);
+    not_possible.push(missing.to_string());
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::clock::now_ns;
-use crate::error::{Error, Result};
+use crate::error::{Error, NotHere, Result};
 use crate::scratch::Scratch;
 use crate::worker::die_with_parent;
 use run::storage::Call;
@@ -30,9 +30,6 @@ pub struct Strace {
     scratch: Scratch,
 }
 
-const MISSING: &str =
-    "there is no strace here: install it (on Debian: apt-get install strace), or leave out --method strace";
-
 impl Strace {
     /// Whether there is one.
     ///
@@ -42,7 +39,7 @@ impl Strace {
         let asked = Command::new("strace").arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status();
         match asked {
             Ok(_) => Ok(()),
-            Err(error) if error.kind() == ErrorKind::NotFound => Err(Error::NotHere(MISSING.into())),
+            Err(error) if error.kind() == ErrorKind::NotFound => Err(NotHere::Strace.into()),
             Err(error) => Err(Error::system("start strace", error)),
         }
     }
@@ -64,7 +61,7 @@ impl Strace {
             .stderr(Stdio::piped())
             .spawn()
             .map_err(|error| match error.kind() {
-                ErrorKind::NotFound => Error::NotHere(MISSING.into()),
+                ErrorKind::NotFound => NotHere::Strace.into(),
                 _ => Error::system("start strace", error),
             })?;
         let Some(said) = child.stderr.take() else { unreachable!("it was asked for") };
@@ -75,7 +72,7 @@ impl Strace {
         if line.contains(" attached") {
             return Ok(strace);
         }
-        Err(Error::NotHere(format!("strace cannot watch the writer: {}; run as root", line.trim())))
+        Err(NotHere::StraceRefused { said: line.trim().to_owned() }.into())
     }
 
     /// Ends it, and returns the system calls of one thread, in their order.

@@ -11,7 +11,7 @@ use rustix::fs::{FlockOperation, OFlags, XattrFlags, fgetxattr, flock, fsetxattr
 
 use run::storage::{OWN_PREFIX, OWN_SUFFIX};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, FileFault, NotHere, Result};
 
 /// What a file is filled with, piece by piece.
 const PIECE_BYTES: usize = 1 << 20;
@@ -38,7 +38,7 @@ impl Target {
     pub fn create(path: &Path) -> Result<Target> {
         let others = Some(path.to_owned()).into_iter().chain(own_names(path));
         let removed = others.filter(|path| remove_abandoned(path)).collect();
-        let refuse = |why: String| Err(Error::NotHere(format!("test file {}: {why}", path.display())));
+        let refuse = |fault| Err(NotHere::TestFile { path: path.to_owned(), fault }.into());
         let made = File::options().read(true).write(true).create_new(true).mode(0o600).open(path);
         match made {
             Ok(file) => {
@@ -52,27 +52,19 @@ impl Target {
             }
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 if path.is_dir() {
-                    return refuse(format!(
-                        "that is a directory; name a new file in it, as in {}",
-                        path.join("roundtrip.test").display()
-                    ));
+                    return refuse(FileFault::Directory { example: path.join("roundtrip.test") });
                 }
-                refuse("it exists, and an existing file is never written to; name a new one".into())
+                refuse(FileFault::Exists)
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let folder = folder(path);
                 if folder.is_dir() {
-                    let folder = folder.display();
-                    return refuse(format!(
-                        "no files can be made in {folder}, which the kernel fills; name another directory"
-                    ));
+                    return refuse(FileFault::KernelFills { folder: folder.to_owned() });
                 }
-                refuse("its directory does not exist; make it, or name another".into())
+                refuse(FileFault::NoDirectory)
             }
-            Err(error) if error.kind() == ErrorKind::ReadOnlyFilesystem => {
-                refuse("its file system is mounted read-only; name a file in another".into())
-            }
-            Err(error) => refuse(format!("cannot be made: {error}; name a file in a directory of yours")),
+            Err(error) if error.kind() == ErrorKind::ReadOnlyFilesystem => refuse(FileFault::ReadOnly),
+            Err(cause) => refuse(FileFault::Refused { cause }),
         }
     }
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::plan_fault::Unknown;
 
 /// Android's word for how a call reaches its service.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -41,7 +42,7 @@ impl std::str::FromStr for Mode {
     fn from_str(text: &str) -> Result<Mode> {
         let found =
             Mode::ALL.into_iter().find(|mode| mode.name() == text || mode.name().to_uppercase() == text);
-        found.ok_or_else(|| Error::Plan(format!("unknown mode '{text}': choose from binderize, passthrough")))
+        found.ok_or_else(|| Unknown::new("mode", text, Mode::ALL.map(Mode::name)).into())
     }
 }
 

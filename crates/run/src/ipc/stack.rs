@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::plan_fault::Unknown;
 
 /// One of Android's two IPC stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -38,6 +39,6 @@ impl std::str::FromStr for Stack {
 
     fn from_str(text: &str) -> Result<Stack> {
         let found = Stack::ALL.into_iter().find(|stack| stack.name() == text);
-        found.ok_or_else(|| Error::Plan(format!("unknown stack '{text}': choose from binder, hwbinder")))
+        found.ok_or_else(|| Unknown::new("stack", text, Stack::ALL.map(Stack::name)).into())
     }
 }

@@ -4,8 +4,9 @@ use latency::Histogram;
 use serde::{Deserialize, Serialize};
 
 use crate::cpus::CpuPlacement;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ipc::{Backend, DriverPlan, Mode, Stack};
+use crate::plan_fault::{Counted, PlanFault};
 
 /// The longest payload in bytes: what a receiver's area of 1 MiB less two pages holds beside the call's own words.
 pub const MAX_SIZE_BYTES: usize = 1000 << 10;
@@ -81,27 +82,25 @@ impl ThroughputPlan {
     /// # Errors
     /// [`Error::Plan`] says what, and what there is instead.
     pub fn check(&self) -> Result<()> {
-        let wrong = |text: String| Err(Error::Plan(text));
         if self.sizes_bytes.is_empty() || self.stacks.is_empty() {
-            return wrong("throughput needs at least one size and one stack".into());
+            return Err(PlanFault::EmptyThroughput.into());
         }
         if let Some(size) = self.sizes_bytes.iter().find(|size| !(1..=MAX_SIZE_BYTES).contains(*size)) {
-            return wrong(format!(
-                "a payload of {size} bytes cannot be sent: choose from 1 to {MAX_SIZE_BYTES}"
-            ));
+            let (what, number) = (Counted::PayloadBytes, *size as u64);
+            return Err(PlanFault::OutOfRange { what, number, most: MAX_SIZE_BYTES as u64 }.into());
         }
         if let Length::Iterations(iterations) = self.length
             && !(1..=MAX_ITERATIONS).contains(&iterations)
         {
-            return wrong(format!(
-                "a batch of {iterations} calls cannot be run: choose from 1 to {MAX_ITERATIONS}"
-            ));
+            let (what, number) = (Counted::BatchCalls, iterations);
+            return Err(PlanFault::OutOfRange { what, number, most: MAX_ITERATIONS }.into());
         }
         if !(1..=100_000).contains(&self.repetitions) {
-            return wrong(format!("{} repetitions cannot be run: choose from 1 to 100000", self.repetitions));
+            let (what, number) = (Counted::Repetitions, self.repetitions.into());
+            return Err(PlanFault::OutOfRange { what, number, most: 100_000 }.into());
         }
         if self.mode == Mode::Passthrough && self.stacks != [Stack::Hwbinder] {
-            return wrong("only the hwbinder stack has a passthrough mode".into());
+            return Err(PlanFault::PassthroughOverBinder.into());
         }
         Ok(())
     }

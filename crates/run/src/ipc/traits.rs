@@ -4,9 +4,13 @@
 use latency::Histogram;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ipc::{Backend, DriverPlan, Stack};
+use crate::plan_fault::{Counted, PlanFault};
 use crate::scheduling::Scheduling;
+
+/// The most calls that are timed.
+const MAX_CALLS: u64 = 10_000_000;
 
 /// What to find out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,10 +33,10 @@ impl TraitsPlan {
     /// # Errors
     /// [`Error::Plan`] says what, and what there is instead.
     pub fn check(&self) -> Result<()> {
-        if (1..=10_000_000).contains(&self.calls) {
+        if (1..=MAX_CALLS).contains(&self.calls) {
             return Ok(());
         }
-        Err(Error::Plan(format!("{} calls cannot be timed: choose from 1 to 10000000", self.calls)))
+        Err(PlanFault::OutOfRange { what: Counted::Calls, number: self.calls, most: MAX_CALLS }.into())
     }
 }
 

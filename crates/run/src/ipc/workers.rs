@@ -4,8 +4,9 @@
 use latency::Histogram;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ipc::{Backend, DriverPlan, Mode, Stack};
+use crate::plan_fault::PlanFault;
 
 /// The most processes that there may be, callers and services together: an emulated context holds 256.
 pub const MAX_PROCESSES: u32 = 250;
@@ -76,38 +77,32 @@ impl WorkersPlan {
     /// # Errors
     /// [`Error::Plan`] says what, and what there is instead.
     pub fn check(&self) -> Result<()> {
-        let wrong = |text: String| Err(Error::Plan(text));
         let workers = self.workers;
         match self.topology {
             Topology::Everyone if workers < 2 => {
-                return wrong("1 worker has no other to call: choose 2 or more".into());
+                return Err(PlanFault::LonelyWorker.into());
             }
             Topology::Pairs if workers < 2 => {
-                return wrong(format!("{workers} workers cannot be paired: choose 2 or more"));
+                return Err(PlanFault::Unpaired { workers }.into());
             }
-            Topology::Services(0) => return wrong("there is no service to call: choose 1 or more".into()),
+            Topology::Services(0) => return Err(PlanFault::NoService.into()),
             Topology::Services(_) if workers == 0 => {
-                return wrong("there is nobody to call: choose 1 worker or more".into());
+                return Err(PlanFault::NoWorker.into());
             }
             _ => {}
         }
         let processes = u64::from(workers) + u64::from(self.services_apart());
         if processes > u64::from(MAX_PROCESSES) {
-            return wrong(format!(
-                "{processes} processes are too many: choose at most {MAX_PROCESSES} workers and services together"
-            ));
+            return Err(PlanFault::TooManyProcesses { processes, most: MAX_PROCESSES }.into());
         }
         if self.iterations == 0 {
-            return wrong("0 calls cannot be measured: choose 1 or more".into());
+            return Err(PlanFault::NoWorkerCalls.into());
         }
         if self.empty_reply && (self.stack, self.mode) != (Stack::Binder, Mode::Binderize) {
-            return wrong("only the binder stack over a driver has calls with an empty reply".into());
+            return Err(PlanFault::EmptyReply.into());
         }
         if self.size_bytes > MAX_SIZE {
-            return wrong(format!(
-                "a payload of {} bytes does not fit into a receive area: choose at most {MAX_SIZE}",
-                self.size_bytes
-            ));
+            return Err(PlanFault::PayloadTooLong { bytes: self.size_bytes, most: MAX_SIZE }.into());
         }
         Ok(())
     }

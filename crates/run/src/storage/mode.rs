@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::plan_fault::Unknown;
 
 /// Through what an application writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -106,10 +107,15 @@ impl Position {
 }
 
 /// Reads one of a few names.
-fn choose<T: Copy>(what: &str, all: &[T], name: impl Fn(T) -> &'static str, text: &str) -> Result<T, Error> {
+fn choose<T: Copy>(
+    what: &'static str,
+    all: &[T],
+    name: impl Fn(T) -> &'static str,
+    text: &str,
+) -> Result<T, Error> {
     all.iter().copied().find(|&one| name(one) == text).ok_or_else(|| {
         let names: Vec<_> = all.iter().map(|&one| name(one)).collect();
-        Error::Plan(format!("unknown {what} '{text}': choose from {}", names.join(", ")))
+        Unknown::new(what, text, names).into()
     })
 }
 

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::java::Java;
 use super::mode::{Api, Durability, Position};
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::plan_fault::PlanFault;
 use crate::scheduling::Scheduling;
 
 /// What a test file without a name of its own begins with: the process and the time that it is of follow.
@@ -107,26 +108,20 @@ impl StoragePlan {
     /// # Errors
     /// [`Error::Plan`] with what is wrong.
     pub fn check(&self) -> Result<()> {
-        let wrong = |text: String| Err(Error::Plan(text));
         if self.sizes_bytes.is_empty() || self.apis.is_empty() || self.durabilities.is_empty() {
-            return wrong("there is nothing to measure: no size, writer or durability is given".into());
+            return Err(PlanFault::EmptyStorage.into());
         }
         for &size in &self.sizes_bytes {
             if !(1..=MAX_SIZE_BYTES).contains(&size) {
-                return wrong(format!("a write of {size} bytes is not possible: 1 to {MAX_SIZE_BYTES}"));
+                return Err(PlanFault::Write { bytes: size, most: MAX_SIZE_BYTES }.into());
             }
             if self.position == Position::Overwrite && size > self.file_bytes {
-                return wrong(format!(
-                    "a write of {size} bytes does not fit into a file of {}: take a larger --file-size",
-                    self.file_bytes
-                ));
+                return Err(PlanFault::WriteBeyondFile { bytes: size, file_bytes: self.file_bytes }.into());
             }
         }
         if self.rounds == 0 || !(self.rounds..=MAX_CALLS).contains(&self.calls) {
-            return wrong(format!(
-                "{} calls cannot be divided among {} rounds: take 1 to {MAX_CALLS} calls and no more rounds than calls",
-                self.calls, self.rounds
-            ));
+            let (calls, rounds) = (self.calls, self.rounds);
+            return Err(PlanFault::CallsPerRound { calls, rounds, most: MAX_CALLS }.into());
         }
         Ok(())
     }

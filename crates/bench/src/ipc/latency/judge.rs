@@ -3,7 +3,7 @@
 
 use run::ipc::{Backend, Profile};
 
-use crate::error::{Error, Result};
+use crate::error::{NotHere, Result};
 use crate::root::Root;
 use run::cpus::place;
 use run::ipc::Mode;
@@ -58,10 +58,7 @@ pub(super) fn cpus(plan: &LatencyPlan, usable: &[u32]) -> Result<(Vec<u32>, Vec<
     match (plan.client_cpus.clone(), plan.server_cpus.clone(), placed) {
         (Some(client), Some(server), _) => Ok((client, server)),
         (client, server, Some(placed)) => Ok((client.unwrap_or(placed.0), server.unwrap_or(placed.1))),
-        (_, _, None) => Err(Error::NotHere(format!(
-            "placement {} needs two CPUs, this process may use one: choose same or free",
-            plan.placement
-        ))),
+        (_, _, None) => Err(NotHere::TwoCpus { placement: plan.placement, cpu: None }.into()),
     }
 }
 

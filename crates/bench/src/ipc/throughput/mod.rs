@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 pub use client::ThroughputJob;
 
-use crate::error::{Error, Result};
+use crate::error::{NotHere, Result};
 use crate::ipc::{Host, Server, ServerJob};
 use crate::progress::Progress;
 use crate::shuffle::Shuffle;
@@ -104,7 +104,7 @@ impl Session {
     /// Starts the processes.
     ///
     /// # Errors
-    /// [`Error::Plan`] for a plan that cannot be carried out on this machine, [`Error::Driver`] when the driver cannot be had,
+    /// [`Error::Run`] for a plan that cannot be carried out, [`Error::NotHere`] for one that cannot on this machine, [`Error::Driver`] when the driver cannot be had,
     /// and everything that ends a [`WorkerGroup`].
     pub fn open(plan: &ThroughputPlan, spawner: &Spawner) -> Result<Session> {
         plan.check()?;
@@ -286,9 +286,8 @@ fn cpus(plan: &ThroughputPlan) -> Result<(Vec<u32>, Vec<u32>)> {
     match (plan.client_cpus.clone(), plan.server_cpus.clone(), placed) {
         (Some(client), Some(server), _) => Ok((client, server)),
         (client, server, Some(placed)) => Ok((client.unwrap_or(placed.0), server.unwrap_or(placed.1))),
-        (_, _, None) => Err(Error::NotHere(format!(
-            "placement {} needs two CPUs, this process may use one (CPU {}): choose same or free",
-            plan.placement, usable[0]
-        ))),
+        (_, _, None) => {
+            Err(NotHere::TwoCpus { placement: plan.placement, cpu: usable.first().copied() }.into())
+        }
     }
 }

@@ -8,7 +8,7 @@ use super::means::{Done, Machine, Means, Presence};
 use super::setting::restore_abandoned;
 use crate::clock::{self, now_ns};
 use crate::counters;
-use crate::error::{Error, Result};
+use crate::error::{Error, NotHere, Result};
 use crate::progress::Progress;
 use crate::root::Root;
 use crate::sched;
@@ -176,10 +176,8 @@ fn conditions(
     // The control alone is a measurement of nothing, unless it was asked for.
     let nothing = all.len() == 1 && !machine.plan.conditions.contains(&Condition::Alone);
     if !reasons.is_empty() && (nothing || lacking && machine.plan.all_conditions) {
-        let possible: Vec<_> = Condition::ALL.into_iter().filter(|&one| machine.means(one).is_ok()).collect();
-        let possible: Vec<_> = possible.iter().map(ToString::to_string).collect();
-        let text = format!("{}; possible here: {}", reasons.join("; "), possible.join(", "));
-        return Err(Error::NotHere(text));
+        let possible = Condition::ALL.into_iter().filter(|&one| machine.means(one).is_ok()).collect();
+        return Err(NotHere::Conditions { reasons, possible }.into());
     }
     not_possible.append(&mut reasons);
     Ok(all)

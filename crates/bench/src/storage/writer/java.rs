@@ -78,7 +78,7 @@ impl Machine {
             .write_all(SOURCE.as_bytes())
             .map_err(|cause| Error::system("store the Java program", cause))?;
         let [program, arguments @ ..] = &java.command[..] else {
-            return Err(Error::Plan("an empty command starts no Java".into()));
+            return Err(Error::NoJavaCommand);
         };
         let mut command = Command::new(program);
         command.args(arguments);

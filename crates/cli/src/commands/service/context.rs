@@ -4,6 +4,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
+use bench::NotHere;
 use bench::ipc::Endpoint;
 use binder::manager::ServiceManager;
 use binder::{Dialect, Process, Proxy, Stack};
@@ -47,9 +48,9 @@ impl Found {
     pub(super) fn named(named: &str, place: &Place) -> Result<Found> {
         Found::join(&Endpoint::named(named), place.android).map_err(|error| {
             let found = Found::all(place);
-            let names: Vec<&str> = found.iter().map(|found| found.name.as_str()).collect();
-            let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-            bench::Error::NotHere(format!("--context {named}: {error}; contexts here: {there}")).into()
+            let there = found.iter().map(|found| found.name.clone()).collect();
+            let missing = NotHere::Context { named: named.to_owned(), cause: error.to_string(), there };
+            bench::Error::from(missing).into()
         })
     }
 

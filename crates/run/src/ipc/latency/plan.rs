@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::injection::Injection;
 use crate::ipc::{AREA_BYTES, DriverPlan, Mode, Stack};
 use crate::load::Load;
+use crate::plan_fault::{PlanFault, Unknown};
 use crate::scheduling::Scheduling;
 
 /// Pairs, callers and calls.
@@ -174,58 +175,48 @@ impl LatencyPlan {
     /// # Errors
     /// [`Error::Plan`] with what is wrong.
     pub fn check(&self) -> Result<()> {
-        let wrong = |text: String| Err(Error::Plan(text));
         if self.stacks.is_empty() || self.inheritance.is_empty() || self.callers.is_empty() {
-            return wrong("a stack, an inheritance setting and a caller are needed".into());
+            return Err(PlanFault::EmptyLatency.into());
         }
         if !(1..=MAX_PAIRS).contains(&self.pairs) {
-            return wrong(format!("1 to {MAX_PAIRS} pairs are possible, not {}", self.pairs));
+            return Err(PlanFault::Pairs { pairs: self.pairs, most: MAX_PAIRS }.into());
         }
         if !(1..=MAX_SERVER_THREADS).contains(&self.server_threads) {
-            return wrong(format!(
-                "1 to {MAX_SERVER_THREADS} server threads are possible, not {}",
-                self.server_threads
-            ));
+            let (threads, most) = (self.server_threads, MAX_SERVER_THREADS);
+            return Err(PlanFault::ServerThreads { threads, most }.into());
         }
         if self.payload_bytes > MAX_PAYLOAD_BYTES {
-            return wrong(format!(
-                "a payload of {} bytes is not possible: at most {MAX_PAYLOAD_BYTES}",
-                self.payload_bytes
-            ));
+            let (bytes, most) = (self.payload_bytes, MAX_PAYLOAD_BYTES);
+            return Err(PlanFault::PayloadNotPossible { bytes, most }.into());
         }
         if self.payload_bytes > self.most_payload_bytes() {
-            return wrong(format!(
-                "a payload of {} bytes does not fit into a server's receive area as often as {} callers and {} server \
-                 threads may have it there: at most {}",
-                self.payload_bytes,
-                self.callers.len(),
-                self.server_threads,
-                self.most_payload_bytes()
-            ));
+            return Err(PlanFault::PayloadTooOften {
+                bytes: self.payload_bytes,
+                callers: self.callers.len(),
+                server_threads: self.server_threads,
+                most: self.most_payload_bytes(),
+            }
+            .into());
         }
         if matches!(self.amount, Amount::Iterations(0) | Amount::DurationNs(0)) {
-            return wrong("at least one iteration is needed".into());
+            return Err(PlanFault::NoIterations.into());
         }
         if self.rate_per_s.is_some() && self.fresh_threads {
-            return wrong("a rate needs callers that keep their threads: leave out fresh threads".into());
+            return Err(PlanFault::RateOfFreshThreads.into());
         }
         if self.injection.is_some() && self.mode == Mode::Passthrough {
-            return wrong("disturbances need a server: they are not for passthrough mode".into());
+            return Err(PlanFault::DisturbancesWithoutServer.into());
         }
         if self.halt_trace.is_some() && self.explain.is_some() {
-            return wrong(
-                "halting the trace ends the run at the first miss, explaining goes on: choose one".into(),
-            );
+            return Err(PlanFault::HaltAndExplain.into());
         }
         if self.explain.as_ref().is_some_and(|explain| explain.trigger == Trigger::Slowest(0)) {
-            return wrong("at least the slowest call is needed".into());
+            return Err(PlanFault::NoSlowestCall.into());
         }
         if let (Amount::Iterations(iterations), true) = (self.amount, self.keep_samples) {
             let samples = self.series().len() as u64 * u64::from(self.pairs) * self.callers.len() as u64;
             if iterations.saturating_mul(samples) > MAX_KEPT {
-                return wrong(format!(
-                    "at most {MAX_KEPT} samples can be kept: take fewer iterations or pairs"
-                ));
+                return Err(PlanFault::TooManySamples { most: MAX_KEPT }.into());
             }
         }
         Ok(())
@@ -256,7 +247,7 @@ impl FromStr for Inheritance {
     fn from_str(text: &str) -> Result<Inheritance> {
         let all = [Inheritance::Stack, Inheritance::On, Inheritance::Off];
         let found = all.into_iter().find(|setting| setting.name() == text);
-        found.ok_or_else(|| Error::Plan(format!("unknown setting '{text}': choose from stack, on, off")))
+        found.ok_or_else(|| Unknown::new("setting", text, all.map(Inheritance::name)).into())
     }
 }
 

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::plan_fault::Unknown;
 
 /// One of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -141,10 +142,10 @@ impl Condition {
 impl FromStr for Condition {
     type Err = Error;
     fn from_str(text: &str) -> Result<Condition, Error> {
-        Condition::ALL.into_iter().find(|condition| condition.name() == text).ok_or_else(|| {
-            let names = Condition::ALL.map(Condition::name)[1..].join(", ");
-            Error::Plan(format!("unknown condition '{text}': choose from {names}"))
-        })
+        Condition::ALL
+            .into_iter()
+            .find(|condition| condition.name() == text)
+            .ok_or_else(|| Unknown::new("condition", text, &Condition::ALL.map(Condition::name)[1..]).into())
     }
 }
 

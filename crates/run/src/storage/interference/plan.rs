@@ -3,11 +3,21 @@
 use serde::{Deserialize, Serialize};
 
 use super::Condition;
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::plan_fault::PlanFault;
 use crate::storage::{Api, StoragePlan};
 
 /// The fewest calls of a block that have a median worth the name.
 pub const MIN_CALLS: u32 = 9;
+
+/// The most rounds.
+const MAX_ROUNDS: u32 = 1000;
+
+/// The largest share of the memory that background load may take, in percent.
+const MAX_MEMORY_PERCENT: u32 = 90;
+
+/// The lowest limit of a writer, in bytes a second.
+const MIN_IO_LIMIT: u64 = 4096;
 
 /// The most calls of a block: more say nothing that another round would not say better.
 pub const MAX_CALLS: u32 = 1000;
@@ -57,19 +67,18 @@ impl InterferencePlan {
     /// # Errors
     /// [`Error::Plan`] with what is wrong.
     pub fn check(&self) -> Result<()> {
-        let wrong = |text: &str| Err(Error::Plan(text.into()));
         self.write.check()?;
         if self.conditions.is_empty() {
-            return wrong("there is nothing to compare with: name a condition");
+            return Err(PlanFault::NoCondition.into());
         }
-        if !(1..=1000).contains(&self.rounds) {
-            return wrong("a comparison takes 1 to 1000 rounds");
+        if !(1..=MAX_ROUNDS).contains(&self.rounds) {
+            return Err(PlanFault::ComparisonRounds { most: MAX_ROUNDS }.into());
         }
-        if !(1..=90).contains(&self.memory_percent) {
-            return wrong("the share of memory must be 1% to 90%: with more the kernel kills processes");
+        if !(1..=MAX_MEMORY_PERCENT).contains(&self.memory_percent) {
+            return Err(PlanFault::MemoryShare { most: MAX_MEMORY_PERCENT }.into());
         }
-        if self.io_limit_bytes_per_s < 4096 {
-            return wrong("the limit must be at least 4096 bytes a second: with less no write ends");
+        if self.io_limit_bytes_per_s < MIN_IO_LIMIT {
+            return Err(PlanFault::IoLimit { least: MIN_IO_LIMIT }.into());
         }
         Ok(())
     }
