@@ -40,6 +40,7 @@ mod error;
 pub mod figures;
 pub mod gate;
 pub mod interference;
+pub mod live;
 mod recorded_calls;
 pub mod slow_calls;
 pub mod storage;

@@ -8,6 +8,7 @@ mod commands;
 mod google_benchmark;
 mod old_names;
 mod progress;
+mod screen;
 mod terminal;
 mod trace_file;
 

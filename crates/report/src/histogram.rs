@@ -23,12 +23,12 @@ const BESIDE: usize = 31;
 
 /// A limit among the durations.
 #[derive(Debug, Clone, Copy)]
-struct Limit {
+pub(crate) struct Limit {
     /// "deadline".
-    name: &'static str,
-    ns: u64,
+    pub(crate) name: &'static str,
+    pub(crate) ns: u64,
     /// How many durations are longer.
-    beyond: u64,
+    pub(crate) beyond: u64,
 }
 
 /// The histograms of all that a run has counted; empty if it has none.
@@ -38,7 +38,7 @@ pub fn page(run: &Run, look: Look) -> String {
     let mut out = String::new();
     let mut one = |title: String, histogram: &Histogram, limit: Option<Limit>| {
         if !histogram.is_empty() {
-            let _ = write!(out, "\n{}", text(&title, histogram, limit, look));
+            let _ = write!(out, "\n{}", text(&title, histogram, limit, (look, MOST_ROWS)));
         }
     };
     for row in results.throughput.iter().flat_map(|result| &result.rows) {
@@ -88,11 +88,16 @@ fn callers(result: &LatencyResult, one: &mut impl FnMut(String, &Histogram, Opti
     }
 }
 
-/// One histogram below its title.
-fn text(title: &str, histogram: &Histogram, limit: Option<Limit>, look: Look) -> String {
+/// One histogram below its title, in at most about so many lines.
+pub(crate) fn text(
+    title: &str,
+    histogram: &Histogram,
+    limit: Option<Limit>,
+    (look, most_rows): (Look, usize),
+) -> String {
     let calls = format!("{title}: {} calls\n", histogram.count());
     let mut out = styled(&calls, Style::new().bold(), look.colour);
-    let rows = rows(histogram, limit.map(|limit| limit.ns));
+    let rows = rows(histogram, limit.map(|limit| limit.ns), most_rows);
     let most = rows.iter().map(|row| row.count).max().unwrap_or(1);
     let room = look.width.unwrap_or(USUAL_WIDTH).min(USUAL_WIDTH).saturating_sub(BESIDE).max(5);
     let mut so_far = 0;
@@ -152,12 +157,12 @@ struct Row {
 
 /// Stretches that are equally long on a logarithmic scale, from the shortest duration to the longest, without gaps. The limit
 /// divides the one that it lies in.
-fn rows(histogram: &Histogram, limit_ns: Option<u64>) -> Vec<Row> {
+fn rows(histogram: &Histogram, limit_ns: Option<u64>, most_rows: usize) -> Vec<Row> {
     let (Some(min_ns), Some(max_ns)) = (histogram.min_ns(), histogram.max_ns()) else { return Vec::new() };
     let octaves = (max_ns.max(1) as f64 / min_ns.max(1) as f64).log2();
     // As many lines for each doubling as there is room for; at last, lines of several doublings.
     let steps =
-        [4.0, 2.0, 1.0, 0.5, 0.25, 0.125].into_iter().find(|steps| octaves * steps + 2.0 <= MOST_ROWS as f64);
+        [4.0, 2.0, 1.0, 0.5, 0.25, 0.125].into_iter().find(|steps| octaves * steps + 2.0 <= most_rows as f64);
     let steps = steps.unwrap_or(0.125);
     let step_of = |ns: u64| ((ns.max(1) as f64).log2() * steps).ceil() as i64;
     let end_of = |step: i64| (step as f64 / steps).exp2().floor() as u64;
@@ -198,7 +203,7 @@ mod tests {
         {
             let histogram = histogram(durations);
             for limit_ns in [None, Some(1), Some(1000), Some(2_500_000)] {
-                let rows = rows(&histogram, limit_ns);
+                let rows = rows(&histogram, limit_ns, MOST_ROWS);
                 assert!(rows.len() <= MOST_ROWS + 2, "{}", rows.len());
                 assert_eq!(rows.iter().map(|row| row.count).sum::<u64>(), histogram.count());
                 assert!(rows.windows(2).all(|two| two[0].to_ns == two[1].from_ns), "{rows:?}");
@@ -211,7 +216,7 @@ mod tests {
     fn the_limit_stands_between_the_calls_that_kept_it_and_those_that_did_not() {
         let histogram = histogram((0..1000).map(|_| 10_000).chain([30_000, 2_400_000, 2_600_000, 9_000_000]));
         let limit = Limit { name: "deadline", ns: 2_500_000, beyond: 2 };
-        let text = text("binder, other", &histogram, Some(limit), Look::PLAIN);
+        let text = text("binder, other", &histogram, Some(limit), (Look::PLAIN, MOST_ROWS));
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "binder, other: 1004 calls");
         let at =
@@ -230,8 +235,9 @@ mod tests {
     #[test]
     fn a_limit_that_all_calls_keep_stands_last_and_one_that_none_keeps_first() {
         let histogram = histogram([1000, 2000]);
-        let told =
-            |ns, beyond| text("x", &histogram, Some(Limit { name: "deadline", ns, beyond }), Look::PLAIN);
+        let told = |ns, beyond| {
+            text("x", &histogram, Some(Limit { name: "deadline", ns, beyond }), (Look::PLAIN, MOST_ROWS))
+        };
         assert!(
             told(5000, 0).trim_end().ends_with("5.00 us +-- deadline: no call took longer"),
             "{}",
@@ -244,7 +250,7 @@ mod tests {
     fn bars_fill_the_width_and_no_call_is_without_one() {
         let histogram = histogram((0..100_000).map(|_| 10_000).chain([90_000]));
         for width in [40, 60, 80] {
-            let text = text("x", &histogram, None, Look { colour: false, width: Some(width) });
+            let text = text("x", &histogram, None, (Look { colour: false, width: Some(width) }, MOST_ROWS));
             assert!(text.lines().all(|line| line.len() <= width), "{width}: {text}");
             let bars: Vec<usize> = text
                 .lines()

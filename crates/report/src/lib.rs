@@ -50,6 +50,7 @@ pub mod interference;
 pub mod latency;
 pub mod latency_android;
 pub mod latency_csv;
+pub mod live;
 pub mod look;
 mod markdown;
 pub mod perfetto;

@@ -141,3 +141,23 @@ fn progress_shows_the_time_that_is_left_on_a_terminal_and_is_gone_when_the_resul
     assert!(last.starts_with("\x1b[K") && !result.contains("workers: 0%"), "{last:?}");
     assert!(!on_a_terminal(" --quiet").contains("\rworkers: "), "quiet");
 }
+
+#[test]
+fn ab_shows_its_pairs_on_a_terminal_unless_it_is_to_be_quiet() {
+    if !Need::Program("script").is_met() {
+        return skip(Need::Program("script"), "there is no terminal to write to");
+    }
+    let shown = |quiet: &str| {
+        let program = env!("CARGO_BIN_EXE_roundtrip");
+        let line = format!(
+            "'{program}' ab --pairs 2{quiet} -- ipc latency --driver emulated --stack binder --callers other \
+             --iterations 50"
+        );
+        let mut command = Command::new("script");
+        command.args(["-qec", &line, "/dev/null"]).env("TERM", "xterm").env_remove("NO_COLOR");
+        String::from_utf8(command.stdin(Stdio::null()).output().unwrap().stdout).unwrap()
+    };
+    let (told, quiet) = (shown(""), shown(" --quiet"));
+    assert!(told.contains("pair 1 of 2, ") && told.contains("(2 runs)"), "{told:?}");
+    assert!(!quiet.contains("pair 1 of 2") && quiet.contains("(2 runs)"), "{quiet:?}");
+}

@@ -25,6 +25,7 @@ const SHORT: &str = r#"#!/bin/sh
 # An older command of the same line may have set a deadline or a length that takes too long here.
 case "$1 $2" in
 "survey "*) set -- "$@" --duration 3s ;;
+"watch "*) set -- "$@" --duration 2s ;;
 "ipc latency")
     case " $* " in
     *" --iterations "*) set -- "$@" --iterations 100 ;;

@@ -21,7 +21,9 @@ pub(crate) use supervisor::supervise;
 pub(crate) use sys::die_with_parent;
 
 pub(crate) use signals::{Gently, cut_short_by, is_stopped, is_stopping, keep};
-pub use signals::{Interrupts, ignore_file_size_signal, keep_what_was_measured, set_cleaning_up_line};
+pub use signals::{
+    Interrupts, ignore_file_size_signal, keep_what_was_measured, set_before_hard_end, set_cleaning_up_line,
+};
 
 /// The hidden command that makes the binary a worker: the program must hand over to [`main`] when this is its first argument.
 pub const COMMAND: &str = "__worker";

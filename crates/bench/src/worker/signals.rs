@@ -160,6 +160,12 @@ pub fn set_cleaning_up_line(line: &'static str) {
     let _ = sys::CLEANING_UP.set(line);
 }
 
+/// Sets what is done just before a further signal ends the process while it cleans up. It runs in the signal handler: only atomics and
+/// system calls that signal-safety(7) lists, and no memory is allocated. The first one that is set counts.
+pub fn set_before_hard_end(act: fn()) {
+    let _ = sys::LAST.set(act);
+}
+
 /// From now on a write beyond the limit on file sizes (`ulimit -f`) fails like any other, in this process and those that it
 /// starts, instead of ending the process before it can clean up.
 pub fn ignore_file_size_signal() {

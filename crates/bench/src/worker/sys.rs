@@ -19,6 +19,9 @@ pub(super) static CAUGHT: AtomicUsize = AtomicUsize::new(0);
 /// What is written to standard error when a further signal comes.
 pub(super) static CLEANING_UP: OnceLock<&'static str> = OnceLock::new();
 
+/// What is done before a further signal ends the process; keeps to what signal-safety(7) allows.
+pub(super) static LAST: OnceLock<fn()> = OnceLock::new();
+
 /// How long further signals do nothing, in nanoseconds.
 const DEAF_NS: u64 = 3_000_000_000;
 
@@ -59,7 +62,8 @@ pub(super) fn ignore(signal: i32) {
 
 /// Has a signal noted in [`CAUGHT`]; a further one ends the process, unless it comes soon after the first.
 pub(super) fn end_by(signal: i32) -> io::Result<()> {
-    // SAFETY: `caught` keeps to what signal-safety(7) allows: atomics, clock_gettime(2), write(2), signal(2) and raise(3).
+    // SAFETY: `caught` keeps to what signal-safety(7) allows: atomics, clock_gettime(2), write(2), signal(2) and raise(3);
+    // so does what `LAST` holds.
     unsafe { signal_hook::low_level::register(signal, move || caught(signal)) }?;
     Ok(())
 }
@@ -88,6 +92,9 @@ fn caught(signal: i32) {
             let _ = rustix::io::write(rustix::stdio::stderr(), line.as_bytes());
         }
         return;
+    }
+    if let Some(last) = LAST.get() {
+        last();
     }
     // SAFETY: runs no code of ours; the signal is delivered when this handler returns, and ends the process.
     unsafe {

@@ -28,6 +28,7 @@ pub(crate) struct Typed {
     before: [Option<String>; 2],
     finally: Option<String>,
     out: Option<PathBuf>,
+    quiet: bool,
     judging: Judging,
 }
 
@@ -108,6 +109,11 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     "Where to keep the runs, in DIR/a and DIR/b. It must be empty or not there yet.",
                     |typed: &mut Typed, text| set(&mut typed.out, values::path(text)),
                 ),
+                Opt::flag(
+                    &["--quiet", "-q"],
+                    "Prints the result and errors only: no progress.",
+                    |typed: &mut Typed| typed.quiet = true,
+                ),
             ],
         },
     ],
@@ -130,7 +136,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
 };
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
-    let Typed { words, pairs, before, finally, out, judging } = typed;
+    let Typed { words, pairs, before, finally, out, quiet, judging } = typed;
     let pairs = pairs.unwrap_or(PAIRS);
     let [a, b] = commands(words)?;
     let [before_a, before_b] = before;
@@ -146,7 +152,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         (None, Some(scratch)) => scratch.path(),
         (None, None) => unreachable!("one of both is made"),
     };
-    let mut line = ProgressLine::new(terminal.err);
+    let mut line = if quiet { ProgressLine::hidden(terminal.err) } else { ProgressLine::new(terminal.err) };
     let measured = interleave(&subjects, pairs, directory, interrupts, &mut |step| line.show(step));
     drop(line);
     // Signals do not keep it from being executed: that is what it is for.

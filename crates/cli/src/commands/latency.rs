@@ -40,6 +40,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     positionals: None,
     groups: &[
         Group { heading: "What to measure", options: latency_options::WHAT },
+        Group { heading: "How long", options: latency_options::HOW_LONG },
         Group { heading: "Callers", options: latency_options::CALLERS },
         Group { heading: "Where it runs", options: latency_options::WHERE },
         driver::group(),
@@ -61,7 +62,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     run,
 };
 
-fn plan(typed: &Typed) -> Result<LatencyPlan, Usage> {
+pub(super) fn plan(typed: &Typed) -> Result<LatencyPlan, Usage> {
     let default = LatencyPlan::default();
     let amount = match (typed.iterations, typed.duration_ns) {
         (Some(_), Some(_)) => return Err(Usage("--iterations and --duration exclude each other".into())),
@@ -157,11 +158,7 @@ pub(crate) fn measure(
                 let _ = block(report, terminal.out);
             }
         })?;
-        let mut driver = driver::in_full(result.backend.as_ref(), result.wake_up.as_deref());
-        if result.lent_by_pi_futex {
-            driver += "; servers inherited real-time priorities through a PI futex";
-        }
-        environment.driver = Some(driver);
+        environment.driver = Some(driver_of(&result));
         Ok(Results::from(result))
     });
     drop(line);
@@ -175,8 +172,17 @@ pub(crate) fn measure(
     }
 }
 
+/// What the head of a report says of the driver.
+pub(super) fn driver_of(result: &LatencyResult) -> String {
+    let mut driver = driver::in_full(result.backend.as_ref(), result.wake_up.as_deref());
+    if result.lent_by_pi_futex {
+        driver += "; servers inherited real-time priorities through a PI futex";
+    }
+    driver
+}
+
 /// Refuses what was typed and this machine does not have. Callers that were not typed are chosen by what it has.
-fn check_machine(typed: &Typed, plan: &LatencyPlan) -> Result<(), Usage> {
+pub(super) fn check_machine(typed: &Typed, plan: &LatencyPlan) -> Result<(), Usage> {
     typed.gates.check_callers(&plan.callers)?;
     asked_for::both_cpus(plan.client_cpus.as_deref(), plan.server_cpus.as_deref())?;
     let mut callers = typed.callers.iter().flatten();

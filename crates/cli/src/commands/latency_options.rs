@@ -18,6 +18,8 @@ pub(crate) struct Typed {
     pub(super) pairs: Option<u32>,
     pub(super) iterations: Option<u64>,
     pub(super) duration_ns: Option<u64>,
+    /// Of `roundtrip watch` only.
+    pub(super) interval_ns: Option<u64>,
     pub(super) deadline_ns: Option<u64>,
     pub(super) callers: Option<Vec<Scheduling>>,
     pub(super) payload_bytes: Option<usize>,
@@ -108,19 +110,6 @@ pub(super) const WHAT: &[Opt<Typed>] = &[
     )
     .default("1"),
     Opt::value(
-        &["--iterations"],
-        "N",
-        "Iterations of each pair. In each iteration every caller calls once.",
-        |typed: &mut Typed, text| set(&mut typed.iterations, values::whole(text, 1..=u64::MAX)),
-    )
-    .default("10000"),
-    Opt::value(
-        &["--duration"],
-        "TIME",
-        "Run as many iterations as fit into this time, as in 30s, instead of a count.",
-        |typed: &mut Typed, text| set(&mut typed.duration_ns, values::duration_ns(text)),
-    ),
-    Opt::value(
         &["--deadline"],
         "TIME",
         "A call that takes longer counts as a miss.",
@@ -160,6 +149,22 @@ pub(super) const WHAT: &[Opt<Typed>] = &[
         |typed: &mut Typed, text| set(&mut typed.server_threads, values::whole(text, 1..=MAX_SERVER_THREADS)),
     )
     .default("1"),
+];
+
+pub(super) const HOW_LONG: &[Opt<Typed>] = &[
+    Opt::value(
+        &["--iterations"],
+        "N",
+        "Iterations of each pair. In each iteration every caller calls once.",
+        |typed: &mut Typed, text| set(&mut typed.iterations, values::whole(text, 1..=u64::MAX)),
+    )
+    .default("10000"),
+    Opt::value(
+        &["--duration"],
+        "TIME",
+        "Run as many iterations as fit into this time, as in 30s, instead of a count.",
+        |typed: &mut Typed, text| set(&mut typed.duration_ns, values::duration_ns(text)),
+    ),
 ];
 
 pub(super) const CALLERS: &[Opt<Typed>] = &[

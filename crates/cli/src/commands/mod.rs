@@ -30,6 +30,7 @@ mod trace;
 mod trace_convert;
 mod traits;
 pub(crate) mod version;
+mod watch;
 mod worker;
 pub(crate) mod workers;
 
@@ -39,6 +40,7 @@ use crate::args::{Command, Doc, Kind};
 pub(crate) static ALL: &[&dyn Command] = &[
     &survey::COMMAND,
     &doctor::COMMAND,
+    &watch::COMMAND,
     &throughput::COMMAND,
     &latency::COMMAND,
     &floor::COMMAND,

@@ -14,6 +14,7 @@ mod turns;
 mod watch;
 mod window;
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 pub use client::LatencyJob;
@@ -58,6 +59,51 @@ pub fn run(
     notice: &mut dyn FnMut(Notice<'_>),
 ) -> Result<LatencyResult> {
     plan.check()?;
+    let amounts = divide(plan);
+    let rounds = amounts.len() as u64;
+    let (amounts, each) = (&mut amounts.into_iter(), &mut |_: &Series| ControlFlow::Continue(()));
+    carry_out(plan, spawner, Turns { amounts, rounds, each }, notice)
+}
+
+/// Measures latency in turns of `turn_ns` each, until `each` has seen enough. It is given every turn of a series by itself, between
+/// two turns: nobody calls meanwhile. The plan's amount does not matter; in the result it is the time that all turns took.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn watch(
+    plan: &LatencyPlan,
+    spawner: &Spawner,
+    turn_ns: u64,
+    each: &mut dyn FnMut(&Series) -> ControlFlow<()>,
+) -> Result<LatencyResult> {
+    let mut turns = 0;
+    let amounts = &mut std::iter::repeat(Amount::DurationNs(turn_ns));
+    let each = &mut |series: &Series| {
+        turns += 1;
+        each(series)
+    };
+    let mut result = carry_out(plan, spawner, Turns { amounts, rounds: u64::MAX, each }, &mut |_| {})?;
+    result.plan.amount = Amount::DurationNs(turn_ns.saturating_mul(turns));
+    Ok(result)
+}
+
+/// The turns that a run has.
+struct Turns<'a> {
+    /// In each round every series has a turn of this amount.
+    amounts: &'a mut dyn Iterator<Item = Amount>,
+    /// How many rounds there are.
+    rounds: u64,
+    /// Is given each turn by itself, and may end the run.
+    each: &'a mut dyn FnMut(&Series) -> ControlFlow<()>,
+}
+
+fn carry_out(
+    plan: &LatencyPlan,
+    spawner: &Spawner,
+    turns: Turns<'_>,
+    notice: &mut dyn FnMut(Notice<'_>),
+) -> Result<LatencyResult> {
+    plan.check()?;
     let halt = plan.halt_trace.as_ref().map(halt::running).transpose()?;
     let usable = sched::allowed_cpus(0)?;
     let (client_cpus, server_cpus) = judge::cpus(plan, &usable)?;
@@ -95,7 +141,7 @@ pub fn run(
     }
     let mut series = setup.empty_series();
     // Until the group has ended, a signal leaves what was measured.
-    let _gently = take_turns(&mut setup, &mut series, &mut group, interrupts, notice)?;
+    let _gently = take_turns(&mut setup, turns, &mut series, &mut group, interrupts, notice)?;
     let backend = setup.hosts.first().map(|(_, host)| host.backend());
     warnings.extend(setup.hosts.first().and_then(|(_, host)| host.why_emulated()));
     let Served { wake_up, lent_by_pi_futex } =
@@ -125,21 +171,26 @@ pub fn run(
 /// that have called.
 fn take_turns(
     setup: &mut Setup<'_>,
+    turns: Turns<'_>,
     series: &mut Vec<Series>,
     group: &mut WorkerGroup,
     interrupts: &Interrupts,
     notice: &mut dyn FnMut(Notice<'_>),
 ) -> Result<Option<Gently>> {
-    let amounts = divide(setup.plan);
-    let total = amounts.len() as u64 * series.len() as u64;
+    let total = turns.rounds.saturating_mul(series.len() as u64);
     let mut done = 0;
     let gently = Gently::begin();
-    'turns: for amount in amounts {
+    'turns: for amount in turns.amounts {
         for (index, one) in series.iter_mut().enumerate() {
             notice(Notice::Progress(Progress { what: "latency", done, total }));
-            setup.turn(index, amount, one, group, notice)?;
+            let pairs = setup.turn(index, amount, group, notice)?;
+            round::add(one, &pairs);
             done += 1;
-            if gently.stops() {
+            let Series { stack, inheritance, .. } = *one;
+            // Whether priorities were inherited is judged at the end.
+            let turn = Series { stack, inheritance, pairs, verdict: Verdict::Pass };
+            let is_enough = (turns.each)(&turn).is_break();
+            if gently.stops() || is_enough {
                 break 'turns;
             }
         }

@@ -16,15 +16,14 @@ use run::ipc::latency::{Amount, Miss, PairResult, Series};
 const WARM_UP: u32 = 10;
 
 impl Setup<'_> {
-    /// Has all clients make some iterations of one series at the same time, and adds what came of it.
+    /// Has all clients make some iterations of one series at the same time, and tells what came of it.
     pub(super) fn turn(
         &mut self,
         index: usize,
         amount: Amount,
-        series: &mut Series,
         group: &mut WorkerGroup,
         notice: &mut dyn FnMut(Notice<'_>),
-    ) -> Result<()> {
+    ) -> Result<Vec<PairResult>> {
         let before = self.server_reports(index, group)?;
         let turn = Turn {
             series: index,
@@ -42,14 +41,7 @@ impl Setup<'_> {
         for (pair, (before, after)) in pairs.iter_mut().zip(before.iter().zip(&after)) {
             pair.server = Some(served_between(before, after));
         }
-        for (ours, new) in series.pairs.iter_mut().zip(&pairs) {
-            // What the kernel made of the wish, and only the clients know.
-            for (ours, new) in ours.callers.iter_mut().zip(&new.callers) {
-                ours.caller = new.caller;
-            }
-            ours.merge(new);
-        }
-        Ok(())
+        Ok(pairs)
     }
 
     fn server_reports(&self, series: usize, group: &mut WorkerGroup) -> Result<Vec<ServerReport>> {
@@ -146,6 +138,17 @@ impl Setup<'_> {
             },
             Err(cause) => Error::file("write", switch, std::io::Error::other(cause)),
         }
+    }
+}
+
+/// Adds a turn's calls to those of the turns before.
+pub(super) fn add(series: &mut Series, turn: &[PairResult]) {
+    for (ours, new) in series.pairs.iter_mut().zip(turn) {
+        // What the kernel made of the wish, and only the clients know.
+        for (ours, new) in ours.callers.iter_mut().zip(&new.callers) {
+            ours.caller = new.caller;
+        }
+        ours.merge(new);
     }
 }
 

@@ -1,0 +1,276 @@
+//! A latency test that is watched: what each interval of it tells, and whether the figures changed at a mark. Takes what was
+//! measured, turn by turn; must not know how it was measured or is shown.
+
+use std::collections::VecDeque;
+
+use latency::Histogram;
+use run::ipc::latency::Series;
+
+use crate::compare::{self, Compared, Measured, Options, Side};
+use crate::figures::{Better, Figure, Unit};
+
+/// The most intervals that are kept; with those of a second each, nearly three hours.
+const MOST_INTERVALS: usize = 10_000;
+
+/// The most intervals of one half that are compared.
+const MOST_COMPARED: usize = 300;
+
+/// How far the intervals before and after a mark may differ though nobody changed anything: 0.1 is by 10%. Both halves are of the
+/// same processes, which differ less than two runs do. Of 90 sessions in which nobody changed anything, on a machine that compiled
+/// meanwhile, 3 found a difference in any of three figures with it, and 6 without.
+pub const NOISE: f64 = 0.1;
+
+/// What one interval tells of a caller.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Point {
+    /// How many calls it made.
+    pub calls: u64,
+    /// How many of them took longer than the deadline.
+    pub missed: u64,
+    /// The median, in nanoseconds.
+    pub p50_ns: u64,
+    /// The 99th percentile, in nanoseconds.
+    pub p99_ns: u64,
+    /// The longest, in nanoseconds.
+    pub max_ns: u64,
+}
+
+/// One caller over one stack.
+#[derive(Debug, Clone)]
+pub struct Line {
+    /// What it is, as figures are labelled: test, stack, inheritance, caller.
+    pub of: Vec<(&'static str, String)>,
+    /// Its intervals, the last one last; `None` for one without a call.
+    pub points: VecDeque<Option<Point>>,
+    /// The calls of the last interval that had any.
+    pub last: Histogram,
+    /// How many of these missed.
+    pub last_missed: u64,
+    current: Histogram,
+    missed: u64,
+}
+
+/// All that was seen.
+#[derive(Debug, Clone, Default)]
+pub struct Session {
+    /// One for each caller over each stack.
+    pub lines: Vec<Line>,
+    /// How many intervals there were, those included that are not kept any more.
+    pub intervals: usize,
+    /// How many intervals there were at each mark.
+    pub marks: Vec<usize>,
+}
+
+impl Session {
+    /// Adds the calls of a turn to the interval that is under way.
+    pub fn add(&mut self, series: &Series) {
+        let Some(all) = series.all() else { return };
+        for caller in &all.callers {
+            let of = vec![
+                ("test", "latency".to_owned()),
+                ("stack", series.stack.to_string()),
+                ("inheritance", series.inheritance.name().to_owned()),
+                ("caller", caller.caller.to_string()),
+            ];
+            let line = self.line(of);
+            // With a rate, a call's time counts from when it should have begun: the wait behind a slow one is part of it.
+            let (times, missed) = match &caller.response {
+                Some(response) => (&response.time, response.missed),
+                None => (&caller.latency, caller.deadline.missed),
+            };
+            line.current.merge(times);
+            line.missed += missed;
+        }
+    }
+
+    fn line(&mut self, of: Vec<(&'static str, String)>) -> &mut Line {
+        let at = self.lines.iter().position(|line| line.of == of).unwrap_or_else(|| {
+            let points = std::iter::repeat_n(None, self.intervals.min(MOST_INTERVALS)).collect();
+            let (last, current) = (Histogram::new(), Histogram::new());
+            self.lines.push(Line { of, points, last, last_missed: 0, current, missed: 0 });
+            self.lines.len() - 1
+        });
+        &mut self.lines[at]
+    }
+
+    /// Ends the interval that is under way.
+    pub fn end_interval(&mut self) {
+        self.intervals += 1;
+        for line in &mut self.lines {
+            let (calls, missed) = (std::mem::take(&mut line.current), std::mem::take(&mut line.missed));
+            let ns = |percent| calls.percentile_ns(percent);
+            let point = ns(50.0).zip(ns(99.0)).zip(calls.max_ns());
+            line.points.push_back(point.map(|((p50_ns, p99_ns), max_ns)| Point {
+                calls: calls.count(),
+                missed,
+                p50_ns,
+                p99_ns,
+                max_ns,
+            }));
+            if line.points.len() > MOST_INTERVALS {
+                line.points.pop_front();
+            }
+            if !calls.is_empty() {
+                (line.last, line.last_missed) = (calls, missed);
+            }
+        }
+    }
+
+    /// Divides what came before from what comes after. The interval that is under way belongs to neither and is dropped.
+    pub fn mark(&mut self) {
+        for line in &mut self.lines {
+            (line.current, line.missed) = (Histogram::new(), 0);
+        }
+        if self.marks.last() != Some(&self.intervals) {
+            self.marks.push(self.intervals);
+        }
+    }
+
+    /// The intervals since the last mark compared with those between it and the mark before; nothing without a mark. Each interval
+    /// counts as a run, and the two halves as runs of different times. Misses are left out where the usual interval has none.
+    #[must_use]
+    pub fn compare(&self) -> Vec<Compared> {
+        let Some((&mark, earlier)) = self.marks.split_last() else { return Vec::new() };
+        let begin = earlier.last().copied().unwrap_or(0);
+        let before = self.side(begin, mark);
+        let after = self.side(mark, self.intervals);
+        if before.runs.is_empty() || after.runs.is_empty() {
+            return Vec::new();
+        }
+        let mut compared = compare::compare(&before, &after, &Options { noise: NOISE, ..Options::default() });
+        compared.retain(|one| one.name != "missed" || one.base + one.new > 0.0);
+        compared
+    }
+
+    /// How many intervals lie before and after the last mark, those that are compared with each other.
+    #[must_use]
+    pub fn halves(&self) -> Option<[usize; 2]> {
+        let (&mark, earlier) = self.marks.split_last()?;
+        Some([mark - earlier.last().copied().unwrap_or(0), self.intervals - mark])
+    }
+
+    /// The last intervals from one up to another.
+    fn side(&self, begin: usize, end: usize) -> Side {
+        let begin = begin.max(end.saturating_sub(MOST_COMPARED));
+        let run = |interval: usize| {
+            let figures: Option<Vec<[Figure; 3]>> =
+                self.lines.iter().map(|line| self.figures(line, interval)).collect();
+            let figures = figures?.into_iter().flatten().collect();
+            Some(Measured { path: Default::default(), date: None, figures, run: None })
+        };
+        Side { runs: (begin..end).filter_map(run).collect() }
+    }
+
+    fn figures(&self, line: &Line, interval: usize) -> Option<[Figure; 3]> {
+        let dropped = self.intervals - line.points.len();
+        let point = (*line.points.get(interval.checked_sub(dropped)?)?)?;
+        let figure = |name: &str, value: u64, unit| Figure {
+            name: name.to_owned(),
+            of: line.of.clone(),
+            value: value as f64,
+            unit,
+            better: Better::Lower,
+            samples: point.calls,
+            bounds: None,
+        };
+        Some([
+            figure("p50", point.p50_ns, Unit::Nanoseconds),
+            figure("p99", point.p99_ns, Unit::Nanoseconds),
+            figure("missed", point.missed, Unit::Count),
+        ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use latency::Deadline;
+    use run::Scheduling;
+    use run::ipc::Stack;
+    use run::ipc::latency::{CallerResult, Inheritance, PairResult, Verdict};
+
+    use super::*;
+    use crate::compare::Verdict as Found;
+
+    fn turn(stack: Stack, times_ns: impl IntoIterator<Item = u64>) -> Series {
+        let deadline = Deadline { ns: 1_000_000 };
+        let mut caller = CallerResult::new(Scheduling::other(0), deadline, false);
+        for ns in times_ns {
+            caller.latency.record(ns);
+            caller.deadline.count += 1;
+            caller.deadline.missed += u64::from(deadline.missed(ns));
+        }
+        let pairs = vec![PairResult { callers: vec![caller], server: None }];
+        Series { stack, inheritance: Inheritance::Stack, pairs, verdict: Verdict::Pass }
+    }
+
+    /// An interval of two turns whose calls take about so long.
+    fn interval(session: &mut Session, ns: u64, seed: u64) {
+        for part in 0..2 {
+            session.add(&turn(Stack::Binder, (0..100).map(|n| ns + (n * 7 + seed * 13 + part) % 50)));
+        }
+        session.end_interval();
+    }
+
+    #[test]
+    fn an_interval_has_the_calls_of_all_its_turns_and_no_others() {
+        let mut session = Session::default();
+        session.add(&turn(Stack::Binder, [1000, 2000]));
+        session.add(&turn(Stack::Hwbinder, [5000]));
+        session.add(&turn(Stack::Binder, [3000, 2_000_000]));
+        session.end_interval();
+        session.add(&turn(Stack::Binder, [7000]));
+        session.end_interval();
+        let [binder, hwbinder] = &session.lines[..] else { panic!("{:?}", session.lines) };
+        let first = binder.points[0].unwrap();
+        assert_eq!((first.calls, first.missed), (4, 1));
+        assert!((2_000_000..2_010_000).contains(&first.max_ns), "{first:?}");
+        assert_eq!((binder.points[1].unwrap().calls, binder.last.count()), (1, 1));
+        assert_eq!((hwbinder.points[1], hwbinder.last.count()), (None, 1));
+    }
+
+    #[test]
+    fn a_change_at_the_mark_is_found_and_none_is_not() {
+        let mut session = Session::default();
+        (0..8).for_each(|seed| interval(&mut session, 10_000, seed));
+        assert!(session.compare().is_empty());
+        session.add(&turn(Stack::Binder, [900_000_000]));
+        session.mark();
+        (0..8).for_each(|seed| interval(&mut session, 20_000, seed));
+        let found = session.compare();
+        let of = |name: &str| found.iter().find(|compared| compared.name == name).expect(name);
+        assert_eq!((of("p50").verdict, of("p99").verdict), (Found::Worse, Found::Worse), "{found:?}");
+        assert_eq!(of("p50").runs, [8, 8]);
+        let missed = session.lines[0].points.iter().flatten().map(|point| point.missed).sum::<u64>();
+        assert_eq!(missed, 0, "the call at the mark counts nowhere");
+        session.mark();
+        (0..8).for_each(|seed| interval(&mut session, 20_010, seed));
+        let found = session.compare();
+        assert!(found.iter().all(|compared| compared.verdict == Found::CannotTell), "{found:?}");
+    }
+
+    #[test]
+    fn few_intervals_say_nothing() {
+        let mut session = Session::default();
+        interval(&mut session, 10_000, 1);
+        session.mark();
+        assert!(session.compare().is_empty(), "nothing came after the mark");
+        interval(&mut session, 50_000, 1);
+        let found = session.compare();
+        assert!(!found.is_empty());
+        assert!(found.iter().all(|compared| compared.verdict == Found::CannotTell), "{found:?}");
+    }
+
+    #[test]
+    fn what_is_dropped_for_its_age_is_not_taken_for_something_else() {
+        let mut session = Session::default();
+        (0..MOST_INTERVALS as u64 + 20).for_each(|at| {
+            session.add(&turn(Stack::Binder, [1000 + at]));
+            session.end_interval();
+        });
+        let line = &session.lines[0];
+        assert_eq!(line.points.len(), MOST_INTERVALS);
+        assert!(session.figures(line, 19).is_none());
+        let oldest = session.figures(line, 20).unwrap();
+        assert_eq!(oldest[0].value, line.points[0].unwrap().p50_ns as f64);
+    }
+}

@@ -1,0 +1,294 @@
+//! `roundtrip watch`: the latency test, shown while it goes on. What is measured and how, `ipc latency` knows; the picture is
+//! `report`'s.
+
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::time::Instant;
+
+use analysis::live::Session;
+use bench::ipc::latency;
+use bench::worker::Spawner;
+use report::live::{self, View};
+use report::quantity::{duration, length};
+use report::run::Divided;
+use run::ipc::latency::{LatencyPlan, Series};
+use run::{Results, Run};
+
+use super::finish::finish;
+use super::latency_options::Typed;
+use super::{driver, latency_options, output};
+use crate::args::{Entry, Group, Kind, Opt, Usage, values};
+use crate::screen::{self, Key, Screen};
+use crate::terminal::{Exit, Terminal};
+
+/// The command.
+pub(crate) static COMMAND: Entry<Typed> = Entry {
+    path: &["watch"],
+    kind: Kind::Command,
+    summary: "shows live latency while you change a setting",
+    description: "Measures round trips as 'ipc latency' does, until you press q or Ctrl-C, and \
+                  shows them: p50, p99 and the longest call of each interval over time, and the \
+                  last interval as a histogram.\n\n\
+                  Press m, then change something on the machine: a governor, a cpuset, other load. \
+                  From then on both halves are compared: how much each figure changed, its 95% \
+                  interval, and whether that is better or worse. Press m again to compare with the \
+                  time since the last mark. The halves are measured one after the other. To be \
+                  certain, measure both settings in turn with 'roundtrip ab'.\n\n\
+                  The picture is drawn between two turns of at most 0.1 s (with --rate, of an \
+                  interval), while nobody calls. Drawing takes less than 1 ms of CPU time for each \
+                  interval.\n\n\
+                  Where standard output is no terminal, or TERM is dumb, it prints a line for each \
+                  caller and interval, so that it can be read through 'adb shell' and piped. Either \
+                  way, the figures of all calls follow at the end.",
+    positionals: None,
+    groups: &[
+        Group { heading: "What to measure", options: latency_options::WHAT },
+        Group { heading: "How long", options: HOW_LONG },
+        Group { heading: "Callers", options: latency_options::CALLERS },
+        Group { heading: "Where it runs", options: latency_options::WHERE },
+        driver::group(),
+        Group { heading: "Output", options: OUTPUT },
+    ],
+    examples: &[
+        ("roundtrip watch", "Shows both stacks with a real-time and an ordinary caller."),
+        (
+            "roundtrip watch --stack hwbinder --callers other --rate 1000/s --deadline 1ms",
+            "Shows the calls that a service with a thousand requests a second would make.",
+        ),
+        ("roundtrip watch --duration 10s --out monday", "Ends by itself, and stores the run."),
+    ],
+    run,
+};
+
+/// The longest turn, in nanoseconds: between two turns keys are read.
+const LONGEST_TURN_NS: u64 = 100_000_000;
+
+/// The fewest calls that each caller makes in an interval.
+const LEAST_CALLS: f64 = 10.0;
+
+const DEFAULT_INTERVAL_NS: u64 = 1_000_000_000;
+
+const HOW_LONG: &[Opt<Typed>] = &[
+    Opt::value(
+        &["--interval"],
+        "TIME",
+        "How long an interval is, from 200ms to 1min.",
+        |typed: &mut Typed, text| {
+            let ns = values::duration_ns(text)?;
+            if !(200_000_000..=60_000_000_000).contains(&ns) {
+                return Err("expected 200ms to 1min".to_owned());
+            }
+            typed.interval_ns = Some(ns);
+            Ok(())
+        },
+    )
+    .default("1s"),
+    Opt::value(&["--duration"], "TIME", "End after this time, as in 30s.", |typed: &mut Typed, text| {
+        crate::args::values::set(&mut typed.duration_ns, values::duration_ns(text))
+    })
+    .default("until q"),
+];
+
+const OUTPUT: &[Opt<Typed>] = &[
+    output::histogram(),
+    output::out("Also writes the run into this directory, as 'ipc latency' does."),
+    output::force(),
+    output::label(),
+    output::quiet(),
+];
+
+/// How long a turn of one series is.
+fn turn_ns(plan: &LatencyPlan, interval_ns: u64) -> Result<u64, Usage> {
+    let share = interval_ns / plan.series().len().max(1) as u64;
+    let Some(rate) = plan.rate_per_s else { return Ok(share.min(LONGEST_TURN_NS)) };
+    if rate * (share as f64 / 1e9) < LEAST_CALLS {
+        let least = LEAST_CALLS / (share as f64 / 1e9);
+        return Err(Usage(format!(
+            "--rate is too low for intervals of {}: take at least {least:.0}/s, or a longer --interval",
+            duration(interval_ns as f64)
+        )));
+    }
+    Ok(share)
+}
+
+fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
+    let plan = super::latency::plan(&typed)?;
+    super::latency::check_machine(&typed, &plan)?;
+    let interval_ns = typed.interval_ns.unwrap_or(DEFAULT_INTERVAL_NS);
+    let turn_ns = turn_ns(&plan, interval_ns)?;
+    let place = typed.output.place()?;
+    let mut watch = Watch {
+        session: Session::default(),
+        title: title(&plan),
+        series: plan.series().len(),
+        turns: 0,
+        selected: 0,
+        colour: terminal.look.colour,
+        deadline_ns: plan.deadline.ns,
+        interval_ns,
+        duration_ns: typed.duration_ns,
+        began: Instant::now(),
+        interval: Instant::now(),
+        screen: screen::can_draw().then(|| Screen::open(terminal.look.colour)).transpose()?,
+        quiet: typed.output.quiet,
+        failed: None,
+    };
+    let measured: bench::Result<Run> = typed.output.record(|environment| {
+        watch.restart();
+        let each = &mut |series: &Series| watch.turn(series, terminal.out);
+        let result = latency::watch(&plan, &Spawner::default(), turn_ns, each)?;
+        environment.driver = Some(super::latency::driver_of(&result));
+        Ok(Results::from(result))
+    });
+    // Before anything is printed.
+    drop(watch.screen.take());
+    let run = measured?;
+    if let Some(error) = watch.failed {
+        return Err(error.into());
+    }
+    let shown = report::inert::run(&run)?;
+    let Some(result) = &shown.results.latency else { return Ok(Exit::FAILED) };
+    let look = terminal.look;
+    let tables = report::latency::tables(result, look);
+    let text = report::run::page(&shown, Divided::default(), &tables, look)
+        + &typed.output.histograms(&shown, look)
+        + &look.fit(live::summary(&watch.session, interval_ns));
+    finish(&run, place, &typed.output, terminal, |terminal| Ok(terminal.out.write_all(text.as_bytes())?))
+}
+
+/// "ipc latency, 16 B, deadline 2.50 ms".
+fn title(plan: &LatencyPlan) -> String {
+    let rate = plan.rate_per_s.map(|rate| format!(", {rate}/s")).unwrap_or_default();
+    format!(
+        "ipc latency, {}{rate}, deadline {}",
+        length(plan.payload_bytes),
+        duration(plan.deadline.ns as f64)
+    )
+}
+
+/// What goes on.
+struct Watch {
+    session: Session,
+    title: String,
+    /// How many turns make a round.
+    series: usize,
+    turns: usize,
+    selected: usize,
+    colour: bool,
+    deadline_ns: u64,
+    interval_ns: u64,
+    duration_ns: Option<u64>,
+    began: Instant,
+    /// When the interval began that is under way.
+    interval: Instant,
+    /// `None` where lines are printed.
+    screen: Option<Screen>,
+    quiet: bool,
+    /// Why nothing can be shown any more.
+    failed: Option<std::io::Error>,
+}
+
+impl Watch {
+    /// Time counts from here: the workers start now.
+    fn restart(&mut self) {
+        (self.began, self.interval) = (Instant::now(), Instant::now());
+        if let Err(error) = self.draw() {
+            self.failed = Some(error);
+        }
+    }
+
+    /// Takes a turn in, between it and the next.
+    fn turn(&mut self, series: &Series, out: &mut dyn Write) -> ControlFlow<()> {
+        self.session.add(series);
+        self.turns += 1;
+        // Every series has its share of an interval.
+        let is_round = self.turns.is_multiple_of(self.series);
+        let shown = self.told(is_round, out);
+        let is_over = self.duration_ns.is_some_and(|ns| self.began.elapsed().as_nanos() >= u128::from(ns));
+        match shown {
+            Ok(Wish::GoOn) if is_over && is_round => ControlFlow::Break(()),
+            Ok(Wish::GoOn) => ControlFlow::Continue(()),
+            Ok(Wish::End) => ControlFlow::Break(()),
+            Err(error) => {
+                self.failed = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    /// Shows what there is to show, and reads the keys.
+    fn told(&mut self, is_round: bool, out: &mut dyn Write) -> std::io::Result<Wish> {
+        let is_interval = is_round && self.interval.elapsed().as_nanos() >= u128::from(self.interval_ns);
+        if is_interval {
+            self.session.end_interval();
+            self.interval = Instant::now();
+        }
+        let Some(screen) = &self.screen else {
+            if is_interval && !self.quiet {
+                out.write_all(live::interval(&self.session, self.elapsed_ns()).as_bytes())?;
+                out.flush()?;
+            }
+            return Ok(Wish::GoOn);
+        };
+        let pressed = screen.pressed();
+        let is_resized = screen.is_resized();
+        for key in &pressed {
+            match key {
+                Key::End => return Ok(Wish::End),
+                Key::Mark => {
+                    self.session.mark();
+                    self.interval = Instant::now();
+                }
+                Key::Next => self.selected = (self.selected + 1) % self.session.lines.len().max(1),
+            }
+        }
+        if is_interval || is_resized || !pressed.is_empty() {
+            self.draw()?;
+        }
+        Ok(Wish::GoOn)
+    }
+
+    fn draw(&mut self) -> std::io::Result<()> {
+        let elapsed_ns = self.elapsed_ns();
+        let Some(screen) = &mut self.screen else { return Ok(()) };
+        let view = View {
+            title: &self.title,
+            selected: self.selected,
+            colour: self.colour,
+            keys: screen.keys,
+            elapsed_ns,
+            interval_ns: self.interval_ns,
+            deadline_ns: self.deadline_ns,
+        };
+        let session = &self.session;
+        screen.draw(|frame| live::draw(frame, session, &view))
+    }
+
+    fn elapsed_ns(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+/// What the person at the keyboard wants.
+enum Wish {
+    GoOn,
+    End,
+}
+
+#[cfg(test)]
+mod tests {
+    use run::ipc::Stack;
+
+    use super::*;
+
+    #[test]
+    fn turns_are_short_enough_for_keys_and_long_enough_for_a_rate() {
+        let plan =
+            |rate_per_s| LatencyPlan { stacks: Stack::ALL.into(), rate_per_s, ..LatencyPlan::default() };
+        assert_eq!(turn_ns(&plan(None), 1_000_000_000).unwrap(), 100_000_000);
+        assert_eq!(turn_ns(&plan(None), 200_000_000).unwrap(), 100_000_000);
+        assert_eq!(turn_ns(&plan(Some(100.0)), 1_000_000_000).unwrap(), 500_000_000);
+        let refused = turn_ns(&plan(Some(10.0)), 1_000_000_000).unwrap_err().to_string();
+        assert!(refused.contains("at least 20/s"), "{refused}");
+    }
+}

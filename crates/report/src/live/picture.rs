@@ -1,0 +1,192 @@
+//! The picture of a session: lines over time, the last interval as a table and a histogram, and what changed at the mark. What has
+//! no room is left out, the least important first.
+
+use analysis::compare;
+use analysis::live::{Line, Point, Session};
+use ratatui_core::layout::Rect;
+use ratatui_core::style::{Color, Modifier, Style};
+use ratatui_core::symbols::Marker;
+use ratatui_core::terminal::Frame;
+use ratatui_core::text;
+use ratatui_widgets::chart::{Axis, Chart, Dataset, GraphType};
+use ratatui_widgets::paragraph::Paragraph;
+
+use super::{changes, name};
+use crate::histogram::{self, Limit};
+use crate::look::Look;
+use crate::quantity::duration;
+
+/// The fewest rows that a chart says anything in.
+const LEAST_CHART: u16 = 6;
+
+/// The fewest rows that a histogram says anything in, and the most that it takes.
+const HISTOGRAM: (u16, u16) = (8, 14);
+
+/// What stands left of a chart: the longest label and the axis.
+const LEFT_OF_CHART: u16 = 10;
+
+/// How many intervals have room at least, so that the first ones do not fill the chart.
+const LEAST_INTERVALS: usize = 40;
+
+/// What to show besides what was measured.
+#[derive(Debug, Clone, Copy)]
+pub struct View<'a> {
+    /// What is measured.
+    pub title: &'a str,
+    /// Which line the chart and the histogram show.
+    pub selected: usize,
+    /// Whether the terminal shows colour.
+    pub colour: bool,
+    /// Whether anybody can press keys.
+    pub keys: bool,
+    /// How long it has been watched, in nanoseconds.
+    pub elapsed_ns: u64,
+    /// How long an interval is, in nanoseconds.
+    pub interval_ns: u64,
+    /// A call that takes longer has missed, in nanoseconds.
+    pub deadline_ns: u64,
+}
+
+impl View<'_> {
+    fn style(&self, colour: Color) -> Style {
+        if self.colour { Style::new().fg(colour) } else { Style::new() }
+    }
+}
+
+/// Draws it.
+pub fn draw(frame: &mut Frame<'_>, session: &Session, view: &View<'_>) {
+    let mut room = frame.area();
+    if room.height > 1 {
+        let elapsed = view.elapsed_ns / 1_000_000_000;
+        let title = format!("{elapsed} s  {}", view.title);
+        put(frame, take(&mut room, 1), title, Style::new().add_modifier(Modifier::BOLD));
+    }
+    if session.intervals == 0 {
+        put(frame, take(&mut room, 1), "The first interval is being measured.".to_owned(), Style::new());
+    }
+    table(frame, &mut room, session, view);
+    if room.height > 1 {
+        let bottom = Rect { y: room.bottom() - 1, height: 1, ..room };
+        room.height -= 1;
+        let keys = if view.keys { "m: mark a change   Tab: next line   q: end" } else { "Ctrl-C: end" };
+        put(frame, bottom, keys.to_owned(), Style::new().add_modifier(Modifier::DIM));
+    }
+    for (verdict, line) in changes(session) {
+        let style = match verdict {
+            Some(compare::Verdict::Worse) => view.style(Color::Red),
+            Some(compare::Verdict::Better) => view.style(Color::Green),
+            _ => Style::new(),
+        };
+        put(frame, take(&mut room, 1), line, style);
+    }
+    let Some(line) = session.lines.get(view.selected).filter(|_| session.intervals > 0) else { return };
+    let drawn = (room.height / 2).min(HISTOGRAM.1);
+    let below = if drawn >= HISTOGRAM.0 { drawn } else { 0 };
+    let above = Rect { height: room.height - below, ..room };
+    if above.height >= LEAST_CHART && above.width > 2 * LEFT_OF_CHART {
+        chart(frame, above, (session, line), view);
+    }
+    let limit = Limit { name: "deadline", ns: view.deadline_ns, beyond: line.last_missed };
+    let look = Look { colour: false, width: Some(usize::from(room.width)) };
+    let rows = usize::from(below.saturating_sub(2));
+    let title = format!("{}, last interval", name(line, session));
+    let text = histogram::text(&title, &line.last, Some(limit), (look, rows));
+    let at = Rect { y: above.bottom(), height: below, ..room };
+    frame.render_widget(Paragraph::new(text), at);
+}
+
+/// The first rows of what room there is.
+fn take(room: &mut Rect, rows: u16) -> Rect {
+    let height = rows.min(room.height);
+    let taken = Rect { height, ..*room };
+    (room.y, room.height) = (room.y + height, room.height - height);
+    taken
+}
+
+fn put(frame: &mut Frame<'_>, at: Rect, text: String, style: Style) {
+    frame.render_widget(Paragraph::new(text).style(style), at);
+}
+
+/// What the last interval of each line was.
+fn table(frame: &mut Frame<'_>, room: &mut Rect, session: &Session, view: &View<'_>) {
+    let names: Vec<String> = session.lines.iter().map(|line| name(line, session)).collect();
+    let width = names.iter().map(String::len).max().unwrap_or(0).max(8);
+    let row = |mark: &str, name: &str, [p50, p99, max, missed, calls]: [&str; 5]| {
+        format!("{mark} {name:<width$} {p50:>9} {p99:>9} {max:>9} {missed:>7} {calls:>9}")
+    };
+    if room.height > session.lines.len() as u16 {
+        let head = row(" ", "caller", ["p50", "p99", "max", "missed", "calls"]);
+        put(frame, take(room, 1), head, Style::new().add_modifier(Modifier::UNDERLINED));
+    }
+    for (at, (line, name)) in session.lines.iter().zip(&names).enumerate() {
+        let mark = if at == view.selected && session.lines.len() > 1 { ">" } else { " " };
+        let (text, style) = match line.points.back().copied().flatten() {
+            Some(Point { calls, missed, p50_ns, p99_ns, max_ns }) => {
+                let [p50, p99, max] = [p50_ns, p99_ns, max_ns].map(|ns| duration(ns as f64));
+                let style = if missed > 0 { view.style(Color::Red) } else { Style::new() };
+                (row(mark, name, [&p50, &p99, &max, &missed.to_string(), &calls.to_string()]), style)
+            }
+            None => (row(mark, name, ["-", "-", "-", "-", "0"]), Style::new()),
+        };
+        put(frame, take(room, 1), text, style);
+    }
+}
+
+/// The percentiles of a line over time, on a logarithmic scale, below a line that says what they are.
+fn chart(frame: &mut Frame<'_>, at: Rect, (session, line): (&Session, &Line), view: &View<'_>) {
+    // A cell has two dots beside each other.
+    let most = usize::from(at.width - LEFT_OF_CHART) * 2;
+    let skipped = line.points.len().saturating_sub(most);
+    let window = (line.points.len() - skipped).max(LEAST_INTERVALS);
+    let points: Vec<(f64, Point)> = line
+        .points
+        .iter()
+        .enumerate()
+        .skip(skipped)
+        .filter_map(|(at, point)| Some((at as f64, (*point)?)))
+        .collect();
+    let curve = |of: fn(&Point) -> u64| -> Vec<(f64, f64)> {
+        points.iter().map(|(at, point)| (*at, (of(point).max(1) as f64).log10())).collect()
+    };
+    let curves = [curve(|point| point.max_ns), curve(|point| point.p99_ns), curve(|point| point.p50_ns)];
+    let all = || curves.iter().flatten().map(|&(_, y)| y);
+    let (Some(low), Some(high)) = (all().min_by(f64::total_cmp), all().max_by(f64::total_cmp)) else {
+        return;
+    };
+    let (low, high) = (low - 0.1, high + 0.1);
+    let mut room = at;
+    let interval = duration(view.interval_ns as f64);
+    let caption = format!("max, p99, p50 of each {interval}: {}", name(line, session));
+    put(frame, take(&mut room, 1), caption, Style::new());
+    let dropped = session.intervals - line.points.len();
+    // Upright, dot by dot: a cell has four on top of each other.
+    let dots = 4 * usize::from(room.height);
+    let upright =
+        |x: f64| (0..dots).map(|dot| (x, low + (high - low) * dot as f64 / dots as f64)).collect::<Vec<_>>();
+    let marks: Vec<Vec<(f64, f64)>> = session
+        .marks
+        .iter()
+        .filter_map(|mark| mark.checked_sub(dropped).filter(|&mark| mark >= skipped))
+        .map(|mark| upright(mark as f64 - 0.5))
+        .collect();
+    let mut sets = Vec::new();
+    let mut add = |data, kind, colour| {
+        let set = Dataset::default().data(data).marker(Marker::Braille);
+        sets.push(set.graph_type(kind).style(view.style(colour)));
+    };
+    marks.iter().for_each(|mark| add(mark, GraphType::Scatter, Color::Yellow));
+    let colours = [Color::Red, Color::Cyan, Color::Green];
+    curves.iter().zip(colours).for_each(|(curve, colour)| add(curve, GraphType::Line, colour));
+    let label = |y: f64| text::Line::from(format!("{:>8}", duration(10_f64.powf(y).round())));
+    let ago = duration((window as u64 * view.interval_ns) as f64);
+    let x = Axis::default().bounds([skipped as f64, (skipped + window) as f64]).labels([
+        text::Line::from(format!("{} ago", if skipped > 0 { ago } else { elapsed(line, view) })),
+        "".into(),
+    ]);
+    let y = Axis::default().bounds([low, high]).labels([label(low), label((low + high) / 2.0), label(high)]);
+    frame.render_widget(Chart::new(sets).x_axis(x).y_axis(y).legend_position(None), room);
+}
+
+fn elapsed(line: &Line, view: &View<'_>) -> String {
+    duration((line.points.len() as u64 * view.interval_ns) as f64)
+}

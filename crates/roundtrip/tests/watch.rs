@@ -1,0 +1,237 @@
+//! `roundtrip watch` on a terminal, where it is one, and in a pipe.
+
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use skips::{Need, skip};
+
+const WATCH: &str = "watch --driver emulated --stack binder --callers other --interval 200ms";
+
+const SIZE: (usize, usize) = (80, 24);
+
+/// What a terminal of that size shows after some output: text, moves and erasing are all that it understands.
+fn screen(output: &str, (columns, rows): (usize, usize)) -> Vec<String> {
+    let mut cells = vec![vec![' '; columns]; rows];
+    let (mut row, mut column) = (0, 0);
+    let mut rest = output.chars();
+    while let Some(letter) = rest.next() {
+        match letter {
+            '\x1b' => {
+                assert_eq!(rest.next(), Some('['), "an unknown sequence");
+                let mut told = String::new();
+                let end = rest.by_ref().find(|letter| {
+                    told.push(*letter);
+                    letter.is_ascii_alphabetic()
+                });
+                match end.expect("a complete sequence") {
+                    'H' => {
+                        let (down, right) = told.trim_end_matches('H').split_once(';').unwrap();
+                        (row, column) =
+                            (down.parse::<usize>().unwrap() - 1, right.parse::<usize>().unwrap() - 1);
+                    }
+                    'J' => cells = vec![vec![' '; columns]; rows],
+                    _ => {}
+                }
+            }
+            _ => {
+                assert!(
+                    row < rows && column < columns,
+                    "{letter:?} at {row}, {column} is beside the terminal"
+                );
+                cells[row][column] = letter;
+                column += 1;
+            }
+        }
+    }
+    cells.into_iter().map(|row| row.into_iter().collect::<String>().trim_end().to_owned()).collect()
+}
+
+/// A shell in a terminal of its own, which script(1) gives it.
+struct Session {
+    child: std::process::Child,
+    output: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Session {
+    fn start(line: &str, variables: &[(&str, &str)]) -> Session {
+        let mut command = Command::new("script");
+        let line = format!("stty rows {} cols {}; stty -g; {line}; echo status=$?; stty -g", SIZE.1, SIZE.0);
+        command.args(["-qec", &line, "/dev/null"]).env("TERM", "xterm").env_remove("NO_COLOR");
+        command.env_remove("COLUMNS").envs(variables.iter().copied());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut from = child.stdout.take().unwrap();
+        let output = Arc::new(Mutex::new(Vec::new()));
+        let read = Arc::clone(&output);
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(count @ 1..) = from.read(&mut bytes) {
+                read.lock().unwrap().extend_from_slice(&bytes[..count]);
+            }
+        });
+        Session { child, output }
+    }
+
+    fn output(&self) -> String {
+        String::from_utf8_lossy(&self.output.lock().unwrap()).into_owned()
+    }
+
+    /// What is drawn, if anything is, of pictures that are complete.
+    fn drawn(&self) -> Option<String> {
+        let output = self.output();
+        let (_, drawn) = output.split_once("\x1b[?1049h")?;
+        let drawn = drawn.split("\x1b[?1049l").next()?;
+        let complete = &drawn[..drawn.rfind('\x1b').unwrap_or(0)];
+        Some(screen(complete, SIZE).join("\n"))
+    }
+
+    /// Waits until the terminal shows something.
+    fn wait_for(&self, text: &str) -> String {
+        let began = Instant::now();
+        loop {
+            let drawn = self.drawn().unwrap_or_default();
+            if drawn.contains(text) {
+                return drawn;
+            }
+            assert!(
+                began.elapsed() < Duration::from_secs(60),
+                "no {text:?} in\n{drawn}\n{:?}",
+                self.output()
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.child.stdin.as_mut().unwrap().write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Waits for its end; what was printed behind the picture, and the status. The terminal must be as it was before.
+    fn end(mut self) -> (String, i32) {
+        let began = Instant::now();
+        while self.child.try_wait().unwrap().is_none() {
+            assert!(began.elapsed() < Duration::from_secs(60), "it goes on: {:?}", self.output());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        let output = self.output().replace('\r', "");
+        let (before, behind) = output.split_once("\x1b[?1049h").expect("it drew");
+        let (_, behind) =
+            behind.rsplit_once("\x1b[0m\x1b[?25h\x1b[?1049l").expect("it gave the terminal back");
+        let (printed, end) = behind.rsplit_once("status=").unwrap();
+        let (status, after) = end.split_once('\n').unwrap();
+        assert_eq!(before.trim(), after.trim(), "the terminal's settings");
+        (printed.to_owned(), status.parse().unwrap())
+    }
+}
+
+fn has_script() -> bool {
+    let met = Need::Program("script").is_met();
+    if !met {
+        skip(Need::Program("script"), "there is no terminal to draw on");
+    }
+    met
+}
+
+fn program() -> &'static str {
+    env!("CARGO_BIN_EXE_roundtrip")
+}
+
+#[test]
+fn a_terminal_shows_intervals_a_mark_divides_them_and_q_gives_it_back() {
+    if !has_script() {
+        return;
+    }
+    let mut session = Session::start(&format!("'{}' {WATCH}", program()), &[]);
+    let drawn = session.wait_for("last interval: ");
+    for part in ["ipc latency, 16 B, deadline 2.50 ms", "caller", "binder, other", "p99", "q: end", " ago"] {
+        assert!(drawn.contains(part), "no {part:?} in\n{drawn}");
+    }
+    std::thread::sleep(Duration::from_millis(1500));
+    session.press("m");
+    session.wait_for("Since the mark: 0 against");
+    session.wait_for("Since the mark: 6 against");
+    session.press("\x1b[Aq");
+    let (printed, status) = session.end();
+    assert_eq!(status, 0, "{printed}");
+    for part in
+        ["Latency against", "Watched for ", "intervals of 200 ms", "Since the mark: ", "binder, other: p50 "]
+    {
+        assert!(printed.contains(part), "no {part:?} in\n{printed}");
+    }
+    assert!(!printed.contains("PARTIAL"), "{printed}");
+}
+
+#[test]
+fn control_c_ends_it_as_q_does_and_a_signal_as_it_ends_every_command() {
+    if !has_script() {
+        return;
+    }
+    let mut session = Session::start(&format!("'{}' {WATCH}", program()), &[]);
+    session.wait_for("last interval: ");
+    session.press("\x03");
+    let (printed, status) = session.end();
+    assert!(status == 0 && printed.contains("Watched for "), "{status}: {printed}");
+    let line = format!("timeout --foreground -s TERM 5 '{}' {WATCH}", program());
+    let (printed, status) = Session::start(&line, &[]).end();
+    // timeout(1) tells 124 for whatever it has ended.
+    assert!(
+        status == 124 && printed.contains("SIGTERM") && printed.contains("Watched for "),
+        "{status}: {printed}"
+    );
+}
+
+#[test]
+fn it_fits_a_terminal_that_becomes_smaller_and_has_no_colour_where_none_is_wanted() {
+    if !has_script() {
+        return;
+    }
+    let line = format!(
+        "(sleep 1; stty rows 10 cols 40 < /dev/tty) & '{}' {WATCH} --duration 3s --deadline 1ns",
+        program()
+    );
+    let session = Session::start(&line, &[("NO_COLOR", "1")]);
+    let output = Arc::clone(&session.output);
+    let (printed, status) = session.end();
+    assert_eq!(status, 0, "{printed}");
+    let output = String::from_utf8_lossy(&output.lock().unwrap()).into_owned();
+    let drawn = output.split("\x1b[?1049h").nth(1).unwrap().split("\x1b[?1049l").next().unwrap();
+    let (_, small) = drawn.rsplit_once("\x1b[2J").expect("it is drawn anew");
+    assert!(screen(small, (40, 10)).join("\n").contains("binder, other"), "{small:?}");
+    // Every call missed, which is red where colour is wanted.
+    assert!(!drawn.contains(";31m"), "{drawn:?}");
+    let coloured = Session::start(&format!("'{}' {WATCH} --duration 1s --deadline 1ns", program()), &[]);
+    let output = Arc::clone(&coloured.output);
+    coloured.end();
+    assert!(String::from_utf8_lossy(&output.lock().unwrap()).contains(";31m"));
+}
+
+#[test]
+fn a_dumb_terminal_and_a_pipe_get_lines_and_the_run_is_stored() {
+    let out = std::env::temp_dir().join(format!("roundtrip-watch-{}", std::process::id()));
+    let lines = |text: &str| text.lines().filter(|line| line.contains(" s  binder, other: p50 ")).count();
+    let mut command = Command::new(program());
+    command.args(WATCH.split(' ')).args(["--duration", "2s", "--out"]).arg(&out).stdin(Stdio::null());
+    let output = command.output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    assert!((4..=10).contains(&lines(&text)) && text.contains("Watched for "), "{text}");
+    assert!(!text.contains('\x1b'), "{text}");
+    let stored = std::fs::read_to_string(Path::new(&out).join("run.json")).unwrap();
+    let run: serde_json::Value = serde_json::from_str(&stored).unwrap();
+    let latency = &run["results"]["latency"];
+    let ns = latency["plan"]["amount"]["duration_ns"].as_u64().unwrap();
+    assert!((1_000_000_000..=2_500_000_000).contains(&ns), "{ns}");
+    std::fs::remove_dir_all(out).unwrap();
+    if !has_script() {
+        return;
+    }
+    let line = format!("'{}' {WATCH} --duration 1s > /dev/tty", program());
+    let mut command = Command::new("script");
+    command.args(["-qec", &line, "/dev/null"]).env("TERM", "dumb").stdin(Stdio::null());
+    let text = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    assert!(lines(&text) > 1 && !text.contains('\x1b'), "{text:?}");
+}
