@@ -5,7 +5,7 @@ use rustix::fs::syncfs;
 
 use super::choose::is_of_now;
 use super::means::{Done, Machine, Means, Presence};
-use super::setting::restore_abandoned;
+use super::setting::restored;
 use crate::clock::{self, now_ns};
 use crate::counters;
 use crate::error::{Error, NotHere, Result};
@@ -110,12 +110,6 @@ pub fn run(
         notes,
         path,
     })
-}
-
-/// Puts back what a killed run has left changed, and says so.
-fn restored(root: &Root) -> Vec<String> {
-    let files = restore_abandoned(root).into_iter();
-    files.map(|file| format!("{file} was put back: a run that was killed had left it changed")).collect()
 }
 
 /// Leaves the pairs that were measured before a signal; for any other error, and without such pairs, the error.

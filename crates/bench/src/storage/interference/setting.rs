@@ -161,6 +161,12 @@ pub(super) fn restore_abandoned(root: &Root) -> Vec<String> {
     restored
 }
 
+/// Puts back what a killed run has left changed, and says so.
+pub(super) fn restored(root: &Root) -> Vec<String> {
+    let files = restore_abandoned(root).into_iter();
+    files.map(|file| format!("{file} was put back: a run that was killed had left it changed")).collect()
+}
+
 /// One note for each setting, whoever changes it: the end of its path, and a number for all of it (FNV-1a).
 fn note_name(file: &Path) -> String {
     let text = file.to_string_lossy();
