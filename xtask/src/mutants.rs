@@ -18,7 +18,7 @@ Options:
   --shard K/N  the K-th of N parts, from 0 (0/18); the parts are alike: each has changes of every file
   --file NAME  only this file of the emulated driver, as in: node.rs
   --jobs N     so many at a time (1)
-  --quick      runs only the unit tests, the conformance suite and the tests of lending, which take a quarter of the time";
+  --quick      runs only the unit tests, the conformance suite and the tests of priority inheritance, which take a quarter of the time";
 
 /// How long the tests may take before a change counts as noticed: it made something wait for ever.
 const TIMEOUT_S: &str = "300";
@@ -88,7 +88,7 @@ fn words(asked: &Asked) -> Vec<String> {
     words.extend(["--file", &file, "--shard", &asked.shard, "--sharding", "round-robin", "--jobs", &jobs]);
     words.extend(["--baseline", "skip", "--timeout", TIMEOUT_S]);
     if asked.quick {
-        words.extend(["--", "--lib", "--test", "conformance", "--test", "lending"]);
+        words.extend(["--", "--lib", "--test", "conformance", "--test", "inheritance"]);
     }
     words.into_iter().map(str::to_owned).collect()
 }
@@ -133,7 +133,7 @@ mod tests {
         assert!(line.contains("--file crates/binder-emulator/src/node.rs --shard 3/40"), "{line}");
         assert!(
             line.ends_with(
-                "--jobs 2 --baseline skip --timeout 300 -- --lib --test conformance --test lending"
+                "--jobs 2 --baseline skip --timeout 300 -- --lib --test conformance --test inheritance"
             ),
             "{line}"
         );

@@ -4,7 +4,7 @@
 use latency::{Histogram, Interval, PERCENTS};
 use layers::storage::Layer;
 use run::Results;
-use run::floor::FloorResult;
+use run::baseline::BaselineResult;
 use run::ipc::Backend;
 use run::ipc::latency::{CallerResult, LatencyResult};
 use run::ipc::throughput::{Batch, ThroughputResult, ThroughputRow};
@@ -88,8 +88,8 @@ pub fn backend(results: &Results) -> Option<&Backend> {
     let latency = results.latency.as_ref().and_then(|result| result.backend.as_ref());
     let throughput = results.throughput.as_ref().and_then(|result| result.backend.as_ref());
     let workers = results.workers.as_ref().and_then(|result| result.backend.as_ref());
-    let floor = results.floor.as_ref().and_then(|result| result.backend());
-    latency.or(throughput).or(workers).or(floor)
+    let baseline = results.baseline.as_ref().and_then(|result| result.backend());
+    latency.or(throughput).or(workers).or(baseline)
 }
 
 /// Whether that driver was the emulated one.
@@ -102,7 +102,7 @@ pub fn is_emulated(results: &Results) -> Option<bool> {
 #[must_use]
 pub fn of(results: &Results, layers: &[SeriesLayers<'_>], beside: &[Explained<'_>]) -> Vec<Figure> {
     let mut figures = Vec::new();
-    if let Some(result) = &results.floor {
+    if let Some(result) = &results.baseline {
         of_baseline(&mut figures, result);
     }
     if let Some(result) = &results.throughput {
@@ -202,7 +202,7 @@ fn share_bounds(part: u64, whole: u64) -> Bounds {
     Bounds { low: at(middle - half), high: at(middle + half) }
 }
 
-fn of_baseline(figures: &mut Vec<Figure>, result: &FloorResult) {
+fn of_baseline(figures: &mut Vec<Figure>, result: &BaselineResult) {
     for cell in &result.cells {
         let of = vec![
             ("test", "baseline".to_owned()),
@@ -212,7 +212,7 @@ fn of_baseline(figures: &mut Vec<Figure>, result: &FloorResult) {
         ];
         let mut group = Group { figures, of };
         group.rounds("time", TIME, cell.round_medians_ns.iter().map(|&ns| ns as f64));
-        if let Some(ratio) = cell.against_futex.filter(|_| cell.transport != run::floor::BASELINE) {
+        if let Some(ratio) = cell.against_futex.filter(|_| cell.transport != run::baseline::FUTEX) {
             let bounds = ratio.interval.map(Bounds::from);
             let unit = (Unit::Ratio, Better::Lower);
             group.add("futex.ratio", ratio.median, unit, ratio.rounds as u64, bounds);

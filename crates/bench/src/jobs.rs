@@ -1,6 +1,6 @@
 //! Everything that a worker process can be asked to do: one line for each job. Must not know how a job is done.
 
-use crate::floor::FloorJob;
+use crate::baseline::BaselineJob;
 use crate::inject::InjectorJob;
 use crate::ipc::latency::LatencyJob;
 use crate::ipc::throughput::ThroughputJob;
@@ -13,7 +13,7 @@ use crate::worker::Registered;
 
 /// The jobs of all tests.
 pub const JOBS: &[Registered] = &[
-    Registered::of::<FloorJob>(),
+    Registered::of::<BaselineJob>(),
     Registered::of::<HogJob>(),
     Registered::of::<InjectorJob>(),
     Registered::of::<NeighbourJob>(),

@@ -2,12 +2,12 @@
 //! themselves. A plan goes in, a result comes out; progress goes through a callback. Nothing here prints or reads
 //! arguments.
 
+pub mod baseline;
 pub mod cgroup;
 pub mod clock;
 pub mod counters;
 pub mod environment;
 pub mod error;
-pub mod floor;
 pub mod inject;
 pub mod interleave;
 pub mod ipc;

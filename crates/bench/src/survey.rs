@@ -1,4 +1,4 @@
-//! Carries a survey out: one run that shows a newcomer what this machine can do, in about half a minute. A short floor,
+//! Carries a survey out: one run that shows a newcomer what this machine can do, in about half a minute. A short baseline,
 //! throughput at a few sizes, and latency against a deadline, each by its own test. Must not know how it is shown.
 
 use run::Results;
@@ -9,28 +9,28 @@ use crate::ipc::latency::{self as latency_test, Notice};
 use crate::ipc::throughput;
 use crate::progress::Progress;
 use crate::worker::{Spawner, cut_short_by, keep};
-use crate::{floor, sched};
+use crate::{baseline, sched};
 
 /// Runs all tests of a survey, one after the other.
 ///
 /// # Errors
 /// [`Error::Run`](crate::Error::Run) for too short a time; those of the tests.
 pub fn run(plan: &SurveyPlan, spawner: &Spawner, progress: &mut dyn FnMut(Progress)) -> Result<Results> {
-    let Parts { floor, throughput, latency } = plan.parts(sched::allowed_cpus(0)?.len())?;
-    let [of_floor, of_throughput, of_latency] = SurveyPlan::SHARES_PERCENT;
+    let Parts { baseline, throughput, latency } = plan.parts(sched::allowed_cpus(0)?.len())?;
+    let [of_baseline, of_throughput, of_latency] = SurveyPlan::SHARES_PERCENT;
     let mut part = |before: u64, share: u64, step: Progress<'_>| progress(of_all(before, share, step));
     let mut results = Results {
-        floor: Some(floor::run(&floor, spawner, &mut |step| part(0, of_floor, step))?),
+        baseline: Some(baseline::run(&baseline, spawner, &mut |step| part(0, of_baseline, step))?),
         ..Results::default()
     };
     // What a signal cuts short is kept, and what would follow it is left out.
     results.throughput = unless_cut(|| {
-        throughput::run(&throughput, spawner, &mut |step| part(of_floor, of_throughput, step))
+        throughput::run(&throughput, spawner, &mut |step| part(of_baseline, of_throughput, step))
     })?;
     results.latency = unless_cut(|| {
         latency_test::run(&latency, spawner, &mut |notice| {
             if let Notice::Progress(step) = notice {
-                part(of_floor + of_throughput, of_latency, step);
+                part(of_baseline + of_throughput, of_latency, step);
             }
         })
     })?;

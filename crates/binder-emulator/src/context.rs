@@ -10,10 +10,10 @@ use std::thread::JoinHandle;
 use binder_driver::Profile;
 
 use crate::Error;
-use crate::inheritance::Lending;
+use crate::inheritance::InheritBy;
 use crate::keeper::Keeper;
 use crate::lock::{Guard, Scratch};
-use crate::records::{LENDING, MAGIC, MAGIC_VALUE, PROFILE, TAG};
+use crate::records::{INHERIT_BY, MAGIC, MAGIC_VALUE, PROFILE, TAG};
 use crate::region::{End, Region};
 use crate::usage::Usage;
 
@@ -73,9 +73,9 @@ impl Context {
     }
 
     /// Chooses how calls lend a real-time priority in processes that join from now on, until they choose for themselves
-    /// ([`Emulated::set_lending`](super::Emulated::set_lending)).
-    pub fn set_lending(&self, lending: Lending) {
-        self.region.words()[LENDING].store(lending.into(), Ordering::Relaxed);
+    /// ([`Emulated::set_inherit_by`](super::Emulated::set_inherit_by)).
+    pub fn set_inherit_by(&self, inherit_by: InheritBy) {
+        self.region.words()[INHERIT_BY].store(inherit_by.into(), Ordering::Relaxed);
     }
 
     /// What the context holds at this moment: processes, threads, transactions, nodes, references and buffers, as text in

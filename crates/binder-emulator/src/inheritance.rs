@@ -24,7 +24,7 @@ use crate::sleep_word::State::Lends;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u32)]
-pub enum Lending {
+pub enum InheritBy {
     /// By setting the server thread's policy (sched_setattr(2)), and through a priority-inheriting futex where there is
     /// no permission for that (EPERM: neither `CAP_SYS_NICE` nor a sufficient `RLIMIT_RTPRIO` of the server's
     /// process). A thread that was refused tries again after a second.
@@ -36,7 +36,7 @@ pub enum Lending {
     PiFutex = 2,
 }
 
-impl Lending {
+impl InheritBy {
     /// Whether it is the one that is chosen where nobody says otherwise.
     #[must_use]
     pub fn is_default(&self) -> bool {
@@ -48,9 +48,9 @@ impl Lending {
     }
 }
 
-impl From<Lending> for u64 {
-    fn from(lending: Lending) -> Self {
-        lending as Self
+impl From<InheritBy> for u64 {
+    fn from(inherit_by: InheritBy) -> Self {
+        inherit_by as Self
     }
 }
 
@@ -333,11 +333,11 @@ mod tests {
 
     #[test]
     fn a_way_to_lend_is_one_word() {
-        for way in [Lending::Auto, Lending::Policy, Lending::PiFutex] {
-            assert_eq!(Lending::from_word(u64::from(way) as u32), way);
-            assert_eq!(way.is_default(), way == Lending::Auto);
+        for way in [InheritBy::Auto, InheritBy::Policy, InheritBy::PiFutex] {
+            assert_eq!(InheritBy::from_word(u64::from(way) as u32), way);
+            assert_eq!(way.is_default(), way == InheritBy::Auto);
         }
-        assert_eq!(Lending::from_word(99), Lending::Auto);
+        assert_eq!(InheritBy::from_word(99), InheritBy::Auto);
     }
 
     #[test]

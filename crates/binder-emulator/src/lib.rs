@@ -86,6 +86,6 @@ mod welcome;
 pub use context::{Context, running};
 pub use emulated::Emulated;
 pub use error::Error;
-pub use inheritance::Lending;
+pub use inheritance::InheritBy;
 pub use usage::Usage;
 pub use wakers::WakeUp;

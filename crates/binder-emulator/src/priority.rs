@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::io::Errno;
 
-use crate::inheritance::Lending;
+use crate::inheritance::InheritBy;
 use crate::lock::Guard;
 use crate::mutex::own_tid;
 use crate::queue::Kind;
@@ -151,19 +151,19 @@ impl Guard<'_> {
             && flags & FLAT_BINDER_FLAG_INHERIT_RT != 0
             && Priority::from_word(self.get(t, transaction::PRIORITY)) == Some(wanted)
             && wanted.is_realtime();
-        let way = match Lending::from_word(self.get(t, transaction::LENDING)) {
-            Lending::Auto if !may_hold => Lending::Policy,
+        let way = match InheritBy::from_word(self.get(t, transaction::INHERIT_BY)) {
+            InheritBy::Auto if !may_hold => InheritBy::Policy,
             // Who is lent to already need not be refused once more.
-            Lending::Auto if self.get(t, transaction::HELD_BY) == Some(to) => Lending::PiFutex,
-            Lending::Auto if owner.is_some_and(|owner| self.was_refused(owner)) => Lending::PiFutex,
-            Lending::PiFutex if !may_hold => Lending::Policy,
+            InheritBy::Auto if self.get(t, transaction::HELD_BY) == Some(to) => InheritBy::PiFutex,
+            InheritBy::Auto if owner.is_some_and(|owner| self.was_refused(owner)) => InheritBy::PiFutex,
+            InheritBy::PiFutex if !may_hold => InheritBy::Policy,
             way => way,
         };
-        if way == Lending::PiFutex {
+        if way == InheritBy::PiFutex {
             return self.lend_by_hold(t, to, wanted);
         }
         match (self.try_priority(profile, to, wanted), owner) {
-            (Err(Errno::PERM), Some(owner)) if may_hold && way == Lending::Auto => {
+            (Err(Errno::PERM), Some(owner)) if may_hold && way == InheritBy::Auto => {
                 self.remember_refusal(owner);
                 self.lend_by_hold(t, to, wanted);
             }

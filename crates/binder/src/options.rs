@@ -86,9 +86,9 @@ mod tests {
     fn each_stack_sends_the_flags_that_androids_library_sends() {
         assert_eq!(NodeOptions::BINDER.flags(), 0x113);
         assert_eq!(NodeOptions::HWBINDER.flags(), 0x900);
-        let floor =
+        let least =
             NodeOptions { least_policy: LeastPolicy::Fifo, least_priority: 50, ..NodeOptions::BINDER };
-        assert_eq!(floor.flags(), 0x332);
+        assert_eq!(least.flags(), 0x332);
         assert_eq!(NodeOptions { least_priority: -1, ..NodeOptions::BINDER }.flags(), 0x1ff);
     }
 }

@@ -124,16 +124,16 @@ mod tests {
 
     #[test]
     fn a_device_with_a_comma_in_its_path_stays_one_field() {
-        use run::floor::{FloorPlan, FloorResult};
-        let mut result = FloorResult {
-            plan: FloorPlan::default(),
+        use run::baseline::{BaselinePlan, BaselineResult};
+        let mut result = BaselineResult {
+            plan: BaselinePlan::default(),
             clock_read_cost_ns: 20.0,
             cells: vec![],
             not_possible: vec![],
             recorder: None,
             wake_up: None,
         };
-        result.cells.push(run::floor::FloorCell {
+        result.cells.push(run::baseline::BaselineCell {
             transport: "binder".into(),
             backend: Some(run::ipc::Backend::Kernel { device: "/dev/a,b".into(), features: None }),
             size_bytes: 4,
@@ -145,7 +145,7 @@ mod tests {
             against_futex: None,
             recorded: None,
         });
-        let text = crate::floor::csv(&result);
+        let text = crate::baseline::csv(&result);
         assert!(text.contains(",\"kernel driver at /dev/a,b\","), "{text}");
     }
 }

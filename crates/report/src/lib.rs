@@ -27,6 +27,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod baseline;
 pub mod comparison;
 pub mod csv;
 pub mod doctor;
@@ -39,7 +40,6 @@ mod explanation_summary;
 pub mod explanation_tracks;
 mod explanation_words;
 pub mod figures;
-pub mod floor;
 pub mod ftrace_text;
 pub mod gate;
 pub mod google_benchmark;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use run::Run;
 
 use super::look::Look;
-use super::{environment, floor, interference, latency, storage, summary, throughput, traits, workers};
+use super::{baseline, environment, interference, latency, storage, summary, throughput, traits, workers};
 use analysis::interference::Explained;
 use analysis::storage::SeriesLayers;
 
@@ -49,7 +49,7 @@ pub fn text(run: &Run, divided: Divided<'_>, look: Look) -> String {
             let _ = write!(out, "\n== {title} ==\n\n{text}");
         }
     };
-    part("baseline", results.floor.as_ref().map(|result| floor::tables(result, look)));
+    part("baseline", results.baseline.as_ref().map(|result| baseline::tables(result, look)));
     part("throughput", results.throughput.as_ref().map(|result| throughput::tables(result, look)));
     part("latency", results.latency.as_ref().map(|result| latency::tables(result, look)));
     part("workers", results.workers.as_ref().map(|result| workers::table(result, look)));

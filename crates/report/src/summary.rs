@@ -7,7 +7,7 @@ use analysis::storage::SeriesLayers;
 use layers::storage::Layer;
 use run::CpuPlacement;
 use run::Results;
-use run::floor::{BASELINE, FloorResult};
+use run::baseline::{BaselineResult, FUTEX};
 use run::ipc::Mode;
 use run::ipc::latency::Series;
 use run::ipc::throughput::ThroughputRow;
@@ -21,9 +21,9 @@ use super::quantity::{byte_rate, duration, length};
 /// A paragraph for each test that was run; `layers` divides the writes, and `beside` explains comparisons, where they were recorded.
 pub fn paragraphs(results: &Results, layers: &[SeriesLayers<'_>], beside: &[Explained<'_>]) -> String {
     let mut out = String::new();
-    if let Some(floor) = &results.floor {
+    if let Some(baseline) = &results.baseline {
         out.push_str("Baseline, and the ratio to its futex\n");
-        floor_lines(&mut out, floor);
+        baseline_lines(&mut out, baseline);
     }
     if let Some(throughput) = &results.throughput {
         let _ = writeln!(out, "Throughput, placement {}", throughput.plan.placement);
@@ -57,18 +57,18 @@ fn long_line(out: &mut String, what: &str, text: &str) {
     let _ = writeln!(out, "  {what:<26} {text}");
 }
 
-/// The floor, and the driver and both stacks in the same interleaved run: only there a ratio means something.
-fn floor_lines(out: &mut String, floor: &FloorResult) {
-    let Some(&least) = floor.plan.sizes_bytes.iter().min() else { return };
-    for transport in [BASELINE, "binder-driver", "binder", "hwbinder"] {
+/// The baseline, and the driver and both stacks in the same interleaved run: only there a ratio means something.
+fn baseline_lines(out: &mut String, baseline: &BaselineResult) {
+    let Some(&least) = baseline.plan.sizes_bytes.iter().min() else { return };
+    for transport in [FUTEX, "binder-driver", "binder", "hwbinder"] {
         let parts = CpuPlacement::ALL.into_iter().filter_map(|placement| {
-            let cell = floor.cell(transport, least, placement)?;
+            let cell = baseline.cell(transport, least, placement)?;
             let place = match placement {
                 CpuPlacement::Same => "on one CPU",
                 CpuPlacement::Split => "across two",
                 CpuPlacement::Free => "left to the kernel",
             };
-            let ratio = cell.against_futex.filter(|_| transport != BASELINE);
+            let ratio = cell.against_futex.filter(|_| transport != FUTEX);
             let ratio = ratio.map(|ratio| format!(" ({:.2}x)", ratio.median)).unwrap_or_default();
             Some(format!("{}{ratio} {place}", duration(cell.median_ns()?)))
         });

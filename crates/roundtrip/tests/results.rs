@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 /// A quick run.
-const FLOOR: &str = "ipc baseline --rounds 1 --duration 50ms --sizes 4 --transports futex --placements same";
+const BASELINE: &str =
+    "ipc baseline --rounds 1 --duration 50ms --sizes 4 --transports futex --placements same";
 
 /// A folder of the test's own.
 struct Folder(PathBuf);
@@ -72,10 +73,10 @@ fn a_run_is_only_replaced_with_force_and_then_as_a_whole() {
     for (name, text) in [("run/run.json", "precious"), ("run/injected.csv", "old"), ("run/notes", "mine")] {
         folder.write(name, text);
     }
-    refused(&folder.roundtrip(&format!("{FLOOR} --out run")), 1, "--force");
+    refused(&folder.roundtrip(&format!("{BASELINE} --out run")), 1, "--force");
     assert_eq!(folder.text("run/run.json"), "precious");
     assert_eq!(folder.names("run"), ["injected.csv", "notes", "recording", "run.json"]);
-    let output = folder.roundtrip(&format!("{FLOOR} --out run --force"));
+    let output = folder.roundtrip(&format!("{BASELINE} --out run --force"));
     assert!(output.status.success(), "{output:?}");
     assert!(folder.text("run/run.json").contains("\"schema\":\"roundtrip.run\""));
     assert_eq!(
@@ -101,7 +102,7 @@ fn a_run_that_fails_leaves_the_one_that_it_was_to_replace() {
 #[test]
 fn no_file_name_is_no_directory() {
     let folder = Folder::new("empty");
-    refused(&folder.roundtrip(&format!("{FLOOR} --out ''")), 2, "an empty name");
+    refused(&folder.roundtrip(&format!("{BASELINE} --out ''")), 2, "an empty name");
     refused(&folder.roundtrip("trace convert run -o ''"), 2, "-o");
     assert_eq!(folder.names(""), [""; 0]);
 }
@@ -114,7 +115,7 @@ fn a_link_in_a_results_place_is_neither_followed_nor_replaced() {
         std::fs::create_dir_all(folder.0.join("run")).unwrap();
         for to in ["../precious", "../nowhere"] {
             symlink(to, folder.0.join(name)).unwrap();
-            refused(&folder.roundtrip(&format!("{FLOOR} --out run")), 1, "--force");
+            refused(&folder.roundtrip(&format!("{BASELINE} --out run")), 1, "--force");
             std::fs::remove_file(folder.0.join(name)).unwrap();
         }
     }

@@ -33,12 +33,12 @@
 //! # Ok::<(), run::Error>(())
 //! ```
 
+pub mod baseline;
 mod counters;
 pub mod cpus;
 mod directory;
 pub mod environment;
 mod error;
-pub mod floor;
 pub mod injection;
 pub mod ipc;
 mod labels;

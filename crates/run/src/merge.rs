@@ -1,8 +1,8 @@
 //! Several runs of one plan as one: their calls and rounds together. Must not know how a run was made or is shown.
 
+use crate::baseline::{self, BaselineResult};
 use crate::directory::Run;
 use crate::error::{Error, Result};
-use crate::floor::{self, FloorResult};
 use crate::ipc::latency::LatencyResult;
 use crate::ipc::throughput::ThroughputResult;
 use crate::ipc::workers::{Above, WorkersResult};
@@ -46,7 +46,7 @@ impl Run {
 
 impl Results {
     fn merge(&mut self, other: &Results) -> Result<()> {
-        both(&mut self.floor, &other.floor, merge_floor)?;
+        both(&mut self.baseline, &other.baseline, merge_baseline)?;
         both(&mut self.throughput, &other.throughput, merge_throughput)?;
         both(&mut self.latency, &other.latency, merge_latency)?;
         both(&mut self.workers, &other.workers, merge_workers)?;
@@ -81,7 +81,7 @@ fn same_plan<P: PartialEq>(ours: &P, theirs: &P) -> Result<()> {
     if ours == theirs { Ok(()) } else { Err(different("plans")) }
 }
 
-fn merge_floor(ours: &mut FloorResult, theirs: &FloorResult) -> Result<()> {
+fn merge_baseline(ours: &mut BaselineResult, theirs: &BaselineResult) -> Result<()> {
     same_plan(&ours.plan, &theirs.plan)?;
     for cell in &mut ours.cells {
         let Some(more) = theirs.cell(&cell.transport, cell.size_bytes, cell.placement) else { continue };
@@ -92,7 +92,7 @@ fn merge_floor(ours: &mut FloorResult, theirs: &FloorResult) -> Result<()> {
             ours.latency.merge(&theirs.latency);
         }
     }
-    floor::compare(&mut ours.cells);
+    baseline::compare(&mut ours.cells);
     Ok(())
 }
 
@@ -155,14 +155,14 @@ mod tests {
     use latency::Histogram;
 
     use super::*;
+    use crate::baseline::{BaselineCell, BaselinePlan, FUTEX};
     use crate::cpus::CpuPlacement;
     use crate::environment::Environment;
-    use crate::floor::{BASELINE, FloorCell, FloorPlan};
 
     fn run(medians_ns: &[u64]) -> Run {
         let cell = |transport: &str, factor: u64| {
             let medians: Vec<u64> = medians_ns.iter().map(|ns| ns * factor).collect();
-            FloorCell {
+            BaselineCell {
                 transport: transport.into(),
                 backend: None,
                 size_bytes: 4,
@@ -178,23 +178,23 @@ mod tests {
                 recorded: None,
             }
         };
-        let floor = FloorResult {
-            plan: FloorPlan::default(),
+        let baseline = BaselineResult {
+            plan: BaselinePlan::default(),
             clock_read_cost_ns: 20.0,
-            cells: vec![cell(BASELINE, 1), cell("pipe", 2)],
+            cells: vec![cell(FUTEX, 1), cell("pipe", 2)],
             not_possible: vec![],
             recorder: None,
             wake_up: None,
         };
-        Run { warnings: vec!["noisy".into()], ..Run::new(Environment::default(), floor.into(), None) }
+        Run { warnings: vec!["noisy".into()], ..Run::new(Environment::default(), baseline.into(), None) }
     }
 
     #[test]
     fn merged_runs_hold_all_rounds_and_each_warning_once() {
         let (mut first, second) = (run(&[1000, 1100]), run(&[1200]));
         first.merge(&second).unwrap();
-        let floor = first.results.floor.as_ref().unwrap();
-        let pipe = floor.cell("pipe", 4, CpuPlacement::Same).unwrap();
+        let baseline = first.results.baseline.as_ref().unwrap();
+        let pipe = baseline.cell("pipe", 4, CpuPlacement::Same).unwrap();
         assert_eq!(pipe.round_medians_ns, [2000, 2200, 2400]);
         assert_eq!(pipe.latency.count(), 3);
         assert_eq!(pipe.against_futex.unwrap().median, 2.0);
@@ -212,8 +212,8 @@ mod tests {
             error
         };
         assert!(refused(|run| run.environment.driver = Some("kernel".into())).contains("drivers"));
-        assert!(refused(|run| run.results.floor = None).contains("tests"));
-        assert!(refused(|run| run.results.floor.as_mut().unwrap().plan.rounds = 1).contains("plans"));
+        assert!(refused(|run| run.results.baseline = None).contains("tests"));
+        assert!(refused(|run| run.results.baseline.as_mut().unwrap().plan.rounds = 1).contains("plans"));
     }
 
     #[test]

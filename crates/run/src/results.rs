@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::floor::FloorResult;
+use crate::baseline::BaselineResult;
 use crate::ipc::latency::LatencyResult;
 use crate::ipc::throughput::ThroughputResult;
 use crate::ipc::traits::TraitsResult;
@@ -16,7 +16,8 @@ use crate::storage::interference::InterferenceResult;
 pub struct Results {
     /// Round trips by other means than binder.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub floor: Option<FloorResult>,
+    #[serde(rename = "floor")]
+    pub baseline: Option<BaselineResult>,
     /// Latency against a deadline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<LatencyResult>,
@@ -69,9 +70,9 @@ impl Results {
     }
 }
 
-impl From<FloorResult> for Results {
-    fn from(floor: FloorResult) -> Results {
-        Results { floor: Some(floor), ..Results::default() }
+impl From<BaselineResult> for Results {
+    fn from(baseline: BaselineResult) -> Results {
+        Results { baseline: Some(baseline), ..Results::default() }
     }
 }
 

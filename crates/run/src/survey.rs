@@ -1,11 +1,11 @@
 //! The survey: the plans of a run that shows a newcomer what this machine can do, in about half a minute. A short
-//! floor, throughput at a few sizes, and latency against a deadline. Must not know how they are carried out.
+//! baseline, throughput at a few sizes, and latency against a deadline. Must not know how they are carried out.
 
 use latency::Deadline;
 
+use crate::baseline::BaselinePlan;
 use crate::cpus::CpuPlacement;
 use crate::error::Result;
-use crate::floor::FloorPlan;
 use crate::ipc::latency::{Amount, LatencyPlan};
 use crate::ipc::throughput::{Length, ThroughputPlan};
 use crate::ipc::{DriverPlan, Stack};
@@ -40,7 +40,7 @@ impl Default for SurveyPlan {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parts {
     /// By other means than binder.
-    pub floor: FloorPlan,
+    pub baseline: BaselinePlan,
     /// By payload size.
     pub throughput: ThroughputPlan,
     /// Against a deadline.
@@ -59,14 +59,14 @@ impl SurveyPlan {
         if self.budget_ns < SHORTEST_NS {
             return Err(PlanFault::ShortSurvey { least_s: SHORTEST_NS / 1_000_000_000 }.into());
         }
-        let [of_floor_ns, of_throughput_ns, of_latency_ns] =
+        let [of_baseline_ns, of_throughput_ns, of_latency_ns] =
             Self::SHARES_PERCENT.map(|percent| self.budget_ns * percent / 100);
-        let floor = FloorPlan {
+        let baseline = BaselinePlan {
             sizes_bytes: vec![4, 4096, 65536],
             placements: CpuPlacement::ALL.into(),
             rounds: 7,
-            budget_ns: of_floor_ns,
-            ..FloorPlan::default()
+            budget_ns: of_baseline_ns,
+            ..BaselinePlan::default()
         };
         let sizes_bytes = vec![4, 1024, 16384, 65536];
         // Each row is a calibration, a batch and a series of single calls of about the same length.
@@ -88,7 +88,7 @@ impl SurveyPlan {
             deadline: self.deadline,
             ..LatencyPlan::default()
         };
-        Ok(Parts { floor, throughput, latency })
+        Ok(Parts { baseline, throughput, latency })
     }
 }
 
@@ -100,7 +100,7 @@ mod tests {
     fn every_survey_consists_of_plans_that_its_tests_accept() {
         for (budget_ns, cpus) in [(SHORTEST_NS, 1), (30_000_000_000, 2), (3_600_000_000_000, 64)] {
             let parts = SurveyPlan { budget_ns, ..SurveyPlan::default() }.parts(cpus).unwrap();
-            parts.floor.check().unwrap();
+            parts.baseline.check().unwrap();
             parts.throughput.check().unwrap();
             parts.latency.check().unwrap();
             assert!(parts.latency.pairs as usize <= cpus.saturating_sub(1).max(1));

@@ -107,7 +107,7 @@ fn plans_that_differ(base: &Run, other: &Run) -> Vec<&'static str> {
             )
         };
     }
-    plan!(floor, "plan of ipc baseline");
+    plan!(baseline, "plan of ipc baseline");
     plan!(throughput, "plan of ipc throughput");
     plan!(workers, "plan of ipc workers");
     plan!(storage, "plan of storage layers");

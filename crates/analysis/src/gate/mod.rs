@@ -177,7 +177,7 @@ fn realtime(run: &Run) -> Option<String> {
 fn kernel_driver(run: &Run) -> Option<String> {
     let results = &run.results;
     let backends: Vec<&Backend> = [
-        results.floor.as_ref().and_then(run::floor::FloorResult::backend),
+        results.baseline.as_ref().and_then(run::baseline::BaselineResult::backend),
         results.latency.as_ref().and_then(|result| result.backend.as_ref()),
         results.throughput.as_ref().and_then(|result| result.backend.as_ref()),
         results.workers.as_ref().and_then(|result| result.backend.as_ref()),

@@ -37,7 +37,7 @@ impl Host {
         let kernel = |claim| Host { context: Held::Kernel(claim), why_emulated: None };
         let emulated = |why_emulated| {
             let context = Context::create(names::profile(plan.profile))?;
-            context.set_lending(names::lending(plan.lending));
+            context.set_inherit_by(names::inherit_by(plan.inherit_by));
             Ok(Host { context: Held::Emulated { context, profile: plan.profile }, why_emulated })
         };
         match plan.choice {

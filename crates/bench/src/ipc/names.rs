@@ -1,7 +1,7 @@
 //! The words of plans and results in those of the driver and the stacks, and back. Must not know what they are for.
 
 use binder_driver::kernel::{Features, Language};
-use run::ipc::{Backend, Lending, Profile, Stack};
+use run::ipc::{Backend, InheritBy, Profile, Stack};
 
 /// A stack, as the stacks name themselves.
 pub(crate) fn stack(stack: Stack) -> binder::Stack {
@@ -20,11 +20,11 @@ pub(super) fn profile(profile: Profile) -> binder_driver::Profile {
 }
 
 /// How an emulated driver gives real-time priorities.
-pub(super) fn lending(lending: Lending) -> binder_emulator::Lending {
-    match lending {
-        Lending::Auto => binder_emulator::Lending::Auto,
-        Lending::Policy => binder_emulator::Lending::Policy,
-        Lending::PiFutex => binder_emulator::Lending::PiFutex,
+pub(super) fn inherit_by(inherit_by: InheritBy) -> binder_emulator::InheritBy {
+    match inherit_by {
+        InheritBy::Auto => binder_emulator::InheritBy::Auto,
+        InheritBy::Policy => binder_emulator::InheritBy::Policy,
+        InheritBy::PiFutex => binder_emulator::InheritBy::PiFutex,
     }
 }
 
@@ -75,8 +75,8 @@ mod tests {
             assert_eq!(serde_json::to_value(&ours).unwrap(), serde_json::to_value(&driver).unwrap());
             assert_eq!(ours.in_full(), driver.in_full());
         }
-        for ours in [Lending::Auto, Lending::Policy, Lending::PiFutex] {
-            assert_eq!(serde_json::to_value(ours).unwrap(), serde_json::to_value(lending(ours)).unwrap());
+        for ours in [InheritBy::Auto, InheritBy::Policy, InheritBy::PiFutex] {
+            assert_eq!(serde_json::to_value(ours).unwrap(), serde_json::to_value(inherit_by(ours)).unwrap());
         }
     }
 }

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use super::{Emulated, with_guard};
 use crate::descriptors::Descriptors;
 use crate::error::Error;
-use crate::inheritance::Lending;
+use crate::inheritance::InheritBy;
 use crate::keeper_line::{self, ToKeeper};
 use crate::records::{self, AREA_BYTES, Id, Process};
 use crate::region::{End, Region};
@@ -86,7 +86,8 @@ impl Emulated {
         opened.map_err(|errno| failed("open an area in it", errno.into()))?;
         let generation = with_guard(&region, |guard| guard.get(slot, records::process::GENERATION));
         let traps = follow_callers(&region, (slot, generation), &to_keeper, wake_up);
-        let lending = Lending::from_word(region.words()[records::LENDING].load(Ordering::Relaxed) as u32);
+        let inherit_by =
+            InheritBy::from_word(region.words()[records::INHERIT_BY].load(Ordering::Relaxed) as u32);
         let watcher = membership.connection.try_clone().and_then(|connection| {
             let region = Arc::clone(&region);
             std::thread::Builder::new().name("binder-watch".into()).spawn(move || watch(&connection, &region))
@@ -99,7 +100,7 @@ impl Emulated {
             instance: Arc::new(()),
             no_trap: traps.err(),
             nonblocking: AtomicBool::new(false),
-            lending: AtomicU32::new(lending as u32),
+            inherit_by: AtomicU32::new(inherit_by as u32),
             sender: std::process::id(),
             euid: AtomicU32::new(rustix::process::geteuid().as_raw()),
             descriptors: Descriptors::new(to_keeper),

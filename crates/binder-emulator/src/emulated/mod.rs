@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use rustix::io::Errno;
 
 use crate::descriptors::Descriptors;
-use crate::inheritance::Lending;
+use crate::inheritance::InheritBy;
 use crate::ioctl::Ioctl;
 use crate::lock::{Guard, Scratch};
 use crate::records::{self, Id, Process, Thread};
@@ -37,8 +37,8 @@ pub struct Emulated {
     no_trap: Option<String>,
     /// See [`Emulated::set_nonblocking`].
     nonblocking: AtomicBool,
-    /// See [`Emulated::set_lending`].
-    lending: AtomicU32,
+    /// See [`Emulated::set_inherit_by`].
+    inherit_by: AtomicU32,
     /// The real process's id.
     sender: u32,
     /// The user that this process was when it joined, or at its last call.
@@ -73,8 +73,8 @@ impl Emulated {
     }
 
     /// Chooses how calls of this process lend a real-time priority from now on. The mainline kernel's rules lend none.
-    pub fn set_lending(&self, lending: Lending) {
-        self.lending.store(lending as u32, Ordering::Relaxed);
+    pub fn set_inherit_by(&self, inherit_by: InheritBy) {
+        self.inherit_by.store(inherit_by as u32, Ordering::Relaxed);
     }
 
     /// This process's strong and weak counts on a handle ([`Driver::node_counts`] are those of all processes). `None` when there is no such handle.
@@ -102,7 +102,7 @@ impl Emulated {
     }
 
     /// How many transactions had their caller's real-time priority passed on to a thread of this process by a
-    /// priority-inheriting futex ([`Lending`]), since it opened the driver. Such a thread runs at that priority, and its
+    /// priority-inheriting futex ([`InheritBy`]), since it opened the driver. Such a thread runs at that priority, and its
     /// policy (sched_getattr(2)) does not show it.
     #[must_use]
     pub fn lent_by_pi_futex(&self) -> u64 {
@@ -171,7 +171,7 @@ impl Emulated {
                 process: self.process,
                 thread,
                 profile: self.profile,
-                lending: Lending::from_word(self.lending.load(Ordering::Relaxed)),
+                inherit_by: InheritBy::from_word(self.inherit_by.load(Ordering::Relaxed)),
                 lent: *lent,
                 sender: self.sender,
                 euid: self.euid.load(Ordering::Relaxed),

@@ -11,7 +11,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 
 use crate::descriptors::{Descriptors, Wanted};
-use crate::inheritance::Lending;
+use crate::inheritance::InheritBy;
 use crate::lock::Guard;
 use crate::node::Strength;
 use crate::records::{CONTEXT_MANAGER, Id, Process, Thread, node, reference};
@@ -25,7 +25,7 @@ pub(crate) struct Ioctl<'a> {
     pub(crate) thread: Id<Thread>,
     pub(crate) profile: Profile,
     /// How this process's calls lend a real-time priority.
-    pub(crate) lending: Lending,
+    pub(crate) inherit_by: InheritBy,
     /// The memory that commands may name.
     pub(crate) lent: Lent<'a>,
     /// The real process that is calling.

@@ -104,7 +104,7 @@ pub(crate) fn claim(guard: &mut Guard<'_>, thread: Id<Thread>, here: bool) -> Op
     Some(Wake { thread, way: Way::Answer(find(guard, thread, None)), here, rouse })
 }
 
-/// Under the lock: `lender`, which was lending, is claimed. It is woken by whoever has its hold: this thread, or one that must be
+/// Under the lock: `lender`, which was lending its priority, is claimed. It is woken by whoever has its hold: this thread, or one that must be
 /// woken for that, perhaps by another in turn. One that runs gives it back before it sleeps; `lender` looks by itself after a while.
 #[cold]
 fn claim_holder(guard: &mut Guard<'_>, lender: Id<Thread>) -> Option<Wake> {

@@ -56,10 +56,10 @@ fn only_participants_and_ones_own_threads_are_given_a_policy() {
 }
 
 /// A real-time call to a node that inherits, and a thread of slot 3 whose policy nobody may set: there is no such thread.
-fn lending(guard: &mut Guard<'_>, way: Lending) -> (Id<Transaction>, Id<Thread>, Id<Process>) {
+fn sent_by(guard: &mut Guard<'_>, way: InheritBy) -> (Id<Transaction>, Id<Thread>, Id<Process>) {
     let t = guard.alloc::<Transaction>().expect("a record");
     guard.set(t, transaction::PRIORITY, fifo(60).to_word());
-    guard.set(t, transaction::LENDING, way as u32);
+    guard.set(t, transaction::INHERIT_BY, way as u32);
     let to = guard.alloc::<Thread>().expect("a record");
     let owner = Id::<Process>::new(3).expect("a slot");
     guard.set(to, thread::TID, i32::MAX);
@@ -72,7 +72,7 @@ fn lending(guard: &mut Guard<'_>, way: Lending) -> (Id<Transaction>, Id<Thread>,
 #[test]
 fn only_a_real_time_callers_own_priority_is_lent_through_a_futex() {
     use FLAT_BINDER_FLAG_INHERIT_RT as INHERIT;
-    use Lending::{Auto, PiFutex, Policy};
+    use InheritBy::{Auto, PiFutex, Policy};
     let cases = [
         (Auto, INHERIT, fifo(60), true),
         (PiFutex, INHERIT, fifo(60), true),
@@ -86,7 +86,7 @@ fn only_a_real_time_callers_own_priority_is_lent_through_a_futex() {
         let region = Region::create().expect("memory");
         let mut scratch = crate::lock::Scratch::default();
         let mut guard = Guard::lock(&region, &mut scratch);
-        let (t, to, owner) = lending(&mut guard, way);
+        let (t, to, owner) = sent_by(&mut guard, way);
         // A refusal is remembered, by the context's tag.
         region.words()[crate::records::TAG].store(tag, Relaxed);
         let what = format!("{way:?}, flags {flags:x}, {wanted:?}");
@@ -108,7 +108,7 @@ fn a_call_is_lent_for_once_and_a_thread_that_has_anothers_priority_gets_its_own_
     let region = Region::create().expect("memory");
     let mut scratch = crate::lock::Scratch::default();
     let mut guard = Guard::lock(&region, &mut scratch);
-    let (t, to, owner) = lending(&mut guard, Lending::Policy);
+    let (t, to, owner) = sent_by(&mut guard, InheritBy::Policy);
     guard.set(t, transaction::PRIORITY, Priority::nice(0).to_word());
     // It runs as the caller wants it: nothing is set.
     guard.lend_priority(Profile::Ack, t, 0, to);
@@ -139,7 +139,7 @@ fn only_an_idle_looper_that_runs_lower_is_hurried() {
         let region = Region::create().expect("memory");
         let mut scratch = crate::lock::Scratch::default();
         let mut guard = Guard::lock(&region, &mut scratch);
-        let (t, to, owner) = lending(&mut guard, Lending::PiFutex);
+        let (t, to, owner) = sent_by(&mut guard, InheritBy::PiFutex);
         guard.set(owner, process::THREADS_HEAD, Some(to));
         guard.set(to, thread::LOOPER, LOOPER_ENTERED);
         change(&mut guard, t, to);
@@ -213,7 +213,7 @@ fn who_was_refused_a_moment_ago_or_holds_the_call_already_is_not_asked_again() {
         let region = Region::create().expect("memory");
         let mut scratch = crate::lock::Scratch::default();
         let mut guard = Guard::lock(&region, &mut scratch);
-        let (t, to, owner) = lending(&mut guard, Lending::Auto);
+        let (t, to, owner) = sent_by(&mut guard, InheritBy::Auto);
         let tag = 0x77 + u64::from(held) + 2 * u64::from(refused);
         region.words()[crate::records::TAG].store(tag, Relaxed);
         guard.set(t, transaction::HELD_BY, held.then_some(to));

@@ -57,8 +57,8 @@ pub(crate) const WATCH: usize = 7;
 pub(crate) const TAG: usize = 8;
 /// The thread whose policy was set last by another, see `Guard::undo_last_policy`.
 pub(crate) const LENT_LAST: usize = 10;
-/// The `Lending` of whoever joins.
-pub(crate) const LENDING: usize = 11;
+/// The `InheritBy` of whoever joins.
+pub(crate) const INHERIT_BY: usize = 11;
 /// Where notifications are received: the kernel writes here.
 pub(crate) const RECEIVED_AT: usize = 64;
 /// The first of the tables' pairs of (free list, first index never used).

@@ -209,8 +209,8 @@ records! {
         HELD_BY: Option<Id<Thread>>,
         /// That priority.
         HELD_AT: u64,
-        /// The sender's `Lending`.
-        LENDING: u32,
+        /// The sender's `InheritBy`.
+        INHERIT_BY: u32,
     }
     /// A stretch of a process's area, in use or free.
     Buffer, buffer, table 5 at end::<Transaction>(), 131_072, of 24 {

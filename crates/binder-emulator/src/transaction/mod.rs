@@ -160,7 +160,7 @@ impl Ioctl<'_> {
         if let Some(own) = priority::of_caller(self.profile) {
             let lent = inheritance::serves_at().filter(|lent| lent.level < own.level);
             self.guard.init(t, transaction::PRIORITY, lent.unwrap_or(own).to_word());
-            self.guard.init(t, transaction::LENDING, self.lending as u32);
+            self.guard.init(t, transaction::INHERIT_BY, self.inherit_by as u32);
             if self.profile == Profile::Ack {
                 // What this thread runs at now, should a nested call come back to it.
                 self.guard.set(self.thread, thread::PRIORITY, own.to_word());

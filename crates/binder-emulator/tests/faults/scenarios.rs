@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use binder_driver::uapi::*;
 use binder_driver::{Command, Driver};
-use binder_emulator::{Emulated, Lending};
+use binder_emulator::{Emulated, InheritBy};
 
 use crate::desk::{Answer, CALL_BACK, DROP, Desk, ECHO, EXCHANGE, KEEP};
 use crate::message::Message;
@@ -42,8 +42,8 @@ pub(crate) const SCENARIOS: [Scenario; 16] = [
     Scenario::of("thread exit", thread_exit),
     Scenario::of("close", close),
     Scenario::of("real-time call", realtime_call),
-    Scenario::of("lending call", lending_call),
-    Scenario::of("nested lending call", nested_lending_call),
+    Scenario::of("inheriting call", inheriting_call),
+    Scenario::of("nested inheriting call", nested_inheriting_call),
     Scenario { serves: true, ..Scenario::of("serve", serve) },
     Scenario { serves: true, is_lent_to: true, ..Scenario::of("serve a lender", serve) },
     Scenario { manages: true, ..Scenario::of("manage", manage) },
@@ -137,11 +137,11 @@ fn lender(address: &str) -> Desk {
 /// Its priority is lent by setting the manager's policy, where that is permitted.
 fn realtime_call(address: &str) {
     let desk = lender(address);
-    desk.driver.set_lending(Lending::Policy);
+    desk.driver.set_inherit_by(InheritBy::Policy);
     step_call(desk);
 }
 
-fn lending_call(address: &str) {
+fn inheriting_call(address: &str) {
     step_call(lender(address));
 }
 
@@ -154,7 +154,7 @@ fn step_call(mut desk: Desk) {
     });
 }
 
-fn nested_lending_call(address: &str) {
+fn nested_inheriting_call(address: &str) {
     let mut desk = lender(address);
     reply(desk.call(0, CALL_BACK, &Message::default().node(1)));
     stepped(|| {

@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command as Process, Stdio};
 
 use binder_driver::sched_attr::{self, SchedAttr};
-use binder_emulator::{Emulated, Lending};
+use binder_emulator::{Emulated, InheritBy};
 
 pub(crate) const ADDRESS: &str = "ROUNDTRIP_TEST_CONTEXT";
 pub(crate) const SCENARIO: &str = "ROUNDTRIP_TEST_SCENARIO";
@@ -53,7 +53,7 @@ pub(crate) fn become_lender(driver: &Emulated) {
     let realtime = SchedAttr { policy: libc::SCHED_FIFO as u32, priority: 3, ..Default::default() };
     // Else it is one more ordinary caller.
     let _ = sched_attr::set(0, realtime);
-    driver.set_lending(Lending::PiFutex);
+    driver.set_inherit_by(InheritBy::PiFutex);
 }
 
 /// In a victim: stops where the parent is to see it.

@@ -45,9 +45,9 @@ pub(crate) struct Quiet {
 }
 
 impl World {
-    /// With a manager, unless the victims are to be that; then its thread calls whoever is. `lending`: that thread is real-time, and
+    /// With a manager, unless the victims are to be that; then its thread calls whoever is. `inherits`: that thread is real-time, and
     /// lends its priority through a futex.
-    pub(crate) fn new(profile: Profile, managed: bool, lending: bool) -> Self {
+    pub(crate) fn new(profile: Profile, managed: bool, inherits: bool) -> Self {
         let context = Context::create_unlisted(profile).expect("a context");
         let manager = Arc::new(Emulated::join(context.address(), AREA).expect("a manager"));
         if managed {
@@ -69,7 +69,7 @@ impl World {
         let calling = std::thread::spawn({
             let answers = Arc::clone(&answers);
             move || {
-                if lending {
+                if inherits {
                     stepping::become_lender(&manager);
                 }
                 if managed {

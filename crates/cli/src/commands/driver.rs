@@ -1,6 +1,6 @@
 //! The options that choose a driver, shared by every command that measures over one. Measures nothing.
 
-use run::ipc::Lending;
+use run::ipc::InheritBy;
 use run::ipc::{Backend, Profile};
 use run::ipc::{DevicePath, DriverChoice, DriverPlan};
 
@@ -71,10 +71,10 @@ impl<A: AsMut<DriverPlan> + 'static> Table<A> {
              sets the server's scheduling policy, which needs permission. pi-futex: the caller waits in a priority-inheriting \
              futex, which needs none; the server's policy does not show it. auto: policy, and pi-futex where policy is refused.",
             |typed: &mut A, text| {
-                typed.as_mut().lending = match text {
-                    "policy" => Lending::Policy,
-                    "pi-futex" => Lending::PiFutex,
-                    _ => Lending::Auto,
+                typed.as_mut().inherit_by = match text {
+                    "policy" => InheritBy::Policy,
+                    "pi-futex" => InheritBy::PiFutex,
+                    _ => InheritBy::Auto,
                 };
                 Ok(())
             },

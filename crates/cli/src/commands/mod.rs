@@ -5,13 +5,13 @@
 //! follow from that line.
 
 mod ab;
+mod baseline;
 mod compare;
 mod completions;
 mod doctor;
 mod driver;
 mod explain;
 mod finish;
-mod floor;
 mod gates;
 pub(crate) mod help;
 pub(crate) mod latency;
@@ -43,8 +43,8 @@ pub(crate) static ALL: &[&dyn Command] = &[
     &watch::COMMAND,
     &throughput::COMMAND,
     &latency::COMMAND,
-    &floor::COMMAND,
-    &floor::OLD_NAME,
+    &baseline::COMMAND,
+    &baseline::OLD_NAME,
     &workers::COMMAND,
     &traits::COMMAND,
     &service::LIST,

@@ -3,7 +3,7 @@
 use latency::Histogram;
 use layers::storage::Layer;
 use layers::{Explanation, Flag, Kind};
-use run::floor::BASELINE;
+use run::baseline::FUTEX;
 use run::ipc::latency::LatencyResult;
 
 use super::beside::{self, Change};
@@ -81,14 +81,13 @@ fn sentence(subject: &Subject<'_>) -> Option<String> {
     if results.interference.is_some() {
         return Some(of_conditions(subject));
     }
-    if let Some(result) = &results.floor {
+    if let Some(result) = &results.baseline {
         let (least, placement) = (*result.plan.sizes_bytes.iter().min()?, *result.plan.placements.first()?);
         let of = |transport| Some(duration(result.cell(transport, least, placement)?.median_ns()?));
         let binder = ["binder", "hwbinder"]
             .into_iter()
             .filter_map(|stack| Some(format!("over {stack} {}", of(stack)?)));
-        let all: Vec<String> =
-            [format!("over a futex {}", of(BASELINE)?)].into_iter().chain(binder).collect();
+        let all: Vec<String> = [format!("over a futex {}", of(FUTEX)?)].into_iter().chain(binder).collect();
         return Some(format!(
             "A round trip of {} takes {} (placement {placement}).",
             length(least),

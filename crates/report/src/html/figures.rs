@@ -2,7 +2,7 @@
 
 use analysis::interference::Explained;
 use analysis::storage::SeriesLayers;
-use run::floor::{BASELINE, FloorCell};
+use run::baseline::{BaselineCell, FUTEX};
 use run::storage::interference::Condition;
 
 use super::answer::all_calls;
@@ -159,12 +159,12 @@ fn of_workers(subject: &Subject<'_>) -> Vec<Figure> {
 
 fn of_baseline(subject: &Subject<'_>) -> Vec<Figure> {
     let mut all = Vec::new();
-    if let Some(result) = &subject.run.results.floor
+    if let Some(result) = &subject.run.results.baseline
         && let (Some(&least), Some(&placement)) =
             (result.plan.sizes_bytes.iter().min(), result.plan.placements.first())
     {
-        for transport in [BASELINE, "binder", "hwbinder"] {
-            let median = result.cell(transport, least, placement).and_then(FloorCell::median_ns);
+        for transport in [FUTEX, "binder", "hwbinder"] {
+            let median = result.cell(transport, least, placement).and_then(BaselineCell::median_ns);
             all.extend(
                 median.map(|ns| time(format!("{transport}, {}, placement {placement}", length(least)), ns)),
             );

@@ -40,7 +40,7 @@ pub(super) fn contents(subjects: &[Subject<'_>]) -> Vec<(&'static str, &'static 
         ),
         (any(|of| of.latency.is_some()), "latency", "Latency"),
         (any(|of| of.throughput.is_some()), "throughput", "Throughput"),
-        (any(|of| of.floor.is_some()), "baseline", "Baseline"),
+        (any(|of| of.baseline.is_some()), "baseline", "Baseline"),
         (any(|of| of.workers.is_some()), "many-callers", "Many callers"),
         (any(|of| of.traits.is_some()), "stacks", "Binder against hwbinder"),
         (any(|of| of.storage.is_some()), "writes", "Synchronous writes"),

@@ -1,7 +1,7 @@
 //! The other tests of IPC on the page: throughput by size with the baseline beside it, other means than binder, many callers, and
 //! binder against hwbinder.
 
-use run::floor::{BASELINE, FloorResult};
+use run::baseline::{BaselineResult, FUTEX};
 use run::ipc::throughput::{Batch, ThroughputResult};
 
 use super::bars::{Range, Ranges, Scale};
@@ -11,15 +11,15 @@ use super::ranges::{range, span, ticks};
 use super::subject::Subject;
 use crate::quantity::{byte_rate, duration, length};
 use crate::table::{Column, Table};
-use crate::{floor, throughput, traits, workers};
+use crate::{baseline, throughput, traits, workers};
 
 /// Shows each of these tests that a run has.
 pub(super) fn sections(page: &mut Page, subjects: &[Subject<'_>]) {
     all_throughput(page, subjects);
     section(page, subjects, "baseline", "Baseline", |page, subject| {
-        let result = subject.run.results.floor.as_ref()?;
+        let result = subject.run.results.baseline.as_ref()?;
         page.ranges(&transports(result));
-        let (tables, notes) = floor::parts(result);
+        let (tables, notes) = baseline::parts(result);
         tables.iter().for_each(|(heading, table)| page.folded(heading, table));
         page.notes(&notes);
         Some(())
@@ -119,14 +119,14 @@ fn by_size(ours: &[(&Subject<'_>, &ThroughputResult)], subjects: &[Subject<'_>])
     for subject in subjects {
         let own = subject.run.results.throughput.as_ref();
         let placement = own.or(ours.first().map(|(_, result)| *result)).map(|result| result.plan.placement);
-        if let (Some(floor), Some(placement)) = (&subject.run.results.floor, placement) {
+        if let (Some(baseline), Some(placement)) = (&subject.run.results.baseline, placement) {
             let cells =
-                floor.cells.iter().filter(|cell| cell.transport == BASELINE && cell.placement == placement);
+                baseline.cells.iter().filter(|cell| cell.transport == FUTEX && cell.placement == placement);
             let points = cells.filter_map(|cell| {
                 let ns = cell.median_ns()?;
                 Some((cell.size_bytes as f64, ns, format!("{}: {}", length(cell.size_bytes), duration(ns))))
             });
-            lines.push(line(subject.named(&format!("{BASELINE}, the baseline"), runs), points.collect()));
+            lines.push(line(subject.named(&format!("{FUTEX}, the baseline"), runs), points.collect()));
         }
     }
     let mut sizes: Vec<usize> =
@@ -174,7 +174,7 @@ fn line(label: String, mut points: Vec<(f64, f64, String)>) -> Line {
 }
 
 /// What each transport takes for the smallest payload, at each placement.
-fn transports(result: &FloorResult) -> Ranges {
+fn transports(result: &BaselineResult) -> Ranges {
     let least = result.plan.sizes_bytes.iter().min().copied().unwrap_or(0);
     let mut rows = Vec::new();
     for &placement in &result.plan.placements {
@@ -185,8 +185,8 @@ fn transports(result: &FloorResult) -> Ranges {
             else {
                 continue;
             };
-            let ratio = cell.against_futex.filter(|_| cell.transport != BASELINE);
-            let ratio = ratio.map_or_else(String::new, |ratio| format!(" ({:.2}x {BASELINE})", ratio.median));
+            let ratio = cell.against_futex.filter(|_| cell.transport != FUTEX);
+            let ratio = ratio.map_or_else(String::new, |ratio| format!(" ({:.2}x {FUTEX})", ratio.median));
             let text = format!("{}{ratio}", duration(median));
             rows.push(Range {
                 label: format!("{}, {placement}", cell.transport),

@@ -74,7 +74,7 @@ impl fmt::Display for Profile {
 /// How the emulated driver gives a server its caller's real-time priority. Nice values are always set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Lending {
+pub enum InheritBy {
     /// By setting the server thread's policy; through a priority-inheriting futex where that is not permitted.
     #[default]
     Auto,
@@ -84,7 +84,7 @@ pub enum Lending {
     PiFutex,
 }
 
-impl Lending {
+impl InheritBy {
     /// Whether it is the one that is chosen where nobody says otherwise.
     #[must_use]
     pub fn is_default(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::backend::{Lending, Profile};
+use super::backend::{InheritBy, Profile};
 
 /// The receive area of each process, in bytes: Android's, 1 MiB less two pages.
 pub const AREA_BYTES: u64 = (1 << 20) - 2 * 4096;
@@ -54,6 +54,6 @@ pub struct DriverPlan {
     /// Whose priority rules an emulated one follows.
     pub profile: Profile,
     /// How real-time priorities are lent over an emulated one.
-    #[serde(default, skip_serializing_if = "Lending::is_default")]
-    pub lending: Lending,
+    #[serde(default, rename = "lending", skip_serializing_if = "InheritBy::is_default")]
+    pub inherit_by: InheritBy,
 }

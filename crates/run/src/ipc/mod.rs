@@ -9,7 +9,7 @@ pub mod throughput;
 pub mod traits;
 pub mod workers;
 
-pub use backend::{Backend, Features, Language, Lending, Profile};
+pub use backend::{Backend, Features, InheritBy, Language, Profile};
 pub use driver::{AREA_BYTES, DevicePath, DriverChoice, DriverPlan};
 pub use mode::Mode;
 pub use stack::Stack;

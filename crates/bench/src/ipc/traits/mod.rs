@@ -42,7 +42,7 @@ const PLAIN: &str = "plain";
 
 /// The trials in which a server is lent something, with the aspects that each shows. Every one has a server of its own,
 /// for without permission a lent nice value cannot be taken back.
-const LENDING: [(&str, &[Aspect]); 4] = [
+const INHERITANCE: [(&str, &[Aspect]); 4] = [
     ("realtime", &[Aspect::RealtimeInheritance]),
     ("least", &[Aspect::LeastPolicy]),
     ("background", &[Aspect::NiceRaised, Aspect::BackgroundPolicy]),
@@ -76,7 +76,7 @@ pub fn run(
     for (side, found) in [&binder, &hwbinder].into_iter().zip(&mut found) {
         found.extend(words(side.stack));
         found.extend(side.copies(&mut group)?);
-        found.extend(side.lending(&mut group, &permission)?);
+        found.extend(side.inheritance(&mut group, &permission)?);
     }
     let mut latencies = [Histogram::new(), Histogram::new()];
     for block in 0..BLOCKS {
@@ -120,7 +120,7 @@ struct Side {
     stack: Stack,
     client: WorkerId,
     plain: WorkerId,
-    /// In the order of [`LENDING`].
+    /// In the order of [`INHERITANCE`].
     lent: Vec<WorkerId>,
     least_fifo: Option<u8>,
 }
@@ -136,7 +136,7 @@ impl Side {
             group.spawn(role, &job)
         };
         let plain = server(PLAIN)?;
-        let lent = LENDING.iter().map(|(instance, _)| server(instance)).collect::<Result<_>>()?;
+        let lent = INHERITANCE.iter().map(|(instance, _)| server(instance)).collect::<Result<_>>()?;
         let job = TraitsJob::Client { endpoint: host.endpoint(), stack };
         let client = group.spawn(format!("{stack} client"), &job)?;
         Ok(Side { stack, client, plain, lent, least_fifo })
@@ -182,13 +182,13 @@ impl Side {
     }
 
     /// Tries what a server is lent.
-    fn lending(
+    fn inheritance(
         &self,
         group: &mut WorkerGroup,
         permission: &RealtimePermission,
     ) -> Result<Vec<(Aspect, Finding)>> {
         let mut found = Vec::new();
-        for ((instance, aspects), &server) in LENDING.into_iter().zip(&self.lent) {
+        for ((instance, aspects), &server) in INHERITANCE.into_iter().zip(&self.lent) {
             let caller = match instance {
                 "realtime" => self.least_fifo.map_or(Scheduling::fifo(FIFO_PRIORITY), Scheduling::fifo),
                 "background" => Scheduling::other(10),

@@ -13,12 +13,12 @@ use crate::recorder::RecorderInfo;
 pub const MAX_SIZE: usize = 16 << 20;
 
 /// The transport that all others are compared with.
-pub const BASELINE: &str = "futex";
+pub const FUTEX: &str = "futex";
 
 /// What to measure. Every (transport, size, placement) is run in short blocks, in an order shuffled anew in each
 /// round, so that a drift of the machine hits all alike.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct FloorPlan {
+pub struct BaselinePlan {
     /// Bytes in each request, and as many in each reply; 1 to [`MAX_SIZE`].
     pub sizes_bytes: Vec<usize>,
     /// Where the two sides run.
@@ -34,9 +34,9 @@ pub struct FloorPlan {
     pub recorder: bool,
 }
 
-impl Default for FloorPlan {
-    fn default() -> FloorPlan {
-        FloorPlan {
+impl Default for BaselinePlan {
+    fn default() -> BaselinePlan {
+        BaselinePlan {
             sizes_bytes: vec![4, 256, 4096, 65536],
             placements: CpuPlacement::ALL.into(),
             transports: TRANSPORTS
@@ -51,7 +51,7 @@ impl Default for FloorPlan {
     }
 }
 
-impl FloorPlan {
+impl BaselinePlan {
     /// Refuses what no machine can do.
     ///
     /// # Errors
@@ -94,7 +94,7 @@ pub const TRANSPORTS: [TransportName; 10] = {
         TransportName { name, by_default: true }
     }
     [
-        usual(BASELINE),
+        usual(FUTEX),
         usual("eventfd"),
         usual("pipe"),
         usual("unix-stream"),
@@ -109,13 +109,13 @@ pub const TRANSPORTS: [TransportName; 10] = {
 
 /// What was measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct FloorResult {
+pub struct BaselineResult {
     /// What was asked for.
-    pub plan: FloorPlan,
+    pub plan: BaselinePlan,
     /// What one clock reading costs, in nanoseconds; every call's time contains about one.
     pub clock_read_cost_ns: f64,
     /// One entry for each transport, size and placement that could be measured.
-    pub cells: Vec<FloorCell>,
+    pub cells: Vec<BaselineCell>,
     /// What could not be measured, and why.
     pub not_possible: Vec<NotPossible>,
     /// What the flight recorder recorded, where the plan asks for it.
@@ -126,14 +126,14 @@ pub struct FloorResult {
     pub wake_up: Option<String>,
 }
 
-impl FloorResult {
+impl BaselineResult {
     /// The binder driver below the transports that have one.
     pub fn backend(&self) -> Option<&Backend> {
         self.cells.iter().find_map(|cell| cell.backend.as_ref())
     }
 
     /// The cell of a transport, size and placement.
-    pub fn cell(&self, transport: &str, size_bytes: usize, placement: CpuPlacement) -> Option<&FloorCell> {
+    pub fn cell(&self, transport: &str, size_bytes: usize, placement: CpuPlacement) -> Option<&BaselineCell> {
         self.cells.iter().find(|cell| {
             cell.transport == transport && cell.size_bytes == size_bytes && cell.placement == placement
         })
@@ -142,7 +142,7 @@ impl FloorResult {
 
 /// One transport at one size and placement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct FloorCell {
+pub struct BaselineCell {
     /// The transport's name.
     pub transport: String,
     /// The binder driver that it runs over; `None` for a transport that needs none.
@@ -178,7 +178,7 @@ pub struct RecordedCell {
     pub against_off: Option<Comparison>,
 }
 
-impl FloorCell {
+impl BaselineCell {
     /// The median of the rounds' medians, in nanoseconds.
     pub fn median_ns(&self) -> Option<f64> {
         self.quantile_ns(0.5)
@@ -217,12 +217,12 @@ pub struct NotPossible {
 }
 
 /// Sets each cell against the futex of its size and placement, and what was recorded against what was not.
-pub fn compare(cells: &mut [FloorCell]) {
+pub fn compare(cells: &mut [BaselineCell]) {
     let floats = |medians_ns: &[u64]| medians_ns.iter().map(|&ns| ns as f64).collect::<Vec<_>>();
-    let rounds = |cell: &FloorCell| floats(&cell.round_medians_ns);
+    let rounds = |cell: &BaselineCell| floats(&cell.round_medians_ns);
     let baselines: Vec<_> = cells
         .iter()
-        .filter(|cell| cell.transport == BASELINE)
+        .filter(|cell| cell.transport == FUTEX)
         .map(|cell| (cell.size_bytes, cell.placement, rounds(cell)))
         .collect();
     for cell in cells {
@@ -243,17 +243,17 @@ mod tests {
 
     #[test]
     fn the_default_plan_holds_every_transport_but_the_spinning_one() {
-        let plan = FloorPlan::default();
+        let plan = BaselinePlan::default();
         plan.check().unwrap();
-        assert_eq!(plan.transports[0], BASELINE);
+        assert_eq!(plan.transports[0], FUTEX);
         assert!(!plan.transports.contains(&"spin".to_owned()));
         assert_eq!(plan.transports.len() + 1, TRANSPORTS.len());
     }
 
     #[test]
     fn an_impossible_plan_is_refused_with_what_there_is_instead() {
-        let refused = |change: fn(&mut FloorPlan)| {
-            let mut plan = FloorPlan::default();
+        let refused = |change: fn(&mut BaselinePlan)| {
+            let mut plan = BaselinePlan::default();
             change(&mut plan);
             plan.check().unwrap_err().to_string()
         };
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_ratio_is_formed_within_a_size_and_placement() {
-        let cell = |transport: &str, size_bytes, medians: &[u64]| FloorCell {
+        let cell = |transport: &str, size_bytes, medians: &[u64]| BaselineCell {
             transport: transport.into(),
             backend: None,
             size_bytes,

@@ -1,10 +1,10 @@
-//! The floor's result as tables for a terminal and as CSV. Pure: a result in, text out.
+//! The baseline's result as tables for a terminal and as CSV. Pure: a result in, text out.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use run::CpuPlacement;
-use run::floor::{FloorCell, FloorResult, RecordedCell};
+use run::baseline::{BaselineCell, BaselineResult, RecordedCell};
 
 use super::look::Look;
 use super::quantity::{length, three_digits};
@@ -12,7 +12,7 @@ use super::table::{Column, Table};
 use crate::csv::Line;
 
 /// One table per placement: for each size the median with its spread over the rounds, and the ratio to the futex.
-pub fn tables(result: &FloorResult, look: Look) -> String {
+pub fn tables(result: &BaselineResult, look: Look) -> String {
     let mut out = String::new();
     let (tables, notes) = parts(result);
     for (heading, table) in tables {
@@ -25,7 +25,7 @@ pub fn tables(result: &FloorResult, look: Look) -> String {
 }
 
 /// The tables, each with its heading, and what their columns mean.
-pub(crate) fn parts(result: &FloorResult) -> (Vec<(String, Table)>, String) {
+pub(crate) fn parts(result: &BaselineResult) -> (Vec<(String, Table)>, String) {
     let mut tables = Vec::new();
     for &placement in &result.plan.placements {
         let cells: Vec<_> = result.cells.iter().filter(|cell| cell.placement == placement).collect();
@@ -53,7 +53,7 @@ pub(crate) fn parts(result: &FloorResult) -> (Vec<(String, Table)>, String) {
 }
 
 /// What the columns mean, over what was measured, and what could not be.
-fn notes(result: &FloorResult) -> String {
+fn notes(result: &BaselineResult) -> String {
     let mut out = String::new();
     if let Some(recorder) = &result.recorder {
         let _ = writeln!(
@@ -97,7 +97,7 @@ fn notes(result: &FloorResult) -> String {
 }
 
 /// What each cell takes without and with the flight recorder.
-fn recorded(result: &FloorResult) -> Table {
+fn recorded(result: &BaselineResult) -> Table {
     let mut table = Table::new([
         Column::text("flight recorder"),
         Column::text("placement"),
@@ -125,7 +125,7 @@ fn recorded(result: &FloorResult) -> Table {
     table
 }
 
-fn heading(placement: CpuPlacement, cell: &FloorCell) -> String {
+fn heading(placement: CpuPlacement, cell: &BaselineCell) -> String {
     match placement {
         CpuPlacement::Same => format!("Both sides on CPU {}", list(&cell.client_cpus)),
         CpuPlacement::Split => {
@@ -145,7 +145,7 @@ fn list(cpus: &[u32]) -> String {
 }
 
 /// Median in us, spread in percent, ratio.
-fn figures(cell: &FloorCell) -> [String; 3] {
+fn figures(cell: &BaselineCell) -> [String; 3] {
     let quartiles = cell.quantile_ns(0.25).zip(cell.quantile_ns(0.75)).zip(cell.median_ns());
     let spread = quartiles.map(|((q1, q3), median)| format!("{:.0}", (q3 - q1) / 2.0 / median * 100.0));
     [
@@ -156,7 +156,7 @@ fn figures(cell: &FloorCell) -> [String; 3] {
 }
 
 /// One line per cell; units in the header, an empty field for what is not known.
-pub fn csv(result: &FloorResult) -> String {
+pub fn csv(result: &BaselineResult) -> String {
     let mut out = String::from(
         "transport,placement,size_bytes,rounds,calls,median_ns,q1_ns,q3_ns,p99_ns,max_ns,\
          futex_ratio,futex_ratio_q1,futex_ratio_q3,futex_ratio_low,futex_ratio_high,backend,\
@@ -200,16 +200,21 @@ pub fn csv(result: &FloorResult) -> String {
 mod tests {
     use latency::{Comparison, Histogram};
     use run::RecorderInfo;
-    use run::floor::{FloorPlan, NotPossible};
+    use run::baseline::{BaselinePlan, NotPossible};
     use run::ipc::{Backend, Profile};
 
     use super::*;
 
-    fn cell(transport: &str, size_bytes: usize, placement: CpuPlacement, medians_ns: [u64; 3]) -> FloorCell {
+    fn cell(
+        transport: &str,
+        size_bytes: usize,
+        placement: CpuPlacement,
+        medians_ns: [u64; 3],
+    ) -> BaselineCell {
         let mut latency = Histogram::new();
         medians_ns.into_iter().for_each(|ns| latency.record(ns));
         let medians = medians_ns.map(|ns| ns as f64);
-        FloorCell {
+        BaselineCell {
             transport: transport.into(),
             backend: (transport == "binder").then_some(Backend::Emulated { profile: Profile::Ack }),
             size_bytes,
@@ -223,13 +228,13 @@ mod tests {
         }
     }
 
-    fn result() -> FloorResult {
-        FloorResult {
-            plan: FloorPlan {
+    fn result() -> BaselineResult {
+        BaselineResult {
+            plan: BaselinePlan {
                 sizes_bytes: vec![4, 65536],
                 placements: vec![CpuPlacement::Same, CpuPlacement::Split],
                 rounds: 3,
-                ..FloorPlan::default()
+                ..BaselinePlan::default()
             },
             clock_read_cost_ns: 25.0,
             cells: vec![

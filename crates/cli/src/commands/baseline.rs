@@ -1,12 +1,12 @@
 //! `roundtrip ipc baseline`: what round trips cost here by other means than binder, and so how far down binder could go.
 
-use bench::floor;
+use bench::baseline;
 use bench::worker::Spawner;
 use report::csv::with_labels;
 use report::run::Divided;
 use run::CpuPlacement;
 use run::Results;
-use run::floor::{FloorPlan, TRANSPORTS};
+use run::baseline::{BaselinePlan, TRANSPORTS};
 
 use super::finish::finish;
 use super::gates::{self, Gated, Gates};
@@ -149,9 +149,9 @@ fn list<T, E: std::fmt::Display>(text: &str, item: impl Fn(&str) -> Result<T, E>
     text.split(',').map(|name| item(name).map_err(|error| error.to_string())).collect()
 }
 
-fn plan(typed: &Typed) -> Result<FloorPlan, Usage> {
-    let default = FloorPlan::default();
-    let plan = FloorPlan {
+fn plan(typed: &Typed) -> Result<BaselinePlan, Usage> {
+    let default = BaselinePlan::default();
+    let plan = BaselinePlan {
         sizes_bytes: typed.sizes_bytes.clone().unwrap_or(default.sizes_bytes),
         placements: typed.placements.clone().unwrap_or(default.placements),
         transports: typed.transports.clone().unwrap_or(default.transports),
@@ -169,19 +169,19 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let run = {
         let mut line = typed.output.progress(terminal.err);
         typed.output.record(|environment| {
-            let floor = floor::run(&plan, &Spawner::default(), &mut |progress| line.show(progress))?;
-            environment.driver = floor.backend().map(run::ipc::Backend::in_full);
-            Ok::<_, bench::Error>(Results::from(floor))
+            let baseline = baseline::run(&plan, &Spawner::default(), &mut |progress| line.show(progress))?;
+            environment.driver = baseline.backend().map(run::ipc::Backend::in_full);
+            Ok::<_, bench::Error>(Results::from(baseline))
         })?
     };
     let shown = report::inert::measured(&run, typed.output.format.as_deref() == Some("json"))?;
     let exit = finish(&run, place, &typed.output, terminal, |terminal| {
-        let text = match (typed.output.format.as_deref(), &shown.results.floor) {
+        let text = match (typed.output.format.as_deref(), &shown.results.baseline) {
             (Some("json"), _) => shown.to_json()?,
-            (Some("csv"), Some(floor)) => with_labels(report::floor::csv(floor), &run.labels),
+            (Some("csv"), Some(baseline)) => with_labels(report::baseline::csv(baseline), &run.labels),
             (Some("markdown"), _) => report::figures::markdown("ipc baseline", &shown, Divided::default()),
-            (_, Some(floor)) => {
-                let tables = report::floor::tables(floor, terminal.look);
+            (_, Some(baseline)) => {
+                let tables = report::baseline::tables(baseline, terminal.look);
                 report::run::page(&shown, Divided::default(), &tables, terminal.look)
             }
             (_, None) => String::new(),
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn what_is_not_typed_is_the_default_and_the_help_says_the_same() {
         let plan = plan(&Typed::default()).unwrap();
-        assert_eq!(plan, FloorPlan::default());
+        assert_eq!(plan, BaselinePlan::default());
         assert_eq!(values::sizes_bytes("4,256,4k,64k").unwrap(), plan.sizes_bytes);
         assert_eq!((plan.rounds, plan.budget_ns), (9, 10_000_000_000));
     }

@@ -16,7 +16,7 @@ pub(super) const MAX_CALLS: u64 = 50_000;
 
 /// The worker's job.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct FloorJob {
+pub struct BaselineJob {
     pub(super) transport: String,
     pub(super) side: Side,
     pub(super) max_len: usize,
@@ -41,7 +41,7 @@ pub(super) struct Block {
     pub(super) place: Place,
 }
 
-impl Work for FloorJob {
+impl Work for BaselineJob {
     const NAME: &'static str = "baseline";
 
     fn run(self, link: &mut Link) -> Result<()> {

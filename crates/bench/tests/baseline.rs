@@ -1,10 +1,10 @@
-//! The floor from the outside: every transport carries what it is given, and what cannot be had is said.
+//! The baseline from the outside: every transport carries what it is given, and what cannot be had is said.
 
-use bench::floor;
+use bench::baseline;
 use bench::worker::Spawner;
 use bench::{Progress, sched};
 use run::CpuPlacement;
-use run::floor::{BASELINE, FloorPlan};
+use run::baseline::{BASELINE, BaselinePlan};
 
 fn spawner() -> Spawner {
     Spawner::with_exe(env!("CARGO_BIN_EXE_bench-test-worker"))
@@ -15,17 +15,18 @@ fn every_transport_echoes_every_size_in_every_placement() {
     // Odd, one page and one more byte, and more than a pipe or a socket takes at once.
     let sizes_bytes = vec![1, 4097, 300_001];
     let transports: Vec<String> =
-        run::floor::TRANSPORTS.iter().map(|transport| transport.name.into()).collect();
-    let plan = FloorPlan {
+        run::baseline::TRANSPORTS.iter().map(|transport| transport.name.into()).collect();
+    let plan = BaselinePlan {
         sizes_bytes: sizes_bytes.clone(),
         transports: transports.clone(),
         rounds: 2,
         budget_ns: 100_000_000,
-        ..FloorPlan::default()
+        ..BaselinePlan::default()
     };
     let mut steps = Vec::new();
     let result =
-        floor::run(&plan, &spawner(), &mut |Progress { done, total, .. }| steps.push((done, total))).unwrap();
+        baseline::run(&plan, &spawner(), &mut |Progress { done, total, .. }| steps.push((done, total)))
+            .unwrap();
 
     for transport in &transports {
         for &size in &sizes_bytes {
@@ -55,7 +56,7 @@ fn every_transport_echoes_every_size_in_every_placement() {
 
 #[test]
 fn the_result_survives_its_stored_form() {
-    let plan = FloorPlan {
+    let plan = BaselinePlan {
         sizes_bytes: vec![8],
         placements: vec![CpuPlacement::Free],
         transports: vec!["pipe".into()],
@@ -63,12 +64,12 @@ fn the_result_survives_its_stored_form() {
         budget_ns: 10_000_000,
         recorder: false,
     };
-    let result = floor::run(&plan, &spawner(), &mut |_| {}).unwrap();
+    let result = baseline::run(&plan, &spawner(), &mut |_| {}).unwrap();
     let names: Vec<_> = result.cells.iter().map(|cell| cell.transport.as_str()).collect();
     assert_eq!(names, [BASELINE, "pipe"], "the baseline is always measured");
     let stored = serde_json::to_string(&result).unwrap();
     // Not assert_eq, which would print every bucket of every histogram.
-    assert!(serde_json::from_str::<run::floor::FloorResult>(&stored).unwrap() == result);
+    assert!(serde_json::from_str::<run::baseline::BaselineResult>(&stored).unwrap() == result);
 }
 
 #[test]
@@ -76,14 +77,14 @@ fn with_one_cpu_the_split_is_not_possible_and_the_rest_runs() {
     // The workers inherit the affinity of this test's thread.
     let cpus = sched::allowed_cpus(0).unwrap();
     sched::set_allowed_cpus(0, &cpus[..1]).unwrap();
-    let plan = FloorPlan {
+    let plan = BaselinePlan {
         sizes_bytes: vec![8],
         transports: vec![BASELINE.into(), "spin".into()],
         rounds: 1,
         budget_ns: 10_000_000,
-        ..FloorPlan::default()
+        ..BaselinePlan::default()
     };
-    let result = floor::run(&plan, &spawner(), &mut |_| {}).unwrap();
+    let result = baseline::run(&plan, &spawner(), &mut |_| {}).unwrap();
     let measured: Vec<_> =
         result.cells.iter().map(|cell| (cell.transport.as_str(), cell.placement)).collect();
     assert_eq!(measured, [(BASELINE, CpuPlacement::Same), (BASELINE, CpuPlacement::Free)]);

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use binder_driver::Profile;
-use binder_emulator::{Context, Lending};
+use binder_emulator::{Context, InheritBy};
 
 use crate::hogs::{Hogs, Kind};
 use crate::party::{KEEP, Party};
@@ -15,11 +15,11 @@ const SECONDS: Duration = Duration::from_secs(4);
 /// Between calls, so that they do not take the CPU time that the kernel leaves to real-time threads.
 const PAUSE: Duration = Duration::from_micros(200);
 
-fn measure(how: &str, lending: Lending) {
+fn measure(how: &str, inherit_by: InheritBy) {
     let context = Context::create_unlisted(Profile::Ack).expect("a context");
     let server = Party::manager(&context);
     let mut client = Party::join(&context);
-    client.driver.set_lending(lending);
+    client.driver.set_inherit_by(inherit_by);
     for kinds in [&[][..], &[Kind::Ordinary], &[Kind::Realtime], &[Kind::Ordinary, Kind::Realtime]] {
         let hogs = Hogs::start(kinds, 50, SECONDS);
         let (begin, mut times) = (Instant::now(), Vec::new());
@@ -47,15 +47,15 @@ fn measure(how: &str, lending: Lending) {
 #[test]
 #[ignore = "takes a minute, and all CPUs: shows figures"]
 fn what_calls_take_by_how_a_priority_is_lent() {
-    let only = std::env::var("LENDING").unwrap_or_default();
+    let only = std::env::var("INHERIT_BY").unwrap_or_default();
     let chosen = move |how: &str| how.contains(&only);
     if chosen("root") {
-        as_root(PRIORITY, || measure("root, policy", Lending::Policy));
+        as_root(PRIORITY, || measure("root, policy", InheritBy::Policy));
     }
     if chosen("futex") {
-        unprivileged(PRIORITY, || measure("no permission, futex", Lending::Auto));
+        unprivileged(PRIORITY, || measure("no permission, futex", InheritBy::Auto));
     }
     if chosen("nothing") {
-        unprivileged(PRIORITY, || measure("no permission, nothing lent", Lending::Policy));
+        unprivileged(PRIORITY, || measure("no permission, nothing lent", InheritBy::Policy));
     }
 }

@@ -1,4 +1,4 @@
-//! The floor: what round trips between two processes cost on this machine, by each means that the kernel offers, in
+//! The baseline: what round trips between two processes cost on this machine, by each means that the kernel offers, in
 //! one interleaved run. Must not know who asked, nor how the result is shown.
 
 mod area;
@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use latency::Histogram;
 
-pub use side::FloorJob;
+pub use side::BaselineJob;
 
 use crate::error::{Error, Result};
 use crate::ipc::Host;
@@ -32,8 +32,8 @@ use crate::schedule::Budget;
 use crate::shuffle::Shuffle;
 use crate::worker::{Spawner, WorkerGroup, WorkerId, keep};
 use crate::{clock, sched};
+use run::baseline::{BaselineCell, BaselinePlan, BaselineResult, FUTEX, NotPossible, compare};
 use run::cpus::place;
-use run::floor::{BASELINE, FloorCell, FloorPlan, FloorResult, NotPossible, compare};
 use side::{Block, MAX_CALLS, Opened, Wakes};
 use transport::{Place, Prepared, Side, Transport};
 use transports::TRANSPORTS;
@@ -66,15 +66,19 @@ struct Running {
     /// The mean call of the last block, in nanoseconds.
     call_ns: Option<u64>,
     /// Without the flight recorder, and with it.
-    cell: FloorCell,
+    cell: BaselineCell,
 }
 
-/// Measures the floor.
+/// Measures the baseline.
 ///
 /// # Errors
 /// [`Error::Run`] for a plan that cannot be carried out anywhere, and everything that ends a [`WorkerGroup`]. What this
 /// machine cannot do is no error but part of the result.
-pub fn run(plan: &FloorPlan, spawner: &Spawner, progress: &mut dyn FnMut(Progress)) -> Result<FloorResult> {
+pub fn run(
+    plan: &BaselinePlan,
+    spawner: &Spawner,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<BaselineResult> {
     plan.check()?;
     let usable = sched::allowed_cpus(0)?;
     let clock_read_cost_ns = clock::read_cost_ns();
@@ -97,12 +101,19 @@ pub fn run(plan: &FloorPlan, spawner: &Spawner, progress: &mut dyn FnMut(Progres
     let mut cells: Vec<_> = cells.into_iter().map(|running| running.cell).collect();
     compare(&mut cells);
     let wake_up = pairs.iter().find_map(|pair| pair.wakes.clone());
-    Ok(FloorResult { plan: plan.clone(), clock_read_cost_ns, cells, not_possible, recorder: info, wake_up })
+    Ok(BaselineResult {
+        plan: plan.clone(),
+        clock_read_cost_ns,
+        cells,
+        not_possible,
+        recorder: info,
+        wake_up,
+    })
 }
 
 /// All blocks of all cells, in rounds.
 fn rounds(
-    plan: &FloorPlan,
+    plan: &BaselinePlan,
     group: &mut WorkerGroup,
     pairs: &[Pair],
     cells: &mut [Running],
@@ -169,10 +180,14 @@ impl Running {
 
 /// Starts two workers for each transport, for all its sizes and placements: transports cannot disturb each other within
 /// a process, and idle workers only sleep.
-fn open(plan: &FloorPlan, group: &mut WorkerGroup, not_possible: &mut Vec<NotPossible>) -> Result<Vec<Pair>> {
+fn open(
+    plan: &BaselinePlan,
+    group: &mut WorkerGroup,
+    not_possible: &mut Vec<NotPossible>,
+) -> Result<Vec<Pair>> {
     let longest = plan.sizes_bytes.iter().copied().max().unwrap_or(1);
     let chosen = TRANSPORTS.iter().filter(|transport| {
-        transport.name == BASELINE || plan.transports.iter().any(|name| name == transport.name)
+        transport.name == FUTEX || plan.transports.iter().any(|name| name == transport.name)
     });
     let mut pairs = Vec::new();
     for transport in chosen {
@@ -227,7 +242,7 @@ fn open_side(
         Side::Server => format!("{} server", transport.name),
     };
     let endpoint = prepared.host.as_ref().map(Host::endpoint);
-    let job = FloorJob { transport: transport.name.into(), side, max_len, endpoint };
+    let job = BaselineJob { transport: transport.name.into(), side, max_len, endpoint };
     let worker = group.spawn(role, &job)?;
     let descriptors: Vec<_> = prepared.descriptors.iter().map(AsFd::as_fd).collect();
     group.send_with_descriptors(worker, &(), &descriptors)?;
@@ -237,7 +252,7 @@ fn open_side(
 
 /// Every cell that this machine can measure, and the reasons for the others.
 fn cells(
-    plan: &FloorPlan,
+    plan: &BaselinePlan,
     pairs: &[Pair],
     usable: &[u32],
     not_possible: &mut Vec<NotPossible>,
@@ -267,7 +282,7 @@ fn cells(
                 continue;
             }
             for &size_bytes in plan.sizes_bytes.iter().filter(|&&size| size <= pair.max_len) {
-                let cell = FloorCell {
+                let cell = BaselineCell {
                     transport: transport.name.into(),
                     backend: pair.host.as_ref().map(Host::backend),
                     size_bytes,
@@ -287,7 +302,7 @@ fn cells(
 }
 
 fn run_block(group: &mut WorkerGroup, pair: &Pair, running: &Running) -> Result<Vec<u64>> {
-    let FloorCell { size_bytes, client_cpus, server_cpus, .. } = &running.cell;
+    let BaselineCell { size_bytes, client_cpus, server_cpus, .. } = &running.cell;
     // Those that are free begin apart, so that where they run is the kernel's choice, and not where they were before.
     let place = |cpus: &[u32], nth: usize| Place {
         first: cpus.get(nth).copied().filter(|_| cpus.len() > 1),

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use binder_driver::sched_attr::{self, SchedAttr};
 use binder_driver::{Driver, Profile};
-use binder_emulator::{Context, Lending};
+use binder_emulator::{Context, InheritBy};
 
 use hogs::{Hogs, Kind};
 use party::{CALL_BACK, FORWARD, FORWARD_BACK, KEEP, Party, RUNS_AT, WAIT};
@@ -65,7 +65,7 @@ fn a_server_runs_at_its_callers_priority_though_nobody_may_set_it_and_its_policy
         assert_eq!(server.driver.limits(), [""; 0], "nothing was denied");
         let shown = sched_attr::get(server.looper()).expect("a living thread");
         assert_eq!((shown.policy, shown.priority), (OTHER, 0));
-        client.driver.set_lending(Lending::Policy);
+        client.driver.set_inherit_by(InheritBy::Policy);
         assert_eq!(client.ask(0, RUNS_AT, None), party::ordinary());
         assert_eq!(server.driver.lent_by_pi_futex(), 20);
         assert!(!server.driver.limits().is_empty(), "this was denied");
@@ -80,7 +80,7 @@ fn who_may_set_policies_can_choose_the_futex_all_the_same() {
         let mut client = Party::join(&context);
         assert_eq!(client.ask(0, RUNS_AT, None), SHOWN);
         assert_eq!(server.driver.lent_by_pi_futex(), 0, "the policy was set");
-        client.driver.set_lending(Lending::PiFutex);
+        client.driver.set_inherit_by(InheritBy::PiFutex);
         assert_eq!(client.ask(0, RUNS_AT, None), SHOWN);
         assert_eq!(server.driver.lent_by_pi_futex(), 1);
     });
@@ -169,14 +169,14 @@ fn a_caller_that_lends_is_told_of_its_servers_end_and_a_server_survives_its_lend
 }
 
 /// What a caller is answered whose thread handles signals while it waits, if it lends its priority so.
-fn called_amid_signals(lending: Lending) -> Option<i64> {
+fn called_amid_signals(inherit_by: InheritBy) -> Option<i64> {
     let context = context();
     let server = Party::manager(&context);
     let address = context.address().to_owned();
     let (tell, caller) = channel();
     let calling = std::thread::spawn(move || {
         let mut party = Party::join_at(&address);
-        party.driver.set_lending(lending);
+        party.driver.set_inherit_by(inherit_by);
         tell.send(rustix::thread::gettid().as_raw_nonzero().get()).expect("a test that waits");
         party.try_ask(0, WAIT, None)
     });
@@ -201,13 +201,13 @@ fn called_amid_signals(lending: Lending) -> Option<i64> {
 #[test]
 fn no_signal_ends_the_wait_of_a_caller_that_lends_through_a_futex() {
     unprivileged(PRIORITY, || {
-        assert_eq!(called_amid_signals(Lending::Auto), Some(0), "the server's answer");
-        assert_eq!(called_amid_signals(Lending::Policy), None, "this one lends nothing: EINTR");
+        assert_eq!(called_amid_signals(InheritBy::Auto), Some(0), "the server's answer");
+        assert_eq!(called_amid_signals(InheritBy::Policy), None, "this one lends nothing: EINTR");
     });
 }
 
 #[test]
-fn calls_are_answered_while_fifo_hogs_have_every_cpu_and_without_lending_they_wait_for_those() {
+fn calls_are_answered_while_fifo_hogs_have_every_cpu_and_without_inheritance_they_wait_for_those() {
     /// Calls among these that take no longer than this.
     const CALLS: usize = 5;
     const QUICK: Duration = Duration::from_millis(20);
@@ -217,8 +217,8 @@ fn calls_are_answered_while_fifo_hogs_have_every_cpu_and_without_lending_they_wa
         let mut client = Party::join(&context);
         client.ask(0, KEEP, None);
         let mut quick = [0; 2];
-        for (lending, quick) in [Lending::Auto, Lending::Policy].into_iter().zip(&mut quick) {
-            client.driver.set_lending(lending);
+        for (inherit_by, quick) in [InheritBy::Auto, InheritBy::Policy].into_iter().zip(&mut quick) {
+            client.driver.set_inherit_by(inherit_by);
             let hogs = Hogs::start(&[Kind::Ordinary, Kind::Realtime], PRIORITY - 10, Duration::from_secs(1));
             for _ in 0..CALLS {
                 // The kernel lets ordinary threads run for 50 ms of each second all the same.
@@ -237,7 +237,7 @@ fn calls_are_answered_while_fifo_hogs_have_every_cpu_and_without_lending_they_wa
 fn a_context_can_choose_the_futex_for_whoever_joins_it() {
     unprivileged::as_root(PRIORITY, || {
         let context = context();
-        context.set_lending(Lending::PiFutex);
+        context.set_inherit_by(InheritBy::PiFutex);
         let server = Party::manager(&context);
         assert_eq!(Party::join(&context).ask(0, RUNS_AT, None), SHOWN);
         assert_eq!(server.driver.lent_by_pi_futex(), 1);
