@@ -4,7 +4,7 @@ use bench::baseline;
 use bench::worker::Spawner;
 use bench::{Progress, sched};
 use run::CpuPlacement;
-use run::baseline::{BASELINE, BaselinePlan};
+use run::baseline::{BaselinePlan, FUTEX};
 
 fn spawner() -> Spawner {
     Spawner::with_exe(env!("CARGO_BIN_EXE_bench-test-worker"))
@@ -66,7 +66,7 @@ fn the_result_survives_its_stored_form() {
     };
     let result = baseline::run(&plan, &spawner(), &mut |_| {}).unwrap();
     let names: Vec<_> = result.cells.iter().map(|cell| cell.transport.as_str()).collect();
-    assert_eq!(names, [BASELINE, "pipe"], "the baseline is always measured");
+    assert_eq!(names, [FUTEX, "pipe"], "the baseline is always measured");
     let stored = serde_json::to_string(&result).unwrap();
     // Not assert_eq, which would print every bucket of every histogram.
     assert!(serde_json::from_str::<run::baseline::BaselineResult>(&stored).unwrap() == result);
@@ -79,7 +79,7 @@ fn with_one_cpu_the_split_is_not_possible_and_the_rest_runs() {
     sched::set_allowed_cpus(0, &cpus[..1]).unwrap();
     let plan = BaselinePlan {
         sizes_bytes: vec![8],
-        transports: vec![BASELINE.into(), "spin".into()],
+        transports: vec![FUTEX.into(), "spin".into()],
         rounds: 1,
         budget_ns: 10_000_000,
         ..BaselinePlan::default()
@@ -87,7 +87,7 @@ fn with_one_cpu_the_split_is_not_possible_and_the_rest_runs() {
     let result = baseline::run(&plan, &spawner(), &mut |_| {}).unwrap();
     let measured: Vec<_> =
         result.cells.iter().map(|cell| (cell.transport.as_str(), cell.placement)).collect();
-    assert_eq!(measured, [(BASELINE, CpuPlacement::Same), (BASELINE, CpuPlacement::Free)]);
+    assert_eq!(measured, [(FUTEX, CpuPlacement::Same), (FUTEX, CpuPlacement::Free)]);
     assert!(result.not_possible.iter().any(|entry| entry.placement == Some(CpuPlacement::Split)
         && entry.transport.is_none()
         && entry.reason.contains("two CPUs")));

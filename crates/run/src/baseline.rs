@@ -55,7 +55,7 @@ impl BaselinePlan {
     /// Refuses what no machine can do.
     ///
     /// # Errors
-    /// [`Error::Plan`] says what, and what there is instead.
+    /// [`crate::Error::Plan`] says what, and what there is instead.
     pub fn check(&self) -> Result<()> {
         if self.sizes_bytes.is_empty() || self.placements.is_empty() {
             return Err(PlanFault::EmptyBaseline.into());

@@ -54,7 +54,7 @@ impl SurveyPlan {
     /// The plans of the tests, for a process that may use so many CPUs.
     ///
     /// # Errors
-    /// [`Error::Plan`] for too short a time.
+    /// [`crate::Error::Plan`] for too short a time.
     pub fn parts(&self, usable_cpus: usize) -> Result<Parts> {
         if self.budget_ns < SHORTEST_NS {
             return Err(PlanFault::ShortSurvey { least_s: SHORTEST_NS / 1_000_000_000 }.into());

@@ -80,7 +80,7 @@ impl ThroughputPlan {
     /// Refuses what no machine can do.
     ///
     /// # Errors
-    /// [`Error::Plan`] says what, and what there is instead.
+    /// [`crate::Error::Plan`] says what, and what there is instead.
     pub fn check(&self) -> Result<()> {
         if self.sizes_bytes.is_empty() || self.stacks.is_empty() {
             return Err(PlanFault::EmptyThroughput.into());

@@ -31,7 +31,7 @@ impl TraitsPlan {
     /// Refuses what takes no measurement or no end.
     ///
     /// # Errors
-    /// [`Error::Plan`] says what, and what there is instead.
+    /// [`crate::Error::Plan`] says what, and what there is instead.
     pub fn check(&self) -> Result<()> {
         if (1..=MAX_CALLS).contains(&self.calls) {
             return Ok(());

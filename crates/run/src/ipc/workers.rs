@@ -75,7 +75,7 @@ impl WorkersPlan {
     /// Refuses what no machine can do.
     ///
     /// # Errors
-    /// [`Error::Plan`] says what, and what there is instead.
+    /// [`crate::Error::Plan`] says what, and what there is instead.
     pub fn check(&self) -> Result<()> {
         let workers = self.workers;
         match self.topology {

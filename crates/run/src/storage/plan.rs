@@ -106,7 +106,7 @@ impl StoragePlan {
     /// Whether it can be carried out on some machine.
     ///
     /// # Errors
-    /// [`Error::Plan`] with what is wrong.
+    /// [`crate::Error::Plan`] with what is wrong.
     pub fn check(&self) -> Result<()> {
         if self.sizes_bytes.is_empty() || self.apis.is_empty() || self.durabilities.is_empty() {
             return Err(PlanFault::EmptyStorage.into());

@@ -69,7 +69,7 @@ pub fn run(
 /// two turns: nobody calls meanwhile. The plan's amount does not matter; in the result it is the time that all turns took.
 ///
 /// # Errors
-/// Those of [`run`].
+/// Those of [`run()`].
 pub fn watch(
     plan: &LatencyPlan,
     spawner: &Spawner,

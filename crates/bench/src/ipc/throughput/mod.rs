@@ -104,8 +104,8 @@ impl Session {
     /// Starts the processes.
     ///
     /// # Errors
-    /// [`Error::Run`] for a plan that cannot be carried out, [`Error::NotHere`] for one that cannot on this machine, [`Error::Driver`] when the driver cannot be had,
-    /// and everything that ends a [`WorkerGroup`].
+    /// [`crate::Error::Run`] for a plan that cannot be carried out, [`crate::Error::NotHere`] for one that cannot on this machine,
+    /// [`crate::Error::Driver`] when the driver cannot be had, and everything that ends a [`WorkerGroup`].
     pub fn open(plan: &ThroughputPlan, spawner: &Spawner) -> Result<Session> {
         plan.check()?;
         let (client_cpus, server_cpus) = cpus(plan)?;
@@ -156,8 +156,8 @@ impl Session {
     /// Measures until a row is complete; `None` when all are.
     ///
     /// # Errors
-    /// [`Error::WorkerFailed`] when a call fails or an echo is wrong, [`Error::PeerDied`] when a process is gone, and
-    /// everything else that ends a [`WorkerGroup`]. Drop the session then.
+    /// [`crate::Error::WorkerFailed`] when a call fails or an echo is wrong, [`crate::Error::PeerDied`] when a process is gone,
+    /// and everything else that ends a [`WorkerGroup`]. Drop the session then.
     pub fn next_row(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<Option<ThroughputRow>> {
         while !is_stopping()
             && let Some(index) = self.order.pop_front()

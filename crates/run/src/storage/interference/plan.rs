@@ -65,7 +65,7 @@ impl InterferencePlan {
     /// Whether it can be carried out on some machine.
     ///
     /// # Errors
-    /// [`Error::Plan`] with what is wrong.
+    /// [`crate::Error::Plan`] with what is wrong.
     pub fn check(&self) -> Result<()> {
         self.write.check()?;
         if self.conditions.is_empty() {
