@@ -182,6 +182,14 @@ impl Said<'_> {
             Body::BinderReceived { debug_id } => {
                 write!(f, "binder_transaction_received: transaction={debug_id}")
             }
+            Body::BinderWait { proc_work, transaction_stack, thread_todo } => write!(
+                f,
+                "binder_wait_for_work: proc_work={} transaction_stack={} thread_todo={}",
+                u8::from(proc_work),
+                u8::from(transaction_stack),
+                u8::from(thread_todo)
+            ),
+            Body::BinderReturn { command } => write!(f, "binder_return: cmd={command:#x}"),
             Body::BinderSetPriority { tid, old_prio, new_prio } => {
                 write!(f, "binder_set_priority: thread={tid} old={old_prio} => new={new_prio}")
             }

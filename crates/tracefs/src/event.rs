@@ -321,6 +321,20 @@ pub enum Body {
         /// As of [`Body::BinderTransaction`].
         debug_id: i32,
     },
+    /// `binder_wait_for_work`: [`Event::tid`] begins to read from the driver, and may sleep in it.
+    BinderWait {
+        /// Whether it takes work of its process too, as a looper does.
+        proc_work: bool,
+        /// Whether it waits for a reply or serves a call.
+        transaction_stack: bool,
+        /// Whether something for it is there already.
+        thread_todo: bool,
+    },
+    /// `binder_return`: what [`Event::tid`] reads from the driver.
+    BinderReturn {
+        /// `BR_*`.
+        command: u32,
+    },
     /// `binder_set_priority` (Android's kernels).
     BinderSetPriority {
         /// Whose.

@@ -32,6 +32,21 @@ pub(super) fn reader(format: &Format) -> Option<Reader> {
             let debug_id = number("debug_id")?;
             Box::new(move |r, _| Some(Body::BinderReceived { debug_id: debug_id.i32(r)? }))
         }
+        "binder_wait_for_work" => {
+            let (proc_work, stack) = (number("proc_work")?, number("transaction_stack")?);
+            let todo = number("thread_todo")?;
+            Box::new(move |r, _| {
+                Some(Body::BinderWait {
+                    proc_work: proc_work.u64(r)? != 0,
+                    transaction_stack: stack.u64(r)? != 0,
+                    thread_todo: todo.u64(r)? != 0,
+                })
+            })
+        }
+        "binder_return" => {
+            let command = number("cmd")?;
+            Box::new(move |r, _| Some(Body::BinderReturn { command: command.u32(r)? }))
+        }
         "binder_set_priority" => {
             let (thread, old, new) = (number("thread")?, number("old_prio")?, number("new_prio")?);
             Box::new(move |r, _| {

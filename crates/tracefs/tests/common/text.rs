@@ -178,6 +178,15 @@ fn of_the_kernel(trace: &Trace, event: &Event, line: &Line<'_>) -> Option<(&'sta
         Body::BinderReceived { debug_id } => {
             ("binder_transaction_received", format!("transaction={debug_id}"))
         }
+        Body::BinderWait { proc_work, transaction_stack, thread_todo } => (
+            "binder_wait_for_work",
+            format!(
+                "proc_work={} transaction_stack={} thread_todo={}",
+                u8::from(*proc_work),
+                u8::from(*transaction_stack),
+                u8::from(*thread_todo)
+            ),
+        ),
         _ => return None,
     })
 }

@@ -1,0 +1,38 @@
+//! Other programs' binder transactions, from the kernel driver's events: which thread called which, when the server had
+//! the request, when the client had the reply. Works on events in the order of time, live or recorded, with bounded
+//! memory. Must not know how events were recorded, nor what is done with a transaction.
+//!
+//! # Example
+//!
+//! The calls in a recording of a 6.1 kernel:
+//!
+//! ```
+//! use std::path::Path;
+//!
+//! use transactions::{Matcher, Observed};
+//!
+//! let folder = Path::new("../../fixtures/runs/x86_64-6.1-binder/recording");
+//! let trace = tracefs::Recording::open(folder)?.read(1)?;
+//! let mut calls = Vec::new();
+//! let mut matcher = Matcher::new(1000);
+//! for event in &trace.events {
+//!     matcher.add(event, &mut |observed| {
+//!         if let Observed::Call(call) = observed {
+//!             calls.push(call);
+//!         }
+//!     });
+//! }
+//! assert!(calls.len() > 10);
+//! // The three legs follow each other.
+//! for call in &calls {
+//!     assert!(call.start_ns <= call.received_ns && call.received_ns <= call.replied_ns);
+//!     assert!(call.replied_ns <= call.end_ns);
+//! }
+//! # Ok::<(), tracefs::Error>(())
+//! ```
+
+mod matcher;
+mod observed;
+
+pub use matcher::{EVENTS, Matcher, Unmatched};
+pub use observed::{Call, Failed, Observed, Oneway, Sent, TF_ONE_WAY};

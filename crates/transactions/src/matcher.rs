@@ -1,0 +1,233 @@
+//! Puts the driver's events together into transactions.
+
+use std::collections::{BTreeMap, HashMap};
+
+use tracefs::{Body, Event};
+
+use crate::observed::{Call, Failed, Observed, Oneway, Sent, TF_ONE_WAY};
+
+/// The events that it takes, `system/event`. The driver in Rust has the same under the system `rust_binder`.
+pub const EVENTS: [&str; 5] = [
+    "binder/binder_transaction",
+    "binder/binder_transaction_received",
+    "binder/binder_wait_for_work",
+    "binder/binder_return",
+    "sched/sched_process_exit",
+];
+
+/// The returns that end a call without a reply (linux/android/binder.h): `BR_DEAD_REPLY`, `BR_FAILED_REPLY`,
+/// `BR_FROZEN_REPLY`.
+const FAILURES: [u32; 3] = [0x7205, 0x7211, 0x7212];
+
+/// Events that belong to no transaction whose other events were seen, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unmatched {
+    /// Requests that were received, but not seen to be sent: they were sent before the recording, or that event was lost.
+    pub received: u64,
+    /// Replies to requests that were not seen to be received.
+    pub replies: u64,
+    /// Requests that ended unseen: an event of theirs was lost, or a process ended.
+    pub ended: u64,
+    /// Requests that were forgotten, because too many were under way.
+    pub forgotten: u64,
+}
+
+/// A request that a thread serves.
+#[derive(Clone, Copy, Debug)]
+struct Served {
+    sent: Sent,
+    received_ns: u64,
+    behind_pool_ns: Option<u64>,
+}
+
+/// A reply that its client has not received yet.
+#[derive(Clone, Copy, Debug)]
+struct Reply {
+    served: Served,
+    server: u32,
+    replied_ns: u64,
+}
+
+/// What a thread is doing in the driver.
+#[derive(Debug, Default)]
+struct Thread {
+    /// Its calls that have not ended, the outermost first.
+    calls: Vec<Sent>,
+    /// What it serves, the outermost first.
+    serves: Vec<Served>,
+    /// When it last began to read from the driver.
+    wait_ns: Option<u64>,
+}
+
+impl Thread {
+    fn is_idle(&self) -> bool {
+        self.calls.is_empty() && self.serves.is_empty() && self.wait_ns.is_none()
+    }
+}
+
+/// Puts events together. Its memory grows with the transactions under way, up to a limit, and with the threads that use the
+/// driver.
+#[derive(Debug)]
+pub struct Matcher {
+    most: usize,
+    /// Requests that nobody has received yet. The oldest have the lowest numbers, until the driver's count wraps.
+    sent: BTreeMap<i32, Sent>,
+    replies: BTreeMap<i32, Reply>,
+    threads: HashMap<u32, Thread>,
+    unmatched: Unmatched,
+}
+
+impl Matcher {
+    /// A matcher that follows at most so many requests, and as many replies, at a time.
+    #[must_use]
+    pub fn new(most: usize) -> Self {
+        Self {
+            most: most.max(1),
+            sent: BTreeMap::new(),
+            replies: BTreeMap::new(),
+            threads: HashMap::new(),
+            unmatched: Unmatched::default(),
+        }
+    }
+
+    /// What could not be put together so far.
+    #[must_use]
+    pub fn unmatched(&self) -> Unmatched {
+        self.unmatched
+    }
+
+    /// Takes the next event, in the order of time, and tells what has ended with it.
+    pub fn add(&mut self, event: &Event, tell: &mut dyn FnMut(Observed)) {
+        let Event { time_ns, tid, .. } = *event;
+        match event.body {
+            Body::BinderTransaction { debug_id, to_thread, reply: true, .. } => {
+                self.replied(debug_id, tid, to_thread, time_ns);
+            }
+            Body::BinderTransaction { debug_id, target_node, to_proc, code, flags, .. } => {
+                let sent = Sent {
+                    id: debug_id,
+                    client: tid,
+                    to_process: to_proc,
+                    node: target_node,
+                    code,
+                    flags,
+                    parent: None,
+                    start_ns: time_ns,
+                };
+                self.sent(sent);
+            }
+            Body::BinderReceived { debug_id } => self.received(debug_id, tid, time_ns, tell),
+            Body::BinderWait { transaction_stack, .. } => {
+                let thread = self.threads.entry(tid).or_default();
+                thread.wait_ns = Some(time_ns);
+                if !transaction_stack {
+                    // Whatever it served or called has ended, seen or not.
+                    self.unmatched.ended += (thread.calls.len() + thread.serves.len()) as u64;
+                    thread.calls.clear();
+                    thread.serves.clear();
+                }
+            }
+            Body::BinderReturn { command } if FAILURES.contains(&command) => {
+                let sent = self.failed(tid);
+                tell(Observed::Failed(Failed { client: tid, sent, command, at_ns: time_ns }));
+            }
+            Body::Exit => {
+                if let Some(thread) = self.threads.remove(&tid) {
+                    self.unmatched.ended += (thread.calls.len() + thread.serves.len()) as u64;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn sent(&mut self, mut sent: Sent) {
+        let serves = self.threads.get(&sent.client).and_then(|thread| thread.serves.last());
+        sent.parent = serves.map(|served| served.sent.id);
+        if sent.flags & TF_ONE_WAY == 0 {
+            self.threads.entry(sent.client).or_default().calls.push(sent);
+        }
+        self.sent.insert(sent.id, sent);
+        self.unmatched.forgotten += forget(&mut self.sent, self.most);
+    }
+
+    fn received(&mut self, id: i32, tid: u32, time_ns: u64, tell: &mut dyn FnMut(Observed)) {
+        if let Some(Reply { served, server, replied_ns }) = self.replies.remove(&id) {
+            let Served { sent, received_ns, behind_pool_ns } = served;
+            self.ended(sent.client, sent.id);
+            let start_ns = sent.start_ns;
+            let call =
+                Call { sent, server, behind_pool_ns, start_ns, received_ns, replied_ns, end_ns: time_ns };
+            tell(Observed::Call(call));
+            return;
+        }
+        let Some(sent) = self.sent.remove(&id) else {
+            self.unmatched.received += 1;
+            return;
+        };
+        if sent.flags & TF_ONE_WAY != 0 {
+            tell(Observed::Oneway(Oneway { sent, server: tid, received_ns: time_ns }));
+            return;
+        }
+        let thread = self.threads.entry(tid).or_default();
+        // A thread that came to read after the request was sent had been busy, and so had all others.
+        let behind_pool_ns = thread.wait_ns.map(|wait_ns| wait_ns.saturating_sub(sent.start_ns));
+        thread.serves.push(Served { sent, received_ns: time_ns, behind_pool_ns });
+    }
+
+    fn replied(&mut self, id: i32, server: u32, client: u32, replied_ns: u64) {
+        let serves = self.threads.get_mut(&server).map(|thread| &mut thread.serves);
+        let Some((serves, at)) = serves.and_then(|serves| {
+            let at = serves.iter().rposition(|served| served.sent.client == client)?;
+            Some((serves, at))
+        }) else {
+            self.unmatched.replies += 1;
+            return;
+        };
+        // What it served above that has ended unseen.
+        self.unmatched.ended += (serves.len() - at - 1) as u64;
+        serves.truncate(at + 1);
+        if let Some(served) = serves.pop() {
+            self.replies.insert(id, Reply { served, server, replied_ns });
+            self.unmatched.forgotten += forget(&mut self.replies, self.most);
+        }
+    }
+
+    /// A thread's call, and all that it made within it, has ended.
+    fn ended(&mut self, client: u32, id: i32) {
+        let Some(thread) = self.threads.get_mut(&client) else { return };
+        if let Some(at) = thread.calls.iter().rposition(|call| call.id == id) {
+            self.unmatched.ended += (thread.calls.len() - at - 1) as u64;
+            thread.calls.truncate(at);
+        }
+        if thread.is_idle() {
+            self.threads.remove(&client);
+        }
+    }
+
+    /// The call that ends with an error which its thread reads. A call that the driver refused at once has left no event, so the
+    /// error belongs to a call only if the thread has served nothing since it made that call.
+    fn failed(&mut self, tid: u32) -> Option<Sent> {
+        let thread = self.threads.get_mut(&tid)?;
+        let &sent = thread.calls.last()?;
+        let within = thread.serves.last().map(|served| served.sent.id);
+        if sent.parent != within {
+            return None;
+        }
+        self.sent.remove(&sent.id);
+        self.ended(tid, sent.id);
+        Some(sent)
+    }
+}
+
+/// Keeps at most so many, the latest, and tells how many were forgotten.
+fn forget<T>(all: &mut BTreeMap<i32, T>, most: usize) -> u64 {
+    let mut forgotten = 0;
+    while all.len() > most {
+        all.pop_first();
+        forgotten += 1;
+    }
+    forgotten
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,213 @@
+//! The matcher on events as the driver's code makes them.
+
+use super::*;
+
+const DEAD_REPLY: u32 = 0x7205;
+
+/// Events of threads, one nanosecond apart, and what the matcher makes of them.
+struct Driver {
+    now_ns: u64,
+    matcher: Matcher,
+    told: Vec<Observed>,
+}
+
+impl Driver {
+    fn new() -> Self {
+        Self { now_ns: 0, matcher: Matcher::new(8), told: Vec::new() }
+    }
+
+    fn event(&mut self, tid: u32, body: Body) {
+        self.now_ns += 1;
+        let event = Event { time_ns: self.now_ns, cpu: 0, tid, body };
+        self.matcher.add(&event, &mut |observed| self.told.push(observed));
+    }
+
+    fn wait(&mut self, tid: u32, transaction_stack: bool) {
+        self.event(
+            tid,
+            Body::BinderWait { proc_work: !transaction_stack, transaction_stack, thread_todo: false },
+        );
+    }
+
+    fn send(&mut self, tid: u32, debug_id: i32, flags: u32) {
+        let body = Body::BinderTransaction {
+            debug_id,
+            target_node: 7,
+            to_proc: 90,
+            to_thread: 0,
+            reply: false,
+            code: 3,
+            flags,
+        };
+        self.event(tid, body);
+    }
+
+    fn reply(&mut self, tid: u32, debug_id: i32, to_thread: u32) {
+        let body = Body::BinderTransaction {
+            debug_id,
+            target_node: 0,
+            to_proc: 80,
+            to_thread,
+            reply: true,
+            code: 0,
+            flags: 0,
+        };
+        self.event(tid, body);
+    }
+
+    fn receive(&mut self, tid: u32, debug_id: i32) {
+        self.event(tid, Body::BinderReceived { debug_id });
+    }
+
+    fn calls(&self) -> Vec<Call> {
+        let call = |observed: &Observed| match observed {
+            Observed::Call(call) => Some(*call),
+            _ => None,
+        };
+        self.told.iter().filter_map(call).collect()
+    }
+}
+
+#[test]
+fn a_call_has_its_instants_and_its_threads() {
+    let mut driver = Driver::new();
+    driver.wait(91, false);
+    driver.send(81, 1, 0);
+    driver.wait(81, true);
+    driver.receive(91, 1);
+    driver.reply(91, 2, 81);
+    driver.receive(81, 2);
+    let [call] = driver.calls()[..] else { panic!("{:?}", driver.told) };
+    assert_eq!((call.sent.client, call.sent.to_process, call.server), (81, 90, 91));
+    assert_eq!((call.sent.node, call.sent.code, call.sent.parent), (7, 3, None));
+    assert_eq!([call.start_ns, call.received_ns, call.replied_ns, call.end_ns], [2, 4, 5, 6]);
+    assert_eq!((call.latency_ns(), call.behind_pool_ns), (4, Some(0)));
+    assert_eq!(driver.matcher.unmatched(), Unmatched::default());
+}
+
+#[test]
+fn a_request_that_waits_for_a_busy_pool_waits_until_a_thread_comes_to_read() {
+    let mut driver = Driver::new();
+    driver.send(81, 1, 0);
+    driver.event(5, Body::Exit);
+    driver.event(5, Body::Exit);
+    driver.wait(91, false);
+    driver.receive(91, 1);
+    driver.reply(91, 2, 81);
+    driver.receive(81, 2);
+    assert_eq!(driver.calls()[0].behind_pool_ns, Some(3));
+    let mut unknown = Driver::new();
+    unknown.send(81, 1, 0);
+    unknown.receive(91, 1);
+    unknown.reply(91, 2, 81);
+    unknown.receive(81, 2);
+    assert_eq!(unknown.calls()[0].behind_pool_ns, None, "no event tells when the thread was ready");
+}
+
+#[test]
+fn nested_calls_name_the_call_in_which_they_were_made_also_back_into_the_caller() {
+    let mut driver = Driver::new();
+    driver.send(81, 1, 0);
+    driver.receive(91, 1);
+    // The server calls the waiting client, which calls a third process meanwhile.
+    driver.send(91, 2, 0);
+    driver.receive(81, 2);
+    driver.send(81, 3, 0);
+    driver.receive(101, 3);
+    driver.reply(101, 4, 81);
+    driver.receive(81, 4);
+    driver.reply(81, 5, 91);
+    driver.receive(91, 5);
+    driver.reply(91, 6, 81);
+    driver.receive(81, 6);
+    let calls: Vec<_> =
+        driver.calls().iter().map(|call| (call.sent.id, call.sent.parent, call.server)).collect();
+    assert_eq!(calls, [(3, Some(2), 101), (2, Some(1), 81), (1, None, 91)]);
+    assert_eq!(driver.matcher.unmatched(), Unmatched::default());
+}
+
+#[test]
+fn a_oneway_transaction_ends_when_a_thread_takes_it() {
+    let mut driver = Driver::new();
+    driver.send(81, 1, TF_ONE_WAY | 0x10);
+    driver.send(81, 2, 0);
+    driver.receive(91, 1);
+    let [Observed::Oneway(oneway)] = driver.told[..] else { panic!("{:?}", driver.told) };
+    assert_eq!((oneway.sent.id, oneway.server, oneway.received_ns - oneway.sent.start_ns), (1, 91, 2));
+}
+
+#[test]
+fn a_call_that_fails_is_told_with_its_request_if_it_had_one() {
+    let mut driver = Driver::new();
+    driver.send(81, 1, 0);
+    driver.receive(91, 1);
+    driver.event(91, Body::Exit);
+    driver.event(81, Body::BinderReturn { command: DEAD_REPLY });
+    driver.event(81, Body::BinderReturn { command: DEAD_REPLY });
+    let failed: Vec<_> = driver
+        .told
+        .iter()
+        .map(|observed| match observed {
+            Observed::Failed(failed) => failed.sent.map(|sent| sent.id),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    // The server has ended, so what it served is not known any more; the second call never had a number.
+    assert_eq!(failed, [Some(1), None]);
+    driver.event(81, Body::BinderReturn { command: 0x7203 });
+    assert_eq!(driver.told.len(), 2, "other returns are no failures");
+}
+
+#[test]
+fn an_error_within_a_nested_call_is_not_blamed_on_the_outer_one() {
+    let mut driver = Driver::new();
+    driver.send(81, 1, 0);
+    driver.receive(91, 1);
+    driver.send(91, 2, 0);
+    driver.receive(81, 2);
+    // While it serves 2, a call that the driver refuses at once.
+    driver.event(81, Body::BinderReturn { command: DEAD_REPLY });
+    assert!(
+        matches!(driver.told[..], [Observed::Failed(Failed { sent: None, client: 81, .. })]),
+        "{:?}",
+        driver.told
+    );
+    driver.reply(81, 3, 91);
+    driver.receive(91, 3);
+    driver.reply(91, 4, 81);
+    driver.receive(81, 4);
+    assert_eq!(driver.calls().len(), 2);
+}
+
+#[test]
+fn what_began_before_or_was_lost_is_counted_and_harms_no_later_call() {
+    let mut driver = Driver::new();
+    driver.receive(91, 1);
+    driver.reply(91, 2, 81);
+    driver.receive(81, 2);
+    assert_eq!(driver.matcher.unmatched(), Unmatched { received: 2, replies: 1, ..Unmatched::default() });
+    // The reply's event is lost: the thread reads again without a transaction.
+    driver.send(81, 3, 0);
+    driver.receive(91, 3);
+    driver.wait(91, false);
+    driver.wait(81, false);
+    driver.send(81, 5, 0);
+    driver.receive(91, 5);
+    driver.reply(91, 6, 81);
+    driver.receive(81, 6);
+    assert_eq!(driver.calls().iter().map(|call| call.sent.id).collect::<Vec<_>>(), [5]);
+    assert_eq!(driver.matcher.unmatched().ended, 2, "the call, at both ends");
+}
+
+#[test]
+fn memory_is_bounded_and_what_is_forgotten_is_counted() {
+    let mut driver = Driver::new();
+    for id in 1..=20 {
+        driver.send(100 + u32::try_from(id).unwrap(), id, TF_ONE_WAY);
+    }
+    assert_eq!(driver.matcher.unmatched().forgotten, 12);
+    driver.receive(91, 1);
+    driver.receive(91, 20);
+    assert_eq!(driver.told.len(), 1);
+    assert_eq!(driver.matcher.threads.len(), 0, "a thread without anything under way is forgotten");
+}
