@@ -53,6 +53,7 @@ mod recording;
 mod selection;
 mod snapshot;
 mod status;
+mod stream;
 mod trace;
 
 pub use error::{Error, Result};
@@ -75,4 +76,5 @@ pub use recording::{ByteOrder, Header, Recording, SnapshotHeader};
 pub use selection::Selection;
 pub use snapshot::{CpuSnapshot, CpuStats, Snapshot};
 pub use status::Status;
+pub use stream::Stream;
 pub use trace::{Loss, Trace};

@@ -1,0 +1,151 @@
+//! A recording that goes on: pages come in as the kernel fills them, each event goes out once, and the latest pages stay
+//! for a while, so that something that has just ended can still be stored. Must not know where pages come from.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::error::Error;
+use crate::event::Event;
+use crate::formats::Formats;
+use crate::merge::{CpuPages, Period, read};
+use crate::snapshot::{CpuSnapshot, CpuStats, Snapshot};
+use crate::trace::Trace;
+
+/// The pages of a recording that goes on.
+#[derive(Debug)]
+pub struct Stream {
+    formats: Formats,
+    keep_ns: u64,
+    most_bytes: usize,
+    cpus: BTreeMap<u32, Kept>,
+    /// From when on all pages are kept that came in.
+    complete_from_ns: u64,
+}
+
+/// What is kept of one CPU.
+#[derive(Debug, Default)]
+struct Kept {
+    pages: VecDeque<Vec<u8>>,
+    stats: CpuStats,
+    /// The time of the last event that went out, and how many of that time did.
+    last: (u64, usize),
+}
+
+impl Kept {
+    /// When a page begins, in nanoseconds of the trace's clock, in the running machine's byte order.
+    fn begins_ns(page: &[u8]) -> u64 {
+        page.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes))
+    }
+
+    /// The first page that may hold an event that has not gone out.
+    fn unread(&self) -> usize {
+        let old = self.pages.iter().take_while(|page| Self::begins_ns(page) <= self.last.0).count();
+        old.saturating_sub(1)
+    }
+
+    /// Whether the oldest page holds only what has gone out, and ended before an instant.
+    fn oldest_ended_before(&self, ns: u64) -> bool {
+        self.unread() > 0 && self.pages.get(1).is_some_and(|next| Self::begins_ns(next) < ns)
+    }
+
+    /// Whether an event is new; it is from then on not.
+    fn is_new(&mut self, event: &Event, seen: &mut (u64, usize)) -> bool {
+        // Events of one instant keep their order.
+        *seen = if seen.0 == event.time_ns { (seen.0, seen.1 + 1) } else { (event.time_ns, 1) };
+        let new = event.time_ns > self.last.0 || (event.time_ns == self.last.0 && seen.1 > self.last.1);
+        if new {
+            self.last = *seen;
+        }
+        new
+    }
+}
+
+impl Stream {
+    /// A stream of events of these formats. It keeps pages for `keep_ns` nanoseconds, and at most `most_bytes` of those that
+    /// have been read.
+    #[must_use]
+    pub fn new(formats: Formats, keep_ns: u64, most_bytes: usize) -> Self {
+        Self { formats, keep_ns, most_bytes, cpus: BTreeMap::new(), complete_from_ns: 0 }
+    }
+
+    /// Takes in what the CPUs' buffers held, and gives out the events that are new, in the order of time. `until_ns` is an
+    /// instant, on the trace's clock, before which every event must have been in the buffers: later ones stay for the next
+    /// time, when other CPUs' pages have caught up. One that comes late nevertheless goes out late, and is not lost.
+    ///
+    /// # Errors
+    /// As [`read`].
+    pub fn take_in(&mut self, cpus: Vec<CpuSnapshot>, until_ns: u64) -> Result<Trace, Error> {
+        let page_bytes = self.formats.page().size;
+        for CpuSnapshot { cpu, stats, pages } in cpus {
+            let kept = self.cpus.entry(cpu).or_default();
+            kept.stats = stats;
+            kept.pages.extend(pages.chunks_exact(page_bytes).map(<[u8]>::to_vec));
+        }
+        let unread: Vec<(u32, Vec<u8>)> = self
+            .cpus
+            .iter()
+            .map(|(&cpu, kept)| (cpu, kept.pages.iter().skip(kept.unread()).flatten().copied().collect()))
+            .collect();
+        let pages: Vec<CpuPages<'_>> =
+            unread.iter().map(|(cpu, bytes)| CpuPages { cpu: *cpu, bytes, dropped: 0 }).collect();
+        let mut trace = read(&self.formats, &pages, Period::default())?;
+        let before: BTreeMap<u32, u64> = self.cpus.iter().map(|(&cpu, kept)| (cpu, kept.last.0)).collect();
+        let mut seen: BTreeMap<u32, (u64, usize)> = BTreeMap::new();
+        trace.events.retain(|event| {
+            let kept = self.cpus.entry(event.cpu).or_default();
+            event.time_ns <= until_ns && kept.is_new(event, seen.entry(event.cpu).or_default())
+        });
+        trace.losses.retain(|loss| {
+            let before_ns = before.get(&loss.cpu).copied().unwrap_or(0);
+            // The page that is read again begins with its own loss again.
+            loss.before_ns > before_ns && loss.after_ns >= before_ns && loss.before_ns <= until_ns
+        });
+        self.let_go(until_ns);
+        Ok(trace)
+    }
+
+    /// Forgets old pages.
+    fn let_go(&mut self, until_ns: u64) {
+        let from_ns = until_ns.saturating_sub(self.keep_ns);
+        let page_bytes = self.formats.page().size;
+        let mut bytes: usize = self.cpus.values().map(|kept| kept.pages.len() * page_bytes).sum();
+        for kept in self.cpus.values_mut() {
+            while kept.oldest_ended_before(from_ns) {
+                kept.pages.pop_front();
+                bytes -= page_bytes;
+            }
+        }
+        self.complete_from_ns = self.complete_from_ns.max(from_ns);
+        while bytes > self.most_bytes {
+            let ended = |kept: &Kept| kept.pages.get(1).map(|next| Kept::begins_ns(next));
+            let oldest = self.cpus.values_mut().filter(|kept| kept.unread() > 0);
+            let Some((ended_ns, kept)) =
+                oldest.filter_map(|kept| Some((ended(kept)?, kept))).min_by_key(|(ended_ns, _)| *ended_ns)
+            else {
+                break;
+            };
+            kept.pages.pop_front();
+            bytes -= page_bytes;
+            self.complete_from_ns = self.complete_from_ns.max(ended_ns);
+        }
+    }
+
+    /// What is kept of the time from an instant on, in nanoseconds of the trace's clock.
+    #[must_use]
+    pub fn snapshot(&self, from_ns: u64) -> Snapshot {
+        let cpus = self.cpus.iter().map(|(&cpu, kept)| CpuSnapshot {
+            cpu,
+            stats: kept.stats,
+            pages: kept.pages.iter().flatten().copied().collect(),
+        });
+        let mut snapshot =
+            Snapshot { started_ns: Some(self.complete_from_ns), cpus: cpus.collect(), ..Snapshot::default() };
+        snapshot.keep_from(from_ns, self.formats.page().size);
+        snapshot
+    }
+
+    /// How many bytes are kept.
+    #[must_use]
+    pub fn kept_bytes(&self) -> usize {
+        self.cpus.values().flat_map(|kept| &kept.pages).map(Vec::len).sum()
+    }
+}
