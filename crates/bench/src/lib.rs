@@ -13,6 +13,7 @@ pub mod interleave;
 pub mod ipc;
 mod jobs;
 pub mod load;
+pub mod observe;
 pub mod place;
 mod progress;
 mod record;

@@ -166,6 +166,40 @@ pub fn flight_recorder(has: impl Fn(&str) -> bool) -> Result<Selection> {
     of(&NECESSARY, WANTED, has)
 }
 
+/// What tells of other programs' transactions beside what a flight recorder takes: when a thread of a server is ready, and
+/// which calls failed.
+const WANTED_FOR_TRANSACTIONS: &[(Lack, &[&str])] = &[
+    (Lack::IsSaid, &["binder/binder_wait_for_work", "binder/binder_return"]),
+    (Lack::IsNormal, &["rust_binder/rust_binder_wait_for_work", "rust_binder/binder_wait_for_work"]),
+];
+
+/// The events of binder's transactions, in C or in Rust; a kernel has one of the pairs.
+const TRANSACTIONS: [&str; 3] = [
+    "binder/binder_transaction",
+    "rust_binder/binder_transaction",
+    "rust_binder/rust_binder_transaction",
+];
+
+/// The returns that end a call without a reply: `BR_DEAD_REPLY`, `BR_FAILED_REPLY`, `BR_FROZEN_REPLY`. There are several returns
+/// for each call, of which the kernel is to record no others.
+const FAILURES: &str = "cmd == 0x7205 || cmd == 0x7211 || cmd == 0x7212";
+
+/// The events that tell of other programs' transactions, and what delayed them.
+///
+/// # Errors
+/// [`Error::MissingEvent`] without one of the scheduler's, or without binder's.
+pub fn transactions(has: impl Fn(&str) -> bool) -> Result<Selection> {
+    if !TRANSACTIONS.iter().any(|event| has(event)) {
+        return Err(Error::MissingEvent { event: TRANSACTIONS[0].to_owned() });
+    }
+    let mut selection = of(&NECESSARY, &[WANTED, WANTED_FOR_TRANSACTIONS].concat(), has)?;
+    let failures = "binder/binder_return";
+    if selection.events.iter().any(|event| event == failures) {
+        selection.filters.push((failures.to_owned(), FAILURES.to_owned()));
+    }
+    Ok(selection)
+}
+
 /// The events that divide synchronous writes among layers. System calls are recorded of these threads only.
 ///
 /// # Errors

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::baseline::BaselineResult;
 use crate::ipc::latency::LatencyResult;
+use crate::ipc::observe::ObserveResult;
 use crate::ipc::throughput::ThroughputResult;
 use crate::ipc::traits::TraitsResult;
 use crate::ipc::workers::WorkersResult;
@@ -33,6 +34,9 @@ pub struct Results {
     /// Synchronous writes beside neighbours.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interference: Option<InterferenceResult>,
+    /// Other programs' calls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_calls: Option<ObserveResult>,
     /// Many workers that call each other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workers: Option<WorkersResult>,
@@ -109,5 +113,11 @@ impl From<InterferenceResult> for Results {
 impl From<WorkersResult> for Results {
     fn from(workers: WorkersResult) -> Results {
         Results { workers: Some(workers), ..Results::default() }
+    }
+}
+
+impl From<ObserveResult> for Results {
+    fn from(observed: ObserveResult) -> Results {
+        Results { observed_calls: Some(observed), ..Results::default() }
     }
 }

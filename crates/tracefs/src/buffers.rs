@@ -80,13 +80,15 @@ impl Buffers {
     /// Takes everything out of the buffers. `started_ns` is when recording had certainly begun, with nothing in the buffers
     /// from before, `stopped_ns` when it had certainly stopped.
     pub(crate) fn snapshot(&self, started_ns: Option<u64>, stopped_ns: Option<u64>) -> Result<Snapshot> {
-        let cpus = self
-            .cpus()?
-            .into_iter()
-            .map(|cpu| Ok(CpuSnapshot { cpu, stats: self.stats(cpu)?, pages: self.pages(cpu)? }));
-        let cpus = cpus.collect::<Result<_>>()?;
+        let cpus = self.take()?;
         let (processes, comms) = self.who_is_who();
         Ok(Snapshot { stopped_ns, started_ns, cpus, processes, comms })
+    }
+
+    /// Takes out what each CPU's buffer holds, while it may go on.
+    pub(crate) fn take(&self) -> Result<Vec<CpuSnapshot>> {
+        let cpus = self.cpus()?.into_iter();
+        cpus.map(|cpu| Ok(CpuSnapshot { cpu, stats: self.stats(cpu)?, pages: self.pages(cpu)? })).collect()
     }
 
     /// Takes the pages out of one CPU's buffer.
@@ -122,7 +124,7 @@ impl Buffers {
 
     /// The processes of the threads that the kernel has noted while it recorded, and the names of those that are still there.
     /// What is not known is left out.
-    fn who_is_who(&self) -> (BTreeMap<u32, u32>, BTreeMap<u32, String>) {
+    pub(crate) fn who_is_who(&self) -> (BTreeMap<u32, u32>, BTreeMap<u32, String>) {
         let text = read(&self.root.join("saved_tgids")).unwrap_or_default();
         let processes: BTreeMap<u32, u32> = text
             .lines()

@@ -1,6 +1,7 @@
 //! A private instance of the kernel's trace as a flight recorder: it overwrites the oldest events, and is stopped when
 //! something has happened. Everything that it sets is its own, and ends with it. Must not know what is waited for.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::mount::{Tracefs, read, write};
 use crate::recording::Header;
 use crate::selection::Selection;
-use crate::snapshot::{CpuStats, Snapshot};
+use crate::snapshot::{CpuSnapshot, CpuStats, Snapshot};
 
 /// What the names of our instances begin with.
 const PREFIX: &str = "roundtrip-";
@@ -128,6 +129,21 @@ impl Instance {
         // Only this clock is the one that these instants are of.
         let ours = |instant_ns| (self.clock == "boot").then_some(instant_ns);
         self.buffers.snapshot(ours(started_ns), ours(stopped_ns))
+    }
+
+    /// Takes out what each CPU's buffer holds, for a [`Stream`](crate::Stream); recording goes on.
+    ///
+    /// # Errors
+    /// [`Error::File`] when the kernel refuses.
+    pub fn take(&self) -> Result<Vec<CpuSnapshot>> {
+        self.buffers.take()
+    }
+
+    /// The processes of the threads that were recorded, as far as the kernel has noted them, and the names of those processes
+    /// that are still there.
+    #[must_use]
+    pub fn who_is_who(&self) -> (BTreeMap<u32, u32>, BTreeMap<u32, String>) {
+        self.buffers.who_is_who()
     }
 
     /// Forgets what was recorded.

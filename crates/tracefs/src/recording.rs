@@ -253,7 +253,11 @@ impl Recording {
         Ok(trace)
     }
 
-    fn parse_formats(&self) -> Result<Formats> {
+    /// The formats of its events, to read pages with that are not in it.
+    ///
+    /// # Errors
+    /// [`Error::Format`] when one cannot be understood, [`Error::NotARecording`] when one is missing.
+    pub fn parse_formats(&self) -> Result<Formats> {
         let mut budget = MOST_FORMAT_BYTES;
         let mut needed = |name: &str| {
             let missing = || Error::NotARecording {

@@ -4,6 +4,7 @@ mod backend;
 mod driver;
 pub mod latency;
 mod mode;
+pub mod observe;
 mod stack;
 pub mod throughput;
 pub mod traits;

@@ -1,0 +1,115 @@
+//! Transactions as rows of a table: by client, server, node and method. Memory is bounded by the number of rows.
+
+use std::collections::{HashMap, HashSet};
+
+use latency::{Deadline, Histogram};
+use run::ipc::observe::{Flow, MAX_FLOWS, Process};
+use transactions::{Call, Oneway};
+
+/// What makes a row.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    client: Process,
+    server: Process,
+    node: i32,
+    code: u32,
+}
+
+/// The rows so far.
+#[derive(Debug, Default)]
+pub(super) struct Flows {
+    rows: Vec<(Flow, HashSet<u32>)>,
+    places: HashMap<Key, usize>,
+    /// Transactions for which there was no row any more.
+    pub(super) others: u64,
+}
+
+impl Flows {
+    /// The row of a transaction, which is made if there is room.
+    fn row(&mut self, client: &Process, server: &Process, node: i32, code: u32) -> Option<usize> {
+        let key = Key { client: client.clone(), server: server.clone(), node, code };
+        if let Some(&place) = self.places.get(&key) {
+            return Some(place);
+        }
+        if self.rows.len() >= MAX_FLOWS {
+            self.others += 1;
+            return None;
+        }
+        let place = self.rows.len();
+        let Key { client, server, .. } = key.clone();
+        self.places.insert(key, place);
+        self.rows.push((
+            Flow {
+                client,
+                server,
+                node,
+                code,
+                latency: Histogram::new(),
+                request: Histogram::new(),
+                handling: Histogram::new(),
+                reply: Histogram::new(),
+                behind_pool: Histogram::new(),
+                missed: 0,
+                nested: 0,
+                oneway: Histogram::new(),
+                failed: 0,
+                server_threads: 0,
+            },
+            HashSet::new(),
+        ));
+        Some(place)
+    }
+
+    /// Counts a round trip, and tells its row.
+    pub(super) fn call(
+        &mut self,
+        client: &Process,
+        server: &Process,
+        call: &Call,
+        deadline: Deadline,
+    ) -> Option<usize> {
+        let place = self.row(client, server, call.sent.node, call.sent.code)?;
+        let (flow, threads) = &mut self.rows[place];
+        flow.latency.record(call.latency_ns());
+        flow.request.record(call.received_ns.saturating_sub(call.start_ns));
+        flow.handling.record(call.replied_ns.saturating_sub(call.received_ns));
+        flow.reply.record(call.end_ns.saturating_sub(call.replied_ns));
+        if let Some(behind_ns) = call.behind_pool_ns {
+            flow.behind_pool.record(behind_ns);
+        }
+        flow.missed += u64::from(call.latency_ns() > deadline.ns);
+        flow.nested += u64::from(call.sent.parent.is_some());
+        threads.insert(call.server);
+        Some(place)
+    }
+
+    /// Counts a oneway transaction.
+    pub(super) fn oneway(&mut self, client: &Process, server: &Process, oneway: &Oneway) {
+        if let Some(place) = self.row(client, server, oneway.sent.node, oneway.sent.code) {
+            let (flow, threads) = &mut self.rows[place];
+            flow.oneway.record(oneway.received_ns.saturating_sub(oneway.sent.start_ns));
+            threads.insert(oneway.server);
+        }
+    }
+
+    /// Counts a call that failed.
+    pub(super) fn failed(&mut self, client: &Process, server: &Process, node: i32, code: u32) {
+        if let Some(place) = self.row(client, server, node, code) {
+            self.rows[place].0.failed += 1;
+        }
+    }
+
+    /// The rows, the one with the most time in it first, and where each was before.
+    pub(super) fn finish(self) -> (Vec<Flow>, Vec<usize>) {
+        let mut rows: Vec<(usize, Flow)> = (0..)
+            .zip(self.rows)
+            .map(|(place, (flow, threads))| (place, Flow { server_threads: threads.len() as u32, ..flow }))
+            .collect();
+        rows.sort_by_key(|(place, flow)| (std::cmp::Reverse(flow.latency.sum_ns()), *place));
+        let mut places = vec![0; rows.len()];
+        for (now, (before, _)) in rows.iter().enumerate() {
+            places[*before] = now;
+        }
+        (rows.into_iter().map(|(_, flow)| flow).collect(), places)
+    }
+}

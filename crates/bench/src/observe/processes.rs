@@ -1,0 +1,142 @@
+//! Which process a thread belongs to, and what it is called. Names are other people's text: whoever shows them makes them
+//! inert.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use run::ipc::observe::{Process, Subject};
+use tracefs::{Body, Trace};
+
+/// The most threads that are remembered. Beyond that all are looked up anew.
+const MOST_THREADS: usize = 100_000;
+
+/// The longest name that is kept, in bytes.
+const MOST_NAME_BYTES: usize = 200;
+
+/// What is known of threads and processes.
+#[derive(Debug, Default)]
+pub(super) struct Processes {
+    pids: HashMap<u32, u32>,
+    names: HashMap<u32, String>,
+    /// The names of threads in the events, for those that have ended before they were looked up.
+    comms: HashMap<u32, String>,
+    /// The program that was started, and what it has forked.
+    descendants: HashSet<u32>,
+}
+
+impl Processes {
+    /// From now on all that this process forks belongs to the command.
+    pub(super) fn follow(&mut self, pid: u32) {
+        self.descendants.insert(pid);
+    }
+
+    /// Learns from events, before what they tell of calls is looked at.
+    pub(super) fn learn(&mut self, trace: &Trace) {
+        for event in &trace.events {
+            match event.body {
+                Body::Switch { next, .. } if next.tid != 0 && !self.comms.contains_key(&next.tid) => {
+                    self.comms.insert(next.tid, trace.names.text(next.comm).to_owned());
+                }
+                Body::Fork { child, .. } if self.descendants.contains(&event.tid) => {
+                    self.descendants.insert(child);
+                }
+                Body::Rename { tid, .. } => {
+                    self.names.remove(&tid);
+                    self.comms.remove(&tid);
+                }
+                _ => {}
+            }
+        }
+        if self.pids.len().max(self.comms.len()) > MOST_THREADS {
+            let descendants = std::mem::take(&mut self.descendants);
+            *self = Processes { descendants, ..Processes::default() };
+        }
+    }
+
+    /// Forgets a thread that has ended, whose number another one may get.
+    pub(super) fn forget(&mut self, tid: u32) {
+        self.pids.remove(&tid);
+        self.names.remove(&tid);
+        self.comms.remove(&tid);
+    }
+
+    /// The process of a thread.
+    pub(super) fn of_thread(&mut self, tid: u32, saved: &BTreeMap<u32, u32>) -> Process {
+        let pid = match self.pids.get(&tid) {
+            Some(&pid) => pid,
+            None => {
+                let pid = thread_group(tid).or_else(|| saved.get(&tid).copied()).unwrap_or(tid);
+                self.pids.insert(tid, pid);
+                pid
+            }
+        };
+        self.of_process(pid)
+    }
+
+    /// A process by its number.
+    pub(super) fn of_process(&mut self, pid: u32) -> Process {
+        if let Some(name) = self.names.get(&pid) {
+            return Process { pid, name: name.clone() };
+        }
+        let name = program(pid).or_else(|| self.comms.get(&pid).cloned()).unwrap_or_default();
+        self.names.insert(pid, name.clone());
+        Process { pid, name }
+    }
+
+    /// Whether a process is one of those that are observed.
+    pub(super) fn is_observed(&self, subject: &Subject, process: &Process) -> bool {
+        match subject {
+            Subject::Everyone => true,
+            Subject::Process(pid) => process.pid == *pid,
+            Subject::Name(name) => process.name == *name,
+            Subject::Command(_) => self.descendants.contains(&process.pid),
+        }
+    }
+}
+
+/// The thread group of a thread that lives (proc_pid_status(5)).
+fn thread_group(tid: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())
+}
+
+/// What a process calls itself: the first argument without its folder, which Android sets to the package's name; else its
+/// first thread's name.
+fn program(pid: u32) -> Option<String> {
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let first = line.split(|&byte| byte == 0).next().unwrap_or_default();
+    let name = first.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+    let name = String::from_utf8_lossy(&name[..name.len().min(MOST_NAME_BYTES)]).into_owned();
+    if !name.trim().is_empty() {
+        return Some(name);
+    }
+    let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+    Some(comm.trim_end_matches('\n').to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_belongs_to_its_process_which_is_called_after_its_program() {
+        let mut processes = Processes::default();
+        let tid = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
+        let own = processes.of_thread(tid, &BTreeMap::new());
+        let program = std::env::args_os().next().unwrap();
+        let program = std::path::Path::new(&program).file_name().unwrap().to_string_lossy().into_owned();
+        assert_eq!(own, Process { pid: std::process::id(), name: program });
+        assert!(processes.is_observed(&Subject::Process(std::process::id()), &own));
+        assert!(!processes.is_observed(&Subject::Command(Vec::new()), &own));
+        processes.follow(own.pid);
+        assert!(processes.is_observed(&Subject::Command(Vec::new()), &own));
+    }
+
+    #[test]
+    fn a_thread_that_has_ended_is_known_from_what_the_kernel_saved() {
+        let mut processes = Processes::default();
+        // Beyond any number that the kernel gives out.
+        let (tid, pid) = (u32::MAX - 1, u32::MAX - 2);
+        let process = processes.of_thread(tid, &BTreeMap::from([(tid, pid)]));
+        assert_eq!(process, Process { pid, name: String::new() });
+    }
+}

@@ -1,0 +1,89 @@
+//! The slowest calls that missed their deadline, each with what the kernel recorded around it, as long as there is room.
+
+use run::ipc::observe::SlowCall;
+use tracefs::{Recording, Snapshot};
+
+/// How far a snapshot reaches back before its call, in nanoseconds: who was there, and on what.
+const HISTORY_NS: u64 = 50_000_000;
+
+/// The slowest calls.
+#[derive(Debug)]
+pub(super) struct Slow {
+    limit: usize,
+    recording: Recording,
+    next: u32,
+    kept: Vec<SlowCall>,
+    /// Those since the last snapshots were taken.
+    fresh: Vec<SlowCall>,
+    pub(super) over_limit: u64,
+    pub(super) not_recorded: Option<String>,
+}
+
+impl Slow {
+    pub(super) fn new(limit: u32, recording: Recording) -> Slow {
+        Slow {
+            limit: limit as usize,
+            recording,
+            next: 1,
+            kept: Vec::new(),
+            fresh: Vec::new(),
+            over_limit: 0,
+            not_recorded: None,
+        }
+    }
+
+    /// Takes note of a call that missed its deadline.
+    pub(super) fn add(&mut self, call: SlowCall) {
+        self.fresh.push(call);
+        // As many as could be kept at all.
+        if self.fresh.len() > self.limit.max(1) * 2 {
+            self.shorten_fresh();
+        }
+    }
+
+    fn shorten_fresh(&mut self) {
+        self.fresh.sort_by_key(|call| std::cmp::Reverse(call.latency_ns()));
+        self.over_limit += self.fresh.len().saturating_sub(self.limit) as u64;
+        self.fresh.truncate(self.limit);
+    }
+
+    /// Keeps the slowest of all so far, those that are new with what is recorded from an instant on.
+    pub(super) fn keep(&mut self, snapshot: impl Fn(u64) -> Snapshot) {
+        if self.fresh.is_empty() {
+            return;
+        }
+        self.shorten_fresh();
+        let mut all: Vec<(bool, SlowCall)> = self.kept.drain(..).map(|call| (false, call)).collect();
+        all.extend(self.fresh.drain(..).map(|call| (true, call)));
+        all.sort_by_key(|(_, call)| std::cmp::Reverse(call.latency_ns()));
+        let gone = all.split_off(all.len().min(self.limit));
+        self.over_limit += gone.len() as u64;
+        for number in gone.iter().filter_map(|(_, call)| call.snapshot) {
+            if let Err(error) = self.recording.remove(number) {
+                self.give_up(&error);
+            }
+        }
+        for (fresh, mut call) in all {
+            if fresh && self.not_recorded.is_none() {
+                let number = self.next;
+                match self.recording.put(number, &snapshot(call.start_ns.saturating_sub(HISTORY_NS))) {
+                    Ok(()) => {
+                        self.next += 1;
+                        call.snapshot = Some(number);
+                    }
+                    Err(error) => self.give_up(&error),
+                }
+            }
+            self.kept.push(call);
+        }
+    }
+
+    fn give_up(&mut self, error: &tracefs::Error) {
+        self.not_recorded.get_or_insert(format!("recording ended: {error}"));
+    }
+
+    /// The slowest calls, the slowest first.
+    pub(super) fn finish(self) -> (Vec<SlowCall>, u64, Option<String>) {
+        (self.kept, self.over_limit, self.not_recorded)
+    }
+}

@@ -1,0 +1,176 @@
+//! What is to be observed of other programs' calls, and what was seen: plain data, stored in run directories. Must not know
+//! how anything is recorded, nor what delayed a call.
+
+use std::path::PathBuf;
+
+use latency::{Deadline, Histogram};
+use serde::{Deserialize, Serialize};
+
+use crate::recorder::{DEFAULT_KILOBYTES, RecorderInfo};
+
+/// How many rows of the table there may be; calls of further ones are counted together.
+pub const MAX_FLOWS: usize = 2000;
+
+/// Whose calls are observed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Subject {
+    /// Everybody's.
+    Everyone,
+    /// Calls that this process makes or serves.
+    Process(u32),
+    /// Calls that processes of this name make or serve.
+    Name(String),
+    /// Calls that a program makes or serves which is started for it, until it ends.
+    Command(Vec<String>),
+}
+
+/// What to observe.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ObservePlan {
+    /// Whose calls.
+    pub subject: Subject,
+    /// For how long, in nanoseconds. `None`: until a signal, or until the command ends.
+    pub duration_ns: Option<u64>,
+    /// What a call may take.
+    pub deadline: Deadline,
+    /// How many slow calls are kept with what the kernel recorded, the slowest; the rest is counted.
+    pub limit: u32,
+    /// The recording's folder. Not stored: runs are of one plan wherever they are put.
+    #[serde(skip)]
+    pub directory: PathBuf,
+    /// The size of each CPU's buffer, in kilobytes.
+    pub kilobytes: u64,
+}
+
+impl Default for ObservePlan {
+    fn default() -> ObservePlan {
+        ObservePlan {
+            subject: Subject::Everyone,
+            duration_ns: Some(10_000_000_000),
+            deadline: Deadline { ns: 2_500_000 },
+            limit: 20,
+            directory: PathBuf::new(),
+            kilobytes: DEFAULT_KILOBYTES,
+        }
+    }
+}
+
+/// A process as it was when it was first seen.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
+    /// Its name; empty where it had ended before anybody looked.
+    pub name: String,
+}
+
+/// The calls of one method of one node by one process.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Flow {
+    /// Who called.
+    pub client: Process,
+    /// Who served.
+    pub server: Process,
+    /// The driver's number of the node.
+    pub node: i32,
+    /// The method.
+    pub code: u32,
+    /// Round trips.
+    pub latency: Histogram,
+    /// Until a thread of the server had the request.
+    pub request: Histogram,
+    /// Until it sent the reply.
+    pub handling: Histogram,
+    /// Until the client had it.
+    pub reply: Histogram,
+    /// For how long no thread of the server was ready, where events tell; 0 for calls for which one was.
+    pub behind_pool: Histogram,
+    /// Round trips that took longer than the deadline.
+    pub missed: u64,
+    /// Round trips made while the client served another call.
+    pub nested: u64,
+    /// Oneway transactions, from their sending until a thread took them.
+    pub oneway: Histogram,
+    /// Calls that ended with an error of the driver.
+    pub failed: u64,
+    /// The threads that served.
+    pub server_threads: u32,
+}
+
+/// A call that missed the deadline.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlowCall {
+    /// Which flow, counted from 0.
+    pub flow: usize,
+    /// The driver's number of the request.
+    pub id: i32,
+    /// The thread that called.
+    pub client: u32,
+    /// The thread that served.
+    pub server: u32,
+    /// When the driver took the request, in nanoseconds of CLOCK_BOOTTIME, as all instants here.
+    pub start_ns: u64,
+    /// When a thread of the server had it.
+    pub received_ns: u64,
+    /// When it sent the reply.
+    pub replied_ns: u64,
+    /// When the client had the reply.
+    pub end_ns: u64,
+    /// For how long no thread of the server was ready.
+    pub behind_pool_ns: Option<u64>,
+    /// The number of the call in whose handling it was made.
+    pub parent: Option<i32>,
+    /// Its recording; `None` where it could not be stored.
+    pub snapshot: Option<u32>,
+}
+
+impl SlowCall {
+    /// How long it took, in nanoseconds.
+    pub fn latency_ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+}
+
+/// What could not be seen, counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unseen {
+    /// Events that the kernel had to drop.
+    pub lost_events: u64,
+    /// Requests whose sending was not seen: they are older than the recording, or that event was lost.
+    pub begun_before: u64,
+    /// Requests and replies whose end was not seen.
+    pub not_ended: u64,
+    /// Transactions that were forgotten because too many were under way.
+    pub forgotten: u64,
+    /// Calls of flows beyond [`MAX_FLOWS`].
+    pub other_flows: u64,
+}
+
+/// What was seen.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ObserveResult {
+    /// What was asked for.
+    pub plan: ObservePlan,
+    /// For how long, in nanoseconds.
+    pub elapsed_ns: u64,
+    /// By client, server, node and method: the largest sum of latencies first.
+    pub flows: Vec<Flow>,
+    /// Calls that missed the deadline, the slowest first, as many as the plan keeps.
+    pub slow_calls: Vec<SlowCall>,
+    /// Calls that missed it beyond those.
+    pub over_limit: u64,
+    /// What could not be seen.
+    pub unseen: Unseen,
+    /// What was recorded.
+    pub recorder: RecorderInfo,
+    /// Why recordings of slow calls could not be stored any more.
+    pub not_recorded: Option<String>,
+}
+
+impl ObserveResult {
+    /// All round trips.
+    pub fn calls(&self) -> u64 {
+        self.flows.iter().map(|flow| flow.latency.count()).sum()
+    }
+}
