@@ -53,6 +53,7 @@ pub mod latency_csv;
 pub mod live;
 pub mod look;
 mod markdown;
+pub mod observed_calls;
 pub mod perfetto;
 pub mod quantity;
 pub mod run;

@@ -23,6 +23,15 @@ static TERMS: &[(&str, &[Term])] = &[
             ),
             ("node", "an object that a process serves, as the driver knows it"),
             ("handle", "the number by which another process names a node; 0 is the context manager"),
+            ("client, server", "the process that makes a call, and the one that serves it"),
+            ("code", "the number of the method that is called"),
+            ("threads", "how many threads of the server served"),
+            (
+                "behind pool",
+                "for how long no thread of the server was ready to take a request, as a mean over all calls",
+            ),
+            ("oneway", "transactions without a reply, from their sending until a thread takes them"),
+            ("failed", "calls that ended with an error of the driver"),
             (
                 "context manager, service manager",
                 "the process that owns handle 0 and hands out handles to services by name",

@@ -17,6 +17,7 @@ pub(crate) mod help;
 pub(crate) mod latency;
 mod latency_options;
 mod man;
+mod observe;
 pub(crate) mod output;
 mod report;
 mod service;
@@ -47,6 +48,7 @@ pub(crate) static ALL: &[&dyn Command] = &[
     &baseline::OLD_NAME,
     &workers::COMMAND,
     &traits::COMMAND,
+    &observe::COMMAND,
     &service::LIST,
     &service::CALL,
     &service::DUMP,

@@ -1,0 +1,180 @@
+//! Other programs' calls as a table and as CSV. Pure: a result in, text out.
+
+use std::fmt::Write as _;
+
+use latency::Histogram;
+use run::ipc::observe::{Flow, ObserveResult, Process, Subject};
+
+use super::look::Look;
+use super::quantity::{duration, three_digits};
+use super::table::{Column, Table};
+use crate::csv::Line;
+use crate::inert;
+
+/// The answer, the table, and what was not seen.
+pub fn tables(result: &ObserveResult, look: Look) -> String {
+    let mut out = answer(result);
+    if !result.flows.is_empty() {
+        let _ = write!(out, "\n{}", calls(result).render(look));
+    }
+    for line in unseen(result) {
+        let _ = write!(out, "\n{line}");
+    }
+    out.push('\n');
+    out
+}
+
+/// "1200 calls in 10.0 s, 3 of them longer than 2.50 ms".
+pub fn answer(result: &ObserveResult) -> String {
+    let missed: u64 = result.flows.iter().map(|flow| flow.missed).sum();
+    let failed: u64 = result.flows.iter().map(|flow| flow.failed).sum();
+    let oneway: u64 = result.flows.iter().map(|flow| flow.oneway.count()).sum();
+    let mut out = format!(
+        "{} calls of {} in {}, {missed} of them longer than {}",
+        result.calls(),
+        subject(&result.plan.subject),
+        duration(result.elapsed_ns as f64),
+        duration(result.plan.deadline.ns as f64)
+    );
+    if oneway > 0 {
+        let _ = write!(out, "; {oneway} oneway transactions");
+    }
+    if failed > 0 {
+        let _ = write!(out, "; {failed} calls failed");
+    }
+    out.push('\n');
+    out
+}
+
+fn subject(subject: &Subject) -> String {
+    match subject {
+        Subject::Everyone => "all processes".to_owned(),
+        Subject::Process(pid) => format!("process {pid}"),
+        Subject::Name(name) => inert::name(name),
+        Subject::Command(words) => inert::name(words.first().map_or("", String::as_str)),
+    }
+}
+
+/// A process with its number: "system_server (812)".
+fn process(Process { pid, name }: &Process) -> String {
+    match (*pid, name.as_str()) {
+        (0, _) => "not known".to_owned(),
+        (pid, "") => pid.to_string(),
+        (pid, name) => format!("{} ({pid})", inert::name(name)),
+    }
+}
+
+fn calls(result: &ObserveResult) -> Table {
+    let mut table = Table::new([
+        Column::text("client"),
+        Column::text("server"),
+        Column::number("node", ""),
+        Column::number("code", ""),
+        Column::number("calls", ""),
+        Column::number("calls/s", ""),
+        Column::number("p50", "us"),
+        Column::number("p99", "us"),
+        Column::number("max", "us"),
+        Column::number("missed", ""),
+        Column::narrow("request p50", "us"),
+        Column::narrow("handling p50", "us"),
+        Column::narrow("reply p50", "us"),
+        Column::narrow("behind pool", "us"),
+        Column::number("threads", ""),
+        Column::number("oneway", ""),
+        Column::narrow("oneway p50", "us"),
+        Column::number("failed", ""),
+    ]);
+    let seconds = result.elapsed_ns.max(1) as f64 / 1e9;
+    for flow in &result.flows {
+        table.row([
+            process(&flow.client),
+            process(&flow.server),
+            flow.node.to_string(),
+            flow.code.to_string(),
+            flow.latency.count().to_string(),
+            three_digits(flow.latency.count() as f64 / seconds),
+            microseconds(flow.latency.percentile_ns(50.0)),
+            microseconds(flow.latency.percentile_ns(99.0)),
+            microseconds(flow.latency.max_ns()),
+            flow.missed.to_string(),
+            microseconds(flow.request.percentile_ns(50.0)),
+            microseconds(flow.handling.percentile_ns(50.0)),
+            microseconds(flow.reply.percentile_ns(50.0)),
+            microseconds(behind_pool_ns(flow)),
+            flow.server_threads.to_string(),
+            flow.oneway.count().to_string(),
+            microseconds(flow.oneway.percentile_ns(50.0)),
+            flow.failed.to_string(),
+        ]);
+    }
+    table
+}
+
+/// The mean over all calls whose events tell it, in nanoseconds.
+fn behind_pool_ns(flow: &Flow) -> Option<u64> {
+    flow.behind_pool.mean_ns().map(|ns| ns.round() as u64)
+}
+
+fn microseconds(ns: Option<u64>) -> String {
+    ns.map_or_else(|| "-".to_owned(), |ns| three_digits(ns as f64 / 1000.0))
+}
+
+/// What was not seen, a line each.
+fn unseen(result: &ObserveResult) -> Vec<String> {
+    let unseen = &result.unseen;
+    let line = |count: u64, what: &str| (count > 0).then(|| format!("{count} {what}"));
+    [
+        line(unseen.lost_events, "events of the kernel were lost: calls of that time are missing"),
+        line(unseen.begun_before, "transactions had begun before they could be seen"),
+        line(unseen.not_ended, "transactions were not seen to end: a process ended, or an event was lost"),
+        line(unseen.forgotten, "transactions were left out, because too many were under way"),
+        line(unseen.other_flows, "transactions were left out, because the table has too many rows"),
+        line(result.over_limit, "more calls missed the deadline, which are counted and not kept"),
+        result.not_recorded.as_ref().map(|why| inert::line(why).into_owned()),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// One line for each row, with every digit.
+pub fn csv(result: &ObserveResult) -> String {
+    let mut out = String::from(
+        "client,client_pid,server,server_pid,node,code,calls,elapsed_ns,mean_ns,p50_ns,p90_ns,p99_ns,p99_9_ns,max_ns,missed,\
+         deadline_ns,request_p50_ns,handling_p50_ns,reply_p50_ns,behind_pool_mean_ns,nested,server_threads,oneway,\
+         oneway_p50_ns,oneway_max_ns,failed\n",
+    );
+    let percentile = |histogram: &Histogram, percent| histogram.percentile_ns(percent);
+    for flow in &result.flows {
+        Line::of(&mut out)
+            .field(inert::name(&flow.client.name))
+            .field(flow.client.pid)
+            .field(inert::name(&flow.server.name))
+            .field(flow.server.pid)
+            .field(flow.node)
+            .field(flow.code)
+            .field(flow.latency.count())
+            .field(result.elapsed_ns)
+            .known(flow.latency.mean_ns())
+            .known(percentile(&flow.latency, 50.0))
+            .known(percentile(&flow.latency, 90.0))
+            .known(percentile(&flow.latency, 99.0))
+            .known(percentile(&flow.latency, 99.9).filter(|_| flow.latency.count() >= 1000))
+            .known(flow.latency.max_ns())
+            .field(flow.missed)
+            .field(result.plan.deadline.ns)
+            .known(percentile(&flow.request, 50.0))
+            .known(percentile(&flow.handling, 50.0))
+            .known(percentile(&flow.reply, 50.0))
+            .known(flow.behind_pool.mean_ns())
+            .field(flow.nested)
+            .field(flow.server_threads)
+            .field(flow.oneway.count())
+            .known(percentile(&flow.oneway, 50.0))
+            .known(flow.oneway.max_ns())
+            .field(flow.failed)
+            .end();
+    }
+    out
+}
