@@ -51,6 +51,7 @@ Tasks:
             well; see cargo xtask attack --help
   doctor    measures in two guests that differ in a setting, and asks the doctor about both runs
   interop   calls between our stack and rsbinder, both ways, on a real kernel's driver
+  observed  calls of rsbinder's client and service, as `ipc observe` shows them, against their own counts and clocks
   mutants   changes the emulated driver in small ways, and says which changes no test notices; takes hours, so it is not
             part of test; see cargo xtask mutants --help
   peers     counts what a call costs on a real kernel's driver: bare, through both stacks, through rsbinder
@@ -81,6 +82,7 @@ fn main() -> ExitCode {
         ["disks"] => disks_only,
         ["doctor"] => doctor_only,
         ["interop"] => interop_only,
+        ["observed"] => observed_only,
         ["peers"] => peers_only,
         ["perfetto"] => perfetto_only,
         ["guest", ..] => return guest::command(&args[1..]),
@@ -159,6 +161,10 @@ fn interop_only() -> bool {
     steps::run(&[GUESTS[6]])
 }
 
+fn observed_only() -> bool {
+    steps::run(&[("static binaries", dist::build), GUESTS[8]])
+}
+
 const PEERS: Step = ("guest: the cost of a call, counted", peers::check);
 
 fn documents_only() -> bool {
@@ -177,7 +183,7 @@ fn perfetto_only() -> bool {
 
 const PERFETTO: Step = ("traces in Perfetto", perfetto::check);
 
-const GUESTS: [Step; 8] = [
+const GUESTS: [Step; 9] = [
     ("guest: Linux on x86-64", || guests::check(Arch::X86_64, Packaged::Debian)),
     ("guest: PREEMPT_RT on x86-64", || guests::check(Arch::X86_64, Packaged::DebianRealtime)),
     ("guest: binderfs on x86-64", || guests::check(Arch::X86_64, Packaged::Ubuntu)),
@@ -186,6 +192,7 @@ const GUESTS: [Step; 8] = [
     ("guest: storage on UFS", disks::check_ufs),
     ("guest: calls to and from rsbinder", interop::check),
     ("guest: the doctor names the setting that two guests differ in", doctor::check),
+    ("guest: calls of programs that know nothing of Roundtrip", interop::observed),
 ];
 
 const SETUP: [Step; 5] = [
@@ -225,6 +232,7 @@ fn test() -> bool {
         GUESTS[4],
         GUESTS[6],
         GUESTS[7],
+        GUESTS[8],
         PEERS,
         ("fuzz targets", fuzz::short_runs),
     ];

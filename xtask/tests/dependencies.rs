@@ -17,6 +17,7 @@ const LINKS: &[(&str, &[&str])] = &[
     ("echo", &["binder", "binder-driver"]),
     ("tracefs", &["files", "stored"]),
     ("layers", &["latency", "tracefs"]),
+    ("transactions", &["tracefs"]),
     ("run", &["files", "latency", "stored"]),
     (
         "bench",
@@ -30,6 +31,7 @@ const LINKS: &[(&str, &[&str])] = &[
             "run",
             "stored",
             "tracefs",
+            "transactions",
         ],
     ),
     ("analysis", &["files", "latency", "layers", "run", "stored", "tracefs"]),

@@ -13,23 +13,23 @@
 //! ```
 //! use std::path::Path;
 //!
-//! use analysis::slow_calls::explain;
+//! use analysis::slow_calls::{Kept, explain};
 //! use run::Run;
 //!
 //! // A run over a 6.1 kernel's own driver, with its recording.
 //! let directory = Path::new("../../fixtures/runs/x86_64-6.1-binder");
 //! let run = Run::read(directory)?;
-//! let result = run.results.latency.as_ref().expect("it measured latency");
+//! let kept = Kept::of(&run).expect("it kept slow calls");
 //!
 //! // Every slow call, the slowest first.
-//! let explained = explain(&run, result, directory, |_number, _call| true, None)?;
-//! let slowest = explained.first().expect("it kept slow calls");
+//! let explained = explain(&kept, directory, |_call| true, None)?;
+//! let slowest = explained.first().expect("there were some");
 //! assert!(slowest.without_events.is_none(), "its recording is there");
-//! assert!(explained.iter().all(|call| call.miss.sample.latency_ns() <= slowest.miss.sample.latency_ns()));
+//! assert!(explained.iter().all(|call| call.call.trip.duration_ns() <= slowest.call.trip.duration_ns()));
 //!
 //! // An explanation is a partition of the call's time.
 //! let parts_ns: u64 = slowest.explanation.parts.iter().map(|part| part.end_ns - part.begin_ns).sum();
-//! assert_eq!(parts_ns, slowest.miss.sample.latency_ns());
+//! assert_eq!(parts_ns, slowest.call.trip.duration_ns());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 

@@ -174,11 +174,8 @@ const WANTED_FOR_TRANSACTIONS: &[(Lack, &[&str])] = &[
 ];
 
 /// The events of binder's transactions, in C or in Rust; a kernel has one of the pairs.
-const TRANSACTIONS: [&str; 3] = [
-    "binder/binder_transaction",
-    "rust_binder/binder_transaction",
-    "rust_binder/rust_binder_transaction",
-];
+const TRANSACTIONS: [&str; 3] =
+    ["binder/binder_transaction", "rust_binder/binder_transaction", "rust_binder/rust_binder_transaction"];
 
 /// The returns that end a call without a reply: `BR_DEAD_REPLY`, `BR_FAILED_REPLY`, `BR_FROZEN_REPLY`. There are several returns
 /// for each call, of which the kernel is to record no others.

@@ -55,9 +55,22 @@ impl Histogram {
         Self { buckets, min_ns: u64::MAX, max_ns: 0, sum_ns: 0, clamped: 0 }
     }
 
+    /// An empty histogram whose memory grows with the longest duration, from 16 KiB on: recording may allocate. For what is
+    /// counted afterwards, in many histograms at a time.
+    ///
+    /// # Panics
+    /// Never: the bounds are constant.
+    pub fn growing() -> Self {
+        let buckets =
+            Buckets::new(Self::SIGNIFICANT_DIGITS).expect("a number of digits that the crate accepts");
+        Self { buckets, min_ns: u64::MAX, max_ns: 0, sum_ns: 0, clamped: 0 }
+    }
+
     /// Counts one duration in nanoseconds.
     pub fn record(&mut self, value_ns: u64) {
-        self.buckets.saturating_record(value_ns.min(Self::HIGHEST_NS));
+        // It cannot fail: the value lies within the bounds, or these grow.
+        let recorded = self.buckets.record(value_ns.min(Self::HIGHEST_NS));
+        debug_assert!(recorded.is_ok());
         self.min_ns = self.min_ns.min(value_ns);
         self.max_ns = self.max_ns.max(value_ns);
         self.sum_ns = self.sum_ns.saturating_add(value_ns);
@@ -247,6 +260,23 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn one_that_grows_counts_like_any_other(values in durations()) {
+            let mut growing = Histogram::growing();
+            values.iter().for_each(|&value| growing.record(value));
+            let fixed: Histogram = values.iter().copied().collect();
+            prop_assert_eq!(&growing, &fixed);
+            prop_assert_eq!(&fixed, &growing);
+            prop_assert_eq!(growing.buckets().collect::<Vec<_>>(), fixed.buckets().collect::<Vec<_>>());
+            prop_assert_eq!(growing.percentile(99.0), fixed.percentile(99.0));
+            let mut merged = Histogram::growing();
+            merged.merge(&fixed);
+            merged.merge(&growing);
+            let mut twice = fixed.clone();
+            twice.merge(&fixed);
+            prop_assert_eq!(merged, twice);
+        }
 
         #[test]
         fn merging_stored_histograms_equals_recording_everything_in_one(a in durations(), b in durations()) {

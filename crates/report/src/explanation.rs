@@ -4,25 +4,23 @@
 use std::fmt::Write as _;
 
 use layers::{Boundary, Explanation, Flag, Interrupt, Part, State, Waker};
-use run::ipc::latency::LatencyResult;
 use tracefs::OffCpu;
 
 use super::explanation_summary;
 use super::explanation_words::{answer, comm, interrupt, leg, owner, system_call, thread, unknown};
 use super::quantity::duration;
 use super::table::{Column, Table};
-use analysis::slow_calls::Explained;
+use analysis::slow_calls::{Explained, Kept};
 
 /// Parts that are shorter than this share of the call are told together.
 const SHORT_PERCENT: u64 = 1;
 
 /// All that is known of some slow calls, and how many more there were in the run that they are from. In front of all that a run has
 /// kept stands what delayed them, in one line.
-pub fn text(explained: &[Explained<'_>], of: &LatencyResult) -> String {
-    let Some(kept) = &of.explained else { return String::new() };
+pub fn text(explained: &[Explained], kept: &Kept) -> String {
     let mut out = String::new();
-    if explained.len() == kept.misses.len() {
-        out.push_str(&explanation_summary::line(explained, of));
+    if explained.len() == kept.calls.len() {
+        out.push_str(&explanation_summary::line(explained, kept));
     }
     for one in explained {
         if !out.is_empty() {
@@ -36,31 +34,36 @@ pub fn text(explained: &[Explained<'_>], of: &LatencyResult) -> String {
         }
         out.push_str(&parts(explanation));
     }
-    if let Some(line) = over_limit(of) {
+    if let Some(line) = over_limit(kept) {
         let _ = writeln!(out, "{}{line}", if out.is_empty() { "" } else { "\n" });
     }
     out
 }
 
 /// Which call it was, and how long it took.
-pub(crate) fn heading(one: &Explained<'_>) -> String {
+pub(crate) fn heading(one: &Explained) -> String {
     let took = time(one.explanation.duration_ns());
-    let usual = one.usual_ns.map_or_else(String::new, |ns| format!(", usually {}", time(ns)));
-    format!("Slow call {}: {}, {took} (deadline {}{usual})", one.number, one.what, time(one.deadline_ns))
+    let usual = one.call.trip.usual_ns.map_or_else(String::new, |ns| format!(", usually {}", time(ns)));
+    format!(
+        "Slow call {}: {}, {took} (deadline {}{usual})",
+        one.call.number,
+        one.call.what,
+        time(one.deadline_ns)
+    )
 }
 
 /// What to know of a call besides the answer, a line each.
-pub(crate) fn besides(one: &Explained<'_>) -> Vec<String> {
+pub(crate) fn besides(one: &Explained) -> Vec<String> {
     let flags = one.explanation.flags.iter().map(flag_text);
     flags.chain(one.without_events.iter().map(|reason| format!("No kernel events: {reason}"))).collect()
 }
 
 /// That there were more slow calls than are kept.
-pub(crate) fn over_limit(of: &LatencyResult) -> Option<String> {
-    let kept = of.explained.as_ref().filter(|kept| kept.over_limit > 0)?;
-    let limit = of.plan.explain.as_ref().map_or(kept.misses.len(), |plan| plan.limit as usize);
-    let calls = if kept.over_limit == 1 { "call" } else { "calls" };
-    Some(format!("Not explained: {} more slow {calls}, beyond --explain-limit {limit}.", kept.over_limit))
+pub(crate) fn over_limit(kept: &Kept) -> Option<String> {
+    let Kept { over_limit, limit, .. } = *kept;
+    let calls = if over_limit == 1 { "call" } else { "calls" };
+    (over_limit > 0)
+        .then(|| format!("Not explained: {over_limit} more slow {calls}, beyond --explain-limit {limit}."))
 }
 
 fn time(ns: u64) -> String {
@@ -287,8 +290,8 @@ fn woken_by(waker: &Waker) -> String {
 
 #[cfg(test)]
 mod tests {
+    use analysis::slow_calls::Kept;
     use layers::{Owner, RoundTrip, explain_without_events};
-    use run::ipc::latency::{ExplainPlan, Explained};
 
     use super::{Part, State, parts, text};
 
@@ -306,23 +309,10 @@ mod tests {
 
     #[test]
     fn slow_calls_that_are_not_kept_are_counted() {
-        let mut result = crate::latency::fixture::result();
-        assert_eq!(text(&[], &result), "", "nothing was to be explained");
-        let mut kept = Explained {
-            recorder: None,
-            not_recorded: None,
-            misses: Vec::new(),
-            over_limit: 0,
-            while_busy: 0,
-            recorded: Vec::new(),
-            before_comparison: 0,
-        };
-        result.plan.explain = Some(ExplainPlan { limit: 3, ..ExplainPlan::new("") });
-        result.explained = Some(kept.clone());
-        assert!(text(&[], &result).starts_with("No call was slow: "), "{}", text(&[], &result));
+        let mut kept = Kept { limit: 3, ..Kept::default() };
+        assert!(text(&[], &kept).starts_with("No call was slow: "), "{}", text(&[], &kept));
         kept.over_limit = 2;
-        result.explained = Some(kept);
-        assert_eq!(text(&[], &result), "Not explained: 2 more slow calls, beyond --explain-limit 3.\n");
+        assert_eq!(text(&[], &kept), "Not explained: 2 more slow calls, beyond --explain-limit 3.\n");
     }
 
     #[test]

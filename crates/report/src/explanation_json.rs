@@ -1,13 +1,12 @@
 //! Explanations as JSON: one object, versioned, with every part of every slow call, and how many are not kept. Pure: explanations in, text out.
 
 use layers::{Boundary, Cause, Explanation, Flag, Interrupt, Kind, Owner, Part, State, Thread, Waker};
-use run::ipc::latency::LatencyResult;
 use serde::Serialize;
 
 use crate::Error;
 use crate::explanation::off_letter;
 use crate::explanation_words::{answer, leg, softirq_name, system_call, unknown, what};
-use analysis::slow_calls::Explained;
+use analysis::slow_calls::{Explained, Kept};
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -242,23 +241,22 @@ impl<'a> From<&'a Cause> for CauseJson<'a> {
 ///
 /// # Errors
 /// When it cannot be written as JSON.
-pub fn json(explained: &[Explained<'_>], of: &LatencyResult) -> Result<String, Error> {
+pub fn json(explained: &[Explained], kept: &Kept) -> Result<String, Error> {
     let slow_calls = explained.iter().map(|one| SlowCall {
-        number: one.number,
-        what: &one.what,
+        number: one.call.number,
+        what: &one.call.what,
         latency_ns: one.explanation.duration_ns(),
         deadline_ns: one.deadline_ns,
-        usual_ns: one.usual_ns,
-        snapshot: one.miss.snapshot,
+        usual_ns: one.call.trip.usual_ns,
+        snapshot: one.call.snapshot,
         without_events: one.without_events.as_deref(),
         explanation: (&one.explanation).into(),
     });
-    let kept = of.explained.as_ref();
     let document = Document {
         schema: "roundtrip.explanation",
         version: 1,
-        over_limit: kept.map_or(0, |kept| kept.over_limit),
-        before_comparison: kept.map_or(0, |kept| kept.before_comparison),
+        over_limit: kept.over_limit,
+        before_comparison: kept.before_comparison,
         slow_calls: slow_calls.collect(),
     };
     Ok(stored::to_text(&document)? + "\n")

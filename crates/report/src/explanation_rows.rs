@@ -13,7 +13,7 @@ use crate::table::{Column, Table};
 /// A line for each cause of each slow call, the slowest call and the largest cause first. A call of which no cause is known has
 /// one line.
 #[must_use]
-pub fn csv(explained: &[Explained<'_>]) -> String {
+pub fn csv(explained: &[Explained]) -> String {
     let mut out = String::from(
         "number,call,latency_ns,deadline_ns,usual_ns,cause,kind,excess_ns,owner,thread,tid,name,cpu,answer\n",
     );
@@ -29,13 +29,13 @@ pub fn csv(explained: &[Explained<'_>]) -> String {
     out
 }
 
-fn row(out: &mut String, one: &Explained<'_>, cause: Option<(usize, &Cause)>) {
+fn row(out: &mut String, one: &Explained, cause: Option<(usize, &Cause)>) {
     let thread = cause.and_then(|(_, cause)| cause.thread.as_ref());
     Line::of(out)
-        .field(one.number)
-        .field(inert::line(&one.what))
+        .field(one.call.number)
+        .field(inert::line(&one.call.what))
         .fields([one.explanation.duration_ns(), one.deadline_ns])
-        .known(one.usual_ns)
+        .known(one.call.trip.usual_ns)
         .known(cause.map(|(number, _)| number))
         .known(cause.map(|(_, cause)| kind(cause.kind)))
         .known(cause.map(|(_, cause)| cause.excess_ns))
@@ -72,7 +72,7 @@ fn kind(kind: Kind) -> &'static str {
 
 /// A table of the slow calls, the slowest first.
 #[must_use]
-pub fn markdown(explained: &[Explained<'_>]) -> String {
+pub fn markdown(explained: &[Explained]) -> String {
     let mut table = Table::new([
         Column::number("number", ""),
         Column::text("call"),
@@ -84,11 +84,11 @@ pub fn markdown(explained: &[Explained<'_>]) -> String {
     ]);
     for one in explained {
         table.row([
-            one.number.to_string(),
-            one.what.clone(),
+            one.call.number.to_string(),
+            one.call.what.clone(),
             duration(one.explanation.duration_ns() as f64),
             duration(one.deadline_ns as f64),
-            one.usual_ns.map_or_else(|| "-".to_owned(), |ns| duration(ns as f64)),
+            one.call.trip.usual_ns.map_or_else(|| "-".to_owned(), |ns| duration(ns as f64)),
             cause_of(one),
             answer(&one.explanation),
         ]);

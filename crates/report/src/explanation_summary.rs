@@ -1,24 +1,21 @@
 //! What delayed a run's slow calls, in one line. Pure: explanations in, text out.
 
 use layers::{Cause, Kind};
-use run::ipc::latency::{LatencyResult, Trigger};
 
 use super::explanation_words::{comm, owner, what};
 use super::quantity::duration;
-use analysis::slow_calls::Explained;
+use analysis::slow_calls::{Explained, Kept};
 
 /// From how many calls on a median says more than the calls themselves, which are printed below.
 const WORTH_A_MEDIAN: usize = 3;
 
 /// "34 missed: 31 behind rustc (median 3.30 ms), 2 ran long, 1 cannot tell", or that there were none.
-pub(crate) fn line(explained: &[Explained<'_>], of: &LatencyResult) -> String {
-    let over_limit = of.explained.as_ref().map_or(0, |kept| kept.over_limit);
-    let slowest = of.plan.explain.as_ref().is_some_and(|plan| plan.trigger != Trigger::Deadline);
+pub(crate) fn line(explained: &[Explained], kept: &Kept) -> String {
+    let Kept { over_limit, slowest, all_calls, deadline_ns, .. } = *kept;
     if explained.is_empty() {
-        let calls: u64 = of.series.iter().flat_map(|series| &series.pairs).map(|pair| pair.count()).sum();
-        let deadline = duration(of.plan.deadline.ns as f64);
+        let deadline = duration(deadline_ns as f64);
         return match (over_limit, slowest) {
-            (0, false) => format!("No call was slow: none of {calls} took longer than {deadline}.\n"),
+            (0, false) => format!("No call was slow: none of {all_calls} took longer than {deadline}.\n"),
             (0, true) => "No slow call was kept: there were too few calls to compare.\n".into(),
             _ => String::new(),
         };
@@ -28,7 +25,7 @@ pub(crate) fn line(explained: &[Explained<'_>], of: &LatencyResult) -> String {
         (true, _) => format!("{count} slowest"),
         (false, 0) => format!("{count} missed"),
         (false, _) => {
-            let recorded = explained.iter().all(|one| one.miss.snapshot.is_some());
+            let recorded = explained.iter().all(|one| one.call.snapshot.is_some());
             let of = if recorded { " recorded" } else { "" };
             format!("{} missed; the {count} slowest{of}", count as u64 + over_limit)
         }
@@ -41,12 +38,12 @@ pub(crate) fn line(explained: &[Explained<'_>], of: &LatencyResult) -> String {
 type Group = (String, Vec<u64>);
 
 /// What delayed a call, in a few words.
-pub(crate) fn cause_of(one: &Explained<'_>) -> String {
+pub(crate) fn cause_of(one: &Explained) -> String {
     one.explanation.causes.first().map_or_else(|| CANNOT_TELL.to_owned(), words)
 }
 
 /// The groups, the largest first; calls of which nothing can be told come last.
-fn groups(explained: &[Explained<'_>]) -> Vec<Group> {
+fn groups(explained: &[Explained]) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for one in explained {
         let cause = one.explanation.causes.first();
@@ -94,8 +91,8 @@ fn words(cause: &Cause) -> String {
 
 #[cfg(test)]
 mod tests {
+    use analysis::slow_calls::SlowCall;
     use layers::{Owner, RoundTrip, Thread, explain_without_events};
-    use run::ipc::latency::{ExplainPlan, Miss};
 
     use super::*;
 
@@ -112,50 +109,35 @@ mod tests {
         }
     }
 
-    fn explained(miss: &Miss, cause: Cause) -> Explained<'_> {
+    fn explained(cause: Cause) -> Explained {
         let trip = RoundTrip { start_ns: 1, end_ns: 2, ..RoundTrip::default() };
         let mut explanation = explain_without_events(&trip);
         explanation.causes = vec![cause];
-        Explained {
+        let call = SlowCall {
             number: 1,
-            miss,
-            pair: String::new(),
+            kind: (0, 0),
+            kind_name: String::new(),
             what: String::new(),
-            deadline_ns: 1,
-            usual_ns: None,
-            explanation,
-            without_events: None,
-            damage: None,
-        }
+            trip,
+            snapshot: None,
+        };
+        Explained { call, deadline_ns: 1, explanation, without_events: None, damage: None }
     }
 
     #[test]
     fn what_delayed_calls_is_counted_and_the_largest_group_comes_first() {
-        let mut result = crate::latency::fixture::result();
-        result.plan.explain = Some(ExplainPlan::new(""));
-        let miss = Miss {
-            series: 0,
-            pair: 0,
-            caller: run::Scheduling::fifo(1),
-            sample: latency::Sample::default(),
-            client: Default::default(),
-            server: None,
-            client_counters: Default::default(),
-            server_counters: None,
-            snapshot: None,
-        };
+        let mut kept = Kept { all_calls: 12, deadline_ns: 2_500_000, ..Kept::default() };
         let mut causes = vec![cause(Kind::CannotTell, "", 1), cause(Kind::CannotTell, "", 1)];
         causes.push(cause(Kind::Work, "", 1_000_000));
         causes.extend([9_000_000, 3_300_000, 1_000_000].map(|ns| cause(Kind::Competitor, "rustc", ns)));
-        let all: Vec<_> = causes.into_iter().map(|cause| explained(&miss, cause)).collect();
+        let all: Vec<_> = causes.into_iter().map(|cause| explained(cause)).collect();
         assert_eq!(
-            line(&all, &result),
+            line(&all, &kept),
             "6 missed: 3 behind rustc (median 3.30 ms), 1 ran long, 2 cannot tell\n"
         );
-        result.plan.explain = Some(ExplainPlan { trigger: Trigger::Slowest(9), ..ExplainPlan::new("") });
-        assert!(line(&all, &result).starts_with("6 slowest: 3 behind rustc"));
-        assert!(line(&[], &result).starts_with("No slow call was kept"));
-        result.plan.explain = None;
-        assert_eq!(line(&[], &result), "No call was slow: none of 12 took longer than 2.50 ms.\n");
+        assert_eq!(line(&[], &kept), "No call was slow: none of 12 took longer than 2.50 ms.\n");
+        kept.slowest = true;
+        assert!(line(&all, &kept).starts_with("6 slowest: 3 behind rustc"));
+        assert!(line(&[], &kept).starts_with("No slow call was kept"));
     }
 }

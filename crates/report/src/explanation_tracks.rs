@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use latency::Sample;
-use layers::{Explanation, Part, Thread};
+use layers::{Explanation, Part, RoundTrip, Thread};
 
 use super::explanation::{flag_text, state_text};
 use super::explanation_words::{self, answer, owner};
@@ -13,11 +13,11 @@ use analysis::slow_calls::{Calls, Explained};
 
 /// The tracks: for each pair all its calls with their legs, those in `calls` and the slow ones, and under it what explains
 /// these; then the slow calls beside the threads that made and served them, joined by arrows.
-pub fn tracks(explained: &[Explained<'_>], calls: &[Calls]) -> Vec<Track> {
+pub fn tracks(explained: &[Explained], calls: &[Calls]) -> Vec<Track> {
     let mut pairs: BTreeMap<(usize, usize), Pair<'_>> = BTreeMap::new();
     for one in explained {
-        let pair = pairs.entry((one.miss.series, one.miss.pair)).or_default();
-        pair.name = &one.pair;
+        let pair = pairs.entry(one.call.kind).or_default();
+        pair.name = &one.call.kind_name;
         pair.slow.push(one);
     }
     for one in calls {
@@ -30,7 +30,7 @@ pub fn tracks(explained: &[Explained<'_>], calls: &[Calls]) -> Vec<Track> {
         let mut whole: Vec<Slice> = pair.slow.iter().flat_map(|call| with_legs(call)).collect();
         for of in &pair.calls {
             // A slow call is there already, with what explains it.
-            let shown = |sample: &&Sample| pair.slow.iter().any(|slow| slow.miss.sample == **sample);
+            let shown = |sample: &&Sample| pair.slow.iter().any(|slow| is_of(sample, &slow.call.trip));
             let others = of.samples.iter().filter(|sample| !shown(sample));
             others.for_each(|sample| plain(sample, of, &mut whole));
         }
@@ -64,15 +64,15 @@ fn parent(thread: &Thread) -> Option<Parent> {
     Some(if thread.tid > 0 { Parent::Thread { pid, tid: thread.tid } } else { Parent::Process(pid) })
 }
 
-fn name(call: &Explained<'_>) -> String {
-    format!("slow call {}", call.number)
+fn name(call: &Explained) -> String {
+    format!("slow call {}", call.call.number)
 }
 
 /// The calls of one pair.
 #[derive(Default)]
 struct Pair<'a> {
     name: &'a str,
-    slow: Vec<&'a Explained<'a>>,
+    slow: Vec<&'a Explained>,
     calls: Vec<&'a Calls>,
 }
 
@@ -82,15 +82,37 @@ fn plain(sample: &Sample, of: &Calls, slices: &mut Vec<Slice>) {
     let caller = vec![Annotation::text("caller", &of.caller)];
     let name = "round trip".to_owned();
     slices.push(Slice { name, begin_ns: start_ns, end_ns, annotations: caller, ..Slice::default() });
-    slices.extend(legs(sample));
+    slices.extend(legs(&trip(sample)));
+}
+
+/// Whether a sample is of this call.
+fn is_of(sample: &Sample, trip: &RoundTrip) -> bool {
+    (sample.start_ns, sample.end_ns) == (trip.start_ns, trip.end_ns)
+}
+
+/// A call that was not slow: its instants.
+fn trip(sample: &Sample) -> RoundTrip {
+    let stamp = |ns: u64| (ns > 0).then_some(ns);
+    RoundTrip {
+        start_ns: sample.start_ns,
+        received_ns: stamp(sample.received_ns),
+        replied_ns: stamp(sample.replied_ns),
+        end_ns: sample.end_ns,
+        ..RoundTrip::default()
+    }
+}
+
+/// When the handling began and ended, where both are known and in order.
+fn handling(trip: &RoundTrip) -> Option<(u64, u64)> {
+    let (received_ns, replied_ns) = (trip.received_ns?, trip.replied_ns?);
+    let instants = [trip.start_ns, received_ns, replied_ns, trip.end_ns];
+    instants.is_sorted().then_some((received_ns, replied_ns))
 }
 
 /// The legs by the two programs' stamps, where both are there and in order.
-fn legs(sample: &Sample) -> Vec<Slice> {
-    let Sample { start_ns, received_ns, replied_ns, end_ns, .. } = *sample;
-    if sample.legs().is_none() {
-        return Vec::new();
-    }
+fn legs(trip: &RoundTrip) -> Vec<Slice> {
+    let RoundTrip { start_ns, end_ns, .. } = *trip;
+    let Some((received_ns, replied_ns)) = handling(trip) else { return Vec::new() };
     let leg =
         |name: &str, begin_ns, end_ns| Slice { name: name.into(), begin_ns, end_ns, ..Slice::default() };
     vec![
@@ -101,19 +123,19 @@ fn legs(sample: &Sample) -> Vec<Slice> {
 }
 
 /// A slow call with its answer, and within it its legs.
-fn with_legs(call: &Explained<'_>) -> Vec<Slice> {
+fn with_legs(call: &Explained) -> Vec<Slice> {
     let Explanation { start_ns, end_ns, .. } = call.explanation;
     let mut facts = vec![
-        Annotation::text("call", &call.what),
+        Annotation::text("call", &call.call.what),
         Annotation::text("answer", answer(&call.explanation)),
         Annotation::uint("deadline_ns", call.deadline_ns),
     ];
-    facts.extend(call.usual_ns.map(|usual_ns| Annotation::uint("usual_ns", usual_ns)));
+    facts.extend(call.call.trip.usual_ns.map(|usual_ns| Annotation::uint("usual_ns", usual_ns)));
     facts.extend(call.explanation.flags.iter().map(|flag| Annotation::text("note", flag_text(flag))));
     let whole =
         Slice { name: name(call), begin_ns: start_ns, end_ns, annotations: facts, ..Slice::default() };
     let mut slices = vec![whole];
-    slices.extend(legs(&call.miss.sample));
+    slices.extend(legs(&call.call.trip));
     slices
 }
 
@@ -138,15 +160,14 @@ fn explaining(part: &Part, depth: usize, slices: &mut Vec<Slice>) {
 }
 
 /// The call beside the thread that made it, its handling beside the one that served, joined by an arrow.
-fn beside_threads<'a>(call: &'a Explained<'_>) -> Vec<(&'a Thread, Slice)> {
+fn beside_threads(call: &Explained) -> Vec<(&Thread, Slice)> {
     let Explanation { start_ns, end_ns, client, server, .. } = &call.explanation;
     let slice = |begin_ns, end_ns| Slice { name: name(call), begin_ns, end_ns, ..Slice::default() };
     let mut beside = vec![(client, slice(*start_ns, *end_ns))];
-    let sample = &call.miss.sample;
-    if let (Some(server), Some(_)) = (server, sample.legs()) {
-        beside.push((server, slice(sample.received_ns, sample.replied_ns)));
+    if let (Some(server), Some((received_ns, replied_ns))) = (server, handling(&call.call.trip)) {
+        beside.push((server, slice(received_ns, replied_ns)));
         for (_, slice) in &mut beside {
-            slice.flows.push(call.number as u64);
+            slice.flows.push(call.call.number as u64);
         }
     }
     beside
@@ -154,58 +175,37 @@ fn beside_threads<'a>(call: &'a Explained<'_>) -> Vec<(&'a Thread, Slice)> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use layers::{RoundTrip, Side, Timeline};
-    use run::Scheduling;
-    use run::ipc::latency::Miss;
+    use analysis::slow_calls::SlowCall;
+    use layers::{Side, Timeline};
     use tracefs::Trace;
 
     use super::*;
 
     /// A call of thread 101 of process 100, served by thread 201 of process 200.
-    pub(crate) fn miss(received_ns: u64, replied_ns: u64) -> Miss {
-        Miss {
-            series: 0,
-            pair: 0,
-            caller: Scheduling::fifo(99),
-            sample: Sample { start_ns: 1_000, received_ns, replied_ns, end_ns: 1_700, ..Sample::default() },
-            client: Default::default(),
-            server: None,
-            client_counters: Default::default(),
-            server_counters: None,
-            snapshot: Some(1),
-        }
+    pub(crate) fn call(received_ns: u64, replied_ns: u64) -> Sample {
+        Sample { start_ns: 1_000, received_ns, replied_ns, end_ns: 1_700, ..Sample::default() }
     }
 
     /// It, explained from these events.
-    pub(crate) fn explained<'a>(miss: &'a Miss, trace: &Trace) -> Explained<'a> {
-        let Sample { start_ns, received_ns, replied_ns, end_ns, .. } = miss.sample;
+    pub(crate) fn explained(call: &Sample, trace: &Trace) -> Explained {
         let side = |pid, tid| Side { pid, tid: Some(tid), prio: Some(0), ..Side::default() };
-        let trip = RoundTrip {
-            start_ns,
-            received_ns: Some(received_ns),
-            replied_ns: Some(replied_ns),
-            end_ns,
-            client: side(100, 101),
-            server: Some(side(200, 201)),
-            ..RoundTrip::default()
-        };
-        Explained {
+        let trip = RoundTrip { client: side(100, 101), server: Some(side(200, 201)), ..trip(call) };
+        let explanation = layers::explain(&Timeline::new(trace), &trip);
+        let call = SlowCall {
             number: 3,
-            miss,
-            pair: "hwbinder, pair P0".into(),
+            kind: (0, 0),
+            kind_name: "hwbinder, pair P0".into(),
             what: "hwbinder, pair P0, fifo:99 caller".into(),
-            deadline_ns: 500,
-            usual_ns: None,
-            explanation: layers::explain(&Timeline::new(trace), &trip),
-            without_events: None,
-            damage: None,
-        }
+            trip,
+            snapshot: Some(1),
+        };
+        Explained { call, deadline_ns: 500, explanation, without_events: None, damage: None }
     }
 
     #[test]
     fn legs_and_parts_add_up_to_the_call() {
-        let miss = miss(1_300, 1_500);
-        let tracks = tracks(&[explained(&miss, &Trace::default())], &[]);
+        let call = call(1_300, 1_500);
+        let tracks = tracks(&[explained(&call, &Trace::default())], &[]);
         let lengths = |track: &Track, from| -> u64 {
             track.slices[from..].iter().map(|slice| slice.end_ns - slice.begin_ns).sum()
         };
@@ -217,7 +217,7 @@ pub(crate) mod tests {
     }
 
     /// All calls of its pair that were recorded, itself among them.
-    pub(crate) fn calls(miss: &Miss) -> Calls {
+    pub(crate) fn calls(call: &Sample) -> Calls {
         let later = |sample: &Sample| Sample {
             start_ns: sample.end_ns,
             received_ns: sample.end_ns + 20,
@@ -230,16 +230,16 @@ pub(crate) mod tests {
             pair: 0,
             pair_name: "hwbinder, pair P0".into(),
             caller: "fifo:99".into(),
-            samples: vec![miss.sample, later(&miss.sample)],
+            samples: vec![*call, later(call)],
             complete: true,
         }
     }
 
     #[test]
     fn every_call_is_there_once() {
-        let miss = miss(1_300, 1_500);
-        let slow = [explained(&miss, &Trace::default())];
-        let of = calls(&miss);
+        let call = call(1_300, 1_500);
+        let slow = [explained(&call, &Trace::default())];
+        let of = calls(&call);
         let tracks = tracks(&slow, std::slice::from_ref(&of));
         let names: Vec<&str> = tracks[0].slices.iter().map(|slice| slice.name.as_str()).collect();
         let legs = ["request", "handling", "reply"];
@@ -258,8 +258,8 @@ pub(crate) mod tests {
     #[test]
     fn stamps_that_are_missing_or_out_of_order_make_no_legs() {
         for (received_ns, replied_ns) in [(0, 0), (1_500, 1_300), (1_300, 1_800)] {
-            let miss = miss(received_ns, replied_ns);
-            let tracks = tracks(&[explained(&miss, &Trace::default())], &[]);
+            let call = call(received_ns, replied_ns);
+            let tracks = tracks(&[explained(&call, &Trace::default())], &[]);
             assert_eq!(tracks[0].slices.len(), 1, "{received_ns} {replied_ns}");
             assert_eq!(tracks.len(), 3, "nothing beside the server");
         }

@@ -15,7 +15,7 @@ use crate::table::{Column, Table};
 use crate::{environment, traits};
 
 /// The labels that figures have, a column each.
-const LABELS: [&str; 11] = [
+const LABELS: [&str; 14] = [
     "test",
     "stack",
     "inheritance",
@@ -23,6 +23,9 @@ const LABELS: [&str; 11] = [
     "transport",
     "placement",
     "workers",
+    "client",
+    "server",
+    "code",
     "writer",
     "durability",
     "beside",

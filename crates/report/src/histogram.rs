@@ -54,6 +54,11 @@ pub fn page(run: &Run, look: Look) -> String {
             result.above.map(|above| Limit { name: "limit", ns: above.threshold_ns, beyond: above.count });
         one(format!("{}, {} workers", result.plan.stack, result.plan.workers), &result.latency, limit);
     }
+    if let Some(result) = &results.observed_calls {
+        let beyond = result.flows.iter().map(|flow| flow.missed).sum();
+        let limit = Limit { name: "deadline", ns: result.plan.deadline.ns, beyond };
+        one("all observed calls".to_owned(), &result.latency(), Some(limit));
+    }
     if let Some(result) = &results.storage {
         for series in &result.series {
             let Some(writer) = result.writers.get(series.writer) else { continue };

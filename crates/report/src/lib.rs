@@ -9,7 +9,7 @@
 //! ```
 //! use std::path::Path;
 //!
-//! use analysis::slow_calls::explain;
+//! use analysis::slow_calls::{Kept, explain};
 //! use report::look::Look;
 //! use report::run::Divided;
 //! use report::{explanation, inert};
@@ -22,8 +22,8 @@
 //!
 //! // What delayed the slow calls, in words.
 //! let result = run.results.latency.as_ref().expect("it measured latency");
-//! let explained = explain(&run, result, directory, |_, _| true, Some(&inert::name))?;
-//! print!("{}", explanation::text(&explained, result));
+//! let explained = explain(&kept, directory, |_| true, Some(&inert::name))?;
+//! print!("{}", explanation::text(&explained, &kept));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 

@@ -11,39 +11,86 @@ use super::table::{Column, Table};
 use crate::csv::Line;
 use crate::inert;
 
-/// The answer, the table, and what was not seen.
+/// At most so many rows are shown, those with the most time in them; CSV and JSON have all.
+const MOST_ROWS: usize = 40;
+
+/// The table, and what was not seen.
 pub fn tables(result: &ObserveResult, look: Look) -> String {
-    let mut out = answer(result);
-    if !result.flows.is_empty() {
-        let _ = write!(out, "\n{}", calls(result).render(look));
+    let (table, notes) = parts(result);
+    let mut out = if result.flows.is_empty() { String::new() } else { table.render(look) };
+    if !out.is_empty() && !notes.is_empty() {
+        out.push('\n');
     }
-    for line in unseen(result) {
-        let _ = write!(out, "\n{line}");
-    }
-    out.push('\n');
-    out
+    out + &notes
 }
 
-/// "1200 calls in 10.0 s, 3 of them longer than 2.50 ms".
+/// A row for each method of each node that a process called, and notes, a line each.
+pub(crate) fn parts(result: &ObserveResult) -> (Table, String) {
+    let mut notes = String::new();
+    for line in unseen(result) {
+        notes.push_str(&line);
+        notes.push('\n');
+    }
+    if let Some(more) = result.flows.len().checked_sub(MOST_ROWS).filter(|&more| more > 0) {
+        let _ = writeln!(notes, "{more} more rows are not shown: --format csv prints all.");
+    }
+    if !result.flows.is_empty() {
+        let deadline = duration(result.plan.deadline.ns as f64);
+        let _ = writeln!(
+            notes,
+            "missed: took longer than {deadline}. behind pool: for how long no thread of the server was ready, the mean."
+        );
+        notes.push_str("Each time is between events of the driver: what the client does before and after is not in it.\n");
+    }
+    (calls(result), notes)
+}
+
+/// "1200 calls of all processes in 10.0 s, 3 longer than 2.50 ms".
 pub fn answer(result: &ObserveResult) -> String {
     let missed: u64 = result.flows.iter().map(|flow| flow.missed).sum();
     let failed: u64 = result.flows.iter().map(|flow| flow.failed).sum();
     let oneway: u64 = result.flows.iter().map(|flow| flow.oneway.count()).sum();
     let mut out = format!(
-        "{} calls of {} in {}, {missed} of them longer than {}",
-        result.calls(),
+        "{} of {} in {}, {missed} longer than {}",
+        count(result.calls(), "call"),
         subject(&result.plan.subject),
         duration(result.elapsed_ns as f64),
         duration(result.plan.deadline.ns as f64)
     );
     if oneway > 0 {
-        let _ = write!(out, "; {oneway} oneway transactions");
+        let _ = write!(out, "; {}", count(oneway, "oneway transaction"));
     }
     if failed > 0 {
-        let _ = write!(out, "; {failed} calls failed");
+        let _ = write!(out, "; {} failed", count(failed, "call"));
     }
-    out.push('\n');
     out
+}
+
+/// "1 call", "2 calls".
+fn count(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// The flows with the most time in them, a line each: who calls whom, and how long it takes.
+pub(crate) fn most_time(result: &ObserveResult, most: usize) -> impl Iterator<Item = (String, String)> {
+    let flows = result.flows.iter().filter(|flow| !flow.latency.is_empty());
+    flows.take(most).filter_map(|flow| {
+        let at = |percent| Some(duration(flow.latency.percentile_ns(percent)? as f64));
+        let worst = duration(flow.latency.max_ns()? as f64);
+        let text = format!(
+            "{} calls, p50 {}, p99 {}, worst {worst}; {} missed",
+            flow.latency.count(),
+            at(50.0)?,
+            at(99.0)?,
+            flow.missed
+        );
+        Some((name(flow), text))
+    })
+}
+
+/// "system_server (812) to surfaceflinger (420), code 7".
+pub(crate) fn name(flow: &Flow) -> String {
+    format!("{} to {}, code {}", process(&flow.client), process(&flow.server), code(flow.code))
 }
 
 fn subject(subject: &Subject) -> String {
@@ -86,12 +133,12 @@ fn calls(result: &ObserveResult) -> Table {
         Column::number("failed", ""),
     ]);
     let seconds = result.elapsed_ns.max(1) as f64 / 1e9;
-    for flow in &result.flows {
+    for flow in result.flows.iter().take(MOST_ROWS) {
         table.row([
             process(&flow.client),
             process(&flow.server),
-            flow.node.to_string(),
-            flow.code.to_string(),
+            flow.node.map_or_else(|| "others".to_owned(), |node| node.to_string()),
+            code(flow.code),
             flow.latency.count().to_string(),
             three_digits(flow.latency.count() as f64 / seconds),
             microseconds(flow.latency.percentile_ns(50.0)),
@@ -109,6 +156,16 @@ fn calls(result: &ObserveResult) -> Table {
         ]);
     }
     table
+}
+
+/// A method's code. Those that every binder object has are four characters, as in "_PNG" for a ping (IBinder.h); they are shown
+/// as these.
+pub(crate) fn code(code: u32) -> String {
+    let bytes = code.to_be_bytes();
+    match std::str::from_utf8(&bytes) {
+        Ok(text) if text.starts_with('_') && bytes.iter().all(u8::is_ascii_graphic) => text.to_owned(),
+        _ => code.to_string(),
+    }
 }
 
 /// The mean over all calls whose events tell it, in nanoseconds.
@@ -152,7 +209,7 @@ pub fn csv(result: &ObserveResult) -> String {
             .field(flow.client.pid)
             .field(inert::name(&flow.server.name))
             .field(flow.server.pid)
-            .field(flow.node)
+            .known(flow.node)
             .field(flow.code)
             .field(flow.latency.count())
             .field(result.elapsed_ns)

@@ -5,7 +5,10 @@ use std::fmt::Write as _;
 use run::Run;
 
 use super::look::Look;
-use super::{baseline, environment, interference, latency, storage, summary, throughput, traits, workers};
+use super::{
+    baseline, environment, interference, latency, observed_calls, storage, summary, throughput, traits,
+    workers,
+};
 use analysis::interference::Explained;
 use analysis::storage::SeriesLayers;
 
@@ -53,6 +56,10 @@ pub fn text(run: &Run, divided: Divided<'_>, look: Look) -> String {
     part("throughput", results.throughput.as_ref().map(|result| throughput::tables(result, look)));
     part("latency", results.latency.as_ref().map(|result| latency::tables(result, look)));
     part("workers", results.workers.as_ref().map(|result| workers::table(result, look)));
+    part(
+        "observed calls",
+        results.observed_calls.as_ref().map(|result| observed_calls::tables(result, look)),
+    );
     part("traits", results.traits.as_ref().map(|result| traits::table(result, look)));
     part("storage", results.storage.as_ref().map(|result| storage::page(result, layers, look)));
     let beside = results.interference.as_ref().map(|result| interference::page(result, beside, look));

@@ -16,7 +16,11 @@ use run::storage::StorageResult;
 use run::storage::interference::Condition;
 
 use super::latency::inheritance_of;
+use super::observed_calls;
 use super::quantity::{byte_rate, duration, length};
+
+/// So many rows of observed calls are on the first page: those with the most time in them.
+const SHOWN_FLOWS: usize = 3;
 
 /// A paragraph for each test that was run; `layers` divides the writes, and `beside` explains comparisons, where they were recorded.
 pub fn paragraphs(results: &Results, layers: &[SeriesLayers<'_>], beside: &[Explained<'_>]) -> String {
@@ -36,6 +40,12 @@ pub fn paragraphs(results: &Results, layers: &[SeriesLayers<'_>], beside: &[Expl
     if let Some(workers) = &results.workers {
         out.push_str("\nMany callers\n");
         workers_line(&mut out, workers);
+    }
+    if let Some(observed) = &results.observed_calls {
+        let _ = writeln!(out, "\nObserved: {}", observed_calls::answer(observed));
+        for (name, text) in observed_calls::most_time(observed, SHOWN_FLOWS) {
+            let _ = writeln!(out, "  {name}\n    {text}");
+        }
     }
     if let Some(storage) = &results.storage {
         out.push_str("\nSynchronous writes\n");

@@ -74,7 +74,7 @@ impl Run {
     /// A run, with the warnings that its environment and its results give cause for, and those of the `machine`.
     #[must_use]
     pub fn new(environment: Environment, results: Results, machine: Option<String>) -> Run {
-        let mut warnings = environment.warnings();
+        let mut warnings = environment.warnings(results.observed_calls.is_some());
         warnings.extend(machine);
         warnings.extend(results.warnings());
         Run { environment, labels: Labels::default(), partial: None, results, warnings }

@@ -50,6 +50,9 @@ impl Results {
         both(&mut self.throughput, &other.throughput, merge_throughput)?;
         both(&mut self.latency, &other.latency, merge_latency)?;
         both(&mut self.workers, &other.workers, merge_workers)?;
+        both(&mut self.observed_calls, &other.observed_calls, |_, _| {
+            Err(Error::Unusable("observed calls cannot be merged: show the runs one by one".into()))
+        })?;
         both(&mut self.storage, &other.storage, |_, _| {
             Err(Error::Unusable("recordings of writes cannot be merged: show the runs one by one".into()))
         })?;

@@ -61,6 +61,7 @@ impl Results {
             }
         }
         all.extend(ended.into_iter().flatten());
+        all.extend(self.observed_calls.iter().flat_map(ObserveResult::warnings));
         all
     }
 
@@ -69,6 +70,7 @@ impl Results {
     pub fn recording_ended(&self) -> bool {
         let latency = self.latency.as_ref().and_then(|result| result.explained.as_ref());
         latency.is_some_and(|kept| kept.recorder.is_some() && kept.not_recorded.is_some())
+            || self.observed_calls.as_ref().is_some_and(|result| result.not_recorded.is_some())
             || self.storage.as_ref().is_some_and(|result| result.recording_ended.is_some())
             || self.interference.as_ref().is_some_and(|result| result.recording_ended.is_some())
     }

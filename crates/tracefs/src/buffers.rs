@@ -85,7 +85,8 @@ impl Buffers {
         Ok(Snapshot { stopped_ns, started_ns, cpus, processes, comms })
     }
 
-    /// Takes out what each CPU's buffer holds, while it may go on.
+    /// Takes out what each CPU's buffer holds, while it may go on: all that was recorded until now. Without an end, whoever
+    /// takes pages out would find what that itself has recorded meanwhile, on and on.
     pub(crate) fn take(&self) -> Result<Vec<CpuSnapshot>> {
         let cpus = self.cpus()?.into_iter();
         cpus.map(|cpu| Ok(CpuSnapshot { cpu, stats: self.stats(cpu)?, pages: self.pages(cpu)? })).collect()
@@ -102,11 +103,18 @@ impl Buffers {
             .map_err(failed)?;
         let mut pages = Vec::new();
         let mut page = vec![0; self.page_bytes];
+        let now_ns = now_ns();
         loop {
             // The kernel hands out one sub-buffer in each call, whole if there is room for it.
             match raw.read(&mut page) {
                 Ok(0) => return Ok(pages),
-                Ok(length) if length == page.len() => pages.extend_from_slice(&page),
+                Ok(length) if length == page.len() => {
+                    pages.extend_from_slice(&page);
+                    // A page begins with the time of its first event.
+                    if page.first_chunk().is_some_and(|bytes| u64::from_ne_bytes(*bytes) >= now_ns) {
+                        return Ok(pages);
+                    }
+                }
                 Ok(length) => {
                     let reason = format!("{length} bytes instead of a page of {}", page.len());
                     return Err(failed(std::io::Error::other(reason)));

@@ -132,15 +132,14 @@ impl Stream {
     /// What is kept of the time from an instant on, in nanoseconds of the trace's clock.
     #[must_use]
     pub fn snapshot(&self, from_ns: u64) -> Snapshot {
-        let cpus = self.cpus.iter().map(|(&cpu, kept)| CpuSnapshot {
-            cpu,
-            stats: kept.stats,
-            pages: kept.pages.iter().flatten().copied().collect(),
+        let cpus = self.cpus.iter().map(|(&cpu, kept)| {
+            // The last page that begins before may reach beyond.
+            let old = kept.pages.iter().take_while(|page| Kept::begins_ns(page) <= from_ns).count();
+            let pages = kept.pages.iter().skip(old.saturating_sub(1)).flatten().copied().collect();
+            CpuSnapshot { cpu, stats: kept.stats, pages }
         });
-        let mut snapshot =
-            Snapshot { started_ns: Some(self.complete_from_ns), cpus: cpus.collect(), ..Snapshot::default() };
-        snapshot.keep_from(from_ns, self.formats.page().size);
-        snapshot
+        let started_ns = Some(self.complete_from_ns.max(from_ns));
+        Snapshot { started_ns, cpus: cpus.collect(), ..Snapshot::default() }
     }
 
     /// How many bytes are kept.

@@ -4,6 +4,7 @@
 //! Each part is a process of its own, this program again with the part's name. Prints a line for each pair; fails at the first thing
 //! that is not as it must be.
 
+mod observed;
 mod ours;
 mod theirs;
 
@@ -33,21 +34,30 @@ fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["all", rsb_hub] => all(rsb_hub),
+        ["observed", "all", rsb_hub, roundtrip] => observed::all(rsb_hub, roundtrip),
+        ["observed", "serve"] => observed::serve(),
+        ["observed", "call", out] => observed::call(out),
         ["manage"] => ours::manage(),
         ["serve", "ours"] => ours::serve(),
         ["serve", "rsbinder"] => theirs::serve(),
         ["call", "ours"] => ours::call(),
         ["call", "rsbinder"] => theirs::call(),
-        _ => bail!("use: interop all RSB_HUB"),
+        _ => bail!("use: interop all RSB_HUB | interop observed all RSB_HUB ROUNDTRIP"),
     }
 }
 
-/// Every pair through every service manager.
-fn all(rsb_hub: &str) -> Result<()> {
+/// Puts the device where `rsbinder`'s service manager looks for it.
+fn link_device() -> Result<()> {
     if !Path::new(THEIR_DEVICE).exists() {
         std::fs::create_dir_all("/dev/binderfs")?;
         std::os::unix::fs::symlink(DEVICE, THEIR_DEVICE)?;
     }
+    Ok(())
+}
+
+/// Every pair through every service manager.
+fn all(rsb_hub: &str) -> Result<()> {
+    link_device()?;
     for manager in ["roundtrip", "rsb_hub"] {
         let _manager = match manager {
             "roundtrip" => Running::own(&["manage"])?,

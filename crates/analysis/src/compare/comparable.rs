@@ -2,6 +2,7 @@
 
 use run::Run;
 use run::ipc::Backend;
+use run::ipc::observe::Subject;
 
 use super::Side;
 use crate::figures;
@@ -125,6 +126,16 @@ fn plans_that_differ(base: &Run, other: &Run) -> Vec<&'static str> {
             plan
         })
     };
+    let observed = |run: &Run| {
+        let plan = run.results.observed_calls.as_ref().map(|result| &result.plan)?;
+        // A program has another number each time, and may be watched for longer.
+        let subject = match &plan.subject {
+            Subject::Process(_) => Subject::Process(0),
+            other => other.clone(),
+        };
+        Some((subject, plan.deadline))
+    };
+    add("plan of ipc observe", observed(base) != observed(other));
     add("plan of ipc latency", latency(base) != latency(other));
     tests
 }

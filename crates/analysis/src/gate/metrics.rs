@@ -6,7 +6,8 @@ use layers::storage::Layer;
 use crate::figures::Unit;
 
 /// The tests that have figures.
-pub const TESTS: &[&str] = &["baseline", "throughput", "latency", "workers", "storage", "interference"];
+pub const TESTS: &[&str] =
+    &["baseline", "throughput", "latency", "workers", "observed", "storage", "interference"];
 
 /// What every group of times has.
 pub(super) const TIMES: &[&str] = &["mean", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "max"];
@@ -52,6 +53,17 @@ const METRICS: &[Metrics] = &[
         times: &[""],
         others: &[("rate", Unit::PerSecond)],
         labels: &["stack", "workers", "size_bytes"],
+    },
+    Metrics {
+        test: "observed",
+        times: &["", "request.", "handling.", "reply.", "oneway."],
+        others: &[
+            ("rate", Unit::PerSecond),
+            ("missed", Unit::Count),
+            ("missed.share", Unit::Percent),
+            ("failed", Unit::Count),
+        ],
+        labels: &["client", "server", "code"],
     },
     Metrics {
         test: "storage",

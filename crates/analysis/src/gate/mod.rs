@@ -186,6 +186,9 @@ fn kernel_driver(run: &Run) -> Option<String> {
     .into_iter()
     .flatten()
     .collect();
+    if results.observed_calls.is_some() && backends.is_empty() {
+        return None;
+    }
     match backends.iter().find(|backend| backend.is_emulated()) {
         Some(backend) => Some(format!("the run used the {backend}")),
         None if backends.is_empty() => Some("the run used no binder driver".to_owned()),
@@ -198,6 +201,7 @@ fn events(run: &Run) -> Option<String> {
     let explained = results.latency.as_ref().and_then(|result| result.explained.as_ref());
     let recorders = [
         explained.map(|kept| (kept.recorder.is_some(), kept.not_recorded.as_ref())),
+        results.observed_calls.as_ref().map(|one| (true, one.not_recorded.as_ref())),
         results.storage.as_ref().map(|one| (one.recorder.is_some(), one.recording_ended.as_ref())),
         results.interference.as_ref().map(|one| (one.recorder.is_some(), one.recording_ended.as_ref())),
     ];

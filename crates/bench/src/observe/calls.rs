@@ -5,6 +5,8 @@ use std::ops::ControlFlow;
 use std::process::{Child, Command};
 use std::time::Duration;
 
+use latency::Policy;
+use run::Scheduling;
 use run::ipc::observe::{ObservePlan, ObserveResult, Process, SlowCall, Subject, Unseen};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tracefs::{Body, CpuSnapshot, Recording, Snapshot, Stream};
@@ -18,18 +20,21 @@ use crate::error::{Error, Result};
 use crate::progress::Progress;
 use crate::recorder::Recorder;
 use crate::scratch::Folder;
-use crate::selection;
 use crate::worker::Interrupts;
+use crate::{sched, selection};
 
 /// How often the buffers are emptied, in nanoseconds.
 const EVERY_NS: u64 = 100_000_000;
+
+/// From when on the observer has waited too long for a CPU, in nanoseconds.
+const STARVED_NS: u64 = 5 * EVERY_NS;
 
 /// How long an event may take until it can be read: it is written with interrupts off, or the hypervisor has the CPU meanwhile.
 const IN_FLIGHT_NS: u64 = 2_000_000;
 
 /// For how long pages are kept, in nanoseconds, and how many bytes of them: a call that takes longer has a recording of its end.
 const KEEP_NS: u64 = 5_000_000_000;
-const KEEP_BYTES: usize = 64 << 20;
+const KEEP_BYTES: usize = 24 << 20;
 
 /// The most transactions that are followed at a time.
 const UNDER_WAY: usize = 100_000;
@@ -41,7 +46,8 @@ const UNDER_WAY: usize = 100_000;
 /// cannot be started.
 pub fn run(plan: &ObservePlan, report: &mut dyn FnMut(Progress<'_>)) -> Result<ObserveResult> {
     let interrupts = Interrupts::watch()?;
-    let recorder = Recorder::of(plan.kilobytes, |tracefs| selection::transactions(|event| tracefs.has_event(event)))?;
+    let recorder =
+        Recorder::of(plan.kilobytes, |tracefs| selection::transactions(|event| tracefs.has_event(event)))?;
     let folder = Folder::beside(&plan.directory)?;
     let recording = Recording::create(&folder.partial, recorder.instance.header(), recorder.tracefs.root())?;
     let mut observer = Observer {
@@ -56,27 +62,68 @@ pub fn run(plan: &ObservePlan, report: &mut dyn FnMut(Progress<'_>)) -> Result<O
     };
     let start_ns = recorder.instance.on()?;
     let mut command = Started::of(&plan.subject, &mut observer.processes)?;
+    let mut gives_way = GivesWay::begin();
     let end_ns = loop {
         let now_ns = now_ns();
         let elapsed_ns = now_ns.saturating_sub(start_ns);
         let left_ns = plan.duration_ns.map_or(EVERY_NS, |most_ns| most_ns.saturating_sub(elapsed_ns));
         if let Some(total) = plan.duration_ns {
-            report(Progress { what: "observing calls", done: elapsed_ns.min(total) / 1_000_000, total: total / 1_000_000 });
+            report(Progress {
+                what: "observing calls",
+                done: elapsed_ns.min(total) / 1_000_000,
+                total: total / 1_000_000,
+            });
         }
         if left_ns == 0 || command.as_mut().is_some_and(Started::has_ended) {
             break now_ns;
         }
+        gives_way.turn(now_ns);
         let paused = pause(interrupts, left_ns.min(EVERY_NS));
         observer.round()?;
         if paused.is_break() {
             break crate::clock::now_ns();
         }
     };
+    drop(gives_way);
     recorder.instance.off()?;
     // What is still on its way into the buffers.
     std::thread::sleep(Duration::from_nanos(IN_FLIGHT_NS * 2));
     observer.round()?;
     Ok(observer.finish(end_ns - start_ns, &folder))
+}
+
+/// Whoever is observed comes first: the observer runs where a CPU would idle. Only when it has got none for so long that events
+/// may be lost, it competes for one, as the last of all.
+struct GivesWay {
+    before: Option<Scheduling>,
+    last_ns: Option<u64>,
+    competes: Option<bool>,
+}
+
+impl Drop for GivesWay {
+    fn drop(&mut self) {
+        if let Some(before) = self.before {
+            let _ = sched::set_scheduling(sched::gettid(), before);
+        }
+    }
+}
+
+impl GivesWay {
+    fn begin() -> GivesWay {
+        GivesWay { before: sched::scheduling(sched::gettid()).ok(), last_ns: None, competes: None }
+    }
+
+    fn turn(&mut self, now_ns: u64) {
+        let late = self.last_ns.is_some_and(|last_ns| now_ns.saturating_sub(last_ns) > STARVED_NS);
+        self.last_ns = Some(now_ns);
+        if self.competes != Some(late) {
+            self.competes = Some(late);
+            let policy = if late { Policy::Other } else { Policy::Idle };
+            let scheduling = Scheduling { policy, ..Scheduling::other(19) };
+            // It fails only where a policy forbids it: then the observer runs like everybody else.
+            let _ = sched::set_scheduling(sched::gettid(), scheduling);
+        }
+    }
 }
 
 /// Waits, or until a signal asks to end.
@@ -93,7 +140,7 @@ impl Started {
     fn of(subject: &Subject, processes: &mut Processes) -> Result<Option<Started>> {
         let Subject::Command(words) = subject else { return Ok(None) };
         let [program, arguments @ ..] = &words[..] else {
-            return Err(Error::Plan("name the program to observe".into()));
+            return Ok(None);
         };
         let child = Command::new(program).args(arguments).spawn();
         let child = child.map_err(|cause| Error::system(format!("start {program}"), cause))?;
@@ -233,6 +280,7 @@ fn slow_call(flow: usize, call: &Call) -> SlowCall {
     SlowCall {
         flow,
         id: call.sent.id,
+        node: call.sent.node,
         client: call.sent.client,
         server: call.server,
         start_ns: call.start_ns,

@@ -6,12 +6,17 @@ use latency::{Deadline, Histogram};
 use run::ipc::observe::{Flow, MAX_FLOWS, Process};
 use transactions::{Call, Oneway};
 
+/// So many nodes of a server that a client calls with one code have rows of their own. A service has few; objects that are made
+/// for a call and then dropped would make a row each.
+const MOST_NODES: u32 = 16;
+
 /// What makes a row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
     client: Process,
     server: Process,
-    node: i32,
+    /// `None`: those beyond [`MOST_NODES`].
+    node: Option<i32>,
     code: u32,
 }
 
@@ -20,6 +25,8 @@ struct Key {
 pub(super) struct Flows {
     rows: Vec<(Flow, HashSet<u32>)>,
     places: HashMap<Key, usize>,
+    /// How many nodes have rows, by what else makes a row.
+    nodes: HashMap<Key, u32>,
     /// Transactions for which there was no row any more.
     pub(super) others: u64,
 }
@@ -27,16 +34,25 @@ pub(super) struct Flows {
 impl Flows {
     /// The row of a transaction, which is made if there is room.
     fn row(&mut self, client: &Process, server: &Process, node: i32, code: u32) -> Option<usize> {
-        let key = Key { client: client.clone(), server: server.clone(), node, code };
+        let mut key = Key { client: client.clone(), server: server.clone(), node: Some(node), code };
         if let Some(&place) = self.places.get(&key) {
             return Some(place);
+        }
+        let others = Key { node: None, ..key.clone() };
+        let known = self.nodes.get(&others).copied().unwrap_or(0);
+        if known >= MOST_NODES {
+            key = others.clone();
+            if let Some(&place) = self.places.get(&key) {
+                return Some(place);
+            }
         }
         if self.rows.len() >= MAX_FLOWS {
             self.others += 1;
             return None;
         }
+        self.nodes.insert(others, known + 1);
         let place = self.rows.len();
-        let Key { client, server, .. } = key.clone();
+        let Key { client, server, node, .. } = key.clone();
         self.places.insert(key, place);
         self.rows.push((
             Flow {
@@ -44,14 +60,14 @@ impl Flows {
                 server,
                 node,
                 code,
-                latency: Histogram::new(),
-                request: Histogram::new(),
-                handling: Histogram::new(),
-                reply: Histogram::new(),
-                behind_pool: Histogram::new(),
+                latency: Histogram::growing(),
+                request: Histogram::growing(),
+                handling: Histogram::growing(),
+                reply: Histogram::growing(),
+                behind_pool: Histogram::growing(),
                 missed: 0,
                 nested: 0,
-                oneway: Histogram::new(),
+                oneway: Histogram::growing(),
                 failed: 0,
                 server_threads: 0,
             },

@@ -1,5 +1,7 @@
 //! The slowest calls that missed their deadline, each with what the kernel recorded around it, as long as there is room.
 
+use std::collections::HashSet;
+
 use run::ipc::observe::SlowCall;
 use tracefs::{Recording, Snapshot};
 
@@ -47,8 +49,8 @@ impl Slow {
         self.fresh.truncate(self.limit);
     }
 
-    /// Keeps the slowest of all so far, those that are new with what is recorded from an instant on.
-    pub(super) fn keep(&mut self, snapshot: impl Fn(u64) -> Snapshot) {
+    /// Keeps the slowest of all so far. Those that are new share one snapshot: what is recorded from an instant on.
+    pub(super) fn keep(&mut self, snapshot: impl FnOnce(u64) -> Snapshot) {
         if self.fresh.is_empty() {
             return;
         }
@@ -58,23 +60,38 @@ impl Slow {
         all.sort_by_key(|(_, call)| std::cmp::Reverse(call.latency_ns()));
         let gone = all.split_off(all.len().min(self.limit));
         self.over_limit += gone.len() as u64;
-        for number in gone.iter().filter_map(|(_, call)| call.snapshot) {
+        let used: HashSet<u32> = all.iter().filter_map(|(_, call)| call.snapshot).collect();
+        let unused: HashSet<u32> = gone.iter().filter_map(|(_, call)| call.snapshot).collect();
+        for &number in unused.difference(&used) {
             if let Err(error) = self.recording.remove(number) {
                 self.give_up(&error);
             }
         }
+        let first_ns = all.iter().filter(|(fresh, _)| *fresh).map(|(_, call)| call.start_ns).min();
+        let stored = first_ns.and_then(|first_ns| self.store(&snapshot(first_ns.saturating_sub(HISTORY_NS))));
         for (fresh, mut call) in all {
-            if fresh && self.not_recorded.is_none() {
-                let number = self.next;
-                match self.recording.put(number, &snapshot(call.start_ns.saturating_sub(HISTORY_NS))) {
-                    Ok(()) => {
-                        self.next += 1;
-                        call.snapshot = Some(number);
-                    }
-                    Err(error) => self.give_up(&error),
-                }
+            if fresh {
+                call.snapshot = stored;
             }
             self.kept.push(call);
+        }
+    }
+
+    /// Stores a snapshot, and tells its number.
+    fn store(&mut self, snapshot: &Snapshot) -> Option<u32> {
+        if self.not_recorded.is_some() {
+            return None;
+        }
+        let number = self.next;
+        match self.recording.put(number, snapshot) {
+            Ok(()) => {
+                self.next += 1;
+                Some(number)
+            }
+            Err(error) => {
+                self.give_up(&error);
+                None
+            }
         }
     }
 

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use files::Existing;
-use run::ipc::latency::LatencyResult;
 use run::{RECORDING, Run};
 use tracefs::Recording;
 
@@ -11,7 +10,7 @@ use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind, usage, values};
 use crate::terminal::{Exit, Terminal};
 use crate::trace_file::{self, Form};
-use analysis::slow_calls::{self, Explained};
+use analysis::slow_calls::{self, Explained, Kept, SlowCall};
 use report::inert;
 
 /// What was typed.
@@ -104,14 +103,14 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     }
     // A run may be named by its file.
     let directory = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new(".")) };
-    let kept = run.results.latency.as_ref().filter(|result| result.explained.is_some());
-    let Some(result) = kept else {
+    let Some(kept) = Kept::of(&run) else {
         anyhow::bail!(
-            "{} keeps no slow calls: record them with `roundtrip ipc latency --explain --out DIR`",
+            "{} keeps no slow calls: record them with `roundtrip ipc latency --explain --out DIR`, or those of other programs \
+             with `roundtrip ipc observe --out DIR`",
             path.display()
         )
     };
-    let count = result.explained.as_ref().map_or(0, |explained| explained.misses.len());
+    let count = kept.calls.len();
     if let Some(number) = typed.number.filter(|&number| number > count) {
         return Err(usage!("there is no slow call {number}: {} keeps {count}", path.display()));
     }
@@ -119,15 +118,16 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         if typed.format.is_some() {
             return Err(usage!("--format and -o exclude each other"));
         }
-        return trace(&run, result, directory, typed.number, (out, typed.existing), terminal);
+        return trace(&run, &kept, directory, typed.number, (out, typed.existing), terminal);
     }
-    let wanted = |number, _: &_| typed.number.is_none_or(|only| only == number);
+    let wanted = |call: &SlowCall| typed.number.is_none_or(|only| only == call.number);
     let json = typed.format.as_deref() == Some("json");
     let rename: Option<&dyn Fn(&str) -> String> = (!json).then_some(&inert::name);
-    let mut explained = slow_calls::explain(&run, result, directory, wanted, rename)?;
-    print(&explained, result, typed.format.as_deref(), terminal)?;
+    let mut explained = slow_calls::explain(&kept, directory, wanted, rename)?;
+    print(&explained, &kept, typed.format.as_deref(), terminal)?;
     terminal.out.flush()?;
-    for warning in result.explained.iter().flat_map(run::ipc::latency::Explained::warnings) {
+    let measured = run.results.latency.iter().flat_map(|result| &result.explained);
+    for warning in measured.flat_map(run::ipc::latency::Explained::warnings) {
         writeln!(terminal.err, "roundtrip: warning: {}", report::inert::line(&warning))?;
     }
     explained.iter_mut().find_map(|one| one.damage.take()).map_or(Ok(Exit::OK), |error| Err(error.into()))
@@ -136,7 +136,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
 /// Writes the snapshot of one slow call, with every slow call that it holds.
 fn trace(
     run: &Run,
-    result: &LatencyResult,
+    kept: &Kept,
     directory: &Path,
     number: Option<usize>,
     (out, existing): (&Path, Existing),
@@ -148,21 +148,18 @@ fn trace(
             out.display()
         ));
     }
-    let kept = result.explained.as_ref();
-    let misses = slow_calls::ranked(result);
-    let mut recorded = misses.iter().filter_map(|(at, miss)| miss.snapshot.map(|snapshot| (*at, snapshot)));
+    let mut recorded = kept.calls.iter().filter_map(|call| Some((call.number, call.snapshot?)));
     let count = recorded.clone().count();
     let Some((at, snapshot)) = recorded.find(|(at, _)| number.is_none_or(|number| number == *at)) else {
         let which = number.map_or_else(|| "any slow call".into(), |number| format!("slow call {number}"));
-        let why = kept.and_then(|explained| explained.not_recorded.as_deref());
-        let why = why.map_or_else(String::new, |why| format!(": {why}"));
-        anyhow::bail!("{} holds no kernel events of {which}{why}", directory.display())
+        anyhow::bail!("{} holds no kernel events of {which}: {}", directory.display(), kept.not_recorded)
     };
     let recording = Recording::open(&directory.join(RECORDING))?;
-    let mut explained =
-        slow_calls::explain(run, result, directory, |_, miss| miss.snapshot == Some(snapshot), None)?;
+    let mut explained = slow_calls::explain(kept, directory, |call| call.snapshot == Some(snapshot), None)?;
     explained.sort_by_key(|one| one.explanation.start_ns);
-    let calls = slow_calls::recorded_calls(result, &recording, snapshot)?;
+    let calls = run.results.latency.as_ref();
+    let calls =
+        calls.map(|result| slow_calls::recorded_calls(result, &recording, snapshot)).transpose()?.flatten();
     let tracks = report::explanation_tracks::tracks(&explained, calls.as_deref().unwrap_or_default());
     let trace = trace_file::write(&recording, snapshot, &tracks, Form::Perfetto, (out, existing))?;
     writeln!(terminal.out, "{}", trace_file::summary(out, &trace))?;
@@ -176,7 +173,7 @@ fn trace(
         }
         None => writeln!(terminal.out, "it shows only slow calls: the run has not kept the others")?,
     }
-    let numbers: Vec<String> = explained.iter().map(|one| one.number.to_string()).collect();
+    let numbers: Vec<String> = explained.iter().map(|one| one.call.number.to_string()).collect();
     let slowest = if number.is_none() {
         format!("; call {at} is the slowest that was recorded")
     } else {
@@ -187,22 +184,22 @@ fn trace(
         terminal.out,
         "it explains slow call {} of {}{slowest}{others}",
         numbers.join(", "),
-        misses.len()
+        kept.calls.len()
     )?;
     Ok(Exit::OK)
 }
 
 fn print(
-    explained: &[Explained<'_>],
-    result: &LatencyResult,
+    explained: &[Explained],
+    kept: &Kept,
     format: Option<&str>,
     terminal: &mut Terminal<'_>,
 ) -> anyhow::Result<()> {
     let text = match format {
-        Some("json") => report::explanation_json::json(explained, result)?,
+        Some("json") => report::explanation_json::json(explained, kept)?,
         Some("csv") => report::explanation_rows::csv(explained),
         Some("markdown") => report::explanation_rows::markdown(explained),
-        _ => terminal.look.fit(report::explanation::text(explained, result)),
+        _ => terminal.look.fit(report::explanation::text(explained, kept)),
     };
     terminal.out.write_all(text.as_bytes())?;
     Ok(())

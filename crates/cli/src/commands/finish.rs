@@ -1,5 +1,8 @@
 //! The end of every command that measures: the run is stored, printed and commented, in the order that loses least.
 
+use std::path::Path;
+
+use analysis::slow_calls::{self, Kept};
 use bench::place::Place;
 use run::Run;
 
@@ -41,6 +44,14 @@ pub(crate) fn finish(
         return Ok(Exit::signalled(&partial.signal));
     }
     Ok(if run.results.recording_ended() { Exit::FAILED } else { Exit::OK })
+}
+
+/// Why the slow calls were slow, as far as any were kept.
+pub(crate) fn explanations(run: &Run, directory: Option<&Path>) -> anyhow::Result<String> {
+    let (Some(directory), Some(kept)) = (directory, Kept::of(run)) else { return Ok(String::new()) };
+    let explained = slow_calls::explain(&kept, directory, |_| true, Some(&report::inert::name))?;
+    let text = report::explanation::text(&explained, &kept);
+    Ok(if text.is_empty() { text } else { format!("\n{text}") })
 }
 
 /// Puts the run beside what was recorded, and all in its place; or keeps what can be kept.

@@ -14,14 +14,13 @@ use run::ipc::latency::{Amount, ExplainPlan, HaltTrace, LatencyPlan, LatencyResu
 use run::ipc::{Mode, Stack};
 use run::{INJECTED, RECORDING, Results, Run, SAMPLES};
 
-use super::finish::finish;
+use super::finish::{explanations, finish};
 use super::latency_options::Typed;
 use super::output::{Directory, RunOutput};
 use super::{driver, gates, latency_options};
 use crate::args::{Entry, Group, Kind, Usage};
 use crate::asked_for;
 use crate::terminal::{Exit, Terminal};
-use analysis::slow_calls;
 
 /// The command.
 pub(crate) static COMMAND: Entry<Typed> = Entry {
@@ -239,7 +238,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     // A recording that cannot be read any more costs the explanations, not the figures; nor does want of room for the samples.
     let (explained, mut missing) = match typed.output.format.as_deref() {
         None | Some("table") => {
-            let explained = explanations(&run, result, directory);
+            let explained = explanations(&run, directory);
             explained.map_or_else(|error| (String::new(), Some(error)), |explained| (explained, None))
         }
         _ => (String::new(), None),
@@ -257,14 +256,6 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     })?;
     let exit = typed.gates.judge(&run, Divided::default(), exit, terminal);
     missing.map_or(Ok(exit), Err)
-}
-
-/// Why the slow calls were slow, as far as any were kept.
-fn explanations(run: &Run, result: &LatencyResult, directory: Option<&Path>) -> anyhow::Result<String> {
-    let Some(directory) = directory.filter(|_| result.explained.is_some()) else { return Ok(String::new()) };
-    let explained = slow_calls::explain(run, result, directory, |_, _| true, Some(&report::inert::name))?;
-    let text = report::explanation::text(&explained, result);
-    Ok(if text.is_empty() { text } else { format!("\n{text}") })
 }
 
 /// Writes every sample beside the run, whole or not at all.

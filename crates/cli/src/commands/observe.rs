@@ -1,5 +1,7 @@
 //! `roundtrip ipc observe`: other programs' binder calls, over the kernel's driver.
 
+use std::path::Path;
+
 use bench::observe;
 use latency::Deadline;
 use report::csv::with_labels;
@@ -7,11 +9,11 @@ use report::run::Divided;
 use run::Results;
 use run::ipc::observe::{ObservePlan, Subject};
 
-use super::finish::finish;
+use super::finish::{explanations, finish};
 use super::gates::{self, Gated, Gates};
 use super::output::{self, RunOutput};
 use crate::args::values::set;
-use crate::args::{Entry, Group, Kind, Opt, Positionals, Usage, ValueKind, values};
+use crate::args::{Entry, Group, Kind, Opt, Positionals, Usage, ValueKind, usage, values};
 use crate::terminal::{Exit, Terminal};
 
 /// What was typed.
@@ -23,6 +25,7 @@ pub(crate) struct Typed {
     duration_ns: Option<u64>,
     deadline_ns: Option<u64>,
     limit: Option<u32>,
+    buffer_kilobytes: Option<u64>,
     output: RunOutput,
     gates: Gates,
 }
@@ -100,6 +103,17 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     |typed: &mut Typed, text| set(&mut typed.limit, values::whole(text, 0..=1000)),
                 )
                 .default("20"),
+                Opt::value(
+                    &["--buffer"],
+                    "SIZE",
+                    "The trace buffer of each CPU. It is emptied ten times a second; what does not fit is lost, and counted.",
+                    |typed: &mut Typed, text| {
+                        let kilobytes = (values::size_bytes(text)? as u64).div_ceil(1024).max(64);
+                        typed.buffer_kilobytes = Some(kilobytes);
+                        Ok(())
+                    },
+                )
+                .default("4M"),
             ],
         },
         gates::group(),
@@ -110,6 +124,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 output::out("Also writes the run, with what was recorded of slow calls, into this directory."),
                 output::force(),
                 output::label(),
+                output::histogram(),
                 output::quiet(),
             ],
         },
@@ -142,12 +157,18 @@ fn plan(typed: &Typed) -> Result<ObservePlan, Usage> {
         duration_ns: typed.duration_ns.or(if until_it_ends { None } else { default.duration_ns }),
         deadline: typed.deadline_ns.map_or(default.deadline, |ns| Deadline { ns }),
         limit: typed.limit.unwrap_or(default.limit),
+        kilobytes: typed.buffer_kilobytes.unwrap_or(default.kilobytes),
         ..default
     })
 }
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let mut plan = plan(&typed)?;
+    if let Subject::Process(pid) = plan.subject
+        && !Path::new(&format!("/proc/{pid}")).exists()
+    {
+        return Err(usage!("--pid {pid}: there is no such process"));
+    }
     let directory = typed.output.directory()?;
     plan.directory = directory.path().join(run::RECORDING);
     let run = {
@@ -159,17 +180,24 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     };
     let shown = report::inert::measured(&run, typed.output.format.as_deref() == Some("json"))?;
     let Some(result) = &shown.results.observed_calls else { return Ok(Exit::FAILED) };
-    let exit = finish(&run, directory.asked(), &typed.output, terminal, |terminal| {
-        let text = match typed.output.format.as_deref() {
-            Some("json") => shown.to_json()?,
-            Some("csv") => with_labels(report::observed_calls::csv(result), &run.labels),
-            Some("markdown") => report::figures::markdown("ipc observe", &shown, Divided::default()),
-            _ => {
-                let tables = report::observed_calls::tables(result, terminal.look);
-                report::run::page(&shown, Divided::default(), &tables, terminal.look)
+    let (text, missing) = match typed.output.format.as_deref() {
+        Some("json") => (shown.to_json()?, None),
+        Some("csv") => (with_labels(report::observed_calls::csv(result), &run.labels), None),
+        Some("markdown") => (report::figures::markdown("ipc observe", &shown, Divided::default()), None),
+        _ => {
+            let tables = report::observed_calls::tables(result, terminal.look);
+            let page = report::run::page(&shown, Divided::default(), &tables, terminal.look)
+                + &typed.output.histograms(&shown, terminal.look);
+            // A recording that cannot be read any more costs the explanations, not the table.
+            match explanations(&shown, Some(directory.path())) {
+                Ok(explained) => (page + &terminal.look.fit(explained), None),
+                Err(error) => (page, Some(error)),
             }
-        };
+        }
+    };
+    let exit = finish(&run, directory.asked(), &typed.output, terminal, |terminal| {
         Ok(terminal.out.write_all(text.as_bytes())?)
     })?;
-    Ok(typed.gates.judge(&run, Divided::default(), exit, terminal))
+    let exit = typed.gates.judge(&run, Divided::default(), exit, terminal);
+    missing.map_or(Ok(exit), Err)
 }

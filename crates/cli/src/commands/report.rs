@@ -99,7 +99,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
 
 /// What explains a run, as far as it can be read.
 struct Parts<'a> {
-    calls: Vec<slow_calls::Explained<'a>>,
+    calls: Vec<slow_calls::Explained>,
     layers: Vec<storage::SeriesLayers<'a>>,
     beside: Vec<interference::Explained<'a>>,
     damage: Vec<String>,
@@ -109,8 +109,8 @@ fn explained<'a>(run: &'a Run, path: &Path) -> Parts<'a> {
     let directory = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new(".")) };
     let mut damage = Vec::new();
     let mut calls = Vec::new();
-    if let Some(result) = &run.results.latency {
-        match slow_calls::explain(run, result, directory, |_, _| true, Some(&inert::name)) {
+    if let Some(kept) = slow_calls::Kept::of(run) {
+        match slow_calls::explain(&kept, directory, |_| true, Some(&inert::name)) {
             Ok(explained) => calls = explained,
             Err(error) => damage.push(format!("slow calls are not explained: {error}")),
         }

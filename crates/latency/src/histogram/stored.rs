@@ -67,14 +67,15 @@ impl TryFrom<Stored> for Histogram {
         same_form("version", stored.version, FORM_VERSION)?;
         same_form("unit", stored.unit.as_str(), UNIT)?;
         same_form("significant_digits", stored.significant_digits, Self::SIGNIFICANT_DIGITS)?;
-        let mut histogram = Self::new();
+        let mut histogram = Self::growing();
         let mut count: u64 = 0;
         for (value, times) in stored.counts {
             if value > Self::HIGHEST_NS {
                 return Err(Error::HistogramContent("a bucket lies above the highest value"));
             }
             count = count.checked_add(times).ok_or(Error::HistogramContent("the counts overflow 64 bits"))?;
-            histogram.buckets.saturating_record_n(value, times);
+            let recorded = histogram.buckets.record_n(value, times);
+            recorded.map_err(|_| Error::HistogramContent("a bucket lies above the highest value"))?;
         }
         if count != stored.count || stored.clamped > count {
             return Err(Error::HistogramContent("the counts do not add up to the total"));

@@ -25,7 +25,9 @@ pub(super) fn of(subject: &Subject<'_>) -> Vec<String> {
     }
     steps.extend(writes(layers));
     steps.extend(beside::found(subject.beside).iter().map(condition));
-    steps.extend(machine(run));
+    if run.results.observed_calls.is_none() {
+        steps.extend(machine(run));
+    }
     let mut seen = Vec::new();
     for step in steps {
         if !seen.contains(&step) {
@@ -36,7 +38,7 @@ pub(super) fn of(subject: &Subject<'_>) -> Vec<String> {
     seen
 }
 
-fn latency(result: &LatencyResult, explained: &[Explained<'_>]) -> Vec<String> {
+fn latency(result: &LatencyResult, explained: &[Explained]) -> Vec<String> {
     let missed: u64 = result
         .series
         .iter()

@@ -9,6 +9,7 @@ use run::ipc::latency::LatencyResult;
 use super::beside::{self, Change};
 use super::subject::Subject;
 use crate::explanation_words;
+use crate::observed_calls;
 use crate::quantity::{duration, length, three_digits};
 use analysis::storage::SeriesLayers;
 
@@ -63,6 +64,9 @@ fn sentence(subject: &Subject<'_>) -> Option<String> {
             "{} workers make {rate} calls a second: usually a call takes {p50}, and 99% at most {p99}.",
             result.plan.workers
         ));
+    }
+    if let Some(result) = &results.observed_calls {
+        return Some(format!("{}.", observed_calls::answer(result)));
     }
     if let Some(result) = &results.storage {
         let series = result.series.iter().max_by_key(|series| series.latency.percentile_ns(50.0))?;

@@ -3,6 +3,7 @@
 use analysis::interference::Explained;
 use analysis::storage::SeriesLayers;
 use run::baseline::{BaselineCell, FUTEX};
+use run::ipc::observe::ObserveResult;
 use run::storage::interference::Condition;
 
 use super::answer::all_calls;
@@ -37,6 +38,11 @@ pub(super) fn figures(subject: &Subject<'_>) -> Vec<Figure> {
             unit: "calls",
         });
         all.extend(times.percentile_ns(50.0).map(|ns| time("the usual call (median)", ns as f64)));
+    }
+    if let Some(result) = &results.observed_calls
+        && all.is_empty()
+    {
+        all = of_observed(result);
     }
     if let Some(result) = &results.throughput
         && all.is_empty()
@@ -139,6 +145,22 @@ fn of_comparison(subject: &Subject<'_>) -> Vec<Figure> {
         let (size, rounds) = (length(of.size_bytes as usize), of.pairs.len());
         time(format!("a write of {size} alone (median; {rounds} rounds)"), found.baseline_ns)
     }));
+    all
+}
+
+fn of_observed(result: &ObserveResult) -> Vec<Figure> {
+    let times = result.latency();
+    let missed: u64 = result.flows.iter().map(|flow| flow.missed).sum();
+    let deadline = duration(result.plan.deadline.ns as f64);
+    let mut all: Vec<Figure> =
+        times.max_ns().map(|ns| time("the worst call", ns as f64)).into_iter().collect();
+    all.push(Figure {
+        name: format!("of {} calls took longer than {deadline}", times.count()),
+        text: missed.to_string(),
+        value: missed as f64,
+        unit: "calls",
+    });
+    all.extend(times.percentile_ns(50.0).map(|ns| time("the usual call (median)", ns as f64)));
     all
 }
 

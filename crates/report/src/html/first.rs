@@ -1,5 +1,6 @@
 //! The first screen: for each run the answer, the figures that carry it, what to do about it, and how far to trust it.
 
+use analysis::slow_calls::Kept;
 use run::{Results, Run};
 
 use super::advice;
@@ -33,15 +34,12 @@ pub(super) fn screen(page: &mut Page, subjects: &[Subject<'_>]) {
 pub(super) fn contents(subjects: &[Subject<'_>]) -> Vec<(&'static str, &'static str)> {
     let any = |has: fn(&Results) -> bool| subjects.iter().any(|one| has(&one.run.results));
     let all = [
-        (
-            any(|of| of.latency.as_ref().is_some_and(|result| result.explained.is_some())),
-            "slow-calls",
-            "Slow calls",
-        ),
+        (subjects.iter().any(|one| Kept::of(one.run).is_some()), "slow-calls", "Slow calls"),
         (any(|of| of.latency.is_some()), "latency", "Latency"),
         (any(|of| of.throughput.is_some()), "throughput", "Throughput"),
         (any(|of| of.baseline.is_some()), "baseline", "Baseline"),
         (any(|of| of.workers.is_some()), "many-callers", "Many callers"),
+        (any(|of| of.observed_calls.is_some()), "observed", "Observed calls"),
         (any(|of| of.traits.is_some()), "stacks", "Binder against hwbinder"),
         (any(|of| of.storage.is_some()), "writes", "Synchronous writes"),
         (any(|of| of.interference.is_some()), "interference", "Writes beside other load"),
@@ -58,8 +56,8 @@ fn of(page: &mut Page, subject: &Subject<'_>) {
         }
     });
     page.element("h1", &[], &answer(subject));
-    if let Some(result) = run.results.latency.as_ref().filter(|_| !subject.explained.is_empty()) {
-        page.paragraphs("lead", &explanation_summary::line(subject.explained, result));
+    if let Some(kept) = Kept::of(run).filter(|_| !subject.explained.is_empty()) {
+        page.paragraphs("lead", &explanation_summary::line(subject.explained, &kept));
     }
     page.within("div", &[("class", "figures")], |page| {
         for Figure { name, text, value, unit } in figures(subject) {

@@ -11,7 +11,10 @@ use super::ranges::{range, span, ticks};
 use super::subject::Subject;
 use crate::quantity::{byte_rate, duration, length};
 use crate::table::{Column, Table};
-use crate::{baseline, throughput, traits, workers};
+use crate::{baseline, observed_calls, throughput, traits, workers};
+
+/// So many rows of observed calls are drawn: those with the most time in them. The table has all.
+const DRAWN: usize = 30;
 
 /// Shows each of these tests that a run has.
 pub(super) fn sections(page: &mut Page, subjects: &[Subject<'_>]) {
@@ -40,6 +43,24 @@ pub(super) fn sections(page: &mut Page, subjects: &[Subject<'_>]) {
         let (heading, table, notes) = workers::parts(result);
         page.paragraphs("about", &heading);
         page.folded("Each worker, and all", &table);
+        page.notes(&notes);
+        Some(())
+    });
+    section(page, subjects, "observed", "Observed calls", |page, subject| {
+        let result = subject.run.results.observed_calls.as_ref()?;
+        page.paragraphs("about", &observed_calls::answer(result));
+        let shown = || result.flows.iter().filter(|flow| !flow.latency.is_empty()).take(DRAWN);
+        let (low, high) = span(shown().map(|flow| &flow.latency));
+        page.ranges(&Ranges {
+            title: "Calls by client, server and method: median, 99th percentile, worst".into(),
+            scale: Scale::Log,
+            rows: shown().filter_map(|flow| range(&observed_calls::name(flow), &flow.latency)).collect(),
+            marks: Vec::new(),
+            chance: None,
+            ticks: ticks(low, high),
+        });
+        let (table, notes) = observed_calls::parts(result);
+        page.folded("All observed calls", &table);
         page.notes(&notes);
         Some(())
     });

@@ -3,8 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use analysis::slow_calls::Explained;
-use run::ipc::latency::LatencyResult;
+use analysis::slow_calls::{Explained, Kept};
 
 use super::chart::{Axis, Chart, Kind, Line, durations, round_ticks, short_duration};
 use super::lanes;
@@ -22,37 +21,33 @@ const LONGEST: usize = 2_000_000;
 
 /// Shows the slow calls of every run that explains some.
 pub(super) fn section(page: &mut Page, subjects: &[Subject<'_>]) {
-    let ours: Vec<_> = subjects
-        .iter()
-        .filter_map(|one| Some((one, one.run.results.latency.as_ref()?)))
-        .filter(|(_, result)| result.explained.is_some())
-        .collect();
+    let ours: Vec<_> = subjects.iter().filter_map(|one| Some((one, Kept::of(one.run)?))).collect();
     if ours.is_empty() {
         return;
     }
     page.within("section", &[("id", "slow-calls")], |page| {
         page.element("h2", &[], "Slow calls");
-        for (subject, result) in ours {
+        for (subject, kept) in ours {
             if subjects.len() > 1 {
                 page.element("h3", &[], &subject.label);
             }
-            of_run(page, subject, result);
+            of_run(page, subject, &kept);
         }
     });
 }
 
-fn of_run(page: &mut Page, subject: &Subject<'_>, result: &LatencyResult) {
+fn of_run(page: &mut Page, subject: &Subject<'_>, kept: &Kept) {
     let explained = subject.explained;
     if explained.is_empty() {
-        page.paragraphs("about", &explanation_summary::line(explained, result));
+        page.paragraphs("about", &explanation_summary::line(explained, kept));
         return;
     }
     if explained.len() > 1 {
-        page.chart(&over_time(explained, result));
+        page.chart(&over_time(explained, kept));
     }
     page.lanes_legend();
     // The group with the worst call comes first.
-    let mut groups: Vec<(String, Vec<&Explained<'_>>)> = Vec::new();
+    let mut groups: Vec<(String, Vec<&Explained>)> = Vec::new();
     for one in explained {
         let cause = explanation_summary::cause_of(one);
         match groups.iter_mut().find(|(name, _)| *name == cause) {
@@ -79,11 +74,11 @@ fn of_run(page: &mut Page, subject: &Subject<'_>, result: &LatencyResult) {
             &format!("{more} more are not drawn: the table above names what delayed them."),
         );
     }
-    page.paragraphs("note", &explanation::over_limit(result).unwrap_or_default());
+    page.paragraphs("note", &explanation::over_limit(kept).unwrap_or_default());
 }
 
 /// One call: the worst is shown, the others are folded up.
-fn call(page: &mut Page, one: &Explained<'_>, open: bool) {
+fn call(page: &mut Page, one: &Explained, open: bool) {
     let heading = explanation::heading(one);
     let attributes: &[(&str, &str)] =
         if open { &[("class", "call"), ("open", "")] } else { &[("class", "call")] };
@@ -95,23 +90,23 @@ fn call(page: &mut Page, one: &Explained<'_>, open: bool) {
         page.lanes(&heading, one.explanation.duration_ns(), &lanes);
         page.paragraphs("about", &explanation::threads(&one.explanation).unwrap_or_default());
         page.folded(
-            &format!("The parts of slow call {}", one.number),
+            &format!("The parts of slow call {}", one.call.number),
             &explanation::parts_table(&one.explanation),
         );
     });
 }
 
 /// When slow calls were made, and what delayed each.
-fn over_time(explained: &[Explained<'_>], result: &LatencyResult) -> Chart {
-    let start = |one: &Explained<'_>| one.explanation.start_ns;
+fn over_time(explained: &[Explained], kept: &Kept) -> Chart {
+    let start = |one: &Explained| one.explanation.start_ns;
     let from_ns = explained.iter().map(start).min().unwrap_or(0);
     let to_ns = explained.iter().map(start).max().unwrap_or(0);
-    let took = |one: &Explained<'_>| one.explanation.duration_ns() as f64;
+    let took = |one: &Explained| one.explanation.duration_ns() as f64;
     let (low, high) = explained
         .iter()
         .map(took)
         .fold((f64::INFINITY, 0.0_f64), |(low, high), ns| (low.min(ns), high.max(ns)));
-    let mut by_cause: BTreeMap<String, Vec<&Explained<'_>>> = BTreeMap::new();
+    let mut by_cause: BTreeMap<String, Vec<&Explained>> = BTreeMap::new();
     for one in explained {
         by_cause.entry(explanation_summary::cause_of(one)).or_default().push(one);
     }
@@ -119,7 +114,7 @@ fn over_time(explained: &[Explained<'_>], result: &LatencyResult) -> Chart {
         calls.sort_by_key(|one| start(one));
         let points = calls.iter().map(|one| {
             let at = (start(one) - from_ns) as f64;
-            let text = format!("slow call {} at {}: {}", one.number, duration(at), duration(took(one)));
+            let text = format!("slow call {} at {}: {}", one.call.number, duration(at), duration(took(one)));
             (at, took(one), text)
         });
         Line { points: points.collect(), label }
@@ -133,17 +128,16 @@ fn over_time(explained: &[Explained<'_>], result: &LatencyResult) -> Chart {
     ]);
     for one in explained {
         table.row([
-            one.number.to_string(),
+            one.call.number.to_string(),
             duration((start(one) - from_ns) as f64),
             duration(took(one)),
-            one.what.clone(),
+            one.call.what.clone(),
             explanation_words::answer(&one.explanation),
         ]);
     }
-    let deadline_ns = result.plan.deadline.ns as f64;
+    let deadline_ns = kept.deadline_ns as f64;
     let mut levels = vec![(deadline_ns, format!("deadline {}", short_duration(deadline_ns)))];
-    let (usual, _) = super::answer::all_calls(result);
-    levels.extend(usual.percentile_ns(50.0).map(|ns| (ns as f64, format!("usual {}", duration(ns as f64)))));
+    levels.extend(kept.usual_ns.map(|ns| (ns as f64, format!("usual {}", duration(ns as f64)))));
     let ends = || levels.iter().map(|level| level.0);
     let (low, high) = (ends().fold(low, f64::min), ends().fold(high, f64::max));
     Chart {

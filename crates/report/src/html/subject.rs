@@ -12,7 +12,7 @@ pub struct Subject<'a> {
     /// What was measured. Every text is inert ([`crate::inert::run`]).
     pub run: &'a Run,
     /// The slow calls that it has kept, the slowest first.
-    pub explained: &'a [Explained<'a>],
+    pub explained: &'a [Explained],
     /// Its writes, divided among layers.
     pub layers: &'a [SeriesLayers<'a>],
     /// Its comparisons of writes, explained.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use ::latency::Histogram;
+use analysis::slow_calls::Kept;
 use serde_json::Value;
 
 use super::*;
@@ -16,9 +17,8 @@ const RUN: &str = "../../fixtures/runs/x86_64-6.1-binder";
 fn shown(rename: &dyn Fn(&str) -> String) -> (String, String) {
     let directory = Path::new(RUN);
     let run = crate::inert::run(&Run::read(directory).unwrap()).unwrap();
-    let result = run.results.latency.as_ref().unwrap();
-    let explained =
-        analysis::slow_calls::explain(&run, result, directory, |_, _| true, Some(rename)).unwrap();
+    let kept = Kept::of(&run).unwrap();
+    let explained = analysis::slow_calls::explain(&kept, directory, |_| true, Some(rename)).unwrap();
     let subject = Subject {
         label: "monday".into(),
         run: &run,
@@ -29,7 +29,7 @@ fn shown(rename: &dyn Fn(&str) -> String) -> (String, String) {
     };
     let terminal =
         crate::run::text(&run, crate::run::Divided { layers: &[], beside: &[] }, crate::look::Look::PLAIN)
-            + &crate::explanation::text(&explained, result);
+            + &crate::explanation::text(&explained, &kept);
     (page(&[subject]).unwrap(), terminal)
 }
 

@@ -60,16 +60,17 @@ const FOREIGN_SHARE: f64 = 0.05;
 const STOLEN_SHARE: f64 = 0.01;
 
 impl Environment {
-    /// What makes every figure of a run doubtful, whatever was measured.
-    pub(crate) fn warnings(&self) -> Vec<String> {
+    /// What makes every figure of a run doubtful, whatever was measured. Where other programs were `observed`, this program and
+    /// whoever used the CPUs are no reason for doubt: the one was not measured, the others were.
+    pub(crate) fn warnings(&self, observed: bool) -> Vec<String> {
         let mut warnings = Vec::new();
-        if self.build_profile != "release" {
+        if self.build_profile != "release" && !observed {
             warnings.push(
                 "this is a debug build: its figures are too high, measure with a release build".to_owned(),
             );
         }
         if let Some(shares) = self.cpu_shares {
-            if shares.foreign >= FOREIGN_SHARE {
+            if shares.foreign >= FOREIGN_SHARE && !observed {
                 let percent = shares.foreign * 100.0;
                 warnings.push(format!(
                     "other processes used {percent:.0}% of all CPU time during the run: repeat it on a quieter machine"
@@ -98,11 +99,11 @@ mod tests {
         let mut environment = Environment { build_profile: "release".into(), ..Environment::default() };
         environment.cgroups.cpu_quota_cpus = None;
         environment.cpu_shares = Some(CpuShares { own: 0.9, foreign: 0.01, stolen: 0.0 });
-        assert_eq!(environment.warnings(), Vec::<String>::new());
+        assert_eq!(environment.warnings(false), Vec::<String>::new());
         environment.build_profile = "debug".into();
         environment.cgroups.cpu_quota_cpus = Some(0.5);
         environment.cpu_shares = Some(CpuShares { own: 0.5, foreign: 0.12, stolen: 0.03 });
-        let warnings = environment.warnings().join("\n");
+        let warnings = environment.warnings(false).join("\n");
         for hint in ["debug build", "12%", "hypervisor took 3%", "0.5 CPUs"] {
             assert!(warnings.contains(hint), "{warnings}");
         }

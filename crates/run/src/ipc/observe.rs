@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::recorder::{DEFAULT_KILOBYTES, RecorderInfo};
 
 /// How many rows of the table there may be; calls of further ones are counted together.
-pub const MAX_FLOWS: usize = 2000;
+pub const MAX_FLOWS: usize = 500;
 
 /// Whose calls are observed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,8 +72,8 @@ pub struct Flow {
     pub client: Process,
     /// Who served.
     pub server: Process,
-    /// The driver's number of the node.
-    pub node: i32,
+    /// The driver's number of the node; `None` for the nodes together beyond those that have rows.
+    pub node: Option<i32>,
     /// The method.
     pub code: u32,
     /// Round trips.
@@ -105,6 +105,8 @@ pub struct SlowCall {
     pub flow: usize,
     /// The driver's number of the request.
     pub id: i32,
+    /// The driver's number of the node.
+    pub node: i32,
     /// The thread that called.
     pub client: u32,
     /// The thread that served.
@@ -169,6 +171,22 @@ pub struct ObserveResult {
 }
 
 impl ObserveResult {
+    /// How long all round trips took.
+    pub fn latency(&self) -> Histogram {
+        let mut all = Histogram::new();
+        self.flows.iter().for_each(|flow| all.merge(&flow.latency));
+        all
+    }
+
+    /// What to know before trusting the figures.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let lost = self.unseen.lost_events;
+        let lost = (lost > 0).then(|| {
+            format!("{lost} events of the kernel were lost: calls of that time are missing; a larger --buffer holds more")
+        });
+        lost.into_iter().chain(self.not_recorded.clone()).collect()
+    }
+
     /// All round trips.
     pub fn calls(&self) -> u64 {
         self.flows.iter().map(|flow| flow.latency.count()).sum()

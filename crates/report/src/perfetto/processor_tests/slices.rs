@@ -104,8 +104,8 @@ fn slices_keep_their_length_wherever_they_lie() {
 fn an_explained_call_arrives_with_its_legs_and_parts() {
     use crate::explanation_tracks::{tests, tracks};
     let made = one_of_each();
-    let miss = tests::miss(1_300, 1_500);
-    let explained = tests::explained(&miss, &made.0);
+    let call = tests::call(1_300, 1_500);
+    let explained = tests::explained(&call, &made.0);
     let parts = &explained.explanation.parts;
     assert!(parts.len() > 1, "{parts:?}");
     let parts: Vec<Json> = parts.iter().map(|part| json!([part.begin_ns, part.duration_ns()])).collect();
@@ -137,7 +137,7 @@ fn an_explained_call_arrives_with_its_legs_and_parts() {
         ),
     ];
     let queries: Vec<&str> = expected.iter().map(|(query, _)| *query).collect();
-    let rows = ask_modern("explained", &made, &tracks(&[explained], &[tests::calls(&miss)]), &queries);
+    let rows = ask_modern("explained", &made, &tracks(&[explained], &[tests::calls(&call)]), &queries);
     for ((query, expected), rows) in expected.iter().zip(&rows) {
         assert_eq!(rows, expected, "{query}");
     }

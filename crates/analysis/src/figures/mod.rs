@@ -1,6 +1,8 @@
 //! The figures of a run as one flat list: what comparisons, gates and tables of figures read. Each is computed here and nowhere
 //! else. Must not know how anything is shown.
 
+mod observed;
+
 use latency::{Histogram, Interval, PERCENTS};
 use layers::storage::Layer;
 use run::Results;
@@ -95,6 +97,10 @@ pub fn backend(results: &Results) -> Option<&Backend> {
 /// Whether that driver was the emulated one.
 #[must_use]
 pub fn is_emulated(results: &Results) -> Option<bool> {
+    // Only the kernel's driver leaves events.
+    if results.observed_calls.is_some() {
+        return Some(false);
+    }
     backend(results).map(|backend| matches!(backend, Backend::Emulated { .. }))
 }
 
@@ -116,6 +122,9 @@ pub fn of(results: &Results, layers: &[SeriesLayers<'_>], beside: &[Explained<'_
     }
     if let Some(result) = &results.storage {
         of_storage(&mut figures, result, layers);
+    }
+    if let Some(result) = &results.observed_calls {
+        observed::of_observed(&mut figures, result);
     }
     beside.iter().for_each(|one| of_interference(&mut figures, one));
     figures

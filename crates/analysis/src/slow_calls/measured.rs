@@ -1,111 +1,47 @@
-//! From what a run has kept of its slow calls to their explanations: reads the recording, and turns what was measured into what is to
-//! be explained. Neither side knows the other; must not know how explanations are shown.
+//! The slow calls of a latency test, which knows more of each than the kernel's events tell: both programs' stamps and
+//! counters.
 
-use std::path::Path;
-
-use latency::{Placement, Policy, Sample};
-use layers::{Counters, Explanation, RoundTrip, Side, Timeline};
+use latency::{Histogram, Placement, Policy, Sample};
+use layers::{Counters, RoundTrip, Side};
 use run::Scheduling;
-use run::ipc::latency::{CallCounters, CallsOf, LatencyResult, Miss, ThreadId};
-use run::{RECORDING, Run};
-use tracefs::{Recording, Trace};
+use run::ipc::latency::{CallCounters, CallsOf, LatencyResult, Miss, ThreadId, Trigger};
+use tracefs::Recording;
 
-use crate::damage::refuse_damage;
-use crate::error::{Error, Result};
+use super::{Kept, SlowCall};
+use crate::error::Result;
 
-/// A slow call with its explanation.
-pub struct Explained<'a> {
-    /// Counted from 1, the slowest first.
-    pub number: usize,
-    /// The call as the run has kept it.
-    pub miss: &'a Miss,
-    /// Whose call it was: "hwbinder, pair P0".
-    pub pair: String,
-    /// What the call was: "hwbinder, pair P0, fifo:99 caller".
-    pub what: String,
-    /// What it was allowed, in nanoseconds.
-    pub deadline_ns: u64,
-    /// The median of the calls of its kind.
-    pub usual_ns: Option<u64>,
-    /// What it spent its time on.
-    pub explanation: Explanation,
-    /// Why there are no kernel events for it.
-    pub without_events: Option<String>,
-    /// What of its recording is damaged, at the first call of each snapshot.
-    pub damage: Option<Error>,
-}
-
-/// The slow calls that a run has kept, the slowest first, with their numbers: counted from 1.
-pub fn ranked(result: &LatencyResult) -> Vec<(usize, &Miss)> {
-    let mut misses: Vec<&Miss> = result.explained.iter().flat_map(|kept| &kept.misses).collect();
-    // Of the same length, the earlier first: as they are stored.
-    misses.sort_by_key(|miss| std::cmp::Reverse(miss.sample.latency_ns()));
-    (1..).zip(misses).collect()
-}
-
-/// Explains those slow calls of a run that are wanted, by number (as [`ranked`] counts) and call; the slowest comes first.
-/// `directory` has the run's recording, in which names are changed by `rename`.
-///
-/// # Errors
-/// When the recording is there and cannot be read.
-pub fn explain<'a>(
-    run: &Run,
-    result: &'a LatencyResult,
-    directory: &Path,
-    wanted: impl Fn(usize, &Miss) -> bool,
-    rename: Option<&dyn Fn(&str) -> String>,
-) -> Result<Vec<Explained<'a>>> {
-    let Some(explained) = &result.explained else { return Ok(Vec::new()) };
-    let recording = directory.join(RECORDING);
-    let recording = recording.exists().then(|| Recording::open(&recording)).transpose()?;
-    let virtualised = run.environment.cpus.virtualised == Some(true);
-    // Calls that were made at the same time share a snapshot.
-    let mut last: Option<(u32, Trace)> = None;
-    let mut damage = None;
-    let mut out = Vec::new();
-    for (number, miss) in ranked(result) {
-        if !wanted(number, miss) {
-            continue;
+/// What a result has kept; `None` where that was not asked for.
+pub(super) fn kept(result: &LatencyResult, virtualised: bool) -> Option<Kept> {
+    let explained = result.explained.as_ref()?;
+    let plan = result.plan.explain.as_ref();
+    let callers = || result.series.iter().flat_map(|series| &series.pairs).flat_map(|pair| &pair.callers);
+    let mut all = Histogram::new();
+    callers().for_each(|caller| all.merge(&caller.latency));
+    let calls = explained.misses.iter().map(|miss| {
+        let kind_name = pair_name(result, miss.series, miss.pair);
+        SlowCall {
+            number: 0,
+            kind: (miss.series, miss.pair),
+            what: format!("{kind_name}, {} caller", miss.caller),
+            kind_name,
+            trip: round_trip(result, miss, virtualised),
+            snapshot: miss.snapshot,
         }
-        let trip = round_trip(result, miss, virtualised);
-        let without_events = match (miss.snapshot, &recording) {
-            (Some(snapshot), Some(recording)) => {
-                if last.as_ref().is_none_or(|(read, _)| *read != snapshot) {
-                    let mut trace = recording.read(snapshot)?;
-                    damage = refuse_damage(recording, snapshot, &trace).err();
-                    if let Some(rename) = rename {
-                        trace.names.change(|name| Some(rename(name)));
-                    }
-                    last = Some((snapshot, trace));
-                }
-                None
-            }
-            (Some(_), None) => Some(format!("its recording is not in {}", directory.display())),
-            (None, _) => {
-                let reason = explained.not_recorded.clone();
-                Some(reason.unwrap_or_else(|| "another call's recording was just being taken".into()))
-            }
-        };
-        let explanation = match &last {
-            Some((_, trace)) if without_events.is_none() => layers::explain(&Timeline::new(trace), &trip),
-            _ => layers::explain_without_events(&trip),
-        };
-        let pair = pair_name(result, miss.series, miss.pair);
-        out.push(Explained {
-            number,
-            miss,
-            what: format!("{pair}, {} caller", miss.caller),
-            pair,
-            deadline_ns: result.plan.deadline.ns,
-            usual_ns: trip.usual_ns,
-            explanation,
-            without_events,
-            damage: damage.take(),
-        });
-    }
-    Ok(out)
+    });
+    let not_recorded = explained.not_recorded.clone();
+    let kept = Kept {
+        calls: calls.collect(),
+        all_calls: result.series.iter().flat_map(|series| &series.pairs).map(|pair| pair.count()).sum(),
+        deadline_ns: result.plan.deadline.ns,
+        usual_ns: all.percentile_ns(50.0),
+        slowest: plan.is_some_and(|plan| plan.trigger != Trigger::Deadline),
+        limit: plan.map_or(explained.misses.len() as u64, |plan| plan.limit.into()),
+        over_limit: explained.over_limit,
+        before_comparison: explained.before_comparison,
+        not_recorded: not_recorded.unwrap_or_else(|| "another call's recording was just being taken".into()),
+    };
+    Some(kept.ranked())
 }
-
 /// The calls of one caller that lie in a snapshot, slow or not.
 pub struct Calls {
     /// In which series, counted from 0.

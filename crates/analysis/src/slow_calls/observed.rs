@@ -1,0 +1,68 @@
+//! The slow calls of other people's programs. What is known of each is what the kernel's events tell.
+
+use layers::{RoundTrip, Side};
+use run::ipc::observe::{Flow, ObserveResult, Process};
+
+use super::{Kept, SlowCall};
+
+/// What a result has kept; `None` where that was not asked for.
+pub(super) fn kept(result: &ObserveResult, virtualised: bool) -> Option<Kept> {
+    if result.plan.limit == 0 {
+        return None;
+    }
+    let calls = result.slow_calls.iter().filter_map(|slow| {
+        let flow = result.flows.get(slow.flow)?;
+        let kind_name = format!("{} to {}", name(&flow.client), name(&flow.server));
+        let trip = RoundTrip {
+            start_ns: slow.start_ns,
+            received_ns: Some(slow.received_ns),
+            replied_ns: Some(slow.replied_ns),
+            end_ns: slow.end_ns,
+            client: side(&flow.client, slow.client),
+            server: Some(side(&flow.server, slow.server)),
+            deadline_ns: Some(result.plan.deadline.ns),
+            usual_ns: usual_ns(flow, result.plan.deadline.ns),
+            virtualised,
+        };
+        Some(SlowCall {
+            number: 0,
+            kind: (slow.flow, 0),
+            what: format!("{kind_name}, node {}, code {}", slow.node, flow.code),
+            kind_name,
+            trip,
+            snapshot: slow.snapshot,
+        })
+    });
+    let kept = Kept {
+        calls: calls.collect(),
+        all_calls: result.calls(),
+        deadline_ns: result.plan.deadline.ns,
+        usual_ns: result.latency().percentile_ns(50.0),
+        slowest: false,
+        limit: result.plan.limit.into(),
+        over_limit: result.over_limit,
+        before_comparison: 0,
+        not_recorded: result.not_recorded.clone().unwrap_or_else(|| "it was not recorded".into()),
+    };
+    Some(kept.ranked())
+}
+
+/// The median, where there are enough calls to have one. Where that misses the deadline, what is usual is what is to be explained.
+fn usual_ns(flow: &Flow, deadline_ns: u64) -> Option<u64> {
+    let usual_ns = flow.latency.percentile_ns(50.0).filter(|_| flow.latency.count() >= MANY);
+    usual_ns.filter(|&ns| ns <= deadline_ns)
+}
+
+/// From how many calls on there is a usual one.
+const MANY: u64 = 10;
+
+fn side(process: &Process, tid: u32) -> Side {
+    Side { pid: process.pid, tid: Some(tid), ..Side::default() }
+}
+
+fn name(process: &Process) -> String {
+    match process.name.as_str() {
+        "" => format!("process {}", process.pid),
+        name => format!("{name} ({})", process.pid),
+    }
+}
