@@ -21,7 +21,7 @@
 //! assert!(report::run::first_page(&run, Divided::default(), Look::PLAIN).contains("Linux 6.1"));
 //!
 //! // What delayed the slow calls, in words.
-//! let result = run.results.latency.as_ref().expect("it measured latency");
+//! let kept = Kept::of(&run).expect("it kept slow calls");
 //! let explained = explain(&kept, directory, |_| true, Some(&inert::name))?;
 //! print!("{}", explanation::text(&explained, &kept));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
