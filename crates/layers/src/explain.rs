@@ -59,6 +59,7 @@ pub fn explain(timeline: &Timeline<'_>, trip: &RoundTrip) -> Explanation {
         parts: all,
         flags,
         causes,
+        usual_ns: trip.usual_ns,
         virtualised: trip.virtualised,
     }
 }

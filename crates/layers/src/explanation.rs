@@ -149,6 +149,8 @@ pub struct Explanation {
     pub flags: Vec<Flag>,
     /// What took the time, the largest excess first; the first one is the answer.
     pub causes: Vec<Cause>,
+    /// How long such a round trip usually takes, in nanoseconds, where that was known: causes of work count beyond it only.
+    pub usual_ns: Option<u64>,
     /// Whether the machine is a virtual one: what looks like work may then be the hypervisor's time.
     pub virtualised: bool,
 }

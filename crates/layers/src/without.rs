@@ -52,6 +52,7 @@ pub fn explain_without_events(trip: &RoundTrip) -> Explanation {
         parts,
         flags: vec![Flag::NoEvents],
         causes,
+        usual_ns: trip.usual_ns,
         virtualised: trip.virtualised,
     }
 }

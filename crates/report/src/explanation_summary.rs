@@ -130,7 +130,7 @@ mod tests {
         let mut causes = vec![cause(Kind::CannotTell, "", 1), cause(Kind::CannotTell, "", 1)];
         causes.push(cause(Kind::Work, "", 1_000_000));
         causes.extend([9_000_000, 3_300_000, 1_000_000].map(|ns| cause(Kind::Competitor, "rustc", ns)));
-        let all: Vec<_> = causes.into_iter().map(|cause| explained(cause)).collect();
+        let all: Vec<_> = causes.into_iter().map(explained).collect();
         assert_eq!(
             line(&all, &kept),
             "6 missed: 3 behind rustc (median 3.30 ms), 1 ran long, 2 cannot tell\n"

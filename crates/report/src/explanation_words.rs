@@ -7,7 +7,7 @@ use layers::{
 
 /// The answer, as one sentence or two.
 pub(crate) fn answer(explanation: &Explanation) -> String {
-    let sentence = sentence(&explanation.causes, explanation.virtualised);
+    let sentence = sentence(explanation);
     if explanation.flags.contains(&Flag::NoEvents) {
         format!("without kernel events: {sentence}")
     } else {
@@ -15,9 +15,10 @@ pub(crate) fn answer(explanation: &Explanation) -> String {
     }
 }
 
-fn sentence(causes: &[Cause], virtualised: bool) -> String {
+fn sentence(explanation: &Explanation) -> String {
+    let causes = &explanation.causes;
     let Some(cause) = causes.first() else { return "nothing is known of it".into() };
-    let text = long(cause, virtualised);
+    let text = long(cause, explanation);
     let rest =
         causes.get(1).filter(|next| next.excess_ns * 3 > cause.excess_ns && cause.kind != Kind::Ordinary);
     match rest {
@@ -27,7 +28,7 @@ fn sentence(causes: &[Cause], virtualised: bool) -> String {
 }
 
 /// A cause, with whom it cost how much time.
-fn long(cause: &Cause, virtualised: bool) -> String {
+fn long(cause: &Cause, explanation: &Explanation) -> String {
     let (of, took) = (owner(cause.owner), milliseconds(cause.excess_ns));
     let on_cpu = cause.cpu.map_or_else(String::new, |cpu| format!(" on CPU {cpu}"));
     let via: Vec<String> = cause.via.iter().map(thread).collect();
@@ -41,12 +42,14 @@ fn long(cause: &Cause, virtualised: bool) -> String {
     match cause.kind {
         Kind::Ordinary => "nothing took longer than it usually does".into(),
         Kind::Work => {
-            let caveat = if virtualised {
+            let caveat = if explanation.virtualised {
                 "; on a virtual machine this may also be time in which the hypervisor did not run the CPU"
             } else {
                 ""
             };
-            format!("the {of} itself ran {took} longer than a round trip usually takes{on_cpu}{caveat}")
+            let than =
+                if explanation.usual_ns.is_some() { " longer than a round trip usually takes" } else { "" };
+            format!("the {of} itself ran {took}{than}{on_cpu}{caveat}")
         }
         Kind::Competitor => format!("{for_whom} waited {took} for the CPU behind {other}{on_cpu}"),
         Kind::Interrupt => format!("{what} took {took} of the CPU from {for_whom}{on_cpu}"),
@@ -240,6 +243,12 @@ mod tests {
         Cause { kind, excess_ns, owner: Owner::Server, thread, what, via, cpu }
     }
 
+    /// An explanation with these causes and nothing else.
+    fn of(causes: Vec<Cause>, virtualised: bool) -> Explanation {
+        let trip = layers::RoundTrip { virtualised, ..layers::RoundTrip::default() };
+        Explanation { causes, ..layers::explain_without_events(&trip) }
+    }
+
     #[test]
     fn threads_are_named_with_their_priority_in_the_terms_of_users() {
         for (prio, text) in [
@@ -258,11 +267,11 @@ mod tests {
         let behind =
             Cause { thread: Some(hog(Some(110))), cpu: Some(1), ..cause(Kind::Competitor, 5_000_000) };
         let text = "the server waited 5.00 ms for the CPU behind hog (7) [nice -10] on CPU 1";
-        assert_eq!(sentence(std::slice::from_ref(&behind), false), text);
+        assert_eq!(sentence(&of(vec![behind.clone()], false)), text);
         let short = cause(Kind::WakeUp, 1_000_000);
-        assert_eq!(sentence(&[behind.clone(), short], false), text);
+        assert_eq!(sentence(&of(vec![behind.clone(), short], false)), text);
         let long = cause(Kind::WakeUp, 2_000_000);
-        assert_eq!(sentence(&[behind, long], false), format!("{text}; next, waking up (2.00 ms)"));
+        assert_eq!(sentence(&of(vec![behind, long], false)), format!("{text}; next, waking up (2.00 ms)"));
     }
 
     #[test]
@@ -271,25 +280,27 @@ mod tests {
         let behind =
             Cause { thread: Some(hog(None)), via: vec![holder], ..cause(Kind::Competitor, 3_780_000) };
         assert_eq!(
-            sentence(&[behind], false),
+            sentence(&of(vec![behind], false)),
             "holder (40) [other], for which the server waited, waited 3.78 ms for the CPU behind hog (7)"
         );
     }
 
     #[test]
     fn on_a_virtual_machine_work_may_be_the_hypervisors_time() {
-        let work = [cause(Kind::Work, 2_900_000)];
-        assert!(sentence(&work, true).contains("hypervisor"));
-        assert!(!sentence(&work, false).contains("hypervisor"));
+        let work = || vec![cause(Kind::Work, 2_900_000)];
+        assert!(sentence(&of(work(), true)).contains("hypervisor"));
+        assert_eq!(sentence(&of(work(), false)), "the server itself ran 2.90 ms");
+        let usual = Explanation { usual_ns: Some(1), ..of(work(), false) };
+        assert!(sentence(&usual).ends_with("ran 2.90 ms longer than a round trip usually takes"));
     }
 
     #[test]
     fn what_is_not_known_and_what_stopped_a_thread_is_said() {
         let lost = What::Unknown(Unknown::EventsLost);
         let lost = Cause { what: Some(lost), ..cause(Kind::CannotTell, 8_900_000) };
-        assert_eq!(sentence(&[lost], false), "cannot tell: events were lost (8.90 ms)");
-        let stopped = [cause(Kind::Stopped, 2_890_000)];
-        assert_eq!(sentence(&stopped, false), "a signal stopped the server for 2.89 ms");
+        assert_eq!(sentence(&of(vec![lost], false)), "cannot tell: events were lost (8.90 ms)");
+        let stopped = vec![cause(Kind::Stopped, 2_890_000)];
+        assert_eq!(sentence(&of(stopped, false)), "a signal stopped the server for 2.89 ms");
     }
 
     #[test]

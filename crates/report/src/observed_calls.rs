@@ -235,3 +235,44 @@ pub fn csv(result: &ObserveResult) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn result() -> ObserveResult {
+        let run = run::Run::read(Path::new("../../fixtures/runs/x86_64-6.1-observed")).unwrap();
+        run.results.observed_calls.unwrap()
+    }
+
+    #[test]
+    fn the_page_on_csv_has_every_column_in_order() {
+        let page = include_str!("../../../docs/json-and-csv.md");
+        let section =
+            page.split("### `ipc observe --format csv`").nth(1).unwrap().split("\n### ").next().unwrap();
+        let columns = section.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+        let text = csv(&result());
+        let header: Vec<&str> = text.lines().next().unwrap().split(',').collect();
+        assert_eq!(columns.collect::<Vec<_>>(), header);
+        assert!(text.lines().all(|line| line.split(',').count() == header.len()), "{text}");
+    }
+
+    #[test]
+    fn rows_are_those_with_the_most_time_and_the_rest_is_counted() {
+        let result = result();
+        let text = tables(&result, Look::PLAIN);
+        let rows = text.lines().filter(|line| line.starts_with("rsb-"));
+        assert_eq!(rows.count(), MOST_ROWS);
+        let more = result.flows.len() - MOST_ROWS;
+        assert!(text.contains(&format!("\n{more} more rows are not shown")), "{text}");
+        assert!(answer(&result).contains("300 oneway transactions; 1 call failed"), "{}", answer(&result));
+    }
+
+    #[test]
+    fn what_every_object_has_is_shown_by_its_characters() {
+        assert_eq!((code(0x5f50_4e47).as_str(), code(7).as_str()), ("_PNG", "7"));
+        assert_eq!(code(0x5f0a_4e47), 0x5f0a_4e47_u32.to_string(), "no control characters");
+    }
+}

@@ -63,6 +63,7 @@ fn pages(folder: &Folder) -> Vec<(&'static str, PathBuf)> {
     vec![
         ("slow-calls", folder.page("slow-calls", &format!("{RUNS}/x86_64-6.1-binder"))),
         ("writes", folder.page("writes", &format!("{RUNS}/x86_64-6.1-ufs"))),
+        ("observed", folder.page("observed", &format!("{RUNS}/x86_64-6.1-observed"))),
         ("several", folder.page("several", &format!("{RUNS}/x86_64-6.1-binder latency"))),
         ("ipc", folder.page("ipc", "throughput baseline workers traits")),
         ("beside", folder.page("beside", "beside")),
