@@ -235,3 +235,47 @@ fn a_dumb_terminal_and_a_pipe_get_lines_and_the_run_is_stored() {
     let text = String::from_utf8(command.output().unwrap().stdout).unwrap();
     assert!(lines(&text) > 1 && !text.contains('\x1b'), "{text:?}");
 }
+
+/// What `watch` prints and how it ends, in a pipe.
+fn piped(more: &str) -> std::process::Output {
+    let mut command = Command::new(program());
+    command.args(WATCH.split(' ')).args(["--duration", "1s"]).args(more.split_whitespace());
+    command.stdin(Stdio::null()).output().unwrap()
+}
+
+#[test]
+fn a_violated_gate_makes_it_fail_behind_its_result() {
+    let bad = piped("--fail-on p50<1000s --fail-on missed>=0 --fail-on p50>1000s");
+    assert_eq!(bad.status.code(), Some(2), "a limit that is none");
+    let bad = piped("--fail-on p50<1000s --fail-on p50>1000s");
+    let text = String::from_utf8(bad.stderr).unwrap();
+    assert_eq!(bad.status.code(), Some(1), "{text}");
+    assert_eq!(text.matches("roundtrip: failed: ").count(), 1, "{text}");
+    assert!(text.contains("failed: p50<1000s: ") && text.contains("caller other"), "{text}");
+    assert!(String::from_utf8(bad.stdout).unwrap().contains("Watched for "));
+    let good = piped("--fail-on p50>1000s");
+    assert_eq!(good.status.code(), Some(0), "{}", String::from_utf8_lossy(&good.stderr));
+    // No caller of these is a real-time one: nothing is measured.
+    let refused = piped("--require realtime");
+    assert!(refused.status.code() == Some(2) && refused.stdout.is_empty());
+}
+
+#[test]
+fn a_format_for_programs_is_printed_alone_also_on_a_terminal() {
+    let json = piped("--format json").stdout;
+    let run: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    assert!(run["results"]["latency"]["series"].is_array(), "{}", run["results"]);
+    let csv = String::from_utf8(piped("--format csv").stdout).unwrap();
+    assert!(csv.lines().count() > 1 && csv.lines().all(|line| line.contains(',')), "{csv}");
+    let markdown = String::from_utf8(piped("--format markdown").stdout).unwrap();
+    assert!(markdown.contains("| p50 ") && !markdown.contains(" s  binder, other: "), "{markdown}");
+    if !has_script() {
+        return;
+    }
+    let line = format!("'{}' {WATCH} --duration 1s --format json 2> /dev/null", program());
+    let mut command = Command::new("script");
+    command.args(["-qec", &line, "/dev/null"]).env("TERM", "xterm").stdin(Stdio::null());
+    let text = command.output().unwrap().stdout;
+    assert!(!text.contains(&0x1b), "nothing is drawn");
+    serde_json::from_slice::<serde_json::Value>(&text).unwrap();
+}

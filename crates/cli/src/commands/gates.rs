@@ -85,10 +85,11 @@ struct Table<A>(std::marker::PhantomData<A>);
 
 impl<A: Gated + 'static> Table<A> {
     const FAIL_ON: &'static [Opt<A>] = &[fail_on()];
-    const BOTH: &'static [Opt<A>] = &[fail_on(), require()];
+    const BOTH: &'static [Opt<A>] = &[fail_on(), require(A::REQUIRES)];
 }
 
-const fn fail_on<A: Gated>() -> Opt<A> {
+/// `--fail-on`.
+pub(super) const fn fail_on<A: Gated>() -> Opt<A> {
     Opt::value(&["--fail-on"], "GATE", A::GATES, |typed: &mut A, text| {
         let gate = Gate::parse(text, A::TESTS)?;
         typed.gates().gates.push(gate);
@@ -96,11 +97,12 @@ const fn fail_on<A: Gated>() -> Opt<A> {
     })
 }
 
-const fn require<A: Gated>() -> Opt<A> {
+/// `--require`, with one of these names.
+pub(super) const fn require<A: Gated>(words: &'static [&'static str]) -> Opt<A> {
     Opt::one_of(
         &["--require"],
         "WHAT",
-        A::REQUIRES,
+        words,
         "Ends with status 1 if the run has not had this. realtime: the real-time callers called. events: the \
          kernel's events were recorded, to the end. kernel-driver: no emulated driver was used. Can be given \
          several times.",

@@ -8,6 +8,7 @@ use std::time::Instant;
 use analysis::live::Session;
 use bench::ipc::latency;
 use bench::worker::Spawner;
+use report::csv::with_labels;
 use report::live::{self, View};
 use report::quantity::{duration, length};
 use report::run::Divided;
@@ -16,7 +17,7 @@ use run::{Results, Run};
 
 use super::finish::finish;
 use super::latency_options::Typed;
-use super::{driver, latency_options, output};
+use super::{driver, gates, latency_options, output};
 use crate::args::{Entry, Group, Kind, Opt, Usage, values};
 use crate::screen::{self, Key, Screen};
 use crate::terminal::{Exit, Terminal};
@@ -39,7 +40,8 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                   interval.\n\n\
                   Where standard output is no terminal, or TERM is dumb, it prints a line for each \
                   caller and interval, so that it can be read through 'adb shell' and piped. Either \
-                  way, the figures of all calls follow at the end.",
+                  way, the figures of all calls follow at the end. With --format json, csv or \
+                  markdown it shows nothing meanwhile, and prints only those figures.",
     positionals: None,
     groups: &[
         Group { heading: "What to measure", options: latency_options::WHAT },
@@ -47,6 +49,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         Group { heading: "Callers", options: latency_options::CALLERS },
         Group { heading: "Where it runs", options: latency_options::WHERE },
         driver::group(),
+        Group { heading: "Gates", options: GATES },
         Group { heading: "Output", options: OUTPUT },
     ],
     examples: &[
@@ -89,7 +92,11 @@ const HOW_LONG: &[Opt<Typed>] = &[
     .default("until q"),
 ];
 
+/// Nothing is recorded of the kernel's events meanwhile, so they cannot be required.
+const GATES: &[Opt<Typed>] = &[gates::fail_on(), gates::require(&["realtime"])];
+
 const OUTPUT: &[Opt<Typed>] = &[
+    output::format(output::FORMATS, output::FORMATS_HELP),
     output::histogram(),
     output::out("Also writes the run into this directory, as 'ipc latency' does."),
     output::force(),
@@ -117,6 +124,8 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let interval_ns = typed.interval_ns.unwrap_or(DEFAULT_INTERVAL_NS);
     let turn_ns = turn_ns(&plan, interval_ns)?;
     let place = typed.output.place()?;
+    // A program reads the other formats: it gets the result and nothing else.
+    let is_table = matches!(typed.output.format.as_deref(), None | Some("table"));
     let mut watch = Watch {
         session: Session::default(),
         title: title(&plan),
@@ -129,8 +138,8 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         duration_ns: typed.duration_ns,
         began: Instant::now(),
         interval: Instant::now(),
-        screen: screen::can_draw().then(|| Screen::open(terminal.look.colour)).transpose()?,
-        quiet: typed.output.quiet,
+        screen: (is_table && screen::can_draw()).then(|| Screen::open(terminal.look.colour)).transpose()?,
+        has_lines: is_table && !typed.output.quiet,
         failed: None,
     };
     let measured: bench::Result<Run> = typed.output.record(|environment| {
@@ -146,14 +155,25 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     if let Some(error) = watch.failed {
         return Err(error.into());
     }
-    let shown = report::inert::run(&run)?;
-    let Some(result) = &shown.results.latency else { return Ok(Exit::FAILED) };
-    let look = terminal.look;
-    let tables = report::latency::tables(result, look);
-    let text = report::run::page(&shown, Divided::default(), &tables, look)
-        + &typed.output.histograms(&shown, look)
-        + &look.fit(live::summary(&watch.session, interval_ns));
-    finish(&run, place, &typed.output, terminal, |terminal| Ok(terminal.out.write_all(text.as_bytes())?))
+    let Some(result) = &run.results.latency else { return Ok(Exit::FAILED) };
+    let text = match typed.output.format.as_deref() {
+        Some("json") => run.to_json()?,
+        Some("csv") => with_labels(report::latency_csv::csv(result), &run.labels),
+        Some("markdown") => report::figures::markdown("watch", &run, Divided::default()),
+        _ => {
+            let shown = report::inert::run(&run)?;
+            let result = shown.results.latency.as_ref().unwrap_or(result);
+            let look = terminal.look;
+            let tables = report::latency::tables(result, look);
+            report::run::page(&shown, Divided::default(), &tables, look)
+                + &typed.output.histograms(&shown, look)
+                + &look.fit(live::summary(&watch.session, interval_ns))
+        }
+    };
+    let exit = finish(&run, place, &typed.output, terminal, |terminal| {
+        Ok(terminal.out.write_all(text.as_bytes())?)
+    })?;
+    Ok(typed.gates.judge(&run, Divided::default(), exit, terminal))
 }
 
 /// "ipc latency, 16 B, deadline 2.50 ms".
@@ -183,7 +203,8 @@ struct Watch {
     interval: Instant,
     /// `None` where lines are printed.
     screen: Option<Screen>,
-    quiet: bool,
+    /// Whether lines are printed where there is no screen.
+    has_lines: bool,
     /// Why nothing can be shown any more.
     failed: Option<std::io::Error>,
 }
@@ -224,7 +245,7 @@ impl Watch {
             self.interval = Instant::now();
         }
         let Some(screen) = &self.screen else {
-            if is_interval && !self.quiet {
+            if is_interval && self.has_lines {
                 out.write_all(live::interval(&self.session, self.elapsed_ns()).as_bytes())?;
                 out.flush()?;
             }
