@@ -11,14 +11,15 @@ const LINKS: &[(&str, &[&str])] = &[
     ("latency", &[]),
     ("files", &[]),
     ("stored", &[]),
+    ("stack", &[]),
     ("binder-driver", &[]),
     ("binder-emulator", &["binder-driver"]),
-    ("binder", &["binder-driver"]),
+    ("binder", &["binder-driver", "stack"]),
     ("echo", &["binder", "binder-driver"]),
     ("tracefs", &["files", "stored"]),
     ("layers", &["latency", "tracefs"]),
     ("transactions", &["tracefs"]),
-    ("run", &["files", "latency", "stored"]),
+    ("run", &["files", "latency", "stack", "stored"]),
     (
         "bench",
         &[

@@ -98,8 +98,6 @@ mod thread;
 mod weak;
 mod work_source;
 
-use std::fmt;
-
 pub use binder_driver::RawBytes;
 pub use calls::Reply;
 pub use dialect::{Dialect, Stability};
@@ -112,23 +110,6 @@ pub use parcel::{InterfaceToken, Parcel, ParcelReader};
 pub use process::{Local, Process, Proxy};
 pub use proxy::CallFlags;
 pub use service::{Call, HwStub, Service, Stub};
+pub use stack::Stack;
 pub use weak::WeakProxy;
 pub use work_source::WorkSource;
-
-/// One of the two stacks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Stack {
-    /// General IPC: arguments are serialised into one parcel.
-    Binder,
-    /// IPC with hardware services: arguments are sent from where they lie.
-    Hwbinder,
-}
-
-impl fmt::Display for Stack {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Binder => "binder",
-            Self::Hwbinder => "hwbinder",
-        })
-    }
-}

@@ -12,7 +12,6 @@ use super::transport::Place;
 use super::transport::{End, Opening, Side, Transport};
 use crate::error::{Error, Result};
 use crate::ipc::SchedulingProbe;
-use crate::ipc::names;
 use run::ipc::Stack;
 
 pub(super) const BINDER: Transport = Transport {
@@ -28,12 +27,12 @@ pub(super) const HWBINDER: Transport =
 fn open(opening: &Opening, stack: Stack) -> Result<Box<dyn End>> {
     let process = opening.endpoint()?.connect()?;
     if opening.side == Side::Client {
-        let service = echo::connect(process.context_manager(), names::stack(stack));
+        let service = echo::connect(process.context_manager(), stack);
         let echo = Vec::with_capacity(opening.max_len);
         return Ok(Box::new(Client { process, service, echo }));
     }
     let gate = Arc::new(Gate::default());
-    let service = Arc::new(Echo::new(SchedulingProbe)).service(&process, names::stack(stack));
+    let service = Arc::new(Echo::new(SchedulingProbe)).service(&process, stack);
     process.become_context_manager(match service {
         Service::Binder(inner) => Service::binder(Gated { inner, gate: Arc::clone(&gate) }),
         Service::Hwbinder(inner) => Service::hwbinder(Gated { inner, gate: Arc::clone(&gate) }),

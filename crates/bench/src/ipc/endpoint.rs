@@ -12,7 +12,6 @@ use echo::Benchmark;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::ipc::names;
 use run::ipc::{AREA_BYTES, Stack};
 
 /// How long a client waits for a service to be registered.
@@ -71,7 +70,7 @@ impl Endpoint {
 /// # Errors
 /// [`Error::Ipc`] when it is not registered within ten seconds.
 pub(crate) fn find(process: &Arc<Process>, stack: Stack, instance: &str) -> Result<Box<dyn Benchmark>> {
-    Ok(echo::connect(find_proxy(process, stack, instance)?, names::stack(stack)))
+    Ok(echo::connect(find_proxy(process, stack, instance)?, stack))
 }
 
 /// The same, without saying yet which of its methods are called.
@@ -79,8 +78,8 @@ pub(crate) fn find(process: &Arc<Process>, stack: Stack, instance: &str) -> Resu
 /// # Errors
 /// As [`find`].
 pub(crate) fn find_proxy(process: &Arc<Process>, stack: Stack, instance: &str) -> Result<Proxy> {
-    let name = echo::service_name(names::stack(stack), instance);
-    match ServiceManager::new(process, names::stack(stack)).wait(&name, REGISTERED_WITHIN)? {
+    let name = echo::service_name(stack, instance);
+    match ServiceManager::new(process, stack).wait(&name, REGISTERED_WITHIN)? {
         Binder::Remote(proxy) => Ok(proxy),
         Binder::Local(_) => Err(Error::Job(format!("service {name} is this process's own"))),
     }

@@ -1,15 +1,7 @@
 //! The words of plans and results in those of the driver and the stacks, and back. Must not know what they are for.
 
 use binder_driver::kernel::{Features, Language};
-use run::ipc::{Backend, InheritBy, Profile, Stack};
-
-/// A stack, as the stacks name themselves.
-pub(crate) fn stack(stack: Stack) -> binder::Stack {
-    match stack {
-        Stack::Binder => binder::Stack::Binder,
-        Stack::Hwbinder => binder::Stack::Hwbinder,
-    }
-}
+use run::ipc::{Backend, InheritBy, Profile};
 
 /// Whose priority rules an emulated driver follows.
 pub(super) fn profile(profile: Profile) -> binder_driver::Profile {

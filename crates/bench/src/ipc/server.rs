@@ -14,7 +14,6 @@ use super::probe::WorkingProbe;
 use crate::counters;
 use crate::error::{Error, Result};
 use crate::inject::{Handler, HandlerPlan};
-use crate::ipc::names;
 use crate::sched;
 use crate::worker::{Link, Work, WorkerGroup, WorkerId};
 use run::ThreadCounters;
@@ -35,7 +34,7 @@ impl Work for ServiceManagerJob {
 
     fn run(self, link: &mut Link) -> Result<()> {
         let process = self.endpoint.connect()?;
-        manager::serve(&process, names::stack(self.stack))?;
+        manager::serve(&process, self.stack)?;
         process.start_looper()?;
         link.ready()?;
         // Serves on its looper until the parent, which sends nothing, hangs up.
@@ -94,7 +93,7 @@ impl Work for ServerJob {
         if let Some(name) = &self.name {
             sched::set_name(name);
         }
-        let stack = names::stack(self.stack);
+        let stack = self.stack;
         let process = self.endpoint.connect()?;
         let mut options = NodeOptions::from(stack);
         options.inherit_rt = self.inherit_rt.unwrap_or(options.inherit_rt);
@@ -120,10 +119,10 @@ pub(super) fn register(
     instance: &str,
     service: &binder::Binder,
 ) -> Result<()> {
-    let manager = ServiceManager::new(process, names::stack(stack));
+    let manager = ServiceManager::new(process, stack);
     let until = Instant::now() + PATIENCE;
     loop {
-        match manager.add(&service_name(names::stack(stack), instance), service) {
+        match manager.add(&service_name(stack, instance), service) {
             // The manager may not be there yet: it starts at the same time.
             Err(binder::Error::DeadObject { .. }) if Instant::now() < until => {
                 std::thread::sleep(Duration::from_millis(1));

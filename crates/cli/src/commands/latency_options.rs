@@ -83,7 +83,7 @@ pub(super) const WHAT: &[Opt<Typed>] = &[
         |typed: &mut Typed, text| {
             typed.stacks = Some(match text {
                 "both" => Stack::ALL.into(),
-                name => vec![one(name.parse::<Stack>())?],
+                name => vec![one(run::ipc::stack(name))?],
             });
             Ok(())
         },

@@ -82,7 +82,9 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     |typed: &mut Typed, text| {
                         typed.stacks = Some(match text {
                             "both" => Stack::ALL.into(),
-                            name => vec![name.parse().map_err(|error: run::Error| error.to_string())?],
+                            name => {
+                                vec![run::ipc::stack(name).map_err(|error: run::Error| error.to_string())?]
+                            }
                         });
                         Ok(())
                     },

@@ -75,7 +75,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     "STACK",
                     &["binder", "hwbinder"],
                     "The IPC stack.",
-                    |typed: &mut Typed, text| set(&mut typed.stack, text.parse::<Stack>()),
+                    |typed: &mut Typed, text| set(&mut typed.stack, run::ipc::stack(text)),
                 )
                 .default("binder"),
                 Opt::value(&["--workers"], "N", "How many workers.", |typed: &mut Typed, text| {

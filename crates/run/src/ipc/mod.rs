@@ -13,4 +13,4 @@ pub mod workers;
 pub use backend::{Backend, Features, InheritBy, Language, Profile};
 pub use driver::{AREA_BYTES, DevicePath, DriverChoice, DriverPlan};
 pub use mode::Mode;
-pub use stack::Stack;
+pub use stack::{Stack, stack};

@@ -13,7 +13,6 @@ use super::watched::{Sent, Watched};
 use crate::clock::now_ns;
 use crate::error::{Error, Result};
 use crate::ipc::endpoint::{self, Endpoint};
-use crate::ipc::names;
 use crate::ipc::probe::{self, SchedulingProbe};
 use crate::ipc::server::{looper_tids, register};
 use crate::sched;
@@ -115,12 +114,12 @@ fn serve(
     let driver = endpoint.open()?;
     let watched = Arc::new(Watched::new(Arc::clone(&driver)));
     let process = Process::new(watched.clone());
-    let mut options = NodeOptions::from(names::stack(stack));
+    let mut options = NodeOptions::from(stack);
     if let Some(priority) = least_fifo {
         options.least_policy = binder::LeastPolicy::Fifo;
         options.least_priority = priority.cast_signed();
     }
-    let service = Arc::new(Echo::new(SchedulingProbe)).publish(&process, names::stack(stack), options);
+    let service = Arc::new(Echo::new(SchedulingProbe)).publish(&process, stack, options);
     process.start_looper()?;
     register(&process, stack, instance, &service)?;
     link.ready()?;

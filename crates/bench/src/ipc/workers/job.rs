@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use crate::clock::now_ns;
 use crate::error::{Error, Result};
 use crate::ipc::endpoint::{self, Endpoint};
-use crate::ipc::names;
 use crate::ipc::probe::SchedulingProbe;
 use crate::ipc::server::register;
 use crate::worker::{Link, Work, is_stopped};
@@ -149,7 +148,7 @@ impl Work for WorkerJob {
         let process = self.endpoint.as_ref().map(Endpoint::connect).transpose()?;
         let service = match (&process, &self.serves) {
             (Some(process), Some(instance)) => {
-                let stack = names::stack(self.stack);
+                let stack = self.stack;
                 let echo = Arc::new(Echo::new(SchedulingProbe));
                 let service = echo.publish(process, stack, NodeOptions::from(stack));
                 process.set_max_threads(max_threads(self.stack))?;

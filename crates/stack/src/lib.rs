@@ -1,0 +1,34 @@
+//! Android's two IPC stacks, by name: the one thing that a plan and the code which makes its calls both speak of. Must not
+//! know how a call is made.
+
+use serde::{Deserialize, Serialize};
+
+/// One of Android's two IPC stacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stack {
+    /// General IPC: arguments are serialised into one parcel.
+    Binder,
+    /// IPC with hardware services: arguments are sent from where they lie (scatter-gather).
+    Hwbinder,
+}
+
+impl Stack {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Binder, Self::Hwbinder];
+
+    /// The name in arguments and reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Binder => "binder",
+            Self::Hwbinder => "hwbinder",
+        }
+    }
+}
+
+impl std::fmt::Display for Stack {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
