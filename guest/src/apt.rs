@@ -16,7 +16,7 @@ pub(crate) struct Apt {
 
 impl Apt {
     /// With the sources of the machine that this runs on.
-    pub(crate) fn of_this_machine(arch: Arch, folder: &Path) -> Result<Apt> {
+    pub(crate) fn of_this_machine(arch: Arch, folder: &Path) -> Result<Self> {
         let folder = std::path::absolute(folder)?;
         let own = folder.join("apt");
         for sub in ["state/lists/partial", "cache/archives/partial"] {
@@ -34,12 +34,12 @@ impl Apt {
             "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false".into(),
         ];
         let options = settings.into_iter().flat_map(|setting| ["-o".to_owned(), setting]).collect();
-        Ok(Apt { folder, options })
+        Ok(Self { folder, options })
     }
 
     /// With these sources, as lines of sources.list(5), and no others.
-    pub(crate) fn of(arch: Arch, folder: &Path, sources: &str) -> Result<Apt> {
-        let mut apt = Apt::of_this_machine(arch, folder)?;
+    pub(crate) fn of(arch: Arch, folder: &Path, sources: &str) -> Result<Self> {
+        let mut apt = Self::of_this_machine(arch, folder)?;
         let list = apt.folder.join("apt/sources.list");
         fs::write(&list, sources).with_context(|| format!("write {}", list.display()))?;
         for setting in

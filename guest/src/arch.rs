@@ -13,14 +13,14 @@ pub enum Arch {
 
 impl Arch {
     /// All of them.
-    pub const ALL: [Arch; 2] = [Arch::X86_64, Arch::Aarch64];
+    pub const ALL: [Self; 2] = [Self::X86_64, Self::Aarch64];
 
     /// The name that Rust, QEMU and `uname -m` have for it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Arch::X86_64 => "x86_64",
-            Arch::Aarch64 => "aarch64",
+            Self::X86_64 => "x86_64",
+            Self::Aarch64 => "aarch64",
         }
     }
 
@@ -28,8 +28,8 @@ impl Arch {
     #[must_use]
     pub fn debian(self) -> &'static str {
         match self {
-            Arch::X86_64 => "amd64",
-            Arch::Aarch64 => "arm64",
+            Self::X86_64 => "amd64",
+            Self::Aarch64 => "arm64",
         }
     }
 
@@ -37,8 +37,8 @@ impl Arch {
     #[must_use]
     pub fn target(self) -> &'static str {
         match self {
-            Arch::X86_64 => "x86_64-unknown-linux-musl",
-            Arch::Aarch64 => "aarch64-unknown-linux-musl",
+            Self::X86_64 => "x86_64-unknown-linux-musl",
+            Self::Aarch64 => "aarch64-unknown-linux-musl",
         }
     }
 
@@ -46,8 +46,8 @@ impl Arch {
     #[must_use]
     pub fn emulator(self) -> (&'static str, &'static str) {
         match self {
-            Arch::X86_64 => ("qemu-system-x86_64", "qemu-system-x86"),
-            Arch::Aarch64 => ("qemu-system-aarch64", "qemu-system-arm"),
+            Self::X86_64 => ("qemu-system-x86_64", "qemu-system-x86"),
+            Self::Aarch64 => ("qemu-system-aarch64", "qemu-system-arm"),
         }
     }
 
@@ -55,13 +55,13 @@ impl Arch {
     ///
     /// # Errors
     /// When the bytes are no ELF file or of another machine.
-    pub fn of_program(elf: &[u8]) -> Result<Arch> {
+    pub fn of_program(elf: &[u8]) -> Result<Self> {
         if !elf.starts_with(b"\x7fELF\x02\x01") {
             bail!("it is no 64-bit little-endian ELF program");
         }
         match elf.get(18..20) {
-            Some([62, 0]) => Ok(Arch::X86_64),
-            Some([183, 0]) => Ok(Arch::Aarch64),
+            Some([62, 0]) => Ok(Self::X86_64),
+            Some([183, 0]) => Ok(Self::Aarch64),
             other => bail!("it is for a machine that cannot be booted here (ELF number {other:?})"),
         }
     }
@@ -69,9 +69,9 @@ impl Arch {
     /// The guest's serial ports: the kernel's console, then standard output, standard error and the report.
     pub(crate) fn ports(self) -> [&'static str; 4] {
         match self {
-            Arch::X86_64 => ["ttyS0", "ttyS1", "ttyS2", "ttyS3"],
+            Self::X86_64 => ["ttyS0", "ttyS1", "ttyS2", "ttyS3"],
             // The board has one serial port of its own; the others sit on a PCI card.
-            Arch::Aarch64 => ["ttyAMA0", "ttyS0", "ttyS1", "ttyS2"],
+            Self::Aarch64 => ["ttyAMA0", "ttyS0", "ttyS1", "ttyS2"],
         }
     }
 }
@@ -79,9 +79,9 @@ impl Arch {
 impl std::str::FromStr for Arch {
     type Err = anyhow::Error;
 
-    fn from_str(text: &str) -> Result<Arch> {
-        let known = |arch: &Arch| arch.name() == text || arch.debian() == text;
-        match Arch::ALL.into_iter().find(known) {
+    fn from_str(text: &str) -> Result<Self> {
+        let known = |arch: &Self| arch.name() == text || arch.debian() == text;
+        match Self::ALL.into_iter().find(known) {
             Some(arch) => Ok(arch),
             None => bail!("unknown architecture '{text}': choose from x86_64, aarch64"),
         }

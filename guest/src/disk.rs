@@ -36,20 +36,20 @@ pub(crate) const IMAGE: &str = "disk";
 
 impl Disk {
     /// All of them.
-    pub const ALL: [Disk; 7] =
-        [Disk::Virtio, Disk::Nvme, Disk::NvmeShared, Disk::Sd, Disk::Scsi, Disk::Mapped, Disk::Ufs];
+    pub const ALL: [Self; 7] =
+        [Self::Virtio, Self::Nvme, Self::NvmeShared, Self::Sd, Self::Scsi, Self::Mapped, Self::Ufs];
 
     /// As options say it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Disk::Virtio => "virtio",
-            Disk::Nvme => "nvme",
-            Disk::NvmeShared => "nvme-shared",
-            Disk::Sd => "sd",
-            Disk::Scsi => "scsi",
-            Disk::Mapped => "dm",
-            Disk::Ufs => "ufs",
+            Self::Virtio => "virtio",
+            Self::Nvme => "nvme",
+            Self::NvmeShared => "nvme-shared",
+            Self::Sd => "sd",
+            Self::Scsi => "scsi",
+            Self::Mapped => "dm",
+            Self::Ufs => "ufs",
         }
     }
 
@@ -68,28 +68,28 @@ impl Disk {
     /// The partition with the file system, as the guest's kernel calls it.
     pub(crate) fn partition(self) -> &'static str {
         match self {
-            Disk::Virtio | Disk::Mapped => "vda1",
-            Disk::Nvme | Disk::NvmeShared => "nvme0n1p1",
-            Disk::Sd => "mmcblk0p1",
-            Disk::Scsi | Disk::Ufs => "sda1",
+            Self::Virtio | Self::Mapped => "vda1",
+            Self::Nvme | Self::NvmeShared => "nvme0n1p1",
+            Self::Sd => "mmcblk0p1",
+            Self::Scsi | Self::Ufs => "sda1",
         }
     }
 
     /// How long its blocks are, in bytes: the unit of its partition table, and the least of its file system's.
     fn block_bytes(self) -> u64 {
-        if self == Disk::Ufs { 4096 } else { 512 }
+        if self == Self::Ufs { 4096 } else { 512 }
     }
 
     /// The modules that reach it and its file system; each needs others, and on some kernels some are built in.
     pub(crate) fn modules(self) -> &'static [&'static str] {
         // jbd2 and ext4 ask for a checksum by its name, which no module's dependencies tell.
         match self {
-            Disk::Virtio => &["virtio_pci", "virtio_blk", "crc32c_generic", "ext4"],
-            Disk::Nvme | Disk::NvmeShared => &["nvme", "crc32c_generic", "ext4"],
-            Disk::Sd => &["sdhci_pci", "mmc_block", "crc32c_generic", "ext4"],
-            Disk::Scsi => &["virtio_pci", "virtio_scsi", "sd_mod", "crc32c_generic", "ext4"],
-            Disk::Mapped => &["virtio_pci", "virtio_blk", "dm_mod", "crc32c_generic", "ext4"],
-            Disk::Ufs => &["ufshcd_pci", "sd_mod", "crc32c_generic", "ext4"],
+            Self::Virtio => &["virtio_pci", "virtio_blk", "crc32c_generic", "ext4"],
+            Self::Nvme | Self::NvmeShared => &["nvme", "crc32c_generic", "ext4"],
+            Self::Sd => &["sdhci_pci", "mmc_block", "crc32c_generic", "ext4"],
+            Self::Scsi => &["virtio_pci", "virtio_scsi", "sd_mod", "crc32c_generic", "ext4"],
+            Self::Mapped => &["virtio_pci", "virtio_blk", "dm_mod", "crc32c_generic", "ext4"],
+            Self::Ufs => &["ufshcd_pci", "sd_mod", "crc32c_generic", "ext4"],
         }
     }
 
@@ -103,17 +103,17 @@ impl Disk {
 
     fn devices(self) -> &'static [&'static str] {
         match self {
-            Disk::Virtio | Disk::Mapped => &["virtio-blk-pci,drive=disk"],
-            Disk::Nvme => &["nvme,serial=scratch,drive=disk"],
-            Disk::NvmeShared => &[
+            Self::Virtio | Self::Mapped => &["virtio-blk-pci,drive=disk"],
+            Self::Nvme => &["nvme,serial=scratch,drive=disk"],
+            Self::NvmeShared => &[
                 "nvme-subsys,id=subsystem",
                 // With another one, which of the two gives the disk its name would be chance.
                 "nvme,id=controller,serial=scratch,subsys=subsystem",
                 "nvme-ns,bus=controller,drive=disk,shared=on",
             ],
-            Disk::Sd => &["sdhci-pci", "sd-card,drive=disk"],
-            Disk::Scsi => &["virtio-scsi-pci", "scsi-hd,drive=disk"],
-            Disk::Ufs => &["ufs", "ufs-lu,drive=disk"],
+            Self::Sd => &["sdhci-pci", "sd-card,drive=disk"],
+            Self::Scsi => &["virtio-scsi-pci", "scsi-hd,drive=disk"],
+            Self::Ufs => &["ufs", "ufs-lu,drive=disk"],
         }
     }
 
@@ -165,9 +165,9 @@ fn partition_table(block_bytes: u64) -> [u8; 512] {
 impl std::str::FromStr for Disk {
     type Err = anyhow::Error;
 
-    fn from_str(text: &str) -> Result<Disk> {
-        let names = Disk::ALL.map(Disk::name).join(", ");
-        let known = Disk::ALL.into_iter().find(|disk| disk.name() == text);
+    fn from_str(text: &str) -> Result<Self> {
+        let names = Self::ALL.map(Self::name).join(", ");
+        let known = Self::ALL.into_iter().find(|disk| disk.name() == text);
         known.with_context(|| format!("unknown disk '{text}': choose from {names}"))
     }
 }

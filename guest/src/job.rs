@@ -39,19 +39,19 @@ impl End {
     #[must_use]
     pub fn status(&self) -> u8 {
         match self {
-            End::Exit(status) => *status,
-            End::Signal(signal) => signal.saturating_add(128),
-            End::Limit => 124,
-            End::NotStarted(_) => 127,
+            Self::Exit(status) => *status,
+            Self::Signal(signal) => signal.saturating_add(128),
+            Self::Limit => 124,
+            Self::NotStarted(_) => 127,
         }
     }
 
     /// Reads what the guest wrote.
-    pub(crate) fn parse(text: &str) -> Option<End> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         match text.split_once(' ') {
-            Some(("exit", status)) => Some(End::Exit(status.parse().ok()?)),
-            Some(("signal", signal)) => Some(End::Signal(signal.parse().ok()?)),
-            Some(("error", why)) => Some(End::NotStarted(why.to_owned())),
+            Some(("exit", status)) => Some(Self::Exit(status.parse().ok()?)),
+            Some(("signal", signal)) => Some(Self::Signal(signal.parse().ok()?)),
+            Some(("error", why)) => Some(Self::NotStarted(why.to_owned())),
             _ => None,
         }
     }
@@ -60,10 +60,10 @@ impl End {
 impl fmt::Display for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            End::Exit(status) => write!(f, "exited with status {status}"),
-            End::Signal(signal) => write!(f, "was killed by signal {signal}"),
-            End::Limit => f.write_str("took longer than it was given"),
-            End::NotStarted(why) => write!(f, "could not be started: {why}"),
+            Self::Exit(status) => write!(f, "exited with status {status}"),
+            Self::Signal(signal) => write!(f, "was killed by signal {signal}"),
+            Self::Limit => f.write_str("took longer than it was given"),
+            Self::NotStarted(why) => write!(f, "could not be started: {why}"),
         }
     }
 }

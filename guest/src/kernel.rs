@@ -60,12 +60,12 @@ impl Kernel {
     ///
     /// # Errors
     /// When it cannot be had, or a file is no kernel of this architecture.
-    pub fn prepare(arch: Arch, source: &Source, cache: &Path) -> Result<Kernel> {
+    pub fn prepare(arch: Arch, source: &Source, cache: &Path) -> Result<Self> {
         match source {
             Source::Packaged(which) => {
                 let packaged::Files { name, image, modules, folder } = packaged::kernel(arch, *which, cache)?;
                 let packaged = Some((*which, folder));
-                Ok(Kernel {
+                Ok(Self {
                     arch,
                     name,
                     image,
@@ -88,7 +88,7 @@ impl Kernel {
                 let _unpacked = unpacked.then(|| Arc::new(own));
                 let modules = modules.clone();
                 let parameters = String::new();
-                Ok(Kernel { arch, name, image, modules, packaged: None, disk: None, parameters, _unpacked })
+                Ok(Self { arch, name, image, modules, packaged: None, disk: None, parameters, _unpacked })
             }
         }
     }
@@ -98,7 +98,7 @@ impl Kernel {
     ///
     /// # Errors
     /// When modules cannot be had.
-    pub fn with_disk(mut self, disk: Disk) -> Result<Kernel> {
+    pub fn with_disk(mut self, disk: Disk) -> Result<Self> {
         if let Some((which, folder)) = &self.packaged {
             let modules = packaged::disk_modules(self.arch, *which, folder)?;
             self.modules.extend(modules.in_order(disk.modules())?);
@@ -110,7 +110,7 @@ impl Kernel {
     /// The same kernel, started with these parameters as well: `preempt=full`, `sysctl.kernel.sched_rt_runtime_us=-1`
     /// (Documentation/admin-guide/kernel-parameters.txt).
     #[must_use]
-    pub fn with_parameters(mut self, parameters: &str) -> Kernel {
+    pub fn with_parameters(mut self, parameters: &str) -> Self {
         self.parameters = parameters.to_owned();
         self
     }

@@ -228,12 +228,12 @@ fn end_of_log(text: &str) -> String {
 struct Folder(PathBuf);
 
 impl Folder {
-    fn new() -> Result<Folder> {
+    fn new() -> Result<Self> {
         static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("roundtrip-guest-{}-{number}", std::process::id()));
         fs::create_dir(&path).with_context(|| format!("create {}", path.display()))?;
-        Ok(Folder(path))
+        Ok(Self(path))
     }
 }
 
@@ -257,8 +257,8 @@ impl Drop for Running {
 struct Tail(File);
 
 impl Tail {
-    fn open(path: &Path) -> Result<Tail> {
-        Ok(Tail(File::open(path).with_context(|| format!("open {}", path.display()))?))
+    fn open(path: &Path) -> Result<Self> {
+        Ok(Self(File::open(path).with_context(|| format!("open {}", path.display()))?))
     }
 
     fn pass_on(&mut self, to: &mut dyn Write) -> Result<()> {

@@ -20,8 +20,8 @@ fn name_of(path: &Path) -> Option<String> {
 
 impl Modules {
     /// All module files in a folder, which must be unpacked, and below it.
-    pub(crate) fn read(folder: &Path) -> Result<Modules> {
-        let mut modules = Modules::default();
+    pub(crate) fn read(folder: &Path) -> Result<Self> {
+        let mut modules = Self::default();
         let mut folders = vec![folder.to_owned()];
         while let Some(folder) = folders.pop() {
             let entries = fs::read_dir(&folder).with_context(|| format!("read {}", folder.display()))?;

@@ -28,32 +28,32 @@ impl Packaged {
     /// The package that depends on the current kernel. Debian's cloud flavour has no binder driver.
     fn package(self, arch: Arch) -> String {
         match self {
-            Packaged::Debian => format!("linux-image-{}", arch.debian()),
-            Packaged::DebianRealtime => format!("linux-image-rt-{}", arch.debian()),
-            Packaged::Ubuntu => "linux-image-generic".into(),
+            Self::Debian => format!("linux-image-{}", arch.debian()),
+            Self::DebianRealtime => format!("linux-image-rt-{}", arch.debian()),
+            Self::Ubuntu => "linux-image-generic".into(),
         }
     }
 
     fn distribution(self) -> &'static str {
         match self {
-            Packaged::Debian | Packaged::DebianRealtime => "Debian",
-            Packaged::Ubuntu => "Ubuntu",
+            Self::Debian | Self::DebianRealtime => "Debian",
+            Self::Ubuntu => "Ubuntu",
         }
     }
 
     /// The folder in the cache.
     fn folder(self, arch: Arch) -> String {
         match self {
-            Packaged::Ubuntu => format!("ubuntu-{}", arch.debian()),
-            Packaged::Debian | Packaged::DebianRealtime => self.package(arch),
+            Self::Ubuntu => format!("ubuntu-{}", arch.debian()),
+            Self::Debian | Self::DebianRealtime => self.package(arch),
         }
     }
 
     /// apt that knows the distribution's packages.
     fn apt(self, arch: Arch, folder: &Path) -> Result<Apt> {
         match self {
-            Packaged::Debian | Packaged::DebianRealtime => Apt::of_this_machine(arch, folder),
-            Packaged::Ubuntu => Apt::of(arch, folder, &ubuntu(folder)?),
+            Self::Debian | Self::DebianRealtime => Apt::of_this_machine(arch, folder),
+            Self::Ubuntu => Apt::of(arch, folder, &ubuntu(folder)?),
         }
     }
 }

@@ -62,8 +62,8 @@ fn module_of(file: &str) -> Option<Module> {
 }
 
 impl File {
-    fn read(text: &str) -> syn::Result<File> {
-        let mut file = File::default();
+    fn read(text: &str) -> syn::Result<Self> {
+        let mut file = Self::default();
         file.visit_file(&syn::parse_file(text)?);
         Ok(file)
     }
@@ -71,7 +71,7 @@ impl File {
     /// The module among `files` that the path names, seen from `module`: where what it names is exported from elsewhere, that
     /// place. `None` for what is not of this crate.
     fn target<'f>(
-        files: &'f BTreeMap<Module, File>,
+        files: &'f BTreeMap<Module, Self>,
         module: &[String],
         path: &[String],
     ) -> Option<&'f Module> {
@@ -80,7 +80,7 @@ impl File {
         let (found, file) = files.get_key_value(&path[..length])?;
         let elsewhere = path.get(length).and_then(|name| file.exported.get(name));
         match elsewhere {
-            Some(there) => File::target(files, found, there).or(Some(found)),
+            Some(there) => Self::target(files, found, there).or(Some(found)),
             None => Some(found),
         }
     }

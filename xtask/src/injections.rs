@@ -156,7 +156,7 @@ struct Quota(PathBuf);
 
 impl Quota {
     /// 60 ms in each 100 ms.
-    fn new() -> Result<Quota> {
+    fn new() -> Result<Self> {
         let name = format!("roundtrip-injections-{}", std::process::id());
         let first = Path::new("/sys/fs/cgroup/cpu");
         let (folder, limit) = if first.join("cpu.cfs_quota_us").exists() {
@@ -165,7 +165,7 @@ impl Quota {
             (Path::new("/sys/fs/cgroup").join(name), ("cpu.max", "60000 100000"))
         };
         fs::create_dir(&folder).with_context(|| format!("create {}", folder.display()))?;
-        let quota = Quota(folder);
+        let quota = Self(folder);
         let file = quota.0.join(limit.0);
         fs::write(&file, limit.1).with_context(|| format!("write {}", file.display()))?;
         Ok(quota)

@@ -26,13 +26,14 @@ pub struct Told<T> {
 }
 
 impl<T> Default for Told<T> {
-    fn default() -> Told<T> {
-        Told { told: Vec::new(), damage: Vec::new() }
+    fn default() -> Self {
+        Self { told: Vec::new(), damage: Vec::new() }
     }
 }
 
 impl<T> Told<T> {
     /// What is told, and what was wrong with the recording, in one line.
+    #[must_use]
     pub fn split(self) -> (Vec<T>, Option<Error>) {
         let more = self.damage.len().saturating_sub(1);
         let first = self.damage.into_iter().next();

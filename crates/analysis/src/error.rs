@@ -40,7 +40,7 @@ pub enum Error {
     #[error("{first}; {more} more snapshots are damaged or cannot be read")]
     Several {
         /// What is wrong with the first.
-        first: Box<Error>,
+        first: Box<Self>,
         /// How many others.
         more: usize,
     },

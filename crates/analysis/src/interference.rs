@@ -41,6 +41,7 @@ pub struct Explained<'a> {
 impl Explained<'_> {
     /// The device's response, alone and beside, in nanoseconds: the medians of the rounds, where no ratio can be formed because a
     /// round's is 0, for most of its calls had nothing of the device.
+    #[must_use]
     pub fn device_without_ratio(&self) -> Option<[f64; 2]> {
         let median = |side: &Side| {
             let mut rounds = side.device_ns.clone();

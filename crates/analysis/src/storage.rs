@@ -21,6 +21,7 @@ pub struct SeriesLayers<'a> {
 
 /// Divides every call of a run directory that was recorded, but those in damaged snapshots; nothing for a series without recorded calls.
 /// The `keep` slowest of each series are kept whole.
+#[must_use]
 pub fn divide<'a>(result: &'a StorageResult, directory: &Path, keep: usize) -> Told<SeriesLayers<'a>> {
     let mut out = Told::default();
     if result.recorder.is_none() {
@@ -56,6 +57,7 @@ pub fn divide<'a>(result: &'a StorageResult, directory: &Path, keep: usize) -> T
 }
 
 /// The devices at the end of a file's way, as the events name them.
+#[must_use]
 pub fn devices(path: &StoragePath) -> Devices {
     let leaves = path.leaves();
     Devices {

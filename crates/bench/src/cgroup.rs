@@ -123,7 +123,7 @@ struct Directory {
 
 impl Directory {
     /// The directory of the hierarchy with this v1 controller; the empty name is v2's.
-    fn find(groups: &str, mounts: &str, controller: &str) -> Option<Directory> {
+    fn find(groups: &str, mounts: &str, controller: &str) -> Option<Self> {
         let path = groups.lines().find_map(|line| {
             let mut fields = line.splitn(3, ':');
             let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
@@ -143,7 +143,7 @@ impl Directory {
             // In a container the mount may show only a part of the hierarchy; then the group is relative to it.
             let group = path.strip_prefix(mount_root.trim_end_matches('/')).unwrap_or("");
             let group = group.trim_start_matches('/');
-            matches.then(|| Directory { mount: mount.into(), group: group.into() })
+            matches.then(|| Self { mount: mount.into(), group: group.into() })
         })
     }
 

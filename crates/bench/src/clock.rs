@@ -7,6 +7,7 @@ use rustix::time::{ClockId, clock_gettime};
 ///
 /// On x86-64 and arm64 the kernel's vDSO answers without a system call.
 #[inline]
+#[must_use]
 pub fn now_ns() -> u64 {
     let time = clock_gettime(ClockId::Boottime);
     // Both parts are non-negative for this clock, and the sum fits for the next 584 years of uptime.
@@ -14,6 +15,7 @@ pub fn now_ns() -> u64 {
 }
 
 /// CPU time of the calling thread, in nanoseconds (clock_gettime(2), CLOCK_THREAD_CPUTIME_ID). A system call.
+#[must_use]
 pub fn thread_cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64

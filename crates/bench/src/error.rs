@@ -206,24 +206,21 @@ pub enum Error {
 
 impl Error {
     /// The exit status for this error: 128 + signal when interrupted (130 for Ctrl-C), 2 for what cannot be had here, else 1.
+    #[must_use]
     pub fn exit_status(&self) -> u8 {
         match self {
-            Error::Interrupted { signal } => 128_u8.saturating_add(u8::try_from(*signal).unwrap_or(0)),
-            Error::NotHere(_) => 2,
+            Self::Interrupted { signal } => 128_u8.saturating_add(u8::try_from(*signal).unwrap_or(0)),
+            Self::NotHere(_) => 2,
             _ => 1,
         }
     }
 
-    pub(crate) fn file(
-        operation: &'static str,
-        path: impl AsRef<Path>,
-        cause: impl Into<io::Error>,
-    ) -> Error {
-        Error::File { operation, path: path.as_ref().to_owned(), cause: cause.into() }
+    pub(crate) fn file(operation: &'static str, path: impl AsRef<Path>, cause: impl Into<io::Error>) -> Self {
+        Self::File { operation, path: path.as_ref().to_owned(), cause: cause.into() }
     }
 
-    pub(crate) fn system(operation: impl Into<String>, cause: impl Into<io::Error>) -> Error {
-        Error::System { operation: operation.into(), cause: cause.into() }
+    pub(crate) fn system(operation: impl Into<String>, cause: impl Into<io::Error>) -> Self {
+        Self::System { operation: operation.into(), cause: cause.into() }
     }
 }
 

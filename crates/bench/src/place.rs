@@ -39,7 +39,7 @@ impl Place {
     /// # Errors
     /// [`Error::File`] when it cannot be made, is something else, takes no files, or holds a run that is to stay; then nothing
     /// is left behind.
-    pub fn prepare(path: &Path, existing: Existing) -> Result<Place> {
+    pub fn prepare(path: &Path, existing: Existing) -> Result<Self> {
         if existing == Existing::Keep {
             refuse_results(path)?;
         }
@@ -55,7 +55,7 @@ impl Place {
                 Owned::make(path, UNFINISHED).map_err(|cause| Error::file("make a file in", path, cause))
             });
         match tried {
-            Ok(unfinished) => Ok(Place { directory: path.to_owned(), unfinished, existing, made }),
+            Ok(unfinished) => Ok(Self { directory: path.to_owned(), unfinished, existing, made }),
             Err(error) => {
                 remove_empty(&made);
                 Err(error)

@@ -25,8 +25,8 @@ impl Recorder {
     /// # Errors
     /// [`Error::Trace`] where this process may not, or the kernel refuses; [`Error::TraceClock`] where calls cannot be placed in
     /// its recordings.
-    pub(crate) fn open(kilobytes: u64, system_calls: bool) -> Result<Recorder> {
-        Recorder::of(kilobytes, |tracefs| {
+    pub(crate) fn open(kilobytes: u64, system_calls: bool) -> Result<Self> {
+        Self::of(kilobytes, |tracefs| {
             let has = |event: &str| tracefs.has_event(event);
             let selection = selection::flight_recorder(has)?;
             Ok(if system_calls { selection::with_system_calls(selection, &COMMS, has) } else { selection })
@@ -40,14 +40,14 @@ impl Recorder {
     pub(crate) fn of(
         kilobytes: u64,
         select: impl FnOnce(&Tracefs) -> tracefs::Result<Selection>,
-    ) -> Result<Recorder> {
+    ) -> Result<Self> {
         let tracefs = Tracefs::open()?;
         let selection = select(&tracefs)?;
         let instance = Instance::create(&tracefs, &selection, kilobytes)?;
         if instance.clock() != "boot" {
             return Err(Error::TraceClock { clock: instance.clock().to_owned() });
         }
-        Ok(Recorder { instance, tracefs, kilobytes })
+        Ok(Self { instance, tracefs, kilobytes })
     }
 
     pub(crate) fn info(&self) -> RecorderInfo {

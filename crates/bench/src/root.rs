@@ -18,13 +18,14 @@ pub struct Root(PathBuf);
 
 impl Root {
     /// The running machine.
-    pub fn real() -> Root {
-        Root("/".into())
+    #[must_use]
+    pub fn real() -> Self {
+        Self("/".into())
     }
 
     /// A recorded or made-up machine.
-    pub fn at(path: impl Into<PathBuf>) -> Root {
-        Root(path.into())
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self(path.into())
     }
 
     /// The file's text without white space at its ends; `None` when it is not there, not readable or empty.

@@ -19,21 +19,22 @@ impl Scratch {
     ///
     /// # Errors
     /// [`Error::File`] when it cannot be made.
-    pub fn new() -> Result<Scratch> {
-        Scratch::within(&std::env::temp_dir())
+    pub fn new() -> Result<Self> {
+        Self::within(&std::env::temp_dir())
     }
 
     /// Makes it in a folder, open to this user only.
     ///
     /// # Errors
     /// [`Error::File`] when it cannot be made.
-    pub(crate) fn within(folder: &Path) -> Result<Scratch> {
+    pub(crate) fn within(folder: &Path) -> Result<Self> {
         remove_abandoned(folder, PREFIX);
         let made = Owned::make(folder, PREFIX);
         made.map(Scratch).map_err(|cause| Error::file("make a directory in", folder, cause))
     }
 
     /// Where it is.
+    #[must_use]
     pub fn path(&self) -> &Path {
         self.0.path()
     }
@@ -65,7 +66,7 @@ impl Folder {
     ///
     /// # Errors
     /// [`Error::File`] when nothing can be made there.
-    pub(crate) fn beside(place: &Path) -> Result<Folder> {
+    pub(crate) fn beside(place: &Path) -> Result<Self> {
         let name = place.file_name().unwrap_or_default();
         let prefix = format!(".{}.", name.to_string_lossy());
         let above = place.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -73,7 +74,7 @@ impl Folder {
         remove_abandoned(above, &prefix);
         let made = Owned::make(above, &prefix);
         let around = made.map_err(|cause| Error::file("make a directory in", above, cause))?;
-        Ok(Folder { partial: around.path().join(name), place: place.to_owned(), around })
+        Ok(Self { partial: around.path().join(name), place: place.to_owned(), around })
     }
 
     /// Puts it in its place, where nothing may be.

@@ -6,8 +6,8 @@ use fastrand::Rng;
 pub(crate) struct Shuffle(Rng);
 
 impl Shuffle {
-    pub(crate) fn new() -> Shuffle {
-        Shuffle(Rng::with_seed(0x9E37_79B9_7F4A_7C15))
+    pub(crate) fn new() -> Self {
+        Self(Rng::with_seed(0x9E37_79B9_7F4A_7C15))
     }
 
     /// The numbers below `count`, in the next order.

@@ -16,10 +16,10 @@ use tracefs::{Body, Recording, Tracefs};
 struct Folder(PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Folder {
+    fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("roundtrip-explain-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
-        Folder(path)
+        Self(path)
     }
 
     fn names(&self) -> Vec<String> {

@@ -201,11 +201,11 @@ fn a_verbose_run_tells_who_runs_where_in_order() {
 struct Tracefs(PathBuf);
 
 impl Tracefs {
-    fn new(name: &str, tracing_on: &str) -> Tracefs {
+    fn new(name: &str, tracing_on: &str) -> Self {
         let path = std::env::temp_dir().join(format!("roundtrip-tracefs-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         std::fs::write(path.join("tracing_on"), tracing_on).unwrap();
-        Tracefs(path)
+        Self(path)
     }
 
     fn plan(&self, deadline_ns: u64) -> LatencyPlan {

@@ -24,8 +24,6 @@
 //! assert!(matches!(second, Command::Transaction(data) if data.data_size == 4));
 //! ```
 
-#![warn(clippy::must_use_candidate, clippy::use_self)]
-
 mod backend;
 mod call;
 mod command;

@@ -30,7 +30,6 @@
 //! There is one lock. It is never held across a wait, a copy of more than a page, or a call out of
 //! this crate.
 
-#![warn(clippy::must_use_candidate, clippy::use_self)]
 #![cfg_attr(
     not(test),
     warn(

@@ -106,7 +106,7 @@ fn a_server_on_its_way_back_is_lent_the_priority_of_the_caller_that_comes_before
 struct Server(Child);
 
 impl Server {
-    fn start(context: &Context) -> Server {
+    fn start(context: &Context) -> Self {
         let child = Process::new(std::env::current_exe().expect("this test's path"))
             .args(["--exact", "server_process", "--ignored"])
             .env(ADDRESS, context.address())
@@ -115,7 +115,7 @@ impl Server {
             .stderr(Stdio::null())
             .spawn()
             .expect("this test can be started again");
-        Server(child)
+        Self(child)
     }
 
     /// Returns when all its threads have stopped.

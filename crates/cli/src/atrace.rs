@@ -16,8 +16,8 @@ pub(crate) struct Category {
 
 impl Category {
     /// All there are.
-    pub(crate) const ALL: &[Category] = &[
-        Category::new(
+    pub(crate) const ALL: &[Self] = &[
+        Self::new(
             "sched",
             &[
                 "sched/sched_switch",
@@ -34,8 +34,8 @@ impl Category {
                 "task/task_rename",
             ],
         ),
-        Category::new("idle", &["power/cpu_idle"]),
-        Category::new(
+        Self::new("idle", &["power/cpu_idle"]),
+        Self::new(
             "freq",
             &[
                 "power/cpu_frequency",
@@ -53,8 +53,8 @@ impl Category {
                 "cpuhp/cpuhp_pause",
             ],
         ),
-        Category::new("workq", &["workqueue/*"]),
-        Category::new(
+        Self::new("workq", &["workqueue/*"]),
+        Self::new(
             "binder_driver",
             &[
                 "binder/binder_transaction",
@@ -64,11 +64,11 @@ impl Category {
                 "rust_binder/*",
             ],
         ),
-        Category::new("sync", &["dma_fence/*", "sync/*", "fence/*"]),
-        Category::new("irq", &["irq/*", "ipi/*"]),
-        Category::new("irqoff", &["preemptirq/irq_enable", "preemptirq/irq_disable"]),
-        Category::new("preemptoff", &["preemptirq/preempt_enable", "preemptirq/preempt_disable"]),
-        Category::new(
+        Self::new("sync", &["dma_fence/*", "sync/*", "fence/*"]),
+        Self::new("irq", &["irq/*", "ipi/*"]),
+        Self::new("irqoff", &["preemptirq/irq_enable", "preemptirq/irq_disable"]),
+        Self::new("preemptoff", &["preemptirq/preempt_enable", "preemptirq/preempt_disable"]),
+        Self::new(
             "disk",
             &[
                 "f2fs/f2fs_sync_file_enter",
@@ -89,12 +89,12 @@ impl Category {
                 "ufs/ufshcd_command",
             ],
         ),
-        Category::new("mmc", &["mmc/*"]),
-        Category::new("load", &["cpufreq_interactive/*"]),
-        Category::new("membus", &["memory_bus/*"]),
-        Category::new("i2c", &["i2c/*", "smbus/*"]),
-        Category::new("regulators", &["regulator/*"]),
-        Category::new(
+        Self::new("mmc", &["mmc/*"]),
+        Self::new("load", &["cpufreq_interactive/*"]),
+        Self::new("membus", &["memory_bus/*"]),
+        Self::new("i2c", &["i2c/*", "smbus/*"]),
+        Self::new("regulators", &["regulator/*"]),
+        Self::new(
             "memreclaim",
             &[
                 "vmscan/mm_vmscan_direct_reclaim_begin",
@@ -104,9 +104,9 @@ impl Category {
                 "lowmemorykiller/*",
             ],
         ),
-        Category::new("binder_lock", &["binder/binder_lock", "binder/binder_locked", "binder/binder_unlock"]),
-        Category::new("pagecache", &["filemap/*"]),
-        Category::new(
+        Self::new("binder_lock", &["binder/binder_lock", "binder/binder_locked", "binder/binder_unlock"]),
+        Self::new("pagecache", &["filemap/*"]),
+        Self::new(
             "memory",
             &[
                 "mm_event/mm_event_record",
@@ -118,7 +118,7 @@ impl Category {
                 "fastrpc/fastrpc_dma_stat",
             ],
         ),
-        Category::new("thermal", &["thermal/thermal_temperature", "thermal/cdev_update"]),
+        Self::new("thermal", &["thermal/thermal_temperature", "thermal/cdev_update"]),
     ];
 
     /// Their names.
@@ -149,20 +149,20 @@ impl Category {
     /// which that leaves out.
     const USUAL: usize = 7;
 
-    const fn new(name: &'static str, events: &'static [&'static str]) -> Category {
-        Category { name, events }
+    const fn new(name: &'static str, events: &'static [&'static str]) -> Self {
+        Self { name, events }
     }
 
     /// A category by its name; else what is wrong, with the names that there are.
-    pub(crate) fn named(name: &str) -> Result<Category, String> {
-        let names = || Category::NAMES.join(", ");
-        let found = Category::ALL.iter().find(|category| category.name == name).copied();
+    pub(crate) fn named(name: &str) -> Result<Self, String> {
+        let names = || Self::NAMES.join(", ");
+        let found = Self::ALL.iter().find(|category| category.name == name).copied();
         found.ok_or_else(|| format!("'{name}' is no category of kernel events: choose from {}", names()))
     }
 
     /// sched, idle, freq, workq, binder_driver, sync and irq.
-    pub(crate) fn usual() -> &'static [Category] {
-        &Category::ALL[..Category::USUAL]
+    pub(crate) fn usual() -> &'static [Self] {
+        &Self::ALL[..Self::USUAL]
     }
 
     /// Its events below a tracefs of this root; a whole system is its name alone, for it has a switch of its own.

@@ -25,6 +25,7 @@ use terminal::{Exit, Stdout, Terminal};
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Runs the command line that the process was started with, and tells its exit code.
+#[must_use]
 pub fn main() -> ExitCode {
     bench::worker::ignore_file_size_signal();
     bench::worker::set_cleaning_up_line(

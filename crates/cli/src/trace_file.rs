@@ -25,10 +25,10 @@ impl Form {
     ///
     /// # Errors
     /// For a name that asks for none.
-    pub(crate) fn of(path: &Path) -> Result<Form, Usage> {
+    pub(crate) fn of(path: &Path) -> Result<Self, Usage> {
         match path.extension().and_then(|extension| extension.to_str()) {
-            Some("perfetto-trace" | "pftrace" | "perfetto") => Ok(Form::Perfetto),
-            Some("txt" | "ftrace") => Ok(Form::Text),
+            Some("perfetto-trace" | "pftrace" | "perfetto") => Ok(Self::Perfetto),
+            Some("txt" | "ftrace") => Ok(Self::Text),
             _ => Err(Usage(format!(
                 "{}: the name says the form: .perfetto-trace, or .txt for the kernel's text",
                 path.display()

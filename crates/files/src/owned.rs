@@ -28,7 +28,7 @@ impl Owned {
     ///
     /// # Errors
     /// When it cannot be made.
-    pub fn make(above: &Path, prefix: &str) -> io::Result<Owned> {
+    pub fn make(above: &Path, prefix: &str) -> io::Result<Self> {
         for _ in 0..TRIES {
             let path = above.join(new_name(prefix));
             match DirBuilder::new().mode(0o700).create(&path) {
@@ -43,7 +43,7 @@ impl Owned {
                 Err(error) => return Err(error),
             };
             let locked = flock(&directory, FlockOperation::NonBlockingLockExclusive);
-            let owned = Owned { path, directory };
+            let owned = Self { path, directory };
             // Where there are no locks nobody else can take one either, and so nobody removes it.
             if locked != Err(Errno::WOULDBLOCK) && owned.is_in_place() {
                 return Ok(owned);
@@ -60,19 +60,19 @@ impl Owned {
 
     /// Takes over the directories of this user that [`Owned::make`] made with this prefix, and whose processes are no more.
     #[must_use]
-    pub fn abandoned(above: &Path, prefix: &str) -> Vec<Owned> {
+    pub fn abandoned(above: &Path, prefix: &str) -> Vec<Self> {
         let entries = std::fs::read_dir(above).into_iter().flatten().flatten();
         let ours =
             entries.filter(|entry| entry.file_name().to_str().is_some_and(|name| is_name(prefix, name)));
-        ours.filter_map(|entry| Owned::take(entry.path())).collect()
+        ours.filter_map(|entry| Self::take(entry.path())).collect()
     }
 
-    fn take(path: PathBuf) -> Option<Owned> {
+    fn take(path: PathBuf) -> Option<Self> {
         let directory = open(&path).ok()?;
         let own = rustix::process::geteuid().as_raw();
         let ours = directory.metadata().is_ok_and(|metadata| metadata.uid() == own);
         let free = ours && flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok();
-        let owned = Owned { path, directory };
+        let owned = Self { path, directory };
         (free && owned.is_in_place()).then_some(owned)
     }
 

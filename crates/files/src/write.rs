@@ -35,14 +35,14 @@ impl NewFile {
     ///
     /// # Errors
     /// [`ErrorKind::AlreadyExists`] when something is there that stays, and what the kernel says.
-    pub fn create(place: &Path, existing: Existing) -> Result<NewFile> {
+    pub fn create(place: &Path, existing: Existing) -> Result<Self> {
         check(place, existing)?;
         if place.file_name().is_none() {
             return Err(Error::new(ErrorKind::InvalidInput, "it names no file"));
         }
         let (partial, file) = beside(place)?;
         let out = BufWriter::with_capacity(1 << 18, file);
-        Ok(NewFile { out, partial: Some(partial), place: place.to_owned(), existing })
+        Ok(Self { out, partial: Some(partial), place: place.to_owned(), existing })
     }
 
     /// Gives the file its place.

@@ -72,6 +72,7 @@ impl Comparison {
 }
 
 /// The `q` (0–1) quantile of ascending values, linear between neighbours; `None` if there are none.
+#[must_use]
 pub fn quantile(ascending: &[f64], q: f64) -> Option<f64> {
     let last = ascending.len().checked_sub(1)?;
     let at = q.clamp(0.0, 1.0) * last as f64;

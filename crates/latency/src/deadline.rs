@@ -22,11 +22,13 @@ pub struct DeadlineCount {
 
 impl Deadline {
     /// Whether a duration in nanoseconds is longer than the limit.
+    #[must_use]
     pub const fn missed(self, latency_ns: u64) -> bool {
         latency_ns > self.ns
     }
 
     /// An empty count against this deadline.
+    #[must_use]
     pub const fn counter(self) -> DeadlineCount {
         DeadlineCount { deadline: self, count: 0, missed: 0 }
     }
@@ -42,6 +44,7 @@ impl DeadlineCount {
     }
 
     /// Share of durations that kept the deadline, 0–1; `None` where nothing was counted.
+    #[must_use]
     pub fn meet_ratio(&self) -> Option<f64> {
         (self.count > 0).then(|| 1.0 - self.missed as f64 / self.count as f64)
     }

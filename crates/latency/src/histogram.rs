@@ -49,6 +49,7 @@ impl Histogram {
     pub const HIGHEST_NS: u64 = (1 << 42) - 1;
 
     /// An empty histogram. All its memory (about 256 KiB) is allocated here; recording allocates nothing.
+    #[must_use]
     pub fn new() -> Self {
         let buckets = Buckets::new_with_bounds(1, Self::HIGHEST_NS, Self::SIGNIFICANT_DIGITS)
             .expect("constant bounds that the crate accepts");
@@ -60,6 +61,7 @@ impl Histogram {
     ///
     /// # Panics
     /// Never: the bounds are constant.
+    #[must_use]
     pub fn growing() -> Self {
         let buckets =
             Buckets::new(Self::SIGNIFICANT_DIGITS).expect("a number of digits that the crate accepts");
@@ -87,48 +89,57 @@ impl Histogram {
     }
 
     /// How many durations were counted.
+    #[must_use]
     pub fn count(&self) -> u64 {
         self.buckets.len()
     }
 
     /// Whether nothing was counted.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.buckets.is_empty()
     }
 
     /// How many durations exceeded [`Self::HIGHEST_NS`]. Where this is not 0, percentiles that fall among them
     /// understate; the maximum stays exact.
+    #[must_use]
     pub fn clamped(&self) -> u64 {
         self.clamped
     }
 
     /// The exact minimum in nanoseconds.
+    #[must_use]
     pub fn min_ns(&self) -> Option<u64> {
         (!self.is_empty()).then_some(self.min_ns)
     }
 
     /// The exact maximum in nanoseconds.
+    #[must_use]
     pub fn max_ns(&self) -> Option<u64> {
         (!self.is_empty()).then_some(self.max_ns)
     }
 
     /// The exact sum in nanoseconds; stays at `u64::MAX` (584 years) once it gets there.
+    #[must_use]
     pub fn sum_ns(&self) -> u64 {
         self.sum_ns
     }
 
     /// The arithmetic mean in nanoseconds, from the exact sum.
+    #[must_use]
     pub fn mean_ns(&self) -> Option<f64> {
         (!self.is_empty()).then(|| self.sum_ns as f64 / self.count() as f64)
     }
 
     /// The standard deviation of the counted durations (divided by their count) in nanoseconds, from the buckets.
+    #[must_use]
     pub fn stdev_ns(&self) -> Option<f64> {
         (!self.is_empty()).then(|| self.buckets.stdev())
     }
 
     /// The duration in nanoseconds that `percent` (0–100, clamped) of all counted durations do not exceed: the
     /// top of the bucket in which the ⌈percent × count / 100⌉-th lies, but never outside the exact minimum and maximum.
+    #[must_use]
     pub fn percentile_ns(&self, percent: f64) -> Option<u64> {
         // 99.9% of 1000 is 999.0000000000001 in binary: the rank forgives that much, and the quantile that is
         // asked for lies in the middle of its step, out of rounding's reach.
@@ -153,6 +164,7 @@ impl Histogram {
 
     /// The 95% interval of the mean in nanoseconds, from the standard deviation: low and high. Assumes what
     /// [`Self::percentile`] does. `None` for fewer than two durations.
+    #[must_use]
     pub fn mean_interval_ns(&self) -> Option<(f64, f64)> {
         let (mean, stdev, count) = (self.mean_ns()?, self.stdev_ns()?, self.count() as f64);
         let half = Z_95 * stdev / (count - 1.0).sqrt();

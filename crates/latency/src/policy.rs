@@ -46,6 +46,7 @@ pub enum PolicyClass {
 
 impl Policy {
     /// The policy behind the kernel's number; the `SCHED_RESET_ON_FORK` bit is dropped.
+    #[must_use]
     pub const fn from_kernel(number: u32) -> Self {
         match number & !RESET_ON_FORK {
             0 => Self::Other,
@@ -59,6 +60,7 @@ impl Policy {
     }
 
     /// The kernel's number, as `sched_setattr(2)` takes it.
+    #[must_use]
     pub const fn to_kernel(self) -> u32 {
         match self {
             Self::Other => 0,
@@ -72,6 +74,7 @@ impl Policy {
     }
 
     /// The name that `sched(7)` uses; `SCHED_UNKNOWN` for a policy without one.
+    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Other => "SCHED_OTHER",
@@ -85,6 +88,7 @@ impl Policy {
     }
 
     /// The class that this policy belongs to.
+    #[must_use]
     pub const fn class(self) -> PolicyClass {
         match self {
             Self::Other | Self::Batch | Self::Idle => PolicyClass::Fair,
@@ -95,6 +99,7 @@ impl Policy {
     }
 
     /// Whether a real-time priority (1–99) goes with this policy.
+    #[must_use]
     pub const fn is_realtime(self) -> bool {
         matches!(self, Self::Fifo | Self::RoundRobin)
     }

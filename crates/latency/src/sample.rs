@@ -72,17 +72,20 @@ impl Sample {
     pub const ENCODED_LEN: usize = 5 * 8 + 2 * Placement::ENCODED_LEN;
 
     /// From the call's begin to its reply; 0 if the clock went backwards.
+    #[must_use]
     pub const fn latency_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)
     }
 
     /// From the *intended* begin to the reply: also counts the wait behind an earlier, slow call, which
     /// [`Self::latency_ns`] does not see (coordinated omission).
+    #[must_use]
     pub const fn response_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.intended_ns)
     }
 
     /// The three parts of the round trip; `None` where the server gave no stamps or they lie outside the call.
+    #[must_use]
     pub fn legs(&self) -> Option<Legs> {
         let stamps = [self.start_ns, self.received_ns, self.replied_ns, self.end_ns];
         if self.received_ns == 0 || self.replied_ns == 0 || !stamps.is_sorted() {
@@ -96,11 +99,13 @@ impl Sample {
     }
 
     /// Whether the server thread ran on the caller's CPU.
+    #[must_use]
     pub const fn same_cpu(&self) -> bool {
         self.caller.cpu == self.server.cpu
     }
 
     /// Whether the server thread ran with the caller's policy class and real-time priority.
+    #[must_use]
     pub fn inherited(&self) -> bool {
         self.caller.policy.class() == self.server.policy.class()
             && self.caller.priority == self.server.priority
@@ -108,6 +113,7 @@ impl Sample {
 
     /// The fixed little-endian form: five instants, then the caller and the server as CPU (u32), policy
     /// (u32, the kernel's number), priority (u8) and nice (i8).
+    #[must_use]
     pub fn to_bytes(&self) -> [u8; Self::ENCODED_LEN] {
         let mut out = [0; Self::ENCODED_LEN];
         let instants = [self.intended_ns, self.start_ns, self.received_ns, self.replied_ns, self.end_ns];
@@ -120,6 +126,7 @@ impl Sample {
     }
 
     /// The inverse of [`Self::to_bytes`]; every bit pattern means something.
+    #[must_use]
     pub fn from_bytes(bytes: &[u8; Self::ENCODED_LEN]) -> Self {
         Self {
             intended_ns: u64_at(bytes, 0),

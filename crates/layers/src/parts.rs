@@ -234,7 +234,7 @@ pub struct Part {
     /// What it was.
     pub state: State,
     /// For a wait that a thread ended: what that thread did meanwhile, in parts that cover the same stretch.
-    pub because: Vec<Part>,
+    pub because: Vec<Self>,
 }
 
 impl Part {

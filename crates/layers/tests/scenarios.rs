@@ -26,7 +26,7 @@ struct Tape {
 
 impl Tape {
     /// Both threads asleep but for the client, which runs.
-    fn new() -> Tape {
+    fn new() -> Self {
         let recorded = [
             "sched/sched_switch",
             "sched/sched_waking",
@@ -45,7 +45,7 @@ impl Tape {
         for name in ["client", "server", "hog", "holder", "local_timer", "virtio0"] {
             trace.names.intern(name);
         }
-        let mut tape = Tape { trace, current: [0, 0], prios: Vec::new() };
+        let mut tape = Self { trace, current: [0, 0], prios: Vec::new() };
         tape.switch(1, 0, SLEEPS, CLIENT);
         tape.switch(2, 1, SLEEPS, SERVER);
         tape.switch(3, 1, SLEEPS, 0);

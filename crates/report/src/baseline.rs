@@ -12,6 +12,7 @@ use super::table::{Column, Table};
 use crate::csv::Line;
 
 /// One table per placement: for each size the median with its spread over the rounds, and the ratio to the futex.
+#[must_use]
 pub fn tables(result: &BaselineResult, look: Look) -> String {
     let mut out = String::new();
     let (tables, notes) = parts(result);

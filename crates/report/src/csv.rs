@@ -15,7 +15,7 @@ pub(crate) struct Line<'a> {
 
 impl<'a> Line<'a> {
     /// Begins a line behind what is there.
-    pub(crate) fn of(out: &'a mut String) -> Line<'a> {
+    pub(crate) fn of(out: &'a mut String) -> Self {
         Line { out, first: true }
     }
 
@@ -27,7 +27,7 @@ impl<'a> Line<'a> {
     }
 
     /// Adds a field.
-    pub(crate) fn field(mut self, value: impl Display) -> Line<'a> {
+    pub(crate) fn field(mut self, value: impl Display) -> Self {
         self.add(&value);
         self
     }
@@ -44,7 +44,7 @@ impl<'a> Line<'a> {
     }
 
     /// Adds a field that may not be known, and is empty then.
-    pub(crate) fn known(self, value: Option<impl Display>) -> Line<'a> {
+    pub(crate) fn known(self, value: Option<impl Display>) -> Self {
         match value {
             Some(value) => self.field(value),
             None => self.field(""),
@@ -52,12 +52,12 @@ impl<'a> Line<'a> {
     }
 
     /// Adds several fields.
-    pub(crate) fn fields(self, values: impl IntoIterator<Item = impl Display>) -> Line<'a> {
+    pub(crate) fn fields(self, values: impl IntoIterator<Item = impl Display>) -> Self {
         values.into_iter().fold(self, Line::field)
     }
 
     /// Adds a field in quotes, whatever it holds: for formats in which it always has them.
-    pub(crate) fn quoted(mut self, text: &str) -> Line<'a> {
+    pub(crate) fn quoted(mut self, text: &str) -> Self {
         self.comma();
         self.out.push_str(&quoted(text));
         self

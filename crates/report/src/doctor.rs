@@ -15,6 +15,7 @@ use crate::markdown::{cell, code};
 use crate::style::styled;
 
 /// "3 settings lengthen round trips, 5 could not be told, 20 are good."
+#[must_use]
 pub fn summary(findings: &[Finding]) -> String {
     let count = |state: State| findings.iter().filter(|finding| finding.state == state).count();
     let lengthens = match count(State::Lengthens) {
@@ -28,6 +29,7 @@ pub fn summary(findings: &[Finding]) -> String {
 }
 
 /// The machine, the summary, what lengthens round trips with what to do, what could not be told, and what is good.
+#[must_use]
 pub fn text(environment: &Environment, findings: &[Finding], look: Look) -> String {
     let head = look.fit(header(environment));
     let mut out = format!("{head}\n{}\n", summary(findings));
@@ -80,6 +82,7 @@ fn line(out: &mut String, look: Look, text: String) {
 }
 
 /// A table for an issue or a pull request.
+#[must_use]
 pub fn markdown(environment: &Environment, findings: &[Finding]) -> String {
     let mut out = String::new();
     let kernel = &environment.kernel;
@@ -99,6 +102,7 @@ pub fn markdown(environment: &Environment, findings: &[Finding]) -> String {
 }
 
 /// The findings for a spreadsheet, a line each. Several commands stand in one field, separated by line ends.
+#[must_use]
 pub fn csv(findings: &[Finding]) -> String {
     let mut out = String::from("check,state,title,found,why,source,advice,commands\n");
     for finding in findings {

@@ -8,6 +8,7 @@ use run::{Partial, RealtimePermission, Run};
 use crate::inert;
 
 /// Three lines above a report.
+#[must_use]
 pub fn header(environment: &Environment) -> String {
     let Environment { kernel, cpus, .. } = environment;
     let mut out = String::new();
@@ -35,6 +36,7 @@ pub fn header(environment: &Environment) -> String {
 }
 
 /// What the run is called, and whether it was ended early: a line each, if it is.
+#[must_use]
 pub fn of_this_run(run: &Run) -> String {
     let mut out = String::new();
     if !run.labels.is_empty() {
@@ -52,12 +54,14 @@ pub fn of_this_run(run: &Run) -> String {
 }
 
 /// That a signal has ended the measuring, and when.
+#[must_use]
 pub fn partial(Partial { signal, after_ns }: &Partial) -> String {
     let seconds = *after_ns as f64 / 1e9;
     format!("partial: {} ended the measuring after {seconds:.1} s", inert::line(signal))
 }
 
 /// What a reader must know before trusting the figures, a line each.
+#[must_use]
 pub fn warnings(run: &Run) -> String {
     run.warnings.iter().fold(String::new(), |mut out, warning| {
         let _ = writeln!(out, "warning: {warning}");

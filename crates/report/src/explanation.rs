@@ -17,6 +17,7 @@ const SHORT_PERCENT: u64 = 1;
 
 /// All that is known of some slow calls, and how many more there were in the run that they are from. In front of all that a run has
 /// kept stands what delayed them, in one line.
+#[must_use]
 pub fn text(explained: &[Explained], kept: &Kept) -> String {
     let mut out = String::new();
     if explained.len() == kept.calls.len() {

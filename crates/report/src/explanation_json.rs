@@ -77,7 +77,7 @@ struct PartJson<'a> {
     #[serde(flatten)]
     state: StateJson<'a>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    because: Vec<PartJson<'a>>,
+    because: Vec<Self>,
 }
 
 impl<'a> From<&'a Part> for PartJson<'a> {

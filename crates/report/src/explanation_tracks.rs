@@ -13,6 +13,7 @@ use analysis::slow_calls::{Calls, Explained};
 
 /// The tracks: for each pair all its calls with their legs, those in `calls` and the slow ones, and under it what explains
 /// these; then the slow calls beside the threads that made and served them, joined by arrows.
+#[must_use]
 pub fn tracks(explained: &[Explained], calls: &[Calls]) -> Vec<Track> {
     let mut pairs: BTreeMap<(usize, usize), Pair<'_>> = BTreeMap::new();
     for one in explained {

@@ -123,8 +123,8 @@ pub struct Guard<W> {
 
 impl<W: Write> Guard<W> {
     /// A guard before this writer.
-    pub fn new(to: W) -> Guard<W> {
-        Guard { to, begun: Vec::new() }
+    pub fn new(to: W) -> Self {
+        Self { to, begun: Vec::new() }
     }
 
     /// What is guarded.

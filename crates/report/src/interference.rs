@@ -17,6 +17,7 @@ use crate::csv::Line;
 use analysis::interference::{Explained, Side};
 
 /// All that a terminal shows.
+#[must_use]
 pub fn page(result: &InterferenceResult, explained: &[Explained<'_>], look: Look) -> String {
     let mut out = environment(result);
     out.push('\n');
@@ -346,6 +347,7 @@ pub(crate) fn legend(out: &mut String, result: &InterferenceResult, explained: &
 }
 
 /// A line for each comparison, round and side; times in nanoseconds.
+#[must_use]
 pub fn csv(result: &InterferenceResult, explained: &[Explained<'_>]) -> String {
     let mut out = format!(
         "beside,writer,durability,size_bytes,round,side,first,calls,application_p50_ns,device_p50_ns,device_counted_ns,\

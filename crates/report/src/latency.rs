@@ -21,12 +21,14 @@ pub fn driver(result: &LatencyResult) -> String {
 }
 
 /// How server threads were scheduled during a caller's calls, most frequent first: "fifo:99 other".
+#[must_use]
 pub fn served_as(caller: &CallerResult) -> String {
     let names: Vec<_> = caller.served_as.iter().map(|(scheduling, _)| scheduling.to_string()).collect();
     names.join(" ")
 }
 
 /// For each series its times, legs and scheduling; then what inheritance changes, if it was both on and off.
+#[must_use]
 pub fn tables(result: &LatencyResult, look: Look) -> String {
     let mut out = String::new();
     for series in &result.series {
@@ -95,6 +97,7 @@ pub(crate) fn heading(result: &LatencyResult, series: &Series) -> String {
 
 /// Whether real-time priorities were inherited. Where the node does not ask for that, it is no failure: the stack, or the one who
 /// asked for the run, has it so.
+#[must_use]
 pub fn inheritance_of(series: &Series, mode: Mode) -> String {
     let verdict = match (&series.verdict, series.verdict.reason()) {
         (Verdict::Fail { .. }, _) if mode == Mode::Binderize && !series.inheritance.is_on(series.stack) => {

@@ -12,6 +12,7 @@ use serde_json::json;
 const GOOD_SYNC: f64 = 0.6;
 
 /// The JSON value for one series. With `raw`, the latencies of the real-time callers too.
+#[must_use]
 pub fn json(result: &LatencyResult, series: &Series, warnings: &[String], raw: bool) -> String {
     let mut out = String::from("{\n");
     let plan = &result.plan;
@@ -123,6 +124,7 @@ fn number(value: Option<f64>, digits: i32, width: usize) -> String {
 }
 
 /// A block of `-v`: who runs where. A policy that was lent for the call is not the thread's own and has no name here.
+#[must_use]
 pub fn thread_block(report: &ThreadReport) -> String {
     let ThreadReport { role, pid, tid, cpu, scheduling, lent } = report;
     let policy = match (lent, scheduling.policy) {

@@ -8,6 +8,7 @@ use crate::csv::Line;
 
 /// One line per series, pair ("all" for all together) and caller; units in the header, an empty field for what is not
 /// known.
+#[must_use]
 pub fn csv(result: &LatencyResult) -> String {
     let mut out = String::from(
         "driver,stack,mode,inheritance,pair,caller,payload_bytes,calls,deadline_ns,missed,meet_ratio,min_ns,mean_ns,\
@@ -90,6 +91,7 @@ fn field<T: ToString>(value: Option<T>) -> String {
 }
 
 /// One line per sample, for a plan that keeps them: instants in nanoseconds of CLOCK_BOOTTIME.
+#[must_use]
 pub fn samples(result: &LatencyResult) -> String {
     let mut out = String::from(
         "stack,inheritance,pair,caller,intended_ns,start_ns,received_ns,replied_ns,end_ns,\

@@ -15,6 +15,7 @@ use crate::inert;
 const MOST_ROWS: usize = 40;
 
 /// The table, and what was not seen.
+#[must_use]
 pub fn tables(result: &ObserveResult, look: Look) -> String {
     let (table, notes) = parts(result);
     let mut out = if result.flows.is_empty() { String::new() } else { table.render(look) };
@@ -46,6 +47,7 @@ pub(crate) fn parts(result: &ObserveResult) -> (Table, String) {
 }
 
 /// "1200 calls of all processes in 10.0 s, 3 longer than 2.50 ms".
+#[must_use]
 pub fn answer(result: &ObserveResult) -> String {
     let missed: u64 = result.flows.iter().map(|flow| flow.missed).sum();
     let failed: u64 = result.flows.iter().map(|flow| flow.failed).sum();
@@ -196,6 +198,7 @@ fn unseen(result: &ObserveResult) -> Vec<String> {
 }
 
 /// One line for each row, with every digit.
+#[must_use]
 pub fn csv(result: &ObserveResult) -> String {
     let mut out = String::from(
         "client,client_pid,server,server_pid,node,code,calls,elapsed_ns,mean_ns,p50_ns,p90_ns,p99_ns,p99_9_ns,max_ns,missed,\

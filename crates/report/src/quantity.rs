@@ -2,6 +2,7 @@
 //! every locale.
 
 /// A duration in nanoseconds in the unit that fits: `950 ns`, `2.31 us`, `48.0 ms`, `3.20 s`, `12.5 min`.
+#[must_use]
 pub fn duration(ns: f64) -> String {
     const UNITS: [(f64, &str); 4] = [(1.0, "ns"), (1e3, "us"), (1e6, "ms"), (1e9, "s")];
     if !ns.is_finite() {
@@ -21,6 +22,7 @@ pub fn duration(ns: f64) -> String {
 }
 
 /// A rate in bytes per second: `114 kB/s`, `2.40 GB/s` (powers of 1000).
+#[must_use]
 pub fn byte_rate(bytes_per_s: f64) -> String {
     const UNITS: [(f64, &str); 5] =
         [(1.0, "B/s"), (1e3, "kB/s"), (1e6, "MB/s"), (1e9, "GB/s"), (1e12, "TB/s")];
@@ -33,11 +35,13 @@ pub fn byte_rate(bytes_per_s: f64) -> String {
 }
 
 /// A size in bytes, as the benchmarks name it: `4`, `1024`, `2k`, `64k`.
+#[must_use]
 pub fn size(bytes: usize) -> String {
     if bytes > 1024 && bytes.is_multiple_of(1024) { format!("{}k", bytes / 1024) } else { bytes.to_string() }
 }
 
 /// A size in bytes for a sentence: `4 B`, `64 KiB`.
+#[must_use]
 pub fn length(bytes: usize) -> String {
     if bytes >= 1024 && bytes.is_multiple_of(1024) {
         format!("{} KiB", bytes / 1024)
@@ -47,6 +51,7 @@ pub fn length(bytes: usize) -> String {
 }
 
 /// Three significant digits, but never fewer than the whole number has.
+#[must_use]
 pub fn three_digits(value: f64) -> String {
     let decimals = match value.abs() {
         v if v >= 99.95 => 0,

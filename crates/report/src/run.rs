@@ -22,11 +22,13 @@ pub struct Divided<'a> {
 }
 
 /// One test's report below the header and the short of it.
+#[must_use]
 pub fn page(run: &Run, divided: Divided<'_>, report: &str, look: Look) -> String {
     look.fit(format!("{}\n{report}", head(run, divided)))
 }
 
 /// The first page: what a survey prints.
+#[must_use]
 pub fn first_page(run: &Run, divided: Divided<'_>, look: Look) -> String {
     look.fit(head(run, divided))
 }
@@ -43,6 +45,7 @@ fn head(run: &Run, Divided { layers, beside }: Divided<'_>) -> String {
 }
 
 /// Everything.
+#[must_use]
 pub fn text(run: &Run, divided: Divided<'_>, look: Look) -> String {
     let mut out = head(run, divided);
     let Divided { layers, beside } = divided;

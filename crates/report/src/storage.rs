@@ -35,6 +35,7 @@ fn letter(layer: Layer) -> char {
 }
 
 /// All that a terminal shows.
+#[must_use]
 pub fn page(result: &StorageResult, layers: &[SeriesLayers<'_>], look: Look) -> String {
     let mut out = environment(&result.path);
     out.push('\n');
@@ -71,6 +72,7 @@ pub fn page(result: &StorageResult, layers: &[SeriesLayers<'_>], look: Look) -> 
 }
 
 /// The way from the file to the device, as the study's first table has it.
+#[must_use]
 pub fn environment(path: &StoragePath) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "{} on {} ({})", path.file_system, path.mount_point, path.mount_options);

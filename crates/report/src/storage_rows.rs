@@ -40,8 +40,8 @@ pub(crate) struct Straced {
 
 impl Straced {
     /// `None` for a series that was not under strace.
-    pub(crate) fn of(series: &StorageSeries) -> Option<Straced> {
-        let mut straced = Straced::default();
+    pub(crate) fn of(series: &StorageSeries) -> Option<Self> {
+        let mut straced = Self::default();
         for StraceBlock { calls, system_ns } in &series.strace {
             for (call, system_ns) in calls.iter().zip(system_ns) {
                 straced.response.record(call.latency_ns());

@@ -18,19 +18,19 @@ enum Verdict {
 }
 
 impl Verdict {
-    fn of(share: Option<HostShare>) -> Verdict {
+    fn of(share: Option<HostShare>) -> Self {
         match share {
-            Some(share) if share.low > HOST_SHARE => Verdict::Yes,
-            Some(share) if share.high <= HOST_SHARE => Verdict::No,
-            _ => Verdict::CannotTell,
+            Some(share) if share.low > HOST_SHARE => Self::Yes,
+            Some(share) if share.high <= HOST_SHARE => Self::No,
+            _ => Self::CannotTell,
         }
     }
 
     fn name(self) -> &'static str {
         match self {
-            Verdict::Yes => "yes",
-            Verdict::No => "no",
-            Verdict::CannotTell => "cannot tell",
+            Self::Yes => "yes",
+            Self::No => "no",
+            Self::CannotTell => "cannot tell",
         }
     }
 }

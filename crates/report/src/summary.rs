@@ -23,6 +23,7 @@ use super::quantity::{byte_rate, duration, length};
 const SHOWN_FLOWS: usize = 3;
 
 /// A paragraph for each test that was run; `layers` divides the writes, and `beside` explains comparisons, where they were recorded.
+#[must_use]
 pub fn paragraphs(results: &Results, layers: &[SeriesLayers<'_>], beside: &[Explained<'_>]) -> String {
     let mut out = String::new();
     if let Some(baseline) = &results.baseline {

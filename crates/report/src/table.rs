@@ -25,11 +25,13 @@ pub struct Column {
 
 impl Column {
     /// Words, to the left.
+    #[must_use]
     pub fn text(header: &str) -> Self {
         Self { header: header.to_owned(), alignment: CellAlignment::Left }
     }
 
     /// Numbers, to the right, with their unit in the header; an empty unit is left out.
+    #[must_use]
     pub fn number(header: &str, unit: &str) -> Self {
         let header = if unit.is_empty() { header.to_owned() } else { format!("{header} ({unit})") };
         Self { header, alignment: CellAlignment::Right }
@@ -38,6 +40,7 @@ impl Column {
 
 impl Column {
     /// Numbers with a long name: its last word and the unit stand in a second line, which keeps the column narrow.
+    #[must_use]
     pub fn narrow(name: &str, unit: &str) -> Self {
         let (first, second) = name.rsplit_once(' ').unwrap_or((name, ""));
         let unit = if unit.is_empty() { String::new() } else { format!("({unit})") };
@@ -89,6 +92,7 @@ impl Table {
     /// The table as lines without trailing blanks, the header, one line or two, in bold where colour is wanted. A table that is
     /// too wide is shown as several, one below the other: each repeats the columns of text that the rows begin with, or the first
     /// column where that is a number.
+    #[must_use]
     pub fn render(&self, look: Look) -> String {
         let widths: Vec<usize> = (0..self.columns.len()).map(|column| self.width(column)).collect();
         let parts = look.width.map_or_else(

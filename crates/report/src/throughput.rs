@@ -16,6 +16,7 @@ pub fn driver(result: &ThroughputResult) -> String {
 }
 
 /// One table per stack, with a line per size.
+#[must_use]
 pub fn tables(result: &ThroughputResult, look: Look) -> String {
     let mut out = String::new();
     let (tables, notes) = parts(result);

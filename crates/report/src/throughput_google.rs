@@ -15,6 +15,7 @@ use super::quantity;
 pub const OWN_KEYS: [&str; 3] = ["driver", "kernel", BYTES_PER_SECOND];
 
 /// A family's name, as Android's programs call it.
+#[must_use]
 pub fn family(stack: Stack, mode: Mode) -> &'static str {
     match (stack, mode) {
         (_, Mode::Passthrough) => "BM_sendVec_passthrough",
@@ -24,6 +25,7 @@ pub fn family(stack: Stack, mode: Mode) -> &'static str {
 }
 
 /// A benchmark's name: `BM_sendVec_binder/4`, `BM_sendVec_binder/64k`.
+#[must_use]
 pub fn name(stack: Stack, mode: Mode, size_bytes: usize) -> String {
     format!("{}/{}", family(stack, mode), quantity::size(size_bytes))
 }
@@ -69,6 +71,7 @@ pub fn context(
 }
 
 /// All repetitions of one benchmark.
+#[must_use]
 pub fn rows(plan: &ThroughputPlan, row: &ThroughputRow) -> Vec<Row> {
     let index = |found: Option<usize>| found.unwrap_or_default();
     let family_index = index(plan.stacks.iter().position(|&stack| stack == row.stack));

@@ -9,6 +9,7 @@ use super::quantity::duration;
 use super::table::{Column, Table};
 
 /// A few lines, and one for each CPU.
+#[must_use]
 pub fn text(status: &Status) -> String {
     let state = if status.on { "is running" } else { "was stopped, and holds what it recorded" };
     let mut out = format!(

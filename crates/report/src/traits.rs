@@ -12,6 +12,7 @@ use super::table::{Column, Table};
 use crate::csv::Line;
 
 /// The table, what a copy is, and the reasons for what could not be tried.
+#[must_use]
 pub fn table(result: &TraitsResult, look: Look) -> String {
     let (table, notes) = parts(result);
     format!("{}\n\n{}\n{notes}", result.backend, table.render(look))
@@ -49,6 +50,7 @@ pub(crate) fn parts(result: &TraitsResult) -> (Table, String) {
 }
 
 /// One line per aspect and stack. `finding` is a word for programs, `detail` one for people.
+#[must_use]
 pub fn csv(result: &TraitsResult) -> String {
     let mut out = String::from("backend,aspect,stack,finding,detail\n");
     for row in &result.rows {

@@ -12,6 +12,7 @@ use crate::csv::Line;
 
 /// The lines that Android's programs print when a stage is reached: hwbinderThroughputTest for a plan with services apart, else
 /// binderThroughputTest. None for a stage that they are silent about.
+#[must_use]
 pub fn android_lines(stage: &Stage, plan: &WorkersPlan) -> String {
     let services = match (plan.topology, plan.mode) {
         (Topology::Services(services), Mode::Binderize) => services,
@@ -39,6 +40,7 @@ pub fn android_lines(stage: &Stage, plan: &WorkersPlan) -> String {
 }
 
 /// What binderThroughputTest says of calls that took longer than it expected; nothing without any.
+#[must_use]
 pub fn android_above(result: &WorkersResult) -> String {
     let Some(Above { count, worst_ns, .. }) = result.above.filter(|above| above.count > 0) else {
         return String::new();
@@ -51,12 +53,14 @@ pub fn android_above(result: &WorkersResult) -> String {
 }
 
 /// What the training round of binderThroughputTest ends with.
+#[must_use]
 pub fn android_trained(result: &WorkersResult) -> String {
     let worst_ms = result.latency.max_ns().unwrap_or(0) as f64 / 1e6;
     format!("Max latency during training: {}ms\nCompleted training round\n\n", six_digits(worst_ms))
 }
 
 /// The two lines at the end of Android's report, all in milliseconds.
+#[must_use]
 pub fn android_summary(result: &WorkersResult) -> String {
     let latency = &result.latency;
     let ms = |ns: Option<f64>| six_digits(ns.unwrap_or(0.0) / 1e6);
@@ -75,6 +79,7 @@ pub fn android_summary(result: &WorkersResult) -> String {
 }
 
 /// What the training round says, for standard error.
+#[must_use]
 pub fn training_line(stage: &Stage) -> Option<String> {
     match stage {
         Stage::Training => Some("training round".into()),
@@ -88,6 +93,7 @@ pub fn training_line(stage: &Stage) -> Option<String> {
 }
 
 /// The warning of calls above the threshold; `None` if there are none.
+#[must_use]
 pub fn above_line(result: &WorkersResult) -> Option<String> {
     let Above { threshold_ns, count, worst_ns } = result.above.filter(|above| above.count > 0)?;
     Some(format!(
@@ -99,6 +105,7 @@ pub fn above_line(result: &WorkersResult) -> Option<String> {
 }
 
 /// What was run, a row for each caller and one for all, and the rate.
+#[must_use]
 pub fn table(result: &WorkersResult, look: Look) -> String {
     let (heading, table, notes) = parts(result);
     format!("{heading}\n{}\n{notes}", table.render(look))
@@ -139,6 +146,7 @@ pub(crate) fn parts(result: &WorkersResult) -> (String, Table, String) {
 }
 
 /// A line for each caller and one for all, whose `worker` is empty.
+#[must_use]
 pub fn csv(result: &WorkersResult) -> String {
     let mut out = String::from(
         "backend,stack,mode,topology,workers,size_bytes,worker,calls,calls_per_s,wall_ns,\

@@ -11,10 +11,10 @@ use serde_json::Value;
 struct Folder(PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Folder {
+    fn new(name: &str) -> Self {
         let folder = std::env::temp_dir().join(format!("roundtrip-ab-{}-{name}", std::process::id()));
         std::fs::create_dir_all(folder.join("tmp")).unwrap();
-        Folder(folder)
+        Self(folder)
     }
 
     fn command(&self, args: &str) -> Command {

@@ -9,10 +9,10 @@ use serde_json::Value;
 struct Folder(PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Folder {
+    fn new(name: &str) -> Self {
         let folder = std::env::temp_dir().join(format!("roundtrip-compare-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        Folder(folder)
+        Self(folder)
     }
 
     fn roundtrip(&self, args: &str) -> Output {

@@ -12,8 +12,8 @@ use serde_json::Value;
 struct Tree(PathBuf);
 
 impl Tree {
-    fn new(name: &str, files: &[(&str, &str)]) -> Tree {
-        let tree = Tree(std::env::temp_dir().join(format!("roundtrip-doctor-{name}-{}", std::process::id())));
+    fn new(name: &str, files: &[(&str, &str)]) -> Self {
+        let tree = Self(std::env::temp_dir().join(format!("roundtrip-doctor-{name}-{}", std::process::id())));
         for (path, text) in files {
             let path = tree.0.join(path);
             std::fs::create_dir_all(path.parent().expect("below the tree")).expect("a directory");

@@ -17,13 +17,13 @@ struct Run(PathBuf);
 
 impl Run {
     /// `None`, with the test skipped, where the kernel's trace cannot be used.
-    fn record(name: &str, kept: usize) -> Option<Run> {
+    fn record(name: &str, kept: usize) -> Option<Self> {
         if let Err(error) = Tracefs::open() {
             skip(Need::Tracefs, error);
             return None;
         }
         let folder = std::env::temp_dir().join(format!("roundtrip-explained-{}-{name}", std::process::id()));
-        let run = Run(folder);
+        let run = Self(folder);
         let args = format!(
             "ipc latency --driver emulated --stack hwbinder --callers other --pairs 2 --duration 600ms \
              --deadline 5ms --explain --explain-limit {kept} --inject sleep,every=50ms,for=10ms --out"

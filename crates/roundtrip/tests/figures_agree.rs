@@ -11,10 +11,10 @@ use serde_json::Value;
 struct Stored(PathBuf);
 
 impl Stored {
-    fn measure(name: &str, command: &str) -> Stored {
+    fn measure(name: &str, command: &str) -> Self {
         let folder = std::env::temp_dir().join(format!("roundtrip-agree-{}-{name}", std::process::id()));
         std::fs::create_dir(&folder).unwrap();
-        let stored = Stored(folder);
+        let stored = Self(folder);
         stored.roundtrip(&format!("{command} --quiet --out run"));
         stored
     }

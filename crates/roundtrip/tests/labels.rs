@@ -21,10 +21,10 @@ const COMMANDS: [&str; 8] = [
 struct Scratch(PathBuf);
 
 impl Scratch {
-    fn new(name: &str) -> Scratch {
+    fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("roundtrip-labels-{name}-{}", std::process::id()));
         std::fs::create_dir(&path).unwrap();
-        Scratch(path)
+        Self(path)
     }
 
     fn run(&self, args: &[&str]) -> Output {

@@ -12,10 +12,10 @@ use serde_json::Value;
 struct Scratch(PathBuf);
 
 impl Scratch {
-    fn new(name: &str) -> Scratch {
+    fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("roundtrip-partial-{name}-{}", std::process::id()));
         std::fs::create_dir(&path).unwrap();
-        Scratch(path)
+        Self(path)
     }
 
     /// Starts a command in a process group of its own, as a shell does.

@@ -60,7 +60,7 @@ struct Run {
 }
 
 impl Run {
-    fn start(tracefs: &Tracefs, name: &str) -> Run {
+    fn start(tracefs: &Tracefs, name: &str) -> Self {
         let folder = std::env::temp_dir().join(format!("roundtrip-recorder-{}-{name}", std::process::id()));
         let child = roundtrip(ENDLESS)
             .arg("--out")
@@ -69,7 +69,7 @@ impl Run {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let run = Run { child, folder };
+        let run = Self { child, folder };
         wait_until("it records", || {
             let on = |path: &PathBuf| std::fs::read(path.join("tracing_on")).is_ok_and(|text| text == b"1\n");
             // An instance is on for a moment when it is made, before there are workers.

@@ -10,10 +10,10 @@ const RUN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/runs/x86_
 struct Folder(PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Folder {
+    fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("roundtrip-report-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
-        Folder(path)
+        Self(path)
     }
 
     fn report(&self, args: &[&str]) -> Output {

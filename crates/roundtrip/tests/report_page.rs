@@ -20,10 +20,10 @@ const RUNS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/runs");
 struct Folder(PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Folder {
+    fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("roundtrip-page-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
-        Folder(path)
+        Self(path)
     }
 
     fn roundtrip(&self, line: &str) {

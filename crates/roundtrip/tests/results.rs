@@ -12,10 +12,10 @@ const BASELINE: &str =
 struct Folder(PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Folder {
+    fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("roundtrip-results-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
-        Folder(path)
+        Self(path)
     }
 
     fn roundtrip(&self, args: &str) -> Output {

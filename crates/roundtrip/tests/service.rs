@@ -24,20 +24,20 @@ fn refusal(line: &str) -> (Option<i32>, String) {
 struct Running(Child);
 
 impl Running {
-    fn start() -> Running {
-        Running::at("")
+    fn start() -> Self {
+        Self::at("")
     }
 
     /// With calls so seldom that a server is never stopped in the middle of one.
-    fn seldom() -> Running {
-        Running::at(" --rate 10/s")
+    fn seldom() -> Self {
+        Self::at(" --rate 10/s")
     }
 
-    fn at(rate: &str) -> Running {
+    fn at(rate: &str) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
         let args = format!("ipc latency --driver emulated --callers other --duration 10m{rate}");
         command.args(args.split(' '));
-        Running(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+        Self(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     }
 
     /// The names of the two contexts that it runs, when both have their service.

@@ -86,10 +86,10 @@ enum Probe {
 impl Probe {
     fn events(self) -> Option<WriteEvents> {
         match self {
-            Probe::Bare | Probe::BareAgain | Probe::Strace => None,
-            Probe::Least => Some(WriteEvents::Least),
-            Probe::Usual => Some(WriteEvents::Usual),
-            Probe::Diagnosis => Some(WriteEvents::Diagnosis),
+            Self::Bare | Self::BareAgain | Self::Strace => None,
+            Self::Least => Some(WriteEvents::Least),
+            Self::Usual => Some(WriteEvents::Usual),
+            Self::Diagnosis => Some(WriteEvents::Diagnosis),
         }
     }
 }
@@ -346,7 +346,7 @@ struct TimerStorm {
 }
 
 impl TimerStorm {
-    fn start(cpu: u32) -> TimerStorm {
+    fn start(cpu: u32) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let threads = (0..4).map(|_| {
             let stop = Arc::clone(&stop);
@@ -359,7 +359,7 @@ impl TimerStorm {
                 }
             })
         });
-        TimerStorm { threads: threads.collect(), stop }
+        Self { threads: threads.collect(), stop }
     }
 }
 

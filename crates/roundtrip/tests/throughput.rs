@@ -33,10 +33,10 @@ fn json(name: &str, args: &[&str]) -> Value {
 struct Folder(PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Folder {
+    fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("roundtrip-throughput-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
-        Folder(path)
+        Self(path)
     }
 
     fn path(&self, name: &str) -> String {

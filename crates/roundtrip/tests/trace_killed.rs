@@ -51,22 +51,22 @@ struct Before {
 }
 
 impl Before {
-    fn now(root: &Path) -> Before {
+    fn now(root: &Path) -> Self {
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
         let mounts = mounts.lines().filter(|line| line.contains("roundtrip-trace")).collect();
         let kept = std::fs::read_dir("/run/roundtrip").into_iter().flatten().flatten();
         let kept = kept.map(|entry| entry.path()).filter(|path| path.to_string_lossy().contains("trace"));
-        Before { settings: settings(root), mounts, kept: kept.collect() }
+        Self { settings: settings(root), mounts, kept: kept.collect() }
     }
 }
 
 impl Before {
     /// After a trace of ours: a buffer that was never used tells its size in another way.
-    fn undisturbed(root: &Path) -> Before {
+    fn undisturbed(root: &Path) -> Self {
         loop {
             start();
             assert!(output("trace stop --discard").status.success());
-            let before = Before::now(root);
+            let before = Self::now(root);
             // Else somebody else on this machine has just begun a trace.
             if std::fs::read_to_string(root.join("set_event")).unwrap().is_empty() {
                 return before;

@@ -56,7 +56,7 @@ struct Session {
 }
 
 impl Session {
-    fn start(line: &str, variables: &[(&str, &str)]) -> Session {
+    fn start(line: &str, variables: &[(&str, &str)]) -> Self {
         let mut command = Command::new("script");
         let line = format!("stty rows {} cols {}; stty -g; {line}; echo status=$?; stty -g", SIZE.1, SIZE.0);
         command.args(["-qec", &line, "/dev/null"]).env("TERM", "xterm").env_remove("NO_COLOR");
@@ -72,7 +72,7 @@ impl Session {
                 read.lock().unwrap().extend_from_slice(&bytes[..count]);
             }
         });
-        Session { child, output }
+        Self { child, output }
     }
 
     fn output(&self) -> String {

@@ -35,8 +35,8 @@ pub struct BaselinePlan {
 }
 
 impl Default for BaselinePlan {
-    fn default() -> BaselinePlan {
-        BaselinePlan {
+    fn default() -> Self {
+        Self {
             sizes_bytes: vec![4, 256, 4096, 65536],
             placements: CpuPlacement::ALL.into(),
             transports: TRANSPORTS
@@ -128,11 +128,13 @@ pub struct BaselineResult {
 
 impl BaselineResult {
     /// The binder driver below the transports that have one.
+    #[must_use]
     pub fn backend(&self) -> Option<&Backend> {
         self.cells.iter().find_map(|cell| cell.backend.as_ref())
     }
 
     /// The cell of a transport, size and placement.
+    #[must_use]
     pub fn cell(&self, transport: &str, size_bytes: usize, placement: CpuPlacement) -> Option<&BaselineCell> {
         self.cells.iter().find(|cell| {
             cell.transport == transport && cell.size_bytes == size_bytes && cell.placement == placement
@@ -180,11 +182,13 @@ pub struct RecordedCell {
 
 impl BaselineCell {
     /// The median of the rounds' medians, in nanoseconds.
+    #[must_use]
     pub fn median_ns(&self) -> Option<f64> {
         self.quantile_ns(0.5)
     }
 
     /// A quantile (0 to 1) of the rounds' medians, in nanoseconds: how far rounds differ.
+    #[must_use]
     pub fn quantile_ns(&self, q: f64) -> Option<f64> {
         quantile_ns(&self.round_medians_ns, q)
     }
@@ -192,6 +196,7 @@ impl BaselineCell {
 
 impl RecordedCell {
     /// The median of the rounds' medians, in nanoseconds.
+    #[must_use]
     pub fn median_ns(&self) -> Option<f64> {
         quantile_ns(&self.round_medians_ns, 0.5)
     }

@@ -21,9 +21,9 @@ pub struct ThreadCounters {
 impl ThreadCounters {
     /// What was added since an earlier look.
     #[must_use]
-    pub fn since(&self, earlier: &ThreadCounters) -> ThreadCounters {
+    pub fn since(&self, earlier: &Self) -> Self {
         let both = |later: Option<u64>, earlier: Option<u64>| Some(later?.saturating_sub(earlier?));
-        ThreadCounters {
+        Self {
             voluntary_switches: self.voluntary_switches.saturating_sub(earlier.voluntary_switches),
             involuntary_switches: self.involuntary_switches.saturating_sub(earlier.involuntary_switches),
             migrations: both(self.migrations, earlier.migrations),
@@ -34,9 +34,9 @@ impl ThreadCounters {
 
     /// Both threads' counts together; what one of them does not tell is not told of both.
     #[must_use]
-    pub fn plus(&self, other: &ThreadCounters) -> ThreadCounters {
+    pub fn plus(&self, other: &Self) -> Self {
         let both = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
-        ThreadCounters {
+        Self {
             voluntary_switches: self.voluntary_switches + other.voluntary_switches,
             involuntary_switches: self.involuntary_switches + other.involuntary_switches,
             migrations: both(self.migrations, other.migrations),

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::plan_fault::Unknown;
 
 /// Reads the kernel's list format, "0-3,5" (Documentation/admin-guide/cputopology.rst); `None` when it is malformed.
+#[must_use]
 pub fn cpu_list(text: &str) -> Option<Vec<u32>> {
     let mut cpus = Vec::new();
     for part in text.trim().split(',').filter(|part| !part.is_empty()) {
@@ -77,14 +78,15 @@ pub enum CpuPlacement {
 
 impl CpuPlacement {
     /// Every placement, in the order of reports.
-    pub const ALL: [CpuPlacement; 3] = [CpuPlacement::Same, CpuPlacement::Split, CpuPlacement::Free];
+    pub const ALL: [Self; 3] = [Self::Same, Self::Split, Self::Free];
 
     /// The name in arguments and reports.
+    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            CpuPlacement::Same => "same",
-            CpuPlacement::Split => "split",
-            CpuPlacement::Free => "free",
+            Self::Same => "same",
+            Self::Split => "split",
+            Self::Free => "free",
         }
     }
 }
@@ -98,14 +100,15 @@ impl fmt::Display for CpuPlacement {
 impl FromStr for CpuPlacement {
     type Err = Error;
 
-    fn from_str(text: &str) -> Result<CpuPlacement> {
-        let found = CpuPlacement::ALL.into_iter().find(|placement| placement.name() == text);
-        let names = CpuPlacement::ALL.map(CpuPlacement::name);
+    fn from_str(text: &str) -> Result<Self> {
+        let found = Self::ALL.into_iter().find(|placement| placement.name() == text);
+        let names = Self::ALL.map(Self::name);
         found.ok_or_else(|| Unknown::new("placement", text, names).into())
     }
 }
 
 /// The CPUs of the client and of the server, from those that may be used; `None` if there are not enough.
+#[must_use]
 pub fn place(placement: CpuPlacement, usable: &[u32]) -> Option<(Vec<u32>, Vec<u32>)> {
     match (placement, usable) {
         (CpuPlacement::Same, [first, ..]) => Some((vec![*first], vec![*first])),

@@ -73,11 +73,11 @@ struct Stored<'a> {
 impl Run {
     /// A run, with the warnings that its environment and its results give cause for, and those of the `machine`.
     #[must_use]
-    pub fn new(environment: Environment, results: Results, machine: Option<String>) -> Run {
+    pub fn new(environment: Environment, results: Results, machine: Option<String>) -> Self {
         let mut warnings = environment.warnings(results.observed_calls.is_some());
         warnings.extend(machine);
         warnings.extend(results.warnings());
-        Run { environment, labels: Labels::default(), partial: None, results, warnings }
+        Self { environment, labels: Labels::default(), partial: None, results, warnings }
     }
 
     /// The run as the JSON text that a run directory holds.
@@ -117,7 +117,7 @@ impl Run {
     ///
     /// # Errors
     /// [`Error::File`] when it cannot be read, [`Error::NotARun`] when it is something else or of a newer version.
-    pub fn read(path: &Path) -> Result<Run> {
+    pub fn read(path: &Path) -> Result<Self> {
         let path = if path.is_dir() { path.join(FILE_NAME) } else { path.to_owned() };
         let not_a_run = |reason: String| Error::NotARun { path: path.clone(), reason };
         let bytes = files::read(&path, MOST_BYTES).map_err(|cause| match cause.kind() {
@@ -165,12 +165,12 @@ mod tests {
     struct Folder(PathBuf);
 
     impl Folder {
-        fn new() -> Folder {
+        fn new() -> Self {
             static COUNT: AtomicU32 = AtomicU32::new(0);
             let number = COUNT.fetch_add(1, Ordering::Relaxed);
             let folder = std::env::temp_dir().join(format!("roundtrip-run-{}-{number}", std::process::id()));
             std::fs::create_dir_all(&folder).unwrap();
-            Folder(folder)
+            Self(folder)
         }
 
         fn path(&self, name: &str) -> PathBuf {

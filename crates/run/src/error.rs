@@ -55,8 +55,8 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn file(operation: &'static str, path: impl AsRef<Path>, cause: io::Error) -> Error {
-        Error::File { operation, path: path.as_ref().to_owned(), cause }
+    pub(crate) fn file(operation: &'static str, path: impl AsRef<Path>, cause: io::Error) -> Self {
+        Self::File { operation, path: path.as_ref().to_owned(), cause }
     }
 }
 

@@ -34,35 +34,36 @@ pub enum Cause {
 
 impl Cause {
     /// All.
-    pub const ALL: [Cause; 8] = [
-        Cause::Work,
-        Cause::Sleep,
-        Cause::Fsync,
-        Cause::Lock,
-        Cause::LockPreempted,
-        Cause::Hog,
-        Cause::Stop,
-        Cause::Flood,
+    pub const ALL: [Self; 8] = [
+        Self::Work,
+        Self::Sleep,
+        Self::Fsync,
+        Self::Lock,
+        Self::LockPreempted,
+        Self::Hog,
+        Self::Stop,
+        Self::Flood,
     ];
 
     /// The name in arguments and logs.
+    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Cause::Work => "work",
-            Cause::Sleep => "sleep",
-            Cause::Fsync => "fsync",
-            Cause::Lock => "lock",
-            Cause::LockPreempted => "lock-preempted",
-            Cause::Hog => "hog",
-            Cause::Stop => "stop",
-            Cause::Flood => "flood",
+            Self::Work => "work",
+            Self::Sleep => "sleep",
+            Self::Fsync => "fsync",
+            Self::Lock => "lock",
+            Self::LockPreempted => "lock-preempted",
+            Self::Hog => "hog",
+            Self::Stop => "stop",
+            Self::Flood => "flood",
         }
     }
 
     /// Whether it is a wait for a lock.
     #[must_use]
     pub fn takes_lock(self) -> bool {
-        matches!(self, Cause::Lock | Cause::LockPreempted)
+        matches!(self, Self::Lock | Self::LockPreempted)
     }
 }
 
@@ -96,18 +97,18 @@ impl FromStr for Injection {
     type Err = Error;
 
     /// Reads `CAUSE[,every=TIME][,for=TIME][,policy=fifo:N|…][,cpus=LIST]`. A comma within a CPU list is a plus sign.
-    fn from_str(text: &str) -> Result<Injection> {
-        Injection::read(text).map_err(|fault| Error::Disturbance { text: text.to_owned(), fault })
+    fn from_str(text: &str) -> Result<Self> {
+        Self::read(text).map_err(|fault| Error::Disturbance { text: text.to_owned(), fault })
     }
 }
 
 impl Injection {
-    fn read(text: &str) -> Result<Injection, TextFault> {
+    fn read(text: &str) -> Result<Self, TextFault> {
         let mut parts = text.split(',');
         let name = parts.next().unwrap_or_default();
         let cause = Cause::ALL.into_iter().find(|cause| cause.name() == name);
         let cause = cause.ok_or_else(|| Unknown::new("cause", name, Cause::ALL.map(Cause::name)))?;
-        let mut injection = Injection {
+        let mut injection = Self {
             cause,
             every_ns: 100_000_000,
             for_ns: 5_000_000,

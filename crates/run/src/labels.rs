@@ -65,7 +65,7 @@ impl Labels {
     }
 
     /// Keeps those that the other run has too.
-    pub(crate) fn keep_common(&mut self, other: &Labels) {
+    pub(crate) fn keep_common(&mut self, other: &Self) {
         self.0.retain(|key, value| other.0.get(key) == Some(value));
     }
 }

@@ -27,14 +27,14 @@ impl FromStr for Load {
     type Err = Error;
 
     /// Reads `hogs=N[,policy=other|nice:N|fifo:N|rr:N][,cpus=LIST]`. A comma within a CPU list is a plus sign, "0-1+3".
-    fn from_str(text: &str) -> Result<Load> {
-        Load::read(text).map_err(|fault| Error::Load { text: text.to_owned(), fault })
+    fn from_str(text: &str) -> Result<Self> {
+        Self::read(text).map_err(|fault| Error::Load { text: text.to_owned(), fault })
     }
 }
 
 impl Load {
-    fn read(text: &str) -> Result<Load, TextFault> {
-        let mut load = Load { hogs: 0, scheduling: Scheduling::other(0), cpus: None };
+    fn read(text: &str) -> Result<Self, TextFault> {
+        let mut load = Self { hogs: 0, scheduling: Scheduling::other(0), cpus: None };
         for part in text.split(',') {
             let (key, value) =
                 part.split_once('=').ok_or_else(|| TextFault::NotKeyValue { part: part.to_owned() })?;

@@ -14,7 +14,7 @@ impl Run {
     ///
     /// # Errors
     /// [`Error::Unusable`] when the runs measured different things: then nothing is merged.
-    pub fn merge(&mut self, other: &Run) -> Result<()> {
+    pub fn merge(&mut self, other: &Self) -> Result<()> {
         let (ours, theirs) = (&self.environment, &other.environment);
         if ours.driver != theirs.driver {
             return Err(different("drivers"));
@@ -45,7 +45,7 @@ impl Run {
 }
 
 impl Results {
-    fn merge(&mut self, other: &Results) -> Result<()> {
+    fn merge(&mut self, other: &Self) -> Result<()> {
         both(&mut self.baseline, &other.baseline, merge_baseline)?;
         both(&mut self.throughput, &other.throughput, merge_throughput)?;
         both(&mut self.latency, &other.latency, merge_latency)?;

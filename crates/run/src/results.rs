@@ -77,49 +77,49 @@ impl Results {
 }
 
 impl From<BaselineResult> for Results {
-    fn from(baseline: BaselineResult) -> Results {
-        Results { baseline: Some(baseline), ..Results::default() }
+    fn from(baseline: BaselineResult) -> Self {
+        Self { baseline: Some(baseline), ..Self::default() }
     }
 }
 
 impl From<LatencyResult> for Results {
-    fn from(latency: LatencyResult) -> Results {
-        Results { latency: Some(latency), ..Results::default() }
+    fn from(latency: LatencyResult) -> Self {
+        Self { latency: Some(latency), ..Self::default() }
     }
 }
 
 impl From<ThroughputResult> for Results {
-    fn from(throughput: ThroughputResult) -> Results {
-        Results { throughput: Some(throughput), ..Results::default() }
+    fn from(throughput: ThroughputResult) -> Self {
+        Self { throughput: Some(throughput), ..Self::default() }
     }
 }
 
 impl From<TraitsResult> for Results {
-    fn from(traits: TraitsResult) -> Results {
-        Results { traits: Some(traits), ..Results::default() }
+    fn from(traits: TraitsResult) -> Self {
+        Self { traits: Some(traits), ..Self::default() }
     }
 }
 
 impl From<StorageResult> for Results {
-    fn from(storage: StorageResult) -> Results {
-        Results { storage: Some(storage), ..Results::default() }
+    fn from(storage: StorageResult) -> Self {
+        Self { storage: Some(storage), ..Self::default() }
     }
 }
 
 impl From<InterferenceResult> for Results {
-    fn from(interference: InterferenceResult) -> Results {
-        Results { interference: Some(interference), ..Results::default() }
+    fn from(interference: InterferenceResult) -> Self {
+        Self { interference: Some(interference), ..Self::default() }
     }
 }
 
 impl From<WorkersResult> for Results {
-    fn from(workers: WorkersResult) -> Results {
-        Results { workers: Some(workers), ..Results::default() }
+    fn from(workers: WorkersResult) -> Self {
+        Self { workers: Some(workers), ..Self::default() }
     }
 }
 
 impl From<ObserveResult> for Results {
-    fn from(observed: ObserveResult) -> Results {
-        Results { observed_calls: Some(observed), ..Results::default() }
+    fn from(observed: ObserveResult) -> Self {
+        Self { observed_calls: Some(observed), ..Self::default() }
     }
 }

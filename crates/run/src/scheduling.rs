@@ -22,13 +22,15 @@ pub struct Scheduling {
 
 impl Scheduling {
     /// SCHED_OTHER with the given nice value (-20 to 19).
-    pub fn other(nice: i8) -> Scheduling {
-        Scheduling { policy: Policy::Other, priority: 0, nice }
+    #[must_use]
+    pub fn other(nice: i8) -> Self {
+        Self { policy: Policy::Other, priority: 0, nice }
     }
 
     /// SCHED_FIFO with the given priority (1 to 99).
-    pub fn fifo(priority: u8) -> Scheduling {
-        Scheduling { policy: Policy::Fifo, priority, nice: 0 }
+    #[must_use]
+    pub fn fifo(priority: u8) -> Self {
+        Self { policy: Policy::Fifo, priority, nice: 0 }
     }
 }
 
@@ -36,11 +38,11 @@ impl fmt::Display for Scheduling {
     /// As it is read: "fifo:99", "rr:5", "nice:10", "other"; another policy by its name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Scheduling { policy: Policy::Fifo, priority, .. } => f.pad(&format!("fifo:{priority}")),
-            Scheduling { policy: Policy::RoundRobin, priority, .. } => f.pad(&format!("rr:{priority}")),
-            Scheduling { policy: Policy::Other, nice: 0, .. } => f.pad("other"),
-            Scheduling { policy: Policy::Other, nice, .. } => f.pad(&format!("nice:{nice}")),
-            Scheduling { policy, .. } => f.pad(policy.name()),
+            Self { policy: Policy::Fifo, priority, .. } => f.pad(&format!("fifo:{priority}")),
+            Self { policy: Policy::RoundRobin, priority, .. } => f.pad(&format!("rr:{priority}")),
+            Self { policy: Policy::Other, nice: 0, .. } => f.pad("other"),
+            Self { policy: Policy::Other, nice, .. } => f.pad(&format!("nice:{nice}")),
+            Self { policy, .. } => f.pad(policy.name()),
         }
     }
 }
@@ -49,25 +51,25 @@ impl FromStr for Scheduling {
     type Err = Error;
 
     /// Reads "other", "nice:-20", "fifo:50", "rr:1".
-    fn from_str(text: &str) -> Result<Scheduling> {
-        Ok(Scheduling::read(text)?)
+    fn from_str(text: &str) -> Result<Self> {
+        Ok(Self::read(text)?)
     }
 }
 
 impl Scheduling {
     /// As [`FromStr`] reads it.
-    pub(crate) fn read(text: &str) -> Result<Scheduling, Unknown> {
+    pub(crate) fn read(text: &str) -> Result<Self, Unknown> {
         let wrong = || Unknown::new("policy", text, ["other", "nice:-20..19", "fifo:1..99", "rr:1..99"]);
         let number = |text: &str, range: std::ops::RangeInclusive<i8>| {
             text.parse().ok().filter(|number| range.contains(number)).ok_or_else(wrong)
         };
         match text.split_once(':') {
-            None if text == "other" => Ok(Scheduling::other(0)),
-            Some(("nice", nice)) => Ok(Scheduling::other(number(nice, -20..=19)?)),
-            Some(("fifo", priority)) => Ok(Scheduling::fifo(number(priority, 1..=99)?.unsigned_abs())),
+            None if text == "other" => Ok(Self::other(0)),
+            Some(("nice", nice)) => Ok(Self::other(number(nice, -20..=19)?)),
+            Some(("fifo", priority)) => Ok(Self::fifo(number(priority, 1..=99)?.unsigned_abs())),
             Some(("rr", priority)) => {
                 let priority = number(priority, 1..=99)?.unsigned_abs();
-                Ok(Scheduling { policy: Policy::RoundRobin, priority, nice: 0 })
+                Ok(Self { policy: Policy::RoundRobin, priority, nice: 0 })
             }
             _ => Err(wrong()),
         }
@@ -92,17 +94,18 @@ pub enum RealtimePermission {
 
 impl Default for RealtimePermission {
     /// Nobody has tried.
-    fn default() -> RealtimePermission {
-        RealtimePermission::Refused { reason: "nobody has tried".into() }
+    fn default() -> Self {
+        Self::Refused { reason: "nobody has tried".into() }
     }
 }
 
 impl RealtimePermission {
     /// The highest SCHED_FIFO priority that is to be had; `None` when there is none.
+    #[must_use]
     pub fn max_priority(&self) -> Option<u8> {
         match self {
-            RealtimePermission::Allowed { max_priority } => Some(*max_priority),
-            RealtimePermission::Refused { .. } => None,
+            Self::Allowed { max_priority } => Some(*max_priority),
+            Self::Refused { .. } => None,
         }
     }
 }

@@ -27,8 +27,8 @@ pub struct SurveyPlan {
 
 impl Default for SurveyPlan {
     /// 30 s, and the 2.5 ms of Android's latency tests.
-    fn default() -> SurveyPlan {
-        SurveyPlan {
+    fn default() -> Self {
+        Self {
             budget_ns: 30_000_000_000,
             driver: DriverPlan::default(),
             deadline: Deadline { ns: 2_500_000 },

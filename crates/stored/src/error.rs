@@ -19,20 +19,20 @@ struct Inner {
 
 impl Error {
     #[cold]
-    pub(crate) fn new(problem: String) -> Error {
-        Error(Box::new(Inner { place: String::new(), problem, cut_off: false }))
+    pub(crate) fn new(problem: String) -> Self {
+        Self(Box::new(Inner { place: String::new(), problem, cut_off: false }))
     }
 
     /// The text is none, or a value cannot be one.
     #[cold]
-    pub(crate) fn of_text(error: serde_json::Error) -> Error {
+    pub(crate) fn of_text(error: serde_json::Error) -> Self {
         let cut_off = error.is_eof();
-        Error(Box::new(Inner { place: String::new(), problem: error.to_string(), cut_off }))
+        Self(Box::new(Inner { place: String::new(), problem: error.to_string(), cut_off }))
     }
 
     /// The error came from inside this field or item.
     #[cold]
-    pub(crate) fn inside(mut self, step: &dyn Display) -> Error {
+    pub(crate) fn inside(mut self, step: &dyn Display) -> Self {
         self.0.place.insert_str(0, &step.to_string());
         self
     }
@@ -57,17 +57,17 @@ impl std::error::Error for Error {}
 
 /// The words are serde_json's, whatever it was read from.
 impl serde::de::Error for Error {
-    fn custom<T: Display>(problem: T) -> Error {
-        Error::new(problem.to_string())
+    fn custom<T: Display>(problem: T) -> Self {
+        Self::new(problem.to_string())
     }
 
     #[cold]
-    fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Error {
-        Error::of_text(serde_json::Error::invalid_type(found, expected))
+    fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Self::of_text(serde_json::Error::invalid_type(found, expected))
     }
 
     #[cold]
-    fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Error {
-        Error::of_text(serde_json::Error::invalid_value(found, expected))
+    fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Self::of_text(serde_json::Error::invalid_value(found, expected))
     }
 }

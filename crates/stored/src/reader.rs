@@ -308,7 +308,7 @@ struct Variant<'a> {
 }
 
 impl<'a> Variant<'a> {
-    fn of(value: Reader<'a>) -> Result<Variant<'a>> {
+    fn of(value: Reader<'a>) -> Result<Self> {
         match value.0 {
             Value::String(name) => Ok(Variant { name, content: None }),
             Value::Object(object) => match object.iter().next() {

@@ -33,7 +33,7 @@ struct Whole {
 struct Inner {
     values: Vec<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    next: Option<Box<Inner>>,
+    next: Option<Box<Self>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

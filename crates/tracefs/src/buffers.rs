@@ -26,12 +26,12 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
-    pub(crate) fn new(directory: PathBuf, root: &Path) -> Buffers {
+    pub(crate) fn new(directory: PathBuf, root: &Path) -> Self {
         // Linux 6.8 lets it be several pages; older kernels have one page.
         let kilobytes = read(&directory.join("buffer_subbuf_size_kb")).ok();
         let kilobytes = kilobytes.and_then(|text| text.trim().parse::<usize>().ok());
         let page_bytes = kilobytes.map_or_else(rustix::param::page_size, |kilobytes| kilobytes * 1024);
-        Buffers { directory, root: root.to_owned(), page_bytes }
+        Self { directory, root: root.to_owned(), page_bytes }
     }
 
     pub(crate) fn switch(&self) -> PathBuf {

@@ -115,12 +115,8 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn file(
-        operation: &'static str,
-        path: impl AsRef<Path>,
-        cause: impl Into<io::Error>,
-    ) -> Error {
-        Error::File { operation, path: path.as_ref().to_owned(), cause: cause.into() }
+    pub(crate) fn file(operation: &'static str, path: impl AsRef<Path>, cause: impl Into<io::Error>) -> Self {
+        Self::File { operation, path: path.as_ref().to_owned(), cause: cause.into() }
     }
 }
 

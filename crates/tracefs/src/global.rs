@@ -55,15 +55,15 @@ impl GlobalTrace {
     pub fn start<E: From<Error>>(
         kilobytes: u64,
         choose: impl FnOnce(&Path) -> Result<Chosen, E>,
-    ) -> Result<GlobalTrace, E> {
+    ) -> Result<Self, E> {
         let place = Place::make()?;
-        if let Some(running) = GlobalTrace::settle(&place)? {
+        if let Some(running) = Self::settle(&place)? {
             return Err(Error::AlreadyStarted { root: running.state.root.clone() }.into());
         }
         let mounted = Tracefs::mounted()?;
         let root = mounted.as_ref().map_or(Path::new(PLACES[0]), Tracefs::root).to_owned();
         let state = State::new(root.clone(), mounted.is_none(), kilobytes, now_ns());
-        let mut trace = GlobalTrace { buffers: Buffers::new(root.clone(), &root), state, place };
+        let mut trace = Self { buffers: Buffers::new(root.clone(), &root), state, place };
         let started = trace.begin(choose);
         if started.is_err() {
             // The error to tell is the first one. What could not be put back now the next command puts back.
@@ -130,14 +130,14 @@ impl GlobalTrace {
     /// # Errors
     /// [`Error::Busy`] when another command is at work, [`Error::NotARecording`] when the file that says so is damaged,
     /// [`Error::File`] when something cannot be put back.
-    pub fn find() -> Result<Option<GlobalTrace>> {
-        Place::find()?.map_or(Ok(None), |place| GlobalTrace::settle(&place))
+    pub fn find() -> Result<Option<Self>> {
+        Place::find()?.map_or(Ok(None), |place| Self::settle(&place))
     }
 
-    fn settle(place: &Place) -> Result<Option<GlobalTrace>> {
+    fn settle(place: &Place) -> Result<Option<Self>> {
         let Some(state) = place.load()? else { return Ok(None) };
         let buffers = Buffers::new(state.root.clone(), &state.root);
-        let mut trace = GlobalTrace { buffers, state, place: place.clone() };
+        let mut trace = Self { buffers, state, place: place.clone() };
         match trace.state.phase {
             Phase::Running => {
                 trace.mount_again()?;

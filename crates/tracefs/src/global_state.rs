@@ -57,8 +57,8 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(root: PathBuf, mounted: bool, kilobytes: u64, started_ns: u64) -> State {
-        State {
+    pub(crate) fn new(root: PathBuf, mounted: bool, kilobytes: u64, started_ns: u64) -> Self {
+        Self {
             schema: "roundtrip.trace-state".to_owned(),
             version: 2,
             boot_id: boot_id(),
@@ -88,14 +88,14 @@ impl Place {
     ///
     /// # Errors
     /// [`Error::NoPlace`] when there can be none, [`Error::Busy`] when another command is at work.
-    pub(crate) fn make() -> Result<Place> {
+    pub(crate) fn make() -> Result<Self> {
         // One that was chosen when another was not possible counts as long as it has a state.
-        match Place::find()? {
+        match Self::find()? {
             Some(place) => Ok(place),
             None => {
                 let directory =
                     private_directory(Path::new("/")).map_err(|cause| Error::NoPlace { cause })?;
-                Place::lock(&directory)
+                Self::lock(&directory)
             }
         }
     }
@@ -104,14 +104,14 @@ impl Place {
     ///
     /// # Errors
     /// [`Error::Busy`] when another command is at work.
-    pub(crate) fn find() -> Result<Option<Place>> {
+    pub(crate) fn find() -> Result<Option<Self>> {
         let exists = |path: PathBuf| path.symlink_metadata().is_ok();
         let has_state = |directory: &PathBuf| exists(directory.join(NAME)) || exists(directory.join(PARTIAL));
         let directory = private_directories(Path::new("/")).into_iter().find(has_state);
-        directory.map(|directory| Place::lock(&directory)).transpose()
+        directory.map(|directory| Self::lock(&directory)).transpose()
     }
 
-    fn lock(directory: &Path) -> Result<Place> {
+    fn lock(directory: &Path) -> Result<Self> {
         let opened = File::open(directory).map_err(|cause| Error::file("open", directory, cause))?;
         let until = Instant::now() + PATIENCE;
         while flock(&opened, FlockOperation::NonBlockingLockExclusive).is_err() {
@@ -120,7 +120,7 @@ impl Place {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        Ok(Place { file: directory.join(NAME), _directory: Rc::new(opened) })
+        Ok(Self { file: directory.join(NAME), _directory: Rc::new(opened) })
     }
 
     fn partial(&self) -> PathBuf {

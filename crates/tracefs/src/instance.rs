@@ -39,7 +39,7 @@ impl Instance {
     /// # Errors
     /// [`Error::NotAvailable`] when this process may not make one, [`Error::File`] when the kernel refuses a setting, also
     /// for want of memory. Then nothing is left of it.
-    pub fn create(tracefs: &Tracefs, selection: &Selection, kilobytes: u64) -> Result<Instance> {
+    pub fn create(tracefs: &Tracefs, selection: &Selection, kilobytes: u64) -> Result<Self> {
         remove_abandoned(tracefs);
         let instances = tracefs.root().join("instances");
         let owned = Owned::make(&instances, PREFIX).map_err(|cause| match cause.kind() {
@@ -51,7 +51,7 @@ impl Instance {
             }
             _ => Error::file("make an instance in", &instances, cause),
         })?;
-        let mut instance = Instance {
+        let mut instance = Self {
             buffers: Buffers::new(owned.path().to_owned(), tracefs.root()),
             clock: String::new(),
             events: Vec::new(),
@@ -225,6 +225,7 @@ fn remove(directory: &Path) -> bool {
 
 /// Removes the instances of processes that were killed before they could, and tells how many. Those that cannot be removed
 /// are in use, and are left alone.
+#[expect(clippy::must_use_candidate, reason = "it is called for what it does")]
 pub fn remove_abandoned(tracefs: &Tracefs) -> usize {
     let abandoned = Owned::abandoned(&tracefs.root().join("instances"), PREFIX);
     abandoned.iter().filter(|owned| remove(owned.path())).count()

@@ -37,14 +37,14 @@ impl Tracefs {
     /// # Errors
     /// [`Error::NotAvailable`] when there is none and none may be mounted, and for a process in a pid or time namespace of its
     /// own, whose thread ids or instants are not those of the events.
-    pub fn open() -> Result<Tracefs> {
+    pub fn open() -> Result<Self> {
         if let Some(reason) = foreign_ids().or_else(foreign_clock) {
             return Err(not_available(reason));
         }
         let descriptor = match detached() {
             Ok(descriptor) => descriptor,
             Err(errno) => {
-                return Tracefs::mounted()?.ok_or_else(|| {
+                return Self::mounted()?.ok_or_else(|| {
                     not_available(match errno {
                         Errno::PERM | Errno::ACCESS => {
                             "tracefs is not mounted, and mounting it needs root (CAP_SYS_ADMIN)".to_owned()
@@ -57,17 +57,17 @@ impl Tracefs {
         };
         // By pid, so that other processes of the same user can open files below it, too.
         let root = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), descriptor.as_raw_fd()));
-        Ok(Tracefs { root, private: Some(descriptor) })
+        Ok(Self { root, private: Some(descriptor) })
     }
 
     /// The mounted one that this process may read, if there is one.
     ///
     /// # Errors
     /// [`Error::NotAvailable`] when it is mounted but closed to this process.
-    pub fn mounted() -> Result<Option<Tracefs>> {
+    pub fn mounted() -> Result<Option<Self>> {
         for place in PLACES {
             match std::fs::metadata(Path::new(place).join("tracing_on")) {
-                Ok(_) => return Ok(Some(Tracefs::at(place))),
+                Ok(_) => return Ok(Some(Self::at(place))),
                 Err(error) if error.kind() == ErrorKind::PermissionDenied => {
                     return Err(not_available(format!(
                         "{place} is closed to this user: run as root, or have it remounted with a gid and mode that let \
@@ -82,8 +82,8 @@ impl Tracefs {
 
     /// The one under this directory, whatever it is.
     #[must_use]
-    pub fn at(root: impl Into<PathBuf>) -> Tracefs {
-        Tracefs { root: root.into(), private: None }
+    pub fn at(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into(), private: None }
     }
 
     /// Its directory. Below a private mount, paths can be opened by other processes for as long as this value lives.

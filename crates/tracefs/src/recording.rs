@@ -109,7 +109,7 @@ impl Recording {
     ///
     /// # Errors
     /// [`Error::File`] when it cannot be read, [`Error::NotARecording`] when it is none of ours or of a later version.
-    pub fn open(directory: &Path) -> Result<Recording> {
+    pub fn open(directory: &Path) -> Result<Self> {
         let path = directory.join("recording.json");
         let not_ours = |reason: &str| Error::NotARecording { path: path.clone(), reason: reason.to_owned() };
         let any: stored::Value = read_json(&path)?;
@@ -122,7 +122,7 @@ impl Recording {
             return Err(not_ours(&reason));
         }
         let header = stored::read(&any).map_err(|error| not_ours(&format!("damaged: {error}")))?;
-        Ok(Recording { directory: directory.to_owned(), header })
+        Ok(Self { directory: directory.to_owned(), header })
     }
 
     /// Its folder.

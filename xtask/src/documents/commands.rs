@@ -224,10 +224,10 @@ fn shape(line: &str) -> String {
 struct Scratch(PathBuf);
 
 impl Scratch {
-    fn new() -> Result<Scratch> {
+    fn new() -> Result<Self> {
         let folder = std::env::temp_dir().join(format!("roundtrip-documents-{}", std::process::id()));
         std::fs::create_dir_all(folder.join("bin")).context("cannot create the scratch folder")?;
-        let scratch = Scratch(folder);
+        let scratch = Self(folder);
         let script = scratch.0.join("bin/roundtrip");
         std::fs::write(&script, SHORT).context("cannot write the program's stand-in")?;
         std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755))?;

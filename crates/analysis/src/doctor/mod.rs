@@ -27,14 +27,15 @@ pub enum State {
 
 impl State {
     /// All states, the one to act on first.
-    pub const ALL: [State; 3] = [State::Lengthens, State::CannotTell, State::Good];
+    pub const ALL: [Self; 3] = [Self::Lengthens, Self::CannotTell, Self::Good];
 
     /// The state's name in JSON and in options.
+    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            State::Lengthens => "lengthens",
-            State::CannotTell => "cannot-tell",
-            State::Good => "good",
+            Self::Lengthens => "lengthens",
+            Self::CannotTell => "cannot-tell",
+            Self::Good => "good",
         }
     }
 }
@@ -69,25 +70,25 @@ struct Verdict {
 }
 
 impl Verdict {
-    fn good(found: impl Into<String>) -> Verdict {
-        Verdict { state: State::Good, found: found.into(), advice: String::new(), commands: Vec::new() }
+    fn good(found: impl Into<String>) -> Self {
+        Self { state: State::Good, found: found.into(), advice: String::new(), commands: Vec::new() }
     }
 
-    fn lengthens(found: impl Into<String>, advice: impl Into<String>) -> Verdict {
+    fn lengthens(found: impl Into<String>, advice: impl Into<String>) -> Self {
         let (found, advice) = (found.into(), advice.into());
-        Verdict { state: State::Lengthens, found, advice, commands: Vec::new() }
+        Self { state: State::Lengthens, found, advice, commands: Vec::new() }
     }
 
-    fn cannot_tell(reason: impl Into<String>) -> Verdict {
+    fn cannot_tell(reason: impl Into<String>) -> Self {
         let found = reason.into();
-        Verdict { state: State::CannotTell, found, advice: String::new(), commands: Vec::new() }
+        Self { state: State::CannotTell, found, advice: String::new(), commands: Vec::new() }
     }
 
-    fn advice(self, advice: impl Into<String>) -> Verdict {
-        Verdict { advice: advice.into(), ..self }
+    fn advice(self, advice: impl Into<String>) -> Self {
+        Self { advice: advice.into(), ..self }
     }
 
-    fn command(mut self, command: impl Into<String>) -> Verdict {
+    fn command(mut self, command: impl Into<String>) -> Self {
         self.commands.push(command.into());
         self
     }
@@ -129,6 +130,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 
 /// Judges a machine: one finding for each check. What lengthens round trips comes first, then what could not be told, then what
 /// is good; within each, the most important first.
+#[must_use]
 pub fn judge(environment: &Environment) -> Vec<Finding> {
     let mut findings: Vec<Finding> = CHECKS
         .iter()

@@ -57,14 +57,14 @@ pub struct SlowCall {
 impl Kept {
     /// Those of a run; `None` for a run that was not to keep any.
     #[must_use]
-    pub fn of(run: &Run) -> Option<Kept> {
+    pub fn of(run: &Run) -> Option<Self> {
         let virtualised = run.environment.cpus.virtualised == Some(true);
         let measured = run.results.latency.as_ref().and_then(|result| measured::kept(result, virtualised));
         measured.or_else(|| observed::kept(run.results.observed_calls.as_ref()?, virtualised))
     }
 
     /// With numbers, the slowest first. Of the same length, the earlier comes first: as they are stored.
-    fn ranked(mut self) -> Kept {
+    fn ranked(mut self) -> Self {
         self.calls.sort_by_key(|call| std::cmp::Reverse(call.trip.duration_ns()));
         (1..).zip(&mut self.calls).for_each(|(number, call)| call.number = number);
         self

@@ -33,8 +33,8 @@ pub(super) fn create(max_len: usize) -> io::Result<OwnedFd> {
 }
 
 impl Area {
-    pub(super) fn map(fd: impl AsFd, max_len: usize) -> io::Result<Area> {
-        Ok(Area { memory: Shared::map(fd, total(max_len))?, replies: replies(max_len) })
+    pub(super) fn map(fd: impl AsFd, max_len: usize) -> io::Result<Self> {
+        Ok(Self { memory: Shared::map(fd, total(max_len))?, replies: replies(max_len) })
     }
 
     /// Counts requests.

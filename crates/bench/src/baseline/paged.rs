@@ -16,11 +16,11 @@ pub(super) struct Paged {
 
 impl Paged {
     /// Zeros, touched: no page of them is missing when calls are timed.
-    pub(super) fn zeroed(len: usize) -> Paged {
+    pub(super) fn zeroed(len: usize) -> Self {
         let mut memory = vec![1; len + PAGE];
         memory.fill(0);
         let start = memory.as_ptr().align_offset(PAGE);
-        Paged { memory, start, len }
+        Self { memory, start, len }
     }
 }
 

@@ -52,7 +52,7 @@ impl End for Pipe {
     }
 
     fn serve(&mut self, len: usize, calls: u64) -> Result<()> {
-        let Pipe { input, output, buffer } = self;
+        let Self { input, output, buffer } = self;
         let buffer = &mut buffer[..len];
         for _ in 0..calls {
             read_all(&*input, buffer)?;

@@ -30,12 +30,12 @@ pub(super) fn create(len: usize) -> io::Result<OwnedFd> {
 impl Shared {
     /// Maps the first `len` bytes of a descriptor, which must be that long, with their pages already in place: a fault
     /// does not belong in a measurement.
-    pub(super) fn map(fd: impl AsFd, len: usize) -> io::Result<Shared> {
+    pub(super) fn map(fd: impl AsFd, len: usize) -> io::Result<Self> {
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::POPULATE);
         // SAFETY: a new mapping at an address of the kernel's choice touches no memory that anyone has.
         let start = unsafe { mmap(std::ptr::null_mut(), len, protection, flags, fd, 0) }?;
         let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mapped at address 0"))?;
-        Ok(Shared { start, len })
+        Ok(Self { start, len })
     }
 
     /// The word at a byte offset divisible by 4.

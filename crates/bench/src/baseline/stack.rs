@@ -54,7 +54,7 @@ impl End for Client {
     }
 
     fn call(&mut self, request: &[u8]) -> Result<()> {
-        let Client { service, echo, .. } = self;
+        let Self { service, echo, .. } = self;
         // The reply is gone when the call returns, and copying each would be timed. Requests of different blocks differ in
         // length or first byte.
         let is_new = echo.len() != request.len() || echo.first() != request.first();

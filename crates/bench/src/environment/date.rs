@@ -3,6 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Now, as RFC 3339 in UTC with whole seconds: "2026-11-21T20:52:07Z".
+#[must_use]
 pub fn now() -> String {
     rfc3339(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()))
 }

@@ -18,6 +18,7 @@ use crate::sched::{allowed_cpus, realtime_permission};
 use crate::{cgroup, clock};
 
 /// Looks at the running machine. Takes a few milliseconds, most of them for the clock and for trying SCHED_FIFO.
+#[must_use]
 pub fn collect() -> Environment {
     let root = Root::real();
     let usable = allowed_cpus(0).unwrap_or_default();
@@ -29,6 +30,7 @@ pub fn collect() -> Environment {
 
 /// Looks at the machine whose files lie below `root`: its own in tests, a recorded one elsewhere. The kernel's name is that of
 /// the running one. `usable` are the CPUs of this process, `clock_read_cost_ns` is what one clock reading takes.
+#[must_use]
 pub fn of(
     root: &Root,
     usable: Vec<u32>,

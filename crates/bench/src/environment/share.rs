@@ -17,7 +17,8 @@ pub struct CpuTimes {
 impl CpuTimes {
     /// The times up to now; `None` where /proc does not tell. Workers count once they have been waited for, so look
     /// before the first is started and after the last has ended.
-    pub fn read(root: &Root) -> Option<CpuTimes> {
+    #[must_use]
+    pub fn read(root: &Root) -> Option<Self> {
         // cpu user nice system idle iowait irq softirq steal guest guest_nice (proc_stat(5)); guest time is in user.
         let stat = root.read("proc/stat")?;
         let numbers: Vec<u64> = stat
@@ -44,11 +45,12 @@ impl CpuTimes {
             .map(|number| number.parse::<u64>().ok())
             .sum::<Option<u64>>()?;
         let all_ticks = busy_ticks + idle + iowait + stolen_ticks;
-        Some(CpuTimes { all_ticks, busy_ticks, stolen_ticks, own_ticks })
+        Some(Self { all_ticks, busy_ticks, stolen_ticks, own_ticks })
     }
 
     /// The shares from this moment to a later one; `None` when no tick lies between them.
-    pub fn shares_until(&self, later: &CpuTimes) -> Option<CpuShares> {
+    #[must_use]
+    pub fn shares_until(&self, later: &Self) -> Option<CpuShares> {
         // Idle times can step backwards by a tick or two.
         let ticks = |later: u64, earlier: u64| later.saturating_sub(earlier) as f64;
         let all = ticks(later.all_ticks, self.all_ticks);

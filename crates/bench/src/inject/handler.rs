@@ -30,7 +30,7 @@ pub(crate) struct Handler {
 impl Handler {
     /// # Errors
     /// [`Error::File`] when the lock, the file or the log cannot be opened.
-    pub(crate) fn new(plan: HandlerPlan) -> Result<Handler> {
+    pub(crate) fn new(plan: HandlerPlan) -> Result<Self> {
         let open = |path: &std::path::PathBuf| {
             File::options()
                 .read(true)
@@ -42,7 +42,7 @@ impl Handler {
         let file = (plan.cause == Cause::Fsync).then(unnamed_file).transpose()?;
         let log = Log::open(plan.log.as_deref())?;
         let next_ns = AtomicU64::new(now_ns() + plan.every_ns);
-        Ok(Handler { plan, lock, file, log, next_ns })
+        Ok(Self { plan, lock, file, log, next_ns })
     }
 
     /// Within a call.

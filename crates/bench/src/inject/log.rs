@@ -25,13 +25,13 @@ pub(super) struct Log(Option<File>);
 
 impl Log {
     /// Opens it. One that is gone costs the list, not the run.
-    pub(super) fn open(path: Option<&Path>) -> Result<Log> {
+    pub(super) fn open(path: Option<&Path>) -> Result<Self> {
         let nofollow = OFlags::NOFOLLOW.bits().cast_signed();
         let open = |path: &Path| match File::options().append(true).custom_flags(nofollow).open(path) {
             Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(None),
             opened => opened.map(Some).map_err(|cause| Error::file("open", path, cause)),
         };
-        Ok(Log(path.map(open).transpose()?.flatten()))
+        Ok(Self(path.map(open).transpose()?.flatten()))
     }
 
     /// Notes one. Each line is one write, so that lines of several processes do not mix.

@@ -28,7 +28,7 @@ pub(crate) struct Host<'a> {
 impl<'a> Host<'a> {
     /// # Errors
     /// [`Error::System`] without memory for the lock; [`Error::File`] when the log cannot be written.
-    pub(crate) fn new(injection: &'a Injection) -> Result<Host<'a>> {
+    pub(crate) fn new(injection: &'a Injection) -> Result<Self> {
         let lock = injection.cause.takes_lock().then(|| {
             rustix::fs::memfd_create("roundtrip-lock", MemfdFlags::CLOEXEC)
                 .map_err(|source| Error::system("make a lock to wait for", source))

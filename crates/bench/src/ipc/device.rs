@@ -67,7 +67,7 @@ impl Claim {
     ///
     /// # Errors
     /// [`Error::NotHere`] with what is in the way of each.
-    pub(super) fn any() -> Result<Claim> {
+    pub(super) fn any() -> Result<Self> {
         let mut refusals = match mounted() {
             Ok(claim) => return Ok(claim),
             Err(error) => vec![error],
@@ -77,7 +77,7 @@ impl Claim {
             refusals.push(NotHere::DeviceFile.into());
         }
         for path in there {
-            match Claim::within(path, CLEARED_WITHIN) {
+            match Self::within(path, CLEARED_WITHIN) {
                 Ok(claim) => return Ok(claim),
                 Err(error) => refusals.push(error),
             }
@@ -89,11 +89,11 @@ impl Claim {
     ///
     /// # Errors
     /// [`Error::Driver`] when it cannot be used; [`Error::NotHere`] when another run or a context manager has it.
-    pub(super) fn of(path: &str) -> Result<Claim> {
-        Claim::within(path, NAMED_CLEARED_WITHIN)
+    pub(super) fn of(path: &str) -> Result<Self> {
+        Self::within(path, NAMED_CLEARED_WITHIN)
     }
 
-    fn within(path: &str, cleared_within: Duration) -> Result<Claim> {
+    fn within(path: &str, cleared_within: Duration) -> Result<Self> {
         let driver = Kernel::open(path, 4096).map_err(NotHere::Opened)?;
         let device = File::open(path).map_err(|source| Error::file("open", path, source))?;
         match rustix::fs::flock(&device, FlockOperation::NonBlockingLockExclusive) {
@@ -110,12 +110,12 @@ impl Claim {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        Ok(Claim::new(path.into(), driver.features(), Held::Locked { _device: device }))
+        Ok(Self::new(path.into(), driver.features(), Held::Locked { _device: device }))
     }
 
-    fn new(path: String, features: Features, held: Held) -> Claim {
+    fn new(path: String, features: Features, held: Held) -> Self {
         HELD.fetch_add(1, Ordering::Relaxed);
-        Claim { path, features, held }
+        Self { path, features, held }
     }
 
     /// Claims a device for a run that takes the best driver there is. A run uses up to two contexts, one for each stack,
@@ -123,10 +123,10 @@ impl Claim {
     ///
     /// # Errors
     /// As [`Claim::any`].
-    pub(super) fn one_of_two() -> Result<Claim> {
-        let first = Claim::any()?;
+    pub(super) fn one_of_two() -> Result<Self> {
+        let first = Self::any()?;
         if HELD.load(Ordering::Relaxed) == 1 {
-            Claim::any().map_err(|error| NotHere::SecondDevice { cause: Box::new(error) })?;
+            Self::any().map_err(|error| NotHere::SecondDevice { cause: Box::new(error) })?;
         }
         Ok(first)
     }

@@ -29,14 +29,15 @@ pub enum Endpoint {
 
 impl Endpoint {
     /// A context as people name it: a binder device's path, or the address of an emulated one.
-    pub fn named(name: &str) -> Endpoint {
+    #[must_use]
+    pub fn named(name: &str) -> Self {
         let kind = if name.starts_with('/') { Endpoint::Kernel } else { Endpoint::Emulated };
         kind(name.to_owned())
     }
 
     /// Every context that could be looked at: the emulated ones that run here, and the binder devices at Android's usual
     /// places, whether anybody serves on them or not.
-    pub fn all() -> Vec<Endpoint> {
+    pub fn all() -> Vec<Self> {
         let emulated = binder_emulator::running().unwrap_or_default();
         let devices = super::device::usual_paths().into_iter();
         emulated.into_iter().map(Endpoint::Emulated).chain(devices.map(Endpoint::Kernel)).collect()
@@ -49,10 +50,10 @@ impl Endpoint {
     pub fn open(&self) -> Result<Arc<dyn Driver>> {
         match self {
             // A worker executes no programs, so it loses nothing by giving up that they gain privileges.
-            Endpoint::Emulated(address) => {
+            Self::Emulated(address) => {
                 Ok(Arc::new(Emulated::join_with(address, AREA_BYTES, WakeUp::NoNewPrivileges)?))
             }
-            Endpoint::Kernel(path) => Ok(Arc::new(Kernel::open(path, AREA_BYTES)?)),
+            Self::Kernel(path) => Ok(Arc::new(Kernel::open(path, AREA_BYTES)?)),
         }
     }
 

@@ -33,12 +33,12 @@ impl Host {
     /// [`Error::Driver`](crate::Error::Driver) when the system refuses;
     /// [`Error::NotHere`](crate::Error::NotHere) when the kernel's driver was asked for and no device of
     /// it is free.
-    pub fn open(plan: DriverPlan) -> Result<Host> {
-        let kernel = |claim| Host { context: Held::Kernel(claim), why_emulated: None };
+    pub fn open(plan: DriverPlan) -> Result<Self> {
+        let kernel = |claim| Self { context: Held::Kernel(claim), why_emulated: None };
         let emulated = |why_emulated| {
             let context = Context::create(names::profile(plan.profile))?;
             context.set_inherit_by(names::inherit_by(plan.inherit_by));
-            Ok(Host { context: Held::Emulated { context, profile: plan.profile }, why_emulated })
+            Ok(Self { context: Held::Emulated { context, profile: plan.profile }, why_emulated })
         };
         match plan.choice {
             DriverChoice::Emulated => emulated(None),
@@ -53,6 +53,7 @@ impl Host {
     }
 
     /// What workers open.
+    #[must_use]
     pub fn endpoint(&self) -> Endpoint {
         match &self.context {
             Held::Emulated { context, .. } => Endpoint::Emulated(context.address().to_owned()),
@@ -61,6 +62,7 @@ impl Host {
     }
 
     /// What every result must say that it was measured on.
+    #[must_use]
     pub fn backend(&self) -> Backend {
         match &self.context {
             Held::Emulated { profile, .. } => Backend::Emulated { profile: *profile },
@@ -69,6 +71,7 @@ impl Host {
     }
 
     /// Why the emulated driver was chosen although the kernel has a binder device, as one sentence.
+    #[must_use]
     pub fn why_emulated(&self) -> Option<String> {
         self.why_emulated.as_ref().map(|why| format!("the kernel's driver was not used: {why}"))
     }

@@ -181,8 +181,8 @@ impl Server {
     ///
     /// # Errors
     /// As [`WorkerGroup::spawn`].
-    pub fn spawn(group: &mut WorkerGroup, role: impl Into<String>, job: ServerJob) -> Result<Server> {
-        Ok(Server(group.spawn(role, &job)?))
+    pub fn spawn(group: &mut WorkerGroup, role: impl Into<String>, job: ServerJob) -> Result<Self> {
+        Ok(Self(group.spawn(role, &job)?))
     }
 
     /// Asks for a report. Not while calls are timed: the server reads files for it.

@@ -109,8 +109,8 @@ impl Drop for GivesWay {
 }
 
 impl GivesWay {
-    fn begin() -> GivesWay {
-        GivesWay { before: sched::scheduling(sched::gettid()).ok(), last_ns: None, competes: None }
+    fn begin() -> Self {
+        Self { before: sched::scheduling(sched::gettid()).ok(), last_ns: None, competes: None }
     }
 
     fn turn(&mut self, now_ns: u64) {
@@ -137,7 +137,7 @@ fn pause(interrupts: &Interrupts, ns: u64) -> ControlFlow<()> {
 struct Started(Child);
 
 impl Started {
-    fn of(subject: &Subject, processes: &mut Processes) -> Result<Option<Started>> {
+    fn of(subject: &Subject, processes: &mut Processes) -> Result<Option<Self>> {
         let Subject::Command(words) = subject else { return Ok(None) };
         let [program, arguments @ ..] = &words[..] else {
             return Ok(None);
@@ -145,7 +145,7 @@ impl Started {
         let child = Command::new(program).args(arguments).spawn();
         let child = child.map_err(|cause| Error::system(format!("start {program}"), cause))?;
         processes.follow(child.id());
-        Ok(Some(Started(child)))
+        Ok(Some(Self(child)))
     }
 
     fn has_ended(&mut self) -> bool {

@@ -48,7 +48,7 @@ impl Processes {
         }
         if self.pids.len().max(self.comms.len()) > MOST_THREADS {
             let descendants = std::mem::take(&mut self.descendants);
-            *self = Processes { descendants, ..Processes::default() };
+            *self = Self { descendants, ..Self::default() };
         }
     }
 

@@ -22,8 +22,8 @@ pub(super) struct Slow {
 }
 
 impl Slow {
-    pub(super) fn new(limit: u32, recording: Recording) -> Slow {
-        Slow {
+    pub(super) fn new(limit: u32, recording: Recording) -> Self {
+        Self {
             limit: limit as usize,
             recording,
             next: 1,

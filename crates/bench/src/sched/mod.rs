@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use run::Scheduling;
 
 /// The kernel's id of the calling thread.
+#[must_use]
 pub fn gettid() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
 }
@@ -28,6 +29,7 @@ pub fn set_name(name: &str) {
 
 /// The CPU that the calling thread runs on at this moment.
 #[inline]
+#[must_use]
 pub fn current_cpu() -> u32 {
     rustix::thread::sched_getcpu() as u32
 }

@@ -15,6 +15,7 @@ use run::Scheduling;
 const CAP_SYS_NICE: u32 = 23;
 
 /// Tries SCHED_FIFO on a scratch thread: at 99, then at what RLIMIT_RTPRIO allows.
+#[must_use]
 pub fn realtime_permission() -> RealtimePermission {
     let limit = getrlimit(Resource::Rtprio).current;
     let limit = limit.map_or(99, |priority| priority.min(99) as u8);
@@ -34,6 +35,7 @@ pub fn realtime_permission() -> RealtimePermission {
 
 /// The lowest nice value that this process's threads may take: -20 with CAP_SYS_NICE, else what RLIMIT_NICE allows, but never
 /// more than the calling thread's own (sched(7)).
+#[must_use]
 pub fn least_nice() -> i8 {
     let own = super::scheduling(0).map_or(0, |now| now.nice);
     // The limit is 20 less the nice value (getrlimit(2)).

@@ -22,8 +22,8 @@ pub(crate) struct Budget {
 
 impl Budget {
     /// For so many blocks, trial blocks included, none of which makes more calls than `most`.
-    pub(crate) fn new(total_ns: u64, blocks: u64, most: u64) -> Budget {
-        Budget { start_ns: now_ns(), total_ns, blocks, most, done: 0, calls_ns: 0 }
+    pub(crate) fn new(total_ns: u64, blocks: u64, most: u64) -> Self {
+        Self { start_ns: now_ns(), total_ns, blocks, most, done: 0, calls_ns: 0 }
     }
 
     /// Counts a block in which the timed calls took this long.

@@ -23,19 +23,14 @@ pub(super) struct BlockRecorder {
 
 impl BlockRecorder {
     /// Makes one for these writing threads. The recording has its place when it is [kept](BlockRecorder::keep).
-    pub(super) fn open(
-        directory: &Path,
-        tids: &[u32],
-        events: WriteEvents,
-        kilobytes: u64,
-    ) -> Result<BlockRecorder> {
+    pub(super) fn open(directory: &Path, tids: &[u32], events: WriteEvents, kilobytes: u64) -> Result<Self> {
         let recorder = Recorder::of(kilobytes, |tracefs| {
             selection::writes(tids, events, |event| tracefs.has_event(event))
         })?;
         let header = recorder.instance.header();
         let folder = Folder::beside(directory)?;
         let recording = Recording::create(&folder.partial, header, recorder.tracefs.root())?;
-        Ok(BlockRecorder { recorder, recording, folder, ended: None })
+        Ok(Self { recorder, recording, folder, ended: None })
     }
 
     /// Records what happens during `write`. A recording that cannot be stored ends, and writing goes on without.

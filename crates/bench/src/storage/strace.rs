@@ -48,7 +48,7 @@ impl Strace {
     ///
     /// # Errors
     /// [`Error::NotHere`] where there is none or it may not; [`Error::System`] when it cannot be started.
-    pub fn attach(pid: u32) -> Result<Strace> {
+    pub fn attach(pid: u32) -> Result<Self> {
         let scratch = Scratch::new()?;
         let mut command = Command::new("strace");
         die_with_parent(&mut command, rustix::process::Signal::KILL);
@@ -65,7 +65,7 @@ impl Strace {
                 _ => Error::system("start strace", error),
             })?;
         let Some(said) = child.stderr.take() else { unreachable!("it was asked for") };
-        let mut strace = Strace { child, said: BufReader::new(said), scratch };
+        let mut strace = Self { child, said: BufReader::new(said), scratch };
         let mut line = String::new();
         let read = strace.said.read_line(&mut line);
         read.map_err(|error| Error::system("hear strace", error))?;
@@ -124,7 +124,7 @@ impl SystemCall {
     /// `123 1700000000.123456 write(3, ""..., 16384) = 16384 <0.000234>`, in two lines where another thread's comes between.
     /// `boot_less_real_ns` brings its times from CLOCK_REALTIME to CLOCK_BOOTTIME. Other lines are passed over.
     #[must_use]
-    pub fn parse(text: &str, tid: u32, boot_less_real_ns: i64) -> Vec<SystemCall> {
+    pub fn parse(text: &str, tid: u32, boot_less_real_ns: i64) -> Vec<Self> {
         let mut open = None;
         let mut out = Vec::new();
         for line in text.lines() {
@@ -144,10 +144,7 @@ impl SystemCall {
             let start_ns = if resumed { open.take() } else { Some(time_ns) };
             let took = line.rsplit_once('<').and_then(|(_, rest)| seconds(rest.strip_suffix('>')?));
             if let (Some(start_ns), Some(duration_ns)) = (start_ns, took) {
-                out.push(SystemCall {
-                    start_ns: start_ns.saturating_add_signed(boot_less_real_ns),
-                    duration_ns,
-                });
+                out.push(Self { start_ns: start_ns.saturating_add_signed(boot_less_real_ns), duration_ns });
             }
         }
         out

@@ -35,7 +35,7 @@ impl Target {
     ///
     /// # Errors
     /// [`Error::NotHere`] for a path that exists, whatever else it is, or whose directory does not or may not be written to.
-    pub fn create(path: &Path) -> Result<Target> {
+    pub fn create(path: &Path) -> Result<Self> {
         let others = Some(path.to_owned()).into_iter().chain(own_names(path));
         let removed = others.filter(|path| remove_abandoned(path)).collect();
         let refuse = |fault| Err(NotHere::TestFile { path: path.to_owned(), fault }.into());
@@ -48,7 +48,7 @@ impl Target {
                     let mark = file.metadata().map(|meta| meta.ino().to_string()).unwrap_or_default();
                     let _ = fsetxattr(&file, MARK, mark.as_bytes(), XattrFlags::CREATE);
                 }
-                Ok(Target { path: path.to_owned(), file, removed })
+                Ok(Self { path: path.to_owned(), file, removed })
             }
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 if path.is_dir() {

@@ -27,15 +27,15 @@ pub struct Spawner {
 }
 
 impl Default for Spawner {
-    fn default() -> Spawner {
-        Spawner { exe: "/proc/self/exe".into(), args: vec![super::COMMAND.into()] }
+    fn default() -> Self {
+        Self { exe: "/proc/self/exe".into(), args: vec![super::COMMAND.into()] }
     }
 }
 
 impl Spawner {
     /// Another program that answers to the hidden command.
-    pub fn with_exe(exe: impl Into<PathBuf>) -> Spawner {
-        Spawner { exe: exe.into(), ..Spawner::default() }
+    pub fn with_exe(exe: impl Into<PathBuf>) -> Self {
+        Self { exe: exe.into(), ..Self::default() }
     }
 }
 
@@ -72,7 +72,7 @@ pub(super) enum Progress {
 }
 
 impl Worker {
-    pub(super) fn spawn(spawner: &Spawner, role: String) -> Result<Worker> {
+    pub(super) fn spawn(spawner: &Spawner, role: String) -> Result<Self> {
         let failed = |source| {
             // Of this program itself, the path says nothing.
             let from = match spawner.exe == Spawner::default().exe {
@@ -97,7 +97,7 @@ impl Worker {
         let pidfd = rustix::process::Pid::from_raw(pid.cast_signed())
             .and_then(|pid| rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok());
         let output = output.ok_or_else(|| failed(std::io::Error::other("no pipe to read from")))?.into();
-        Ok(Worker {
+        Ok(Self {
             role,
             pid,
             child,

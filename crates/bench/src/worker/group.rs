@@ -1,6 +1,7 @@
 //! The parent's side: all workers of a run, one poll loop over what they say, and the end of them all. However this is
 //! left (in order, by an error, a panic or a signal), no process stays. Must not know what the messages mean.
 
+mod news;
 mod send;
 
 use std::collections::VecDeque;
@@ -12,13 +13,13 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use super::child::{Progress, Spawner, Worker, how, timespec};
 use super::frame::{FromWorker, Kind, ToWorker};
 use super::link::{MAX_DESCRIPTORS, Work};
 use super::signals::{Interrupts, is_stopping};
 use crate::error::{Error, Result};
+pub use news::{Event, What, WorkerId};
 use send::encode_json;
 
 /// How long a worker that has said its last word may take to end.
@@ -27,32 +28,6 @@ const GRACE: Duration = Duration::from_millis(500);
 /// How long a worker's failure waits for the death of another that may have caused it: both hear of it from the kernel
 /// in no certain order.
 const CAUSE: Duration = Duration::from_millis(250);
-
-/// A worker of a group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct WorkerId(usize);
-
-/// A worker's news.
-#[derive(Debug)]
-pub struct Event {
-    /// Whose.
-    pub worker: WorkerId,
-    /// What it was.
-    pub what: What,
-}
-
-/// What a worker said.
-#[derive(Debug)]
-pub enum What {
-    /// It has set itself up and waits for [`WorkerGroup::go`].
-    Ready,
-    /// A message of its job's.
-    Message(Value),
-    /// Samples.
-    Samples(Vec<Sample>),
-    /// Its job is done.
-    Done,
-}
 
 /// Worker processes that live no longer than this value.
 ///
@@ -77,10 +52,10 @@ impl WorkerGroup {
     ///
     /// # Errors
     /// [`Error::System`] when signals cannot be handled, [`Error::Interrupted`] when one has already come.
-    pub fn new(spawner: Spawner) -> Result<WorkerGroup> {
+    pub fn new(spawner: Spawner) -> Result<Self> {
         let interrupts = Interrupts::watch()?;
         interrupts.check()?;
-        Ok(WorkerGroup {
+        Ok(Self {
             spawner,
             workers: Vec::new(),
             events: VecDeque::new(),
@@ -113,11 +88,13 @@ impl WorkerGroup {
     }
 
     /// A worker's process id.
+    #[must_use]
     pub fn pid(&self, worker: WorkerId) -> u32 {
         self.workers[worker.0].pid
     }
 
     /// What a worker was started for.
+    #[must_use]
     pub fn role(&self, worker: WorkerId) -> &str {
         &self.workers[worker.0].role
     }

@@ -41,8 +41,9 @@ pub struct Registered {
 
 impl Registered {
     /// Jobs of this type.
-    pub const fn of<J: Work>() -> Registered {
-        Registered { name: J::NAME, run: |job, link| read::<J>(job)?.run(link) }
+    #[must_use]
+    pub const fn of<J: Work>() -> Self {
+        Self { name: J::NAME, run: |job, link| read::<J>(job)?.run(link) }
     }
 }
 
@@ -53,6 +54,7 @@ fn read<J: Work>(job: &Value) -> Result<J> {
 /// Runs this process as a worker, which can do `jobs`: what the hidden command does, and all that it does.
 ///
 /// Tells whether the job was done, which is all that the exit status is to say; the reason went to the parent in a frame.
+#[must_use]
 pub fn main(jobs: &[Registered]) -> bool {
     // Ctrl-C, Ctrl-\\ and a closing terminal reach the whole process group; the parent decides what ends.
     for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP] {
@@ -85,12 +87,12 @@ pub struct Link {
 
 impl Link {
     /// Takes standard input and output for the frames. What anything else prints goes to standard error from now on.
-    fn open() -> Result<Link> {
+    fn open() -> Result<Self> {
         let failed = |source| Error::system("take over standard input and output", source);
         let input = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).map_err(failed)?;
         let output = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3).map_err(failed)?;
         rustix::stdio::dup2_stdout(rustix::stdio::stderr()).map_err(failed)?;
-        Ok(Link { input, output: output.into(), decoder: Decoder::default(), descriptors: VecDeque::new() })
+        Ok(Self { input, output: output.into(), decoder: Decoder::default(), descriptors: VecDeque::new() })
     }
 
     /// Where the parent listens. It takes this process's end for the end of all copies.

@@ -34,7 +34,7 @@ impl Interrupts {
     ///
     /// # Errors
     /// [`Error::System`] when the handlers cannot be set.
-    pub fn watch() -> Result<&'static Interrupts> {
+    pub fn watch() -> Result<&'static Self> {
         static WATCH: OnceLock<std::result::Result<Interrupts, i32>> = OnceLock::new();
         let watch =
             WATCH.get_or_init(|| register().map_err(|error| error.raw_os_error().unwrap_or(libc::EINVAL)));
@@ -82,9 +82,9 @@ pub(crate) fn cut_short_by() -> Option<i32> {
 pub(crate) struct Gently(());
 
 impl Gently {
-    pub(crate) fn begin() -> Gently {
+    pub(crate) fn begin() -> Self {
         sys::GENTLE.store(KEEPS.load(Ordering::SeqCst), Ordering::SeqCst);
-        Gently(())
+        Self(())
     }
 
     /// Whether to measure no more. To be asked behind each piece of work: from then on the run is cut short.

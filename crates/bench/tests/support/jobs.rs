@@ -27,36 +27,36 @@ impl Work for TestJob {
     const NAME: &'static str = "test";
 
     fn run(self, link: &mut Link) -> Result<()> {
-        if !matches!(self, TestJob::SleepBeforeReady) {
+        if !matches!(self, Self::SleepBeforeReady) {
             link.ready()?;
         }
         match self {
-            TestJob::Echo => {
+            Self::Echo => {
                 while let Some(message) = link.receive::<serde_json::Value>()? {
                     link.send(&message)?;
                 }
             }
-            TestJob::Samples(count) => {
+            Self::Samples(count) => {
                 let samples: Vec<_> =
                     (0..count).map(|n| Sample { start_ns: n, end_ns: 2 * n, ..Sample::default() }).collect();
                 link.send_samples(&samples)?;
             }
-            TestJob::Print => {
+            Self::Print => {
                 println!("a stray line that is no frame");
                 link.send(&"after the stray line")?;
             }
-            TestJob::Fail(message) => return Err(Error::Job(message)),
-            TestJob::Exit(code) => std::process::exit(i32::from(code)),
+            Self::Fail(message) => return Err(Error::Job(message)),
+            Self::Exit(code) => std::process::exit(i32::from(code)),
             // What the parent reads is the pipe that was standard output when this process began.
-            TestJob::Garble => {
+            Self::Garble => {
                 let pipe = (3..16).map(|fd| format!("/proc/self/fd/{fd}")).find(|path| {
                     std::fs::read_link(path).is_ok_and(|to| to.to_string_lossy().starts_with("pipe:"))
                 });
                 let mut file = std::fs::File::options().write(true).open(pipe.unwrap()).unwrap();
                 file.write_all(b"thread panicked at nowhere").unwrap();
             }
-            TestJob::Sleep | TestJob::SleepBeforeReady => std::thread::sleep(Duration::from_secs(600)),
-            TestJob::WriteToDescriptors => {
+            Self::Sleep | Self::SleepBeforeReady => std::thread::sleep(Duration::from_secs(600)),
+            Self::WriteToDescriptors => {
                 while let Some((text, descriptors)) = link.receive_with_descriptors::<String>()? {
                     for descriptor in descriptors {
                         std::fs::File::from(descriptor).write_all(text.as_bytes()).unwrap();

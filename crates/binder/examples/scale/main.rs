@@ -150,8 +150,8 @@ fn measure(clients: u32, services: u32, hosts: u32, time: Duration) -> Result<Sa
 }
 
 impl Axis {
-    fn new(name: &'static str, about: &str, counts: &[u32]) -> Axis {
+    fn new(name: &'static str, about: &str, counts: &[u32]) -> Self {
         let points = counts.iter().map(|&count| Point { count, samples: Vec::new() }).collect();
-        Axis { name, about: about.to_owned(), points }
+        Self { name, about: about.to_owned(), points }
     }
 }

@@ -13,12 +13,12 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    pub(crate) fn start(arguments: &[&str]) -> Result<Child> {
+    pub(crate) fn start(arguments: &[&str]) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         let mut process = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let input = process.stdin.take();
         let output = BufReader::new(process.stdout.take().ok_or("no pipe from the child")?);
-        Ok(Child { process, input, output })
+        Ok(Self { process, input, output })
     }
 
     pub(crate) fn pid(&self) -> u32 {

@@ -80,8 +80,8 @@ pub struct Breakdown {
 impl Breakdown {
     /// Nothing yet; the `keep` slowest calls will be kept whole.
     #[must_use]
-    pub fn keeping(keep: usize) -> Breakdown {
-        Breakdown { keep, ..Breakdown::default() }
+    pub fn keeping(keep: usize) -> Self {
+        Self { keep, ..Self::default() }
     }
 
     /// Adds a call.

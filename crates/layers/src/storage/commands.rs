@@ -41,11 +41,11 @@ impl Begin {
     /// The event that answers it.
     pub(super) fn answer(self) -> End {
         match self {
-            Begin::Issue => End::Complete,
-            Begin::Mmc => End::Mmc,
-            Begin::Nvme => End::Nvme,
-            Begin::Scsi => End::Scsi,
-            Begin::Ufs => End::Ufs,
+            Self::Issue => End::Complete,
+            Self::Mmc => End::Mmc,
+            Self::Nvme => End::Nvme,
+            Self::Scsi => End::Scsi,
+            Self::Ufs => End::Ufs,
         }
     }
 }

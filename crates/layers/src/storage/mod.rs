@@ -59,35 +59,35 @@ pub enum Layer {
 
 impl Layer {
     /// All of them, in their order.
-    pub const ALL: [Layer; 11] = [
-        Layer::Device,
-        Layer::Irq,
-        Layer::Block,
-        Layer::Held,
-        Layer::Wake,
-        Layer::Helper,
-        Layer::Stolen,
-        Layer::Fs,
-        Layer::Preempted,
-        Layer::Platform,
-        Layer::Unexplained,
+    pub const ALL: [Self; 11] = [
+        Self::Device,
+        Self::Irq,
+        Self::Block,
+        Self::Held,
+        Self::Wake,
+        Self::Helper,
+        Self::Stolen,
+        Self::Fs,
+        Self::Preempted,
+        Self::Platform,
+        Self::Unexplained,
     ];
 
     /// As tables and files say it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Layer::Device => "device",
-            Layer::Irq => "irq",
-            Layer::Block => "block",
-            Layer::Held => "held",
-            Layer::Wake => "wake",
-            Layer::Helper => "helper",
-            Layer::Stolen => "stolen",
-            Layer::Fs => "fs",
-            Layer::Preempted => "preempted",
-            Layer::Platform => "platform",
-            Layer::Unexplained => "unexplained",
+            Self::Device => "device",
+            Self::Irq => "irq",
+            Self::Block => "block",
+            Self::Held => "held",
+            Self::Wake => "wake",
+            Self::Helper => "helper",
+            Self::Stolen => "stolen",
+            Self::Fs => "fs",
+            Self::Preempted => "preempted",
+            Self::Platform => "platform",
+            Self::Unexplained => "unexplained",
         }
     }
 }
@@ -228,7 +228,7 @@ pub struct Writes<'t> {
 impl<'t> Writes<'t> {
     /// Indexes a recording.
     #[must_use]
-    pub fn new(trace: &'t Trace, mut devices: Devices) -> Writes<'t> {
+    pub fn new(trace: &'t Trace, mut devices: Devices) -> Self {
         devices.partitions.extend(paths::of(trace, &devices));
         let requests = Requests::of(trace, &devices);
         Writes { timeline: Timeline::new(trace), devices, requests }

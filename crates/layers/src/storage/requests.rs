@@ -132,7 +132,7 @@ struct Builder<'a> {
 }
 
 impl Requests {
-    pub(crate) fn of(trace: &Trace, devices: &Devices) -> Requests {
+    pub(crate) fn of(trace: &Trace, devices: &Devices) -> Self {
         let mut builder = Builder {
             trace,
             devices,
@@ -148,7 +148,7 @@ impl Requests {
         for event in &trace.events {
             builder.observe(event);
         }
-        Requests { done: builder.done }
+        Self { done: builder.done }
     }
 }
 

@@ -12,7 +12,7 @@ pub(crate) struct Gaps {
 }
 
 impl Gaps {
-    pub(crate) fn of(trace: &Trace) -> Gaps {
+    pub(crate) fn of(trace: &Trace) -> Self {
         let mut by_cpu: BTreeMap<u32, Vec<(u64, u64)>> = BTreeMap::new();
         for (&cpu, &from_ns) in &trace.complete_from_ns {
             if from_ns > 0 {
@@ -31,7 +31,7 @@ impl Gaps {
         for gaps in by_cpu.values_mut() {
             *gaps = united(std::mem::take(gaps));
         }
-        Gaps { any, by_cpu }
+        Self { any, by_cpu }
     }
 
     /// From the first to the last instant within `from_ns..to_ns` that is not known, on one CPU or on any.

@@ -140,7 +140,7 @@ pub struct Timeline<'t> {
 impl<'t> Timeline<'t> {
     /// Indexes a recording.
     #[must_use]
-    pub fn new(trace: &'t Trace) -> Timeline<'t> {
+    pub fn new(trace: &'t Trace) -> Self {
         build::timeline(trace)
     }
 

@@ -58,9 +58,9 @@ pub(crate) const ALL_EVENTS: [&str; 8] = [
 ];
 
 impl Machine {
-    pub(crate) fn run(seed: u64, cpus: u32, threads: u32, steps: u32) -> Machine {
+    pub(crate) fn run(seed: u64, cpus: u32, threads: u32, steps: u32) -> Self {
         let start = vec![(0, Truth::Blocked)];
-        let mut machine = Machine {
+        let mut machine = Self {
             random: Random(seed),
             now_ns: 1_000,
             current: vec![0; cpus as usize],

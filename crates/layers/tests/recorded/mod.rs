@@ -20,14 +20,14 @@ pub(crate) struct Recorded {
 }
 
 impl Recorded {
-    pub(crate) fn load(name: &str) -> Recorded {
+    pub(crate) fn load(name: &str) -> Self {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/storage").join(name);
         let trace = Recording::open(&folder.join("recording")).unwrap().read(1).unwrap();
         let told: Value = serde_json::from_slice(&std::fs::read(folder.join("calls.json")).unwrap()).unwrap();
         let number = |value: &Value| value.as_u64().unwrap();
         let list = |key: &str| told[key].as_array().unwrap().iter();
         let tid = number(&told["tid"]) as u32;
-        Recorded {
+        Self {
             trace,
             devices: Devices {
                 leaves: list("leaves").map(|dev| number(dev) as u32).collect(),

@@ -61,7 +61,7 @@ impl Written {
         tid: u32,
         name: &'static str,
         fields: &[(&str, Is)],
-    ) -> &mut Written {
+    ) -> &mut Self {
         let next = self.formats.len() as u16 + 1;
         let (id, _) = self.formats.entry(name).or_insert_with(|| (next, format_file(next, fields)));
         let mut record = id.to_le_bytes().to_vec();
@@ -81,7 +81,7 @@ impl Written {
         kind: &'static str,
         dev: u32,
         (sector, sectors, rwbs): (u64, u32, &'static str),
-    ) -> &mut Written {
+    ) -> &mut Self {
         let fields =
             [("dev", Int(dev)), ("sector", Long(sector)), ("nr_sector", Int(sectors)), ("rwbs", Text(rwbs))];
         self.event(time_ns, cpu, tid, kind, &fields)
@@ -93,7 +93,7 @@ impl Written {
         (from_ns, to_ns): (u64, u64),
         cpu: u32,
         name: &'static str,
-    ) -> &mut Written {
+    ) -> &mut Self {
         self.event(from_ns, cpu, 0, "irq/irq_handler_entry", &[("irq", Int(9)), ("name", Text(name))]);
         self.event(to_ns, cpu, 0, "irq/irq_handler_exit", &[("irq", Int(9)), ("ret", Int(1))])
     }

@@ -21,6 +21,7 @@ impl Statistic {
     const ALL: [Self; 4] = [Self::Mean, Self::Median, Self::Stddev, Self::Cv];
 
     /// As it stands behind the benchmark's name.
+    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Mean => "mean",
@@ -54,6 +55,7 @@ impl Statistic {
 pub(super) const LONGEST_ENDING: usize = "_median".len();
 
 /// The aggregates of one benchmark's repetitions; none where fewer than two of them have figures.
+#[must_use]
 pub fn aggregates(repetitions: &[Row]) -> Vec<Row> {
     let good: Vec<&Row> = repetitions.iter().filter(|row| row.error.is_none()).collect();
     let [first, _, ..] = good[..] else { return Vec::new() };

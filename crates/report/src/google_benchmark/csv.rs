@@ -16,6 +16,7 @@ pub struct Csv {
 
 impl Csv {
     /// Times are printed in this unit.
+    #[must_use]
     pub fn new(unit: TimeUnit) -> Self {
         Self { unit, counters: None }
     }

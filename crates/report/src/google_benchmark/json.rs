@@ -17,6 +17,7 @@ pub struct Json {
 
 impl Json {
     /// Times are printed in this unit.
+    #[must_use]
     pub fn new(unit: TimeUnit) -> Self {
         Self { unit, context: None, rows: Vec::new() }
     }

@@ -121,6 +121,7 @@ pub const BYTES_PER_SECOND: &str = "bytes_per_second";
 
 impl Counter {
     /// A rate in bytes per second.
+    #[must_use]
     pub const fn bytes_per_second(value: f64) -> Self {
         Self { value, is_rate: true, is_binary: true }
     }
@@ -128,6 +129,7 @@ impl Counter {
 
 impl Row {
     /// The name as printed: an aggregate's ends in the statistic.
+    #[must_use]
     pub fn name(&self) -> String {
         match self.kind {
             RowKind::Iteration { .. } => self.run_name.clone(),
@@ -163,6 +165,7 @@ pub enum TimeUnit {
 
 impl TimeUnit {
     /// `ns`, `us`, `ms` or `s`.
+    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Nanosecond => "ns",

@@ -70,7 +70,7 @@ struct Place {
 }
 
 impl Place {
-    fn of(ranges: &Ranges) -> Place {
+    fn of(ranges: &Ranges) -> Self {
         let ends = |(low, high): (f64, f64)| [low, high];
         let rows = ranges.rows.iter().flat_map(|row| {
             let pairs = row.whole.into_iter().chain(row.most).flat_map(ends);
@@ -84,7 +84,7 @@ impl Place {
             low = low.min(value);
             high = high.max(value);
         }
-        Place { scale: ranges.scale, low, high }
+        Self { scale: ranges.scale, low, high }
     }
 
     fn laid_out(&self, value: f64) -> f64 {

@@ -21,7 +21,7 @@ pub(super) enum Change {
 impl Change {
     /// The ratio to the writer alone.
     pub(super) fn ratio(self) -> f64 {
-        let (Change::Usual(ratio) | Change::Some(ratio)) = self;
+        let (Self::Usual(ratio) | Self::Some(ratio)) = self;
         ratio
     }
 }

@@ -30,7 +30,7 @@ impl Page {
     }
 
     /// An element with what `fill` puts into it.
-    pub(super) fn within(&mut self, tag: &str, attributes: Attributes<'_>, fill: impl FnOnce(&mut Page)) {
+    pub(super) fn within(&mut self, tag: &str, attributes: Attributes<'_>, fill: impl FnOnce(&mut Self)) {
         self.begin(tag, attributes);
         self.html.push('>');
         fill(self);
@@ -51,14 +51,14 @@ impl Page {
     }
 
     /// What is in the data as a whole, so that its texts are not told one by one.
-    fn wholly(&mut self, fill: impl FnOnce(&mut Page)) {
+    fn wholly(&mut self, fill: impl FnOnce(&mut Self)) {
         self.whole += 1;
         fill(self);
         self.whole -= 1;
     }
 
     /// A picture, which is in the data as a whole.
-    pub(super) fn picture(&mut self, data: Value, fill: impl FnOnce(&mut Page)) {
+    pub(super) fn picture(&mut self, data: Value, fill: impl FnOnce(&mut Self)) {
         self.pictures.push(data);
         self.wholly(fill);
     }
@@ -222,7 +222,7 @@ impl Page {
     /// # Errors
     /// None: all of it is text, numbers and lists.
     pub(super) fn finish(self, facts: Map<String, Value>) -> Result<(String, String), crate::Error> {
-        let Page { html, figures, texts, tables, charts, pictures, whole: _ } = self;
+        let Self { html, figures, texts, tables, charts, pictures, whole: _ } = self;
         let mut data = facts;
         data.insert("figures".into(), figures.into());
         data.insert("texts".into(), texts.into());

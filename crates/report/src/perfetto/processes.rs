@@ -87,6 +87,7 @@ pub(super) fn tree(packets: &mut Packets<'_>, begin_ns: u64, contents: &Contents
 }
 
 /// The name that each thread had last, as far as any event says one.
+#[must_use]
 pub fn names(trace: &Trace) -> BTreeMap<u32, Name> {
     let mut names = BTreeMap::new();
     let mut note = |tid: u32, name: Name| {

@@ -71,7 +71,7 @@ impl Message {
     }
 
     /// Appends fields that were written elsewhere.
-    pub(super) fn append(&mut self, fields: &Message) -> &mut Self {
+    pub(super) fn append(&mut self, fields: &Self) -> &mut Self {
         self.bytes.extend_from_slice(&fields.bytes);
         self
     }

@@ -58,11 +58,11 @@ fn every_command_succeeds_where_nobody_attacks_it() {
 struct Folder(PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Folder {
+    fn new(name: &str) -> Self {
         let unique = fastrand::u64(..);
         let path = std::env::temp_dir().join(format!("attack-{name}-{}-{unique:x}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
-        Folder(path)
+        Self(path)
     }
 
     fn path(&self) -> &Path {

@@ -46,7 +46,7 @@ pub(crate) fn roundtrip(args: &str) -> Command {
 
 impl Victim {
     /// Starts a command with this folder as its own: it runs there, and finds its temporary and run-time directories there.
-    pub(crate) fn start(mut command: Command, folder: Folder) -> Victim {
+    pub(crate) fn start(mut command: Command, folder: Folder) -> Self {
         let mark = format!("{:x}", fastrand::u128(..));
         let place = folder.path();
         for name in ["work", "tmp", "run"] {
@@ -64,7 +64,7 @@ impl Victim {
             .stderr(to("stderr"));
         let what = format!("{command:?}");
         let child = command.spawn().unwrap_or_else(|error| panic!("cannot start {what}: {error}"));
-        Victim { child, mark, folder, what }
+        Self { child, mark, folder, what }
     }
 
     /// Sends a signal to it, or to its whole process group as a terminal does.

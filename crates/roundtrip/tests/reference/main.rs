@@ -107,10 +107,10 @@ type Seen = BTreeSet<(String, String)>;
 struct Scratch(PathBuf);
 
 impl Scratch {
-    fn new(name: &str) -> Scratch {
+    fn new(name: &str) -> Self {
         let folder = std::env::temp_dir().join(format!("roundtrip-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        Scratch(folder)
+        Self(folder)
     }
 
     /// What a command prints.

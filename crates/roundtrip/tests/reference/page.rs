@@ -15,7 +15,7 @@ pub(crate) struct Field {
 pub(crate) struct Reference(pub(crate) BTreeMap<String, BTreeMap<String, Field>>);
 
 impl Reference {
-    pub(crate) fn read(page: &str) -> Reference {
+    pub(crate) fn read(page: &str) -> Self {
         let mut types: BTreeMap<String, BTreeMap<String, Field>> = BTreeMap::new();
         let mut name = String::new();
         for line in page.lines() {
@@ -40,7 +40,7 @@ impl Reference {
             }
         }
         assert!(types.len() > 50, "the page's tables are read");
-        Reference(types)
+        Self(types)
     }
 }
 

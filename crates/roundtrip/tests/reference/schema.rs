@@ -86,16 +86,16 @@ fn any(types: &[String], wanted: &mut Vec<String>) -> Value {
 pub(crate) struct Schemas(BTreeMap<&'static str, jsonschema::Validator>);
 
 impl Schemas {
-    pub(crate) fn of(reference: &Reference) -> Schemas {
-        Schemas::of_kinds(reference, &DOCUMENTS.map(|(kind, _)| kind))
+    pub(crate) fn of(reference: &Reference) -> Self {
+        Self::of_kinds(reference, &DOCUMENTS.map(|(kind, _)| kind))
     }
 
-    pub(crate) fn of_kinds(reference: &Reference, kinds: &[&'static str]) -> Schemas {
+    pub(crate) fn of_kinds(reference: &Reference, kinds: &[&'static str]) -> Self {
         let validator = |kind: &&'static str| {
             let schema = schema(reference, kind, false);
             (*kind, jsonschema::draft202012::new(&schema).expect("a schema"))
         };
-        Schemas(kinds.iter().map(validator).collect())
+        Self(kinds.iter().map(validator).collect())
     }
 
     /// What is wrong with a document.

@@ -34,7 +34,7 @@ impl Browser {
     }
 
     /// Starts this browser.
-    pub(crate) fn start(name: &str, test: &str) -> Browser {
+    pub(crate) fn start(name: &str, test: &str) -> Self {
         let profile = std::env::temp_dir().join(format!("roundtrip-chromium-{}-{test}", std::process::id()));
         // The protocol's pipes are descriptors 3 and 4.
         let mut child = Command::new("sh")
@@ -62,7 +62,7 @@ impl Browser {
             }
         });
         let (events, next, session) = (Vec::new(), 0, None);
-        let mut browser = Browser { child, to, from, events, next, session, profile };
+        let mut browser = Self { child, to, from, events, next, session, profile };
         let target = browser.call("Target.createTarget", json!({ "url": "about:blank" }));
         let attach = json!({ "targetId": target["targetId"], "flatten": true });
         let attached = browser.call("Target.attachToTarget", attach);

@@ -9,11 +9,11 @@ use rustix::fs::{FlockOperation, flock};
 pub(crate) struct Turn(#[allow(dead_code, reason = "holds a lock")] File);
 
 impl Turn {
-    pub(crate) fn take() -> Turn {
+    pub(crate) fn take() -> Self {
         let path = std::env::temp_dir().join("roundtrip-tests-of-the-global-trace");
         let file = File::options().write(true).create(true).truncate(false).open(path).unwrap();
         flock(&file, FlockOperation::LockExclusive).unwrap();
-        Turn(file)
+        Self(file)
     }
 }
 

@@ -11,8 +11,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct LongRun(Option<Child>);
 
 impl LongRun {
-    pub(crate) fn start(command: &mut Command) -> LongRun {
-        LongRun(Some(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()))
+    pub(crate) fn start(command: &mut Command) -> Self {
+        Self(Some(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()))
     }
 
     pub(crate) fn pid(&self) -> u32 {

@@ -33,7 +33,7 @@ pub(crate) struct Call {
 
 impl Stepped {
     /// Starts it, and stops it before its first instruction.
-    pub(crate) fn start(command: &mut Command) -> Stepped {
+    pub(crate) fn start(command: &mut Command) -> Self {
         let trace = || {
             // SAFETY: makes the parent this process's tracer; no memory is passed.
             match unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, NOTHING, NOTHING) } {
@@ -43,7 +43,7 @@ impl Stepped {
         };
         // SAFETY: one system call between fork and exec.
         unsafe { command.pre_exec(trace) };
-        let stepped = Stepped { child: command.spawn().expect("a traced command") };
+        let stepped = Self { child: command.spawn().expect("a traced command") };
         assert!(stepped.wait().is_some(), "a traced command stops when it is executed");
         let options = (libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_EXITKILL) as usize as *mut libc::c_void;
         // SAFETY: the command is traced by this thread and stands still; options are passed by value.

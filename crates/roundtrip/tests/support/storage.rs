@@ -11,11 +11,11 @@ use skips::{Need, skip};
 pub(crate) struct Finally(Child);
 
 impl Finally {
-    pub(crate) fn run(command: &str) -> Finally {
+    pub(crate) fn run(command: &str) -> Self {
         let script = format!("trap '' INT TERM HUP; read -r _; {command}");
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        Finally(shell.spawn().unwrap())
+        Self(shell.spawn().unwrap())
     }
 }
 
@@ -45,11 +45,11 @@ pub(crate) struct Journalled {
 
 impl Journalled {
     /// Needs root and a loop device; tells which is missing.
-    pub(crate) fn mount(name: &str) -> Result<Journalled, String> {
+    pub(crate) fn mount(name: &str) -> Result<Self, String> {
         let directory = folder(name);
         let mount = directory.join("mnt");
         let clean = format!("umount '{}'; rm -rf '{}'", mount.display(), directory.display());
-        let this = Journalled { directory, mount, _finally: Finally::run(&clean) };
+        let this = Self { directory, mount, _finally: Finally::run(&clean) };
         let run = |program: &str, arguments: &[&str]| {
             let output = Command::new(program).args(arguments).current_dir(&this.directory).output();
             let output = output.map_err(|error| format!("{program}: {error}"))?;
@@ -66,8 +66,8 @@ impl Journalled {
     }
 
     /// As [`Journalled::mount`]; `None`, said aloud, where mounting is not this user's. Root must be able to.
-    pub(crate) fn mount_as_root(name: &str) -> Option<Journalled> {
-        match Journalled::mount(name) {
+    pub(crate) fn mount_as_root(name: &str) -> Option<Self> {
+        match Self::mount(name) {
             Ok(file_system) => Some(file_system),
             Err(reason) => {
                 skip(Need::Root, reason);

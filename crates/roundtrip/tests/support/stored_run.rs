@@ -12,15 +12,15 @@ use serde_json::{Value, json};
 pub(crate) struct Run(pub(crate) PathBuf);
 
 impl Run {
-    pub(crate) fn new(name: &str) -> Run {
-        Run::of("x86_64-6.1-binder", name)
+    pub(crate) fn new(name: &str) -> Self {
+        Self::of("x86_64-6.1-binder", name)
     }
 
-    pub(crate) fn of(fixture: &str, name: &str) -> Run {
+    pub(crate) fn of(fixture: &str, name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("roundtrip-hostile-{}-{name}", std::process::id()));
         let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs").join(fixture);
         copy(&from, &path);
-        Run(path)
+        Self(path)
     }
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {
@@ -34,8 +34,8 @@ impl Run {
     }
 
     /// The writes of the fixture, with their recording, as a comparison with background load: the first half of them were made alone.
-    pub(crate) fn interference(name: &str) -> Run {
-        let run = Run::of("x86_64-6.1-ufs", name);
+    pub(crate) fn interference(name: &str) -> Self {
+        let run = Self::of("x86_64-6.1-ufs", name);
         run.change("run.json", |bytes| {
             let mut run: Value = serde_json::from_slice(bytes).unwrap();
             let storage = run["results"]["storage"].take();

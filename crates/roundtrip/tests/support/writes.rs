@@ -21,16 +21,16 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    pub(crate) fn start(tids: &[u32], events: WriteEvents) -> Recorder {
+    pub(crate) fn start(tids: &[u32], events: WriteEvents) -> Self {
         let tracefs = Tracefs::open().unwrap();
         let selection = bench::selection::writes(tids, events, |event| tracefs.has_event(event)).unwrap();
-        Recorder::of(tracefs, &selection)
+        Self::of(tracefs, &selection)
     }
 
-    pub(crate) fn of(tracefs: Tracefs, selection: &Selection) -> Recorder {
+    pub(crate) fn of(tracefs: Tracefs, selection: &Selection) -> Self {
         let instance = Instance::create(&tracefs, selection, 16 << 10).unwrap();
         let started_ns = instance.on().unwrap();
-        Recorder { instance, tracefs, started_ns }
+        Self { instance, tracefs, started_ns }
     }
 
     pub(crate) fn stop(self) -> Trace {
@@ -52,7 +52,7 @@ pub(crate) struct Writing {
 
 impl Writing {
     /// Overwrites a file of 1 MiB with O_DSYNC, as a real-time thread where `scheduling` says so.
-    pub(crate) fn start(file: &Path, scheduling: Option<Scheduling>, cpus: Option<Vec<u32>>) -> Writing {
+    pub(crate) fn start(file: &Path, scheduling: Option<Scheduling>, cpus: Option<Vec<u32>>) -> Self {
         let job = WriterJob {
             api: Api::Native,
             durability: Durability::Dsync,
@@ -65,7 +65,7 @@ impl Writing {
         let mut target = Target::create(file).unwrap();
         target.fill(1 << 20).unwrap();
         let writer = Writer::start(&mut group, &job, target.as_fd(), 1 << 20).unwrap();
-        Writing { group, writer, target }
+        Self { group, writer, target }
     }
 
     pub(crate) fn tid(&self) -> u32 {

@@ -48,6 +48,7 @@ pub struct Cache {
 
 impl Cpus {
     /// Whether frequencies can change under a measurement: some governor is not "performance". `None` without cpufreq.
+    #[must_use]
     pub fn scaling_enabled(&self) -> Option<bool> {
         Some(self.governors.as_ref()?.keys().any(|governor| governor != "performance"))
     }

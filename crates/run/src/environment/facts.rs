@@ -43,13 +43,13 @@ pub enum Value {
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Value::Flag(true) => f.write_str("on"),
-            Value::Flag(false) => f.write_str("off"),
-            Value::Whole(number) => number.fmt(f),
-            Value::Number(number) => number.fmt(f),
-            Value::Text(text) => f.write_str(text),
-            Value::Names(names) if names.is_empty() => f.write_str("none"),
-            Value::Names(names) => f.write_str(&names.join(", ")),
+            Self::Flag(true) => f.write_str("on"),
+            Self::Flag(false) => f.write_str("off"),
+            Self::Whole(number) => number.fmt(f),
+            Self::Number(number) => number.fmt(f),
+            Self::Text(text) => f.write_str(text),
+            Self::Names(names) if names.is_empty() => f.write_str("none"),
+            Self::Names(names) => f.write_str(&names.join(", ")),
         }
     }
 }
@@ -65,6 +65,7 @@ impl Facts {
     }
 
     /// The setting of this name; `None` when the run that it belongs to did not look for it.
+    #[must_use]
     pub fn get(&self, name: &str) -> Option<&Fact> {
         self.0.get(name)
     }

@@ -35,14 +35,14 @@ impl DevicePath {
 }
 
 impl From<String> for DevicePath {
-    fn from(path: String) -> DevicePath {
-        DevicePath(path.leak())
+    fn from(path: String) -> Self {
+        Self(path.leak())
     }
 }
 
 impl<'de> Deserialize<'de> for DevicePath {
-    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> std::result::Result<DevicePath, D::Error> {
-        String::deserialize(from).map(DevicePath::from)
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        String::deserialize(from).map(Self::from)
     }
 }
 

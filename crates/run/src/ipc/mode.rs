@@ -18,13 +18,14 @@ pub enum Mode {
 
 impl Mode {
     /// Both.
-    pub const ALL: [Mode; 2] = [Mode::Binderize, Mode::Passthrough];
+    pub const ALL: [Self; 2] = [Self::Binderize, Self::Passthrough];
 
     /// The name in arguments and reports.
+    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Mode::Binderize => "binderize",
-            Mode::Passthrough => "passthrough",
+            Self::Binderize => "binderize",
+            Self::Passthrough => "passthrough",
         }
     }
 }
@@ -39,10 +40,10 @@ impl std::str::FromStr for Mode {
     type Err = Error;
 
     /// Reads the name in small letters, or in capitals as Android's programs take it.
-    fn from_str(text: &str) -> Result<Mode> {
+    fn from_str(text: &str) -> Result<Self> {
         let found =
-            Mode::ALL.into_iter().find(|mode| mode.name() == text || mode.name().to_uppercase() == text);
-        found.ok_or_else(|| Unknown::new("mode", text, Mode::ALL.map(Mode::name)).into())
+            Self::ALL.into_iter().find(|mode| mode.name() == text || mode.name().to_uppercase() == text);
+        found.ok_or_else(|| Unknown::new("mode", text, Self::ALL.map(Self::name)).into())
     }
 }
 

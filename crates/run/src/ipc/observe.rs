@@ -44,8 +44,8 @@ pub struct ObservePlan {
 }
 
 impl Default for ObservePlan {
-    fn default() -> ObservePlan {
-        ObservePlan {
+    fn default() -> Self {
+        Self {
             subject: Subject::Everyone,
             duration_ns: Some(10_000_000_000),
             deadline: Deadline { ns: 2_500_000 },
@@ -129,6 +129,7 @@ pub struct SlowCall {
 
 impl SlowCall {
     /// How long it took, in nanoseconds.
+    #[must_use]
     pub fn latency_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)
     }
@@ -172,6 +173,7 @@ pub struct ObserveResult {
 
 impl ObserveResult {
     /// How long all round trips took.
+    #[must_use]
     pub fn latency(&self) -> Histogram {
         let mut all = Histogram::new();
         self.flows.iter().for_each(|flow| all.merge(&flow.latency));
@@ -188,6 +190,7 @@ impl ObserveResult {
     }
 
     /// All round trips.
+    #[must_use]
     pub fn calls(&self) -> u64 {
         self.flows.iter().map(|flow| flow.latency.count()).sum()
     }

@@ -58,8 +58,8 @@ pub enum Length {
 }
 
 impl Default for ThroughputPlan {
-    fn default() -> ThroughputPlan {
-        ThroughputPlan {
+    fn default() -> Self {
+        Self {
             driver: DriverPlan::default(),
             stacks: Stack::ALL.into(),
             mode: Mode::Binderize,
@@ -158,17 +158,20 @@ pub struct Batch {
 
 impl Batch {
     /// Time of one call, in nanoseconds.
+    #[must_use]
     pub fn real_time_ns(&self) -> f64 {
         self.elapsed_ns as f64 / self.iterations as f64
     }
 
     /// CPU time of the client process for one call, in nanoseconds.
+    #[must_use]
     pub fn cpu_time_ns(&self) -> f64 {
         self.cpu_ns as f64 / self.iterations as f64
     }
 
     /// Payload bytes per second in one direction, by the clock: all bytes that went one way, divided by the time of
     /// all calls.
+    #[must_use]
     pub fn bytes_per_second(&self) -> f64 {
         // A clock too coarse for a single call has not seen it: as fast as one nanosecond is the least that can be said.
         self.one_way_bytes as f64 / (self.elapsed_ns.max(1) as f64 / 1e9)

@@ -22,8 +22,8 @@ pub struct TraitsPlan {
 }
 
 impl Default for TraitsPlan {
-    fn default() -> TraitsPlan {
-        TraitsPlan { driver: DriverPlan::default(), calls: 5000 }
+    fn default() -> Self {
+        Self { driver: DriverPlan::default(), calls: 5000 }
     }
 }
 
@@ -64,6 +64,7 @@ pub struct Row {
 
 impl Row {
     /// What one of the stacks does.
+    #[must_use]
     pub fn of(&self, stack: Stack) -> &Finding {
         match stack {
             Stack::Binder => &self.binder,
@@ -102,18 +103,18 @@ pub enum Aspect {
 
 impl Aspect {
     /// Every aspect, in the order of reports.
-    pub const ALL: [Aspect; 11] = [
-        Aspect::Purpose,
-        Aspect::Property,
-        Aspect::ArgumentPassing,
-        Aspect::RequestCopies,
-        Aspect::ReplyCopies,
-        Aspect::RealtimeInheritance,
-        Aspect::LeastPolicy,
-        Aspect::NiceRaised,
-        Aspect::NiceLowered,
-        Aspect::BackgroundPolicy,
-        Aspect::RoundTrip,
+    pub const ALL: [Self; 11] = [
+        Self::Purpose,
+        Self::Property,
+        Self::ArgumentPassing,
+        Self::RequestCopies,
+        Self::ReplyCopies,
+        Self::RealtimeInheritance,
+        Self::LeastPolicy,
+        Self::NiceRaised,
+        Self::NiceLowered,
+        Self::BackgroundPolicy,
+        Self::RoundTrip,
     ];
 }
 

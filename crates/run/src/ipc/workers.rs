@@ -55,8 +55,8 @@ pub struct WorkersPlan {
 }
 
 impl Default for WorkersPlan {
-    fn default() -> WorkersPlan {
-        WorkersPlan {
+    fn default() -> Self {
+        Self {
             driver: DriverPlan::default(),
             stack: Stack::Binder,
             mode: Mode::Binderize,
@@ -116,6 +116,7 @@ impl WorkersPlan {
     }
 
     /// How many workers call.
+    #[must_use]
     pub fn callers(&self) -> u32 {
         match self.topology {
             Topology::Pairs => self.workers.div_ceil(2),

@@ -14,9 +14,9 @@ pub struct Java {
 
 impl Default for Java {
     /// `$JAVA_HOME/bin/java`, else `java`.
-    fn default() -> Java {
+    fn default() -> Self {
         let home = std::env::var_os("JAVA_HOME").map(|home| PathBuf::from(home).join("bin/java"));
         let program = home.filter(|path| path.exists()).unwrap_or_else(|| "java".into());
-        Java { command: vec![program.to_string_lossy().into_owned()] }
+        Self { command: vec![program.to_string_lossy().into_owned()] }
     }
 }

@@ -52,56 +52,61 @@ pub enum Position {
 
 impl Api {
     /// All of them.
-    pub const ALL: [Api; 6] =
-        [Api::Native, Api::JavaFile, Api::JavaChannel, Api::JavaChannelDirect, Api::Uring, Api::UringPolled];
+    pub const ALL: [Self; 6] = [
+        Self::Native,
+        Self::JavaFile,
+        Self::JavaChannel,
+        Self::JavaChannelDirect,
+        Self::Uring,
+        Self::UringPolled,
+    ];
 
     /// As options and files say it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Api::Native => "native",
-            Api::JavaFile => "java-file",
-            Api::JavaChannel => "java-channel",
-            Api::JavaChannelDirect => "java-channel-direct",
-            Api::Uring => "uring",
-            Api::UringPolled => "uring-polled",
+            Self::Native => "native",
+            Self::JavaFile => "java-file",
+            Self::JavaChannel => "java-channel",
+            Self::JavaChannelDirect => "java-channel-direct",
+            Self::Uring => "uring",
+            Self::UringPolled => "uring-polled",
         }
     }
 
     /// Whether a Java virtual machine runs it.
     #[must_use]
     pub fn is_java(self) -> bool {
-        matches!(self, Api::JavaFile | Api::JavaChannel | Api::JavaChannelDirect)
+        matches!(self, Self::JavaFile | Self::JavaChannel | Self::JavaChannelDirect)
     }
 }
 
 impl Durability {
     /// All of them.
-    pub const ALL: [Durability; 4] =
-        [Durability::Sync, Durability::Dsync, Durability::Fsync, Durability::Fdatasync];
+    pub const ALL: [Self; 4] = [Self::Sync, Self::Dsync, Self::Fsync, Self::Fdatasync];
 
     /// As options and files say it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Durability::Sync => "sync",
-            Durability::Dsync => "dsync",
-            Durability::Fsync => "fsync",
-            Durability::Fdatasync => "fdatasync",
+            Self::Sync => "sync",
+            Self::Dsync => "dsync",
+            Self::Fsync => "fsync",
+            Self::Fdatasync => "fdatasync",
         }
     }
 }
 
 impl Position {
     /// Both.
-    pub const ALL: [Position; 2] = [Position::Overwrite, Position::Append];
+    pub const ALL: [Self; 2] = [Self::Overwrite, Self::Append];
 
     /// As options and files say it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Position::Overwrite => "overwrite",
-            Position::Append => "append",
+            Self::Overwrite => "overwrite",
+            Self::Append => "append",
         }
     }
 }
@@ -121,22 +126,22 @@ fn choose<T: Copy>(
 
 impl FromStr for Api {
     type Err = Error;
-    fn from_str(text: &str) -> Result<Api, Error> {
-        choose("way to write", &Api::ALL, Api::name, text)
+    fn from_str(text: &str) -> Result<Self, Error> {
+        choose("way to write", &Self::ALL, Self::name, text)
     }
 }
 
 impl FromStr for Durability {
     type Err = Error;
-    fn from_str(text: &str) -> Result<Durability, Error> {
-        choose("durability", &Durability::ALL, Durability::name, text)
+    fn from_str(text: &str) -> Result<Self, Error> {
+        choose("durability", &Self::ALL, Self::name, text)
     }
 }
 
 impl FromStr for Position {
     type Err = Error;
-    fn from_str(text: &str) -> Result<Position, Error> {
-        choose("position", &Position::ALL, Position::name, text)
+    fn from_str(text: &str) -> Result<Self, Error> {
+        choose("position", &Self::ALL, Self::name, text)
     }
 }
 

@@ -66,7 +66,7 @@ pub struct Device {
     /// The file behind a loop device.
     pub backing_file: Option<String>,
     /// The devices that it is made of, each with those below it.
-    pub below: Vec<Device>,
+    pub below: Vec<Self>,
 }
 
 /// How a device is reached: what events mark the hand-over to it, and the return.
@@ -136,14 +136,14 @@ impl Bus {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Bus::Mmc => "MMC/SD",
-            Bus::Ufs => "UFS",
-            Bus::Nvme => "NVMe",
-            Bus::Scsi => "SCSI",
-            Bus::Virtio => "virtio",
-            Bus::Loop => "loop",
-            Bus::Dm => "device mapper",
-            Bus::Other => "other",
+            Self::Mmc => "MMC/SD",
+            Self::Ufs => "UFS",
+            Self::Nvme => "NVMe",
+            Self::Scsi => "SCSI",
+            Self::Virtio => "virtio",
+            Self::Loop => "loop",
+            Self::Dm => "device mapper",
+            Self::Other => "other",
         }
     }
 }

@@ -79,8 +79,8 @@ pub struct StoragePlan {
 }
 
 impl Default for StoragePlan {
-    fn default() -> StoragePlan {
-        StoragePlan {
+    fn default() -> Self {
+        Self {
             file: own_name(),
             file_bytes: 16 << 20,
             sizes_bytes: vec![4 << 10, 16 << 10, 64 << 10, 256 << 10],

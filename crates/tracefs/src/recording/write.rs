@@ -19,9 +19,9 @@ impl Header {
         clock: &str,
         recorded: Vec<String>,
         missing: Vec<String>,
-    ) -> Header {
+    ) -> Self {
         let uname = rustix::system::uname();
-        Header {
+        Self {
             schema: SCHEMA.to_owned(),
             version: VERSION,
             clock: clock.to_owned(),
@@ -41,7 +41,7 @@ impl Recording {
     ///
     /// # Errors
     /// [`Error::File`] when something cannot be read or written; then nothing is left.
-    pub fn create(directory: &Path, header: Header, tracefs: &Path) -> Result<Recording> {
+    pub fn create(directory: &Path, header: Header, tracefs: &Path) -> Result<Self> {
         if let Some(above) = directory.parent() {
             std::fs::create_dir_all(above).map_err(|cause| Error::file("create", above, cause))?;
         }
@@ -67,7 +67,7 @@ impl Recording {
             make_directory(&partial.join("snapshots"))?;
             write_json(&partial.join("recording.json"), &header)
         })?;
-        Ok(Recording { directory: directory.to_owned(), header })
+        Ok(Self { directory: directory.to_owned(), header })
     }
 
     /// Stores a snapshot, and tells its number.
@@ -165,7 +165,7 @@ mod tests {
     struct Folder(PathBuf);
 
     impl Folder {
-        fn new(name: &str) -> Folder {
+        fn new(name: &str) -> Self {
             let path =
                 std::env::temp_dir().join(format!("roundtrip-recording-{}-{name}", std::process::id()));
             for event in ["sched/sched_switch", "ftrace/print"] {
@@ -176,7 +176,7 @@ mod tests {
             for name in ["header_page", "header_event"] {
                 std::fs::write(path.join("tracefs/events").join(name), name).unwrap();
             }
-            Folder(path)
+            Self(path)
         }
 
         fn create(&self) -> Result<Recording> {

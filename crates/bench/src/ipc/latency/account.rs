@@ -23,7 +23,7 @@ struct Counts {
 }
 
 impl Counts {
-    fn until(&self, later: &Counts) -> CallCounters {
+    fn until(&self, later: &Self) -> CallCounters {
         let schedstat = self.schedstat.zip(later.schedstat);
         let usage = self.usage.zip(later.usage);
         let throttled = self.throttled.zip(later.throttled);
@@ -54,10 +54,10 @@ struct Files {
 }
 
 impl Files {
-    fn open(thread: ThreadId) -> Files {
+    fn open(thread: ThreadId) -> Self {
         let ThreadId { pid, tid } = thread;
         let quotas = cgroup::quota_stats(&Root::real(), pid);
-        Files {
+        Self {
             thread,
             schedstat: File::open(format!("/proc/{pid}/task/{tid}/schedstat")).ok(),
             quotas: quotas.into_iter().filter_map(|path| File::open(path).ok()).collect(),

@@ -62,7 +62,7 @@ pub(super) struct Caller<'a> {
 }
 
 impl<'a> Caller<'a> {
-    pub(super) fn new(shared: &'a Shared<'a>, wanted: Scheduling, history: History) -> Caller<'a> {
+    pub(super) fn new(shared: &'a Shared<'a>, wanted: Scheduling, history: History) -> Self {
         let result = CallerResult::new(wanted, shared.deadline, shared.open_loop);
         let mut buffer = vec![Sample { start_ns: 1, ..Sample::default() }; BUFFER];
         // Written once, so that its pages are there when calls are timed.

@@ -72,13 +72,13 @@ impl Flight {
     ///
     /// # Errors
     /// [`Error::Trace`] when the recording's folder cannot be made.
-    pub(super) fn prepare(plan: &ExplainPlan, of: &LatencyPlan) -> Result<Flight> {
+    pub(super) fn prepare(plan: &ExplainPlan, of: &LatencyPlan) -> Result<Self> {
         let compared_with = match of.amount {
             // A run that is short has few calls to lose.
             Amount::Iterations(iterations) => (iterations / 10).min(COMPARED_WITH),
             Amount::DurationNs(_) => COMPARED_WITH,
         };
-        let mut flight = Flight {
+        let mut flight = Self {
             plan: plan.clone(),
             deadline_ns: of.deadline.ns,
             compared_with,
@@ -282,7 +282,7 @@ impl Flight {
     /// Ends recording. `slow` is how many calls missed the deadline in all, `slowest_ns` what the slowest of each client took.
     /// A recording that cannot be put in its place is lost, and nothing else.
     pub(super) fn finish(self, missed: u64, slowest_ns: Vec<Vec<u64>>) -> Explained {
-        let Flight { plan, tape, info, mut not_recorded, mut misses, while_busy, mut recorded, .. } = self;
+        let Self { plan, tape, info, mut not_recorded, mut misses, while_busy, mut recorded, .. } = self;
         // Some may have made room for slower ones since.
         let while_busy =
             misses.iter().filter(|miss| while_busy.contains(&miss.sample.start_ns)).count() as u64;

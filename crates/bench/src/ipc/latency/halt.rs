@@ -41,7 +41,7 @@ pub(super) fn log_of(switch: &Path) -> PathBuf {
 pub(super) struct Switch(File);
 
 impl Switch {
-    pub(super) fn open(path: &Path) -> Result<Switch> {
+    pub(super) fn open(path: &Path) -> Result<Self> {
         File::options().write(true).open(path).map(Switch).map_err(|cause| Error::file("open", path, cause))
     }
 

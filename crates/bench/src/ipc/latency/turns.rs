@@ -204,9 +204,9 @@ struct Baton {
 }
 
 impl Baton {
-    fn new(threads: usize) -> Baton {
+    fn new(threads: usize) -> Self {
         let passed = (0..threads).map(|_| Condvar::new()).collect();
-        Baton { holder: Mutex::new(Some(0)), passed }
+        Self { holder: Mutex::new(Some(0)), passed }
     }
 
     /// Waits for this thread's turn; false when it is over.

@@ -44,19 +44,19 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn open(job: &WatchJob) -> Result<Watch> {
+    pub(super) fn open(job: &WatchJob) -> Result<Self> {
         let open = |path: &PathBuf| {
             File::options().write(true).open(path).map_err(|cause| Error::file("open", path, cause))
         };
         let switch = job.switch.as_ref().map(open).transpose()?;
         let windows = job.windows.as_deref().map(Windows::open).transpose()?;
         Ok(match job.from {
-            From::Longer(ns) => Watch { switch, windows, threshold_ns: AtomicU64::new(ns), slowest: None },
+            From::Longer(ns) => Self { switch, windows, threshold_ns: AtomicU64::new(ns), slowest: None },
             From::Slowest { count, after } => {
                 let slowest =
                     Slowest { count, after, seen: 0, latencies_ns: BinaryHeap::new(), at_least_ns: 0 };
                 let threshold_ns = AtomicU64::new(slowest.threshold_ns());
-                Watch { switch, windows, threshold_ns, slowest: Some(Mutex::new(slowest)) }
+                Self { switch, windows, threshold_ns, slowest: Some(Mutex::new(slowest)) }
             }
         })
     }

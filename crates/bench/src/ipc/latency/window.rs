@@ -54,9 +54,9 @@ struct Known {
 }
 
 impl Windows {
-    pub(super) fn open(path: &Path) -> Result<Windows> {
+    pub(super) fn open(path: &Path) -> Result<Self> {
         let file = File::open(path).map_err(|cause| Error::file("open", path, cause))?;
-        Ok(Windows { file, known: Mutex::default() })
+        Ok(Self { file, known: Mutex::default() })
     }
 
     /// Those that the parent has still to be told the calls of, as of now, and how many came before them.

@@ -106,7 +106,7 @@ impl Session {
     /// # Errors
     /// [`crate::Error::Run`] for a plan that cannot be carried out, [`crate::Error::NotHere`] for one that cannot on this machine,
     /// [`crate::Error::Driver`] when the driver cannot be had, and everything that ends a [`WorkerGroup`].
-    pub fn open(plan: &ThroughputPlan, spawner: &Spawner) -> Result<Session> {
+    pub fn open(plan: &ThroughputPlan, spawner: &Spawner) -> Result<Self> {
         plan.check()?;
         let (client_cpus, server_cpus) = cpus(plan)?;
         let mut group = WorkerGroup::new(spawner.clone())?;
@@ -145,10 +145,11 @@ impl Session {
             true => Shuffle::new().order(batches).into_iter().map(|batch| in_order[batch]).collect(),
             false => in_order.into(),
         };
-        Ok(Session { plan: plan.clone(), group, stations, running, order, batches: batches as u64 })
+        Ok(Self { plan: plan.clone(), group, stations, running, order, batches: batches as u64 })
     }
 
     /// The driver that is measured; `None` in passthrough mode.
+    #[must_use]
     pub fn backend(&self) -> Option<Backend> {
         self.stations.iter().find_map(|station| station.remote.as_ref()).map(|(host, _)| host.backend())
     }

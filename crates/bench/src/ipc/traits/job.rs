@@ -96,10 +96,10 @@ impl Work for TraitsJob {
 
     fn run(self, link: &mut Link) -> Result<()> {
         match self {
-            TraitsJob::Server { endpoint, stack, instance, least_fifo } => {
+            Self::Server { endpoint, stack, instance, least_fifo } => {
                 serve(link, &endpoint, stack, &instance, least_fifo)
             }
-            TraitsJob::Client { endpoint, stack } => call(link, &endpoint, stack),
+            Self::Client { endpoint, stack } => call(link, &endpoint, stack),
         }
     }
 }

@@ -126,7 +126,7 @@ struct Side {
 }
 
 impl Side {
-    fn start(group: &mut WorkerGroup, host: &Host, stack: Stack, least_fifo: Option<u8>) -> Result<Side> {
+    fn start(group: &mut WorkerGroup, host: &Host, stack: Stack, least_fifo: Option<u8>) -> Result<Self> {
         host.start_service_manager(group, stack)?;
         let mut server = |instance: &str| {
             let least_fifo = least_fifo.filter(|_| instance == "least");
@@ -139,7 +139,7 @@ impl Side {
         let lent = INHERITANCE.iter().map(|(instance, _)| server(instance)).collect::<Result<_>>()?;
         let job = TraitsJob::Client { endpoint: host.endpoint(), stack };
         let client = group.spawn(format!("{stack} client"), &job)?;
-        Ok(Side { stack, client, plain, lent, least_fifo })
+        Ok(Self { stack, client, plain, lent, least_fifo })
     }
 
     fn ask<T: DeserializeOwned>(&self, group: &mut WorkerGroup, trial: &impl Serialize) -> Result<T> {
@@ -253,8 +253,8 @@ enum Served {
 impl Served {
     fn about(&self, aspect: Aspect) -> Finding {
         match self {
-            Served::NotTried(reason) => Finding::NotTried { reason: reason.clone() },
-            Served::Tried { caller, least, at_rest, serving, lent, afterwards } => {
+            Self::NotTried(reason) => Finding::NotTried { reason: reason.clone() },
+            Self::Tried { caller, least, at_rest, serving, lent, afterwards } => {
                 let held = serving.iter().filter(|serving| holds(aspect, *caller, *least, **serving)).count();
                 if aspect == Aspect::RealtimeInheritance
                     && let Some(&shown) = serving.last().filter(|_| held == 0)

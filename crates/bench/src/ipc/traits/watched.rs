@@ -32,8 +32,8 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    pub(super) fn new(driver: Arc<dyn Driver>) -> Watched {
-        Watched { driver, last_call: Mutex::default(), reply_bytes: AtomicU64::new(0) }
+    pub(super) fn new(driver: Arc<dyn Driver>) -> Self {
+        Self { driver, last_call: Mutex::default(), reply_bytes: AtomicU64::new(0) }
     }
 
     pub(super) fn last_call(&self) -> Sent {

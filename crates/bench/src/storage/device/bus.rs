@@ -31,8 +31,8 @@ pub(super) struct Multipath {
 }
 
 impl Multipath {
-    pub(super) fn of(root: &Root, disk: &str, name: &str) -> Multipath {
-        let mut many = Multipath::default();
+    pub(super) fn of(root: &Root, disk: &str, name: &str) -> Self {
+        let mut many = Self::default();
         let Some((subsystem, space)) = name.rsplit_once('n') else { return many };
         // The controllers are there beside the disk, each with its path.
         for controller in root.names(format!("{disk}/device")) {

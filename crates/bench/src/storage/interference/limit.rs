@@ -28,7 +28,7 @@ impl Limit {
     ///
     /// # Errors
     /// Why there can be none here.
-    pub(super) fn make(root: &Root, dev: u32, bytes_per_s: u64) -> std::result::Result<Limit, String> {
+    pub(super) fn make(root: &Root, dev: u32, bytes_per_s: u64) -> std::result::Result<Self, String> {
         let Some(IoGroups { unified, mount, home }) = cgroup::io_groups(root) else {
             return Err("no control group of this process's has an I/O controller".into());
         };
@@ -47,7 +47,7 @@ impl Limit {
             off.map(|claim| Setting::change(claim, "+io", "-io".into()).map_err(text)).transpose()?;
         let made = Owned::make(&above, PREFIX);
         let directory = made.map_err(|cause| text(Error::file("make a control group in", &above, cause)))?;
-        let limit = Limit { directory, home: root.path(home), _switched_on: switched_on, _claim: claim };
+        let limit = Self { directory, home: root.path(home), _switched_on: switched_on, _claim: claim };
         let device = format!("{}:{}", dev >> 20, dev & 0xf_ffff);
         let (file, line) = match unified {
             true => ("io.max", format!("{device} wbps={bytes_per_s}")),

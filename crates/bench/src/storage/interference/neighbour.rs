@@ -89,8 +89,8 @@ type Step = Box<dyn FnMut() -> Result<u64>>;
 impl Work {
     fn prepare(self) -> Result<Step> {
         match self {
-            Work::Timers => timers(),
-            Work::Network => {
+            Self::Timers => timers(),
+            Self::Network => {
                 let socket = flood()?;
                 Ok(Box::new(move || {
                     for _ in 0..PACKETS {
@@ -100,9 +100,9 @@ impl Work {
                     Ok(PACKETS)
                 }))
             }
-            Work::Files(folder) => Ok(files(folder)),
-            Work::Fsync(folder) => fsyncs(folder),
-            Work::Memory(bytes, leave_bytes) => memory(bytes, leave_bytes),
+            Self::Files(folder) => Ok(files(folder)),
+            Self::Fsync(folder) => fsyncs(folder),
+            Self::Memory(bytes, leave_bytes) => memory(bytes, leave_bytes),
         }
     }
 }

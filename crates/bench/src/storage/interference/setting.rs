@@ -46,11 +46,11 @@ impl Claim {
     ///
     /// # Errors
     /// Who has it, or why it cannot be claimed.
-    pub(super) fn take(root: &Root, file: &Path) -> std::result::Result<Claim, String> {
-        Claim::take_within(root, file, PATIENCE)
+    pub(super) fn take(root: &Root, file: &Path) -> std::result::Result<Self, String> {
+        Self::take_within(root, file, PATIENCE)
     }
 
-    fn take_within(root: &Root, file: &Path, patience: Duration) -> std::result::Result<Claim, String> {
+    fn take_within(root: &Root, file: &Path, patience: Duration) -> std::result::Result<Self, String> {
         let note =
             private_directory(&root.path("")).map_err(|error| error.to_string())?.join(note_name(file));
         let until = Instant::now() + patience;
@@ -69,7 +69,7 @@ impl Claim {
             }
             std::thread::sleep(Duration::from_millis(20));
         };
-        let claim = Claim {
+        let claim = Self {
             name: file.to_owned(),
             file: root.path(file),
             note,
@@ -121,11 +121,11 @@ impl Setting {
     ///
     /// # Errors
     /// [`Error::File`] when that is not possible; then nothing has changed.
-    pub(super) fn change(claim: &Rc<Claim>, value: &str, before: String) -> Result<Setting> {
+    pub(super) fn change(claim: &Rc<Claim>, value: &str, before: String) -> Result<Self> {
         claim.write_note(&format!("{}\n{}\n{before}\n{END}\n", claim.boot, claim.name.display()))?;
         claim.changed.set(true);
         // From here on it is put back, also where writing fails half-way.
-        let setting = Setting { claim: Rc::clone(claim), before };
+        let setting = Self { claim: Rc::clone(claim), before };
         write(&setting.claim.file, value)?;
         Ok(setting)
     }

@@ -65,7 +65,7 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    pub(super) fn start(job: &WriterJob, path: &str, link: &Link) -> Result<Machine> {
+    pub(super) fn start(job: &WriterJob, path: &str, link: &Link) -> Result<Self> {
         let java = &job.java;
         let cannot = |error: std::io::Error| match error.kind() {
             ErrorKind::NotFound => Error::Java(missing(java)),
@@ -105,7 +105,7 @@ impl Machine {
             unreachable!("all three were asked for");
         };
         let opened = Opened { pid: 0, tid: 0, runtime: None };
-        let mut machine = Machine {
+        let mut machine = Self {
             child,
             orders,
             answers: BufReader::new(answers),

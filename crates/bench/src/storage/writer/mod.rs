@@ -75,11 +75,11 @@ impl Writer {
         job: &WriterJob,
         file: BorrowedFd<'_>,
         file_bytes: u64,
-    ) -> Result<Writer> {
+    ) -> Result<Self> {
         let worker = group.spawn(format!("{} writer", job.api), job)?;
         group.send_with_descriptors(worker, &OpenFile { file_bytes }, &[file])?;
         let opened = group.message(worker, OPENED_WITHIN)?;
-        Ok(Writer { worker, opened })
+        Ok(Self { worker, opened })
     }
 
     /// Has it write.

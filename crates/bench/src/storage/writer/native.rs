@@ -25,7 +25,7 @@ pub(super) struct Native {
 const ALIGNMENT: usize = 4096;
 
 impl Native {
-    pub(super) fn open(job: &WriterJob, path: &str) -> Result<Native> {
+    pub(super) fn open(job: &WriterJob, path: &str) -> Result<Self> {
         let flag = match job.durability {
             Durability::Sync => OFlags::SYNC,
             Durability::Dsync => OFlags::DSYNC,
@@ -44,7 +44,7 @@ impl Native {
         if let Some(scheduling) = job.scheduling {
             sched::set_scheduling(0, scheduling)?;
         }
-        Ok(Native { file: file.into(), durability: job.durability, ring })
+        Ok(Self { file: file.into(), durability: job.durability, ring })
     }
 }
 

@@ -31,9 +31,9 @@ impl Ring {
     ///
     /// # Errors
     /// When this kernel has no io_uring, or this process may not use it.
-    pub(super) fn new(polled: bool) -> IoResult<Ring> {
+    pub(super) fn new(polled: bool) -> IoResult<Self> {
         let enter = |ring: &IoUring| ring.submit_and_wait(1);
-        Ok(Ring { ring: open(polled)?, polled, enter, memory: Vec::new(), data: 0..0, in_flight: false })
+        Ok(Self { ring: open(polled)?, polled, enter, memory: Vec::new(), data: 0..0, in_flight: false })
     }
 
     /// Memory of this many bytes to be written, at a multiple of `alignment`.

@@ -114,22 +114,22 @@ fn number<T: std::str::FromStr>(kind: &str, value: &str) -> Result<T, Usage> {
 impl Argument {
     fn write(self, parcel: &mut Parcel) -> Result<(), binder::Error> {
         match self {
-            Argument::I32(value) => parcel.write_i32(value),
-            Argument::I64(value) => parcel.write_i64(value),
-            Argument::F32(value) => parcel.write_f32(value),
-            Argument::F64(value) => parcel.write_f64(value),
-            Argument::String16(text) => parcel.write_string16(&text)?,
-            Argument::String8(text) => parcel.write_string8(&text)?,
-            Argument::File(file) => parcel.write_fd(file.into()),
-            Argument::Null => parcel.write_nullable_binder(None),
+            Self::I32(value) => parcel.write_i32(value),
+            Self::I64(value) => parcel.write_i64(value),
+            Self::F32(value) => parcel.write_f32(value),
+            Self::F64(value) => parcel.write_f64(value),
+            Self::String16(text) => parcel.write_string16(&text)?,
+            Self::String8(text) => parcel.write_string8(&text)?,
+            Self::File(file) => parcel.write_fd(file.into()),
+            Self::Null => parcel.write_nullable_binder(None),
         }
         Ok(())
     }
 
     fn write_hw(self, parcel: &mut HwParcel<'_>) -> Result<(), binder::Error> {
         match self {
-            Argument::String16(text) | Argument::String8(text) => parcel.write_string(&text),
-            Argument::File(file) => {
+            Self::String16(text) | Self::String8(text) => parcel.write_string(&text),
+            Self::File(file) => {
                 let descriptors = vec![file.into()];
                 parcel.write_native_handle(Some(binder::NativeHandle { descriptors, integers: Vec::new() }))
             }

@@ -31,7 +31,7 @@ pub(super) fn name(endpoint: &Endpoint) -> &str {
 impl Found {
     /// Joins a context and asks its manager which stack's it is. Services on a device are in the dialect that is given, else in the
     /// phone's own; emulated contexts have only this project's.
-    pub(super) fn join(endpoint: &Endpoint, android: Option<Dialect>) -> Result<Found> {
+    pub(super) fn join(endpoint: &Endpoint, android: Option<Dialect>) -> Result<Self> {
         let dialect = match endpoint {
             Endpoint::Emulated(_) => Dialect::default(),
             Endpoint::Kernel(_) => android.or_else(of_this_phone).unwrap_or_default(),
@@ -41,13 +41,13 @@ impl Found {
         let stack = stack_of(&manager)
             .with_context(|| format!("nobody in {} answers as its service manager", name(endpoint)))?;
         let backend = process.driver().backend().to_string();
-        Ok(Found { name: name(endpoint).to_owned(), backend, stack, process })
+        Ok(Self { name: name(endpoint).to_owned(), backend, stack, process })
     }
 
     /// The context that was named. One that cannot be joined is refused with those that can.
-    pub(super) fn named(named: &str, place: &Place) -> Result<Found> {
-        Found::join(&Endpoint::named(named), place.android).map_err(|error| {
-            let found = Found::all(place);
+    pub(super) fn named(named: &str, place: &Place) -> Result<Self> {
+        Self::join(&Endpoint::named(named), place.android).map_err(|error| {
+            let found = Self::all(place);
             let there = found.iter().map(|found| found.name.clone()).collect();
             let missing = NotHere::Context { named: named.to_owned(), cause: error.to_string(), there };
             bench::Error::from(missing).into()
@@ -55,11 +55,11 @@ impl Found {
     }
 
     /// The context that was named, or the only one whose manager answers.
-    pub(super) fn one(place: &Place) -> Result<Found> {
+    pub(super) fn one(place: &Place) -> Result<Self> {
         if let Some(named) = &place.context {
-            return Found::named(named, place);
+            return Self::named(named, place);
         }
-        let mut found = Found::all(place);
+        let mut found = Self::all(place);
         let names: Vec<&str> = found.iter().map(|found| found.name.as_str()).collect();
         match names[..] {
             [_] => Ok(found.remove(0)),
@@ -69,8 +69,8 @@ impl Found {
     }
 
     /// Every context whose manager answers.
-    pub(super) fn all(place: &Place) -> Vec<Found> {
-        Endpoint::all().iter().filter_map(|endpoint| Found::join(endpoint, place.android).ok()).collect()
+    pub(super) fn all(place: &Place) -> Vec<Self> {
+        Endpoint::all().iter().filter_map(|endpoint| Self::join(endpoint, place.android).ok()).collect()
     }
 
     /// The service that is registered under a name.

@@ -93,20 +93,22 @@ pub enum Inheritance {
 
 impl Inheritance {
     /// The name in arguments and reports.
+    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Inheritance::Stack => "stack",
-            Inheritance::On => "on",
-            Inheritance::Off => "off",
+            Self::Stack => "stack",
+            Self::On => "on",
+            Self::Off => "off",
         }
     }
 
     /// Whether a node of this stack asks.
+    #[must_use]
     pub fn is_on(self, stack: Stack) -> bool {
         match self {
-            Inheritance::Stack => stack == Stack::Hwbinder,
-            Inheritance::On => true,
-            Inheritance::Off => false,
+            Self::Stack => stack == Stack::Hwbinder,
+            Self::On => true,
+            Self::Off => false,
         }
     }
 }
@@ -119,15 +121,15 @@ pub struct HaltTrace {
 }
 
 impl Default for HaltTrace {
-    fn default() -> HaltTrace {
-        HaltTrace { roots: vec!["/sys/kernel/tracing".into(), "/sys/kernel/debug/tracing".into()] }
+    fn default() -> Self {
+        Self { roots: vec!["/sys/kernel/tracing".into(), "/sys/kernel/debug/tracing".into()] }
     }
 }
 
 impl Default for LatencyPlan {
     /// One hwbinder pair, a real-time and an ordinary caller, 10 000 iterations, 2.5 ms.
-    fn default() -> LatencyPlan {
-        LatencyPlan {
+    fn default() -> Self {
+        Self {
             driver: DriverPlan::default(),
             stacks: vec![Stack::Hwbinder],
             mode: Mode::Binderize,
@@ -232,6 +234,7 @@ impl LatencyPlan {
     }
 
     /// What is measured in turn: each stack under each inheritance setting. In process there is nothing to inherit.
+    #[must_use]
     pub fn series(&self) -> Vec<(Stack, Inheritance)> {
         let settings = match self.mode {
             Mode::Binderize => &self.inheritance[..],
@@ -244,10 +247,10 @@ impl LatencyPlan {
 impl FromStr for Inheritance {
     type Err = Error;
 
-    fn from_str(text: &str) -> Result<Inheritance> {
-        let all = [Inheritance::Stack, Inheritance::On, Inheritance::Off];
+    fn from_str(text: &str) -> Result<Self> {
+        let all = [Self::Stack, Self::On, Self::Off];
         let found = all.into_iter().find(|setting| setting.name() == text);
-        found.ok_or_else(|| Unknown::new("setting", text, all.map(Inheritance::name)).into())
+        found.ok_or_else(|| Unknown::new("setting", text, all.map(Self::name)).into())
     }
 }
 

@@ -77,22 +77,23 @@ pub enum Verdict {
 
 impl Verdict {
     /// "PASS", "FAIL" or "SKIP". The last where policies say nothing of it.
+    #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
-            Verdict::Pass => "PASS",
-            Verdict::Fail { .. } => "FAIL",
-            Verdict::Unseen { .. } | Verdict::Skip { .. } => "SKIP",
+            Self::Pass => "PASS",
+            Self::Fail { .. } => "FAIL",
+            Self::Unseen { .. } | Self::Skip { .. } => "SKIP",
         }
     }
 
     /// The verdict on two runs' calls together, of which `failed` of `total` were not inherited. One that is worse counts.
-    pub(crate) fn merge(&mut self, other: &Verdict, failed: u64, total: u64) {
-        let good = matches!(self, Verdict::Pass | Verdict::Unseen { .. });
-        if good && *other != Verdict::Pass {
+    pub(crate) fn merge(&mut self, other: &Self, failed: u64, total: u64) {
+        let good = matches!(self, Self::Pass | Self::Unseen { .. });
+        if good && *other != Self::Pass {
             *self = other.clone();
         }
         let theirs = other.reason().map(without_counts);
-        if let Verdict::Fail { reason } | Verdict::Unseen { reason } = self {
+        if let Self::Fail { reason } | Self::Unseen { reason } = self {
             let ours = without_counts(reason);
             if ours == *reason {
                 return;
@@ -104,10 +105,11 @@ impl Verdict {
     }
 
     /// Why it is not PASS.
+    #[must_use]
     pub fn reason(&self) -> Option<&str> {
         match self {
-            Verdict::Pass => None,
-            Verdict::Fail { reason } | Verdict::Unseen { reason } | Verdict::Skip { reason } => Some(reason),
+            Self::Pass => None,
+            Self::Fail { reason } | Self::Unseen { reason } | Self::Skip { reason } => Some(reason),
         }
     }
 }
@@ -195,8 +197,9 @@ pub struct Response {
 
 impl CallerResult {
     /// Nothing yet.
-    pub fn new(caller: Scheduling, deadline: Deadline, open_loop: bool) -> CallerResult {
-        CallerResult {
+    #[must_use]
+    pub fn new(caller: Scheduling, deadline: Deadline, open_loop: bool) -> Self {
+        Self {
             caller,
             deadline: deadline.counter(),
             latency: Histogram::new(),
@@ -244,7 +247,7 @@ impl CallerResult {
     }
 
     /// Adds the calls of a caller of the same kind.
-    pub fn merge(&mut self, other: &CallerResult) {
+    pub fn merge(&mut self, other: &Self) {
         self.deadline.count += other.deadline.count;
         self.deadline.missed += other.deadline.missed;
         self.latency.merge(&other.latency);
@@ -267,11 +270,13 @@ impl CallerResult {
     }
 
     /// Calls.
+    #[must_use]
     pub fn count(&self) -> u64 {
         self.deadline.count
     }
 
     /// Share of calls that were served on the CPU that they began on, 0 to 1; `None` without calls.
+    #[must_use]
     pub fn same_cpu_ratio(&self) -> Option<f64> {
         (self.count() > 0).then(|| self.same_cpu as f64 / self.count() as f64)
     }
@@ -279,7 +284,7 @@ impl CallerResult {
 
 impl PairResult {
     /// Adds another pair's, or a later turn's, calls of the same callers.
-    pub fn merge(&mut self, other: &PairResult) {
+    pub fn merge(&mut self, other: &Self) {
         for (ours, theirs) in self.callers.iter_mut().zip(&other.callers) {
             ours.merge(theirs);
         }
@@ -292,6 +297,7 @@ impl PairResult {
     }
 
     /// Calls of all callers that were served on the CPU that they began on.
+    #[must_use]
     pub fn same_cpu(&self) -> u64 {
         self.callers.iter().map(|caller| caller.same_cpu).sum()
     }
@@ -299,6 +305,7 @@ impl PairResult {
 
 impl Series {
     /// All pairs together.
+    #[must_use]
     pub fn all(&self) -> Option<PairResult> {
         let (first, rest) = self.pairs.split_first()?;
         let mut all = first.clone();
@@ -320,79 +327,4 @@ fn scheduling_of(placement: Placement) -> Scheduling {
 }
 
 #[cfg(test)]
-mod tests {
-    use latency::Policy;
-
-    use super::*;
-
-    const DEADLINE: Deadline = Deadline { ns: 100 };
-
-    fn sample(start_ns: u64, latency_ns: u64, cpu: u32, server: Placement) -> Sample {
-        Sample {
-            intended_ns: start_ns - 10,
-            start_ns,
-            received_ns: start_ns + 1,
-            replied_ns: start_ns + 3,
-            end_ns: start_ns + latency_ns,
-            caller: Placement { cpu, policy: Policy::Fifo, priority: 99, nice: 0 },
-            server,
-        }
-    }
-
-    fn samples() -> [Sample; 3] {
-        let lent = Placement { cpu: 0, policy: Policy::Fifo, priority: 99, nice: 0 };
-        let own = Placement { cpu: 0, ..Placement::default() };
-        [sample(1000, 50, 0, lent), sample(2000, 95, 1, lent), sample(3000, 101, 1, own)]
-    }
-
-    #[test]
-    fn everything_is_counted_once() {
-        let mut result = CallerResult::new(Scheduling::fifo(99), DEADLINE, true);
-        result.record(&samples());
-        assert_eq!((result.count(), result.deadline.missed, result.same_cpu), (3, 1, 1));
-        assert_eq!((result.not_inherited, result.cpu_changes), (1, 1));
-        assert_eq!((result.latency.min_ns(), result.latency.max_ns()), (Some(50), Some(101)));
-        let response = result.response.as_ref().unwrap();
-        assert_eq!((response.time.max_ns(), response.missed), (Some(111), 2));
-        assert_eq!((result.request.max_ns(), result.handling.max_ns()), (Some(1), Some(2)));
-        assert_eq!(result.reply.max_ns(), Some(98));
-        assert_eq!(result.served_as, [(Scheduling::fifo(99), 2), (Scheduling::other(0), 1)]);
-    }
-
-    #[test]
-    fn a_verdict_on_two_runs_counts_the_calls_of_both() {
-        let fail = |text: &str| Verdict::Fail { reason: text.into() };
-        let merged = |mut ours: Verdict, theirs: &Verdict| {
-            ours.merge(theirs, 2000, 4000);
-            ours
-        };
-        let failed = fail("in 1000 of 2000 calls it was not: off");
-        let both = fail("in 2000 of 4000 calls it was not: off");
-        for (ours, theirs) in [(&failed, &failed), (&Verdict::Pass, &failed), (&failed, &Verdict::Pass)] {
-            assert_eq!(merged(ours.clone(), theirs), both);
-        }
-        let other = merged(failed, &fail("in 3 of 2000 calls it was not: no permission"));
-        assert_eq!(
-            other.reason(),
-            Some("in 2000 of 4000 calls it was not: off; in another run it was not: no permission")
-        );
-        let skip = Verdict::Skip { reason: "no real-time callers".into() };
-        assert_eq!(merged(skip.clone(), &skip), skip);
-        assert_eq!(merged(Verdict::Pass, &Verdict::Pass), Verdict::Pass);
-    }
-
-    #[test]
-    fn merged_parts_equal_the_whole() {
-        let mut whole = CallerResult::new(Scheduling::fifo(99), DEADLINE, false);
-        let (mut first, mut second) = (whole.clone(), whole.clone());
-        whole.record(&samples());
-        first.record(&samples()[..1]);
-        second.record(&samples()[1..]);
-        second.counters = Some(ThreadCounters { voluntary_switches: 3, ..ThreadCounters::default() });
-        whole.counters = second.counters;
-        // The change of CPU between the parts is nobody's: they need not follow each other.
-        whole.cpu_changes = 0;
-        first.merge(&second);
-        assert!(first == whole, "{:?}", first.served_as);
-    }
-}
+mod tests;

@@ -44,17 +44,18 @@ impl ExplainPlan {
     pub const DEFAULT_LIMIT: u32 = 20;
 
     /// For calls that miss the deadline, at most [`ExplainPlan::DEFAULT_LIMIT`] of them.
-    pub fn new(directory: impl Into<PathBuf>) -> ExplainPlan {
-        ExplainPlan {
+    pub fn new(directory: impl Into<PathBuf>) -> Self {
+        Self {
             directory: directory.into(),
             trigger: Trigger::Deadline,
-            limit: ExplainPlan::DEFAULT_LIMIT,
+            limit: Self::DEFAULT_LIMIT,
             kilobytes: DEFAULT_KILOBYTES,
             system_calls: false,
         }
     }
 
     /// The most calls that are kept.
+    #[must_use]
     pub fn most(&self) -> usize {
         match self.trigger {
             Trigger::Deadline => self.limit as usize,
@@ -85,6 +86,7 @@ pub struct Explained {
 
 impl Explained {
     /// What a reader must know of what was not kept.
+    #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if let Some(why) = &self.not_recorded {

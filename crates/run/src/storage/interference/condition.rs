@@ -53,67 +53,67 @@ pub enum Condition {
 
 impl Condition {
     /// All of them, in the order of the table.
-    pub const ALL: [Condition; 18] = [
-        Condition::Alone,
-        Condition::HogSame,
-        Condition::HogOther,
-        Condition::HogAll,
-        Condition::Timers,
-        Condition::Network,
-        Condition::Files,
-        Condition::Fsync,
-        Condition::Memory,
-        Condition::IoLimit,
-        Condition::RqAffinity0,
-        Condition::RqAffinity1,
-        Condition::RqAffinity2,
-        Condition::Performance,
-        Condition::Powersave,
-        Condition::Schedutil,
-        Condition::Ondemand,
-        Condition::Polled,
+    pub const ALL: [Self; 18] = [
+        Self::Alone,
+        Self::HogSame,
+        Self::HogOther,
+        Self::HogAll,
+        Self::Timers,
+        Self::Network,
+        Self::Files,
+        Self::Fsync,
+        Self::Memory,
+        Self::IoLimit,
+        Self::RqAffinity0,
+        Self::RqAffinity1,
+        Self::RqAffinity2,
+        Self::Performance,
+        Self::Powersave,
+        Self::Schedutil,
+        Self::Ondemand,
+        Self::Polled,
     ];
 
     /// As options, tables and files say it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Condition::Alone => "alone",
-            Condition::HogSame => "hog-same",
-            Condition::HogOther => "hog-other",
-            Condition::HogAll => "hog-all",
-            Condition::Timers => "timers",
-            Condition::Network => "network",
-            Condition::Files => "files",
-            Condition::Fsync => "fsync",
-            Condition::Memory => "memory",
-            Condition::IoLimit => "io-limit",
-            Condition::RqAffinity0 => "rq-affinity-0",
-            Condition::RqAffinity1 => "rq-affinity-1",
-            Condition::RqAffinity2 => "rq-affinity-2",
-            Condition::Performance => "performance",
-            Condition::Powersave => "powersave",
-            Condition::Schedutil => "schedutil",
-            Condition::Ondemand => "ondemand",
-            Condition::Polled => "polled",
+            Self::Alone => "alone",
+            Self::HogSame => "hog-same",
+            Self::HogOther => "hog-other",
+            Self::HogAll => "hog-all",
+            Self::Timers => "timers",
+            Self::Network => "network",
+            Self::Files => "files",
+            Self::Fsync => "fsync",
+            Self::Memory => "memory",
+            Self::IoLimit => "io-limit",
+            Self::RqAffinity0 => "rq-affinity-0",
+            Self::RqAffinity1 => "rq-affinity-1",
+            Self::RqAffinity2 => "rq-affinity-2",
+            Self::Performance => "performance",
+            Self::Powersave => "powersave",
+            Self::Schedutil => "schedutil",
+            Self::Ondemand => "ondemand",
+            Self::Polled => "polled",
         }
     }
 
     /// Whether it is a process that computes and does no I/O: the study's neighbour.
     #[must_use]
     pub fn is_hog(self) -> bool {
-        matches!(self, Condition::HogSame | Condition::HogOther | Condition::HogAll)
+        matches!(self, Self::HogSame | Self::HogOther | Self::HogAll)
     }
 
     /// What a neighbour counts, in the plural; `None` where nothing is counted.
     #[must_use]
     pub fn counts(self) -> Option<&'static str> {
         Some(match self {
-            Condition::Timers => "timers",
-            Condition::Network => "packets",
-            Condition::Files => "file operations",
-            Condition::Fsync => "fsyncs",
-            Condition::Memory => "MiB filled",
+            Self::Timers => "timers",
+            Self::Network => "packets",
+            Self::Files => "file operations",
+            Self::Fsync => "fsyncs",
+            Self::Memory => "MiB filled",
             _ => return None,
         })
     }
@@ -122,9 +122,9 @@ impl Condition {
     #[must_use]
     pub fn rq_affinity(self) -> Option<u32> {
         match self {
-            Condition::RqAffinity0 => Some(0),
-            Condition::RqAffinity1 => Some(1),
-            Condition::RqAffinity2 => Some(2),
+            Self::RqAffinity0 => Some(0),
+            Self::RqAffinity1 => Some(1),
+            Self::RqAffinity2 => Some(2),
             _ => None,
         }
     }
@@ -132,32 +132,29 @@ impl Condition {
     /// Whether it is a frequency governor, by its own name.
     #[must_use]
     pub fn is_governor(self) -> bool {
-        matches!(
-            self,
-            Condition::Performance | Condition::Powersave | Condition::Schedutil | Condition::Ondemand
-        )
+        matches!(self, Self::Performance | Self::Powersave | Self::Schedutil | Self::Ondemand)
     }
 }
 
 impl FromStr for Condition {
     type Err = Error;
-    fn from_str(text: &str) -> Result<Condition, Error> {
-        Condition::ALL
+    fn from_str(text: &str) -> Result<Self, Error> {
+        Self::ALL
             .into_iter()
             .find(|condition| condition.name() == text)
-            .ok_or_else(|| Unknown::new("condition", text, &Condition::ALL.map(Condition::name)[1..]).into())
+            .ok_or_else(|| Unknown::new("condition", text, &Self::ALL.map(Self::name)[1..]).into())
     }
 }
 
 impl TryFrom<String> for Condition {
     type Error = Error;
-    fn try_from(text: String) -> Result<Condition, Error> {
+    fn try_from(text: String) -> Result<Self, Error> {
         text.parse()
     }
 }
 
 impl From<Condition> for String {
-    fn from(condition: Condition) -> String {
+    fn from(condition: Condition) -> Self {
         condition.name().to_owned()
     }
 }

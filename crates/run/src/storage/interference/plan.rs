@@ -43,8 +43,8 @@ pub struct InterferencePlan {
 }
 
 impl Default for InterferencePlan {
-    fn default() -> InterferencePlan {
-        InterferencePlan {
+    fn default() -> Self {
+        Self {
             write: StoragePlan {
                 sizes_bytes: vec![16 << 10],
                 apis: vec![Api::Native],
