@@ -5,8 +5,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+mod faults;
 mod not_here;
 
+pub use faults::{Disturbance, JavaFault, JobFault};
 pub use not_here::{FileFault, NotHere};
 
 /// Why a run, or a piece of one, did not come about.
@@ -140,17 +142,17 @@ pub enum Error {
         cpus: usize,
     },
     /// A worker lacks what its parent should have given it, or cannot be given it.
-    #[error("{0}")]
-    Job(String),
+    #[error(transparent)]
+    Job(#[from] JobFault),
     /// What happened meanwhile makes the figures useless.
-    #[error("{0}")]
-    Disturbed(String),
+    #[error(transparent)]
+    Disturbed(#[from] Disturbance),
     /// The command that is to start Java is empty.
     #[error("an empty command starts no Java")]
     NoJavaCommand,
     /// The Java application of a storage test cannot be started, or does not do as it should.
-    #[error("{0}")]
-    Java(String),
+    #[error(transparent)]
+    Java(#[from] JavaFault),
     /// Somebody removed or replaced the file that was being written to.
     #[error("test file {}: somebody removed or replaced it while it was being written to", path.display())]
     TestFileGone {

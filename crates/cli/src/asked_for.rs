@@ -57,7 +57,7 @@ fn realtime(option: &str, wanted: &Scheduling, permission: &RealtimePermission) 
 
 /// Refuses a Java that is not there.
 pub(crate) fn java(java: &Java) -> Result<(), Usage> {
-    if jvm::exists(java) { Ok(()) } else { Err(Usage(jvm::missing(java))) }
+    if jvm::exists(java) { Ok(()) } else { Err(Usage(jvm::missing(java).to_string())) }
 }
 
 #[cfg(test)]

@@ -83,12 +83,11 @@ impl Run {
     /// The run as the JSON text that a run directory holds.
     ///
     /// # Errors
-    /// [`Error::Unusable`] for figures that JSON cannot hold.
+    /// [`Error::NotJson`] for figures that JSON cannot hold.
     pub fn to_json(&self) -> Result<String> {
         let stored = Stored { schema: SCHEMA, version: VERSION, run: self };
         let json = stored::to_text(&stored);
-        json.map(|json| json + "\n")
-            .map_err(|error| Error::Unusable(format!("the run cannot be written as JSON: {error}")))
+        json.map(|json| json + "\n").map_err(|error| Error::NotJson { reason: error.to_string() })
     }
 
     /// Writes the run into a directory, which is made if it is not there, and returns the file's path. On an error

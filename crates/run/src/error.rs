@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::label_fault::LabelFault;
 use crate::plan_fault::{PlanFault, TextFault, Unknown};
 
 /// Why a plan is refused, or a run cannot be read, written or merged.
@@ -31,9 +32,18 @@ pub enum Error {
         /// What is wrong with it.
         fault: TextFault,
     },
-    /// A run that cannot be merged with another, or be written as JSON.
-    #[error("{0}")]
-    Unusable(String),
+    /// Runs that cannot be merged.
+    #[error("{0}: show them one by one")]
+    NotMerged(MergeFault),
+    /// A run whose figures JSON cannot hold.
+    #[error("the run cannot be written as JSON: {reason}")]
+    NotJson {
+        /// What the writer of JSON said.
+        reason: String,
+    },
+    /// A label that cannot be stored.
+    #[error(transparent)]
+    Label(#[from] LabelFault),
     /// A file operation failed.
     #[error("cannot {operation} {}: {cause}", path.display())]
     File {
@@ -51,6 +61,24 @@ pub enum Error {
         path: PathBuf,
         /// What is wrong, and how to mend it.
         reason: String,
+    },
+}
+
+/// Why runs cannot be merged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MergeFault {
+    /// Results of this kind never can.
+    #[error("{what} cannot be merged")]
+    Never {
+        /// "recordings of writes".
+        what: &'static str,
+    },
+    /// They differ in what must be the same.
+    #[error("runs of different {what} cannot be merged")]
+    Different {
+        /// "plans".
+        what: &'static str,
     },
 }
 

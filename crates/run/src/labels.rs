@@ -4,16 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
-
-/// The most labels of a run.
-pub const MOST_LABELS: usize = 32;
-
-/// The longest key, in bytes.
-pub const LONGEST_KEY: usize = 64;
-
-/// The longest value, in bytes.
-pub const LONGEST_VALUE: usize = 256;
+use crate::error::Result;
+use crate::label_fault::{LONGEST_KEY, LONGEST_VALUE, LabelFault, MOST_LABELS};
 
 /// A run's labels, by key.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,30 +16,25 @@ impl Labels {
     /// Adds a label, from `KEY=VALUE`. A key that is there already gets the new value.
     ///
     /// # Errors
-    /// [`Error::Unusable`] for text without a `=`, for a key that is not 1 to 64 letters, digits, `.`, `_` and `-`, for
+    /// [`crate::Error::Label`] for text without a `=`, for a key that is not 1 to 64 letters, digits, `.`, `_` and `-`, for
     /// a value of more than 256 bytes or with control characters, and for the 33rd label.
     pub fn add(&mut self, text: &str) -> Result<()> {
-        let refuse = |reason: String| Err(Error::Unusable(reason));
         let Some((key, value)) = text.split_once('=') else {
-            return refuse(format!("'{text}' is not KEY=VALUE, as in build=1234"));
+            return Err(LabelFault::NotKeyValue { text: text.to_owned() }.into());
         };
+        let key_of = || key.to_owned();
         let legal = |c: char| c.is_ascii_alphanumeric() || ['.', '_', '-'].contains(&c);
         if key.is_empty() || key.len() > LONGEST_KEY || !key.chars().all(legal) {
-            return refuse(format!(
-                "the key '{key}' is not 1 to {LONGEST_KEY} letters, digits, '.', '_' and '-'"
-            ));
+            return Err(LabelFault::Key { key: key_of() }.into());
         }
         if value.len() > LONGEST_VALUE {
-            return refuse(format!(
-                "the value of '{key}' has {} bytes; {LONGEST_VALUE} are possible",
-                value.len()
-            ));
+            return Err(LabelFault::Long { key: key_of(), bytes: value.len() }.into());
         }
         if value.contains(char::is_control) {
-            return refuse(format!("the value of '{key}' has control characters in it"));
+            return Err(LabelFault::Control { key: key_of() }.into());
         }
         if self.0.len() >= MOST_LABELS && !self.0.contains_key(key) {
-            return refuse(format!("a run has at most {MOST_LABELS} labels"));
+            return Err(LabelFault::TooMany.into());
         }
         self.0.insert(key.to_owned(), value.to_owned());
         Ok(())

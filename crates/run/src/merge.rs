@@ -2,7 +2,7 @@
 
 use crate::baseline::{self, BaselineResult};
 use crate::directory::Run;
-use crate::error::{Error, Result};
+use crate::error::{Error, MergeFault, Result};
 use crate::ipc::latency::LatencyResult;
 use crate::ipc::throughput::ThroughputResult;
 use crate::ipc::workers::{Above, WorkersResult};
@@ -13,7 +13,7 @@ impl Run {
     /// differs on the way is a warning.
     ///
     /// # Errors
-    /// [`Error::Unusable`] when the runs measured different things: then nothing is merged.
+    /// [`Error::NotMerged`] when the runs measured different things: then nothing is merged.
     pub fn merge(&mut self, other: &Self) -> Result<()> {
         let (ours, theirs) = (&self.environment, &other.environment);
         if ours.driver != theirs.driver {
@@ -50,20 +50,10 @@ impl Results {
         both(&mut self.throughput, &other.throughput, merge_throughput)?;
         both(&mut self.latency, &other.latency, merge_latency)?;
         both(&mut self.workers, &other.workers, merge_workers)?;
-        both(&mut self.observed_calls, &other.observed_calls, |_, _| {
-            Err(Error::Unusable("observed calls cannot be merged: show the runs one by one".into()))
-        })?;
-        both(&mut self.storage, &other.storage, |_, _| {
-            Err(Error::Unusable("recordings of writes cannot be merged: show the runs one by one".into()))
-        })?;
-        both(&mut self.interference, &other.interference, |_, _| {
-            Err(Error::Unusable("comparisons of writes cannot be merged: show the runs one by one".into()))
-        })?;
-        both(&mut self.traits, &other.traits, |_, _| {
-            Err(Error::Unusable(
-                "what was found out about the stacks cannot be merged: show the runs one by one".into(),
-            ))
-        })
+        both(&mut self.observed_calls, &other.observed_calls, |_, _| never("observed calls"))?;
+        both(&mut self.storage, &other.storage, |_, _| never("recordings of writes"))?;
+        both(&mut self.interference, &other.interference, |_, _| never("comparisons of writes"))?;
+        both(&mut self.traits, &other.traits, |_, _| never("what was found out about the stacks"))
     }
 }
 
@@ -76,8 +66,12 @@ fn both<T>(ours: &mut Option<T>, theirs: &Option<T>, merge: fn(&mut T, &T) -> Re
     }
 }
 
-fn different(what: &str) -> Error {
-    Error::Unusable(format!("runs of different {what} cannot be merged: show them one by one"))
+fn never(what: &'static str) -> Result<()> {
+    Err(Error::NotMerged(MergeFault::Never { what }))
+}
+
+fn different(what: &'static str) -> Error {
+    Error::NotMerged(MergeFault::Different { what })
 }
 
 fn same_plan<P: PartialEq>(ours: &P, theirs: &P) -> Result<()> {

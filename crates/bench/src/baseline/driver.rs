@@ -9,7 +9,7 @@ use binder_emulator::Emulated;
 use rustix::io::Errno;
 
 use super::transport::{End, Opening, Prepared, Side, Transport};
-use crate::error::{Error, Result};
+use crate::error::{Error, JobFault, Result};
 use crate::ipc::Host;
 use run::ipc::DriverPlan;
 
@@ -47,7 +47,7 @@ pub(super) fn prepare(_: usize) -> Result<Prepared, String> {
 impl Opening {
     /// The context of [`prepare`].
     pub(super) fn endpoint(&self) -> Result<&crate::ipc::Endpoint> {
-        self.endpoint.as_ref().ok_or_else(|| Error::Job("a transport over the driver needs a context".into()))
+        self.endpoint.as_ref().ok_or_else(|| JobFault::NoContext.into())
     }
 }
 

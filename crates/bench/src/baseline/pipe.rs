@@ -7,7 +7,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::paged::Paged;
 use super::transport::{End, Opening, Prepared, Side, Transport};
-use crate::error::{Error, Result};
+use crate::error::{Error, JobFault, Result};
 
 pub(super) const PIPE: Transport = Transport {
     name: "pipe",
@@ -29,7 +29,9 @@ pub(super) const PIPE: Transport = Transport {
         };
         let (input, output) = match <[OwnedFd; 2]>::try_from(mine.collect::<Vec<_>>()) {
             Ok([input, output]) => (input, output),
-            Err(_) => return Err(Error::Job("a pipe transport needs four descriptors".into())),
+            Err(_) => {
+                return Err(JobFault::Descriptors { transport: "pipe", needed: "four descriptors" }.into());
+            }
         };
         Ok(Box::new(Pipe { input, output, buffer: Paged::zeroed(max_len) }))
     },

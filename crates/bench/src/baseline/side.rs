@@ -7,7 +7,7 @@ use super::paged::Paged;
 use super::transport::{Opening, Place, Side};
 use super::transports::TRANSPORTS;
 use crate::clock::now_ns;
-use crate::error::{Error, Result};
+use crate::error::{Error, JobFault, Result};
 use crate::ipc::Endpoint;
 use crate::worker::{Link, Work};
 
@@ -49,7 +49,7 @@ impl Work for BaselineJob {
         let transport = TRANSPORTS
             .iter()
             .find(|transport| transport.name == self.transport)
-            .ok_or_else(|| Error::Job(format!("unknown transport '{}'", self.transport)))?;
+            .ok_or_else(|| JobFault::UnknownTransport { name: self.transport.clone() })?;
         let opening =
             Opening { side: self.side, descriptors, max_len: self.max_len, endpoint: self.endpoint };
         let mut end = match (transport.open)(opening) {

@@ -9,7 +9,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 use super::paged::Paged;
 use super::pipe::{read_all, write_all};
 use super::transport::{End, Opening, Prepared, Side, Transport};
-use crate::error::{Error, Result};
+use crate::error::{Error, JobFault, Result};
 
 pub(super) const STREAM: Transport = Transport {
     name: "unix-stream",
@@ -60,7 +60,7 @@ fn own(Opening { side, descriptors, .. }: Opening) -> Result<OwnedFd> {
     descriptors
         .into_iter()
         .nth(index)
-        .ok_or_else(|| Error::Job("a socket transport needs two descriptors".into()))
+        .ok_or_else(|| JobFault::Descriptors { transport: "socket", needed: "two descriptors" }.into())
 }
 
 struct Stream {

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::log::Log;
 use crate::clock::now_ns;
-use crate::error::{Error, Result};
+use crate::error::{Disturbance, Error, Result};
 use crate::sched::{self, gettid};
 use crate::worker::{Link, Work};
 use run::Scheduling;
@@ -121,8 +121,7 @@ impl InjectorJob {
         let thread = std::thread::Builder::new()
             .spawn(body)
             .map_err(|cause| Error::system("start the hog of the lock's holder", cause))?;
-        let tid =
-            told.recv().map_err(|_| Error::Disturbed("the hog of the lock's holder ended".into()))??;
+        let tid = told.recv().map_err(|_| Error::from(Disturbance::HogEnded))??;
         Ok(Hog { tid, wanted, thread: thread.thread().clone() })
     }
 }

@@ -11,7 +11,7 @@ use binder_emulator::{Emulated, WakeUp};
 use echo::Benchmark;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
+use crate::error::{JobFault, Result};
 use run::ipc::{AREA_BYTES, Stack};
 
 /// How long a client waits for a service to be registered.
@@ -82,6 +82,6 @@ pub(crate) fn find_proxy(process: &Arc<Process>, stack: Stack, instance: &str) -
     let name = echo::service_name(stack, instance);
     match ServiceManager::new(process, stack).wait(&name, REGISTERED_WITHIN)? {
         Binder::Remote(proxy) => Ok(proxy),
-        Binder::Local(_) => Err(Error::Job(format!("service {name} is this process's own"))),
+        Binder::Local(_) => Err(JobFault::OwnService { name }.into()),
     }
 }

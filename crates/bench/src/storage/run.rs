@@ -207,7 +207,7 @@ pub(super) fn possible(plan: &StoragePlan, not_possible: &mut Vec<String>) -> Re
     let java = java::exists(&plan.java);
     let (apis, without): (Vec<Api>, Vec<Api>) = plan.apis.iter().partition(|api| java || !api.is_java());
     if !without.is_empty() {
-        let missing = NotHere::Writers { apis: without, why: java::missing(&plan.java) };
+        let missing = NotHere::Writers { apis: without, why: java::missing(&plan.java).to_string() };
         if apis.is_empty() || plan.all_apis {
             return Err(missing.into());
         }

@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::clock::now_ns;
-use crate::error::{Error, NotHere, Result};
+use crate::error::{Disturbance, Error, NotHere, Result};
 use crate::scratch::Scratch;
 use crate::worker::die_with_parent;
 use run::storage::Call;
@@ -88,9 +88,7 @@ impl Strace {
             let mut said = String::new();
             let _ = self.said.read_to_string(&mut said);
             let why = said.lines().last().unwrap_or("nothing").trim();
-            return Err(Error::Disturbed(format!(
-                "strace shows no system call of the writer's; it said: {why}"
-            )));
+            return Err(Disturbance::StraceSawNothing { said: why.to_owned() }.into());
         }
         Ok(calls)
     }

@@ -45,7 +45,7 @@ impl Work for TestJob {
                 println!("a stray line that is no frame");
                 link.send(&"after the stray line")?;
             }
-            Self::Fail(message) => return Err(Error::Job(message)),
+            Self::Fail(message) => return Err(Error::WrongEcho { size_bytes: 0, reason: message }),
             Self::Exit(code) => std::process::exit(i32::from(code)),
             // What the parent reads is the pipe that was standard output when this process began.
             Self::Garble => {

@@ -12,7 +12,7 @@ use super::messages::{Resume, Said, SlowCall};
 use super::watch::Watch;
 use super::window::History;
 use crate::clock::{now_ns, thread_cpu_ns};
-use crate::error::{Error, Result};
+use crate::error::{Disturbance, Error, Result};
 use crate::ipc::probe::placement;
 use crate::sched;
 use crate::worker::Link;
@@ -172,7 +172,7 @@ impl<'a> Caller<'a> {
     fn halted(&self, stopped: std::io::Result<()>, latency_ns: u64, caller: Scheduling) -> Error {
         let stopped = stopped.map_err(|cause| cause.to_string());
         match self.shared.say(&Said::Halted { latency_ns, caller, stopped }) {
-            Ok(()) => Error::Disturbed("the kernel trace was stopped".into()),
+            Ok(()) => Disturbance::TraceStopped.into(),
             Err(error) => error,
         }
     }

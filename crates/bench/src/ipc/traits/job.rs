@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::watched::{Sent, Watched};
 use crate::clock::now_ns;
-use crate::error::{Error, Result};
+use crate::error::{Disturbance, Error, Result};
 use crate::ipc::endpoint::{self, Endpoint};
 use crate::ipc::probe::{self, SchedulingProbe};
 use crate::ipc::server::{looper_tids, register};
@@ -124,8 +124,7 @@ fn serve(
     register(&process, stack, instance, &service)?;
     link.ready()?;
     while link.receive::<()>()?.is_some() {
-        let looper =
-            looper_tids()?.first().copied().ok_or_else(|| Error::Disturbed("there is no looper".into()))?;
+        let looper = looper_tids()?.first().copied().ok_or(Disturbance::NoLooper)?;
         link.send(&ServerFacts {
             reply_bytes: watched.reply_bytes(),
             looper: sched::scheduling(looper)?,
@@ -198,7 +197,7 @@ fn call_as(service: &dyn Benchmark, caller: Scheduling) -> Result<Result<Vec<Sch
         });
         serving.collect::<Result<_>>().map(Ok)
     };
-    let panicked = |_| Error::Disturbed("the calling thread panicked".into());
+    let panicked = |_| Error::from(Disturbance::CallerPanicked);
     let failed = |cause| Error::system("start a thread for a caller", cause);
     std::thread::scope(|scope| {
         let caller = std::thread::Builder::new().spawn_scoped(scope, calls).map_err(failed)?;

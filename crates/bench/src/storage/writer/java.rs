@@ -12,7 +12,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::{Application, Block, WriterJob, failed};
 use crate::clock::now_ns;
-use crate::error::{Error, Result};
+use crate::error::{Disturbance, Error, JavaFault, Result};
 use crate::sched;
 use crate::worker::{Link, supervise};
 use run::storage::Java;
@@ -41,9 +41,8 @@ fn program(java: &Java) -> &str {
 
 /// What is said where it is not there.
 #[must_use]
-pub fn missing(java: &Java) -> String {
-    let program = program(java);
-    format!("there is no Java here: '{program}' is not found; install one, or name one with --java")
+pub fn missing(java: &Java) -> JavaFault {
+    JavaFault::Missing { program: program(java).to_owned() }
 }
 
 fn has_class_path(java: &Java) -> bool {
@@ -68,7 +67,7 @@ impl Machine {
     pub(super) fn start(job: &WriterJob, path: &str, link: &Link) -> Result<Self> {
         let java = &job.java;
         let cannot = |error: std::io::Error| match error.kind() {
-            ErrorKind::NotFound => Error::Java(missing(java)),
+            ErrorKind::NotFound => missing(java).into(),
             _ => Error::system(format!("start {}", program(java)), error),
         };
         let source = rustix::fs::memfd_create("SyncWriter.java", rustix::fs::MemfdFlags::CLOEXEC)
@@ -113,10 +112,8 @@ impl Machine {
             opened,
         };
         let tid = machine.text()?;
-        machine.opened.tid = tid.parse().map_err(|_| Error::Java(format!("Java's thread id is '{tid}'")))?;
-        machine.opened.pid = process_of(machine.opened.tid).ok_or_else(|| {
-            Error::Java(format!("Java's thread id is '{tid}', and there is no such thread"))
-        })?;
+        machine.opened.tid = tid.parse().map_err(|_| JavaFault::NoThreadId { tid: tid.clone() })?;
+        machine.opened.pid = process_of(machine.opened.tid).ok_or(JavaFault::NoSuchThread { tid })?;
         machine.opened.runtime = Some(machine.text()?);
         machine.check_clock()?;
         if let Some(scheduling) = job.scheduling {
@@ -129,14 +126,12 @@ impl Machine {
     fn check_clock(&mut self) -> Result<()> {
         let before = monotonic_ns();
         self.order("clock")?;
-        self.status()?.map_err(|error| Error::Java(format!("Java cannot tell the time: {error}")))?;
+        self.status()?.map_err(|error| JavaFault::NoClock { said: error.to_string() })?;
         let told = self.number()?;
         if (before..=monotonic_ns()).contains(&told) {
             return Ok(());
         }
-        Err(Error::Java(
-            "this Java's System.nanoTime is not CLOCK_MONOTONIC: its times cannot be used".into(),
-        ))
+        Err(JavaFault::OtherClock.into())
     }
 
     fn order(&mut self, line: &str) -> Result<()> {
@@ -194,11 +189,7 @@ impl Machine {
             .map_or_else(|_| error.to_string(), |status| status.to_string());
         let mut complaint = String::new();
         let _ = self.complaints.read_line(&mut complaint);
-        Error::Java(format!(
-            "the Java program ended ({how}): {}; a Java with a compiler (a JDK) is needed, from release 11 on, or a class \
-             path with SyncWriter in it",
-            complaint.trim()
-        ))
+        JavaFault::Ended { how, complaint: complaint.trim().to_owned() }.into()
     }
 }
 
@@ -216,9 +207,7 @@ impl Application for Machine {
             (0..calls).map(|_| Ok([self.number()?, self.number()?])).collect::<Result<_>>()?;
         let after = boot_less_monotonic_ns();
         if before.abs_diff(after) > CLOCKS_AGREE_NS {
-            return Err(Error::Disturbed(
-                "the machine slept during a block: its times cannot be used".into(),
-            ));
+            return Err(Disturbance::Suspended.into());
         }
         let boot = |monotonic_ns: u64| monotonic_ns.saturating_add_signed(before.midpoint(after));
         Ok(times.into_iter().map(|[start, end]| Call { start_ns: boot(start), end_ns: boot(end) }).collect())

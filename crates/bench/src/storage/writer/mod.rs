@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, JobFault, Result};
 use crate::sched;
 use crate::worker::{Link, Work, WorkerGroup, WorkerId};
 use run::Scheduling;
@@ -107,7 +107,7 @@ impl Work for WriterJob {
             return Ok(());
         };
         let Some(file) = descriptors.into_iter().next() else {
-            return Err(Error::Job("the writer was given no file".into()));
+            return Err(JobFault::NoFile.into());
         };
         if let Some(cpus) = &self.cpus {
             sched::set_allowed_cpus(0, cpus)?;

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{GRACE, WorkerGroup, WorkerId};
-use crate::error::{Error, Result};
+use crate::error::{Error, JobFault, Result};
 use crate::worker::child::Progress;
 use crate::worker::frame::{Kind, MAX_PAYLOAD, ToWorker, encode};
 use crate::worker::link::MAX_DESCRIPTORS;
@@ -77,14 +77,13 @@ impl WorkerGroup {
 }
 
 pub(super) fn encode_json(value: &impl Serialize) -> Result<Value> {
-    stored::to_value(value).map_err(|error| Error::Job(format!("cannot be sent to a worker: {error}")))
+    stored::to_value(value).map_err(|error| JobFault::Unsendable { reason: error.to_string() }.into())
 }
 
 fn encode_json_text(value: &impl Serialize) -> Result<String> {
-    let text =
-        stored::to_text(value).map_err(|error| Error::Job(format!("cannot be sent to a worker: {error}")))?;
+    let text = stored::to_text(value).map_err(|error| JobFault::Unsendable { reason: error.to_string() })?;
     if text.len() > MAX_PAYLOAD {
-        return Err(Error::Job(format!("a message of {} bytes is too long for a worker", text.len())));
+        return Err(JobFault::TooLong { bytes: text.len() }.into());
     }
     Ok(text)
 }

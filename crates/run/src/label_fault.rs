@@ -1,0 +1,45 @@
+//! What labels may be, and what can be wrong with one. Must not know how they are stored.
+
+/// The most labels of a run.
+pub const MOST_LABELS: usize = 32;
+
+/// The longest key, in bytes.
+pub const LONGEST_KEY: usize = 64;
+
+/// The longest value, in bytes.
+pub const LONGEST_VALUE: usize = 256;
+
+/// Why a label cannot be stored.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LabelFault {
+    /// There is no equals sign.
+    #[error("'{text}' is not KEY=VALUE, as in build=1234")]
+    NotKeyValue {
+        /// What was given.
+        text: String,
+    },
+    /// A key of other characters, or too long.
+    #[error("the key '{key}' is not 1 to {LONGEST_KEY} letters, digits, '.', '_' and '-'")]
+    Key {
+        /// The key.
+        key: String,
+    },
+    /// A value that is too long.
+    #[error("the value of '{key}' has {bytes} bytes; {LONGEST_VALUE} are possible")]
+    Long {
+        /// Its key.
+        key: String,
+        /// How long it is.
+        bytes: usize,
+    },
+    /// A value that would act on a terminal.
+    #[error("the value of '{key}' has control characters in it")]
+    Control {
+        /// Its key.
+        key: String,
+    },
+    /// There is no room for another label.
+    #[error("a run has at most {MOST_LABELS} labels")]
+    TooMany,
+}
