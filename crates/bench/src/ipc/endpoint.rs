@@ -46,7 +46,7 @@ impl Endpoint {
     /// Opens the driver for this process.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the context is gone or full, or the device is not usable.
+    /// [`crate::Error::Driver`] when the context is gone or full, or the device is not usable.
     pub fn open(&self) -> Result<Arc<dyn Driver>> {
         match self {
             // A worker executes no programs, so it loses nothing by giving up that they gain privileges.
