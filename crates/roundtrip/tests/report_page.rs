@@ -26,10 +26,20 @@ impl Folder {
         Self(path)
     }
 
-    fn roundtrip(&self, line: &str) {
+    fn roundtrip(&self, line: &str) -> Vec<u8> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
         let output = command.args(line.split_whitespace()).current_dir(&self.0).output().unwrap();
         assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
+    }
+
+    /// The page of a comparison.
+    fn comparison(&self, name: &str, runs: &str) -> PathBuf {
+        // Which run is the slower one does not matter here.
+        let page = self.roundtrip(&format!("compare {runs} --fail-on p99>+900% --format html"));
+        let path = self.0.join(format!("{name}.html"));
+        std::fs::write(&path, page).unwrap();
+        path
     }
 
     /// The page of these runs.
@@ -57,6 +67,9 @@ fn pages(folder: &Folder) -> Vec<(&'static str, PathBuf)> {
     folder.roundtrip(&format!(
         "ipc latency --iterations 300 --stack both --inheritance both {driver} --out latency"
     ));
+    folder.roundtrip(&format!(
+        "ipc latency --iterations 300 --stack both --inheritance both {driver} --out again"
+    ));
     folder.roundtrip(
         "storage interference --conditions hog-same --rounds 6 --duration 3s --no-recorder --out beside",
     );
@@ -67,6 +80,7 @@ fn pages(folder: &Folder) -> Vec<(&'static str, PathBuf)> {
         ("several", folder.page("several", &format!("{RUNS}/x86_64-6.1-binder latency"))),
         ("ipc", folder.page("ipc", "throughput baseline workers traits")),
         ("beside", folder.page("beside", "beside")),
+        ("compared", folder.comparison("compared", "latency again")),
     ]
 }
 

@@ -22,6 +22,8 @@ pub(super) fn of(subject: &Subject<'_>) -> Vec<String> {
     let mut steps = Vec::new();
     if let Some(result) = &run.results.latency {
         steps.extend(latency(result, explained));
+    } else {
+        steps.extend(against_delays(explained));
     }
     steps.extend(writes(layers));
     steps.extend(beside::found(subject.beside).iter().map(condition));
@@ -50,7 +52,11 @@ fn latency(result: &LatencyResult, explained: &[Explained]) -> Vec<String> {
         let advice = "Measure again with --explain --out DIR, as root: Roundtrip then names what delayed each slow call.";
         return if missed > 0 { vec![advice.to_owned()] } else { Vec::new() };
     }
-    // Causes by the time that they cost over all calls.
+    against_delays(explained)
+}
+
+/// What to do about what delayed calls: causes by the time that they cost over all calls.
+fn against_delays(explained: &[Explained]) -> Vec<String> {
     let mut steps: Vec<(String, u64)> = Vec::new();
     for one in explained {
         let inverted = answer::inverted(&one.explanation);
