@@ -41,6 +41,10 @@ pub fn page(run: &Run, look: Look) -> String {
             let _ = write!(out, "\n{}", text(&title, histogram, limit, (look, MOST_ROWS)));
         }
     };
+    for cell in results.baseline.iter().flat_map(|result| &result.cells) {
+        let size = length(cell.size_bytes);
+        one(format!("{}, {size}, placement {}", cell.transport, cell.placement), &cell.latency, None);
+    }
     for row in results.throughput.iter().flat_map(|result| &result.rows) {
         if let Some(latency) = &row.latency {
             one(format!("{}, {}", row.stack, length(row.size_bytes)), latency, None);

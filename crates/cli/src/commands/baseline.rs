@@ -127,6 +127,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 output::out("Also writes the run into this directory."),
                 output::force(),
                 output::label(),
+                output::histogram(),
                 output::quiet(),
             ],
         },
@@ -183,6 +184,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             (_, Some(baseline)) => {
                 let tables = report::baseline::tables(baseline, terminal.look);
                 report::run::page(&shown, Divided::default(), &tables, terminal.look)
+                    + &typed.output.histograms(&shown, terminal.look)
             }
             (_, None) => String::new(),
         };

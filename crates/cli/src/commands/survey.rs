@@ -99,6 +99,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 output::out("The run directory.").default("runs/survey-DATE-TIME"),
                 output::force(),
                 output::label(),
+                output::histogram(),
                 output::quiet(),
             ],
         },
@@ -151,7 +152,10 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
                 report::figures::csv_header() + &report::figures::csv(&name, &shown, Divided::default())
             }
             Some("markdown") => report::figures::markdown("survey", &shown, Divided::default()),
-            _ => report::run::first_page(&shown, Divided::default(), terminal.look),
+            _ => {
+                report::run::first_page(&shown, Divided::default(), terminal.look)
+                    + &typed.output.histograms(&shown, terminal.look)
+            }
         };
         Ok(terminal.out.write_all(text.as_bytes())?)
     })?;
