@@ -13,6 +13,12 @@ use super::Error;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotHere {
+    /// Events of binder's driver.
+    #[error(
+        "this kernel tells nothing of binder calls: that takes its binder driver, loaded (CONFIG_ANDROID_BINDER_IPC), and \
+         CONFIG_TRACING; the emulated driver has no events"
+    )]
+    BinderEvents,
     /// There is no strace.
     #[error(
         "there is no strace here: install it (on Debian: apt-get install strace), or leave out --method strace"

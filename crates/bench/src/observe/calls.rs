@@ -16,7 +16,7 @@ use super::flows::Flows;
 use super::processes::Processes;
 use super::slow::Slow;
 use crate::clock::now_ns;
-use crate::error::{Error, Result};
+use crate::error::{Error, NotHere, Result};
 use crate::progress::Progress;
 use crate::recorder::Recorder;
 use crate::scratch::Folder;
@@ -47,7 +47,8 @@ const UNDER_WAY: usize = 100_000;
 pub fn run(plan: &ObservePlan, report: &mut dyn FnMut(Progress<'_>)) -> Result<ObserveResult> {
     let interrupts = Interrupts::watch()?;
     let recorder =
-        Recorder::of(plan.kilobytes, |tracefs| selection::transactions(|event| tracefs.has_event(event)))?;
+        Recorder::of(plan.kilobytes, |tracefs| selection::transactions(|event| tracefs.has_event(event)))
+            .map_err(without_binder)?;
     let folder = Folder::beside(&plan.directory)?;
     let recording = Recording::create(&folder.partial, recorder.instance.header(), recorder.tracefs.root())?;
     let mut observer = Observer {
@@ -123,6 +124,16 @@ impl GivesWay {
             // It fails only where a policy forbids it: then the observer runs like everybody else.
             let _ = sched::set_scheduling(sched::gettid(), scheduling);
         }
+    }
+}
+
+/// A kernel that has no events of binder mostly has no driver either.
+fn without_binder(error: Error) -> Error {
+    match error {
+        Error::Trace(tracefs::Error::MissingEvent { event }) if event.starts_with("binder/") => {
+            NotHere::BinderEvents.into()
+        }
+        other => other,
     }
 }
 

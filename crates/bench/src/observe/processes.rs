@@ -3,6 +3,9 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use std::fs::File;
+use std::io::Read as _;
+
 use run::ipc::observe::{Process, Subject};
 use tracefs::{Body, Trace};
 
@@ -102,7 +105,10 @@ fn thread_group(tid: u32) -> Option<u32> {
 /// What a process calls itself: the first argument without its folder, which Android sets to the package's name; else its
 /// first thread's name.
 fn program(pid: u32) -> Option<String> {
-    let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let mut line = Vec::new();
+    let file = File::open(format!("/proc/{pid}/cmdline")).ok()?;
+    // A process may have any number of arguments, and may change them.
+    file.take(MOST_NAME_BYTES as u64 * 16).read_to_end(&mut line).ok()?;
     let first = line.split(|&byte| byte == 0).next().unwrap_or_default();
     let name = first.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
     let name = String::from_utf8_lossy(&name[..name.len().min(MOST_NAME_BYTES)]).into_owned();
