@@ -167,6 +167,15 @@ fn the_baseline_keeps_the_blocks_that_were_complete() {
 }
 
 #[test]
+fn traits_keep_what_was_tried_without_the_times() {
+    let scratch = Scratch::new("traits");
+    let results = scratch.cut("ipc traits --driver emulated --iterations 10000000", Signal::INT);
+    let rows = list(&results["traits"]["rows"]);
+    let aspects: Vec<&str> = rows.iter().filter_map(|row| row["aspect"].as_str()).collect();
+    assert!(aspects.contains(&"request_copies") && !aspects.contains(&"round_trip"), "{aspects:?}");
+}
+
+#[test]
 fn storage_keeps_the_blocks_that_were_complete_and_removes_its_file() {
     let scratch = Scratch::new("storage");
     let line = "storage layers --writers native --sizes 4k --calls 1000000 --rounds 1000 --file-size 1M";

@@ -48,6 +48,13 @@ fn json_is_one_value_and_the_same_document_as_the_run_directorys() {
     assert_eq!(printed["results"]["traits"]["rows"].as_array().unwrap().len(), 11);
 }
 
+/// The nice value that these tests run with (proc_pid_stat(5), field 19).
+fn own_nice() -> i64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let behind_name = stat.rsplit(')').next().unwrap();
+    behind_name.split_whitespace().nth(16).unwrap().parse().unwrap()
+}
+
 /// The same as an ordinary user, in the same directories, where util-linux's setpriv(1) and the right to use it are there.
 #[test]
 fn without_the_right_to_real_time_the_cells_say_so_and_the_rest_is_tried() {
@@ -82,6 +89,12 @@ fn without_the_right_to_real_time_the_cells_say_so_and_the_rest_is_tried() {
     }
     assert_eq!(row("nice_lowered")["binder"]["kind"], "not_tried");
     assert_eq!(row("background_policy")["binder"]["holds"], true);
-    assert_eq!(row("background_policy")["hwbinder"]["holds"], false);
+    // Where these tests run as nice ones themselves, nobody may raise the server above its caller to try it.
+    let hwbinder = &row("background_policy")["hwbinder"];
+    if own_nice() == 0 {
+        assert_eq!(hwbinder["holds"], false, "{hwbinder}");
+    } else {
+        assert!(hwbinder["holds"] == false || hwbinder["kind"] == "not_tried", "{hwbinder}");
+    }
     assert_eq!(row("request_copies")["binder"]["kind"], "copies");
 }

@@ -17,7 +17,7 @@ use super::host::Host;
 use crate::error::{Error, Result};
 use crate::progress::Progress;
 use crate::sched::realtime_permission;
-use crate::worker::{Spawner, WorkerGroup, WorkerId};
+use crate::worker::{Spawner, WorkerGroup, WorkerId, keep};
 use holds::holds;
 use job::{Counted, PAYLOAD_BYTES, SMALL_BYTES, ServerFacts, Trial};
 use run::ipc::Stack;
@@ -78,21 +78,21 @@ pub fn run(
         found.extend(side.copies(&mut group)?);
         found.extend(side.inheritance(&mut group, &permission)?);
     }
-    let mut latencies = [Histogram::new(), Histogram::new()];
-    for block in 0..BLOCKS {
-        step(block + 1);
-        // The first blocks are longer where the calls cannot be cut evenly.
-        let calls = plan.calls / BLOCKS + u64::from(block < plan.calls % BLOCKS);
-        for (side, latency) in [&binder, &hwbinder].into_iter().zip(&mut latencies) {
-            let trial = Trial::Time { instance: PLAIN.into(), calls };
-            latency.merge(&side.ask::<Histogram>(&mut group, &trial)?);
+    let latencies = timed(&mut group, [&binder, &hwbinder], plan.calls, &mut step);
+    let is_complete = latencies.is_ok();
+    // What was tried before a signal is kept, without the times.
+    match latencies {
+        Ok(latencies) => {
+            for (found, latency) in found.iter_mut().zip(latencies) {
+                found.push((Aspect::RoundTrip, Finding::RoundTrip { latency }));
+            }
         }
-    }
-    for (found, latency) in found.iter_mut().zip(latencies) {
-        found.push((Aspect::RoundTrip, Finding::RoundTrip { latency }));
+        Err(error) => keep(error, true)?,
     }
     step(BLOCKS + 1);
-    group.finish(PATIENCE)?;
+    if is_complete {
+        group.finish(PATIENCE)?;
+    }
     step(total);
 
     let [binder, hwbinder] = found;
@@ -103,6 +103,26 @@ pub fn run(
         Some(Row { aspect, binder: of(&binder)?, hwbinder: of(&hwbinder)? })
     });
     Ok(TraitsResult { plan: plan.clone(), backend: hosts[0].backend(), rows: rows.collect() })
+}
+
+/// How long the smallest calls take over each stack.
+fn timed(
+    group: &mut WorkerGroup,
+    sides: [&Side; 2],
+    calls: u64,
+    step: &mut dyn FnMut(u64),
+) -> Result<[Histogram; 2]> {
+    let mut latencies = [Histogram::new(), Histogram::new()];
+    for block in 0..BLOCKS {
+        step(block + 1);
+        // The first blocks are longer where the calls cannot be cut evenly.
+        let calls = calls / BLOCKS + u64::from(block < calls % BLOCKS);
+        for (side, latency) in sides.into_iter().zip(&mut latencies) {
+            let trial = Trial::Time { instance: PLAIN.into(), calls };
+            latency.merge(&side.ask::<Histogram>(group, &trial)?);
+        }
+    }
+    Ok(latencies)
 }
 
 /// What cannot be measured.
