@@ -2,8 +2,8 @@
 
 use analysis::interference::Explained;
 use analysis::storage::SeriesLayers;
+use latency::{Deadline, Histogram};
 use run::baseline::{BaselineCell, FUTEX};
-use run::ipc::observe::ObserveResult;
 use run::storage::interference::Condition;
 
 use super::answer::all_calls;
@@ -29,20 +29,13 @@ pub(super) fn figures(subject: &Subject<'_>) -> Vec<Figure> {
     let mut all = Vec::new();
     if let Some(result) = &results.latency {
         let (times, missed) = all_calls(result);
-        let deadline = duration(result.plan.deadline.ns as f64);
-        all.extend(times.max_ns().map(|ns| time("the worst call", ns as f64)));
-        all.push(Figure {
-            name: format!("of {} calls took longer than {deadline}", times.count()),
-            text: missed.to_string(),
-            value: missed as f64,
-            unit: "calls",
-        });
-        all.extend(times.percentile_ns(50.0).map(|ns| time("the usual call (median)", ns as f64)));
+        all = of_calls(&times, missed, result.plan.deadline);
     }
     if let Some(result) = &results.observed_calls
         && all.is_empty()
     {
-        all = of_observed(result);
+        let missed = result.flows.iter().map(|flow| flow.missed).sum();
+        all = of_calls(&result.latency(), missed, result.plan.deadline);
     }
     if let Some(result) = &results.throughput
         && all.is_empty()
@@ -148,20 +141,18 @@ fn of_comparison(subject: &Subject<'_>) -> Vec<Figure> {
     all
 }
 
-fn of_observed(result: &ObserveResult) -> Vec<Figure> {
-    let times = result.latency();
-    let missed: u64 = result.flows.iter().map(|flow| flow.missed).sum();
-    let deadline = duration(result.plan.deadline.ns as f64);
-    let mut all: Vec<Figure> =
-        times.max_ns().map(|ns| time("the worst call", ns as f64)).into_iter().collect();
-    all.push(Figure {
+/// Calls that have a deadline.
+fn of_calls(times: &Histogram, missed: u64, deadline: Deadline) -> Vec<Figure> {
+    let deadline = duration(deadline.ns as f64);
+    let worst = times.max_ns().map(|ns| time("the worst call", ns as f64));
+    let misses = Figure {
         name: format!("of {} calls took longer than {deadline}", times.count()),
         text: missed.to_string(),
         value: missed as f64,
         unit: "calls",
-    });
-    all.extend(times.percentile_ns(50.0).map(|ns| time("the usual call (median)", ns as f64)));
-    all
+    };
+    let usual = times.percentile_ns(50.0).map(|ns| time("the usual call (median)", ns as f64));
+    worst.into_iter().chain([misses]).chain(usual).collect()
 }
 
 fn of_workers(subject: &Subject<'_>) -> Vec<Figure> {
