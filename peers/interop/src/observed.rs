@@ -2,7 +2,7 @@
 //! times its own calls; the service has causes of slowness built in, one a method, so that each slow call's cause is known.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -167,6 +167,9 @@ pub(crate) fn all(rsb_hub: &str, roundtrip: &str) -> Result<()> {
     let server = serve()?;
     abandoned(roundtrip, Command::new(&client).args(["observed", "call", "alone.json"]))?;
     drop(server);
+    let server = serve()?;
+    interrupted(roundtrip, Command::new(&client).args(["observed", "call", "interrupted.json"]))?;
+    drop(server);
 
     let _server = serve()?;
     let mut command = Command::new(roundtrip);
@@ -181,7 +184,8 @@ pub(crate) fn all(rsb_hub: &str, roundtrip: &str) -> Result<()> {
         "/out/run",
         "--",
     ]);
-    let status = command.args([&client, "observed", "call", "own.json"]).status()?;
+    // Its explanations are read from the run.
+    let status = command.args([&client, "observed", "call", "own.json"]).stdout(Stdio::null()).status()?;
     ensure!(status.success(), "roundtrip ipc observe {status}");
 
     let own = read("own.json")?;
@@ -204,6 +208,23 @@ fn abandoned(roundtrip: &str, client: &mut Command) -> Result<()> {
     let next = Command::new(roundtrip).args(["ipc", "observe", "--duration", "10ms", "--quiet"]).status()?;
     ensure!(next.success() && instances()? == 0, "{} instances are left", instances()?);
     println!("a killed observer: the client went on, the next observer removed what was left");
+    Ok(())
+}
+
+/// Ctrl-C is the usual end of an observing without a limit: what was seen until then is told.
+fn interrupted(roundtrip: &str, client: &mut Command) -> Result<()> {
+    let mut observer = Command::new(roundtrip);
+    observer.args(["ipc", "observe", "--duration", "1h", "--format", "csv", "--quiet", "--name", CLIENT]);
+    let observer = observer.stdout(Stdio::piped()).spawn()?;
+    until("an instance of the trace", || std::fs::read_dir(INSTANCES).ok()?.find_map(Result::ok))?;
+    ensure!(client.status()?.success(), "the client failed while it was observed");
+    let pid = libc::pid_t::try_from(observer.id())?;
+    // SAFETY: the observer is a child that has not been waited for: the number is still its own.
+    ensure!(unsafe { libc::kill(pid, libc::SIGINT) } == 0, "{}", std::io::Error::last_os_error());
+    let output = observer.wait_with_output()?;
+    let lines = String::from_utf8_lossy(&output.stdout).lines().filter(|line| line.contains(CLIENT)).count();
+    ensure!(output.status.success() && lines >= 6, "{}: {lines} lines", output.status);
+    println!("an interrupted observer: {lines} lines");
     Ok(())
 }
 
