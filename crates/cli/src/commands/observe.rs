@@ -186,8 +186,11 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         Some("markdown") => (report::figures::markdown("ipc observe", &shown, Divided::default()), None),
         _ => {
             let tables = report::observed_calls::tables(result, terminal.look);
-            let page = report::run::page(&shown, Divided::default(), &tables, terminal.look)
-                + &typed.output.histograms(&shown, terminal.look);
+            let page = match tables.as_str() {
+                "" => report::run::first_page(&shown, Divided::default(), terminal.look),
+                tables => report::run::page(&shown, Divided::default(), tables, terminal.look),
+            };
+            let page = page + &typed.output.histograms(&shown, terminal.look);
             // A recording that cannot be read any more costs the explanations, not the table.
             match explanations(&shown, Some(directory.path())) {
                 Ok(explained) => (page + &terminal.look.fit(explained), None),
