@@ -80,20 +80,21 @@ impl Buffers {
     /// Takes everything out of the buffers. `started_ns` is when recording had certainly begun, with nothing in the buffers
     /// from before, `stopped_ns` when it had certainly stopped.
     pub(crate) fn snapshot(&self, started_ns: Option<u64>, stopped_ns: Option<u64>) -> Result<Snapshot> {
-        let cpus = self.take()?;
+        let cpus = self.take(None)?;
         let (processes, comms) = self.who_is_who();
         Ok(Snapshot { stopped_ns, started_ns, cpus, processes, comms })
     }
 
-    /// Takes out what each CPU's buffer holds, while it may go on: all that was recorded until now. Without an end, whoever
+    /// Takes out what each CPU's buffer holds. While recording goes on that needs an end, an instant on the trace's clock: whoever
     /// takes pages out would find what that itself has recorded meanwhile, on and on.
-    pub(crate) fn take(&self) -> Result<Vec<CpuSnapshot>> {
+    pub(crate) fn take(&self, until_ns: Option<u64>) -> Result<Vec<CpuSnapshot>> {
         let cpus = self.cpus()?.into_iter();
-        cpus.map(|cpu| Ok(CpuSnapshot { cpu, stats: self.stats(cpu)?, pages: self.pages(cpu)? })).collect()
+        let one = |cpu| Ok(CpuSnapshot { cpu, stats: self.stats(cpu)?, pages: self.pages(cpu, until_ns)? });
+        cpus.map(one).collect()
     }
 
     /// Takes the pages out of one CPU's buffer.
-    fn pages(&self, cpu: u32) -> Result<Vec<u8>> {
+    fn pages(&self, cpu: u32, until_ns: Option<u64>) -> Result<Vec<u8>> {
         let path = self.per_cpu(cpu, "trace_pipe_raw");
         let failed = |cause| Error::file("read", &path, cause);
         let mut raw = File::options()
@@ -103,7 +104,6 @@ impl Buffers {
             .map_err(failed)?;
         let mut pages = Vec::new();
         let mut page = vec![0; self.page_bytes];
-        let now_ns = now_ns();
         loop {
             // The kernel hands out one sub-buffer in each call, whole if there is room for it.
             match raw.read(&mut page) {
@@ -111,7 +111,8 @@ impl Buffers {
                 Ok(length) if length == page.len() => {
                     pages.extend_from_slice(&page);
                     // A page begins with the time of its first event.
-                    if page.first_chunk().is_some_and(|bytes| u64::from_ne_bytes(*bytes) >= now_ns) {
+                    let begins_ns = page.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
+                    if until_ns.is_some_and(|until_ns| begins_ns >= until_ns) {
                         return Ok(pages);
                     }
                 }

@@ -136,7 +136,7 @@ impl Instance {
     /// # Errors
     /// [`Error::File`] when the kernel refuses.
     pub fn take(&self) -> Result<Vec<CpuSnapshot>> {
-        self.buffers.take()
+        self.buffers.take(Some(now_ns()))
     }
 
     /// The processes of the threads that were recorded, as far as the kernel has noted them, and the names of those processes
