@@ -177,11 +177,13 @@ const WANTED_FOR_TRANSACTIONS: &[(Lack, &[&str])] = &[
 const TRANSACTIONS: [&str; 3] =
     ["binder/binder_transaction", "rust_binder/binder_transaction", "rust_binder/rust_binder_transaction"];
 
-/// The returns that end a call without a reply: `BR_DEAD_REPLY`, `BR_FAILED_REPLY`, `BR_FROZEN_REPLY`. There are several returns
-/// for each call, of which the kernel is to record no others.
-const FAILURES: &str = "cmd == 0x7205 || cmd == 0x7211 || cmd == 0x7212";
+/// The filter for `binder_return`: a thread reads several returns in each call, and only those that say that it failed are to be
+/// recorded.
+fn only_failures() -> String {
+    transactions::FAILURES.map(|command| format!("cmd == {command:#x}")).join(" || ")
+}
 
-/// The events that tell of other programs' transactions, and what delayed them.
+/// The events needed to reconstruct other programs' transactions and to explain what delayed them.
 ///
 /// # Errors
 /// [`Error::MissingEvent`] without one of the scheduler's, or without binder's.
@@ -192,7 +194,7 @@ pub fn transactions(has: impl Fn(&str) -> bool) -> Result<Selection> {
     let mut selection = of(&NECESSARY, &[WANTED, WANTED_FOR_TRANSACTIONS].concat(), has)?;
     let failures = "binder/binder_return";
     if selection.events.iter().any(|event| event == failures) {
-        selection.filters.push((failures.to_owned(), FAILURES.to_owned()));
+        selection.filters.push((failures.to_owned(), only_failures()));
     }
     Ok(selection)
 }
@@ -254,6 +256,11 @@ pub fn with_system_calls(mut selection: Selection, comms: &[&str], has: impl Fn(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_the_returns_only_those_of_failed_calls_are_recorded() {
+        assert_eq!(only_failures(), "cmd == 0x7205 || cmd == 0x7211 || cmd == 0x7212");
+    }
 
     #[test]
     fn events_are_taken_by_what_the_kernel_has() {

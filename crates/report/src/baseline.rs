@@ -1,4 +1,4 @@
-//! The baseline's result as tables for a terminal and as CSV. Pure: a result in, text out.
+//! Formats the results of the baseline test as terminal tables and as CSV. Pure: a result in, text out.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

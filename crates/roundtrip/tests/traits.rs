@@ -89,7 +89,7 @@ fn without_the_right_to_real_time_the_cells_say_so_and_the_rest_is_tried() {
     }
     assert_eq!(row("nice_lowered")["binder"]["kind"], "not_tried");
     assert_eq!(row("background_policy")["binder"]["holds"], true);
-    // Where these tests run as nice ones themselves, nobody may raise the server above its caller to try it.
+    // An ordinary user cannot lower a nice value, so with one above 0 this may not be possible to try.
     let hwbinder = &row("background_policy")["hwbinder"];
     if own_nice() == 0 {
         assert_eq!(hwbinder["holds"], false, "{hwbinder}");

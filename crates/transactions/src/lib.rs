@@ -25,7 +25,7 @@
 //! assert!(calls.len() > 10);
 //! // The three legs follow each other.
 //! for call in &calls {
-//!     assert!(call.start_ns <= call.received_ns && call.received_ns <= call.replied_ns);
+//!     assert!(call.sent.start_ns <= call.received_ns && call.received_ns <= call.replied_ns);
 //!     assert!(call.replied_ns <= call.end_ns);
 //! }
 //! # Ok::<(), tracefs::Error>(())
@@ -34,5 +34,5 @@
 mod matcher;
 mod observed;
 
-pub use matcher::{EVENTS, Matcher, Unmatched};
+pub use matcher::{FAILURES, Matcher, Unmatched};
 pub use observed::{Call, Failed, Observed, Oneway, Sent, TF_ONE_WAY};

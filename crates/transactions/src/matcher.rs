@@ -6,18 +6,9 @@ use tracefs::{Body, Event};
 
 use crate::observed::{Call, Failed, Observed, Oneway, Sent, TF_ONE_WAY};
 
-/// The events that it takes, `system/event`. The driver in Rust has the same under the system `rust_binder`.
-pub const EVENTS: [&str; 5] = [
-    "binder/binder_transaction",
-    "binder/binder_transaction_received",
-    "binder/binder_wait_for_work",
-    "binder/binder_return",
-    "sched/sched_process_exit",
-];
-
 /// The returns that end a call without a reply (linux/android/binder.h): `BR_DEAD_REPLY`, `BR_FAILED_REPLY`,
 /// `BR_FROZEN_REPLY`.
-const FAILURES: [u32; 3] = [0x7205, 0x7211, 0x7212];
+pub const FAILURES: [u32; 3] = [0x7205, 0x7211, 0x7212];
 
 /// Events that belong to no transaction whose other events were seen, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,7 +19,7 @@ pub struct Unmatched {
     pub replies: u64,
     /// Requests that ended unseen: an event of theirs was lost, or a process ended.
     pub ended: u64,
-    /// Requests that were forgotten, because too many were under way.
+    /// Requests dropped because too many were in flight.
     pub forgotten: u64,
 }
 
@@ -96,7 +87,7 @@ impl Matcher {
         self.unmatched
     }
 
-    /// Takes the next event, in the order of time, and tells what has ended with it.
+    /// Takes the next event, in time order, and passes on each transaction that it completes.
     pub fn add(&mut self, event: &Event, tell: &mut dyn FnMut(Observed)) {
         let Event { time_ns, tid, .. } = *event;
         match event.body {
@@ -154,9 +145,7 @@ impl Matcher {
         if let Some(Reply { served, server, replied_ns }) = self.replies.remove(&id) {
             let Served { sent, received_ns, behind_pool_ns } = served;
             self.ended(sent.client, sent.id);
-            let start_ns = sent.start_ns;
-            let call =
-                Call { sent, server, behind_pool_ns, start_ns, received_ns, replied_ns, end_ns: time_ns };
+            let call = Call { sent, server, behind_pool_ns, received_ns, replied_ns, end_ns: time_ns };
             tell(Observed::Call(call));
             return;
         }

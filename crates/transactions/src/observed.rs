@@ -34,8 +34,6 @@ pub struct Call {
     /// For how long no thread of the server was ready to take the request, in nanoseconds: 0 where one was. `None` where the
     /// events do not tell.
     pub behind_pool_ns: Option<u64>,
-    /// As of [`Sent::start_ns`].
-    pub start_ns: u64,
     /// When a thread of the server had the request.
     pub received_ns: u64,
     /// When it sent the reply.
@@ -48,11 +46,11 @@ impl Call {
     /// How long the client waited, in nanoseconds.
     #[must_use]
     pub fn latency_ns(&self) -> u64 {
-        self.end_ns.saturating_sub(self.start_ns)
+        self.end_ns.saturating_sub(self.sent.start_ns)
     }
 }
 
-/// A transaction without a reply, from its sending until a thread took it.
+/// A oneway transaction, from when the client sent it until a thread of the server received it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Oneway {
     /// The request.
@@ -85,4 +83,24 @@ pub enum Observed {
     Oneway(Oneway),
     /// A call that failed.
     Failed(Failed),
+}
+
+impl Observed {
+    /// The thread that called.
+    #[must_use]
+    pub fn client(&self) -> u32 {
+        match self {
+            Self::Call(Call { sent, .. }) | Self::Oneway(Oneway { sent, .. }) => sent.client,
+            Self::Failed(failed) => failed.client,
+        }
+    }
+
+    /// The request; `None` where the driver refused it before it had a number.
+    #[must_use]
+    pub fn sent(&self) -> Option<&Sent> {
+        match self {
+            Self::Call(Call { sent, .. }) | Self::Oneway(Oneway { sent, .. }) => Some(sent),
+            Self::Failed(failed) => failed.sent.as_ref(),
+        }
+    }
 }

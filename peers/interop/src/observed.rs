@@ -38,7 +38,7 @@ const MOST_COST: f64 = 1.5;
 /// How much of what a call takes by its client's clock is between the driver's events, at least.
 const LEAST_SHARE: f64 = 0.65;
 
-/// The methods that delay their caller: code and the cause's name in `roundtrip explain --format json`.
+/// The methods that delay their caller. Each has its code, and the cause that `roundtrip explain --format json` must name.
 const CAUSES: [(u64, &str); 3] = [(4, "sleep"), (5, "work"), (6, "competitor")];
 
 /// What the service does; codes count from 1 in this order.

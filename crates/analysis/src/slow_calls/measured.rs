@@ -10,7 +10,7 @@ use tracefs::Recording;
 use super::{Kept, SlowCall};
 use crate::error::Result;
 
-/// What a result has kept; `None` where that was not asked for.
+/// The slow calls that a result has kept; `None` if the plan asked for none.
 pub(super) fn kept(result: &LatencyResult, virtualised: bool) -> Option<Kept> {
     let explained = result.explained.as_ref()?;
     let plan = result.plan.explain.as_ref();

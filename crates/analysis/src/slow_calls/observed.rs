@@ -5,7 +5,7 @@ use run::ipc::observe::{Flow, ObserveResult, Process};
 
 use super::{Kept, SlowCall};
 
-/// What a result has kept; `None` where that was not asked for.
+/// The slow calls that a result has kept; `None` if the plan asked for none.
 pub(super) fn kept(result: &ObserveResult, virtualised: bool) -> Option<Kept> {
     if result.plan.limit == 0 {
         return None;

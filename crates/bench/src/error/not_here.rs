@@ -1,4 +1,4 @@
-//! What was asked for and is not to be had on this machine, and the words for it. Must not know how it was looked for.
+//! Requests that this machine cannot satisfy, and their messages. Must not know how it was probed.
 
 use std::io;
 use std::path::PathBuf;

@@ -42,7 +42,7 @@ const UNDER_WAY: usize = 100_000;
 /// Observes until the plan's time is over, its command has ended, or a signal comes.
 ///
 /// # Errors
-/// [`Error::Trace`] where the kernel has no events of binder, or this process may not record; [`Error::System`] when the command
+/// [`Error::NotHere`] without binder's events; [`Error::Trace`] where this process may not record; [`Error::System`] when the command
 /// cannot be started.
 pub fn run(plan: &ObservePlan, report: &mut dyn FnMut(Progress<'_>)) -> Result<ObserveResult> {
     let interrupts = Interrupts::watch()?;
@@ -207,28 +207,14 @@ impl Observer<'_> {
 
     fn process(&mut self, tid: u32, saved: &mut Option<BTreeMap<u32, u32>>) -> Process {
         let instance = &self.recorder.instance;
-        let saved = saved.get_or_insert_with(|| instance.who_is_who().0);
-        self.processes.of_thread(tid, saved)
+        let mut pid_of = |tid| saved.get_or_insert_with(|| instance.who_is_who().0).get(&tid).copied();
+        self.processes.of_thread(tid, &mut pid_of)
     }
 
     fn count(&mut self, observed: &Observed, saved: &mut Option<BTreeMap<u32, u32>>) {
-        let (client, to_process, node, code) = match observed {
-            Observed::Call(call) => (call.sent.client, call.sent.to_process, call.sent.node, call.sent.code),
-            Observed::Oneway(oneway) => {
-                let sent = &oneway.sent;
-                (sent.client, sent.to_process, sent.node, sent.code)
-            }
-            Observed::Failed(failed) => {
-                let sent = failed.sent.as_ref();
-                (
-                    failed.client,
-                    sent.map_or(0, |sent| sent.to_process),
-                    sent.map_or(0, |sent| sent.node),
-                    sent.map_or(0, |sent| sent.code),
-                )
-            }
-        };
-        let client = self.process(client, saved);
+        let (to_process, node, code) =
+            observed.sent().map_or((0, 0, 0), |sent| (sent.to_process, sent.node, sent.code));
+        let client = self.process(observed.client(), saved);
         let server = self.processes.of_process(to_process);
         let subject = &self.plan.subject;
         if ![&client, &server].into_iter().any(|process| self.processes.is_observed(subject, process)) {
@@ -294,7 +280,7 @@ fn slow_call(flow: usize, call: &Call) -> SlowCall {
         node: call.sent.node,
         client: call.sent.client,
         server: call.server,
-        start_ns: call.start_ns,
+        start_ns: call.sent.start_ns,
         received_ns: call.received_ns,
         replied_ns: call.replied_ns,
         end_ns: call.end_ns,

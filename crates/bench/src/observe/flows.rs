@@ -1,4 +1,4 @@
-//! Transactions as rows of a table: by client, server, node and method. Memory is bounded by the number of rows.
+//! Aggregates transactions by client, server, node and method. The number of rows bounds the memory.
 
 use std::collections::{HashMap, HashSet};
 
@@ -87,7 +87,7 @@ impl Flows {
         let place = self.row(client, server, call.sent.node, call.sent.code)?;
         let (flow, threads) = &mut self.rows[place];
         flow.latency.record(call.latency_ns());
-        flow.request.record(call.received_ns.saturating_sub(call.start_ns));
+        flow.request.record(call.received_ns.saturating_sub(call.sent.start_ns));
         flow.handling.record(call.replied_ns.saturating_sub(call.received_ns));
         flow.reply.record(call.end_ns.saturating_sub(call.replied_ns));
         if let Some(behind_ns) = call.behind_pool_ns {

@@ -1,7 +1,7 @@
 //! Which process a thread belongs to, and what it is called. Names are other people's text: whoever shows them makes them
 //! inert.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use std::fs::File;
 use std::io::Read as _;
@@ -62,12 +62,12 @@ impl Processes {
         self.comms.remove(&tid);
     }
 
-    /// The process of a thread.
-    pub(super) fn of_thread(&mut self, tid: u32, saved: &BTreeMap<u32, u32>) -> Process {
+    /// The process of a thread. `saved` is what the kernel noted of it, asked for a thread that has ended.
+    pub(super) fn of_thread(&mut self, tid: u32, saved: &mut dyn FnMut(u32) -> Option<u32>) -> Process {
         let pid = match self.pids.get(&tid) {
             Some(&pid) => pid,
             None => {
-                let pid = thread_group(tid).or_else(|| saved.get(&tid).copied()).unwrap_or(tid);
+                let pid = thread_group(tid).or_else(|| saved(tid)).unwrap_or(tid);
                 self.pids.insert(tid, pid);
                 pid
             }
@@ -127,7 +127,7 @@ mod tests {
     fn a_thread_belongs_to_its_process_which_is_called_after_its_program() {
         let mut processes = Processes::default();
         let tid = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
-        let own = processes.of_thread(tid, &BTreeMap::new());
+        let own = processes.of_thread(tid, &mut |_| None);
         let program = std::env::args_os().next().unwrap();
         let program = std::path::Path::new(&program).file_name().unwrap().to_string_lossy().into_owned();
         assert_eq!(own, Process { pid: std::process::id(), name: program });
@@ -142,7 +142,7 @@ mod tests {
         let mut processes = Processes::default();
         // Beyond any number that the kernel gives out.
         let (tid, pid) = (u32::MAX - 1, u32::MAX - 2);
-        let process = processes.of_thread(tid, &BTreeMap::from([(tid, pid)]));
+        let process = processes.of_thread(tid, &mut |asked| (asked == tid).then_some(pid));
         assert_eq!(process, Process { pid, name: String::new() });
     }
 }

@@ -66,6 +66,11 @@ pub(crate) fn size_bytes(text: &str) -> Result<usize, String> {
         .map_err(|_| "expected a size in bytes up to 1024M, as in 4, 4k or 1M".to_owned())
 }
 
+/// The size of a trace buffer in kilobytes, from its size in bytes: at least 64.
+pub(crate) fn buffer_kilobytes(text: &str) -> Result<u64, String> {
+    Ok((size_bytes(text)? as u64).div_ceil(1024).max(64))
+}
+
 /// Sizes in bytes, separated by commas; `4-64k` stands for 4 and each doubling up to 64k.
 pub(crate) fn sizes_bytes(text: &str) -> Result<Vec<usize>, String> {
     let mut sizes = Vec::new();

@@ -108,9 +108,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     "SIZE",
                     "The trace buffer of each CPU. It is emptied ten times a second; what does not fit is lost, and counted.",
                     |typed: &mut Typed, text| {
-                        let kilobytes = (values::size_bytes(text)? as u64).div_ceil(1024).max(64);
-                        typed.buffer_kilobytes = Some(kilobytes);
-                        Ok(())
+                        set(&mut typed.buffer_kilobytes, values::buffer_kilobytes(text))
                     },
                 )
                 .default("4M"),

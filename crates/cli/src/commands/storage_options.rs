@@ -200,11 +200,7 @@ pub(crate) const fn buffer<A: HasStorage>() -> Opt<A> {
         &["--buffer"],
         "SIZE",
         "The trace buffer of each CPU; the events of a block must fit.",
-        |typed: &mut A, text| {
-            let kilobytes = (values::size_bytes(text)? as u64).div_ceil(1024).max(64);
-            typed.storage().buffer_kilobytes = Some(kilobytes);
-            Ok(())
-        },
+        |typed: &mut A, text| set(&mut typed.storage().buffer_kilobytes, values::buffer_kilobytes(text)),
     )
     .default("8M")
 }

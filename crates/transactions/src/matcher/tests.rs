@@ -80,7 +80,7 @@ fn a_call_has_its_instants_and_its_threads() {
     let [call] = driver.calls()[..] else { panic!("{:?}", driver.told) };
     assert_eq!((call.sent.client, call.sent.to_process, call.server), (81, 90, 91));
     assert_eq!((call.sent.node, call.sent.code, call.sent.parent), (7, 3, None));
-    assert_eq!([call.start_ns, call.received_ns, call.replied_ns, call.end_ns], [2, 4, 5, 6]);
+    assert_eq!([call.sent.start_ns, call.received_ns, call.replied_ns, call.end_ns], [2, 4, 5, 6]);
     assert_eq!((call.latency_ns(), call.behind_pool_ns), (4, Some(0)));
     assert_eq!(driver.matcher.unmatched(), Unmatched::default());
 }
