@@ -1,4 +1,5 @@
-//! Tells the compiler the hashes of the report page's styles and scripts, by which the page's policy allows them.
+//! Tells the compiler the hashes of the report page's styles and scripts, by which the page's
+//! policy allows them.
 
 use std::path::Path;
 

@@ -1,6 +1,6 @@
-//! Arbitrary commands of one process, well-formed or not, with arbitrary memory lent, at a second process that may be frozen.
-//! Whatever they are, the driver must answer, the second process must still be served, and what the first one held must be gone
-//! when it closes, descriptors included.
+//! Arbitrary commands of one process, well-formed or not, with arbitrary memory lent, at a second
+//! process that may be frozen. Whatever they are, the driver must answer, the second process must
+//! still be served, and what the first one held must be gone when it closes, descriptors included.
 
 #![no_main]
 
@@ -20,9 +20,10 @@ fn context() -> &'static Context {
     CONTEXT.get_or_init(|| Context::create(Profile::Ack).expect("a context"))
 }
 
-/// Waits until this process has as many descriptors as without any participant. The keeper closes its ends of their connections
-/// when it gets there, so there may be a few more for a moment. Pipes do not count: when libFuzzer first prints a function's name,
-/// the sanitizer starts a symbolizer, and keeps an end of two.
+/// Waits until this process has as many descriptors as without any participant. The keeper closes
+/// its ends of their connections when it gets there, so there may be a few more for a moment. Pipes
+/// do not count: when libFuzzer first prints a function's name, the sanitizer starts a symbolizer,
+/// and keeps an end of two.
 fn await_quiet() {
     static QUIET: OnceLock<Vec<PathBuf>> = OnceLock::new();
     let open = || -> Vec<_> {
@@ -78,8 +79,8 @@ fn drain(driver: &Emulated, returns: &mut Returns) {
     }
 }
 
-/// A byte below the number of known commands stands for that command's number, followed by its payload; others for
-/// themselves. So the input need not guess 32-bit numbers.
+/// A byte below the number of known commands stands for that command's number, followed by its
+/// payload; others for themselves. So the input need not guess 32-bit numbers.
 fn with_known_numbers(input: &[u8]) -> Vec<u8> {
     const KNOWN: [u32; 17] = [
         BC_TRANSACTION,
@@ -150,7 +151,8 @@ fn play(bytes: &[u8], mut arena: Vec<u8>) {
             arena[at..at + 8].copy_from_slice(&kind.to_ne_bytes());
         }
     }
-    // Addresses that the input cannot know: seven bytes 0x55 and an offset stand for a place in the arena.
+    // Addresses that the input cannot know: seven bytes 0x55 and an offset stand for a place in the
+    // arena.
     let base = arena.as_ptr() as u64;
     for memory in [&mut commands, &mut arena] {
         for at in 0..memory.len().saturating_sub(7) {

@@ -1,6 +1,7 @@
-//! Words written over in the memory of a context, between the commands and reads of two processes in it. Whatever is written,
-//! every call must come back, with an answer or an error, and the context must end. The lock's own word is left alone: who waits
-//! for that waits for real (`tests/faults/stuck.rs`).
+//! Words written over in the memory of a context, between the commands and reads of two processes
+//! in it. Whatever is written, every call must come back, with an answer or an error, and the
+//! context must end. The lock's own word is left alone: who waits for that waits for real
+//! (`tests/faults/stuck.rs`).
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! Arbitrary text as what strace wrote. Whatever it is, nothing may panic, and no line is more than one system call.
+//! Arbitrary text as what strace wrote. Whatever it is, nothing may panic, and no line is more than
+//! one system call.
 
 #![no_main]
 

@@ -1,5 +1,6 @@
-//! Arbitrary texts as an event's `format` file, under a name that has a decoder, and arbitrary bytes as its records. Whatever a
-//! format says about offsets and sizes, nothing may panic or read beyond a record.
+//! Arbitrary texts as an event's `format` file, under a name that has a decoder, and arbitrary
+//! bytes as its records. Whatever a format says about offsets and sizes, nothing may panic or read
+//! beyond a record.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Arbitrary bytes as two CPUs' ring-buffer pages, of 32-bit and 64-bit kernels. The reader must end, give its events in
-//! order, and lose none without a word.
+//! Arbitrary bytes as two CPUs' ring-buffer pages, of 32-bit and 64-bit kernels. The reader must
+//! end, give its events in order, and lose none without a word.
 
 #![no_main]
 

@@ -66,7 +66,8 @@ impl Arch {
         }
     }
 
-    /// The guest's serial ports: the kernel's console, then standard output, standard error and the report.
+    /// The guest's serial ports: the kernel's console, then standard output, standard error and the
+    /// report.
     pub(crate) fn ports(self) -> [&'static str; 4] {
         match self {
             Self::X86_64 => ["ttyS0", "ttyS1", "ttyS2", "ttyS3"],

@@ -1,5 +1,6 @@
-//! The cpio format that the kernel unpacks its first file system from ("newc", `Documentation/driver-api/early-userspace/
-//! buffer-format.rst` in the kernel's sources): written for the guest, and read back from it. Opens no files.
+//! The cpio format that the kernel unpacks its first file system from ("newc",
+//! `Documentation/driver-api/early-userspace/ buffer-format.rst` in the kernel's sources): written
+//! for the guest, and read back from it. Opens no files.
 
 use std::fmt::Write as _;
 
@@ -122,7 +123,8 @@ mod tests {
     fn an_archive_follows_another_in_one_initial_ram_disk() {
         let mut first = Writer::default();
         first.add("a", Kind::File, b"x");
-        // The kernel reads archives one behind the other as long as each starts at a multiple of four.
+        // The kernel reads archives one behind the other as long as each starts at a multiple of
+        // four.
         assert_eq!(first.finish().len() % 4, 0);
     }
 }

@@ -1,5 +1,5 @@
-//! A scratch disk for a guest: how QEMU attaches it, what the guest's kernel needs to reach it, and its image with an ext4 file
-//! system. Boots nothing, and downloads nothing.
+//! A scratch disk for a guest: how QEMU attaches it, what the guest's kernel needs to reach it, and
+//! its image with an ext4 file system. Boots nothing, and downloads nothing.
 
 use std::fs::{self, File};
 use std::io::{Seek as _, SeekFrom, Write as _};
@@ -75,12 +75,14 @@ impl Disk {
         }
     }
 
-    /// How long its blocks are, in bytes: the unit of its partition table, and the least of its file system's.
+    /// How long its blocks are, in bytes: the unit of its partition table, and the least of its
+    /// file system's.
     fn block_bytes(self) -> u64 {
         if self == Self::Ufs { 4096 } else { 512 }
     }
 
-    /// The modules that reach it and its file system; each needs others, and on some kernels some are built in.
+    /// The modules that reach it and its file system; each needs others, and on some kernels some
+    /// are built in.
     pub(crate) fn modules(self) -> &'static [&'static str] {
         // jbd2 and ext4 ask for a checksum by its name, which no module's dependencies tell.
         match self {
@@ -184,7 +186,8 @@ mod tests {
         fs::remove_file(&path).expect("removable");
         assert_eq!(image.len() as u64, IMAGE_BYTES);
         assert_eq!(image[510..512], [0x55, 0xaa]);
-        // struct ext4_super_block: s_magic at 0x38, s_feature_compat at 0x5c, whose bit 2 is a journal's.
+        // struct ext4_super_block: s_magic at 0x38, s_feature_compat at 0x5c, whose bit 2 is a
+        // journal's.
         let superblock = &image[PARTITION_BYTES as usize + 1024..];
         assert_eq!(superblock[0x38..0x3a], [0x53, 0xef]);
         assert_eq!(superblock[0x5c] & 4, 4);

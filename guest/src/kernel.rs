@@ -1,4 +1,5 @@
-//! A kernel to boot: where it comes from, and how to get at the form that QEMU starts quickest. Boots nothing.
+//! A kernel to boot: where it comes from, and how to get at the form that QEMU starts quickest.
+//! Boots nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -56,7 +57,8 @@ impl Drop for Unpacked {
 }
 
 impl Kernel {
-    /// Makes a kernel ready: downloads a distribution's, or unpacks a file, into `cache` unless it is there already.
+    /// Makes a kernel ready: downloads a distribution's, or unpacks a file, into `cache` unless it
+    /// is there already.
     ///
     /// # Errors
     /// When it cannot be had, or a file is no kernel of this architecture.
@@ -93,8 +95,9 @@ impl Kernel {
         }
     }
 
-    /// The same kernel for guests that have this scratch disk, mounted at `/disk`: with the modules that reach it, which are
-    /// downloaded unless they are there already. A kernel of the user's must have been given its own.
+    /// The same kernel for guests that have this scratch disk, mounted at `/disk`: with the modules
+    /// that reach it, which are downloaded unless they are there already. A kernel of the
+    /// user's must have been given its own.
     ///
     /// # Errors
     /// When modules cannot be had.
@@ -107,8 +110,9 @@ impl Kernel {
         Ok(self)
     }
 
-    /// The same kernel, started with these parameters as well: `preempt=full`, `sysctl.kernel.sched_rt_runtime_us=-1`
-    /// (Documentation/admin-guide/kernel-parameters.txt).
+    /// The same kernel, started with these parameters as well: `preempt=full`,
+    /// `sysctl.kernel.sched_rt_runtime_us=-1` (Documentation/admin-guide/kernel-parameters.
+    /// txt).
     #[must_use]
     pub fn with_parameters(mut self, parameters: &str) -> Self {
         self.parameters = parameters.to_owned();

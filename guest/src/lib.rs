@@ -1,9 +1,10 @@
-//! Boots a kernel in QEMU, runs one static program on its binder driver, and brings back what it wrote and how it
-//! ended: in seconds, without root, without KVM (with it where it works).
+//! Boots a kernel in QEMU, runs one static program on its binder driver, and brings back what it
+//! wrote and how it ended: in seconds, without root, without KVM (with it where it works).
 //!
-//! [`Kernel`] is what is booted: a distribution's, or any bzImage, Image or vmlinux. [`Disk`] is a scratch disk that it may
-//! have. [`Job`] is what runs there. [`run`] does it.
-//! `guest-init` is the guest's first process, and [`wire`] what both sides agree on. Nothing here knows what the program does.
+//! [`Kernel`] is what is booted: a distribution's, or any bzImage, Image or vmlinux. [`Disk`] is a
+//! scratch disk that it may have. [`Job`] is what runs there. [`run`] does it.
+//! `guest-init` is the guest's first process, and [`wire`] what both sides agree on. Nothing here
+//! knows what the program does.
 
 mod apt;
 mod arch;

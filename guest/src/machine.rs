@@ -1,4 +1,5 @@
-//! Runs a job in a guest: makes its folder, starts QEMU, passes on what the program writes, and reads the report.
+//! Runs a job in a guest: makes its folder, starts QEMU, passes on what the program writes, and
+//! reads the report.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write};
@@ -22,11 +23,12 @@ const BOOT: Duration = Duration::from_secs(120);
 /// The same with KVM, before it is given up.
 const BOOT_KVM: Duration = Duration::from_secs(15);
 
-/// Boots `kernel`, runs `job` with `init` as the first process, and passes on what the program writes while it does.
-/// Says on `err` when KVM is there and does not work.
+/// Boots `kernel`, runs `job` with `init` as the first process, and passes on what the program
+/// writes while it does. Says on `err` when KVM is there and does not work.
 ///
 /// # Errors
-/// When QEMU is missing, the guest does not come up, or it dies before the program ends; with the console's last lines.
+/// When QEMU is missing, the guest does not come up, or it dies before the program ends; with the
+/// console's last lines.
 pub fn run(
     kernel: &Kernel,
     init: &Path,
@@ -43,8 +45,8 @@ pub fn run(
     })
 }
 
-/// What runs the guest, in the order in which it is tried. Only emulation counts instructions or runs another
-/// architecture's.
+/// What runs the guest, in the order in which it is tried. Only emulation counts instructions or
+/// runs another architecture's.
 fn order(arch: Arch, clock: Clock, kvm: bool) -> &'static [Accelerator] {
     if kvm && clock == Clock::Wall && arch.name() == std::env::consts::ARCH {
         &[Accelerator::Kvm, Accelerator::Tcg]
@@ -53,8 +55,8 @@ fn order(arch: Arch, clock: Clock, kvm: bool) -> &'static [Accelerator] {
     }
 }
 
-/// The end of the first attempt whose guest comes up. Says when KVM's did not, and has it remembered if the fault was
-/// not the kernel's.
+/// The end of the first attempt whose guest comes up. Says when KVM's did not, and has it
+/// remembered if the fault was not the kernel's.
 fn in_order(
     order: &[Accelerator],
     name: &str,
@@ -213,7 +215,8 @@ fn last_lines(logs: &[&Path]) -> String {
     texts.map(|text| end_of_log(&String::from_utf8_lossy(&text))).collect()
 }
 
-/// A log's last lines. Behind a kernel's panic come only its registers and stack; the reason stands before them.
+/// A log's last lines. Behind a kernel's panic come only its registers and stack; the reason stands
+/// before them.
 fn end_of_log(text: &str) -> String {
     const LINES: usize = 30;
     let text = text.replace('\r', "");
@@ -305,7 +308,8 @@ mod tests {
         assert_eq!(end_of_log(""), "");
     }
 
-    /// Tries in an order with guests that end, or do not come up; what was tried, said and remembered, and the end.
+    /// Tries in an order with guests that end, or do not come up; what was tried, said and
+    /// remembered, and the end.
     fn tried(
         order: &[Accelerator],
         comes_up: impl Fn(Accelerator) -> bool,

@@ -1,5 +1,6 @@
 #![allow(unsafe_code)]
-//! A linear mapping on a whole block device, made as dmsetup(8) would. Knows nothing of what is stored on it.
+//! A linear mapping on a whole block device, made as dmsetup(8) would. Knows nothing of what is
+//! stored on it.
 //!
 //! Unsafe: the device mapper is spoken to by ioctl (include/uapi/linux/dm-ioctl.h).
 
@@ -43,7 +44,8 @@ pub fn map(device: &Path) -> io::Result<PathBuf> {
 /// A request for the device of our name, with this many targets.
 fn message(targets: u32) -> [u8; MESSAGE] {
     let mut message = [0; MESSAGE];
-    // The interface's version, the message's length, where the targets begin, and how many they are.
+    // The interface's version, the message's length, where the targets begin, and how many they
+    // are.
     for (at, value) in [(0, 4), (12, MESSAGE as u32), (16, HEADER as u32), (20, targets)] {
         message[at..at + 4].copy_from_slice(&value.to_le_bytes());
     }
@@ -52,7 +54,8 @@ fn message(targets: u32) -> [u8; MESSAGE] {
 }
 
 fn call<const OPCODE: Opcode>(control: &File, message: &mut [u8; MESSAGE]) -> io::Result<()> {
-    // SAFETY: the kernel reads and writes as many bytes as the message says that it has, all of them ours.
+    // SAFETY: the kernel reads and writes as many bytes as the message says that it has, all of
+    // them ours.
     unsafe { ioctl(control, Updater::<OPCODE, _>::new(message)) }?;
     Ok(())
 }

@@ -37,8 +37,8 @@ impl Modules {
         Ok(modules)
     }
 
-    /// These, and all that they need, each behind those that it needs. What is asked for and is not here is taken for built
-    /// in; what one of them needs must be here.
+    /// These, and all that they need, each behind those that it needs. What is asked for and is not
+    /// here is taken for built in; what one of them needs must be here.
     pub(crate) fn in_order(&self, wanted: &[&str]) -> Result<Vec<PathBuf>> {
         let mut order = Vec::new();
         for &name in wanted {

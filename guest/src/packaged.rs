@@ -1,5 +1,6 @@
-//! Distributions' kernels, which have the binder driver as a module: found, downloaded and unpacked with apt's and
-//! dpkg's own programs, in folders of our own, so that nothing is installed and no permission is needed.
+//! Distributions' kernels, which have the binder driver as a module: found, downloaded and unpacked
+//! with apt's and dpkg's own programs, in folders of our own, so that nothing is installed and no
+//! permission is needed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -58,8 +59,8 @@ impl Packaged {
     }
 }
 
-/// Ubuntu's sources, and the keys that sign them: those of this machine if it is an Ubuntu, else those in Debian's
-/// package of them, which Debian's keys sign.
+/// Ubuntu's sources, and the keys that sign them: those of this machine if it is an Ubuntu, else
+/// those in Debian's package of them, which Debian's keys sign.
 fn ubuntu(folder: &Path) -> Result<String> {
     const KEYS: &str = "usr/share/keyrings/ubuntu-archive-keyring.gpg";
     let installed = Path::new("/").join(KEYS);
@@ -117,8 +118,8 @@ pub(crate) fn kernel(arch: Arch, which: Packaged, cache: &Path) -> Result<Files>
     Ok(Files { name, image, modules, folder })
 }
 
-/// The folder with the modules that reach disks, beside a kernel that is in the cache: from the same package. Few guests have a
-/// disk, so that they are fetched when one does.
+/// The folder with the modules that reach disks, beside a kernel that is in the cache: from the
+/// same package. Few guests have a disk, so that they are fetched when one does.
 pub(crate) fn disk_modules(arch: Arch, which: Packaged, folder: &Path) -> Result<Modules> {
     let kept = folder.join("modules");
     if !kept.is_dir() {
@@ -232,7 +233,8 @@ fn packages(folder: &Path) -> Result<Vec<PathBuf>> {
         .collect())
 }
 
-/// Takes the one file of this name, which may have asterisks, out of whichever package has it, into `to`.
+/// Takes the one file of this name, which may have asterisks, out of whichever package has it, into
+/// `to`.
 fn extract(packages: &[PathBuf], to: &Path, name: &str) -> Result<PathBuf> {
     let found = extract_all(packages, to, &[name])?;
     found.into_iter().next().with_context(|| format!("none of the kernel's packages has {name}"))
@@ -274,7 +276,8 @@ fn keep(from: &Path, to: &Path) -> Result<()> {
     fs::rename(from, to).with_context(|| format!("take {} out of the package", from.display()))
 }
 
-/// The guest's first process hands modules to the kernel as they are: not every kernel unpacks them.
+/// The guest's first process hands modules to the kernel as they are: not every kernel unpacks
+/// them.
 fn unpack_module(from: &Path, to: &Path) -> Result<()> {
     let program = match from.extension().and_then(|extension| extension.to_str()) {
         Some("xz") => "xz",

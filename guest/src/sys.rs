@@ -8,7 +8,8 @@ use std::process::Command;
 
 use rustix::process::{Signal, set_parent_process_death_signal};
 
-/// Has the kernel kill the command's process when the thread that starts it ends, however that happens.
+/// Has the kernel kill the command's process when the thread that starts it ends, however that
+/// happens.
 pub(crate) fn die_with_parent(command: &mut Command) -> &mut Command {
     // SAFETY: the closure makes one system call, and neither allocates nor takes a lock.
     unsafe {

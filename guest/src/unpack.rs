@@ -1,4 +1,5 @@
-//! The ELF kernel inside a bzImage, which QEMU boots in half the time. Must not know where the image came from.
+//! The ELF kernel inside a bzImage, which QEMU boots in half the time. Must not know where the
+//! image came from.
 
 use std::fs;
 use std::io::Write as _;
@@ -7,8 +8,9 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result};
 
-/// Unpacks the ELF kernel inside a bzImage, which boots in half the time, to `to`. False when QEMU must boot the file as
-/// it is: no bzImage, a compression that no program here knows, or an ELF file without an entry for QEMU.
+/// Unpacks the ELF kernel inside a bzImage, which boots in half the time, to `to`. False when QEMU
+/// must boot the file as it is: no bzImage, a compression that no program here knows, or an ELF
+/// file without an entry for QEMU.
 pub(crate) fn unpack(image: &[u8], to: &Path) -> Result<bool> {
     let Some(payload) = payload(image) else { return Ok(false) };
     let program: &[&str] = match payload {
@@ -26,7 +28,8 @@ pub(crate) fn unpack(image: &[u8], to: &Path) -> Result<bool> {
     Ok(true)
 }
 
-/// The compressed kernel in a bzImage: `Documentation/arch/x86/boot.rst`, `payload_offset` and `payload_length`.
+/// The compressed kernel in a bzImage: `Documentation/arch/x86/boot.rst`, `payload_offset` and
+/// `payload_length`.
 fn payload(image: &[u8]) -> Option<&[u8]> {
     let number = |at: usize| Some(u32::from_le_bytes(image.get(at..at + 4)?.try_into().ok()?) as usize);
     if image.get(0x202..0x206)? != b"HdrS" {
@@ -40,8 +43,9 @@ fn payload(image: &[u8]) -> Option<&[u8]> {
     image.get(start..start.checked_add(number(0x24c)?)?)
 }
 
-/// Passes bytes through a program; `None` when it is not installed or gives nothing. What follows the compressed data
-/// (its length, at the end of a payload) makes some of them complain, so their status says nothing.
+/// Passes bytes through a program; `None` when it is not installed or gives nothing. What follows
+/// the compressed data (its length, at the end of a payload) makes some of them complain, so their
+/// status says nothing.
 fn filter(program: &[&str], input: &[u8]) -> Result<Option<Vec<u8>>> {
     let child = Command::new(program[0])
         .args(&program[1..])
@@ -61,7 +65,8 @@ fn filter(program: &[&str], input: &[u8]) -> Result<Option<Vec<u8>>> {
     Ok((!output.stdout.is_empty()).then_some(output.stdout))
 }
 
-/// Whether an ELF kernel has the note that tells QEMU where to start (XEN_ELFNOTE_PHYS32_ENTRY, number 18).
+/// Whether an ELF kernel has the note that tells QEMU where to start (XEN_ELFNOTE_PHYS32_ENTRY,
+/// number 18).
 fn starts_in_pvh(elf: &[u8]) -> bool {
     const NOTE: [u8; 16] = [4, 0, 0, 0, 4, 0, 0, 0, 18, 0, 0, 0, b'X', b'e', b'n', 0];
     const NOTE_64: [u8; 16] = [4, 0, 0, 0, 8, 0, 0, 0, 18, 0, 0, 0, b'X', b'e', b'n', 0];

@@ -1,4 +1,5 @@
-//! What the host and the guest's first process agree on: names in the first file system, and the report. No I/O.
+//! What the host and the guest's first process agree on: names in the first file system, and the
+//! report. No I/O.
 
 /// The program.
 pub const PROGRAM: &str = "job/program";
@@ -8,8 +9,8 @@ pub const ARGUMENTS: &str = "job/arguments";
 pub const ENVIRONMENT: &str = "job/environment";
 /// The serial ports for standard output, standard error and the report, a line each.
 pub const PORTS: &str = "job/ports";
-/// Where there is a scratch disk: the partition, as the kernel calls it, and whether a device is mapped on it ("vda1
-/// mapped").
+/// Where there is a scratch disk: the partition, as the kernel calls it, and whether a device is
+/// mapped on it ("vda1 mapped").
 pub const DISK: &str = "job/disk";
 /// Its file system is mounted here.
 pub const MOUNTED: &str = "disk";
@@ -22,14 +23,14 @@ pub const OUT: &str = "out";
 
 /// The report's first line: the guest is up, and the program is about to start.
 pub const STARTED: &str = "started\n";
-/// In the report, an archive follows that first line. The name of the file in it that says how the program ended:
-/// "exit N", "signal N", or "error" and why it could not be started.
+/// In the report, an archive follows that first line. The name of the file in it that says how the
+/// program ended: "exit N", "signal N", or "error" and why it could not be started.
 pub const ENDED: &str = "ended";
 
 /// The binder devices that guests have.
 pub const DEVICES: [&str; 3] = ["binder", "hwbinder", "vndbinder"];
-/// How many further devices (case0, case1, …) there are in a guest whose driver is a module: tests take one after the other. The
-/// kernel has 128 numbers for such devices.
+/// How many further devices (case0, case1, …) there are in a guest whose driver is a module: tests
+/// take one after the other. The kernel has 128 numbers for such devices.
 pub const CASE_DEVICES: usize = 118;
 
 /// Splits what [`zero_ended`] joined.

@@ -1,7 +1,9 @@
-//! A binder device as C programs use it: structures of the kernel's header laid over memory, one ioctl, a mapped area.
+//! A binder device as C programs use it: structures of the kernel's header laid over memory, one
+//! ioctl, a mapped area.
 //!
-//! Unsafe throughout: this is the baseline that checked code is weighed against, so nothing is checked that a careful C
-//! program would not check. Fixed to the 64-bit layouts of `include/uapi/linux/android/binder.h`.
+//! Unsafe throughout: this is the baseline that checked code is weighed against, so nothing is
+//! checked that a careful C program would not check. Fixed to the 64-bit layouts of
+//! `include/uapi/linux/android/binder.h`.
 
 use std::ffi::CString;
 use std::io::Error;
@@ -87,7 +89,8 @@ pub(crate) enum Answer {
 impl Device {
     pub(crate) fn open() -> Result<Device> {
         let path = CString::new(crate::DEVICE)?;
-        // SAFETY: a path that ends with its NUL; the area is mapped where the kernel chooses, and never unmapped.
+        // SAFETY: a path that ends with its NUL; the area is mapped where the kernel chooses, and
+        // never unmapped.
         unsafe {
             let descriptor = libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
             if descriptor < 0 {
@@ -110,8 +113,8 @@ impl Device {
         Ok(())
     }
 
-    /// Hands over commands and waits until `wanted` (BR_TRANSACTION or BR_REPLY) comes: one ioctl, unless something else
-    /// comes first.
+    /// Hands over commands and waits until `wanted` (BR_TRANSACTION or BR_REPLY) comes: one ioctl,
+    /// unless something else comes first.
     pub(crate) fn exchange<T>(&mut self, commands: &T, wanted: u32) -> Result<Answer> {
         let mut argument = WriteRead {
             write_size: size_of::<T>() as u64,
@@ -122,14 +125,16 @@ impl Device {
             read_buffer: self.returns.as_mut_ptr() as u64,
         };
         loop {
-            // SAFETY: the commands and the room for returns live through the call and have the lengths that are given.
+            // SAFETY: the commands and the room for returns live through the call and have the
+            // lengths that are given.
             let result = unsafe { libc::ioctl(self.descriptor, BINDER_WRITE_READ, &raw mut argument) };
             if result < 0 {
                 return Err(Error::last_os_error().into());
             }
             let mut at = 0;
             while at < argument.read_consumed as usize {
-                // SAFETY: the driver wrote whole returns, each a word and as many bytes as the word says.
+                // SAFETY: the driver wrote whole returns, each a word and as many bytes as the word
+                // says.
                 unsafe {
                     let here = self.returns.as_ptr().cast::<u8>().add(at);
                     let word = here.cast::<u32>().read_unaligned();

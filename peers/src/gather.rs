@@ -1,5 +1,6 @@
-//! As [`plain`](crate::plain) in place, with the objects of a hwbinder vector: a header, and the bytes embedded in it. The driver
-//! copies both from where they lie and writes their new addresses into the objects and the header.
+//! As [`plain`](crate::plain) in place, with the objects of a hwbinder vector: a header, and the
+//! bytes embedded in it. The driver copies both from where they lie and writes their new addresses
+//! into the objects and the header.
 
 use std::hint::black_box;
 

@@ -1,9 +1,10 @@
-//! Round trips over the kernel's binder driver by several means, for `cargo xtask peers`: the driver by itself, called as a C
-//! program would call it, plain and scatter-gather; `rsbinder`; and this project's two stacks, as `roundtrip ipc throughput`
-//! measures them. Each pair of processes is started anew for each round, and uses the device alone.
+//! Round trips over the kernel's binder driver by several means, for `cargo xtask peers`: the
+//! driver by itself, called as a C program would call it, plain and scatter-gather; `rsbinder`; and
+//! this project's two stacks, as `roundtrip ipc throughput` measures them. Each pair of processes
+//! is started anew for each round, and uses the device alone.
 //!
-//! Prints one line for each batch of calls: who, payload in bytes, nanoseconds for a call. In a guest that counts, a
-//! nanosecond is an instruction. Knows nothing of what is expected.
+//! Prints one line for each batch of calls: who, payload in bytes, nanoseconds for a call. In a
+//! guest that counts, a nanosecond is an instruction. Knows nothing of what is expected.
 
 mod device;
 mod gather;
@@ -14,8 +15,8 @@ use std::error::Error;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// `rsbinder` allocates for every call, and musl's allocator can take longer than the call: it gets a quicker one. Of the
-/// others none allocates for a call.
+/// `rsbinder` allocates for every call, and musl's allocator can take longer than the call: it gets
+/// a quicker one. Of the others none allocates for a call.
 #[global_allocator]
 static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
 
@@ -24,10 +25,12 @@ pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
 /// The device that all share, one after the other.
 const DEVICE: &str = "/dev/binder";
 
-/// Untimed calls before those that count: then memory is there, and a server that was still starting is up.
+/// Untimed calls before those that count: then memory is there, and a server that was still
+/// starting is up.
 const WARM_UP: u32 = 50;
 
-/// Batches of each measurement. Several, because some are disturbed: the kernel cleans up after processes that ended.
+/// Batches of each measurement. Several, because some are disturbed: the kernel cleans up after
+/// processes that ended.
 const BATCHES: u32 = 9;
 
 /// A means to make a round trip.
@@ -35,7 +38,8 @@ struct Peer {
     name: &'static str,
     /// Serves until it is killed.
     serve: fn() -> Result<()>,
-    /// Connects; what it returns sends a payload and checks that as many bytes come back, or says that nobody serves yet.
+    /// Connects; what it returns sends a payload and checks that as many bytes come back, or says
+    /// that nobody serves yet.
     connect: fn() -> Result<Call>,
 }
 

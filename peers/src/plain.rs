@@ -1,7 +1,8 @@
-//! The least that a call over the driver can be: one ioctl on each side, with the last buffer given back in the same one.
-//! In place, nothing is copied but by the driver: the request is sent from where the caller has it, and answered from where it
-//! arrived. As messages, the payload stands behind what a parcel of the same call has in front of it, so each side copies it
-//! once before it sends it.
+//! The least that a call over the driver can be: one ioctl on each side, with the last buffer given
+//! back in the same one. In place, nothing is copied but by the driver: the request is sent from
+//! where the caller has it, and answered from where it arrived. As messages, the payload stands
+//! behind what a parcel of the same call has in front of it, so each side copies it once before it
+//! sends it.
 
 use std::hint::black_box;
 

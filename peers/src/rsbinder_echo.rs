@@ -1,5 +1,5 @@
-//! `rsbinder` over the same device: an interface with one method that echoes bytes, served by the context manager itself, so
-//! that no service manager takes part.
+//! `rsbinder` over the same device: an interface with one method that echoes bytes, served by the
+//! context manager itself, so that no service manager takes part.
 
 use std::hint::black_box;
 

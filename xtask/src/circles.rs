@@ -1,5 +1,6 @@
-//! Which file of a crate names which other: files that name each other in a ring can only be understood together. A module and
-//! what lies below it may name each other, and tests may name anything.
+//! Which file of a crate names which other: files that name each other in a ring can only be
+//! understood together. A module and what lies below it may name each other, and tests may name
+//! anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -68,8 +69,8 @@ impl File {
         Ok(file)
     }
 
-    /// The module among `files` that the path names, seen from `module`: where what it names is exported from elsewhere, that
-    /// place. `None` for what is not of this crate.
+    /// The module among `files` that the path names, seen from `module`: where what it names is
+    /// exported from elsewhere, that place. `None` for what is not of this crate.
     fn target<'f>(
         files: &'f BTreeMap<Module, Self>,
         module: &[String],
@@ -86,7 +87,8 @@ impl File {
     }
 }
 
-/// The path from the crate's root on. One that begins with a name of its own leads through the module's children, or out of the crate.
+/// The path from the crate's root on. One that begins with a name of its own leads through the
+/// module's children, or out of the crate.
 fn absolute(module: &[String], path: &[String], files: &BTreeMap<Module, File>) -> Option<Vec<String>> {
     let supers = path.iter().take_while(|part| *part == "super").count();
     let rest = &path[supers..];

@@ -1,5 +1,6 @@
-//! `storage layers` in guests whose disks have real controllers, though emulated ones: which events bound the device's time
-//! on each bus, and that all of the time is explained. Knows what must come out; booting is the guest crate's business.
+//! `storage layers` in guests whose disks have real controllers, though emulated ones: which events
+//! bound the device's time on each bus, and that all of the time is explained. Knows what must come
+//! out; booting is the guest crate's business.
 
 use std::process::Command;
 use std::time::Duration;
@@ -17,17 +18,19 @@ const LIMIT: Duration = Duration::from_secs(120);
 const ARGUMENTS: &str = "storage layers --file /disk/written --writers native --durability dsync,fsync --position append \
                          --sizes 4k,64k --calls 40 --rounds 2 --warm-up 3 --slowest 0 --format csv --out /out/run";
 
-/// Beside which neighbours the NVMe disk is measured: what few machines can do, and guests can. It has a queue that is polled.
+/// Beside which neighbours the NVMe disk is measured: what few machines can do, and guests can. It
+/// has a queue that is polled.
 const BESIDE: &str = "storage interference --file /disk/written --writers native --sizes 4k --conditions polled,io-limit --io-limit \
                       1M --rounds 3 --duration 6s --file-size 4M --out /out/run";
 
-/// How much of each writer's and size's time may be without an explanation, as a share. The device mapper's workers hand writes on
-/// to each other in ways that events do not always tell.
+/// How much of each writer's and size's time may be without an explanation, as a share. The device
+/// mapper's workers hand writes on to each other in ways that events do not always tell.
 fn most_unexplained(disk: Disk) -> f64 {
     if disk == Disk::Mapped { 0.05 } else { 0.01 }
 }
 
-/// What the report must say of each disk: its way down as the environment has it, and the events that bound its time.
+/// What the report must say of each disk: its way down as the environment has it, and the events
+/// that bound its time.
 const DISKS: [(Disk, &[&str]); 6] = [
     (
         Disk::Sd,
@@ -89,7 +92,8 @@ const UFS: [(Disk, &[&str]); 1] = [(
     ],
 )];
 
-/// The driver looks for answers again before it leaves its interrupt: one that came to a command sent since has none of its own.
+/// The driver looks for answers again before it leaves its interrupt: one that came to a command
+/// sent since has none of its own.
 const UFS_WITHIN: &str = "device: from ufshcd_command (send) to ufshcd_command (complete)";
 
 /// Runs the measurement on every disk that each QEMU has.
@@ -130,8 +134,8 @@ fn check_all(disks: &[(Disk, &[&str])]) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// Polled completions on a real queue for them, and a limit of control groups of version 2. What these do to times is not judged
-/// under emulation: only that they are brought about.
+/// Polled completions on a real queue for them, and a limit of control groups of version 2. What
+/// these do to times is not judged under emulation: only that they are brought about.
 fn compare(kernel: &Kernel) -> Result<()> {
     let (_, page) = run(kernel, BESIDE)?;
     // Requests that are polled for end without an interrupt, and those beside them with one.
@@ -171,7 +175,8 @@ fn measure(kernel: &Kernel, disk: Disk, expected: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Runs this binary with these arguments in a guest: what it prints, and what is shown of the run that it leaves.
+/// Runs this binary with these arguments in a guest: what it prints, and what is shown of the run
+/// that it leaves.
 fn run(kernel: &Kernel, arguments: &str) -> Result<(String, String)> {
     let binary = |arch: &str| target_dir().join("dist").join(format!("roundtrip-{arch}"));
     let run = target_dir().join("guest").join(format!("run-{}", std::process::id()));
@@ -198,8 +203,8 @@ fn run(kernel: &Kernel, arguments: &str) -> Result<(String, String)> {
     Ok((printed, page))
 }
 
-/// The largest share of a writer's and size's time that is unexplained. An error where layers do not add up to the whole, where
-/// none of it is the device's, or where nothing was divided.
+/// The largest share of a writer's and size's time that is unexplained. An error where layers do
+/// not add up to the whole, where none of it is the device's, or where nothing was divided.
 fn worst_unexplained(csv: &str) -> Result<f64> {
     /// Shares are written with all their digits.
     const ROUNDING: f64 = 1e-9;

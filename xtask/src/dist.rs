@@ -1,4 +1,5 @@
-//! Builds the binaries that devices run, checks that they are static and fit for large pages, and prints their sizes.
+//! Builds the binaries that devices run, checks that they are static and fit for large pages, and
+//! prints their sizes.
 
 use std::fs;
 

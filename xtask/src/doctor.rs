@@ -1,5 +1,6 @@
-//! `roundtrip doctor` on two guests that differ in one setting: it names the setting, and the calls that were measured in
-//! both show what it costs. Knows what must come out; booting is the guest crate's business.
+//! `roundtrip doctor` on two guests that differ in one setting: it names the setting, and the calls
+//! that were measured in both show what it costs. Knows what must come out; booting is the guest
+//! crate's business.
 
 use std::fs;
 use std::path::PathBuf;
@@ -20,15 +21,16 @@ const LIMIT: Duration = Duration::from_secs(120);
 const MEASURED: &str = "ipc latency --driver emulated --stack hwbinder --callers fifo:99 --inheritance on --placement same \
                         --work 5ms --duration 1s --out /out/run";
 
-/// The kernel's sched_rt_runtime_us, in which state the doctor must find the setting, and its words for it.
+/// The kernel's sched_rt_runtime_us, in which state the doctor must find the setting, and its words
+/// for it.
 const GUESTS: [(&str, &str, &str); 2] =
     [("50000", "lengthens", "50000 us of each 100000 us"), ("-1", "good", "off")];
 
 /// The check that must tell the two apart.
 const CHECK: &str = "rt-throttling";
 
-/// How many times as long the slowest call must be where the kernel pauses real-time threads. Time counts instructions there,
-/// so that nothing else differs: it is four times.
+/// How many times as long the slowest call must be where the kernel pauses real-time threads. Time
+/// counts instructions there, so that nothing else differs: it is four times.
 const EFFECT: f64 = 2.0;
 
 /// Measures in both guests, and asks the doctor about each of the stored runs.

@@ -1,5 +1,6 @@
-//! Checks what people read: that the code's documentation builds without a warning, that every link in the Markdown files
-//! leads to something that is there, that prose is not too wide, and that commands and their output are as shown.
+//! Checks what people read: that the code's documentation builds without a warning, that every link
+//! in the Markdown files leads to something that is there, that prose is not too wide, and that
+//! commands and their output are as shown.
 
 pub(crate) mod commands;
 pub(crate) mod width;
@@ -38,8 +39,13 @@ pub(crate) fn links() -> Result<Outcome> {
 
 /// The Markdown files of the project.
 fn files() -> Result<Vec<String>> {
+    listed("*.md")
+}
+
+/// The project's files of this kind.
+fn listed(pattern: &str) -> Result<Vec<String>> {
     let files =
-        output("git", &["ls-files", "*.md"]).context("git does not list the files of this project")?;
+        output("git", &["ls-files", pattern]).context("git does not list the files of this project")?;
     // A file that was moved or removed and not yet committed is still listed.
     Ok(files.lines().filter(|file| root().join(file).exists()).map(str::to_owned).collect())
 }
@@ -83,7 +89,8 @@ fn follow(from: &Path, target: &str) -> Result<(), String> {
     if headings.into_iter().any(|one| one == heading) { Ok(()) } else { Err("no such heading".into()) }
 }
 
-/// What a heading is called in links: its words in lower case, joined by dashes, without punctuation.
+/// What a heading is called in links: its words in lower case, joined by dashes, without
+/// punctuation.
 fn anchor(heading: &str) -> String {
     let words = heading.trim_start_matches('#').trim().to_lowercase();
     let kept = words.chars().filter(|one| one.is_alphanumeric() || " -_".contains(*one));

@@ -1,4 +1,5 @@
-//! Runs every fuzz target for a short while: long enough to see that it builds and that nothing shallow breaks.
+//! Runs every fuzz target for a short while: long enough to see that it builds and that nothing
+//! shallow breaks.
 
 use std::process::Command;
 
@@ -10,8 +11,8 @@ use crate::shell::{output, root, run};
 /// How long each target runs, in seconds.
 const SECONDS: u32 = 15;
 
-/// Builds and runs each target under `fuzz/`. The first input that breaks one fails the step and stays in
-/// `fuzz/artifacts`.
+/// Builds and runs each target under `fuzz/`. The first input that breaks one fails the step and
+/// stays in `fuzz/artifacts`.
 pub(crate) fn short_runs() -> Result<Outcome> {
     if !root().join("fuzz/Cargo.toml").exists() {
         bail!("fuzz/Cargo.toml is missing");
@@ -24,7 +25,8 @@ pub(crate) fn short_runs() -> Result<Outcome> {
         bail!("'cargo fuzz list' names no target");
     }
     for target in targets.split_whitespace() {
-        // The host's own target by name: otherwise cargo-fuzz takes the one that it was itself built for.
+        // The host's own target by name: otherwise cargo-fuzz takes the one that it was itself
+        // built for.
         let time = format!("-max_total_time={SECONDS}");
         run(Command::new("cargo")
             .args(["+nightly", "fuzz", "run", "--target", &host()?, target, "--"])

@@ -1,5 +1,5 @@
-//! `cargo xtask guest`: one program on a real kernel, its binder driver and its disks, in QEMU. Knows arguments; booting is the guest
-//! crate's business.
+//! `cargo xtask guest`: one program on a real kernel, its binder driver and its disks, in QEMU.
+//! Knows arguments; booting is the guest crate's business.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};

@@ -1,5 +1,6 @@
-//! The tests that need the kernel's binder driver, in guests that have one: the conformance suite, and the device binary's
-//! main job. Knows what must come out; booting is the guest crate's business.
+//! The tests that need the kernel's binder driver, in guests that have one: the conformance suite,
+//! and the device binary's main job. Knows what must come out; booting is the guest crate's
+//! business.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -15,9 +16,9 @@ use crate::shell::{output, root, say, target_dir};
 /// How long one program may take. The slowest takes a minute.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// How many random sequences of commands each kernel goes through, always the same ones: a minute's worth on the first. Those
-/// of the others find what is special to them; what the driver does everywhere, the first finds. For more, and others,
-/// there is `cargo xtask sequences`.
+/// How many random sequences of commands each kernel goes through, always the same ones: a minute's
+/// worth on the first. Those of the others find what is special to them; what the driver does
+/// everywhere, the first finds. For more, and others, there is `cargo xtask sequences`.
 fn sequences(arch: Arch, which: Packaged) -> u32 {
     if (arch, which) == (Arch::X86_64, Packaged::Debian) { 300 } else { 60 }
 }
@@ -36,8 +37,9 @@ const RUNS: [(&str, &[&str]); 2] = [
     ),
 ];
 
-/// A slow call over the kernel's driver, and what its explanation must say: that it was found by the driver's own events. Only for
-/// the kernels of which it is known how slow emulation makes them.
+/// A slow call over the kernel's driver, and what its explanation must say: that it was found by
+/// the driver's own events. Only for the kernels of which it is known how slow emulation makes
+/// them.
 const EXPLAINED: (&str, &[&str]) = (
     "ipc latency --driver kernel --stack hwbinder --duration 2s --deadline 20ms --explain --explain-limit 1 \
      --inject sleep,every=100ms,for=40ms",

@@ -1,5 +1,6 @@
-//! Makes real round trips slow in known ways, has them explained, and compares what is named with what was done. Needs root and
-//! tracefs; knows the binary's options and its JSON, nothing of its code.
+//! Makes real round trips slow in known ways, has them explained, and compares what is named with
+//! what was done. Needs root and tracefs; knows the binary's options and its JSON, nothing of its
+//! code.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +13,8 @@ use serde_json::Value;
 use crate::outcome::Outcome;
 use crate::shell::{cargo, say, target_dir};
 
-/// The least share of slow calls whose cause must be named rightly, and the most that may be named wrongly, in percent.
+/// The least share of slow calls whose cause must be named rightly, and the most that may be named
+/// wrongly, in percent.
 const RIGHT_PERCENT: usize = 95;
 const WRONG_PERCENT: usize = 1;
 
@@ -36,7 +38,8 @@ struct Scenario {
     expected: Expected,
 }
 
-/// The two on different CPUs, real-time threads both: what else the machine does is then in nobody's way.
+/// The two on different CPUs, real-time threads both: what else the machine does is then in
+/// nobody's way.
 const APART: &str = "--callers fifo:10 --inheritance on --client-cpus 0 --server-cpus 1 --deadline 2ms";
 /// Both on one.
 const TOGETHER: &str = "--callers fifo:10 --inheritance on --client-cpus 1 --server-cpus 1 --deadline 2ms";
@@ -85,8 +88,8 @@ struct Tally {
     named: BTreeMap<String, usize>,
 }
 
-/// Runs every scenario, prints a table, and fails when names are wrong. Without root, or on fewer than two CPUs, it could not
-/// run.
+/// Runs every scenario, prints a table, and fails when names are wrong. Without root, or on fewer
+/// than two CPUs, it could not run.
 pub(crate) fn check() -> Result<Outcome> {
     if let Some(why) = not_possible() {
         return Ok(Outcome::NotRun(why));

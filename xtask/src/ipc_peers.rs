@@ -1,7 +1,9 @@
-//! `cargo xtask ipc-peers`: builds the program in `peers/ipc` and has it measure the emulated driver beside other means of IPC.
-//! Passes its options on; what is measured and demanded is that program's business.
+//! `cargo xtask ipc-peers`: builds the program in `peers/ipc` and has it measure the emulated
+//! driver beside other means of IPC. Passes its options on; what is measured and demanded is that
+//! program's business.
 //!
-//! Not a step of `cargo xtask test`: its 150 packages take minutes to build, and its figures a machine that does nothing else.
+//! Not a step of `cargo xtask test`: its 150 packages take minutes to build, and its figures a
+//! machine that does nothing else.
 
 use std::process::{Command, ExitCode};
 
@@ -53,7 +55,8 @@ mod tests {
         let profile = section(ours, "profile.release");
         assert!(profile.contains_key("opt-level") && profile.contains_key("lto"), "{profile:?}");
         assert_eq!(section(theirs, "profile.release"), profile);
-        // What is not named has the profile's own level; the device binary names all foreign packages, but for rustix.
+        // What is not named has the profile's own level; the device binary names all foreign
+        // packages, but for rustix.
         let by_package = |manifest| section(manifest, "profile.release.package");
         let (shipped, compared) = (by_package(ours), by_package(theirs));
         for package in ["bench", "binder", "binder-driver", "binder-emulator", "echo", "latency"] {

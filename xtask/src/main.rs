@@ -1,5 +1,6 @@
-//! Developer tasks: `cargo xtask test` installs what the tests need and passes all of them, `cargo xtask dist`
-//! builds the static binaries. Knows the project's commands, nothing of what its code does.
+//! Developer tasks: `cargo xtask test` installs what the tests need and passes all of them, `cargo
+//! xtask dist` builds the static binaries. Knows the project's commands, nothing of what its code
+//! does.
 
 mod attack;
 mod circles;
@@ -252,7 +253,8 @@ fn oldest_rust() -> anyhow::Result<Outcome> {
     shell::run(std::process::Command::new("cargo").args(arguments).arg(folder))
 }
 
-/// Checks each library that others may use without what the rest of the workspace switches on in its dependencies.
+/// Checks each library that others may use without what the rest of the workspace switches on in
+/// its dependencies.
 fn libraries_alone() -> anyhow::Result<Outcome> {
     const LIBRARIES: [&str; 7] =
         ["latency", "tracefs", "layers", "run", "binder-driver", "binder-emulator", "binder"];

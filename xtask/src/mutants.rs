@@ -1,5 +1,6 @@
-//! `cargo xtask mutants`: changes the emulated driver in small ways, one at a time, and says which of the changes no test of its
-//! crate notices. Knows what is changed and what must notice it; how changes are made is cargo-mutants' business.
+//! `cargo xtask mutants`: changes the emulated driver in small ways, one at a time, and says which
+//! of the changes no test of its crate notices. Knows what is changed and what must notice it; how
+//! changes are made is cargo-mutants' business.
 
 use std::process::{Command, ExitCode};
 
@@ -72,7 +73,8 @@ fn carry_out(asked: &Asked) -> Result<bool> {
         .status()
         .context("start cargo mutants")?;
     say(&format!("the changes and what came of each: {}/mutants.out", out.display()));
-    // Its documented exit codes: 2 where changes were missed, 3 where only some ran into the timeout.
+    // Its documented exit codes: 2 where changes were missed, 3 where only some ran into the
+    // timeout.
     match status.code() {
         Some(0 | 3) => Ok(true),
         Some(2) => Ok(false),

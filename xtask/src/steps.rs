@@ -1,4 +1,5 @@
-//! Runs named steps in order, times them, and says at the end what passed, what failed and what could not run.
+//! Runs named steps in order, times them, and says at the end what passed, what failed and what
+//! could not run.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +21,8 @@ fn run_and_tell(steps: &[Step], say: impl Fn(&str)) -> bool {
         let start = Instant::now();
         let result = work();
         if let Err(error) = &result {
-            // The reason stands below what it was drawn from, where a reader of a long log finds it.
+            // The reason stands below what it was drawn from, where a reader of a long log finds
+            // it.
             let (reason, details) = reason_and_details(error);
             if !details.is_empty() {
                 say(&details);
@@ -90,8 +92,8 @@ mod tests {
         assert!(line("x", &Err(anyhow::anyhow!("exit 1")), Duration::ZERO).contains("FAILED   x: exit 1"));
     }
 
-    /// What is told of these steps, and whether all passed. Kept from the terminal: a log that said FAILED here would mislead
-    /// its readers.
+    /// What is told of these steps, and whether all passed. Kept from the terminal: a log that said
+    /// FAILED here would mislead its readers.
     fn told(steps: &[Step]) -> (String, bool) {
         let told = RefCell::new(String::new());
         let passed = run_and_tell(steps, |line| told.borrow_mut().extend([line, "\n"]));

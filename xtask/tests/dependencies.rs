@@ -1,12 +1,13 @@
-//! Which crate may depend on which. The table is the design: a crate that wants another dependency changes it here, where the
-//! change is seen. What tests may use besides is judged apart.
+//! Which crate may depend on which. The table is the design: a crate that wants another dependency
+//! changes it here, where the change is seen. What tests may use besides is judged apart.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 
-/// What each crate links of ours. Every name stands for an edge that is there, so that the table tells the truth.
+/// What each crate links of ours. Every name stands for an edge that is there, so that the table
+/// tells the truth.
 const LINKS: &[(&str, &[&str])] = &[
     ("latency", &[]),
     ("files", &[]),
@@ -151,7 +152,8 @@ fn tests_use_what_the_table_says() {
 #[test]
 fn what_a_crate_must_not_link_comes_by_no_other_way() {
     for (name, never) in NEVER_LINKED {
-        // As it is built by itself: another crate of the workspace may have chosen more of a dependency.
+        // As it is built by itself: another crate of the workspace may have chosen more of a
+        // dependency.
         let tree = Command::new(env!("CARGO"))
             .args(["tree", "--offline", "--no-default-features", "--edges", "normal", "--prefix", "none"])
             .args(["--format", "{p}", "--package", name])

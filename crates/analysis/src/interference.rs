@@ -1,5 +1,5 @@
-//! From a comparison beside neighbours and its recording to what explains it: where the recorder's world and the explainer's
-//! meet. Reads run directories; must not know how anything is shown.
+//! From a comparison beside neighbours and its recording to what explains it: where the recorder's
+//! world and the explainer's meet. Reads run directories; must not know how anything is shown.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -39,8 +39,9 @@ pub struct Explained<'a> {
 }
 
 impl Explained<'_> {
-    /// The device's response, alone and beside, in nanoseconds: the medians of the rounds, where no ratio can be formed because a
-    /// round's is 0, for most of its calls had nothing of the device.
+    /// The device's response, alone and beside, in nanoseconds: the medians of the rounds, where no
+    /// ratio can be formed because a round's is 0, for most of its calls had nothing of the
+    /// device.
     #[must_use]
     pub fn device_without_ratio(&self) -> Option<[f64; 2]> {
         let median = |side: &Side| {
@@ -61,8 +62,8 @@ impl Explained<'_> {
     }
 }
 
-/// Explains every comparison, as far as a recording is there and whole: in a run directory. One with a round in a damaged snapshot
-/// is not explained, for its rounds are compared in pairs.
+/// Explains every comparison, as far as a recording is there and whole: in a run directory. One
+/// with a round in a damaged snapshot is not explained, for its rounds are compared in pairs.
 pub fn explain<'a>(result: &'a InterferenceResult, directory: &Path) -> Told<Explained<'a>> {
     let mut out = Told::default();
     let recording = result.recorder.as_ref().and_then(|_| {

@@ -1,11 +1,12 @@
-//! From a run and its recording to what explains it. Nothing here measures, and nothing is shown: what comes out is typed
-//! data, on any machine.
+//! From a run and its recording to what explains it. Nothing here measures, and nothing is shown:
+//! what comes out is typed data, on any machine.
 //!
-//! - [`slow_calls`] explains the slow calls that a latency test has kept: what delayed each, by the kernel's events where
-//!   they were recorded, else by what the kernel counted.
-//! - [`storage`] divides the writes of a storage test among layers, and [`interference`] does so for both sides of a
-//!   comparison.
-//! - [`compare`] says whether one set of runs is better or worse than another, or that nobody can tell.
+//! - [`slow_calls`] explains the slow calls that a latency test has kept: what delayed each, by the
+//!   kernel's events where they were recorded, else by what the kernel counted.
+//! - [`storage`] divides the writes of a storage test among layers, and [`interference`] does so
+//!   for both sides of a comparison.
+//! - [`compare`] says whether one set of runs is better or worse than another, or that nobody can
+//!   tell.
 //! - [`figures`] lists what a run tells, each figure computed once.
 //! - [`gate`] judges the figures of a run against limits.
 //! - [`refuse_damage`] tells damaged recordings from those in which the kernel lost events.

@@ -1,5 +1,5 @@
-//! A latency test that is watched: what each interval of it tells, and whether the figures changed at a mark. Takes what was
-//! measured, turn by turn; must not know how it was measured or is shown.
+//! A latency test that is watched: what each interval of it tells, and whether the figures changed
+//! at a mark. Takes what was measured, turn by turn; must not know how it was measured or is shown.
 
 use std::collections::VecDeque;
 
@@ -15,9 +15,10 @@ const MOST_INTERVALS: usize = 10_000;
 /// The most intervals of one half that are compared.
 const MOST_COMPARED: usize = 300;
 
-/// How far the intervals before and after a mark may differ though nobody changed anything: 0.1 is by 10%. Both halves are of the
-/// same processes, which differ less than two runs do. A session in which nobody changed anything, on a machine that compiled meanwhile, was
-/// cut into 90 overlapping pieces: 3 found a difference in any of three figures with it, and 6 without.
+/// How far the intervals before and after a mark may differ though nobody changed anything: 0.1 is
+/// by 10%. Both halves are of the same processes, which differ less than two runs do. A session in
+/// which nobody changed anything, on a machine that compiled meanwhile, was cut into 90 overlapping
+/// pieces: 3 found a difference in any of three figures with it, and 6 without.
 pub const NOISE: f64 = 0.1;
 
 /// What one interval tells of a caller.
@@ -73,7 +74,8 @@ impl Session {
                 ("caller", caller.caller.to_string()),
             ];
             let line = self.line(of);
-            // With a rate, a call's time counts from when it should have begun: the wait behind a slow one is part of it.
+            // With a rate, a call's time counts from when it should have begun: the wait behind a
+            // slow one is part of it.
             let (times, missed) = match &caller.response {
                 Some(response) => (&response.time, response.missed),
                 None => (&caller.latency, caller.deadline.missed),
@@ -116,7 +118,8 @@ impl Session {
         }
     }
 
-    /// Divides what came before from what comes after. The interval that is under way belongs to neither and is dropped.
+    /// Divides what came before from what comes after. The interval that is under way belongs to
+    /// neither and is dropped.
     pub fn mark(&mut self) {
         for line in &mut self.lines {
             (line.current, line.missed) = (Histogram::new(), 0);
@@ -126,8 +129,9 @@ impl Session {
         }
     }
 
-    /// The intervals since the last mark compared with those between it and the mark before; nothing without a mark. Each interval
-    /// counts as a run, and the two halves as runs of different times. Misses are left out where the usual interval has none.
+    /// The intervals since the last mark compared with those between it and the mark before;
+    /// nothing without a mark. Each interval counts as a run, and the two halves as runs of
+    /// different times. Misses are left out where the usual interval has none.
     #[must_use]
     pub fn compare(&self) -> Vec<Compared> {
         let Some((&mark, earlier)) = self.marks.split_last() else { return Vec::new() };
@@ -142,7 +146,8 @@ impl Session {
         compared
     }
 
-    /// How many intervals lie before and after the last mark, those that are compared with each other.
+    /// How many intervals lie before and after the last mark, those that are compared with each
+    /// other.
     #[must_use]
     pub fn halves(&self) -> Option<[usize; 2]> {
         let (&mark, earlier) = self.marks.split_last()?;

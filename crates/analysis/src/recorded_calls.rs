@@ -8,10 +8,12 @@ use tracefs::Recording;
 
 use crate::error::{Error, Result};
 
-/// The calls that lie in a snapshot, slow or not, by caller. `None` for a recording in which they are not stored.
+/// The calls that lie in a snapshot, slow or not, by caller. `None` for a recording in which they
+/// are not stored.
 ///
 /// # Errors
-/// [`tracefs::Error`] when they cannot be read, [`run::Error::NotARun`] when they are not those that the run tells of.
+/// [`tracefs::Error`] when they cannot be read, [`run::Error::NotARun`] when they are not those
+/// that the run tells of.
 pub(crate) fn recorded_calls(
     explained: &Explained,
     recording: &Recording,
@@ -43,7 +45,8 @@ pub(crate) fn recorded_calls(
     Ok(Some(calls))
 }
 
-/// Whether calls can be those of one caller while this was recorded: one after the other, and by a thread as the kernel has them.
+/// Whether calls can be those of one caller while this was recorded: one after the other, and by a
+/// thread as the kernel has them.
 fn plausible(of: &RecordedCalls, calls: &[Sample], recorded: &RangeInclusive<u64>) -> bool {
     let one = |call: &Sample| {
         let Placement { policy, priority, nice, .. } = call.caller;

@@ -1,5 +1,5 @@
-//! From a storage measurement and its recording to what each layer took: where the recorder's world and the explainer's meet.
-//! Reads run directories; must not know how anything is shown.
+//! From a storage measurement and its recording to what each layer took: where the recorder's world
+//! and the explainer's meet. Reads run directories; must not know how anything is shown.
 
 use std::path::Path;
 
@@ -19,8 +19,8 @@ pub struct SeriesLayers<'a> {
     pub breakdown: Breakdown,
 }
 
-/// Divides every call of a run directory that was recorded, but those in damaged snapshots; nothing for a series without recorded calls.
-/// The `keep` slowest of each series are kept whole.
+/// Divides every call of a run directory that was recorded, but those in damaged snapshots; nothing
+/// for a series without recorded calls. The `keep` slowest of each series are kept whole.
 #[must_use]
 pub fn divide<'a>(result: &'a StorageResult, directory: &Path, keep: usize) -> Told<SeriesLayers<'a>> {
     let mut out = Told::default();

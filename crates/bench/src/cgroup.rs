@@ -1,5 +1,5 @@
-//! What the control group that this process is in allows it: CPU quota, real-time budget, CPUs. Reads both cgroup
-//! versions, and hybrids of them; must not know what the limits are applied to.
+//! What the control group that this process is in allows it: CPU quota, real-time budget, CPUs.
+//! Reads both cgroup versions, and hybrids of them; must not know what the limits are applied to.
 
 use std::path::PathBuf;
 
@@ -42,7 +42,8 @@ fn quota_v2(root: &Root, dir: &std::path::Path) -> Option<f64> {
     (period > 0.0).then(|| quota / period)
 }
 
-/// The `cpu.stat` of each control group that a process is in, or that is above, and that has a CPU quota.
+/// The `cpu.stat` of each control group that a process is in, or that is above, and that has a CPU
+/// quota.
 pub(crate) fn quota_stats(root: &Root, pid: u32) -> Vec<PathBuf> {
     let groups = root.read(format!("proc/{pid}/cgroup")).unwrap_or_default();
     let mounts = root.read("proc/self/mountinfo").unwrap_or_default();
@@ -54,8 +55,9 @@ pub(crate) fn quota_stats(root: &Root, pid: u32) -> Vec<PathBuf> {
     [stats("cpu", quota_v1), stats("", quota_v2)].concat()
 }
 
-/// How often a group had used up its quota, and for how long it had to wait, in nanoseconds, all CPUs together, as its
-/// `cpu.stat` says it (Documentation/scheduler/sched-bwc.rst): microseconds in version 2, nanoseconds in version 1.
+/// How often a group had used up its quota, and for how long it had to wait, in nanoseconds, all
+/// CPUs together, as its `cpu.stat` says it (Documentation/scheduler/sched-bwc.rst): microseconds
+/// in version 2, nanoseconds in version 1.
 pub(crate) fn throttled(stat: &str) -> (u64, u64) {
     let number = |name: &str| -> Option<u64> {
         let mut lines = stat.lines().filter_map(|line| line.split_once(' '));
@@ -93,8 +95,9 @@ pub(crate) fn io_groups(root: &Root) -> Option<IoGroups> {
     unified.or_else(|| found("blkio").map(|directory| of(false, directory)))
 }
 
-/// How much memory this process and its children could still take before others must give some up, in bytes: what the machine
-/// has available, or less where a control group on the way up has a limit. `None` where the kernel does not tell.
+/// How much memory this process and its children could still take before others must give some up,
+/// in bytes: what the machine has available, or less where a control group on the way up has a
+/// limit. `None` where the kernel does not tell.
 pub(crate) fn memory_left_bytes(root: &Root) -> Option<u64> {
     let info = root.read("proc/meminfo")?;
     let available = info.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -129,7 +132,8 @@ impl Directory {
             let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
             controllers.split(',').any(|name| name == controller).then_some(path)
         })?;
-        // id parent major:minor root mount-point options … - type source super-options (proc_pid_mountinfo(5))
+        // id parent major:minor root mount-point options … - type source super-options
+        // (proc_pid_mountinfo(5))
         mounts.lines().find_map(|line| {
             let (left, right) = line.split_once(" - ")?;
             let mut left = left.split(' ').skip(3);
@@ -140,7 +144,8 @@ impl Directory {
                 "" => kind == "cgroup2",
                 _ => kind == "cgroup" && options.split(',').any(|option| option == controller),
             };
-            // In a container the mount may show only a part of the hierarchy; then the group is relative to it.
+            // In a container the mount may show only a part of the hierarchy; then the group is
+            // relative to it.
             let group = path.strip_prefix(mount_root.trim_end_matches('/')).unwrap_or("");
             let group = group.trim_start_matches('/');
             matches.then(|| Self { mount: mount.into(), group: group.into() })

@@ -1,5 +1,5 @@
-//! The one clock of every measurement: CLOCK_BOOTTIME in nanoseconds, which user space, tracefs (`trace_clock=boot`)
-//! and Perfetto share. Must not know what is timed.
+//! The one clock of every measurement: CLOCK_BOOTTIME in nanoseconds, which user space, tracefs
+//! (`trace_clock=boot`) and Perfetto share. Must not know what is timed.
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -10,19 +10,21 @@ use rustix::time::{ClockId, clock_gettime};
 #[must_use]
 pub fn now_ns() -> u64 {
     let time = clock_gettime(ClockId::Boottime);
-    // Both parts are non-negative for this clock, and the sum fits for the next 584 years of uptime.
+    // Both parts are non-negative for this clock, and the sum fits for the next 584 years of
+    // uptime.
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// CPU time of the calling thread, in nanoseconds (clock_gettime(2), CLOCK_THREAD_CPUTIME_ID). A system call.
+/// CPU time of the calling thread, in nanoseconds (clock_gettime(2), CLOCK_THREAD_CPUTIME_ID). A
+/// system call.
 #[must_use]
 pub fn thread_cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// What one reading of the clock costs, in nanoseconds: the fastest of several batches, because everything that can
-/// disturb a batch makes it longer.
+/// What one reading of the clock costs, in nanoseconds: the fastest of several batches, because
+/// everything that can disturb a batch makes it longer.
 ///
 /// An interval between two readings contains about one such cost.
 pub fn read_cost_ns() -> f64 {

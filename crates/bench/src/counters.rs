@@ -1,5 +1,6 @@
-//! What the scheduler did to one thread: context switches, migrations, time on and waiting for a CPU. Reads /proc, which
-//! costs some microseconds: look before and after a timed section, never in it.
+//! What the scheduler did to one thread: context switches, migrations, time on and waiting for a
+//! CPU. Reads /proc, which costs some microseconds: look before and after a timed section, never in
+//! it.
 
 use crate::error::{Error, Result};
 use crate::root::Root;
@@ -40,7 +41,8 @@ fn schedstat(root: &Root, directory: &str) -> Option<(u64, u64)> {
     let text = root.read(format!("{directory}/schedstat"))?;
     let mut numbers = text.split(' ').map_while(|number| number.parse().ok());
     let (running_ns, run_delay_ns) = (numbers.next()?, numbers.next()?);
-    // A kernel that does not keep these shows zeroes (fs/proc/base.c), but whoever has run has run for some time.
+    // A kernel that does not keep these shows zeroes (fs/proc/base.c), but whoever has run has run
+    // for some time.
     (running_ns > 0).then_some((running_ns, run_delay_ns))
 }
 

@@ -1,6 +1,6 @@
-//! Everything that can go wrong in a run, as one enum whose variants name the operation and where it failed.
-//! Knows nothing of arguments or of how a message is shown; an exit status is derived here because the meaning of
-//! "interrupted" is.
+//! Everything that can go wrong in a run, as one enum whose variants name the operation and where
+//! it failed. Knows nothing of arguments or of how a message is shown; an exit status is derived
+//! here because the meaning of "interrupted" is.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -198,7 +198,8 @@ pub enum Error {
         /// "start one, as root, with …".
         how_to_start: String,
     },
-    /// What was asked for by name is not to be had on this machine; says what is. Nothing was measured.
+    /// What was asked for by name is not to be had on this machine; says what is. Nothing was
+    /// measured.
     #[error(transparent)]
     NotHere(#[from] NotHere),
     /// A plan that no machine can carry out, or a run that cannot be stored.
@@ -207,7 +208,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// The exit status for this error: 128 + signal when interrupted (130 for Ctrl-C), 2 for what cannot be had here, else 1.
+    /// The exit status for this error: 128 + signal when interrupted (130 for Ctrl-C), 2 for what
+    /// cannot be had here, else 1.
     #[must_use]
     pub fn exit_status(&self) -> u8 {
         match self {

@@ -1,5 +1,6 @@
-//! Two programs that leave runs, each executed many times in turn. Pairs stand beside each other in time, and their order is
-//! shuffled, so that whatever changes on the machine meanwhile changes both. Must not know what the programs measure.
+//! Two programs that leave runs, each executed many times in turn. Pairs stand beside each other in
+//! time, and their order is shuffled, so that whatever changes on the machine meanwhile changes
+//! both. Must not know what the programs measure.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -20,7 +21,8 @@ use crate::worker::{Interrupts, die_with_parent};
 /// How long a program may clean up after a signal.
 const GRACE: Duration = Duration::from_secs(15);
 
-/// How often it is looked whether a program has ended, where the kernel cannot tell (before Linux 5.3).
+/// How often it is looked whether a program has ended, where the kernel cannot tell (before Linux
+/// 5.3).
 const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
 /// One of the two.
@@ -34,13 +36,15 @@ pub struct Subject {
     pub before: Option<String>,
 }
 
-/// Executes both as many times, in pairs, and leaves the runs in `DIRECTORY/NAME/1` and so on. Each time the second pair has
-/// the order that the first had not, so that both are first equally often. The programs' results go nowhere else.
+/// Executes both as many times, in pairs, and leaves the runs in `DIRECTORY/NAME/1` and so on. Each
+/// time the second pair has the order that the first had not, so that both are first equally often.
+/// The programs' results go nowhere else.
 ///
 /// Gives how many pairs are complete: all of them, unless a signal came.
 ///
 /// # Errors
-/// [`Error::Subject`] when a program cannot be started or fails, [`Error::File`] when the directories cannot be made.
+/// [`Error::Subject`] when a program cannot be started or fails, [`Error::File`] when the
+/// directories cannot be made.
 pub fn interleave(
     subjects: &[Subject; 2],
     pairs: u64,
@@ -122,7 +126,8 @@ fn execute(name: &'static str, command: &mut Command, interrupts: &Interrupts) -
     Err(Error::Subject { name, how: format!("failed ({status}){said}") })
 }
 
-/// Waits for the end of a program; after a signal to this process, it is asked to end, and then made to.
+/// Waits for the end of a program; after a signal to this process, it is asked to end, and then
+/// made to.
 fn wait(child: &mut Child, interrupts: &Interrupts) -> Result<ExitStatus> {
     let failed = |cause: std::io::Error| Error::system("wait for a program", cause);
     let pid = Pid::from_child(child);

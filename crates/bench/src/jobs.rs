@@ -1,4 +1,5 @@
-//! Everything that a worker process can be asked to do: one line for each job. Must not know how a job is done.
+//! Everything that a worker process can be asked to do: one line for each job. Must not know how a
+//! job is done.
 
 use crate::baseline::BaselineJob;
 use crate::inject::InjectorJob;

@@ -1,6 +1,6 @@
-//! What Roundtrip measures and how: worker processes, scheduling, the environment, run directories, and the tests
-//! themselves. A plan goes in, a result comes out; progress goes through a callback. Nothing here prints or reads
-//! arguments.
+//! What Roundtrip measures and how: worker processes, scheduling, the environment, run directories,
+//! and the tests themselves. A plan goes in, a result comes out; progress goes through a callback.
+//! Nothing here prints or reads arguments.
 
 pub mod baseline;
 pub mod cgroup;

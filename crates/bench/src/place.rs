@@ -1,5 +1,6 @@
-//! Where a run is to be stored: tried out before anything is measured, so that no measurement is made for nothing, and filled in one
-//! go when all is there, so that an earlier run stays whole until then. Must not know what is in the files.
+//! Where a run is to be stored: tried out before anything is measured, so that no measurement is
+//! made for nothing, and filled in one go when all is there, so that an earlier run stays whole
+//! until then. Must not know what is in the files.
 
 use std::path::{Path, PathBuf};
 
@@ -14,15 +15,15 @@ use run::{FILE_NAME, FILES};
 /// How the name of the folder begins in which a run's files are made.
 const UNFINISHED: &str = ".roundtrip-run-";
 
-/// How the name of the folder begins in which an earlier run waits until the new one has its place. One that is left is never
-/// removed by itself: it may be all that there is.
+/// How the name of the folder begins in which an earlier run waits until the new one has its place.
+/// One that is left is never removed by itself: it may be all that there is.
 const EARLIER: &str = ".roundtrip-earlier-";
 
 /// From where to where.
 type Moves = Vec<(PathBuf, PathBuf)>;
 
-/// A directory that files can be made in. Dropping it removes what was not kept, and the directories that were made for it and
-/// are still empty, as after a run that did not come about.
+/// A directory that files can be made in. Dropping it removes what was not kept, and the
+/// directories that were made for it and are still empty, as after a run that did not come about.
 #[derive(Debug)]
 pub struct Place {
     directory: PathBuf,
@@ -33,12 +34,12 @@ pub struct Place {
 }
 
 impl Place {
-    /// Makes the directory, with those above it, unless it is there, and tries whether files can be made in it. Nothing that is
-    /// there is touched before [`Place::keep`].
+    /// Makes the directory, with those above it, unless it is there, and tries whether files can be
+    /// made in it. Nothing that is there is touched before [`Place::keep`].
     ///
     /// # Errors
-    /// [`Error::File`] when it cannot be made, is something else, takes no files, or holds a run that is to stay; then nothing
-    /// is left behind.
+    /// [`Error::File`] when it cannot be made, is something else, takes no files, or holds a run
+    /// that is to stay; then nothing is left behind.
     pub fn prepare(path: &Path, existing: Existing) -> Result<Self> {
         if existing == Existing::Keep {
             refuse_results(path)?;
@@ -75,8 +76,8 @@ impl Place {
         &self.directory
     }
 
-    /// Gives the files their names in the directory, the run itself last. An earlier run that is to be replaced goes when all have
-    /// theirs.
+    /// Gives the files their names in the directory, the run itself last. An earlier run that is to
+    /// be replaced goes when all have theirs.
     ///
     /// # Errors
     /// [`Error::File`]; then the directory is as it was, and the files are where they were made.
@@ -100,7 +101,8 @@ impl Place {
         moved
     }
 
-    /// Moves an earlier run's files into a folder, and tells from where to where. `None` when there are none.
+    /// Moves an earlier run's files into a folder, and tells from where to where. `None` when there
+    /// are none.
     fn set_aside(&self) -> Result<Option<(Owned, Moves)>> {
         let there = FILES.iter().filter(|name| std::fs::symlink_metadata(self.directory.join(name)).is_ok());
         let there: Vec<_> = there.collect();
@@ -115,8 +117,8 @@ impl Place {
         Ok(Some((earlier, moves)))
     }
 
-    /// Keeps what was stored of a run that cannot be kept as a whole, in a folder of the directory, and tells which. `None` when
-    /// there is nothing.
+    /// Keeps what was stored of a run that cannot be kept as a whole, in a folder of the directory,
+    /// and tells which. `None` when there is nothing.
     #[must_use]
     pub fn save_rest(&self) -> Option<PathBuf> {
         let mut entries = std::fs::read_dir(self.path()).ok()?;

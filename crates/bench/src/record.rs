@@ -1,4 +1,5 @@
-//! One run: what was measured, on what machine, and whose the CPU time was meanwhile. Must not know what is measured.
+//! One run: what was measured, on what machine, and whose the CPU time was meanwhile. Must not know
+//! what is measured.
 
 use run::environment::Environment;
 use run::{Partial, Results, Run};
@@ -7,8 +8,8 @@ use crate::environment::{self, CpuTimes};
 use crate::root::Root;
 use crate::{clock, worker};
 
-/// Makes a run: looks at the machine, measures, and looks whose the CPU time was. The closure may fill in what of the
-/// environment only it knows. A run that a signal has cut short says so.
+/// Makes a run: looks at the machine, measures, and looks whose the CPU time was. The closure may
+/// fill in what of the environment only it knows. A run that a signal has cut short says so.
 ///
 /// # Errors
 /// The closure's.

@@ -1,5 +1,5 @@
-//! The flight recorder of a run: the kernel's scheduler events in a trace instance of its own. Must not know what it waits
-//! for, nor what its recordings say.
+//! The flight recorder of a run: the kernel's scheduler events in a trace instance of its own. Must
+//! not know what it waits for, nor what its recordings say.
 
 use tracefs::{Instance, Selection, Tracefs};
 
@@ -23,8 +23,8 @@ impl Recorder {
     /// Makes one.
     ///
     /// # Errors
-    /// [`Error::Trace`] where this process may not, or the kernel refuses; [`Error::TraceClock`] where calls cannot be placed in
-    /// its recordings.
+    /// [`Error::Trace`] where this process may not, or the kernel refuses; [`Error::TraceClock`]
+    /// where calls cannot be placed in its recordings.
     pub(crate) fn open(kilobytes: u64, system_calls: bool) -> Result<Self> {
         Self::of(kilobytes, |tracefs| {
             let has = |event: &str| tracefs.has_event(event);

@@ -1,12 +1,13 @@
-//! Where the kernel's facts are read from: `/` on a running machine, a fixture tree in tests. Reads small text files
-//! without waiting, and nothing else; must not know what they mean.
+//! Where the kernel's facts are read from: `/` on a running machine, a fixture tree in tests. Reads
+//! small text files without waiting, and nothing else; must not know what they mean.
 
 use std::fs::{File, Metadata};
 use std::io::{Error, ErrorKind, Read as _, Result};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// More than any file of facts has: /proc/interrupts of a machine with hundreds of CPUs has about one megabyte.
+/// More than any file of facts has: /proc/interrupts of a machine with hundreds of CPUs has about
+/// one megabyte.
 const MOST_BYTES: u64 = 4 << 20;
 
 /// More names than any directory of facts has; process ids end at this number.
@@ -28,7 +29,8 @@ impl Root {
         Self(path.into())
     }
 
-    /// The file's text without white space at its ends; `None` when it is not there, not readable or empty.
+    /// The file's text without white space at its ends; `None` when it is not there, not readable
+    /// or empty.
     pub fn read(&self, path: impl AsRef<Path>) -> Option<String> {
         let bytes = self.read_bytes(path)?;
         let text = String::from_utf8_lossy(&bytes).trim().to_owned();
@@ -43,8 +45,8 @@ impl Root {
     /// The file's bytes. Never waits, and never reads more than a few megabytes.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] for what is not a regular file, [`ErrorKind::FileTooLarge`] for a long one, and what the
-    /// kernel says.
+    /// [`ErrorKind::InvalidInput`] for what is not a regular file, [`ErrorKind::FileTooLarge`] for
+    /// a long one, and what the kernel says.
     pub fn bytes(&self, path: impl AsRef<Path>) -> Result<Vec<u8>> {
         let path = self.path(path);
         // Before it is opened: opening alone starts some devices.
@@ -61,7 +63,8 @@ impl Root {
         Ok(bytes)
     }
 
-    /// The file's text without white space at its ends, or why there is none, in a few words. An empty file is empty text.
+    /// The file's text without white space at its ends, or why there is none, in a few words. An
+    /// empty file is empty text.
     ///
     /// # Errors
     /// "not there", "Permission denied", "not a regular file".

@@ -1,5 +1,5 @@
-//! Folders of a run's own: a temporary one, which ends with it, and one that is nobody's until it is complete. Must not know
-//! what is put there.
+//! Folders of a run's own: a temporary one, which ends with it, and one that is nobody's until it
+//! is complete. Must not know what is put there.
 
 use std::path::{Path, PathBuf};
 
@@ -9,8 +9,8 @@ use crate::error::{Error, Result};
 
 const PREFIX: &str = "roundtrip-scratch-";
 
-/// The folder. It is removed with all that is in it when this value is dropped; what a killed process could not remove, the
-/// next one does.
+/// The folder. It is removed with all that is in it when this value is dropped; what a killed
+/// process could not remove, the next one does.
 #[derive(Debug)]
 pub struct Scratch(Owned);
 
@@ -53,7 +53,8 @@ pub(crate) fn remove_abandoned(folder: &Path, prefix: &str) {
     }
 }
 
-/// A folder that stays, while it is filled: beside its place, in a folder of its own. It is removed unless it is kept.
+/// A folder that stays, while it is filled: beside its place, in a folder of its own. It is removed
+/// unless it is kept.
 #[derive(Debug)]
 pub(crate) struct Folder {
     pub(crate) partial: PathBuf,

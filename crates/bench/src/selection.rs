@@ -1,5 +1,5 @@
-//! Which events a flight recorder takes, chosen by what the kernel has. Pure but for the question whether an event is
-//! there; must not know how events are switched on.
+//! Which events a flight recorder takes, chosen by what the kernel has. Pure but for the question
+//! whether an event is there; must not know how events are switched on.
 
 use run::storage::WriteEvents;
 use tracefs::{Error, Result, Selection};
@@ -17,8 +17,8 @@ enum Lack {
     IsNormal,
 }
 
-/// Interrupts that no device raises. Without them, what such an interrupt does would be taken for the work of the thread beneath
-/// it.
+/// Interrupts that no device raises. Without them, what such an interrupt does would be taken for
+/// the work of the thread beneath it.
 const CPU_INTERRUPTS: &[&str] = &[
     // x86.
     "irq_vectors/local_timer_entry",
@@ -37,7 +37,8 @@ const CPU_INTERRUPTS: &[&str] = &[
     "ipi/ipi_exit",
 ];
 
-/// These make explanations finer. They are rare beside the scheduler's, or cost nothing unless what they tell of happens.
+/// These make explanations finer. They are rare beside the scheduler's, or cost nothing unless what
+/// they tell of happens.
 const WANTED: &[(Lack, &[&str])] = &[
     (
         Lack::IsSaid,
@@ -85,8 +86,8 @@ const WANTED: &[(Lack, &[&str])] = &[
     ),
 ];
 
-/// Every system call of the threads that the filter lets through. They make each system call of the whole machine slower,
-/// which a short round trip feels: not without being asked for.
+/// Every system call of the threads that the filter lets through. They make each system call of the
+/// whole machine slower, which a short round trip feels: not without being asked for.
 const SYSTEM_CALLS: [&str; 2] = ["raw_syscalls/sys_enter", "raw_syscalls/sys_exit"];
 
 /// Without these a write cannot be divided among layers at all.
@@ -99,7 +100,8 @@ const NECESSARY_FOR_WRITES: [&str; 6] = [
     "block/block_rq_complete",
 ];
 
-/// These tell a write's layers apart: whose request it was, when the controller had it, what ended a wait.
+/// These tell a write's layers apart: whose request it was, when the controller had it, what ended
+/// a wait.
 const WANTED_FOR_WRITES: &[(Lack, &[&str])] = &[
     (
         Lack::IsSaid,
@@ -129,7 +131,8 @@ const COMMANDS: &[&str] = &[
     "ufs/ufshcd_command",
 ];
 
-/// The least that divides writes; what a waking was for is then told by the request that was completed before it only.
+/// The least that divides writes; what a waking was for is then told by the request that was
+/// completed before it only.
 const LEAST_FOR_WRITES: &[(Lack, &[&str])] =
     &[(Lack::IsSaid, &["block/block_bio_queue", "irq/irq_handler_entry"]), (Lack::IsNormal, COMMANDS)];
 
@@ -166,8 +169,8 @@ pub fn flight_recorder(has: impl Fn(&str) -> bool) -> Result<Selection> {
     of(&NECESSARY, WANTED, has)
 }
 
-/// What tells of other programs' transactions beside what a flight recorder takes: when a thread of a server is ready, and
-/// which calls failed.
+/// What tells of other programs' transactions beside what a flight recorder takes: when a thread of
+/// a server is ready, and which calls failed.
 const WANTED_FOR_TRANSACTIONS: &[(Lack, &[&str])] = &[
     (Lack::IsSaid, &["binder/binder_wait_for_work", "binder/binder_return"]),
     (Lack::IsNormal, &["rust_binder/rust_binder_wait_for_work", "rust_binder/binder_wait_for_work"]),
@@ -177,8 +180,8 @@ const WANTED_FOR_TRANSACTIONS: &[(Lack, &[&str])] = &[
 const TRANSACTIONS: [&str; 3] =
     ["binder/binder_transaction", "rust_binder/binder_transaction", "rust_binder/rust_binder_transaction"];
 
-/// The filter for `binder_return`: a thread reads several returns in each call, and only those that say that it failed are to be
-/// recorded.
+/// The filter for `binder_return`: a thread reads several returns in each call, and only those that
+/// say that it failed are to be recorded.
 fn only_failures() -> String {
     transactions::FAILURES.map(|command| format!("cmd == {command:#x}")).join(" || ")
 }
@@ -199,7 +202,8 @@ pub fn transactions(has: impl Fn(&str) -> bool) -> Result<Selection> {
     Ok(selection)
 }
 
-/// The events that divide synchronous writes among layers. System calls are recorded of these threads only.
+/// The events that divide synchronous writes among layers. System calls are recorded of these
+/// threads only.
 ///
 /// # Errors
 /// [`Error::MissingEvent`] without one of those that this needs.

@@ -1,4 +1,5 @@
-//! The orders in which blocks of a measurement run: shuffled anew in each round, and the same in each run.
+//! The orders in which blocks of a measurement run: shuffled anew in each round, and the same in
+//! each run.
 
 use fastrand::Rng;
 

@@ -1,5 +1,6 @@
-//! Carries a survey out: one run that shows a newcomer what this machine can do, in about half a minute. A short baseline,
-//! throughput at a few sizes, and latency against a deadline, each by its own test. Must not know how it is shown.
+//! Carries a survey out: one run that shows a newcomer what this machine can do, in about half a
+//! minute. A short baseline, throughput at a few sizes, and latency against a deadline, each by its
+//! own test. Must not know how it is shown.
 
 use run::Results;
 use run::survey::{Parts, SurveyPlan};
@@ -37,7 +38,8 @@ pub fn run(plan: &SurveyPlan, spawner: &Spawner, progress: &mut dyn FnMut(Progre
     Ok(results)
 }
 
-/// A test's result; none if a signal has ended the survey, before the test or before it has measured anything.
+/// A test's result; none if a signal has ended the survey, before the test or before it has
+/// measured anything.
 fn unless_cut<T>(test: impl FnOnce() -> Result<T>) -> Result<Option<T>> {
     if cut_short_by().is_some() {
         return Ok(None);
@@ -48,7 +50,8 @@ fn unless_cut<T>(test: impl FnOnce() -> Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// A step of one test as one of the whole survey: that test takes `share` percent of the time, and `before` percent are over.
+/// A step of one test as one of the whole survey: that test takes `share` percent of the time, and
+/// `before` percent are over.
 fn of_all(before: u64, share: u64, Progress { what, done, total }: Progress<'_>) -> Progress<'_> {
     Progress { what, done: before * total + share * done.min(total), total: 100 * total }
 }

@@ -1,4 +1,5 @@
-//! What the kernel counts of the calling thread and tells without a file: getrusage(2). Must hold nothing else.
+//! What the kernel counts of the calling thread and tells without a file: getrusage(2). Must hold
+//! nothing else.
 #![allow(unsafe_code)] // No safe binding of getrusage(2) is among the dependencies.
 
 /// Counts of a thread since it began.
@@ -15,12 +16,14 @@ pub(crate) struct Usage {
 /// Those of the calling thread (RUSAGE_THREAD). One system call.
 pub(crate) fn thread_usage() -> Option<Usage> {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the pointer is valid for a write of a whole `rusage`, which is all that the call does.
+    // SAFETY: the pointer is valid for a write of a whole `rusage`, which is all that the call
+    // does.
     let result = unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) };
     if result != 0 {
         return None;
     }
-    // SAFETY: `rusage` consists of integers, for which zeroes are a value, and the call has filled it in.
+    // SAFETY: `rusage` consists of integers, for which zeroes are a value, and the call has filled
+    // it in.
     let usage = unsafe { usage.assume_init() };
     let count = |count: libc::c_long| u64::try_from(count).unwrap_or(0);
     Some(Usage {

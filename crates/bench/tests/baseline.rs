@@ -1,4 +1,5 @@
-//! The baseline from the outside: every transport carries what it is given, and what cannot be had is said.
+//! The baseline from the outside: every transport carries what it is given, and what cannot be had
+//! is said.
 
 use bench::baseline;
 use bench::worker::Spawner;

@@ -1,5 +1,5 @@
-//! Slow calls and what is kept of them, on the running kernel. Where this process may not use the kernel's trace, what is kept
-//! without it. Nothing here depends on how long anything takes.
+//! Slow calls and what is kept of them, on the running kernel. Where this process may not use the
+//! kernel's trace, what is kept without it. Nothing here depends on how long anything takes.
 #![allow(clippy::print_stderr)] // How a test says what it could not try.
 
 use std::path::{Path, PathBuf};
@@ -70,7 +70,8 @@ fn run(plan: &LatencyPlan) -> (LatencyResult, Explained) {
     (result, explained)
 }
 
-/// Whether the kernel's trace can be used here; what is recorded without it is looked at in any case.
+/// Whether the kernel's trace can be used here; what is recorded without it is looked at in any
+/// case.
 fn recorder() -> bool {
     match Tracefs::open() {
         Ok(_) => true,
@@ -95,8 +96,9 @@ fn check_recording(directory: &Path, explained: &Explained) {
         assert!(stopped_ns >= miss.sample.end_ns);
         assert!(trace.events.iter().all(|event| event.time_ns <= stopped_ns), "no event follows");
         let within = |ns: u64| (miss.sample.start_ns..=miss.sample.end_ns).contains(&ns);
-        // Woken by the client; or, where it had been preempted after the reply before and had not slept yet, switched to. That is in
-        // an event of its own where a virtual machine's kernel leaves the switch out.
+        // Woken by the client; or, where it had been preempted after the reply before and had not
+        // slept yet, switched to. That is in an event of its own where a virtual machine's kernel
+        // leaves the switch out.
         let server = miss.server.map(|server| server.tid);
         let served = trace.events.iter().filter(|event| within(event.time_ns)).any(|event| {
             let named = match &event.body {

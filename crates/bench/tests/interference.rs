@@ -1,4 +1,5 @@
-//! Writes beside neighbours from the outside: each comes, works, and goes, and leaves nothing behind.
+//! Writes beside neighbours from the outside: each comes, works, and goes, and leaves nothing
+//! behind.
 
 use std::path::PathBuf;
 

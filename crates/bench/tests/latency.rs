@@ -1,5 +1,5 @@
-//! Latency from the outside: who calls, how often, how they are served, and what a machine that forbids things gets.
-//! Nothing here depends on how long anything takes.
+//! Latency from the outside: who calls, how often, how they are served, and what a machine that
+//! forbids things gets. Nothing here depends on how long anything takes.
 
 use std::path::PathBuf;
 

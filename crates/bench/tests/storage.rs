@@ -1,4 +1,5 @@
-//! Storage writers from the outside: real files on a real file system, and a real Java where there is one.
+//! Storage writers from the outside: real files on a real file system, and a real Java where there
+//! is one.
 
 use std::os::fd::AsFd;
 use std::path::PathBuf;

@@ -1,4 +1,5 @@
-//! Throughput from the outside: every size goes both ways over both stacks, and what cannot be had is said.
+//! Throughput from the outside: every size goes both ways over both stacks, and what cannot be had
+//! is said.
 
 use bench::ipc::throughput::{self, Session};
 use bench::worker::Spawner;

@@ -1,5 +1,5 @@
-//! Binder against hwbinder from the outside: what holds of the emulated driver by either kernel's rules, and what is
-//! said where something may not be tried.
+//! Binder against hwbinder from the outside: what holds of the emulated driver by either kernel's
+//! rules, and what is said where something may not be tried.
 
 use bench::ipc::traits;
 use bench::sched::realtime_permission;

@@ -1,5 +1,5 @@
-//! Worker processes from the outside: what they say arrives, and however they or their parent end, it is told and
-//! nothing stays.
+//! Worker processes from the outside: what they say arrives, and however they or their parent end,
+//! it is told and nothing stays.
 
 #[path = "support/jobs.rs"]
 mod jobs;
@@ -258,7 +258,8 @@ fn workers_die_with_a_parent_that_could_not_tell_them() {
     workers.into_iter().for_each(wait_until_gone);
 }
 
-/// Whether this process was started to pass over a signal, as under nohup(1): its children do, too (proc_pid_status(5)).
+/// Whether this process was started to pass over a signal, as under nohup(1): its children do, too
+/// (proc_pid_status(5)).
 fn is_ignored(signal: rustix::process::Signal) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap().trim();

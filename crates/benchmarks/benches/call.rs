@@ -1,5 +1,5 @@
-//! A call and its reply over the emulated driver, between two threads of this process that have opened it apart: the driver's
-//! own work, and two context switches or wakeups.
+//! A call and its reply over the emulated driver, between two threads of this process that have
+//! opened it apart: the driver's own work, and two context switches or wakeups.
 
 use std::sync::Arc;
 

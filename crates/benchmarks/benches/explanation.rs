@@ -1,5 +1,6 @@
-//! From events to explanations: who did what when (the timeline, once for a recording), and one call's parts and verdict. The events
-//! are those of the reader's fixtures, repeated to 1 MiB for each CPU.
+//! From events to explanations: who did what when (the timeline, once for a recording), and one
+//! call's parts and verdict. The events are those of the reader's fixtures, repeated to 1 MiB for
+//! each CPU.
 
 #[path = "../../tracefs/tests/common/fixture.rs"]
 #[allow(dead_code)]
@@ -44,7 +45,8 @@ fn explanation(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Round trips between two threads: from where one wakes the other until it has been woken by that and runs again.
+/// Round trips between two threads: from where one wakes the other until it has been woken by that
+/// and runs again.
 fn round_trips(trace: &Trace) -> Vec<RoundTrip> {
     let mut trips = Vec::new();
     let mut open: Option<(u64, u32, u32)> = None;

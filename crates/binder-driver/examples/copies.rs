@@ -1,6 +1,6 @@
 #![allow(unsafe_code, clippy::print_stdout, clippy::print_stderr)] // Calls the copies of raw memory that it compares, and prints.
-//! What a copy costs, by where source and destination begin within their pages: by the C library and by
-//! `binder_driver::copy`. Takes the least of many, so that other load does not matter much.
+//! What a copy costs, by where source and destination begin within their pages: by the C library
+//! and by `binder_driver::copy`. Takes the least of many, so that other load does not matter much.
 //!
 //! `cargo run --release -p binder-driver --example copies [BYTES...]`
 

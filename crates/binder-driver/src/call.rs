@@ -1,5 +1,5 @@
-//! One call by a thread that does nothing else meanwhile: hands it over, and waits for what ends it. Knows no backend, and
-//! nothing of what is called.
+//! One call by a thread that does nothing else meanwhile: hands it over, and waits for what ends
+//! it. Knows no backend, and nothing of what is called.
 
 use crate::uapi::TransactionData;
 use crate::{Commands, Driver, Error, Return, Returns};
@@ -7,7 +7,8 @@ use crate::{Commands, Driver, Error, Return, Returns};
 /// What ended a synchronous call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The reply. Its buffer is the caller's until it is given back ([`Command::FreeBuffer`](crate::Command)).
+    /// The reply. Its buffer is the caller's until it is given back
+    /// ([`Command::FreeBuffer`](crate::Command)).
     Reply(TransactionData),
     /// Whoever was called is dead, or died meanwhile (`BR_DEAD_REPLY`).
     Dead,
@@ -17,11 +18,11 @@ pub enum Answer {
     Frozen,
 }
 
-/// Hands over `commands`, the last of which is a synchronous transaction, with the `memory` that they name, and waits for
-/// its end.
+/// Hands over `commands`, the last of which is a synchronous transaction, with the `memory` that
+/// they name, and waits for its end.
 ///
-/// For a thread of a process without nodes of its own: what else the driver has to say meanwhile, a call back to such a node
-/// or news of its references, is dropped.
+/// For a thread of a process without nodes of its own: what else the driver has to say meanwhile, a
+/// call back to such a node or news of its references, is dropped.
 ///
 /// # Errors
 /// [`Error::WriteRead`] as [`Driver::write_read`]'s.

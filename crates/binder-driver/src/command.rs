@@ -1,7 +1,9 @@
-//! Commands (`BC_*`): what a process tells the driver, as the bytes of `BINDER_WRITE_READ`'s write side.
+//! Commands (`BC_*`): what a process tells the driver, as the bytes of `BINDER_WRITE_READ`'s write
+//! side.
 //!
-//! [`TransactionData::new`] describes what is sent, [`Commands`] queues commands, [`Command::parse`] reads one back; the emulated driver and the fuzzer use the
-//! latter. Addresses in commands are only numbers here: a driver decides which memory it may read.
+//! [`TransactionData::new`] describes what is sent, [`Commands`] queues commands,
+//! [`Command::parse`] reads one back; the emulated driver and the fuzzer use the latter. Addresses
+//! in commands are only numbers here: a driver decides which memory it may read.
 
 use rustix::io::Errno;
 
@@ -10,8 +12,9 @@ use crate::uapi::*;
 
 /// Commands on their way to the driver.
 ///
-/// They stay queued until a [`Driver::write_read`](crate::Driver::write_read) takes them, so cheap ones (giving a
-/// buffer back, dropping a reference) ride along with the next call instead of costing one of their own.
+/// They stay queued until a [`Driver::write_read`](crate::Driver::write_read) takes them, so cheap
+/// ones (giving a buffer back, dropping a reference) ride along with the next call instead of
+/// costing one of their own.
 #[derive(Debug, Default)]
 pub struct Commands {
     bytes: Vec<u8>,
@@ -133,8 +136,8 @@ pub enum Command {
 }
 
 impl TransactionData {
-    /// A call or a reply of `data`, without objects. It goes to handle 0, the context manager, as a synchronous call
-    /// without flags; whoever wants anything else sets those fields:
+    /// A call or a reply of `data`, without objects. It goes to handle 0, the context manager, as a
+    /// synchronous call without flags; whoever wants anything else sets those fields:
     ///
     /// ```
     /// use binder_driver::uapi::{TF_ONE_WAY, TransactionData};
@@ -143,22 +146,25 @@ impl TransactionData {
     /// assert_eq!((oneway.code, oneway.data_size), (1, 4));
     /// ```
     ///
-    /// It holds the *address* of `data`, which therefore has to stay where it is until the driver has taken the command, and has
-    /// to be among the memory that [`Driver::write_read`](crate::Driver::write_read) is lent.
+    /// It holds the *address* of `data`, which therefore has to stay where it is until the driver
+    /// has taken the command, and has to be among the memory that
+    /// [`Driver::write_read`](crate::Driver::write_read) is lent.
     #[must_use]
     #[inline]
     pub fn new(code: u32, data: &[u8]) -> Self {
         Self::naming(code, data.into())
     }
 
-    /// As [`TransactionData::new`], for data that others may change, as what was received and is passed on.
+    /// As [`TransactionData::new`], for data that others may change, as what was received and is
+    /// passed on.
     #[must_use]
     #[inline]
     pub fn naming(code: u32, data: RawBytes<'_>) -> Self {
         Self { code, data_size: data.len() as u64, buffer: data.address(), ..Self::default() }
     }
 
-    /// The same with room for scatter-gather buffers: `buffers_size` bytes for all of them, each rounded up to 8.
+    /// The same with room for scatter-gather buffers: `buffers_size` bytes for all of them, each
+    /// rounded up to 8.
     #[must_use]
     #[inline]
     pub fn gathered(self, buffers_size: u64) -> TransactionDataSg {
@@ -179,8 +185,9 @@ impl TransactionData {
 }
 
 impl Command {
-    /// Reads the command at the front of `bytes`, and says how long it is. `None` for an unknown or unsupported
-    /// command and for one that is cut off: the driver answers with [`Command::refusal`] and takes no more.
+    /// Reads the command at the front of `bytes`, and says how long it is. `None` for an unknown or
+    /// unsupported command and for one that is cut off: the driver answers with
+    /// [`Command::refusal`] and takes no more.
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<(Self, usize)> {
         let word = u32::take(bytes.get(..4)?);
@@ -216,8 +223,9 @@ impl Command {
         Some((command, 4 + size))
     }
 
-    /// What a driver answers to bytes that [`Command::parse`] reads no command from: EFAULT when a known one, or
-    /// its number, is cut off, as for any memory that is not there; EINVAL for an unknown one.
+    /// What a driver answers to bytes that [`Command::parse`] reads no command from: EFAULT when a
+    /// known one, or its number, is cut off, as for any memory that is not there; EINVAL for an
+    /// unknown one.
     #[must_use]
     pub fn refusal(bytes: &[u8]) -> Errno {
         match bytes.get(..4).map(u32::take) {

@@ -1,19 +1,24 @@
 #![allow(unsafe_code)]
-//! One way to copy bytes, whose speed does not depend on where in their pages they lie. Must not know what the bytes are.
+//! One way to copy bytes, whose speed does not depend on where in their pages they lie. Must not
+//! know what the bytes are.
 //!
-//! The C library copies more than about 2 KiB with `rep movsb` where a CPU announces that as fast. On some CPUs (AMD family
-//! 25) it is several times slower when the destination begins a little behind the source, counted within their pages. So
-//! long copies on x86-64 are made here, by plain vector instructions. Elsewhere the C library's way has no such trait.
-//! `cargo run --release -p binder-driver --example copies` shows both.
+//! The C library copies more than about 2 KiB with `rep movsb` where a CPU announces that as fast.
+//! On some CPUs (AMD family
+//! 25) it is several times slower when the destination begins a little behind the source, counted
+//! within their pages. So
+//! long copies on x86-64 are made here, by plain vector instructions. Elsewhere the C library's way
+//! has no such trait. `cargo run --release -p binder-driver --example copies` shows both.
 
-/// From here on the C library may choose a string instruction, and a vector loop costs as little as it.
+/// From here on the C library may choose a string instruction, and a vector loop costs as little as
+/// it.
 const LONG: usize = 1024;
 
-/// Copies `length` bytes. If source and destination overlap, or another process writes to the source meanwhile, it is
-/// unspecified which bytes arrive.
+/// Copies `length` bytes. If source and destination overlap, or another process writes to the
+/// source meanwhile, it is unspecified which bytes arrive.
 ///
 /// # Safety
-/// `from` must be readable and `to` writable for `length` bytes, and no Rust reference may cover the written bytes.
+/// `from` must be readable and `to` writable for `length` bytes, and no Rust reference may cover
+/// the written bytes.
 #[inline]
 pub unsafe fn raw(from: *const u8, to: *mut u8, length: usize) {
     #[cfg(target_arch = "x86_64")]
@@ -42,8 +47,8 @@ pub fn append(to: &mut Vec<u8>, bytes: &[u8]) {
 pub unsafe fn append_raw(to: &mut Vec<u8>, from: *const u8, length: usize) {
     to.reserve(length);
     let end = to.len() + length;
-    // SAFETY: as for this function; there is room for these bytes behind the others, which nothing refers to; then they are
-    // initialised.
+    // SAFETY: as for this function; there is room for these bytes behind the others, which nothing
+    // refers to; then they are initialised.
     unsafe {
         raw(from, to.as_mut_ptr().add(to.len()), length);
         to.set_len(end);
@@ -54,7 +59,8 @@ pub unsafe fn append_raw(to: &mut Vec<u8>, from: *const u8, length: usize) {
 mod vectors {
     use std::arch::asm;
 
-    /// As [`super::raw`]. Assembly, because the compiler turns any loop that copies back into a call of the C library.
+    /// As [`super::raw`]. Assembly, because the compiler turns any loop that copies back into a
+    /// call of the C library.
     #[inline(never)]
     pub(super) unsafe fn copy(from: *const u8, to: *mut u8, length: usize) {
         let done = if std::is_x86_feature_detected!("avx") {
@@ -68,16 +74,17 @@ mod vectors {
         unsafe { std::ptr::copy(from.add(done), to.add(done), length - done) }
     }
 
-    /// Defines a copy by blocks of four registers, which returns how many bytes it has copied: whole blocks only. `$move` loads and
-    /// stores one register, `$register` is the begin of its name, `$bytes` its size, and `$end` is done once at the end.
+    /// Defines a copy by blocks of four registers, which returns how many bytes it has copied:
+    /// whole blocks only. `$move` loads and stores one register, `$register` is the begin of
+    /// its name, `$bytes` its size, and `$end` is done once at the end.
     macro_rules! by_blocks {
         ($(#[$doc:meta])* $name:ident: $move:literal, $register:literal, $bytes:literal, $end:literal) => {
             $(#[$doc])*
             unsafe fn $name(from: *const u8, to: *mut u8, length: usize) -> usize {
                 let blocks = length / (4 * $bytes);
                 if blocks > 0 {
-                    // SAFETY: reads and writes `blocks` blocks from the beginnings on, within `length`; ends without upper halves
-                    // in use, as the calling convention wants.
+                    // SAFETY: reads and writes `blocks` blocks from the beginnings on, within
+                    // `length`; ends without upper halves in use, as the calling convention wants.
                     unsafe {
                         asm!(
                             "2:",

@@ -40,9 +40,10 @@ pub trait Driver: Any + Send + Sync + fmt::Debug {
     /// # Errors
     /// [`Error::WriteRead`] with the errno: EINVAL for room of one to three bytes, and then no
     /// command is taken; EINVAL for an unknown command, EFAULT for one that is cut off; EPROTO when
-    /// the emulated driver finds its memory overwritten. [`Error::Ended`] (ENODEV) when the emulated driver's context has ended.
-    /// EINTR when a signal's handler ran while the thread waited: the commands were taken, and the
-    /// next read goes on. What was taken before is consumed.
+    /// the emulated driver finds its memory overwritten. [`Error::Ended`] (ENODEV) when the
+    /// emulated driver's context has ended. EINTR when a signal's handler ran while the thread
+    /// waited: the commands were taken, and the next read goes on. What was taken before is
+    /// consumed.
     fn exchange(
         &self,
         commands: &mut Commands,

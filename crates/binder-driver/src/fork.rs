@@ -1,8 +1,10 @@
-//! The guard against use after fork: a driver knows the process that opened it, so what a forked child does with its parent's would be
-//! refused, or be taken for the parent's own. The child is told so instead.
+//! The guard against use after fork: a driver knows the process that opened it, so what a forked
+//! child does with its parent's would be refused, or be taken for the parent's own. The child is
+//! told so instead.
 //!
-//! A page that the kernel hands to a child as zeros tells the two apart (`MADV_WIPEONFORK`, Linux 4.14): a call looks at one word
-//! and makes no system call, and a child that was made without libc is found too.
+//! A page that the kernel hands to a child as zeros tells the two apart (`MADV_WIPEONFORK`, Linux
+//! 4.14): a call looks at one word and makes no system call, and a child that was made without libc
+//! is found too.
 #![allow(unsafe_code, reason = "a page that the kernel clears is memory of its own")]
 
 use std::ffi::c_void;
@@ -14,11 +16,12 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 
 const PAGE: usize = 4096;
 
-/// Says whether this is still the process in which it was made. One that shares its memory with that
-/// (`CLONE_VM` in clone(2)) is taken for it.
+/// Says whether this is still the process in which it was made. One that shares its memory with
+/// that (`CLONE_VM` in clone(2)) is taken for it.
 #[derive(Clone, Copy, Debug)]
 pub struct ForkGuard {
-    /// The id of the process that made the first guard in this memory; zero in a child that has made none.
+    /// The id of the process that made the first guard in this memory; zero in a child that has
+    /// made none.
     word: &'static AtomicU32,
     made_in: u32,
 }
@@ -47,7 +50,8 @@ impl Default for ForkGuard {
     }
 }
 
-/// The word in a page of its own, which is never unmapped; `None` where the kernel has no such pages. Then a child is not told.
+/// The word in a page of its own, which is never unmapped; `None` where the kernel has no such
+/// pages. Then a child is not told.
 fn page() -> Option<&'static AtomicU32> {
     // SAFETY: a new private mapping, wherever the kernel finds room.
     let page =
@@ -55,6 +59,7 @@ fn page() -> Option<&'static AtomicU32> {
             .ok()?;
     // SAFETY: advice for the whole mapping, which nothing else uses.
     unsafe { madvise(page, PAGE, Advice::LinuxWipeOnFork) }.ok()?;
-    // SAFETY: page-aligned zeros that stay mapped until the process ends, reached through this one word only.
+    // SAFETY: page-aligned zeros that stay mapped until the process ends, reached through this one
+    // word only.
     Some(unsafe { &*page.cast::<c_void>().cast::<AtomicU32>() })
 }

@@ -1,4 +1,5 @@
-//! Returns (`BR_*`): what the driver tells a process, as the bytes of `BINDER_WRITE_READ`'s read side.
+//! Returns (`BR_*`): what the driver tells a process, as the bytes of `BINDER_WRITE_READ`'s read
+//! side.
 
 use rustix::io::Errno;
 
@@ -39,7 +40,8 @@ impl Returns {
         &self.room[self.read..self.filled]
     }
 
-    /// Takes the next return if it is `word`, one without a payload. Says so without the work of [`next`](Iterator::next).
+    /// Takes the next return if it is `word`, one without a payload. Says so without the work of
+    /// [`next`](Iterator::next).
     #[must_use]
     #[inline]
     pub fn take_if(&mut self, word: u32) -> bool {
@@ -50,11 +52,12 @@ impl Returns {
         is_next
     }
 
-    /// Forgets what was read and lends the whole room to a driver, which then calls [`Returns::filled`].
+    /// Forgets what was read and lends the whole room to a driver, which then calls
+    /// [`Returns::filled`].
     ///
     /// # Errors
-    /// EINVAL for room of one to three bytes: a read begins with a return of four, which the kernel's driver writes without asking
-    /// whether there is room (`binder_thread_read`).
+    /// EINVAL for room of one to three bytes: a read begins with a return of four, which the
+    /// kernel's driver writes without asking whether there is room (`binder_thread_read`).
     pub fn room(&mut self) -> Result<&mut [u8], Errno> {
         (self.filled, self.read) = (0, 0);
         if (1..4).contains(&self.room.len()) { Err(Errno::INVAL) } else { Ok(&mut self.room) }
@@ -73,7 +76,8 @@ impl Returns {
 impl Iterator for Returns {
     type Item = Return;
 
-    // In line, as `parse` is: a return is read where it is looked at, instead of being passed through memory.
+    // In line, as `parse` is: a return is read where it is looked at, instead of being passed
+    // through memory.
     #[inline(always)]
     fn next(&mut self) -> Option<Return> {
         let (item, size) = Return::parse(self.pending())?;
@@ -113,7 +117,8 @@ pub enum Return {
 }
 
 impl Return {
-    /// Reads the return at the front of `bytes`, and says how long it is; `None` when there is none, or it is cut off.
+    /// Reads the return at the front of `bytes`, and says how long it is; `None` when there is
+    /// none, or it is cut off.
     #[must_use]
     #[inline(always)]
     pub fn parse(bytes: &[u8]) -> Option<(Self, usize)> {

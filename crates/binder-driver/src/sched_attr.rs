@@ -1,6 +1,7 @@
 #![allow(unsafe_code)]
-//! `sched_getattr(2)` and `sched_setattr(2)`, which no library wraps; musl's wrappers of the older calls answer ENOSYS. Every
-//! crate of this workspace that reads or changes how a thread is scheduled does so through here.
+//! `sched_getattr(2)` and `sched_setattr(2)`, which no library wraps; musl's wrappers of the older
+//! calls answer ENOSYS. Every crate of this workspace that reads or changes how a thread is
+//! scheduled does so through here.
 //!
 //! Unsafe: raw `syscall(2)`; the kernel reads and writes the structure through a pointer.
 
@@ -37,7 +38,8 @@ const _: () = assert!(SIZE == 48);
 /// ESRCH when there is no such thread.
 pub fn get(tid: u32) -> io::Result<SchedAttr> {
     let mut attr = SchedAttr::default();
-    // SAFETY: the kernel writes at most SIZE bytes to `attr`, which is that long and lives through the call.
+    // SAFETY: the kernel writes at most SIZE bytes to `attr`, which is that long and lives through
+    // the call.
     let result = unsafe { libc::syscall(libc::SYS_sched_getattr, tid, &raw mut attr, SIZE, 0_u32) };
     if result == 0 { Ok(attr) } else { Err(io::Error::last_os_error()) }
 }
@@ -45,8 +47,8 @@ pub fn get(tid: u32) -> io::Result<SchedAttr> {
 /// Changes how thread `tid` is scheduled; 0 is the calling one.
 ///
 /// # Errors
-/// EPERM without `CAP_SYS_NICE` or a sufficient `RLIMIT_RTPRIO`/`RLIMIT_NICE`; EINVAL for a priority that the policy does
-/// not have; ESRCH when there is no such thread.
+/// EPERM without `CAP_SYS_NICE` or a sufficient `RLIMIT_RTPRIO`/`RLIMIT_NICE`; EINVAL for a
+/// priority that the policy does not have; ESRCH when there is no such thread.
 pub fn set(tid: u32, attr: SchedAttr) -> io::Result<()> {
     let attr = SchedAttr { size: SIZE, ..attr };
     // SAFETY: the kernel only reads SIZE bytes of `attr`, which lives through the call.

@@ -1,6 +1,8 @@
-//! The smallest server and client over the raw protocol: echoes four bytes, and prints what a round trip took.
+//! The smallest server and client over the raw protocol: echoes four bytes, and prints what a round
+//! trip took.
 //!
-//! `cargo run --release -p binder-emulator --example echo [CALLS] [futex]`; `futex` does without waking on the caller's CPU.
+//! `cargo run --release -p binder-emulator --example echo [CALLS] [futex]`; `futex` does without
+//! waking on the caller's CPU.
 
 use std::io::Write;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Buffers: who uses which stretch of a process's receive area.
 //!
-//! As in the kernel's `binder_alloc.c`: buffers tile the used part of the area in the order of their addresses, a
-//! free one is split on use and merged with its free neighbours on return, the smallest that fits is taken, and oneway
-//! transactions may use half of the area in all.
+//! As in the kernel's `binder_alloc.c`: buffers tile the used part of the area in the order of
+//! their addresses, a free one is split on use and merged with its free neighbours on return, the
+//! smallest that fits is taken, and oneway transactions may use half of the area in all.
 
 use rustix::io::Errno;
 
@@ -47,7 +47,8 @@ impl Guard<'_> {
     /// A buffer in `owner`'s area.
     ///
     /// # Errors
-    /// ENOSPC when the area (or the share of oneway transactions) is full, EINVAL when the sizes do not fit a number.
+    /// ENOSPC when the area (or the share of oneway transactions) is full, EINVAL when the sizes do
+    /// not fit a number.
     pub(crate) fn alloc_buffer(
         &mut self,
         owner: Id<Process>,
@@ -86,9 +87,10 @@ impl Guard<'_> {
         Ok(taken)
     }
 
-    /// Whether process `sender` looks like the reason why oneway transactions have only `left` bytes left. As the kernel's
-    /// `debug_low_async_space_locked`: asked when less than a tenth of the area is left, told of more than 50
-    /// buffers or a quarter of the area, and once until there is space again.
+    /// Whether process `sender` looks like the reason why oneway transactions have only `left`
+    /// bytes left. As the kernel's `debug_low_async_space_locked`: asked when less than a tenth
+    /// of the area is left, told of more than 50 buffers or a quarter of the area, and once
+    /// until there is space again.
     fn suspect_spam(&mut self, owner: Id<Process>, sender: u32, left: u64) -> bool {
         let area = self.get(owner, process::AREA);
         let found = self.get(owner, process::SPAM_FOUND);
@@ -172,7 +174,8 @@ impl Guard<'_> {
         let mut next = self.get(owner, process::FREE);
         while let Some(candidate) = self.step(next) {
             let size = self.get(candidate, buffer::SIZE);
-            // Of equal ones that which was freed first, as in the kernel (where one of exactly this size may be another).
+            // Of equal ones that which was freed first, as in the kernel (where one of exactly this
+            // size may be another).
             if size >= total && best.is_none_or(|(least, _)| size <= least) {
                 best = Some((size, candidate));
             }
@@ -227,7 +230,8 @@ mod tests {
 
     const AREA: u64 = 64 << 10;
 
-    /// How many oneway buffers of `bytes` bytes `sender` takes before it is suspected, if it is among the first `most`.
+    /// How many oneway buffers of `bytes` bytes `sender` takes before it is suspected, if it is
+    /// among the first `most`.
     fn until_suspected(guard: &mut Guard<'_>, sender: u32, bytes: u64, most: u32) -> Option<u32> {
         let owner = Id::<Process>::new(1).expect("a slot");
         (1..=most).find(|_| {
@@ -238,8 +242,8 @@ mod tests {
         })
     }
 
-    /// A process without threads, and what a first sender leaves: a little more than the tenth of the area from which on
-    /// senders are looked at.
+    /// A process without threads, and what a first sender leaves: a little more than the tenth of
+    /// the area from which on senders are looked at.
     fn nearly_full(guard: &mut Guard<'_>) {
         guard.open_area(Id::new(1).expect("a slot"), AREA).expect("a buffer");
         assert_eq!(until_suspected(guard, 1, 1024, 25), None);

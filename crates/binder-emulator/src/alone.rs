@@ -72,8 +72,8 @@ impl Trapped {
         Id::new(Self::SLOT).expect("a slot")
     }
 
-    /// A thread that sleeps in its trap, with a notification that nobody has received. What comes of
-    /// its sleep is sent.
+    /// A thread that sleeps in its trap, with a notification that nobody has received. What comes
+    /// of its sleep is sent.
     pub(crate) fn sleeper(&self) -> (Id<Thread>, Receiver<Slept>) {
         let mut scratch = Scratch::default();
         let mut guard = Guard::lock(&self.region, &mut scratch);

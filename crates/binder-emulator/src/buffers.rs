@@ -1,7 +1,8 @@
-//! Buffers in use: filled outside the lock, released with what they hold, freed by their receiver, replaced by an update.
+//! Buffers in use: filled outside the lock, released with what they hold, freed by their receiver,
+//! replaced by an update.
 //!
-//! Follows the kernel's `binder_free_buf` and `binder_transaction_buffer_release` (`binder.c`). Which stretch of an area a
-//! buffer is, is `allocation.rs`'s business.
+//! Follows the kernel's `binder_free_buf` and `binder_transaction_buffer_release` (`binder.c`).
+//! Which stretch of an area a buffer is, is `allocation.rs`'s business.
 
 use crate::lock::Guard;
 use crate::node::Strength;
@@ -54,7 +55,8 @@ impl Guard<'_> {
         }
     }
 
-    /// Drops what a buffer holds (its objects' references, the count on its target) and gives it back to the area.
+    /// Drops what a buffer holds (its objects' references, the count on its target) and gives it
+    /// back to the area.
     pub(crate) fn release_buffer(&mut self, owner: Id<Process>, returned: Id<Buffer>) {
         objects::release(self, owner, returned);
         if let Some(target) = self.get(returned, buffer::TARGET)
@@ -66,8 +68,9 @@ impl Guard<'_> {
         self.free_buffer(owner, returned);
     }
 
-    /// Takes a waiting oneway transaction to `node` away that `newer` is an update of: the same real process's, with the same
-    /// method and flags (the kernel's `binder_can_update_transaction`).
+    /// Takes a waiting oneway transaction to `node` away that `newer` is an update of: the same
+    /// real process's, with the same method and flags (the kernel's
+    /// `binder_can_update_transaction`).
     pub(crate) fn drop_outdated(&mut self, owner: Id<Process>, node: Id<Node>, newer: Id<Transaction>) {
         let told = |guard: &Self, t: Id<Transaction>| {
             let sender = guard.get(t, transaction::BUFFER).map(|held| guard.get(held, buffer::SENDER));
@@ -90,8 +93,8 @@ impl Guard<'_> {
         }
     }
 
-    /// `BC_FREE_BUFFER`: also lets the next oneway transaction of its node go. False, and nothing is done, for an
-    /// address that is not a delivered buffer's: the kernel ignores it.
+    /// `BC_FREE_BUFFER`: also lets the next oneway transaction of its node go. False, and nothing
+    /// is done, for an address that is not a delivered buffer's: the kernel ignores it.
     pub(crate) fn user_frees_buffer(&mut self, owner: Id<Process>, offset: u64) -> bool {
         let Some(returned) = self.find_buffer(owner, offset) else { return false };
         if !self.get(returned, buffer::USER_MAY_FREE) {

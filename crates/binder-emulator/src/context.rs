@@ -1,4 +1,5 @@
-//! A context of the emulated driver, as the process that created it sees it, and the names of all that run here.
+//! A context of the emulated driver, as the process that created it sees it, and the names of all
+//! that run here.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -19,8 +20,9 @@ use crate::usage::Usage;
 
 /// A context of the emulated driver: what a loaded driver with one device is to the kernel's.
 ///
-/// It lives as long as this value. Processes join it with [`Emulated::join`](super::Emulated::join). When it is
-/// dropped, or its process dies, every participant's calls fail with ENODEV. It also ends when a participant holds its lock
+/// It lives as long as this value. Processes join it with
+/// [`Emulated::join`](super::Emulated::join). When it is dropped, or its process dies, every
+/// participant's calls fail with ENODEV. It also ends when a participant holds its lock
 /// and does nothing for five seconds: [`Context::ended`] tells.
 #[derive(Debug)]
 pub struct Context {
@@ -66,21 +68,22 @@ impl Context {
         Ok(Self { address: name, region, stop, thread: Some(thread) })
     }
 
-    /// What [`Emulated::join`](super::Emulated::join) wants to know: a name in the abstract socket namespace.
+    /// What [`Emulated::join`](super::Emulated::join) wants to know: a name in the abstract socket
+    /// namespace.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Chooses how calls lend a real-time priority in processes that join from now on, until they choose for themselves
-    /// ([`Emulated::set_inherit_by`](super::Emulated::set_inherit_by)).
+    /// Chooses how calls lend a real-time priority in processes that join from now on, until they
+    /// choose for themselves ([`Emulated::set_inherit_by`](super::Emulated::set_inherit_by)).
     pub fn set_inherit_by(&self, inherit_by: InheritBy) {
         self.region.words()[INHERIT_BY].store(inherit_by.into(), Ordering::Relaxed);
     }
 
-    /// What the context holds at this moment: processes, threads, transactions, nodes, references and buffers, as text in
-    /// the form of the kernel driver's `/sys/kernel/debug/binder/state`. For tests, and for finding out why something
-    /// waits.
+    /// What the context holds at this moment: processes, threads, transactions, nodes, references
+    /// and buffers, as text in the form of the kernel driver's
+    /// `/sys/kernel/debug/binder/state`. For tests, and for finding out why something waits.
     #[must_use]
     pub fn state(&self) -> String {
         self.look(|guard| guard.state())
@@ -95,7 +98,8 @@ impl Context {
     fn look<T>(&self, look: impl FnOnce(&mut Guard<'_>) -> T) -> T {
         let result = look(&mut Guard::lock(&self.region, &mut Scratch::default()));
         if self.region.ended().is_some() {
-            // This thread has waited too long for the lock: the keeper's own thread may not know yet.
+            // This thread has waited too long for the lock: the keeper's own thread may not know
+            // yet.
             let _ = self.stop.shutdown(std::net::Shutdown::Both);
         }
         result
@@ -125,7 +129,8 @@ impl Drop for Context {
 fn initialise(region: &Region, profile: Profile) {
     let words = region.words();
     words[PROFILE].store(profile as u64, Ordering::Relaxed);
-    // No two regions that a process maps lie at one address, and no two processes start at one nanosecond with one id.
+    // No two regions that a process maps lie at one address, and no two processes start at one
+    // nanosecond with one id.
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let instant = (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64);
     words[TAG].store(
@@ -140,9 +145,9 @@ const NAME: &str = "roundtrip-";
 /// What those of the others begin with.
 const UNLISTED_NAME: &str = "roundtrip-unlisted-";
 
-/// The addresses of all contexts that run in this network namespace, whoever's they are, in the order of their names: those of
-/// listening sockets in /proc/net/unix (proc_net_unix in the kernel's `net/unix/af_unix.c`). Anybody may have named a socket so:
-/// joining tells.
+/// The addresses of all contexts that run in this network namespace, whoever's they are, in the
+/// order of their names: those of listening sockets in /proc/net/unix (proc_net_unix in the
+/// kernel's `net/unix/af_unix.c`). Anybody may have named a socket so: joining tells.
 /// Those of [`Context::create_unlisted`] are not among them.
 ///
 /// # Errors

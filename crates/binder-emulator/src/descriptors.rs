@@ -1,23 +1,26 @@
 //! File descriptors in transactions: how they get from one process to another.
 //!
-//! Each process that gets some has an *inbox* (`inbox.rs`): a pair of Unix sockets, made by the keeper when it is first
-//! needed. A sender puts its descriptors into the receiver's inbox (`SCM_RIGHTS`, unix(7)), labelled with the number of the
-//! transaction, as the last thing before it queues that transaction; the receiver takes them out when it delivers it.
-//! Why so:
+//! Each process that gets some has an *inbox* (`inbox.rs`): a pair of Unix sockets, made by the
+//! keeper when it is first needed. A sender puts its descriptors into the receiver's inbox
+//! (`SCM_RIGHTS`, unix(7)), labelled with the number of the transaction, as the last thing before
+//! it queues that transaction; the receiver takes them out when it delivers it. Why so:
 //!
-//! - In between, the kernel itself holds the open files. So they outlive their sender, appear in the receiver's table
-//!   only when it reads (as with the kernel's driver), and go with the inbox when the receiver dies.
-//! - No number of another process is ever used, no right to trace it is needed (`pidfd_getfd` needs one, and a sender that
-//!   still lives), and the sockets have no name.
-//! - The keeper takes no part in a transfer: it hands each sender the end of an inbox once. Nothing here is reached by
-//!   a call without descriptors.
+//! - In between, the kernel itself holds the open files. So they outlive their sender, appear in
+//!   the receiver's table only when it reads (as with the kernel's driver), and go with the inbox
+//!   when the receiver dies.
+//! - No number of another process is ever used, no right to trace it is needed (`pidfd_getfd` needs
+//!   one, and a sender that still lives), and the sockets have no name.
+//! - The keeper takes no part in a transfer: it hands each sender the end of an inbox once. Nothing
+//!   here is reached by a call without descriptors.
 //!
-//! Both steps are taken under the context's lock, so a label that names no undelivered transaction is that of one that was
-//! undone (its sender was killed, or could not finish) or superseded. Whoever meets such a message drops it, and the
-//! keeper looks for them when a process has died or asks for it: a kill at any instruction leaves no file open.
+//! Both steps are taken under the context's lock, so a label that names no undelivered transaction
+//! is that of one that was undone (its sender was killed, or could not finish) or superseded.
+//! Whoever meets such a message drops it, and the keeper looks for them when a process has died or
+//! asks for it: a kill at any instruction leaves no file open.
 //!
-//! Limits that the kernel's driver does not have: an inbox holds some hundred undelivered transactions, a user some
-//! descriptors in flight (`RLIMIT_NOFILE`, unix(7)), and an `io_uring` cannot be sent. What exceeds them is refused.
+//! Limits that the kernel's driver does not have: an inbox holds some hundred undelivered
+//! transactions, a user some descriptors in flight (`RLIMIT_NOFILE`, unix(7)), and an `io_uring`
+//! cannot be sent. What exceeds them is refused.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -47,7 +50,8 @@ pub(crate) struct Descriptors {
     inbox: OnceLock<Inbox>,
     /// By slot: the generation of the process in it, and the way into its inbox.
     outboxes: Mutex<HashMap<usize, (u64, Outbox)>>,
-    /// What was opened for this process: the numbers in the area may be anything. Buffers are named by their offset there.
+    /// What was opened for this process: the numbers in the area may be anything. Buffers are named
+    /// by their offset there.
     pub(crate) received: ReceivedFds,
 }
 
@@ -56,7 +60,8 @@ impl Descriptors {
         Self { keeper, inbox: OnceLock::new(), outboxes: Mutex::default(), received: ReceivedFds::default() }
     }
 
-    /// Asks the keeper. Must not be called under the context's lock: the keeper may be waiting for that.
+    /// Asks the keeper. Must not be called under the context's lock: the keeper may be waiting for
+    /// that.
     pub(crate) fn ask(&self, wanted: Wanted) -> Result<(), Errno> {
         let mut ends = match wanted {
             Wanted::Inbox => ask(&self.keeper, Request::Inbox, 0)?,
@@ -69,7 +74,8 @@ impl Descriptors {
             (Wanted::Outbox(slot, generation), Some(write), _) => {
                 locked(&self.outboxes).insert(slot.index(), (generation, Outbox::of(write)));
             }
-            // This process or the keeper has too many descriptors open, or the other process has just gone.
+            // This process or the keeper has too many descriptors open, or the other process has
+            // just gone.
             _ => return Err(Errno::MFILE),
         }
         Ok(())
@@ -81,7 +87,8 @@ impl Descriptors {
         let _ = locked(&self.keeper).write_all(&[Request::Sweep as u8, slot.index() as u8]);
     }
 
-    /// Puts a transaction's descriptors into an inbox. `Ok(false)` when the way into it must be asked for first.
+    /// Puts a transaction's descriptors into an inbox. `Ok(false)` when the way into it must be
+    /// asked for first.
     ///
     /// # Errors
     /// ENOSPC when the inbox is full, else as sendmsg(2). Some may be in it then: it must be swept.

@@ -1,4 +1,5 @@
-//! What can go wrong before a context can be used. Everything later is a driver's error ([`binder_driver::Error`]).
+//! What can go wrong before a context can be used. Everything later is a driver's error
+//! ([`binder_driver::Error`]).
 
 use std::io;
 

@@ -1,8 +1,8 @@
 //! Frozen processes (`BINDER_FREEZE`, `BINDER_GET_FROZEN_INFO`), who is told of them
 //! (`BC_REQUEST_FREEZE_NOTIFICATION`), and what a thread is told of its last transaction.
 //!
-//! As the kernel's `binder_ioctl_freeze`: whether a process has unfinished transactions is found by looking at its queues
-//! when someone asks, so that no transaction pays for a count.
+//! As the kernel's `binder_ioctl_freeze`: whether a process has unfinished transactions is found by
+//! looking at its queues when someone asks, so that no transaction pays for a count.
 
 use std::time::{Duration, Instant};
 
@@ -154,7 +154,8 @@ impl Guard<'_> {
         Ok(())
     }
 
-    /// `BC_FREEZE_NOTIFICATION_DONE`. What changed since the notification was delivered is told now.
+    /// `BC_FREEZE_NOTIFICATION_DONE`. What changed since the notification was delivered is told
+    /// now.
     pub(crate) fn freeze_done(&mut self, by: Id<Process>, cookie: u64) -> Result<(), Errno> {
         let mut next = self.front(process::FREEZE_DELIVERED.queue(by));
         while let Some(entry) = self.step(next) {
@@ -229,7 +230,8 @@ impl Guard<'_> {
         self.has_unserved(of) || self.any_thread(of, |id| self.get(id, thread::STACK).is_some())
     }
 
-    /// Whether a process has transactions, which include replies, that it has not served or read to the end.
+    /// Whether a process has transactions, which include replies, that it has not served or read to
+    /// the end.
     fn has_unserved(&self, of: Id<Process>) -> bool {
         self.holds_transaction(process::TODO.queue(of))
             || self.any_thread(of, |id| self.holds_transaction(thread::TODO.queue(id)) || self.serves(id))

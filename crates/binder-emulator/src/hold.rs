@@ -1,26 +1,30 @@
-//! Lending a real-time priority through a futex, where nobody may set the server's policy: the transaction is a lock that its
-//! server holds, and its caller waits for that lock.
+//! Lending a real-time priority through a futex, where nobody may set the server's policy: the
+//! transaction is a lock that its server holds, and its caller waits for that lock.
 //!
-//! Each thread has a word of shared memory, its hold: a priority-inheriting futex (`FUTEX_LOCK_PI` in futex(2)) that only this
-//! thread ever waits for. When it is about to wait for a reply, it writes the server's thread id there, as if that had taken
-//! the lock, and waits in the kernel's queue for it. The kernel then runs the server at the waiter's priority, with no
-//! permission and no setting of a policy, until the server gives the lock back, which is how it wakes the caller; or until it dies. A
-//! server that waits for another one's reply lends to that one in turn, and the kernel follows the chain. The server's policy
-//! as the kernel tells it (sched_getattr(2)) stays its own.
+//! Each thread has a word of shared memory, its hold: a priority-inheriting futex (`FUTEX_LOCK_PI`
+//! in futex(2)) that only this thread ever waits for. When it is about to wait for a reply, it
+//! writes the server's thread id there, as if that had taken the lock, and waits in the kernel's
+//! queue for it. The kernel then runs the server at the waiter's priority, with no permission and
+//! no setting of a policy, until the server gives the lock back, which is how it wakes the caller;
+//! or until it dies. A server that waits for another one's reply lends to that one in turn, and the
+//! kernel follows the chain. The server's policy as the kernel tells it (sched_getattr(2)) stays
+//! its own.
 //!
-//! Whom a thread lends to stands in the transaction that it waits for (`HELD_BY`): the thread that its sender chose, or
-//! that was seen on its way to wait, or that took it from the queue. It is looked up under the context's lock whenever the
-//! caller goes to sleep, so a nested call that it serves meanwhile, or a transaction that another thread takes, needs
-//! nothing else.
+//! Whom a thread lends to stands in the transaction that it waits for (`HELD_BY`): the thread that
+//! its sender chose, or that was seen on its way to wait, or that took it from the queue. It is
+//! looked up under the context's lock whenever the caller goes to sleep, so a nested call that it
+//! serves meanwhile, or a transaction that another thread takes, needs nothing else.
 //!
-//! No wake-up is lost: a waker finds under the lock that the thread `LENDS` (`sleep_word.rs`), and claims it. If it holds the lock itself
-//! it gives that back after the unlock, else it wakes the holder, who looks before it sleeps again whether its caller was
-//! claimed (`Guard::pass_on`). What nobody gives back, because the holder runs, or was killed in between, ends by itself:
-//! the caller waits in slices.
+//! No wake-up is lost: a waker finds under the lock that the thread `LENDS` (`sleep_word.rs`), and
+//! claims it. If it holds the lock itself it gives that back after the unlock, else it wakes the
+//! holder, who looks before it sleeps again whether its caller was claimed (`Guard::pass_on`). What
+//! nobody gives back, because the holder runs, or was killed in between, ends by itself: the caller
+//! waits in slices.
 //!
-//! No word can do harm: the waiter writes its hold anew each time, so nothing stale remains in it, and a thread id that makes no
-//! sense, is dead, or would close a ring makes the kernel refuse; then the caller sleeps as if nothing had been lent.
-//! A holder that dies loses the lock to its caller. A waiter that got the lock need not tell the kernel when it lets go, as nobody
+//! No word can do harm: the waiter writes its hold anew each time, so nothing stale remains in it,
+//! and a thread id that makes no sense, is dead, or would close a ring makes the kernel refuse;
+//! then the caller sleeps as if nothing had been lent. A holder that dies loses the lock to its
+//! caller. A waiter that got the lock need not tell the kernel when it lets go, as nobody
 //! else waits for it.
 
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
@@ -36,7 +40,8 @@ use crate::region::Region;
 use crate::sleep_word::State::Lends;
 use crate::sleep_word::{CANNOT_LEND, HAS_LENT};
 
-/// How long a caller waits at a time, in nanoseconds: at first, and at most. In between it looks whether it was claimed.
+/// How long a caller waits at a time, in nanoseconds: at first, and at most. In between it looks
+/// whether it was claimed.
 const SLICES_NS: (u64, u64) = (1_000_000, 16_000_000);
 
 /// Of a futex's word: the thread's id, without the kernel's bits.
@@ -54,7 +59,8 @@ pub(crate) fn is_own(region: &Region, lender: Id<Thread>) -> bool {
     region.hold(lender.index()).load(Relaxed) & TID_MASK == own_tid()
 }
 
-/// After the unlock: ends the wait of `lender`, if the calling thread still holds what it waits for.
+/// After the unlock: ends the wait of `lender`, if the calling thread still holds what it waits
+/// for.
 pub(crate) fn give_back(region: &Region, lender: Id<Thread>) {
     let hold = region.hold(lender.index());
     if hold.compare_exchange(own_tid(), 0, AcqRel, Relaxed).is_err() && is_own(region, lender) {
@@ -63,8 +69,9 @@ pub(crate) fn give_back(region: &Region, lender: Id<Thread>) {
     }
 }
 
-/// After the unlock: lends until the calling `thread` is claimed, or its hold is given back. Where the kernel refuses that,
-/// the thread is left to sleep on its futex. After each slice of the wait, `hurry` is called with whoever is to give it back.
+/// After the unlock: lends until the calling `thread` is claimed, or its hold is given back. Where
+/// the kernel refuses that, the thread is left to sleep on its futex. After each slice of the wait,
+/// `hurry` is called with whoever is to give it back.
 #[cold]
 pub(crate) fn wait(region: &Region, thread: Id<Thread>, hurry: impl Fn(Id<Thread>)) {
     let (hold, word) = (region.hold(thread.index()), region.sleep_word(thread.index()));

@@ -5,8 +5,8 @@
 )]
 //! A process's inbox: the sockets that descriptors wait in for it, and the messages in them.
 //!
-//! One message is a label (16 bytes) with up to 253 descriptors, which is what the kernel takes at once (`SCM_MAX_FD`). Who
-//! may write or read, and when, is `descriptors.rs`'s business.
+//! One message is a label (16 bytes) with up to 253 descriptors, which is what the kernel takes at
+//! once (`SCM_MAX_FD`). Who may write or read, and when, is `descriptors.rs`'s business.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -25,7 +25,8 @@ use crate::records::{Id, Transaction, transaction};
 const MOST_AT_ONCE: usize = 253;
 /// What inboxes ask for; the system gives at most `net.core.wmem_max`.
 const INBOX_BYTES: usize = 4 << 20;
-/// More messages than an inbox ever holds: the end of a search in one that a participant keeps filling.
+/// More messages than an inbox ever holds: the end of a search in one that a participant keeps
+/// filling.
 const MOST_MESSAGES: usize = 1 << 14;
 
 /// Whose descriptors a message carries.
@@ -113,10 +114,12 @@ impl Inbox {
         [self.read.as_fd(), self.write.as_fd()]
     }
 
-    /// Takes the `count` descriptors of a transaction out, in their order. Under the context's lock.
+    /// Takes the `count` descriptors of a transaction out, in their order. Under the context's
+    /// lock.
     ///
     /// # Errors
-    /// EMFILE when this process has too many open; EBADMSG when they are not there. What was taken is closed then.
+    /// EMFILE when this process has too many open; EBADMSG when they are not there. What was taken
+    /// is closed then.
     pub(crate) fn take(&self, guard: &Guard<'_>, label: Label, count: usize) -> Result<Vec<OwnedFd>, Errno> {
         let mut taken = Vec::new();
         self.search(guard, |front| {
@@ -139,7 +142,8 @@ impl Inbox {
         let _ = self.search(guard, |_| Ok(Found::Other));
     }
 
-    /// Shows `look` each message's label once, drops the messages that nobody will take, and leaves the others in their order.
+    /// Shows `look` each message's label once, drops the messages that nobody will take, and leaves
+    /// the others in their order.
     fn search(
         &self,
         guard: &Guard<'_>,

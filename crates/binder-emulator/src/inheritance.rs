@@ -1,5 +1,6 @@
-//! Priority inheritance by a futex, as the driver uses it: which caller lends to which server, and what a thread that is lent a
-//! priority knows of that. How a hold works is `hold.rs`'s business, which priorities are lent `priority.rs`'s.
+//! Priority inheritance by a futex, as the driver uses it: which caller lends to which server, and
+//! what a thread that is lent a priority knows of that. How a hold works is `hold.rs`'s business,
+//! which priorities are lent `priority.rs`'s.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -18,21 +19,24 @@ use crate::sched::Priority;
 use crate::sleep_word::GOES_TO_LEND;
 use crate::sleep_word::State::Lends;
 
-/// How a real-time caller's priority is lent to its server, by the priority rules of Android's kernel.
+/// How a real-time caller's priority is lent to its server, by the priority rules of Android's
+/// kernel.
 ///
 /// Ordinary callers lend their nice value by setting it, whichever this is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u32)]
 pub enum InheritBy {
-    /// By setting the server thread's policy (sched_setattr(2)), and through a priority-inheriting futex where there is
-    /// no permission for that (EPERM: neither `CAP_SYS_NICE` nor a sufficient `RLIMIT_RTPRIO` of the server's
-    /// process). A thread that was refused tries again after a second.
+    /// By setting the server thread's policy (sched_setattr(2)), and through a priority-inheriting
+    /// futex where there is no permission for that (EPERM: neither `CAP_SYS_NICE` nor a
+    /// sufficient `RLIMIT_RTPRIO` of the server's process). A thread that was refused tries
+    /// again after a second.
     #[default]
     Auto = 0,
     /// By setting the policy. Without permission nothing is lent.
     Policy = 1,
-    /// Through a priority-inheriting futex (futex(2)): this needs no permission, and the server's policy does not show it.
+    /// Through a priority-inheriting futex (futex(2)): this needs no permission, and the server's
+    /// policy does not show it.
     PiFutex = 2,
 }
 
@@ -54,8 +58,8 @@ impl From<InheritBy> for u64 {
     }
 }
 
-/// For how many sleeps a thread that was lent a priority this way avoids the trap: whoever wakes it there may have to wait until
-/// it has reached the trap, and cannot lend before that.
+/// For how many sleeps a thread that was lent a priority this way avoids the trap: whoever wakes it
+/// there may have to wait until it has reached the trap, and cannot lend before that.
 const FUTEX_SLEEPS: u32 = 64;
 
 /// How long a refused permission is taken to be refused still.
@@ -66,11 +70,13 @@ thread_local! {
     static SERVES_AT: Cell<Option<Priority>> = const { Cell::new(None) };
     /// How many sleeps are left in which it avoids the trap.
     static NO_TRAP: Cell<u32> = const { Cell::new(0) };
-    /// Processes whose threads this thread may not set the policy of, with the times until which that is assumed.
+    /// Processes whose threads this thread may not set the policy of, with the times until which
+    /// that is assumed.
     static REFUSED: Cell<[Refused; 4]> = const { Cell::new([Refused::NONE; 4]) };
 }
 
-/// The priority that the calling thread is lent for the call that it serves, where its policy does not show it.
+/// The priority that the calling thread is lent for the call that it serves, where its policy does
+/// not show it.
 pub(crate) fn serves_at() -> Option<Priority> {
     SERVES_AT.get()
 }
@@ -95,8 +101,8 @@ fn set_lent() {
 }
 
 impl Guard<'_> {
-    /// The calling thread has no work. If it waits for a reply of one that it lends its priority to, it will do that while it
-    /// sleeps: true then.
+    /// The calling thread has no work. If it waits for a reply of one that it lends its priority
+    /// to, it will do that while it sleeps: true then.
     pub(crate) fn will_lend(&mut self, own: Id<Thread>) -> bool {
         let Some(t) = self.get(own, thread::STACK) else { return false };
         let Some(holder) = self.get(t, transaction::HELD_BY) else { return false };
@@ -111,8 +117,8 @@ impl Guard<'_> {
         true
     }
 
-    /// The calling thread, which is lent a priority, is about to wait for another's reply. Its own caller may have been claimed
-    /// by someone who could only wake this thread.
+    /// The calling thread, which is lent a priority, is about to wait for another's reply. Its own
+    /// caller may have been claimed by someone who could only wake this thread.
     #[cold]
     pub(crate) fn pass_on(&mut self, own: Id<Thread>) {
         let mut next = self.get(own, thread::STACK);
@@ -174,7 +180,8 @@ impl Guard<'_> {
             let held = self.get(owner, process::HELD);
             self.set(owner, process::HELD, held.saturating_add(1));
         }
-        // It may be asleep, when the receiver does this; it is the calling thread, when the sender does.
+        // It may be asleep, when the receiver does this; it is the calling thread, when the sender
+        // does.
         if let Some(caller) = self.get(t, transaction::FROM) {
             self.wake_later(caller);
         }

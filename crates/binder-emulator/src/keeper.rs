@@ -5,12 +5,14 @@
 )]
 //! The keeper of a context: lets processes join, and notices when one dies.
 //!
-//! Each participant keeps a Unix connection to it for as long as it lives. The kernel says who is at the other end
-//! (`SO_PEERCRED`, unix(7)): only processes of the keeper's own user may join. They are sent the context's memory as a
-//! descriptor, so it has no name in any file system, and nothing is left behind whatever dies. The kernel closes a
-//! connection with the last thread of its process, so a connection's end means that nobody of that process can touch
-//! the memory any more, and the keeper gives back what it held. Over the same connection it hands out the ends of inboxes
-//! (`descriptors.rs`) and the listeners of traps (`trap.rs`), and it looks after threads that could not be woken (`lock/wake.rs`).
+//! Each participant keeps a Unix connection to it for as long as it lives. The kernel says who is
+//! at the other end (`SO_PEERCRED`, unix(7)): only processes of the keeper's own user may join.
+//! They are sent the context's memory as a descriptor, so it has no name in any file system, and
+//! nothing is left behind whatever dies. The kernel closes a connection with the last thread of its
+//! process, so a connection's end means that nobody of that process can touch the memory any more,
+//! and the keeper gives back what it held. Over the same connection it hands out the ends of
+//! inboxes (`descriptors.rs`) and the listeners of traps (`trap.rs`), and it looks after threads
+//! that could not be woken (`lock/wake.rs`).
 
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -45,7 +47,8 @@ pub(crate) struct Keeper {
     listener: Option<UnixListener>,
     /// How many connections in a row could not be taken.
     refused: u32,
-    /// Given up for a moment when this process has no descriptor left for one that joins, so that it can be told.
+    /// Given up for a moment when this process has no descriptor left for one that joins, so that
+    /// it can be told.
     spare: Option<OwnedFd>,
     stopped: UnixStream,
     joined: Vec<Joined>,
@@ -59,12 +62,14 @@ pub(crate) struct Keeper {
 
 /// How often the keeper looks for a thread that has not reached its trap.
 const RETRY: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-/// From then on it looks less often: the thread was stopped on its way, or its word says what is not so.
+/// From then on it looks less often: the thread was stopped on its way, or its word says what is
+/// not so.
 const OFTEN: u32 = 100;
 const SELDOM: Timespec = Timespec { tv_sec: 0, tv_nsec: SWEEP.as_nanos() as i64 };
 
 impl Keeper {
-    /// The keeper of a new context, which processes join over `listener`. It ends when the other end of `stopped` does.
+    /// The keeper of a new context, which processes join over `listener`. It ends when the other
+    /// end of `stopped` does.
     ///
     /// # Errors
     /// When this process has no descriptor to spare.
@@ -87,7 +92,8 @@ impl Keeper {
         self.keep();
         if self.region.ended() == Some(End::Stuck) {
             for joined in &self.joined {
-                // One that does not read it is told by the connection's end that there is no keeper.
+                // One that does not read it is told by the connection's end that there is no
+                // keeper.
                 let _ = send_with(&joined.connection, &[STUCK], &[]);
             }
         }
@@ -139,7 +145,8 @@ impl Keeper {
                 std::mem::take(&mut self.joined).into_iter().partition(|_| ended.next().unwrap_or(false));
             self.joined = live;
             if ready[1] {
-                // A process that leaves while it joins, or may not join, is not the keeper's trouble.
+                // A process that leaves while it joins, or may not join, is not the keeper's
+                // trouble.
                 let _ = self.admit(&mut scratch);
             }
             for joined in &dead {
@@ -183,7 +190,8 @@ impl Keeper {
         let wanted = match request {
             Request::Inbox => Some(at),
             Request::Outbox | Request::Sweep | Request::Listener => {
-                // The last: the connection of one that has closed may not have ended when the next one gets its slot.
+                // The last: the connection of one that has closed may not have ended when the next
+                // one gets its slot.
                 self.joined.iter().rposition(|joined| joined.slot.index() == usize::from(slot))
             }
             Request::HandOver => {
@@ -272,8 +280,9 @@ impl Keeper {
         sent
     }
 
-    /// Tells one that wants to join why it cannot: this process can open no more files. Its connection stays pending in the
-    /// meantime, so poll(2) would return at once, again and again, if nobody took it.
+    /// Tells one that wants to join why it cannot: this process can open no more files. Its
+    /// connection stays pending in the meantime, so poll(2) would return at once, again and
+    /// again, if nobody took it.
     fn turn_away(&mut self) -> io::Result<()> {
         let Some(listener) = &self.listener else { return Ok(()) };
         self.spare = None;
@@ -286,8 +295,9 @@ impl Keeper {
         told
     }
 
-    /// After a connection that could not be taken, and most often is still pending: not at full speed. Where that goes on, as
-    /// where a filter forbids accept(2), those who want to join are told by the end of their connections.
+    /// After a connection that could not be taken, and most often is still pending: not at full
+    /// speed. Where that goes on, as where a filter forbids accept(2), those who want to join
+    /// are told by the end of their connections.
     fn pause(&mut self) {
         std::thread::sleep(Duration::from_millis(10));
         self.refused = self.refused.saturating_add(1);

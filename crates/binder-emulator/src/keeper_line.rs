@@ -1,4 +1,5 @@
-//! A participant's end of its connection to the keeper: what can be asked for, and how. Must not know what for.
+//! A participant's end of its connection to the keeper: what can be asked for, and how. Must not
+//! know what for.
 
 use std::io::{IoSlice, IoSliceMut, Write};
 use std::mem::MaybeUninit;
@@ -18,7 +19,8 @@ use rustix::net::{
 pub(crate) enum Request {
     /// Both ends of its own inbox. Answered by one byte and two descriptors.
     Inbox = 1,
-    /// The end of another's inbox that is written to. Answered by one byte and a descriptor, or none.
+    /// The end of another's inbox that is written to. Answered by one byte and a descriptor, or
+    /// none.
     Outbox = 2,
     /// To drop what nobody will take out of an inbox. Not answered.
     Sweep = 3,
@@ -26,7 +28,8 @@ pub(crate) enum Request {
     Listener = 4,
     /// To keep the listener of its own traps, which comes along. Not answered.
     HandOver = 5,
-    /// To look after threads that are claimed and could not be woken (`lock/wake.rs`). Not answered.
+    /// To look after threads that are claimed and could not be woken (`lock/wake.rs`). Not
+    /// answered.
     Help = 6,
     /// To look at the lock too: nothing happens in it. Not answered.
     Stuck = 7,
@@ -44,7 +47,8 @@ impl Request {
 /// To ask the keeper. Held while an answer is due.
 pub(crate) type ToKeeper = Arc<Mutex<UnixStream>>;
 
-/// Asks the keeper for descriptors. Must not be called under the context's lock: the keeper may be waiting for that.
+/// Asks the keeper for descriptors. Must not be called under the context's lock: the keeper may be
+/// waiting for that.
 pub(crate) fn ask(keeper: &Mutex<UnixStream>, request: Request, slot: u8) -> Result<Vec<OwnedFd>, Errno> {
     let mut keeper = locked(keeper);
     keeper.write_all(&[request as u8, slot]).map_err(|_| Errno::NODEV)?;
@@ -53,13 +57,14 @@ pub(crate) fn ask(keeper: &Mutex<UnixStream>, request: Request, slot: u8) -> Res
 
 /// Asks the keeper to look after threads that are claimed ([`Request::Help`]).
 pub(crate) fn ask_for_help(keeper: &Mutex<UnixStream>) {
-    // One that does not read has requests enough; it looks by itself as long as it has not answered them.
+    // One that does not read has requests enough; it looks by itself as long as it has not answered
+    // them.
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     let _ = send(&*locked(keeper), &[Request::Help as u8, 0], flags);
 }
 
-/// Tells the keeper that nothing happens in the lock ([`Request::Stuck`]). Says nothing where another thread waits for an answer: the
-/// keeper is at it, or waits for the lock itself.
+/// Tells the keeper that nothing happens in the lock ([`Request::Stuck`]). Says nothing where
+/// another thread waits for an answer: the keeper is at it, or waits for the lock itself.
 pub(crate) fn say_stuck(keeper: &Mutex<UnixStream>) {
     if let Ok(keeper) = keeper.try_lock() {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;

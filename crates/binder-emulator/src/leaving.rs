@@ -1,8 +1,9 @@
 //! How a process's threads leave a context that has ended, whatever stands in its memory.
 //!
-//! They sleep on words of the shared memory, and are woken by what others have noted there. Should that be garbage, a
-//! thread would sleep for ever. So here nothing is believed but what this process itself knows: that the context has
-//! ended ([`Region::ended`]), and how many of its threads are in the trap.
+//! They sleep on words of the shared memory, and are woken by what others have noted there. Should
+//! that be garbage, a thread would sleep for ever. So here nothing is believed but what this
+//! process itself knows: that the context has ended ([`Region::ended`]), and how many of its
+//! threads are in the trap.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::AtomicU64;
@@ -22,10 +23,12 @@ const PATIENT: u32 = 50;
 /// After as many, nothing helps.
 const MOST: u32 = 1000;
 
-/// Held by the thread of this process that receives: of two, one would wait for a notification that the other took.
+/// Held by the thread of this process that receives: of two, one would wait for a notification that
+/// the other took.
 static RECEIVING: Mutex<()> = Mutex::new(());
 
-/// Wakes all threads of this process that sleep in the context, which has ended, and waits until they are awake.
+/// Wakes all threads of this process that sleep in the context, which has ended, and waits until
+/// they are awake.
 pub(crate) fn send_home(region: &Region) {
     send_home_in_rounds(region);
 }
@@ -49,15 +52,16 @@ fn send_home_in_rounds(region: &Region) -> u32 {
     MOST
 }
 
-/// All threads of the context: to those of other processes this is one wake-up too many. They sleep, whatever the word says
-/// by now; who wakes looks at [`Region::ended`].
+/// All threads of the context: to those of other processes this is one wake-up too many. They
+/// sleep, whatever the word says by now; who wakes looks at [`Region::ended`].
 fn wake_futexes(region: &Region) {
     for index in 1..THREADS {
         region.sleep_word(index).wake(i32::MAX.cast_unsigned());
     }
 }
 
-/// Answers all of this process's notifications that somebody has received and noted, or nobody has received yet.
+/// Answers all of this process's notifications that somebody has received and noted, or nobody has
+/// received yet.
 fn answer_traps(region: &Region) {
     let Some(listener) = region.wakers().own_listener() else { return };
     receiving(region, || {
@@ -68,8 +72,9 @@ fn answer_traps(region: &Region) {
     }
 }
 
-/// Answers notifications whose ids somebody has overwritten. The kernel counts ids up, from a random one for each filter
-/// (`seccomp_next_notify_id` in its `kernel/seccomp.c`): those that are waited for are a little below the next.
+/// Answers notifications whose ids somebody has overwritten. The kernel counts ids up, from a
+/// random one for each filter (`seccomp_next_notify_id` in its `kernel/seccomp.c`): those that are
+/// waited for are a little below the next.
 fn answer_lost(region: &Region) {
     /// How far back: a sleeper that others have overtaken as often is not found.
     const IDS: u64 = 1 << 22;
@@ -103,8 +108,8 @@ fn answer_lost(region: &Region) {
     }
 }
 
-/// Does something that receives, if threads of this process are in the trap on this context's account. Else what there is to
-/// receive is another context's, whose threads may be receiving it.
+/// Does something that receives, if threads of this process are in the trap on this context's
+/// account. Else what there is to receive is another context's, whose threads may be receiving it.
 fn receiving<T>(region: &Region, receive: impl FnOnce() -> T) -> Option<T> {
     let _alone = RECEIVING.lock().unwrap_or_else(PoisonError::into_inner);
     if !region.wakers().enter_beside() {

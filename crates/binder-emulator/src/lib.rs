@@ -1,8 +1,9 @@
-//! The emulated driver: the binder protocol between ordinary processes, without the kernel's driver.
+//! The emulated driver: the binder protocol between ordinary processes, without the kernel's
+//! driver.
 //!
 //! Participants share one piece of memory ([`Context`] creates it and keeps it). Each runs the
-//! driver's code itself, on its own thread, under the context's lock, where the kernel's driver would
-//! run inside the ioctl. A sender copies its data once, straight into the receiver's area.
+//! driver's code itself, on its own thread, under the context's lock, where the kernel's driver
+//! would run inside the ioctl. A sender copies its data once, straight into the receiver's area.
 //!
 //! ```
 //! use binder_driver::{Driver, Profile};
@@ -20,12 +21,14 @@
 //!
 //! - `region` is the memory, `records` its layout, `roster` who the participants are;
 //! - `mutex` and `lock` (with the undo journal), `queue`;
-//! - `process`, `thread`, `node` (with `references` and `deaths`), `transaction` (with `objects`), `buffers`,
-//!   `allocation`, `priority`, `inheritance` (with `hold` and `pi_futex`), `freeze`;
-//! - `sleep_word` (the table of how threads sleep and who wakes them), `sleep`, `lock/wake`, `trap`, `wakers`;
+//! - `process`, `thread`, `node` (with `references` and `deaths`), `transaction` (with `objects`),
+//!   `buffers`, `allocation`, `priority`, `inheritance` (with `hold` and `pi_futex`), `freeze`;
+//! - `sleep_word` (the table of how threads sleep and who wakes them), `sleep`, `lock/wake`,
+//!   `trap`, `wakers`;
 //! - `descriptors` (with `inbox`) and `passing` for file descriptors;
-//! - `ioctl` is one call, `emulated` the driver that makes it, `context`, `keeper` and `membership` are joining and dying, `leaving` how threads come home from a context
-//!   that has ended, `state` all of it as text, and `usage` how much of it there is.
+//! - `ioctl` is one call, `emulated` the driver that makes it, `context`, `keeper` and `membership`
+//!   are joining and dying, `leaving` how threads come home from a context that has ended, `state`
+//!   all of it as text, and `usage` how much of it there is.
 //!
 //! There is one lock. It is never held across a wait, a copy of more than a page, or a call out of
 //! this crate.

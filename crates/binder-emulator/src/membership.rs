@@ -3,7 +3,8 @@
     clippy::indexing_slicing,
     reason = "calculates with this process's own numbers, never with control words"
 )]
-//! How a process becomes a participant of a context: it connects to the keeper, which hands over the memory.
+//! How a process becomes a participant of a context: it connects to the keeper, which hands over
+//! the memory.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -30,8 +31,9 @@ pub(crate) struct Membership {
 
 /// Connects to the keeper at `address`. The kernel tells it the calling process's name and user.
 ///
-/// A keeper that many join at once may have a full queue for a moment. A stranger's socket may have one for ever, and there
-/// may be many of them: all waiting of this process takes no longer than [`CONNECT_WITHIN_MS`].
+/// A keeper that many join at once may have a full queue for a moment. A stranger's socket may have
+/// one for ever, and there may be many of them: all waiting of this process takes no longer than
+/// [`CONNECT_WITHIN_MS`].
 pub(crate) fn connect(address: &str) -> io::Result<UnixStream> {
     static WAITED_MS: AtomicU64 = AtomicU64::new(0);
     let address = SocketAddrUnix::new_abstract_name(address.as_bytes())?;
@@ -77,7 +79,8 @@ pub(crate) fn join(connection: UnixStream) -> Result<Membership, (&'static str, 
     Ok(Membership { connection, region, profile, slot })
 }
 
-/// How long one that joins waits for the keeper, which answers in microseconds unless it is stopped.
+/// How long one that joins waits for the keeper, which answers in microseconds unless it is
+/// stopped.
 const WELCOME_WITHIN: Duration = Duration::from_secs(30);
 
 fn receive_region(connection: &UnixStream) -> io::Result<(Id<Process>, OwnedFd, OwnedFd)> {
@@ -115,7 +118,8 @@ fn receive_region(connection: &UnixStream) -> io::Result<(Id<Process>, OwnedFd, 
     }
 }
 
-/// The profile that a context was created with; `None` when the memory is not a context of this version.
+/// The profile that a context was created with; `None` when the memory is not a context of this
+/// version.
 fn profile_of(region: &Region) -> Option<Profile> {
     let words = region.words();
     if words[MAGIC].load(Ordering::Acquire) != MAGIC_VALUE {

@@ -3,17 +3,19 @@
     clippy::indexing_slicing,
     reason = "calculates with this process's own numbers, never with control words"
 )]
-//! The context's mutex: a few words of shared memory that threads of all participants exclude each other with.
+//! The context's mutex: a few words of shared memory that threads of all participants exclude each
+//! other with.
 //!
-//! The first word is a priority-inheriting futex (futex(2)): it holds the owner's thread id, the kernel lends a
-//! real-time waiter's priority to the owner, and it notices an owner that died. But it also hands the lock to a sleeping
-//! waiter on each release, and then a busy context is as slow as its context switches (a lock convoy: throughput of
-//! eight processes fell to a tenth). So ordinary threads, which may be overtaken, spin for a moment, then sleep on the second
-//! word, and whoever comes first when the lock is free gets it. Real-time threads wait on the first word at once, ordinary
-//! ones after [`PATIENCE_NS`], which also finds an owner that is dead.
+//! The first word is a priority-inheriting futex (futex(2)): it holds the owner's thread id, the
+//! kernel lends a real-time waiter's priority to the owner, and it notices an owner that died. But
+//! it also hands the lock to a sleeping waiter on each release, and then a busy context is as slow
+//! as its context switches (a lock convoy: throughput of eight processes fell to a tenth). So
+//! ordinary threads, which may be overtaken, spin for a moment, then sleep on the second
+//! word, and whoever comes first when the lock is free gets it. Real-time threads wait on the first
+//! word at once, ordinary ones after [`PATIENCE_NS`], which also finds an owner that is dead.
 //!
-//! A participant may write anything into these words, or stop while it owns the lock. So whoever waits long looks around now and then
-//! ([`LOOK`]), and may give up; when, is `lock.rs`'s business.
+//! A participant may write anything into these words, or stop while it owns the lock. So whoever
+//! waits long looks around now and then ([`LOOK`]), and may give up; when, is `lock.rs`'s business.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -65,8 +67,8 @@ pub(crate) struct Mutex<'a> {
 }
 
 impl Mutex<'_> {
-    /// Takes the lock. Whoever gets it must look whether the last owner died. One that waits long asks `gives_up` every
-    /// [`LOOK`]; false when that was so.
+    /// Takes the lock. Whoever gets it must look whether the last owner died. One that waits long
+    /// asks `gives_up` every [`LOOK`]; false when that was so.
     #[inline]
     pub(crate) fn lock(self, gives_up: impl FnMut() -> bool) -> bool {
         self.try_lock() || self.lock_contended(gives_up)
@@ -76,11 +78,12 @@ impl Mutex<'_> {
     #[inline]
     pub(crate) fn unlock(self) {
         if self.owner.compare_exchange(own_tid(), 0, SeqCst, Relaxed).is_err() {
-            // A real-time thread waits: the kernel hands the lock on. An error means that a participant scribbled on
-            // the word; the others' own calls find that out.
+            // A real-time thread waits: the kernel hands the lock on. An error means that a
+            // participant scribbled on the word; the others' own calls find that out.
             let _ = futex::unlock_pi(self.owner, futex::Flags::empty());
         }
-        // Sequentially consistent with `sleep`: either this sees the sleeper, or the sleeper sees the free lock.
+        // Sequentially consistent with `sleep`: either this sees the sleeper, or the sleeper sees
+        // the free lock.
         if self.sleepers.load(SeqCst) != 0 {
             self.sleepers.store(0, SeqCst);
             let _ = futex::wake(self.sleepers, futex::Flags::empty(), 1);
@@ -137,11 +140,13 @@ impl Mutex<'_> {
             let (takeovers, owner) = (self.takeovers.load(SeqCst), self.owner.load(SeqCst));
             match pi_futex::lock_for(self.owner, LOOK) {
                 Ok(()) => {
-                    // The kernel marks a lock whose owner died; the journal says what to undo, the mark must go.
+                    // The kernel marks a lock whose owner died; the journal says what to undo, the
+                    // mark must go.
                     self.owner.fetch_and(!futex::OWNER_DIED, Relaxed);
                     return true;
                 }
-                // The owner died while nobody waited here: the kernel finds no such thread, or its id is a kernel thread's.
+                // The owner died while nobody waited here: the kernel finds no such thread, or its
+                // id is a kernel thread's.
                 Err(Errno::SRCH | Errno::PERM) => {
                     if self.take_from_dead(owner, takeovers) {
                         return true;
@@ -152,8 +157,9 @@ impl Mutex<'_> {
                 Err(Errno::TIMEDOUT) => waited = LOOK,
                 // Interrupted, or the owner is just exiting.
                 Err(Errno::INTR | Errno::AGAIN) => {}
-                // EINVAL: the word is not what the kernel's waiters wait for. One that inherits the lock from a dead owner may
-                // be about to put that right, and must get the time to, also from a real-time thread.
+                // EINVAL: the word is not what the kernel's waiters wait for. One that inherits the
+                // lock from a dead owner may be about to put that right, and must get the time to,
+                // also from a real-time thread.
                 Err(_) => {
                     std::thread::sleep(PAUSE);
                     waited += PAUSE;
@@ -164,13 +170,15 @@ impl Mutex<'_> {
 }
 
 impl Mutex<'_> {
-    /// After the kernel has found the owner dead: takes the lock, unless somebody else was faster. `owner` and `takeovers`
-    /// were read before the kernel was asked.
+    /// After the kernel has found the owner dead: takes the lock, unless somebody else was faster.
+    /// `owner` and `takeovers` were read before the kernel was asked.
     ///
-    /// It is the word of that moment that the kernel has judged, and only that may be exchanged: a later one may be a
-    /// living thread's that took the lock meanwhile. A dead owner's id leaves the word only by such an exchange (were
-    /// there waiters in the kernel, which could hand the lock on, it would not have said this), and whoever makes one counts it before
-    /// letting go. So without a new takeover, a word that was the same before and after was the same in between.
+    /// It is the word of that moment that the kernel has judged, and only that may be exchanged: a
+    /// later one may be a living thread's that took the lock meanwhile. A dead owner's id
+    /// leaves the word only by such an exchange (were there waiters in the kernel, which could
+    /// hand the lock on, it would not have said this), and whoever makes one counts it before
+    /// letting go. So without a new takeover, a word that was the same before and after was the
+    /// same in between.
     fn take_from_dead(self, owner: u32, takeovers: u32) -> bool {
         let unchanged = owner != 0
             && self.owner.load(SeqCst) == owner

@@ -1,7 +1,8 @@
 //! Nodes: local objects, and the counts that others hold on them.
 //!
-//! The counting follows the kernel's `binder_inc_node`, `binder_dec_node` and `binder_ref` functions (`binder.c`),
-//! since the returns that an owner sees (`BR_INCREFS`, `BR_ACQUIRE`, …) depend on it.
+//! The counting follows the kernel's `binder_inc_node`, `binder_dec_node` and `binder_ref`
+//! functions (`binder.c`), since the returns that an owner sees (`BR_INCREFS`, `BR_ACQUIRE`, …)
+//! depend on it.
 
 use rustix::io::Errno;
 
@@ -86,8 +87,8 @@ impl Guard<'_> {
         self.unlink(process::NODES.of(owner), id, node::NEXT, node::PREV);
     }
 
-    /// One more count on a node. `internal`: for a reference of another process. `todo`: where to tell the owner, when
-    /// that is the sender itself.
+    /// One more count on a node. `internal`: for a reference of another process. `todo`: where to
+    /// tell the owner, when that is the sender itself.
     pub(crate) fn inc_node(
         &mut self,
         id: Id<Node>,
@@ -164,8 +165,9 @@ impl Guard<'_> {
         Ok(())
     }
 
-    /// Looks whether a node's owner is to be told of references that have ended, as the kernel does whenever it stops
-    /// using a node for a moment. It may find nothing new to tell then, but the entry keeps its place in the queue.
+    /// Looks whether a node's owner is to be told of references that have ended, as the kernel does
+    /// whenever it stops using a node for a moment. It may find nothing new to tell then, but
+    /// the entry keeps its place in the queue.
     pub(crate) fn put_node(&mut self, id: Id<Node>) -> Result<(), Errno> {
         // Without these it may be free already.
         let told = self.get(id, node::HAS_STRONG) || self.get(id, node::HAS_WEAK);

@@ -1,7 +1,8 @@
 //! Descriptors of one transaction: sent along with it, received with it, closed with its buffer.
 //!
-//! The order of checks follows the kernel's `binder_translate_fd` and `binder_apply_fd_fixups` (`binder.c`). How descriptors
-//! travel is `descriptors`'s business, where their numbers stand in the data `objects`'s.
+//! The order of checks follows the kernel's `binder_translate_fd` and `binder_apply_fd_fixups`
+//! (`binder.c`). How descriptors travel is `descriptors`'s business, where their numbers stand in
+//! the data `objects`'s.
 
 use std::os::fd::AsRawFd as _;
 
@@ -26,7 +27,8 @@ impl Ioctl<'_> {
         Ok(())
     }
 
-    /// Puts the descriptors of a transaction that is ready into its receiver's inbox. What follows must not fail.
+    /// Puts the descriptors of a transaction that is ready into its receiver's inbox. What follows
+    /// must not fail.
     pub(crate) fn post_descriptors(
         &mut self,
         receiver: Id<Process>,
@@ -52,8 +54,8 @@ impl Ioctl<'_> {
         }
     }
 
-    /// Asks the keeper for what was found to be missing, if anything was. True when it is worth another try: it is there
-    /// now, or is not missed any more. Lets go of the lock.
+    /// Asks the keeper for what was found to be missing, if anything was. True when it is worth
+    /// another try: it is there now, or is not missed any more. Lets go of the lock.
     pub(crate) fn fetch_wanted(&mut self) -> Result<bool, Errno> {
         let Some(wanted) = self.wanted.take() else { return Ok(false) };
         self.guard.unlock();
@@ -68,8 +70,8 @@ impl Ioctl<'_> {
         }
     }
 
-    /// Opens a transaction's descriptors in this process, and writes their numbers into its buffer. False when that cannot
-    /// be, or, with something [`wanted`](Ioctl::wanted), not yet.
+    /// Opens a transaction's descriptors in this process, and writes their numbers into its buffer.
+    /// False when that cannot be, or, with something [`wanted`](Ioctl::wanted), not yet.
     pub(crate) fn receive_descriptors(&mut self, t: Id<Transaction>, held: Id<Buffer>) -> bool {
         let label = Label::of(self.guard.get(t, transaction::FDS_NUMBER), t);
         let Some(inbox) = self.descriptors.inbox() else {
@@ -98,8 +100,8 @@ impl Ioctl<'_> {
         true
     }
 
-    /// The buffer at `offset` is free again: its arrays' descriptors end after the unlock, and the thread then goes back
-    /// to its program, as with the kernel's driver.
+    /// The buffer at `offset` is free again: its arrays' descriptors end after the unlock, and the
+    /// thread then goes back to its program, as with the kernel's driver.
     pub(crate) fn close_array_of(&mut self, offset: u64) {
         let ended = self.descriptors.received.take_array(offset);
         if !ended.is_empty() {

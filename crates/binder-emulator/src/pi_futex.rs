@@ -1,4 +1,5 @@
-//! Priority-inheriting futexes (`FUTEX_LOCK_PI` in futex(2)), with a limit on the wait. Must not know what they stand for.
+//! Priority-inheriting futexes (`FUTEX_LOCK_PI` in futex(2)), with a limit on the wait. Must not
+//! know what they stand for.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;

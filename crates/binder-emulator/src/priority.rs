@@ -1,9 +1,10 @@
 //! What priority a server thread runs at during a call: the rules of two kernels.
 //!
-//! ACK (Android's common kernel, `binder_transaction_priority`): the sender lends its policy and priority before the
-//! wake-up. Mainline (`binder_thread_read`): the receiver takes over the sender's nice value once it runs.
-//! The server's own priority comes back after its reply. A real-time priority that there is no permission to set is lent
-//! through a futex (`hold.rs`). Without permission for another, nothing is lent, and that is counted.
+//! ACK (Android's common kernel, `binder_transaction_priority`): the sender lends its policy and
+//! priority before the wake-up. Mainline (`binder_thread_read`): the receiver takes over the
+//! sender's nice value once it runs. The server's own priority comes back after its reply. A
+//! real-time priority that there is no permission to set is lent through a futex (`hold.rs`).
+//! Without permission for another, nothing is lent, and that is counted.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -72,8 +73,9 @@ fn mainline(caller: Priority, flags: u32, server: Priority, oneway: bool) -> Opt
 }
 
 impl Guard<'_> {
-    /// Lends the priority of transaction `t`, for a node with `flags`, to `to`, unless that was done already.
-    /// For the ACK profile the sender calls this for the thread that it chose, else the receiver for itself.
+    /// Lends the priority of transaction `t`, for a node with `flags`, to `to`, unless that was
+    /// done already. For the ACK profile the sender calls this for the thread that it chose,
+    /// else the receiver for itself.
     pub(crate) fn lend_priority(&mut self, profile: Profile, t: Id<Transaction>, flags: u32, to: Id<Thread>) {
         if self.get(t, transaction::PRIORITY_SET) {
             return;
@@ -103,8 +105,9 @@ impl Guard<'_> {
         }
     }
 
-    /// ACK: transaction `t` of a real-time caller, to a node with `flags`, is queued for process `owner`, where no thread waits. Lends its
-    /// priority to a looper that has answered its last call, was given no other, and is on its way to wait: that may not get there by itself
+    /// ACK: transaction `t` of a real-time caller, to a node with `flags`, is queued for process
+    /// `owner`, where no thread waits. Lends its priority to a looper that has answered its
+    /// last call, was given no other, and is on its way to wait: that may not get there by itself
     /// as long as others compute at more than its own priority, and the caller would wait for them.
     pub(crate) fn hurry_looper(&mut self, t: Id<Transaction>, flags: u32, owner: Id<Process>) {
         let Some(caller) = Priority::from_word(self.get(t, transaction::PRIORITY)) else { return };
@@ -128,10 +131,10 @@ impl Guard<'_> {
         }
     }
 
-    /// Whether a sender has chosen this thread for a call that it has not taken yet. It is as busy as one that serves: that call's
-    /// priority is set already, and whatever is set now would stay for it. The Android kernel raises nobody for a
-    /// transaction that is queued for the process, only whoever takes it (`binder_proc_transaction`,
-    /// `binder_thread_read`).
+    /// Whether a sender has chosen this thread for a call that it has not taken yet. It is as busy
+    /// as one that serves: that call's priority is set already, and whatever is set now would
+    /// stay for it. The Android kernel raises nobody for a transaction that is queued for the
+    /// process, only whoever takes it (`binder_proc_transaction`, `binder_thread_read`).
     fn has_call(&mut self, of: Id<Thread>) -> bool {
         let mut next = self.front(thread::TODO.queue(of));
         while let Some(entry) = self.step(next) {
@@ -143,8 +146,9 @@ impl Guard<'_> {
         false
     }
 
-    /// Lends `wanted`, for transaction `t` to a node with `flags`, to thread `to`: by its policy, or through a futex. Only a
-    /// real-time caller's own priority can be lent through that, not a node's least.
+    /// Lends `wanted`, for transaction `t` to a node with `flags`, to thread `to`: by its policy,
+    /// or through a futex. Only a real-time caller's own priority can be lent through that, not
+    /// a node's least.
     fn lend(&mut self, profile: Profile, t: Id<Transaction>, flags: u32, to: Id<Thread>, wanted: Priority) {
         let owner = self.get(to, thread::PROCESS);
         let may_hold = profile == Profile::Ack
@@ -172,7 +176,8 @@ impl Guard<'_> {
         }
     }
 
-    /// What the calling thread must be set to, to have `saved` again: after a reply, what it had before it served.
+    /// What the calling thread must be set to, to have `saved` again: after a reply, what it had
+    /// before it served.
     pub(crate) fn priority_to_restore(
         &mut self,
         profile: Profile,
@@ -185,8 +190,9 @@ impl Guard<'_> {
         (saved != 0 && saved != self.get(by, thread::PRIORITY)).then(|| Priority::from_word(saved)).flatten()
     }
 
-    /// What the calling thread must be set to before it waits for work of the process: its own, which a oneway
-    /// transaction may have changed; with the mainline kernel, the nice value that whoever opened the device had then.
+    /// What the calling thread must be set to before it waits for work of the process: its own,
+    /// which a oneway transaction may have changed; with the mainline kernel, the nice value
+    /// that whoever opened the device had then.
     pub(crate) fn priority_to_wait_at(&mut self, profile: Profile, by: Id<Thread>) -> Option<Priority> {
         let own = match (profile, self.get(by, thread::PROCESS)) {
             (Profile::Mainline, Some(owner)) => self.get(owner, process::DEFAULT_PRIORITY),
@@ -195,8 +201,8 @@ impl Guard<'_> {
         self.priority_to_restore(profile, by, own)
     }
 
-    /// Mainline: the calling thread's nice value, which it may have changed since. That of a real-time thread too: it has
-    /// no effect now.
+    /// Mainline: the calling thread's nice value, which it may have changed since. That of a
+    /// real-time thread too: it has no effect now.
     fn learn_nice(&mut self, own: Id<Thread>) {
         let nice =
             rustix::process::getpriority_process(None).map_or(0, |nice| Priority::nice(nice).to_word());
@@ -205,8 +211,8 @@ impl Guard<'_> {
         }
     }
 
-    /// Sets a thread's policy and priority, under the lock: were it done after the unlock, the thread could have
-    /// replied and restored its own in between.
+    /// Sets a thread's policy and priority, under the lock: were it done after the unlock, the
+    /// thread could have replied and restored its own in between.
     pub(crate) fn set_priority(&mut self, profile: Profile, of: Id<Thread>, to: Priority) {
         if self.try_priority(profile, of, to).is_err()
             && let Some(owner) = self.get(of, thread::PROCESS)
@@ -220,7 +226,8 @@ impl Guard<'_> {
             // The calling thread's nice value, whatever its policy.
             Profile::Mainline => rustix::process::setpriority_process(None, to.level.saturating_sub(120))?,
             Profile::Ack => {
-                // Should the calling thread be killed before it commits, the journal does not know of the policy.
+                // Should the calling thread be killed before it commits, the journal does not know
+                // of the policy.
                 self.region().words()[LENT_LAST].store(of.index() as u64, Relaxed);
                 Region::order();
                 sched::set(self.tid_to_set(of)?, to)?;
@@ -230,7 +237,8 @@ impl Guard<'_> {
         Ok(())
     }
 
-    /// The thread's id, if it is a participant's: nobody else's policy is set, whatever the thread's record says.
+    /// The thread's id, if it is a participant's: nobody else's policy is set, whatever the
+    /// thread's record says.
     fn tid_to_set(&self, of: Id<Thread>) -> Result<i32, Errno> {
         let tid = self.get(of, thread::TID);
         let owner = self.get(of, thread::PROCESS).ok_or(Errno::SRCH)?;
@@ -238,7 +246,8 @@ impl Guard<'_> {
         (own || self.region().roster().is_thread_of(owner, tid)).then_some(tid).ok_or(Errno::PERM)
     }
 
-    /// After an operation of one that died was undone: so is what it may have done to another thread's policy.
+    /// After an operation of one that died was undone: so is what it may have done to another
+    /// thread's policy.
     pub(crate) fn undo_last_policy(&mut self) {
         let last = self.region().words()[LENT_LAST].swap(0, Relaxed);
         let Some(last) = Id::<Thread>::new(last) else { return };

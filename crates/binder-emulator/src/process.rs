@@ -14,7 +14,8 @@ pub(crate) const FREE: u32 = 0;
 pub(crate) const LIVE: u32 = 1;
 /// The process is going: it lets go of what it holds.
 pub(crate) const GONE: u32 = 2;
-/// The process has closed it, and woken whom that concerned; the keeper will free it when the connection ends.
+/// The process has closed it, and woken whom that concerned; the keeper will free it when the
+/// connection ends.
 pub(crate) const CLOSED: u32 = 3;
 /// The process has gone; senders are still copying into its area. The last of them frees the slot.
 pub(crate) const LEFT: u32 = 4;
@@ -41,8 +42,9 @@ impl Guard<'_> {
         self.get(slot, process::GENERATION) == generation && self.get(slot, process::STATE) == LIVE
     }
 
-    /// Lets go of everything that a process holds and that others hold of it: its threads, nodes, handles, buffers.
-    /// Committed in steps, each of which can be repeated: if the process dies here itself, the keeper does the rest.
+    /// Lets go of everything that a process holds and that others hold of it: its threads, nodes,
+    /// handles, buffers. Committed in steps, each of which can be repeated: if the process dies
+    /// here itself, the keeper does the rest.
     pub(crate) fn release_process(&mut self, gone: Id<Process>) {
         if self.get(gone, process::STATE) == LIVE {
             self.set(gone, process::STATE, GONE);
@@ -86,8 +88,8 @@ impl Guard<'_> {
         self.commit();
     }
 
-    /// A process closes: it lets go of everything, and only then says so, since until it has woken whom that concerns, its
-    /// death would leave that to the keeper.
+    /// A process closes: it lets go of everything, and only then says so, since until it has woken
+    /// whom that concerns, its death would leave that to the keeper.
     pub(crate) fn close_process(&mut self, closing: Id<Process>) {
         let generation = self.get(closing, process::GENERATION);
         self.release_process(closing);
@@ -127,7 +129,8 @@ impl Guard<'_> {
         }
     }
 
-    /// Makes all threads of the context look for work again: after a death, wake-ups may be missing.
+    /// Makes all threads of the context look for work again: after a death, wake-ups may be
+    /// missing.
     pub(crate) fn kick_everyone(&mut self) {
         for slot in (1..PROCESSES as u64).filter_map(Id::<Process>::new) {
             if self.get(slot, process::STATE) == LIVE {

@@ -25,7 +25,8 @@ pub(crate) enum Kind {
     DeadBinderAndClear,
     /// Say that a death notification is cleared.
     ClearDeath,
-    /// Say `BR_TRANSACTION_COMPLETE` of a oneway transaction, or that its sender is suspected of spam.
+    /// Say `BR_TRANSACTION_COMPLETE` of a oneway transaction, or that its sender is suspected of
+    /// spam.
     CompleteSuspect,
     /// Say that a oneway transaction waits for a frozen process.
     CompletePending,
@@ -119,7 +120,8 @@ impl Guard<'_> {
         self.set(entry, work::QUEUE, 0);
     }
 
-    /// Links `id` in front of a doubly linked list whose first element `head` (a word number) names.
+    /// Links `id` in front of a doubly linked list whose first element `head` (a word number)
+    /// names.
     pub(crate) fn link_front<R: Record>(&mut self, head: usize, id: Id<R>, next: Links<R>, prev: Links<R>) {
         let first = Id::<R>::new(self.word(head));
         self.set(id, next, first);

@@ -3,11 +3,11 @@
     clippy::arithmetic_side_effects,
     reason = "calculates with numbers that it has compared with their limits before"
 )]
-//! The shared memory of one context: control words, futexes and receive areas, mapped into every participant.
+//! The shared memory of one context: control words, futexes and receive areas, mapped into every
+//! participant.
 //!
-//! Unsafe lives here because the mapping is shared with other processes. Control memory is only ever seen as atomics,
-//! areas only through bounds-checked copies. What the words mean is `records`'s business;
-//! this file must not know it.
+//! Unsafe lives here because the mapping is shared with other processes. Control memory is only
+//! ever seen as atomics, areas only through bounds-checked copies. Must not know what words mean.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
@@ -54,7 +54,8 @@ impl End {
     }
 }
 
-/// The mapped memory. All of it is at the same offsets in every participant, at different addresses.
+/// The mapped memory. All of it is at the same offsets in every participant, at different
+/// addresses.
 #[derive(Debug)]
 pub(crate) struct Region {
     base: NonNull<u8>,
@@ -65,14 +66,15 @@ pub(crate) struct Region {
     ended: AtomicU8,
 }
 
-// SAFETY: the mapping lives until the Region is dropped, is not tied to a thread, and is only reached through
-// atomics and bounds-checked copies.
+// SAFETY: the mapping lives until the Region is dropped, is not tied to a thread, and is only
+// reached through atomics and bounds-checked copies.
 unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// A new, zeroed context. The file has no name, cannot be resized by anyone, and goes with its last user.
+    /// A new, zeroed context. The file has no name, cannot be resized by anyone, and goes with its
+    /// last user.
     pub(crate) fn create() -> Result<Self, Errno> {
         let file =
             rustix::fs::memfd_create("roundtrip-binder", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
@@ -121,8 +123,9 @@ impl Region {
     /// The control words.
     #[inline]
     pub(crate) fn words(&self) -> &[AtomicU64; CONTROL_WORDS] {
-        // SAFETY: the mapping is page-aligned, at least CONTROL_WORDS * 8 bytes long (asserted in records/mod.rs), lives as
-        // long as self, and every participant treats these words as atomics.
+        // SAFETY: the mapping is page-aligned, at least CONTROL_WORDS * 8 bytes long (asserted in
+        // records/mod.rs), lives as long as self, and every participant treats these words as
+        // atomics.
         unsafe { self.base.cast().as_ref() }
     }
 
@@ -145,8 +148,8 @@ impl Region {
         let _ = self.ended.compare_exchange(0, how as u8, Ordering::SeqCst, Ordering::Relaxed);
     }
 
-    /// Whether and why it has ended, as this participant knows in its own memory: then it waits for nobody, and what it
-    /// finds here concerns nobody.
+    /// Whether and why it has ended, as this participant knows in its own memory: then it waits for
+    /// nobody, and what it finds here concerns nobody.
     #[inline]
     pub(crate) fn ended(&self) -> Option<End> {
         match self.ended.load(Ordering::Relaxed) {
@@ -159,7 +162,8 @@ impl Region {
     #[inline]
     pub(crate) fn sleep_word(&self, index: usize) -> SleepWord<'_> {
         let index = if index < THREADS { index } else { 0 };
-        // SAFETY: inside the futex table (index is below THREADS), aligned, and only used as a u32 atomic.
+        // SAFETY: inside the futex table (index is below THREADS), aligned, and only used as a u32
+        // atomic.
         SleepWord(unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE).cast().as_ref() })
     }
 
@@ -171,8 +175,8 @@ impl Region {
         unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE + 8).cast().as_ref() }
     }
 
-    /// The CPU (plus one) that thread `index` was last woken on by one that then waited for it, or had just served it; 0: by
-    /// another.
+    /// The CPU (plus one) that thread `index` was last woken on by one that then waited for it, or
+    /// had just served it; 0: by another.
     #[inline]
     pub(crate) fn waker(&self, index: usize) -> &AtomicU32 {
         let index = if index < THREADS { index } else { 0 };
@@ -180,7 +184,8 @@ impl Region {
         unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE + 16).cast().as_ref() }
     }
 
-    /// What thread `index` lends its priority through while it waits (`hold.rs`): a priority-inheriting futex.
+    /// What thread `index` lends its priority through while it waits (`hold.rs`): a
+    /// priority-inheriting futex.
     #[inline]
     pub(crate) fn hold(&self, index: usize) -> &AtomicU32 {
         let index = if index < THREADS { index } else { 0 };
@@ -188,7 +193,8 @@ impl Region {
         unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE + 20).cast().as_ref() }
     }
 
-    /// The thread that thread `index` lends its priority to through that; not told when it ceases to.
+    /// The thread that thread `index` lends its priority to through that; not told when it ceases
+    /// to.
     #[inline]
     pub(crate) fn holder(&self, index: usize) -> &AtomicU32 {
         let index = if index < THREADS { index } else { 0 };
@@ -196,7 +202,8 @@ impl Region {
         unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE + 24).cast().as_ref() }
     }
 
-    /// 1 when thread `index` is, or is about to be, lent a priority so; set by others, cleared by itself.
+    /// 1 when thread `index` is, or is about to be, lent a priority so; set by others, cleared by
+    /// itself.
     #[inline]
     pub(crate) fn lent(&self, index: usize) -> &AtomicU32 {
         let index = if index < THREADS { index } else { 0 };
@@ -216,14 +223,15 @@ impl Region {
         self.base.as_ptr() as u64 + area_at(slot) as u64
     }
 
-    /// Copies `bytes` into an area. False, and nothing is written, when they would not lie wholly inside it.
+    /// Copies `bytes` into an area. False, and nothing is written, when they would not lie wholly
+    /// inside it.
     #[inline]
     #[must_use]
     pub(crate) fn write_area(&self, slot: usize, offset: u64, bytes: RawBytes<'_>) -> bool {
         let Some(offset) = inside(offset, bytes.len() as u64) else { return false };
-        // SAFETY: the range lies inside the slot's area, hence inside the mapping. It belongs to a buffer that is
-        // allocated and not yet delivered, so no well-behaved participant reads it now, and nobody has a reference
-        // to it.
+        // SAFETY: the range lies inside the slot's area, hence inside the mapping. It belongs to a
+        // buffer that is allocated and not yet delivered, so no well-behaved participant reads it
+        // now, and nobody has a reference to it.
         unsafe { bytes.copy_to_raw(self.base.add(area_at(slot) + offset).as_ptr()) };
         true
     }
@@ -231,17 +239,20 @@ impl Region {
     /// Zeroes part of an area (`TF_CLEAR_BUF`).
     pub(crate) fn clear_area(&self, slot: usize, offset: u64, length: u64) {
         let Some(at) = inside(offset, length) else { return };
-        // SAFETY: the range lies inside the slot's area; it belongs to a buffer that is being freed.
+        // SAFETY: the range lies inside the slot's area; it belongs to a buffer that is being
+        // freed.
         unsafe { std::ptr::write_bytes(self.base.add(area_at(slot) + at).as_ptr(), 0, length as usize) };
     }
 
-    /// Copies bytes out of an area. False, and nothing is written, when they do not lie wholly inside it.
+    /// Copies bytes out of an area. False, and nothing is written, when they do not lie wholly
+    /// inside it.
     #[inline]
     #[must_use]
     pub(crate) fn read_area(&self, slot: usize, offset: u64, into: &mut [u8]) -> bool {
         let Some(offset) = inside(offset, into.len() as u64) else { return false };
-        // SAFETY: the range lies inside the mapping, which is initialised (a memfd is zeroed), and `into` is private. Others may
-        // write there meanwhile: bytes have no invalid values, and nobody has a reference to these.
+        // SAFETY: the range lies inside the mapping, which is initialised (a memfd is zeroed), and
+        // `into` is private. Others may write there meanwhile: bytes have no invalid values, and
+        // nobody has a reference to these.
         unsafe {
             binder_driver::copy::raw(
                 self.base.add(area_at(slot) + offset).as_ptr(),
@@ -259,14 +270,14 @@ impl Region {
     #[must_use]
     pub(crate) fn area(&self, slot: usize, length: u64) -> RawBytes<'_> {
         let length = (length as usize).min(AREA_BYTES);
-        // SAFETY: the area lies inside the mapping, which lives as long as `self` and is initialised (a memfd is
-        // zeroed).
+        // SAFETY: the area lies inside the mapping, which lives as long as `self` and is
+        // initialised (a memfd is zeroed).
         unsafe { RawBytes::new(self.base.add(area_at(slot)).as_ptr(), length) }
     }
 
-    /// Keeps the compiler from moving journal entries behind the words that they protect. The hardware needs no
-    /// fence: a thread that is killed has executed a prefix of its program, and whoever takes over sees it through
-    /// the kernel.
+    /// Keeps the compiler from moving journal entries behind the words that they protect. The
+    /// hardware needs no fence: a thread that is killed has executed a prefix of its program,
+    /// and whoever takes over sees it through the kernel.
     #[inline]
     pub(crate) fn order() {
         compiler_fence(Ordering::SeqCst);
@@ -275,8 +286,8 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made in `map` with this length, and every reference into it borrows self.
-        // An error would leave it mapped, which harms nobody.
+        // SAFETY: the mapping was made in `map` with this length, and every reference into it
+        // borrows self. An error would leave it mapped, which harms nobody.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), REGION_BYTES) };
     }
 }

@@ -2,10 +2,12 @@
 #![allow(clippy::arithmetic_side_effects, reason = "calculates with slots, which are below PROCESSES")]
 //! Who the participants are: memory that the keeper writes and everybody else can only read.
 //!
-//! The context's other memory may say anything (`records`). What a participant does to another process on the word of that,
-//! it does only to one that stands here, by its process id, as the kernel told the keeper.
+//! The context's other memory may say anything (`records`). What a participant does to another
+//! process on the word of that, it does only to one that stands here, by its process id, as the
+//! kernel told the keeper.
 //!
-//! Unsafe: a mapping that another process writes to, only ever seen as atomics; a system call that no library wraps.
+//! Unsafe: a mapping that another process writes to, only ever seen as atomics; a system call that
+//! no library wraps.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
@@ -31,8 +33,8 @@ unsafe impl Send for Roster {}
 unsafe impl Sync for Roster {}
 
 impl Roster {
-    /// An empty one, for its keeper. From here on nobody else can get a mapping that it may write to, or write by a system
-    /// call (`F_SEAL_FUTURE_WRITE`, fcntl(2), from Linux 5.1 on).
+    /// An empty one, for its keeper. From here on nobody else can get a mapping that it may write
+    /// to, or write by a system call (`F_SEAL_FUTURE_WRITE`, fcntl(2), from Linux 5.1 on).
     pub(crate) fn create() -> Result<Self, Errno> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = rustix::fs::memfd_create("roundtrip-roster", flags)?;
@@ -72,7 +74,8 @@ impl Roster {
         unsafe { self.pids.as_ref() }
     }
 
-    /// By the keeper only, whose mapping alone may be written to: process `pid` has `slot` now; 0: nobody.
+    /// By the keeper only, whose mapping alone may be written to: process `pid` has `slot` now; 0:
+    /// nobody.
     pub(crate) fn enter(&self, slot: Id<Process>, pid: i32) {
         if let Some(word) = self.pids().get(slot.index()) {
             word.store(pid, Ordering::Relaxed);
@@ -86,7 +89,8 @@ impl Roster {
     }
 }
 
-/// tgkill(2) with no signal: asks whether there is such a thread. One that may not be signalled is there.
+/// tgkill(2) with no signal: asks whether there is such a thread. One that may not be signalled is
+/// there.
 fn is_thread(pid: i32, tid: i32) -> bool {
     if pid <= 0 || tid <= 0 {
         return false;
@@ -98,8 +102,8 @@ fn is_thread(pid: i32, tid: i32) -> bool {
 
 impl Drop for Roster {
     fn drop(&mut self) {
-        // SAFETY: mapped with this length in `mapped`, and every reference into it borrows self. An error would leave it mapped,
-        // which harms nobody.
+        // SAFETY: mapped with this length in `mapped`, and every reference into it borrows self. An
+        // error would leave it mapped, which harms nobody.
         let _ = unsafe { rustix::mm::munmap(self.pids.as_ptr().cast(), BYTES) };
     }
 }

@@ -1,4 +1,5 @@
-//! A thread's scheduling policy and priority as the kernel's scheduler orders them: what the drivers lend.
+//! A thread's scheduling policy and priority as the kernel's scheduler orders them: what the
+//! drivers lend.
 
 use rustix::io::Errno;
 
@@ -9,7 +10,8 @@ use binder_driver::sched_attr::{self, SchedAttr};
 pub(crate) struct Priority {
     /// `SCHED_*`.
     pub(crate) policy: u32,
-    /// The kernel's number: 0–98 real-time (99 − priority), 100–139 fair (120 + nice). Lower runs first.
+    /// The kernel's number: 0–98 real-time (99 − priority), 100–139 fair (120 + nice). Lower runs
+    /// first.
     pub(crate) level: i32,
 }
 
@@ -60,7 +62,8 @@ pub(crate) fn get(tid: i32) -> Result<Priority, Errno> {
 /// Sets the policy and priority of thread `tid` (0: the caller).
 ///
 /// # Errors
-/// EPERM without `CAP_SYS_NICE` or a sufficient `RLIMIT_RTPRIO`/`RLIMIT_NICE`; ESRCH when there is no such thread.
+/// EPERM without `CAP_SYS_NICE` or a sufficient `RLIMIT_RTPRIO`/`RLIMIT_NICE`; ESRCH when there is
+/// no such thread.
 pub(crate) fn set(tid: i32, to: Priority) -> Result<(), Errno> {
     let mut attr = SchedAttr { policy: to.policy, ..Default::default() };
     if to.is_realtime() {

@@ -1,5 +1,6 @@
-//! How a thread sleeps: on a futex; in a trap, so that it can be woken on its waker's CPU; or lending its priority while it
-//! waits. What its word says meanwhile is `sleep_word.rs`'s business, how it is woken `lock/wake.rs`'s.
+//! How a thread sleeps: on a futex; in a trap, so that it can be woken on its waker's CPU; or
+//! lending its priority while it waits. What its word says meanwhile is `sleep_word.rs`'s business,
+//! how it is woken `lock/wake.rs`'s.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
@@ -18,8 +19,9 @@ use crate::sleep_word::{
 };
 use crate::trap::{self, Ended};
 
-/// For how many sleeps a thread uses the trap after it found that a futex woke it on another CPU than its waker's: at first,
-/// and at most. In between it tries the futex once, which costs nothing where the kernel keeps both together by itself.
+/// For how many sleeps a thread uses the trap after it found that a futex woke it on another CPU
+/// than its waker's: at first, and at most. In between it tries the futex once, which costs nothing
+/// where the kernel keeps both together by itself.
 const SPANS: (u32, u32) = (64, 4096);
 
 thread_local! {
@@ -27,7 +29,8 @@ thread_local! {
     static TRAP: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
 }
 
-/// After the calling thread was woken by a futex, by one on this CPU (plus one; 0: by one that did not wait for it).
+/// After the calling thread was woken by a futex, by one on this CPU (plus one; 0: by one that did
+/// not wait for it).
 fn learn(waker: u32) {
     let crossed = waker != 0 && own_cpu() != waker;
     // One that may use one CPU only is woken there either way.
@@ -43,10 +46,11 @@ pub(crate) fn reset(region: &Region, thread: Id<Thread>) {
     region.sleep_word(thread.index()).reset();
 }
 
-/// Under the lock: the calling `thread` found no work and will call [`sleep`] after the unlock. The kernel places only
-/// threads of its `fair` class by where they are woken.
+/// Under the lock: the calling `thread` found no work and will call [`sleep`] after the unlock. The
+/// kernel places only threads of its `fair` class by where they are woken.
 ///
-/// In the trap, if that is likely to help: a futex woke it on another CPU than its waker's. True then.
+/// In the trap, if that is likely to help: a futex woke it on another CPU than its waker's. True
+/// then.
 pub(crate) fn will_sleep(region: &Region, thread: Id<Thread>, fair: bool) -> bool {
     region.trap_id(thread.index()).store(0, Relaxed);
     let (left, span) = TRAP.get();
@@ -73,8 +77,9 @@ pub(crate) enum Slept {
 
 /// After the unlock: sleeps until someone claims the wake-up. `traps` is what [`will_sleep`] said.
 ///
-/// A signal handler ends it too, unless it was installed with `SA_RESTART`: the kernel then enters either sleep again, with no
-/// code of ours in between. One that lends its priority sleeps on (`FUTEX_LOCK_PI` is restarted always).
+/// A signal handler ends it too, unless it was installed with `SA_RESTART`: the kernel then enters
+/// either sleep again, with no code of ours in between. One that lends its priority sleeps on
+/// (`FUTEX_LOCK_PI` is restarted always).
 pub(crate) fn sleep(region: &Region, thread: Id<Thread>, traps: bool) -> Slept {
     let word = region.sleep_word(thread.index());
     let mut slept = Slept::Woken;

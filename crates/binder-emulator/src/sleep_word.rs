@@ -1,8 +1,8 @@
-//! The word of shared memory that a thread sleeps on: what it can say, who may change it to what, and what goes on when
-//! whoever made a change is killed before it has done what must follow.
+//! The word of shared memory that a thread sleeps on: what it can say, who may change it to what,
+//! and what goes on when whoever made a change is killed before it has done what must follow.
 //!
-//! [`CHANGES`] is the whole table, and nothing changes such a word but by one of its rows ([`SleepWord::make`]), except that
-//! a thread's record that is used anew starts [`State::Awake`].
+//! [`CHANGES`] is the whole table, and nothing changes such a word but by one of its rows
+//! ([`SleepWord::make`]), except that a thread's record that is used anew starts [`State::Awake`].
 //!
 //! | from | to | by | then |
 //! |---|---|---|---|
@@ -17,9 +17,10 @@
 //! | trapped | asleep | the sleeper, which the trap does not hold | it sleeps on the futex |
 //! | lends | asleep, awake | the sleeper, which the kernel's queue does not hold, or lets go | it sleeps on the futex, or looks for work |
 //!
-//! A thread decides to sleep under the lock, and a waker gives it work under the lock, so no wake-up is lost between two
-//! that live. The column "then" happens after the unlock. A waker that is killed before it leaves a thread that sleeps though its
-//! word says awake or claimed: the keeper makes every thread look again after a death, and looks for claimed threads as long as
+//! A thread decides to sleep under the lock, and a waker gives it work under the lock, so no
+//! wake-up is lost between two that live. The column "then" happens after the unlock. A waker that
+//! is killed before it leaves a thread that sleeps though its word says awake or claimed: the
+//! keeper makes every thread look again after a death, and looks for claimed threads as long as
 //! traps are in use. A lender looks by itself: it waits in slices.
 
 use std::num::NonZeroU32;
@@ -153,7 +154,8 @@ impl SleepWord<'_> {
         self.0.compare_exchange(change.from as u32, change.to as u32, AcqRel, Acquire).is_ok()
     }
 
-    /// Makes a change that only the thread itself can make: it runs, so the word says awake, unless a participant has scribbled.
+    /// Makes a change that only the thread itself can make: it runs, so the word says awake, unless
+    /// a participant has scribbled.
     #[inline]
     pub(crate) fn set_out(self, change: Change) {
         debug_assert!(change.from == Awake && change.by == By::SleeperLocked, "{change:?}");

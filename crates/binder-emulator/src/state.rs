@@ -1,9 +1,10 @@
-//! What a context holds, as text: processes, their threads, transactions, nodes, references and buffers, in the form of
-//! the kernel driver's `binder/state` in debugfs.
+//! What a context holds, as text: processes, their threads, transactions, nodes, references and
+//! buffers, in the form of the kernel driver's `binder/state` in debugfs.
 //!
-//! Unlike there, a process is named by its number in the context, since one process may open a context several times; the
-//! lines "requested threads" and "free async space", which the kernel has in `binder/stats`, are here too; and there
-//! are no addresses of the driver's own. Looking has one effect, as there: see [`Guard::put_node`].
+//! Unlike there, a process is named by its number in the context, since one process may open a
+//! context several times; the lines "requested threads" and "free async space", which the kernel
+//! has in `binder/stats`, are here too; and there are no addresses of the driver's own. Looking has
+//! one effect, as there: see [`Guard::put_node`].
 
 use std::fmt::{self, Write};
 

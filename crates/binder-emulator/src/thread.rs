@@ -1,4 +1,5 @@
-//! Threads: those that have used the driver, which of them wait for work, and what happens when one leaves.
+//! Threads: those that have used the driver, which of them wait for work, and what happens when one
+//! leaves.
 
 use rustix::io::Errno;
 
@@ -36,8 +37,8 @@ impl Guard<'_> {
         Ok(new)
     }
 
-    /// Reads what the calling thread runs at by itself. Its priority is only known to the driver from here on: a looper
-    /// that changes it must enter its loop again.
+    /// Reads what the calling thread runs at by itself. Its priority is only known to the driver
+    /// from here on: a looper that changes it must enter its loop again.
     pub(crate) fn learn_own_priority(&mut self, caller: Id<Thread>) {
         let now = sched::get(0).map_or(0, sched::Priority::to_word);
         self.set(caller, thread::OWN_PRIORITY, now);
@@ -110,7 +111,8 @@ impl Guard<'_> {
         }
     }
 
-    /// A thread leaves: whoever waits for its reply gets `BR_DEAD_REPLY`, its own calls are forgotten.
+    /// A thread leaves: whoever waits for its reply gets `BR_DEAD_REPLY`, its own calls are
+    /// forgotten.
     pub(crate) fn release_thread(&mut self, owner: Id<Process>, id: Id<Thread>) {
         // It was killed before it had told everybody: the process is thawed, as if a signal had
         // ended the wait. First, since this is committed in steps: whoever goes on after a death
@@ -145,8 +147,8 @@ impl Guard<'_> {
         self.free(id);
     }
 
-    /// Drops the entries of a queue whose reader is gone. Each is committed by itself: there may be more than the journal
-    /// could hold, and whoever goes on after a death finds the rest.
+    /// Drops the entries of a queue whose reader is gone. Each is committed by itself: there may be
+    /// more than the journal could hold, and whoever goes on after a death finds the rest.
     pub(crate) fn release_queue(&mut self, queue: Queue) {
         while let Some(entry) = self.step(self.front(queue)) {
             self.unqueue(entry);
@@ -174,7 +176,8 @@ impl Guard<'_> {
 
     fn drop_undelivered(&mut self, t: Id<Transaction>) {
         let call = self.get(t, transaction::NEED_REPLY) && self.get(t, transaction::FLAGS) & TF_ONE_WAY == 0;
-        // As the kernel's driver does, and with it what the buffer names: it stays until the receiving process ends.
+        // As the kernel's driver does, and with it what the buffer names: it stays until the
+        // receiving process ends.
         self.detach_buffer(t);
         if call {
             self.fail_caller(t, BR_DEAD_REPLY);
@@ -202,7 +205,8 @@ impl Guard<'_> {
         }
     }
 
-    /// `t` will get no reply: tells the thread that waits for it, else the one that waits for *that*, and so on.
+    /// `t` will get no reply: tells the thread that waits for it, else the one that waits for
+    /// *that*, and so on.
     pub(crate) fn fail_caller(&mut self, t: Id<Transaction>, error: u32) {
         let mut next = Some(t);
         while let Some(failed) = self.step(next) {
@@ -225,7 +229,8 @@ impl Guard<'_> {
 
     /// Queues the return of an error that is noted in the thread.
     pub(crate) fn push_error(&mut self, to: Id<Thread>, kind: Kind) {
-        // A full table leaves the error noted but unread; the thread then sees its next return instead.
+        // A full table leaves the error noted but unread; the thread then sees its next return
+        // instead.
         if let Ok(entry) = self.new_work(kind, to.index() as u64) {
             self.push_thread_work(to, entry);
         }

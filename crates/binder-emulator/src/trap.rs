@@ -1,11 +1,14 @@
 #![allow(unsafe_code)]
-//! The kernel mechanism that can wake a thread on the waker's CPU: seccomp's user notification (seccomp_unotify(2)).
+//! The kernel mechanism that can wake a thread on the waker's CPU: seccomp's user notification
+//! (seccomp_unotify(2)).
 //!
-//! A thread that wants to sleep makes a system call that the process's filter holds up ([`trap`]); whoever has the
-//! filter's listener collects the notification ([`receive`]) and answers it ([`answer`]), which ends the sleep. Since
-//! Linux 6.6 a listener can be told to wake on the answering CPU (`SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP`).
+//! A thread that wants to sleep makes a system call that the process's filter holds up ([`trap`]);
+//! whoever has the filter's listener collects the notification ([`receive`]) and answers it
+//! ([`answer`]), which ends the sleep. Since Linux 6.6 a listener can be told to wake on the
+//! answering CPU (`SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP`).
 //!
-//! Unsafe: raw system calls, which no library wraps. Who sleeps and who must be woken is not this file's business.
+//! Unsafe: raw system calls, which no library wraps. Who sleeps and who must be woken is not this
+//! file's business.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::AtomicU64;
@@ -14,7 +17,8 @@ use libc::{BPF_ABS, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, sock_filter
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// First argument of the system call that is held up: one that nobody passes to getppid(2), which takes none.
+/// First argument of the system call that is held up: one that nobody passes to getppid(2), which
+/// takes none.
 const MARK: u64 = u64::from_le_bytes(*b"rtrptrap");
 /// What an answered call returns; no process id is as large.
 const ANSWERED: i64 = 1 << 40;
@@ -24,13 +28,15 @@ const GET_NOTIF_SIZES: u32 = 3;
 const RECEIVE: u64 = 0xc050_2100;
 const SEND: u64 = 0xc018_2101;
 const SET_FLAGS: u64 = 0x4008_2104;
-/// Words of `struct seccomp_notif`, and of it: id; pid and flags; call and architecture; instruction; six arguments.
+/// Words of `struct seccomp_notif`, and of it: id; pid and flags; call and architecture;
+/// instruction; six arguments.
 pub(crate) const NOTIFICATION_WORDS: usize = 10;
 /// The word of it that is the held-up call's second argument; the third one follows.
 pub(crate) const ARGUMENTS: usize = 5;
 
-/// Installs the filter in all threads of this process; they and their children keep it for good. With
-/// `no_new_privs`, the process gives up gaining privileges by `execve` if it must (prctl(2), `PR_SET_NO_NEW_PRIVS`).
+/// Installs the filter in all threads of this process; they and their children keep it for good.
+/// With `no_new_privs`, the process gives up gaining privileges by `execve` if it must (prctl(2),
+/// `PR_SET_NO_NEW_PRIVS`).
 ///
 /// # Errors
 /// Why it is not possible, as the end of a sentence.
@@ -91,7 +97,8 @@ fn filter() -> Result<OwnedFd, Errno> {
     Ok(unsafe { OwnedFd::from_raw_fd(listener as i32) })
 }
 
-/// Whether a descriptor that another process handed over is a listener: nothing else may be asked as one is.
+/// Whether a descriptor that another process handed over is a listener: nothing else may be asked
+/// as one is.
 pub(crate) fn is_listener(descriptor: BorrowedFd<'_>) -> bool {
     let path = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
     rustix::fs::readlink(path, Vec::new())
@@ -129,19 +136,24 @@ pub(crate) fn is_pending(listener: BorrowedFd<'_>, wait_ns: i64) -> bool {
         && watched[0].revents().contains(PollFlags::IN)
 }
 
-/// Receives the oldest notification into `to`, which must be zero. Call it only when [`is_pending`] says so and nobody
-/// else may receive meanwhile: then it does not wait, also when the notification is gone by now (ENOENT).
+/// Receives the oldest notification into `to`, which must be zero. Call it only when [`is_pending`]
+/// says so and nobody else may receive meanwhile: then it does not wait, also when the notification
+/// is gone by now (ENOENT).
 ///
-/// The kernel either stores the notification or leaves it pending: a process that is killed here loses none.
+/// The kernel either stores the notification or leaves it pending: a process that is killed here
+/// loses none.
 pub(crate) fn receive(listener: BorrowedFd<'_>, to: &[AtomicU64; NOTIFICATION_WORDS]) -> Result<(), Errno> {
-    // SAFETY: the kernel writes as many bytes as the ioctl's number says: those of `to`, which are atomics.
+    // SAFETY: the kernel writes as many bytes as the ioctl's number says: those of `to`, which are
+    // atomics.
     check(unsafe { libc::syscall(libc::SYS_ioctl, listener.as_raw_fd(), RECEIVE, to.as_ptr()) }).map(drop)
 }
 
-/// Ends the sleep that notification `id` stands for, on this CPU if that is what the listener was told.
+/// Ends the sleep that notification `id` stands for, on this CPU if that is what the listener was
+/// told.
 ///
 /// # Errors
-/// ENOENT when the thread has left by itself (a signal, its death); EINPROGRESS when it was answered already.
+/// ENOENT when the thread has left by itself (a signal, its death); EINPROGRESS when it was
+/// answered already.
 #[inline]
 pub(crate) fn answer(listener: BorrowedFd<'_>, id: u64) -> Result<(), Errno> {
     // struct seccomp_notif_resp: id, value, error and flags.

@@ -1,5 +1,5 @@
-//! How much of a context's memory is in use: records by kind, and bytes. For tests that nothing is left behind, and for
-//! whoever watches a context that runs for long.
+//! How much of a context's memory is in use: records by kind, and bytes. For tests that nothing is
+//! left behind, and for whoever watches a context that runs for long.
 
 use rustix::io::Errno;
 
@@ -7,11 +7,12 @@ use crate::lock::Guard;
 use crate::process::FREE;
 use crate::records::{Buffer, Id, Node, PROCESSES, Process, Record, Ref, Thread, Transaction, Work, process};
 
-/// What a context uses at a moment. Two moments without a call under way and with the same participants are equal, but
-/// for the memory, which is kept for reuse.
+/// What a context uses at a moment. Two moments without a call under way and with the same
+/// participants are equal, but for the memory, which is kept for reuse.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Processes that have joined, and those that are gone while somebody still copies into their area.
+    /// Processes that have joined, and those that are gone while somebody still copies into their
+    /// area.
     pub processes: u32,
     /// Threads that have used the driver.
     pub threads: u32,

@@ -3,10 +3,12 @@
     clippy::indexing_slicing,
     reason = "calculates with this process's own numbers, never with control words"
 )]
-//! What a participant needs to wake others by their traps: their processes' listeners, and the keeper's help.
+//! What a participant needs to wake others by their traps: their processes' listeners, and the
+//! keeper's help.
 //!
-//! A process has one filter and one listener, whatever it joins ([`own_listener`]). Its listener goes to the keeper when it
-//! joins, and from there to those who must wake its threads and ask for it. How waking works is `lock/wake.rs`'s business.
+//! A process has one filter and one listener, whatever it joins ([`own_listener`]). Its listener
+//! goes to the keeper when it joins, and from there to those who must wake its threads and ask for
+//! it. How waking works is `lock/wake.rs`'s business.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -19,12 +21,13 @@ use crate::trap;
 /// How the threads of a process are to be woken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WakeUp {
-    /// On the caller's CPU where this takes nothing from the process: it has `CAP_SYS_ADMIN`, or `no_new_privs` is set.
-    /// Else through a futex, on whichever CPU the scheduler chooses.
+    /// On the caller's CPU where this takes nothing from the process: it has `CAP_SYS_ADMIN`, or
+    /// `no_new_privs` is set. Else through a futex, on whichever CPU the scheduler chooses.
     #[default]
     Auto,
-    /// On the caller's CPU also where `no_new_privs` must be set for that: from then on neither this process nor its
-    /// children can gain privileges by executing set-user-id programs (prctl(2)).
+    /// On the caller's CPU also where `no_new_privs` must be set for that: from then on neither
+    /// this process nor its children can gain privileges by executing set-user-id programs
+    /// (prctl(2)).
     NoNewPrivileges,
     /// Through a futex. No seccomp filter is installed.
     Futex,
@@ -38,7 +41,8 @@ type Known = (u64, Arc<OwnedFd>);
 pub(crate) struct Wakers {
     /// By the process's slot.
     listeners: RwLock<Vec<Option<Known>>>,
-    /// The number of the context in this process; 0: threads of this participant never sleep in the trap.
+    /// The number of the context in this process; 0: threads of this participant never sleep in the
+    /// trap.
     traps: AtomicU32,
     /// The same, also where its threads do not.
     context: AtomicU32,
@@ -73,7 +77,8 @@ impl Wakers {
         self.traps.store(0, Relaxed);
     }
 
-    /// The calling thread will sleep in the trap, and call [`Wakers::leave`] after that. False when it must not.
+    /// The calling thread will sleep in the trap, and call [`Wakers::leave`] after that. False when
+    /// it must not.
     pub(crate) fn enter(&self) -> bool {
         let context = u64::from(self.traps.load(Relaxed)) << 32;
         let one_more = |trapped: u64| {
@@ -83,8 +88,9 @@ impl Wakers {
         context != 0 && TRAPPED.fetch_update(Relaxed, Relaxed, one_more).is_ok()
     }
 
-    /// As [`Wakers::enter`], only if other threads of this process are in the trap on this context's account: as long as the
-    /// calling thread counts as one of them, no other context has a thread there.
+    /// As [`Wakers::enter`], only if other threads of this process are in the trap on this
+    /// context's account: as long as the calling thread counts as one of them, no other context
+    /// has a thread there.
     pub(crate) fn enter_beside(&self) -> bool {
         let context = u64::from(self.context.load(Relaxed));
         let one_more = |trapped: u64| (trapped != 0 && trapped >> 32 == context).then(|| trapped + 1);
@@ -100,7 +106,8 @@ impl Wakers {
         let _ = TRAPPED.fetch_update(Relaxed, Relaxed, one_less);
     }
 
-    /// How many threads of this process are in the trap on this context's account. In this process's own memory.
+    /// How many threads of this process are in the trap on this context's account. In this
+    /// process's own memory.
     pub(crate) fn trapped(&self) -> u32 {
         let trapped = TRAPPED.load(SeqCst);
         if trapped >> 32 == u64::from(self.context.load(Relaxed)) { trapped as u32 } else { 0 }
@@ -145,7 +152,8 @@ impl Wakers {
         known.iter().flatten().map(|(_, listener)| Arc::clone(listener)).collect()
     }
 
-    /// Asks the keeper for the listener of the process in `slot`. Not under the context's lock. False when there is none.
+    /// Asks the keeper for the listener of the process in `slot`. Not under the context's lock.
+    /// False when there is none.
     pub(crate) fn fetch(&self, slot: Id<Process>, generation: u64) -> bool {
         if let Some(listener) = self.of_this_process(slot, generation) {
             self.learn(slot, generation, listener);
@@ -179,7 +187,8 @@ impl Wakers {
         self.keeper.get().is_none()
     }
 
-    /// Tells the keeper that nothing happens in the context's lock. Under nothing: also where no answer can be waited for.
+    /// Tells the keeper that nothing happens in the context's lock. Under nothing: also where no
+    /// answer can be waited for.
     pub(crate) fn say_stuck(&self) {
         if let Some(keeper) = self.keeper.get() {
             keeper_line::say_stuck(keeper);
@@ -202,8 +211,9 @@ struct Own {
     joined: Vec<(u32, usize, u64)>,
 }
 
-/// The context whose sleepers are in their traps now (its place in [`OWN`], plus one), in the upper half; how many they are, in
-/// the lower. Receiving for one context would disturb sleepers of another, so there is one at a time.
+/// The context whose sleepers are in their traps now (its place in [`OWN`], plus one), in the upper
+/// half; how many they are, in the lower. Receiving for one context would disturb sleepers of
+/// another, so there is one at a time.
 static TRAPPED: AtomicU64 = AtomicU64::new(0);
 
 impl Wakers {
@@ -239,7 +249,8 @@ pub(crate) fn own_listener(wish: WakeUp) -> Result<Arc<OwnedFd>, String> {
 pub(crate) mod tests {
     use super::*;
 
-    /// Held by tests that count threads in the trap: there is one count for all contexts of a process.
+    /// Held by tests that count threads in the trap: there is one count for all contexts of a
+    /// process.
     pub(crate) static ALONE: Mutex<()> = Mutex::new(());
 
     fn slot(index: u64) -> Id<Process> {

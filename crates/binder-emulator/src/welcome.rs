@@ -3,9 +3,9 @@
     clippy::indexing_slicing,
     reason = "calculates with this process's own numbers, never with control words"
 )]
-//! What the keeper and a participant say to each other on their connection when it begins and when it ends: one byte says how it
-//! went; two descriptors, the context's memory and the roster, come with a welcome. What is asked for in between is
-//! `keeper_line.rs`'s business.
+//! What the keeper and a participant say to each other on their connection when it begins and when
+//! it ends: one byte says how it went; two descriptors, the context's memory and the roster, come
+//! with a welcome. What is asked for in between is `keeper_line.rs`'s business.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;

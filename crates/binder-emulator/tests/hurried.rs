@@ -1,5 +1,6 @@
-//! A real-time caller comes when its server has answered and not yet begun to wait again: the server is lent the caller's
-//! priority on its way, or whoever computes at more than its own priority could keep the caller waiting.
+//! A real-time caller comes when its server has answered and not yet begun to wait again: the
+//! server is lent the caller's priority on its way, or whoever computes at more than its own
+//! priority could keep the caller waiting.
 
 use std::process::{Child, Command as Process, Stdio};
 use std::sync::Arc;
@@ -91,7 +92,8 @@ fn a_server_on_its_way_back_is_lent_the_priority_of_the_caller_that_comes_before
         assert!(!calling.join().expect("a caller"), "the server did not answer");
         return skip(Need::Root, "this user has no real-time threads");
     };
-    // The second call finds no thread waiting: the server has answered the first, and waits for this test.
+    // The second call finds no thread waiting: the server has answered the first, and waits for
+    // this test.
     wait_until(tid, FIFO, 7);
     go.send(()).expect("a server");
     answers.recv_timeout(Duration::from_secs(20)).expect("an answer");
@@ -157,7 +159,8 @@ fn server_process() {
     }
 }
 
-/// Waits until the context's state has a line that begins like this and has that, and returns the rest of the line.
+/// Waits until the context's state has a line that begins like this and has that, and returns the
+/// rest of the line.
 fn wait_for_line(context: &Context, begin: &str, has: &str) -> String {
     let until = Instant::now() + Duration::from_secs(20);
     loop {

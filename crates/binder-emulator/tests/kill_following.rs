@@ -1,7 +1,9 @@
-//! Servers and clients that are woken on their callers' CPU, killed and stopped at random moments: the others go on.
+//! Servers and clients that are woken on their callers' CPU, killed and stopped at random moments:
+//! the others go on.
 //!
-//! The participants are this test binary itself, started again with the one ignored test below. The parent joins
-//! without a seccomp filter, which its children would inherit; so both ways of waking meet.
+//! The participants are this test binary itself, started again with the one ignored test below. The
+//! parent joins without a seccomp filter, which its children would inherit; so both ways of waking
+//! meet.
 
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command as Process, Stdio};
@@ -93,7 +95,8 @@ fn participant() {
             }
         }
     });
-    // For each byte that the parent sends, one call here and some of the other thread; until the parent is gone.
+    // For each byte that the parent sends, one call here and some of the other thread; until the
+    // parent is gone.
     while done().is_ok() && std::io::stdin().read_exact(&mut [0]).is_ok() {
         let before = calls.load(Relaxed);
         call_until_answered(&driver, b"asked for");

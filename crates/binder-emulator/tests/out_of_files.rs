@@ -1,5 +1,5 @@
-//! A keeper or a joiner that can open no more files: joining fails with one line that names the limit, and does not wait
-//! for ever. A program of its own, since the limit is the whole process's.
+//! A keeper or a joiner that can open no more files: joining fails with one line that names the
+//! limit, and does not wait for ever. A program of its own, since the limit is the whole process's.
 
 use std::fs::File;
 use std::os::fd::AsRawFd as _;

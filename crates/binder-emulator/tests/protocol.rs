@@ -111,7 +111,8 @@ impl Peer {
         }
     }
 
-    /// Reads, acknowledges what must be, replies to calls, and gives every buffer back. Gives the transactions.
+    /// Reads, acknowledges what must be, replies to calls, and gives every buffer back. Gives the
+    /// transactions.
     fn settle(&mut self) -> Vec<TransactionData> {
         let mut transactions = Vec::new();
         loop {
@@ -191,7 +192,8 @@ proptest! {
                     let (object, offset) = (object.to_bytes(), 0_u64.to_ne_bytes());
                     let mut data = describe(&object, 0);
                     (data.offsets, data.offsets_size) = (offset.as_ptr() as u64, 8);
-                    // Everything queued before it is served first, so that its buffer is the last one read.
+                    // Everything queued before it is served first, so that its buffer is the last
+                    // one read.
                     server.settle();
                     client.settle();
                     client.write(&[Command::Transaction(data)], &[&object, &offset]);

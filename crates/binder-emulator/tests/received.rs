@@ -77,8 +77,8 @@ fn what_was_copied_stays_as_it_was_when_its_buffer_is_used_again() {
     assert_eq!(data(&pair.take(&next)), b"THE SECOND MESSAGE");
 }
 
-/// What was received is passed on from where it lies. With objects it is not, for the driver would look at what others may
-/// change.
+/// What was received is passed on from where it lies. With objects it is not, for the driver would
+/// look at what others may change.
 #[test]
 fn received_data_is_answered_with_where_it_lies_if_no_objects_are_in_it() {
     let pair = Pair::new();

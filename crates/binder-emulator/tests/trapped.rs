@@ -1,5 +1,5 @@
-//! A thread that sleeps so that it can be woken on its callers' CPU, and what ends such a sleep. A program of its own, since that
-//! takes a seccomp filter, which a process keeps for good.
+//! A thread that sleeps so that it can be woken on its callers' CPU, and what ends such a sleep. A
+//! program of its own, since that takes a seccomp filter, which a process keeps for good.
 
 #[path = "conformance/signals.rs"]
 mod signals;

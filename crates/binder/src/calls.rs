@@ -1,6 +1,7 @@
 //! Calls that a thread makes, and what arrives while it waits for their replies.
 //!
-//! A call takes no lock and makes no allocation; it knows neither kind of parcel, only bytes, offsets and buffers.
+//! A call takes no lock and makes no allocation; it knows neither kind of parcel, only bytes,
+//! offsets and buffers.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -97,15 +98,16 @@ impl ThreadState {
             Return::DeadBinder(cookie) => self.told_of_death(process, cookie),
             Return::FrozenBinder(told) => self.told_of_freeze(process, told),
             Return::Error(errno) => return Err(Error::Reported { errno }),
-            // Weak references keep nothing here: a node's name is never used again. Failed replies are their
-            // callers' concern.
+            // Weak references keep nothing here: a node's name is never used again. Failed replies
+            // are their callers' concern.
             _ => {}
         }
         Ok(())
     }
 }
 
-/// A received reply. Dropping it gives its buffer in this process's area back, along with the thread's next call.
+/// A received reply. Dropping it gives its buffer in this process's area back, along with the
+/// thread's next call.
 #[derive(Debug)]
 pub struct Reply<'p> {
     process: &'p Arc<Process>,

@@ -1,5 +1,5 @@
-//! [`Connection`]: an opened driver, and who may use it. It knows no objects: a thread needs no more
-//! to hand commands over.
+//! [`Connection`]: an opened driver, and who may use it. It knows no objects: a thread needs no
+//! more to hand commands over.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

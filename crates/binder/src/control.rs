@@ -1,4 +1,5 @@
-//! What a process asks of the driver besides calls: to freeze another process, and to be told of its own oneway spam.
+//! What a process asks of the driver besides calls: to freeze another process, and to be told of
+//! its own oneway spam.
 
 use std::time::Duration;
 
@@ -7,12 +8,13 @@ use binder_driver::uapi::FrozenStatusInfo;
 use crate::{Error, Process};
 
 impl Process {
-    /// Freezes the process `pid` (`IPCThreadState::freeze`): synchronous calls to it fail with [`Error::Frozen`], oneway ones are
-    /// kept for it. Waits up to `timeout` for the calls that it still serves.
+    /// Freezes the process `pid` (`IPCThreadState::freeze`): synchronous calls to it fail with
+    /// [`Error::Frozen`], oneway ones are kept for it. Waits up to `timeout` for the calls that
+    /// it still serves.
     ///
     /// # Errors
-    /// [`Error::Driver`]: EAGAIN when it still serves some, and is not frozen then; EINVAL for a process without this driver, and
-    /// from kernels before 5.12.
+    /// [`Error::Driver`]: EAGAIN when it still serves some, and is not frozen then; EINVAL for a
+    /// process without this driver, and from kernels before 5.12.
     pub fn freeze(&self, pid: u32, timeout: Duration) -> Result<(), Error> {
         let timeout_ms = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
         self.own_driver()?
@@ -40,8 +42,9 @@ impl Process {
             .map_err(|cause| Error::Driver { operation: "ask what came for a frozen process", cause })
     }
 
-    /// Whether the driver is to say when this process's oneway calls look like the reason why another's area runs full
-    /// (`ProcessState::enableOnewaySpamDetection`). It is counted: [`Process::spam_suspicions`].
+    /// Whether the driver is to say when this process's oneway calls look like the reason why
+    /// another's area runs full (`ProcessState::enableOnewaySpamDetection`). It is counted:
+    /// [`Process::spam_suspicions`].
     ///
     /// # Errors
     /// [`Error::Driver`]: EINVAL from kernels before 5.13.

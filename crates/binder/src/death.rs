@@ -1,4 +1,5 @@
-//! Death notifications: who is to be told when another process's object dies, and what the driver has to be told for it.
+//! Death notifications: who is to be told when another process's object dies, and what the driver
+//! has to be told for it.
 
 use std::sync::{Arc, PoisonError};
 
@@ -12,14 +13,16 @@ use crate::thread::ThreadState;
 use crate::{Error, Process, Proxy};
 
 impl Proxy {
-    /// Has `recipient` called, once and on a looper thread of this process, when the object dies. The link ends with the last
-    /// clone of this proxy.
+    /// Has `recipient` called, once and on a looper thread of this process, when the object dies.
+    /// The link ends with the last clone of this proxy.
     ///
-    /// The context manager's death is told too; the manager that comes after it can be linked to anew.
+    /// The context manager's death is told too; the manager that comes after it can be linked to
+    /// anew.
     ///
     /// # Errors
-    /// [`Error::DeadObject`] when it is known to be dead, or when there is no context manager; [`Error::Driver`] when the driver
-    /// cannot be asked, as for a context manager's own process.
+    /// [`Error::DeadObject`] when it is known to be dead, or when there is no context manager;
+    /// [`Error::Driver`] when the driver cannot be asked, as for a context manager's own
+    /// process.
     pub fn link_to_death(&self, recipient: impl FnOnce() + Send + 'static) -> Result<DeathLink, Error> {
         let is_manager = self.handle() == CONTEXT_MANAGER;
         if is_manager {
@@ -56,8 +59,8 @@ impl Proxy {
         Ok(link)
     }
 
-    /// Takes a recipient back, which is then dropped uncalled (`unlinkToDeath`). False when it is not linked any more: it has
-    /// been, or is about to be, called.
+    /// Takes a recipient back, which is then dropped uncalled (`unlinkToDeath`). False when it is
+    /// not linked any more: it has been, or is about to be, called.
     ///
     /// # Errors
     /// [`Error::Driver`] when the driver is out of order.

@@ -1,16 +1,19 @@
-//! [`Dialect`]: which Android's library the other side has. The layout of parcels and the methods of the service manager changed
-//! with its releases, and nothing in a transaction says which is meant, so both sides of a context have to agree.
+//! [`Dialect`]: which Android's library the other side has. The layout of parcels and the methods
+//! of the service manager changed with its releases, and nothing in a transaction says which is
+//! meant, so both sides of a context have to agree.
 
 /// Whose layout a process of the binder stack writes and reads. Hwbinder's has never changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Dialect {
-    /// Android 10: interface tokens without a header word, binders without a stability word, and a service manager written in C.
+    /// Android 10: interface tokens without a header word, binders without a stability word, and a
+    /// service manager written in C.
     Android10,
     /// Android 11: a header word in interface tokens, and a stability word behind each binder.
     Android11,
     /// Android 12 and 12L: the stability word has a version.
     Android12,
-    /// Android 13, 14, and the first builds of 15 (before `android-15.0.0_r6`): the stability word is Android 11's again.
+    /// Android 13, 14, and the first builds of 15 (before `android-15.0.0_r6`): the stability word
+    /// is Android 11's again.
     Android13,
     /// Android 15 from `android-15.0.0_r6` on: the service manager has `getService2`.
     Android15,
@@ -49,8 +52,9 @@ impl Dialect {
 /// The first byte of Android 12's stability word; two reserved ones and the level follow.
 const CATEGORY_VERSION: i32 = 1;
 
-/// What an object's interface promises to stay compatible with (`Stability.h`). Android's library refuses calls to an object whose
-/// promise does not cover the caller's own part of the system: a system process calls `System` and `Vintf` ones.
+/// What an object's interface promises to stay compatible with (`Stability.h`). Android's library
+/// refuses calls to an object whose promise does not cover the caller's own part of the system: a
+/// system process calls `System` and `Vintf` ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(i32)]
 pub enum Stability {
@@ -66,8 +70,8 @@ pub enum Stability {
 }
 
 impl Stability {
-    /// What a received word says, in either of its forms: a level has one byte, so a version before it shows. `None` for a level
-    /// that there is not.
+    /// What a received word says, in either of its forms: a level has one byte, so a version before
+    /// it shows. `None` for a level that there is not.
     pub(crate) fn from_word(word: i32) -> Option<Self> {
         let level = if word & !0xff == 0 && word != CATEGORY_VERSION { word } else { word >> 24 & 0xff };
         [Self::Undeclared, Self::Vendor, Self::System, Self::Vintf]

@@ -1,13 +1,14 @@
 //! What can go wrong: [`Error`] for those who call, [`Status`] for those who serve.
 //!
-//! It knows the numbers that travel (status codes, exception codes), not how they are laid out in a parcel.
+//! It knows the numbers that travel (status codes, exception codes), not how they are laid out in a
+//! parcel.
 
 use std::time::Duration;
 
 use binder_driver::{Errno, raise_limit};
 
-/// Status codes that travel in a `TF_STATUS_CODE` reply: Android's `utils/Errors.h`, negative errno values and a range
-/// of its own from `i32::MIN`.
+/// Status codes that travel in a `TF_STATUS_CODE` reply: Android's `utils/Errors.h`, negative errno
+/// values and a range of its own from `i32::MIN`.
 pub mod status {
     /// Success.
     pub const OK: i32 = 0;
@@ -99,7 +100,8 @@ pub enum Error {
         handle: u32,
         /// The method.
         code: u32,
-        /// The errno, negative as the driver tells it (`BINDER_GET_EXTENDED_ERROR`); 0 when it does not.
+        /// The errno, negative as the driver tells it (`BINDER_GET_EXTENDED_ERROR`); 0 when it does
+        /// not.
         errno: i32,
     },
     /// The service's process is frozen (`BR_FROZEN_REPLY`).
@@ -250,8 +252,8 @@ impl From<Error> for Status {
     }
 }
 
-/// Why a call was refused, as far as its errno tells. It comes from a driver, which may tell none, or anything: only numbers that
-/// are errno values are taken for one.
+/// Why a call was refused, as far as its errno tells. It comes from a driver, which may tell none,
+/// or anything: only numbers that are errno values are taken for one.
 fn refusal(errno: i32) -> &'static str {
     let told = std::io::Error::from_raw_os_error(errno.saturating_neg());
     match Errno::from_io_error(&told) {

@@ -1,9 +1,9 @@
 //! Android's two IPC stacks, binder and hwbinder, over a [`Driver`](binder_driver::Driver).
 //!
-//! Binder serialises arguments into one [`Parcel`], which the driver copies; hwbinder names the memory that they lie in
-//! ([`HwParcel`]), and the driver copies from there. Everything else they share: a [`Process`] publishes objects
-//! ([`Stub`], [`HwStub`]), holds [`Proxy`]s for those of others, and runs looper threads; a calling thread serves the calls
-//! that come back to it.
+//! Binder serialises arguments into one [`Parcel`], which the driver copies; hwbinder names the
+//! memory that they lie in ([`HwParcel`]), and the driver copies from there. Everything else they
+//! share: a [`Process`] publishes objects ([`Stub`], [`HwStub`]), holds [`Proxy`]s for those of
+//! others, and runs looper threads; a calling thread serves the calls that come back to it.
 //!
 //! An echo service, and a client of it, over either driver:
 //!
@@ -56,8 +56,9 @@
 //! # }
 //! ```
 //!
-//! Over the kernel's driver only the argument is another: `serve(Arc::new(Kernel::open("/dev/binder", 1 << 20)?))` in one process,
-//! and `ask` in another, since that driver lets no process call itself by handle 0.
+//! Over the kernel's driver only the argument is another:
+//! `serve(Arc::new(Kernel::open("/dev/binder", 1 << 20)?))` in one process, and `ask` in another,
+//! since that driver lets no process call itself by handle 0.
 //!
 //! This crate has no clock and prints nothing. Which driver it runs over is its user's choice.
 #![forbid(unsafe_code)]

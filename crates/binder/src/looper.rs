@@ -59,7 +59,8 @@ impl Process {
         self.spawn_looper(Command::EnterLooper)
     }
 
-    /// Starts the looper thread that the driver asks for. Without it the others serve, as they do now.
+    /// Starts the looper thread that the driver asks for. Without it the others serve, as they do
+    /// now.
     pub(crate) fn spawn_registered_looper(self: &Arc<Self>) {
         let _ = self.spawn_looper(Command::RegisterLooper);
     }
@@ -70,7 +71,8 @@ impl Process {
             return Ok(());
         }
         let name = format!("looper-{}", self.pool().next_name());
-        // What it returns is the driver being out of order; the next call of any other thread says so.
+        // What it returns is the driver being out of order; the next call of any other thread says
+        // so.
         let thread = std::thread::Builder::new().name(name).spawn(move || drop(looping.run(command)));
         let thread = thread.map_err(|cause| Error::Spawn { cause })?;
         self.pool().keep(thread);

@@ -1,8 +1,9 @@
-//! A process's published objects, counted: the table in which the driver's names for them are looked up.
+//! A process's published objects, counted: the table in which the driver's names for them are
+//! looked up.
 //!
-//! A node's `ptr` and `cookie` words travel through the driver and come back from other processes' calls. They are
-//! numbers of a table, never addresses, so a wrong one is only not found. Nothing here talks to a driver, or knows what is
-//! published.
+//! A node's `ptr` and `cookie` words travel through the driver and come back from other processes'
+//! calls. They are numbers of a table, never addresses, so a wrong one is only not found. Nothing
+//! here talks to a driver, or knows what is published.
 
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
@@ -51,8 +52,9 @@ impl<T> Drop for Node<T> {
 #[derive(Debug)]
 pub(crate) struct Nodes<T>(RwLock<Slots<T>>);
 
-/// A node's name is its slot in the lower and a generation in the upper 32 bits: a slot is used again, a name never is,
-/// because the driver may remember a name for as long as another process holds a weak reference.
+/// A node's name is its slot in the lower and a generation in the upper 32 bits: a slot is used
+/// again, a name never is, because the driver may remember a name for as long as another process
+/// holds a weak reference.
 #[derive(Debug)]
 struct Slots<T> {
     slots: Vec<Option<Entry<T>>>,

@@ -33,7 +33,8 @@ impl fmt::Debug for Death {
     }
 }
 
-/// One recipient of a death, to be unlinked by: [`Proxy::unlink_to_death`](crate::Proxy::unlink_to_death).
+/// One recipient of a death, to be unlinked by:
+/// [`Proxy::unlink_to_death`](crate::Proxy::unlink_to_death).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DeathLink(u64);
 
@@ -80,7 +81,8 @@ impl fmt::Debug for Frozen {
     }
 }
 
-/// One listener to an owner's state, to be removed by: [`Proxy::remove_frozen_listener`](crate::Proxy::remove_frozen_listener).
+/// One listener to an owner's state, to be removed by:
+/// [`Proxy::remove_frozen_listener`](crate::Proxy::remove_frozen_listener).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FrozenLink(u64);
 

@@ -6,7 +6,8 @@ use binder_driver::uapi::{
 
 use crate::{Stability, Stack};
 
-/// The least scheduling policy of a node's server threads; Android's kernels honour it, the mainline kernel does not.
+/// The least scheduling policy of a node's server threads; Android's kernels honour it, the
+/// mainline kernel does not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LeastPolicy {
     /// `SCHED_OTHER`: no more than anyone's.
@@ -27,16 +28,17 @@ pub struct NodeOptions {
     pub accept_fds: bool,
     /// The least policy of the server thread during a call.
     pub least_policy: LeastPolicy,
-    /// With [`LeastPolicy::Other`]: the highest nice value that is lent, −20 to 19 (the mainline kernel takes a negative
-    /// one for a number above 235). Otherwise the least real-time priority, 1 to 99.
+    /// With [`LeastPolicy::Other`]: the highest nice value that is lent, −20 to 19 (the mainline
+    /// kernel takes a negative one for a number above 235). Otherwise the least real-time
+    /// priority, 1 to 99.
     pub least_priority: i8,
     /// What its interface promises; only the binder stack's objects tell it.
     pub stability: Stability,
 }
 
 impl NodeOptions {
-    /// What Android's binder library sends (0x113): any nice value is lent, so that a call from the background is served
-    /// in the background; real-time priorities are not.
+    /// What Android's binder library sends (0x113): any nice value is lent, so that a call from the
+    /// background is served in the background; real-time priorities are not.
     pub const BINDER: Self = Self {
         inherit_rt: false,
         accept_fds: true,
@@ -45,7 +47,8 @@ impl NodeOptions {
         stability: Stability::System,
     };
 
-    /// What Android's hwbinder library sends (0x900): real-time priorities are lent, and a nice value above 0 is not.
+    /// What Android's hwbinder library sends (0x900): real-time priorities are lent, and a nice
+    /// value above 0 is not.
     pub const HWBINDER: Self = Self { inherit_rt: true, least_priority: 0, ..Self::BINDER };
 
     /// The same with or without real-time inheritance.

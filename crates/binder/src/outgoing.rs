@@ -1,10 +1,11 @@
-//! [`Outgoing`]: what one transaction or reply sends, as a command for the driver. Knows no parcels and no threads.
+//! [`Outgoing`]: what one transaction or reply sends, as a command for the driver. Knows no parcels
+//! and no threads.
 
 use binder_driver::uapi::{TF_STATUS_CODE, TransactionData};
 use binder_driver::{Command, Commands, Lent, RawBytes};
 
-/// What one transaction or reply sends. The first two slices of `memory` are its data and its offsets, `buffers` is what its
-/// objects name besides `memory`.
+/// What one transaction or reply sends. The first two slices of `memory` are its data and its
+/// offsets, `buffers` is what its objects name besides `memory`.
 pub(crate) struct Outgoing<'a> {
     memory: &'a [&'a [u8]],
     buffers: &'a [RawBytes<'a>],

@@ -11,7 +11,8 @@ use binder_driver::sched_attr::SchedAttr;
 
 use crate::sched;
 
-/// How often a stopping pool wakes its loopers. One wake-up is lost on a thread that is just about to wait.
+/// How often a stopping pool wakes its loopers. One wake-up is lost on a thread that is just about
+/// to wait.
 const WAKE_EVERY: Duration = Duration::from_millis(1);
 
 /// A process's looper threads.
@@ -20,7 +21,8 @@ pub(crate) struct Pool {
     stopping: AtomicBool,
     threads: Mutex<Threads>,
     left: Condvar,
-    /// How the first looper that the process started by itself was scheduled before it served anybody.
+    /// How the first looper that the process started by itself was scheduled before it served
+    /// anybody.
     own_scheduling: OnceLock<SchedAttr>,
 }
 
@@ -42,8 +44,9 @@ impl Pool {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A looper that the driver asked for was started by one that serves, and has inherited what that was lent for its
-    /// call. It is to run as the first looper did. Where the system does not allow it, it stays as it is.
+    /// A looper that the driver asked for was started by one that serves, and has inherited what
+    /// that was lent for its call. It is to run as the first looper did. Where the system does
+    /// not allow it, it stays as it is.
     pub(crate) fn adopt_scheduling(&self, asked_for: bool) {
         let Some(now) = sched::attributes() else { return };
         let own = *self.own_scheduling.get_or_init(|| now);

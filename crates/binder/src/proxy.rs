@@ -13,17 +13,19 @@ use crate::{Error, Proxy};
 pub struct CallFlags(u32);
 
 impl CallFlags {
-    /// The driver overwrites the buffers of the call and of its reply with zeros when they are given back (`FLAG_CLEAR_BUF`):
-    /// for passwords and keys.
+    /// The driver overwrites the buffers of the call and of its reply with zeros when they are
+    /// given back (`FLAG_CLEAR_BUF`): for passwords and keys.
     pub const CLEAR_BUFFERS: Self = Self(TF_CLEAR_BUF);
 }
 
 impl Proxy {
-    /// Calls a method and waits for its reply. While it waits, this thread serves calls that come back to it.
+    /// Calls a method and waits for its reply. While it waits, this thread serves calls that come
+    /// back to it.
     ///
     /// # Errors
-    /// [`Error::DeadObject`], [`Error::Failed`], [`Error::Frozen`] as the driver says; [`Error::Status`] when the service
-    /// could not serve the call; [`Error::Driver`] when the driver is out of order.
+    /// [`Error::DeadObject`], [`Error::Failed`], [`Error::Frozen`] as the driver says;
+    /// [`Error::Status`] when the service could not serve the call; [`Error::Driver`] when the
+    /// driver is out of order.
     pub fn transact(&self, code: u32, data: &Parcel) -> Result<Reply<'_>, Error> {
         self.transact_with(code, data, CallFlags::default())
     }
@@ -41,7 +43,8 @@ impl Proxy {
         thread.transact(&self.0.process, self.handle(), code, &outgoing)
     }
 
-    /// Calls a method and returns when the driver has taken the call; calls to one object arrive in their order.
+    /// Calls a method and returns when the driver has taken the call; calls to one object arrive in
+    /// their order.
     ///
     /// # Errors
     /// As [`Proxy::transact`], as far as the driver can say at once.
@@ -62,7 +65,8 @@ impl Proxy {
         thread.transact_oneway(&self.0.process, self.handle(), code, &outgoing)
     }
 
-    /// As [`Proxy::transact`], with a parcel of this thread's that is used again and again: `fill` writes it.
+    /// As [`Proxy::transact`], with a parcel of this thread's that is used again and again: `fill`
+    /// writes it.
     ///
     /// # Errors
     /// As [`Proxy::transact`]; what `fill` returns.
@@ -82,7 +86,8 @@ impl Proxy {
         result
     }
 
-    /// As [`Proxy::call`], with scatter-gather buffers: `fill` names memory, and the driver copies from there.
+    /// As [`Proxy::call`], with scatter-gather buffers: `fill` names memory, and the driver copies
+    /// from there.
     ///
     /// # Errors
     /// As [`Proxy::call`].

@@ -11,15 +11,15 @@ impl Process {
         self.publish_with(service, options)
     }
 
-    /// Publishes an object: it can be written to parcels, and called by whoever receives one, while this `Binder` or a
-    /// reference in another process is left.
+    /// Publishes an object: it can be written to parcels, and called by whoever receives one, while
+    /// this `Binder` or a reference in another process is left.
     #[must_use]
     pub fn publish_with(&self, service: Service, options: NodeOptions) -> Binder {
         Binder::Local(Local(self.nodes().publish(Box::new(service), options)))
     }
 
-    /// The options of the service's stack. As on Android, a process without background scheduling has no nice value above
-    /// 0 lent to its binder objects.
+    /// The options of the service's stack. As on Android, a process without background scheduling
+    /// has no nice value above 0 lent to its binder objects.
     fn options_for(&self, service: &Service) -> NodeOptions {
         let options = NodeOptions::from(service.stack());
         if self.background_scheduling() { options } else { NodeOptions { least_priority: 0, ..options } }

@@ -58,7 +58,8 @@ impl Proxy {
         }
     }
 
-    /// Asks the object, which is of the binder stack, for the one that extends it (`getExtension`, Android 11 and later).
+    /// Asks the object, which is of the binder stack, for the one that extends it (`getExtension`,
+    /// Android 11 and later).
     ///
     /// # Errors
     /// As [`Proxy::transact`]; [`Error::Status`] from libraries that do not know the question.
@@ -66,9 +67,10 @@ impl Proxy {
         self.call(EXTENSION, |_| Ok(()))?.reader()?.read_nullable_binder()
     }
 
-    /// Asks the object, which is of this stack, to describe its state, as `dumpsys` and `lshal debug` do. It writes it, as a rule
-    /// text, to `to`, before or after it answers; the end of what it writes is the end of the pipe that `to` is of. A pipe holds
-    /// 64 KiB, so somebody must read meanwhile.
+    /// Asks the object, which is of this stack, to describe its state, as `dumpsys` and `lshal
+    /// debug` do. It writes it, as a rule text, to `to`, before or after it answers; the end of
+    /// what it writes is the end of the pipe that `to` is of. A pipe holds 64 KiB, so somebody
+    /// must read meanwhile.
     ///
     /// # Errors
     /// As [`Proxy::transact`].

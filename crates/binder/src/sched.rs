@@ -20,7 +20,8 @@ pub(crate) fn policy() -> Option<Policy> {
     [Policy::Other, Policy::Batch].into_iter().find(|known| *known as u32 == policy)
 }
 
-/// Changes the calling thread's class and leaves its nice value alone. True when the system allowed it.
+/// Changes the calling thread's class and leaves its nice value alone. True when the system allowed
+/// it.
 pub(crate) fn set_policy(policy: Policy) -> bool {
     attributes().is_some_and(|now| set_attributes(SchedAttr { policy: policy as u32, ..now }))
 }

@@ -18,8 +18,8 @@ pub struct Call {
     pub sender_pid: i32,
     /// The caller's effective user id.
     pub sender_euid: u32,
-    /// True when the caller had the driver clear the call's buffers ([`CallFlags::CLEAR_BUFFERS`](crate::CallFlags)); the
-    /// reply's are cleared too.
+    /// True when the caller had the driver clear the call's buffers
+    /// ([`CallFlags::CLEAR_BUFFERS`](crate::CallFlags)); the reply's are cleared too.
     pub clear_buffers: bool,
 }
 
@@ -30,7 +30,8 @@ pub trait Stub: Send + Sync {
     fn descriptor(&self) -> &str;
 
     /// Serves one call, on a looper thread. The reply begins with a status header
-    /// ([`Parcel::write_no_exception`](crate::Parcel::write_no_exception)) where the interface has one.
+    /// ([`Parcel::write_no_exception`](crate::Parcel::write_no_exception)) where the interface has
+    /// one.
     ///
     /// # Errors
     /// What the caller gets instead of the reply.
@@ -54,8 +55,8 @@ pub trait HwStub: Send + Sync {
     #[must_use]
     fn descriptor(&self) -> &str;
 
-    /// Serves one call, on a looper thread. The reply may name memory of the object and of the request: the driver
-    /// copies it from there. It begins with a status word
+    /// Serves one call, on a looper thread. The reply may name memory of the object and of the
+    /// request: the driver copies it from there. It begins with a status word
     /// ([`HwParcel::write_no_exception`](crate::HwParcel::write_no_exception)).
     ///
     /// # Errors

@@ -1,8 +1,8 @@
 //! One thread's conversation with the driver: commands out, returns in.
 //!
-//! A thread has one [`ThreadState`] for each connection that it uses. It takes no lock and makes no allocation in a call. It
-//! knows neither objects nor what is in a parcel: it only keeps empty parcels for the next call, and what must live until
-//! the driver has taken a command.
+//! A thread has one [`ThreadState`] for each connection that it uses. It takes no lock and makes no
+//! allocation in a call. It knows neither objects nor what is in a parcel: it only keeps empty
+//! parcels for the next call, and what must live until the driver has taken a command.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -36,9 +36,11 @@ pub(crate) struct ThreadState {
     pub(crate) serving: Cell<u32>,
     /// Replies whose `BR_TRANSACTION_COMPLETE` has not come.
     pub(crate) unacknowledged: Cell<u32>,
-    /// What those replies named: until the driver has said that it holds references, this thread does.
+    /// What those replies named: until the driver has said that it holds references, this thread
+    /// does.
     in_flight: RefCell<Vec<Kept>>,
-    /// Proxies that queued commands take references for: until the driver has taken these, this thread holds them.
+    /// Proxies that queued commands take references for: until the driver has taken these, this
+    /// thread holds them.
     until_sent: RefCell<Vec<Kept>>,
     /// How many calls this thread waits for, one inside the other.
     pub(crate) calling: Cell<u32>,
@@ -61,8 +63,9 @@ impl ThreadState {
     /// The calling thread's state for `connection`.
     pub(crate) fn current(connection: &Arc<Connection>) -> Rc<Self> {
         if !STARTED.replace(true) {
-            // A driver may keep data of its own for each thread. An ending thread drops what it used last first: the
-            // driver comes first here, so that these states can still use it when they are dropped.
+            // A driver may keep data of its own for each thread. An ending thread drops what it
+            // used last first: the driver comes first here, so that these states can still use it
+            // when they are dropped.
             if !connection.forked() {
                 let _ = connection.driver().write_read(&mut Commands::default(), &[], None);
             }
@@ -132,7 +135,8 @@ impl ThreadState {
         self.until_sent.borrow_mut().push(proxy);
     }
 
-    /// Hands over what is queued, unless this thread soon goes to the driver anyway. Any other might never.
+    /// Hands over what is queued, unless this thread soon goes to the driver anyway. Any other
+    /// might never.
     pub(crate) fn flush_unless_soon(&self, connection: &Connection) {
         if !(self.looper.get() || self.serving.get() > 0 || self.calling.get() > 0) {
             let _ = self.flush(connection); // a driver that is out of order holds no references
@@ -157,7 +161,8 @@ impl ThreadState {
     }
 
     /// Lets a received buffer be given back with the next exchange.
-    // In line, for every call does it: what is known of the command leaves few instructions of `push`.
+    // In line, for every call does it: what is known of the command leaves few instructions of
+    // `push`.
     #[inline(always)]
     pub(crate) fn with_commands<T>(&self, queue: impl FnOnce(&mut Commands) -> T) -> T {
         queue(&mut self.io.borrow_mut().commands)
@@ -168,8 +173,9 @@ impl ThreadState {
         self.exchange(connection, &Lent::default(), false)
     }
 
-    /// Hands over queued commands, which may name what is `lent`, and, if `wait`, waits for returns. Returns that were not
-    /// handled yet are never thrown away: they come first, and there is no waiting.
+    /// Hands over queued commands, which may name what is `lent`, and, if `wait`, waits for
+    /// returns. Returns that were not handled yet are never thrown away: they come first, and
+    /// there is no waiting.
     #[inline]
     pub(crate) fn exchange(&self, connection: &Connection, lent: &Lent<'_>, wait: bool) -> Result<(), Error> {
         let result = self.exchange_now(connection, lent, wait);
@@ -211,15 +217,17 @@ impl ThreadState {
         drop(kept); // dropping the last of one queues commands
     }
 
-    /// The next return that asks for something, or answers; `None` when the driver woke this thread without one.
-    // In line, with what it calls, in each of its few places: a return would pass through memory several times.
+    /// The next return that asks for something, or answers; `None` when the driver woke this thread
+    /// without one.
+    // In line, with what it calls, in each of its few places: a return would pass through memory
+    // several times.
     #[inline(always)]
     pub(crate) fn next(&self, connection: &Connection, lent: &Lent<'_>) -> Result<Option<Return>, Error> {
         self.next_of(connection, lent, false)
     }
 
-    /// The same, and `BR_TRANSACTION_COMPLETE` too if `completes`. Otherwise it is only counted: whoever waits for a
-    /// reply or a call does not wait for it.
+    /// The same, and `BR_TRANSACTION_COMPLETE` too if `completes`. Otherwise it is only counted:
+    /// whoever waits for a reply or a call does not wait for it.
     #[inline(always)]
     pub(crate) fn next_of(
         &self,
@@ -240,7 +248,8 @@ impl ThreadState {
         }
     }
 
-    /// The next of the returns that are here already. Those that come with every call are passed over quickly.
+    /// The next of the returns that are here already. Those that come with every call are passed
+    /// over quickly.
     #[inline(always)]
     pub(crate) fn pending(&self, completes: bool) -> Option<Return> {
         loop {

@@ -7,11 +7,12 @@ use binder_driver::Command;
 use crate::references::CONTEXT_MANAGER;
 use crate::{Process, Proxy};
 
-/// Another process's object that this one does not keep alive. Its handle stays its own while this lives, so two of them are equal
-/// when they name the same object.
+/// Another process's object that this one does not keep alive. Its handle stays its own while this
+/// lives, so two of them are equal when they name the same object.
 ///
-/// It can be promoted while any [`Proxy`] for the object is left in this process. When none is, only the driver could tell whether the
-/// object still lives, and Linux's never could (`BC_ATTEMPT_ACQUIRE` is refused): it counts as gone, as in Android's library.
+/// It can be promoted while any [`Proxy`] for the object is left in this process. When none is,
+/// only the driver could tell whether the object still lives, and Linux's never could
+/// (`BC_ATTEMPT_ACQUIRE` is refused): it counts as gone, as in Android's library.
 #[derive(Clone, Debug)]
 pub struct WeakProxy(Arc<WeakHandle>);
 
@@ -30,7 +31,8 @@ impl Proxy {
         if self.handle() != CONTEXT_MANAGER {
             let thread = process.thread();
             thread.push(Command::Increfs(self.handle()));
-            // As for a new proxy: the strong reference keeps the handle until the weak one is taken.
+            // As for a new proxy: the strong reference keeps the handle until the weak one is
+            // taken.
             thread.keep_until_sent(self.kept());
             thread.flush_unless_soon(process.connection());
         }

@@ -1,5 +1,5 @@
-//! For whom a thread works: the uid that its calls name in their interface tokens, so that a service can charge the right
-//! application for what it does. Knows no parcels.
+//! For whom a thread works: the uid that its calls name in their interface tokens, so that a
+//! service can charge the right application for what it does. Knows no parcels.
 
 use std::cell::Cell;
 
@@ -21,8 +21,9 @@ pub(crate) fn replace(uid: u32) -> WorkSource {
     WorkSource { outer: CURRENT.replace(uid), of_this_thread: std::marker::PhantomData }
 }
 
-/// While it lives, this thread's calls say that they are made on behalf of an application (`setCallingWorkSourceUid`). They end one
-/// inside the other. Calls that this thread serves meanwhile begin without.
+/// While it lives, this thread's calls say that they are made on behalf of an application
+/// (`setCallingWorkSourceUid`). They end one inside the other. Calls that this thread serves
+/// meanwhile begin without.
 #[derive(Debug)]
 #[must_use = "the work source is what it was as soon as this is dropped"]
 pub struct WorkSource {
@@ -36,7 +37,8 @@ impl WorkSource {
         replace(uid)
     }
 
-    /// From now on, calls of this thread are made on nobody else's behalf (`clearCallingWorkSource`).
+    /// From now on, calls of this thread are made on nobody else's behalf
+    /// (`clearCallingWorkSource`).
     pub fn clear() -> Self {
         replace(UNSET)
     }

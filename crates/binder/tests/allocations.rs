@@ -72,8 +72,8 @@ fn calls_allocate_nothing_on_either_side_in_the_steady_state() {
         let found = ServiceManager::new(&client, stack).get(&name).unwrap();
         let service = echo::connect(proxy(&found), stack);
         let bytes = vec![1; 65536];
-        // Room is made now and then at first, here and in the test's harness; an allocation for each call would show in
-        // every window.
+        // Room is made now and then at first, here and in the test's harness; an allocation for
+        // each call would show in every window.
         let window = || {
             let before = ALLOCATIONS.load(Ordering::Relaxed);
             for _ in 0..100 {

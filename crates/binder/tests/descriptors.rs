@@ -1,4 +1,5 @@
-//! File descriptors in calls and replies: what is read is the reader's, and what is not read is closed.
+//! File descriptors in calls and replies: what is read is the reader's, and what is not read is
+//! closed.
 
 mod support;
 
@@ -13,7 +14,8 @@ use binder::{Call, Error, HwParcel, HwReader, HwStub, NativeHandle, Parcel, Proc
 use binder_driver::{Backend, Commands, Driver, Lent, RawBytes, Returns};
 use support::{World, function};
 
-/// A pipe: what is written to the second comes out of the first, and there is an end when every copy of the second is closed.
+/// A pipe: what is written to the second comes out of the first, and there is an end when every
+/// copy of the second is closed.
 fn pipe() -> (File, OwnedFd) {
     let (from, to) = std::io::pipe().unwrap();
     (OwnedFd::from(from).into(), to.into())

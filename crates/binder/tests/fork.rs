@@ -8,8 +8,9 @@ use support::{World, function};
 
 /// Runs `work` in a forked child; its answer becomes the child's exit status.
 fn in_child(work: impl FnOnce() -> bool) -> i32 {
-    // SAFETY: the child calls nothing but `work`, which only makes calls that end at the guard, and ends without running the parent's
-    // clean-up. glibc's and musl's fork leave the allocator usable.
+    // SAFETY: the child calls nothing but `work`, which only makes calls that end at the guard, and
+    // ends without running the parent's clean-up. glibc's and musl's fork leave the allocator
+    // usable.
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0);
     if pid == 0 {

@@ -1,5 +1,5 @@
-//! What Android's library does besides calls: dialects, flags, work sources, errors of a service's own, extensions, freezing, and the
-//! suspicion of spam.
+//! What Android's library does besides calls: dialects, flags, work sources, errors of a service's
+//! own, extensions, freezing, and the suspicion of spam.
 
 mod support;
 
@@ -68,7 +68,8 @@ fn a_parcel_in_another_dialect_is_refused() {
     drop(service.transact(1, &Parcel::in_dialect(Dialect::Android12)).unwrap());
 }
 
-/// Tells on whose behalf it was called, and on whose a call of its own would be made; -1 for nobody's.
+/// Tells on whose behalf it was called, and on whose a call of its own would be made; -1 for
+/// nobody's.
 fn tells_work_sources() -> binder::Service {
     let token = InterfaceToken::new(Dialect::default(), "test.IFunction").unwrap();
     function(move |_, data, reply| {
@@ -130,7 +131,8 @@ fn a_call_that_comes_back_is_served_on_nobodys_behalf() {
         })
         .unwrap();
     let mut reader = reply.reader().unwrap();
-    // This thread serves it while it waits, and what it calls meanwhile is not made on the application's behalf.
+    // This thread serves it while it waits, and what it calls meanwhile is not made on the
+    // application's behalf.
     assert_eq!([reader.read_i64().unwrap(), reader.read_i64().unwrap()], [-1, -1]);
 }
 

@@ -1,5 +1,5 @@
-//! What a process holds of others' objects: references that are neither lost nor left, weak ones, deaths, and what may be said of
-//! the context manager.
+//! What a process holds of others' objects: references that are neither lost nor left, weak ones,
+//! deaths, and what may be said of the context manager.
 
 mod support;
 
@@ -12,8 +12,8 @@ use support::{World, function, proxy};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A manager that keeps objects in two places, gives them away, and forgets them: 1, 2 and 3 for the first, 11 and so on for the
-/// other.
+/// A manager that keeps objects in two places, gives them away, and forgets them: 1, 2 and 3 for
+/// the first, 11 and so on for the other.
 fn keeper() -> binder::Service {
     let kept = [const { Mutex::new(None::<Binder>) }; 2];
     function(move |call: &Call, data: &mut ParcelReader<'_>, reply: &mut Parcel| -> Result<(), Status> {
@@ -74,8 +74,9 @@ fn a_proxy_that_another_thread_drops_before_its_reader_flushes_leaves_nothing() 
     let owner = world.server(1);
     let other = keep(&owner);
     let server = world.server(1);
-    // A looper reads an object and hands it to another thread while it serves: its own commands go out later. That thread
-    // drops it, and receives another object, which must not get the handle that the looper's commands are for.
+    // A looper reads an object and hands it to another thread while it serves: its own commands go
+    // out later. That thread drops it, and receives another object, which must not get the handle
+    // that the looper's commands are for.
     let (to_dropper, objects) = channel::<(Proxy, Sender<()>)>();
     let dropper = std::thread::spawn({
         let server = server.clone();

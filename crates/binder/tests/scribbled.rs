@@ -1,5 +1,6 @@
-//! A peer that writes to a receive area while its owner reads what it received, and holds what it read. The area of the emulated
-//! driver is memory that every participant can write to; this one does it through the context's file.
+//! A peer that writes to a receive area while its owner reads what it received, and holds what it
+//! read. The area of the emulated driver is memory that every participant can write to; this one
+//! does it through the context's file.
 
 mod support;
 
@@ -207,7 +208,8 @@ fn a_peer_that_never_stops_writing_changes_nothing_that_was_read() {
                 value = value.wrapping_mul(13).wrapping_add(11);
                 for (memory, at) in &places {
                     let start = at / PAGE as u64 * PAGE as u64;
-                    // Some bytes somewhere in the page, so that some calls arrive as they were sent.
+                    // Some bytes somewhere in the page, so that some calls arrive as they were
+                    // sent.
                     let at = start + u64::from(value) * 2;
                     memory.write_all_at(&[value; 3], at).expect("shared memory");
                 }

@@ -1,5 +1,5 @@
-//! What was asked for by name and this machine may not have: looked at before anything is measured, and refused with what there is.
-//! Must not know which command asks.
+//! What was asked for by name and this machine may not have: looked at before anything is measured,
+//! and refused with what there is. Must not know which command asks.
 
 use bench::sched;
 use bench::storage::java as jvm;
@@ -27,7 +27,8 @@ pub(crate) fn both_cpus(client: Option<&[u32]>, server: Option<&[u32]>) -> Resul
     server.map_or(Ok(()), |wanted| cpus("--server-cpus", wanted))
 }
 
-/// Refuses a policy that this process may not give to threads. An ordinary one without a nice value is always to be had.
+/// Refuses a policy that this process may not give to threads. An ordinary one without a nice value
+/// is always to be had.
 pub(crate) fn scheduling(option: &str, wanted: &Scheduling) -> Result<(), Usage> {
     if wanted.policy.is_realtime() {
         return realtime(option, wanted, &sched::realtime_permission());

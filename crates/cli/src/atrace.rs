@@ -1,5 +1,5 @@
-//! `atrace`'s categories of kernel events, by the names that Android's `atrace.cpp` gives them. It only
-//! looks whether an event exists, and must not know how events are enabled.
+//! `atrace`'s categories of kernel events, by the names that Android's `atrace.cpp` gives them. It
+//! only looks whether an event exists, and must not know how events are enabled.
 
 use std::path::Path;
 
@@ -145,8 +145,8 @@ impl Category {
         "thermal",
     ];
 
-    /// How many of [`Category::ALL`], from the first, belong to the line that Android's documents give for latencies, with irq,
-    /// which that leaves out.
+    /// How many of [`Category::ALL`], from the first, belong to the line that Android's documents
+    /// give for latencies, with irq, which that leaves out.
     const USUAL: usize = 7;
 
     const fn new(name: &'static str, events: &'static [&'static str]) -> Self {
@@ -165,7 +165,8 @@ impl Category {
         &Self::ALL[..Self::USUAL]
     }
 
-    /// Its events below a tracefs of this root; a whole system is its name alone, for it has a switch of its own.
+    /// Its events below a tracefs of this root; a whole system is its name alone, for it has a
+    /// switch of its own.
     fn events(self, root: &Path) -> Vec<String> {
         let events = self.events.iter().map(|name| name.strip_suffix("/*").unwrap_or(name));
         let there = events.filter(|event| root.join("events").join(event).join("enable").exists());

@@ -75,7 +75,8 @@ fn a_write_error_is_a_runtime_error() {
     assert_eq!((failure.line.as_str(), failure.exit), (line, Exit::FAILED));
 }
 
-/// The commands of a shell's line, each as its words: what stands between quotes is one word, and output goes to no file.
+/// The commands of a shell's line, each as its words: what stands between quotes is one word, and
+/// output goes to no file.
 fn commands_of(line: &str) -> Vec<Vec<String>> {
     let mut quote = None;
     let mut commands = vec![vec![String::new()]];

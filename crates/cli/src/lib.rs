@@ -1,5 +1,6 @@
-//! The command line of `roundtrip`: finds out which command is meant, runs it, and turns how it ended into one line on
-//! standard error and an exit code. What commands do is in `commands` and `old_names`; this file knows none of them.
+//! The command line of `roundtrip`: finds out which command is meant, runs it, and turns how it
+//! ended into one line on standard error and an exit code. What commands do is in `commands` and
+//! `old_names`; this file knows none of them.
 
 mod args;
 mod asked_for;
@@ -41,7 +42,8 @@ pub fn main() -> ExitCode {
     );
     let exit = match result {
         Ok(exit) => exit,
-        // Nobody reads the result any more: that ends a run, but quietly. What else went wrong is told.
+        // Nobody reads the result any more: that ends a run, but quietly. What else went wrong is
+        // told.
         Err(Failure { nobody_reads: true, .. }) if out.get_ref().reader_gone => Exit::OK,
         Err(Failure { line, exit, .. }) => {
             // With standard error gone as well there is nobody left to tell.

@@ -1,5 +1,5 @@
-//! Progress on standard error, as one line that is written over: only where a person watches, and gone when the run is
-//! over. Knows nothing of what is done.
+//! Progress on standard error, as one line that is written over: only where a person watches, and
+//! gone when the run is over. Knows nothing of what is done.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -9,7 +9,8 @@ use bench::Progress;
 /// Often enough to be seen moving, seldom enough not to disturb what is measured.
 const INTERVAL: Duration = Duration::from_millis(250);
 
-/// How long a command takes before it says how long it will take: before, the estimate is worth nothing.
+/// How long a command takes before it says how long it will take: before, the estimate is worth
+/// nothing.
 const ESTIMATED_AFTER: Duration = Duration::from_secs(2);
 
 /// The line.
@@ -22,7 +23,8 @@ pub(crate) struct ProgressLine<'a> {
 }
 
 impl<'a> ProgressLine<'a> {
-    /// A line on `err` if the process's standard error is a terminal that can go back in a line; else nothing.
+    /// A line on `err` if the process's standard error is a terminal that can go back in a line;
+    /// else nothing.
     pub(crate) fn new(err: &'a mut dyn Write) -> Self {
         let dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
         let watched = std::io::stderr().is_terminal() && !dumb;

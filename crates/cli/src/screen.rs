@@ -1,8 +1,9 @@
-//! The whole terminal as a surface to draw on, and the keys that are pressed. It is given back as it was, whether the command ends by
-//! itself, by a signal or by a panic. Must not know what is drawn.
+//! The whole terminal as a surface to draw on, and the keys that are pressed. It is given back as
+//! it was, whether the command ends by itself, by a signal or by a panic. Must not know what is
+//! drawn.
 //!
-//! The escape sequences are those that every terminal since the VT100 knows, so no library for terminals is linked: crossterm would
-//! bring its own signal handlers and event loop.
+//! The escape sequences are those that every terminal since the VT100 knows, so no library for
+//! terminals is linked: crossterm would bring its own signal handlers and event loop.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -132,7 +133,8 @@ impl Drop for Screen {
     }
 }
 
-/// Gives the terminal back, once. Allocates nothing and locks nothing, because it is also called in a signal handler.
+/// Gives the terminal back, once. Allocates nothing and locks nothing, because it is also called in
+/// a signal handler.
 fn leave() {
     if !OPEN.swap(false, Ordering::SeqCst) {
         return;
@@ -144,7 +146,8 @@ fn leave() {
     }
 }
 
-/// What bytes from a keyboard mean. Keys that send more than one begin with an escape, and mean nothing here.
+/// What bytes from a keyboard mean. Keys that send more than one begin with an escape, and mean
+/// nothing here.
 fn keys(bytes: &[u8]) -> Vec<Key> {
     let mut found = Vec::new();
     let mut rest = bytes.iter();

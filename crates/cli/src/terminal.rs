@@ -1,5 +1,5 @@
-//! Where a command writes: two streams that are passed in, so that every output can be tested, and whether colour
-//! is wanted on them. Knows nothing of what is written.
+//! Where a command writes: two streams that are passed in, so that every output can be tested, and
+//! whether colour is wanted on them. Knows nothing of what is written.
 
 use std::io::{self, IsTerminal as _, Write};
 
@@ -36,15 +36,15 @@ impl Exit {
     }
 }
 
-/// Whether colour is wanted on a stream: it is a terminal that can, and `NO_COLOR` (<https://no-color.org>) is
-/// not set to anything.
+/// Whether colour is wanted on a stream: it is a terminal that can, and `NO_COLOR`
+/// (<https://no-color.org>) is not set to anything.
 pub(crate) fn wants_colour(is_terminal: bool, variable: impl Fn(&str) -> Option<String>) -> bool {
     let set = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
     is_terminal && !set("NO_COLOR") && variable("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
 }
 
-/// How wide lines may be: as `COLUMNS` says where it is a number above 0, else as wide as the terminal. What is no terminal
-/// takes lines of any length.
+/// How wide lines may be: as `COLUMNS` says where it is a number above 0, else as wide as the
+/// terminal. What is no terminal takes lines of any length.
 pub(crate) fn width(terminal: Option<usize>, variable: impl Fn(&str) -> Option<String>) -> Option<usize> {
     let asked = variable("COLUMNS").and_then(|columns| columns.parse().ok()).filter(|&columns| columns > 0);
     asked.or(terminal)
@@ -62,7 +62,8 @@ pub(crate) fn look() -> Look {
     }
 }
 
-/// Standard output that remembers whether its reader went away, which is no error of ours (`| head`).
+/// Standard output that remembers whether its reader went away, which is no error of ours (`|
+/// head`).
 pub(crate) struct Stdout {
     stream: io::Stdout,
     /// Whether a write found nobody to read it.

@@ -1,5 +1,5 @@
-//! A snapshot of a recording as a file that other tools open: which form, and that the file is whole or not there. Must not
-//! know the forms themselves, nor what the tracks are about.
+//! A snapshot of a recording as a file that other tools open: which form, and that the file is
+//! whole or not there. Must not know the forms themselves, nor what the tracks are about.
 
 use std::path::Path;
 
@@ -37,11 +37,12 @@ impl Form {
     }
 }
 
-/// Writes one snapshot of a recording, with tracks of our own where the form has any, and returns what was read.
+/// Writes one snapshot of a recording, with tracks of our own where the form has any, and returns
+/// what was read.
 ///
 /// # Errors
-/// When the recording cannot be read, has a clock that Perfetto cannot place, or the file cannot be written. Then there is
-/// no file, or the one that was there before.
+/// When the recording cannot be read, has a clock that Perfetto cannot place, or the file cannot be
+/// written. Then there is no file, or the one that was there before.
 pub(crate) fn write(
     recording: &Recording,
     snapshot: u32,

@@ -1,7 +1,7 @@
 //! The service that round trips are measured with, over either stack or none.
 //!
-//! [`Benchmark`] is the interface; [`Echo`] does the work where it is, and is what a passthrough call
-//! runs. This crate has no clock: what the time is, and how the serving thread is scheduled, a
+//! [`Benchmark`] is the interface; [`Echo`] does the work where it is, and is what a passthrough
+//! call runs. This crate has no clock: what the time is, and how the serving thread is scheduled, a
 //! [`Probe`] tells. It is compiled for speed, since a timed call runs through it.
 //!
 //! ```
@@ -57,8 +57,8 @@ pub trait Benchmark: Send + Sync {
     /// As [`Benchmark::send_vec`].
     fn nop(&self) -> Result<(), Error>;
 
-    /// Sends bytes, and returns when they arrived and, unless it is [`Purpose::Plain`], how the serving thread was scheduled
-    /// (which costs system calls).
+    /// Sends bytes, and returns when they arrived and, unless it is [`Purpose::Plain`], how the
+    /// serving thread was scheduled (which costs system calls).
     ///
     /// # Errors
     /// As [`Benchmark::send_vec`].
@@ -102,7 +102,8 @@ pub trait Probe: Send + Sync {
     fn cpu(&self) -> u32;
     /// How the calling thread is scheduled.
     fn scheduling(&self) -> Scheduling;
-    /// What the service does in a call that is not [`Purpose::Plain`], between its two stamps: nothing.
+    /// What the service does in a call that is not [`Purpose::Plain`], between its two stamps:
+    /// nothing.
     fn work(&self, _: Purpose) {}
 }
 
@@ -240,8 +241,8 @@ pub fn connect(proxy: Proxy, stack: Stack) -> Box<dyn Benchmark> {
     }
 }
 
-/// The service's method over the binder stack that takes whatever it is sent and answers with an empty parcel. Its request is
-/// the caller's alone: no interface's name stands in front.
+/// The service's method over the binder stack that takes whatever it is sent and answers with an
+/// empty parcel. Its request is the caller's alone: no interface's name stands in front.
 #[derive(Debug)]
 pub struct Sink(Proxy);
 

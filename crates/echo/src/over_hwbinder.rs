@@ -28,7 +28,8 @@ impl HwStub for EchoStub {
         data.check_interface(INTERFACE)?;
         reply.write_no_exception();
         match call.code {
-            // The received buffer itself is what is sent back. `Benchmark::send_vec` lends it for too short a time to name.
+            // The received buffer itself is what is sent back. `Benchmark::send_vec` lends it for
+            // too short a time to name.
             SEND_VEC => reply.write_vec(data.read_vec()?)?,
             NOP => {}
             CALL => {

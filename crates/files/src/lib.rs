@@ -1,6 +1,7 @@
-//! Files that others can reach: results written whole or not at all, never over something that is there unless that is asked
-//! for, never through a symbolic link; and files of unknown origin, read only if they are regular and of a sensible size. Must
-//! not know what is in a file, nor which option asks for it.
+//! Files that others can reach: results written whole or not at all, never over something that is
+//! there unless that is asked for, never through a symbolic link; and files of unknown origin, read
+//! only if they are regular and of a sensible size. Must not know what is in a file, nor which
+//! option asks for it.
 
 #[cfg(feature = "write")]
 mod link;

@@ -1,4 +1,5 @@
-//! Following symbolic links where that is wanted: only those of the user or root. Must not know what is done at their end.
+//! Following symbolic links where that is wanted: only those of the user or root. Must not know
+//! what is done at their end.
 
 use std::io::{Error, Result};
 use std::os::unix::fs::MetadataExt;
@@ -7,8 +8,9 @@ use std::path::{Path, PathBuf};
 /// As many as the kernel follows (path_resolution(7)).
 const MOST: u32 = 40;
 
-/// Where a path leads. A link that another user than root has made is not followed: it would have this one write where that
-/// one may not. What /proc shows of an open file without a name (`pipe:[4711]`) is returned as the link to it.
+/// Where a path leads. A link that another user than root has made is not followed: it would have
+/// this one write where that one may not. What /proc shows of an open file without a name
+/// (`pipe:[4711]`) is returned as the link to it.
 ///
 /// # Errors
 /// For such a link, for too many links, and what the kernel says.

@@ -1,6 +1,7 @@
-//! Directories that belong to a process for as long as it lives, so that a later one can tell what a killed process has left
-//! behind. The kernel's lock on the directory says so (flock(2)): it ends with the process that holds it, and unlike a process
-//! id it means the same in every container that sees the directory. Must not know what is put there.
+//! Directories that belong to a process for as long as it lives, so that a later one can tell what
+//! a killed process has left behind. The kernel's lock on the directory says so (flock(2)): it ends
+//! with the process that holds it, and unlike a process id it means the same in every container
+//! that sees the directory. Must not know what is put there.
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, ErrorKind};
@@ -24,7 +25,8 @@ pub struct Owned {
 }
 
 impl Owned {
-    /// Makes a directory that only this user may enter, with a name that begins with the prefix and that nothing else has.
+    /// Makes a directory that only this user may enter, with a name that begins with the prefix and
+    /// that nothing else has.
     ///
     /// # Errors
     /// When it cannot be made.
@@ -36,7 +38,8 @@ impl Owned {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
                 Err(error) => return Err(error),
             }
-            // Whoever looks for abandoned directories at this moment may be quicker; then that one is theirs to remove.
+            // Whoever looks for abandoned directories at this moment may be quicker; then that one
+            // is theirs to remove.
             let directory = match open(&path) {
                 Ok(directory) => directory,
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
@@ -58,7 +61,8 @@ impl Owned {
         &self.path
     }
 
-    /// Takes over the directories of this user that [`Owned::make`] made with this prefix, and whose processes are no more.
+    /// Takes over the directories of this user that [`Owned::make`] made with this prefix, and
+    /// whose processes are no more.
     #[must_use]
     pub fn abandoned(above: &Path, prefix: &str) -> Vec<Self> {
         let entries = std::fs::read_dir(above).into_iter().flatten().flatten();

@@ -1,5 +1,5 @@
-//! The directory for what commands of a user must know of each other: only that user may write there, so nobody else can put
-//! anything in a command's way. Must not know what is kept there.
+//! The directory for what commands of a user must know of each other: only that user may write
+//! there, so nobody else can put anything in a command's way. Must not know what is kept there.
 
 use std::fs::DirBuilder;
 use std::io::{Error, ErrorKind, Result};
@@ -39,8 +39,9 @@ pub fn private_directories(root: &Path) -> Vec<PathBuf> {
     places(root, own).into_iter().filter(|path| is_private(path, own)).collect()
 }
 
-/// Root's are where only root may make anything: Android has no /run, and its /data/local is root's. Others' are where their
-/// session keeps such things; temporary directories belong to everybody, and come last.
+/// Root's are where only root may make anything: Android has no /run, and its /data/local is
+/// root's. Others' are where their session keeps such things; temporary directories belong to
+/// everybody, and come last.
 fn places(root: &Path, uid: u32) -> Vec<PathBuf> {
     let temporary = std::env::temp_dir().join(format!("roundtrip-{uid}"));
     if uid == 0 {

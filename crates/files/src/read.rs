@@ -1,4 +1,5 @@
-//! Reading a file that anybody may have made. Opening or reading never waits, and never takes more memory than its limit.
+//! Reading a file that anybody may have made. Opening or reading never waits, and never takes more
+//! memory than its limit.
 
 use std::fs::{File, Metadata};
 use std::io::{Error, ErrorKind, Read, Result};
@@ -8,13 +9,14 @@ use std::path::Path;
 /// Reads a regular file of at most `most` bytes.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidInput`] for what is not a regular file, [`ErrorKind::FileTooLarge`] for a longer one,
-/// [`ErrorKind::OutOfMemory`] when there is no memory for it, and what the kernel says.
+/// [`ErrorKind::InvalidInput`] for what is not a regular file, [`ErrorKind::FileTooLarge`] for a
+/// longer one, [`ErrorKind::OutOfMemory`] when there is no memory for it, and what the kernel says.
 pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
     read_within(path, &mut { most })
 }
 
-/// As [`read`] for one of several files that may have `budget` bytes together: the file's size is taken from it.
+/// As [`read`] for one of several files that may have `budget` bytes together: the file's size is
+/// taken from it.
 ///
 /// # Errors
 /// As [`read`].

@@ -1,5 +1,6 @@
-//! Writing a result. It is written beside its place, into a file that this process has just made, and gets its name when it is
-//! complete: in one step that by itself refuses to replace anything, where that is not asked for.
+//! Writing a result. It is written beside its place, into a file that this process has just made,
+//! and gets its name when it is complete: in one step that by itself refuses to replace anything,
+//! where that is not asked for.
 
 use std::fs::{File, FileType};
 use std::io::{BufWriter, Error, ErrorKind, Result, Write};
@@ -51,7 +52,8 @@ impl NewFile {
     /// As [`NewFile::create`]; then nothing is left of it.
     pub fn complete(mut self) -> Result<()> {
         self.out.flush()?;
-        // Renaming a file whose bytes are not on the disk yet could leave an empty one after a power failure.
+        // Renaming a file whose bytes are not on the disk yet could leave an empty one after a
+        // power failure.
         self.out.get_ref().sync_all()?;
         let Some(partial) = &self.partial else { return Ok(()) };
         match self.existing {

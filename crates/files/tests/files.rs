@@ -1,4 +1,5 @@
-//! Results never go over what is there, nor through links, and what is read is a regular file of a sensible size.
+//! Results never go over what is there, nor through links, and what is read is a regular file of a
+//! sensible size.
 
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::symlink;

@@ -1,5 +1,6 @@
-//! How one series of rounds compares with another that was interleaved with it. The machine drifts from minute to
-//! minute, so the ratio is formed round by round and its spread is reported beside it. Measures nothing itself.
+//! How one series of rounds compares with another that was interleaved with it. The machine drifts
+//! from minute to minute, so the ratio is formed round by round and its spread is reported beside
+//! it. Measures nothing itself.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,12 +23,13 @@ pub struct Comparison {
     pub median: f64,
     /// Third quartile of the per-round ratios.
     pub q3: f64,
-    /// Where the true median of the per-round ratios lies; `None` below 6 rounds, which cannot say it with 95%.
+    /// Where the true median of the per-round ratios lies; `None` below 6 rounds, which cannot say
+    /// it with 95%.
     pub interval: Option<Interval>,
 }
 
-/// A confidence interval of a median from order statistics: it assumes nothing of the distribution but that
-/// rounds are independent.
+/// A confidence interval of a median from order statistics: it assumes nothing of the distribution
+/// but that rounds are independent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// Lower end.
@@ -39,11 +41,12 @@ pub struct Interval {
 }
 
 impl Comparison {
-    /// Compares two series of the same length, one duration (say, a round's median) in nanoseconds per round.
+    /// Compares two series of the same length, one duration (say, a round's median) in nanoseconds
+    /// per round.
     ///
     /// # Errors
-    /// [`Error::Rounds`] if the lengths differ, [`Error::NoRounds`] if they are 0, [`Error::NotPositive`] for a
-    /// duration that no ratio can be formed with.
+    /// [`Error::Rounds`] if the lengths differ, [`Error::NoRounds`] if they are 0,
+    /// [`Error::NotPositive`] for a duration that no ratio can be formed with.
     pub fn of_rounds(subject_ns: &[f64], baseline_ns: &[f64]) -> Result<Self, Error> {
         if subject_ns.len() != baseline_ns.len() {
             return Err(Error::Rounds { subject: subject_ns.len(), baseline: baseline_ns.len() });
@@ -87,9 +90,9 @@ fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
     values
 }
 
-/// The narrowest symmetric pair of order statistics that holds the median with at least 95%: `None` below six values, which
-/// stand in ascending order. The number of values below the median is binomial (n, ½), so leaving out the k outer values on each
-/// side costs 2 P(X < k + 1).
+/// The narrowest symmetric pair of order statistics that holds the median with at least 95%: `None`
+/// below six values, which stand in ascending order. The number of values below the median is
+/// binomial (n, ½), so leaving out the k outer values on each side costs 2 P(X < k + 1).
 #[must_use]
 pub fn median_interval(ascending: &[f64]) -> Option<Interval> {
     const OUTSIDE: f64 = 0.05;

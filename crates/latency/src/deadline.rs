@@ -1,4 +1,5 @@
-//! A limit on a round trip, and how many kept it. Counts exactly, from durations and never from buckets.
+//! A limit on a round trip, and how many kept it. Counts exactly, from durations and never from
+//! buckets.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,5 @@
-//! Everything that can be wrong with data that this crate is handed. Knows no files and no processes.
+//! Everything that can be wrong with data that this crate is handed. Knows no files and no
+//! processes.
 
 /// Why data was refused.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

@@ -1,5 +1,5 @@
-//! Durations in log-linear buckets with a stated error, and exact minimum, maximum, count and sum beside them.
-//! Knows no clock and no file.
+//! Durations in log-linear buckets with a stated error, and exact minimum, maximum, count and sum
+//! beside them. Knows no clock and no file.
 
 use hdrhistogram::Histogram as Buckets;
 use serde::{Deserialize, Serialize};
@@ -14,10 +14,10 @@ const Z_95: f64 = 1.959_964;
 
 /// A histogram of durations in nanoseconds.
 ///
-/// Count, minimum, maximum and sum are exact. Percentiles and the standard deviation are read from buckets:
-/// with three significant digits a bucket above 2048 ns is at most 1/1024 of its values wide, so they are
-/// within [`Self::RELATIVE_ERROR`]; below, every nanosecond has its own bucket. A duration above
-/// [`Self::HIGHEST_NS`] is counted in the top bucket and in [`Self::clamped`].
+/// Count, minimum, maximum and sum are exact. Percentiles and the standard deviation are read from
+/// buckets: with three significant digits a bucket above 2048 ns is at most 1/1024 of its values
+/// wide, so they are within [`Self::RELATIVE_ERROR`]; below, every nanosecond has its own bucket. A
+/// duration above [`Self::HIGHEST_NS`] is counted in the top bucket and in [`Self::clamped`].
 #[derive(Debug, Clone)]
 pub struct Histogram {
     buckets: Buckets<u64>,
@@ -45,10 +45,12 @@ impl Histogram {
     pub const SIGNIFICANT_DIGITS: u8 = 3;
     /// Largest relative error of a percentile.
     pub const RELATIVE_ERROR: f64 = 0.001;
-    /// Longest duration with a bucket of its own, in nanoseconds: 2⁴² − 1, a little over 73 minutes.
+    /// Longest duration with a bucket of its own, in nanoseconds: 2⁴² − 1, a little over 73
+    /// minutes.
     pub const HIGHEST_NS: u64 = (1 << 42) - 1;
 
-    /// An empty histogram. All its memory (about 256 KiB) is allocated here; recording allocates nothing.
+    /// An empty histogram. All its memory (about 256 KiB) is allocated here; recording allocates
+    /// nothing.
     #[must_use]
     pub fn new() -> Self {
         let buckets = Buckets::new_with_bounds(1, Self::HIGHEST_NS, Self::SIGNIFICANT_DIGITS)
@@ -56,8 +58,8 @@ impl Histogram {
         Self { buckets, min_ns: u64::MAX, max_ns: 0, sum_ns: 0, clamped: 0 }
     }
 
-    /// An empty histogram whose memory grows with the longest duration, from 16 KiB on: recording may allocate. For what is
-    /// counted afterwards, in many histograms at a time.
+    /// An empty histogram whose memory grows with the longest duration, from 16 KiB on: recording
+    /// may allocate. For what is counted afterwards, in many histograms at a time.
     ///
     /// # Panics
     /// Never: the bounds are constant.
@@ -100,8 +102,8 @@ impl Histogram {
         self.buckets.is_empty()
     }
 
-    /// How many durations exceeded [`Self::HIGHEST_NS`]. Where this is not 0, percentiles that fall among them
-    /// understate; the maximum stays exact.
+    /// How many durations exceeded [`Self::HIGHEST_NS`]. Where this is not 0, percentiles that fall
+    /// among them understate; the maximum stays exact.
     #[must_use]
     pub fn clamped(&self) -> u64 {
         self.clamped
@@ -131,27 +133,30 @@ impl Histogram {
         (!self.is_empty()).then(|| self.sum_ns as f64 / self.count() as f64)
     }
 
-    /// The standard deviation of the counted durations (divided by their count) in nanoseconds, from the buckets.
+    /// The standard deviation of the counted durations (divided by their count) in nanoseconds,
+    /// from the buckets.
     #[must_use]
     pub fn stdev_ns(&self) -> Option<f64> {
         (!self.is_empty()).then(|| self.buckets.stdev())
     }
 
-    /// The duration in nanoseconds that `percent` (0–100, clamped) of all counted durations do not exceed: the
-    /// top of the bucket in which the ⌈percent × count / 100⌉-th lies, but never outside the exact minimum and maximum.
+    /// The duration in nanoseconds that `percent` (0–100, clamped) of all counted durations do not
+    /// exceed: the top of the bucket in which the ⌈percent × count / 100⌉-th lies, but never
+    /// outside the exact minimum and maximum.
     #[must_use]
     pub fn percentile_ns(&self, percent: f64) -> Option<u64> {
-        // 99.9% of 1000 is 999.0000000000001 in binary: the rank forgives that much, and the quantile that is
-        // asked for lies in the middle of its step, out of rounding's reach.
+        // 99.9% of 1000 is 999.0000000000001 in binary: the rank forgives that much, and the
+        // quantile that is asked for lies in the middle of its step, out of rounding's reach.
         let count = self.count() as f64;
         let rank = (percent.clamp(0.0, 100.0) / 100.0 * count * (1.0 - 1e-12)).ceil().max(1.0);
         let value = self.buckets.value_at_quantile((rank - 0.5) / count.max(1.0));
         (!self.is_empty()).then(|| value.clamp(self.min_ns, self.max_ns))
     }
 
-    /// The percentile with the 95% interval in which the true one lies, by the ranks of the durations around it (Conover,
-    /// Practical Nonparametric Statistics, 3.2). It assumes that the durations are independent of each other: how the machine
-    /// changes between two runs is not in it. `None` for an empty histogram; no ends where they lie beyond the durations.
+    /// The percentile with the 95% interval in which the true one lies, by the ranks of the
+    /// durations around it (Conover, Practical Nonparametric Statistics, 3.2). It assumes that
+    /// the durations are independent of each other: how the machine changes between two runs is
+    /// not in it. `None` for an empty histogram; no ends where they lie beyond the durations.
     pub fn percentile(&self, percent: f64) -> Option<Percentile> {
         let ns = self.percentile_ns(percent)?;
         let (count, share) = (self.count() as f64, percent.clamp(0.0, 100.0) / 100.0);
@@ -162,8 +167,8 @@ impl Histogram {
         Some(Percentile { percent, ns, low_ns: at(low), high_ns: at(high) })
     }
 
-    /// The 95% interval of the mean in nanoseconds, from the standard deviation: low and high. Assumes what
-    /// [`Self::percentile`] does. `None` for fewer than two durations.
+    /// The 95% interval of the mean in nanoseconds, from the standard deviation: low and high.
+    /// Assumes what [`Self::percentile`] does. `None` for fewer than two durations.
     #[must_use]
     pub fn mean_interval_ns(&self) -> Option<(f64, f64)> {
         let (mean, stdev, count) = (self.mean_ns()?, self.stdev_ns()?, self.count() as f64);

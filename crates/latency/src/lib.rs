@@ -1,8 +1,8 @@
 //! What one round trip took, and what many took together.
 //!
-//! Pure data: samples, histograms, deadlines, summaries and comparisons of durations. This crate reads no
-//! clock, makes no system call and does no I/O; every instant it holds is a number of CLOCK_BOOTTIME
-//! nanoseconds that somebody else read. Everything that is stored has a serde form.
+//! Pure data: samples, histograms, deadlines, summaries and comparisons of durations. This crate
+//! reads no clock, makes no system call and does no I/O; every instant it holds is a number of
+//! CLOCK_BOOTTIME nanoseconds that somebody else read. Everything that is stored has a serde form.
 //!
 //! # Example
 //!

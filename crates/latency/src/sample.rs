@@ -1,4 +1,5 @@
-//! One round trip: its instants, who ran where, and its fixed binary form. Knows no transport and no clock.
+//! One round trip: its instants, who ran where, and its fixed binary form. Knows no transport and
+//! no clock.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +21,8 @@ pub struct Placement {
 /// One round trip. All instants are CLOCK_BOOTTIME nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Sample {
-    /// When the call should have begun by the plan; equal to `start_ns` where calls follow each other freely.
+    /// When the call should have begun by the plan; equal to `start_ns` where calls follow each
+    /// other freely.
     pub intended_ns: u64,
     /// When the caller began the call.
     pub start_ns: u64,
@@ -77,14 +79,15 @@ impl Sample {
         self.end_ns.saturating_sub(self.start_ns)
     }
 
-    /// From the *intended* begin to the reply: also counts the wait behind an earlier, slow call, which
-    /// [`Self::latency_ns`] does not see (coordinated omission).
+    /// From the *intended* begin to the reply: also counts the wait behind an earlier, slow call,
+    /// which [`Self::latency_ns`] does not see (coordinated omission).
     #[must_use]
     pub const fn response_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.intended_ns)
     }
 
-    /// The three parts of the round trip; `None` where the server gave no stamps or they lie outside the call.
+    /// The three parts of the round trip; `None` where the server gave no stamps or they lie
+    /// outside the call.
     #[must_use]
     pub fn legs(&self) -> Option<Legs> {
         let stamps = [self.start_ns, self.received_ns, self.replied_ns, self.end_ns];
@@ -111,8 +114,8 @@ impl Sample {
             && self.caller.priority == self.server.priority
     }
 
-    /// The fixed little-endian form: five instants, then the caller and the server as CPU (u32), policy
-    /// (u32, the kernel's number), priority (u8) and nice (i8).
+    /// The fixed little-endian form: five instants, then the caller and the server as CPU (u32),
+    /// policy (u32, the kernel's number), priority (u8) and nice (i8).
     #[must_use]
     pub fn to_bytes(&self) -> [u8; Self::ENCODED_LEN] {
         let mut out = [0; Self::ENCODED_LEN];

@@ -1,4 +1,5 @@
-//! The handful of numbers that a histogram is reported as. Knows no units but nanoseconds and no formatting.
+//! The handful of numbers that a histogram is reported as. Knows no units but nanoseconds and no
+//! formatting.
 
 use serde::{Deserialize, Serialize};
 
@@ -55,18 +56,20 @@ impl From<&Histogram> for Summary {
 }
 
 impl Summary {
-    /// Whether `percent` (0–100) is more than the maximum under another name here; see [`resolvable`].
+    /// Whether `percent` (0–100) is more than the maximum under another name here; see
+    /// [`resolvable`].
     #[must_use]
     pub fn resolvable(&self, percent: f64) -> bool {
         resolvable(self.count, percent)
     }
 }
 
-/// Whether `count` durations can tell the `percent` (0–100) percentile from their maximum: at least one in
-/// `count` must be expected above it, so p99.9 takes 1 000 and p99.99 takes 10 000.
+/// Whether `count` durations can tell the `percent` (0–100) percentile from their maximum: at least
+/// one in `count` must be expected above it, so p99.9 takes 1 000 and p99.99 takes 10 000.
 #[must_use]
 pub fn resolvable(count: u64, percent: f64) -> bool {
-    // The tolerance is for the rounding of 100 − 99.99, far below one part in any count that matters.
+    // The tolerance is for the rounding of 100 − 99.99, far below one part in any count that
+    // matters.
     count as f64 * (100.0 - percent) >= 100.0 * (1.0 - 1e-9)
 }
 

@@ -1,21 +1,24 @@
-//! Whether two sets of repetitions differ, by ranks: no assumption of a distribution but that repetitions are independent of
-//! each other. Measures nothing itself.
+//! Whether two sets of repetitions differ, by ranks: no assumption of a distribution but that
+//! repetitions are independent of each other. Measures nothing itself.
 
 use crate::comparison::quantile;
 
-/// How often a figure may differ from its own repetition by chance alone: the error of every interval here.
+/// How often a figure may differ from its own repetition by chance alone: the error of every
+/// interval here.
 const ERROR: f64 = 0.05;
 
 /// How many standard deviations around its mean hold 95% of a normal distribution.
 const Z_95: f64 = 1.959_964;
 
-/// Above so many repetitions a side the ranks' distribution is as good as normal, and not counted out.
+/// Above so many repetitions a side the ranks' distribution is as good as normal, and not counted
+/// out.
 const COUNTED: usize = 60;
 
 /// The ratio of a subject to a baseline, from repetitions of both.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shift {
-    /// The estimate (J. L. Hodges and E. L. Lehmann, 1963): the median of all ratios that can be formed.
+    /// The estimate (J. L. Hodges and E. L. Lehmann, 1963): the median of all ratios that can be
+    /// formed.
     pub ratio: f64,
     /// The 95% interval; `None` where there are too few repetitions for one.
     pub interval: Option<(f64, f64)>,
@@ -23,8 +26,8 @@ pub struct Shift {
     pub p: f64,
 }
 
-/// Independent repetitions: the test of H. B. Mann and D. R. Whitney (1947), and the interval that goes with it. `None` without
-/// repetitions, or where a value is not above 0.
+/// Independent repetitions: the test of H. B. Mann and D. R. Whitney (1947), and the interval that
+/// goes with it. `None` without repetitions, or where a value is not above 0.
 #[must_use]
 pub fn independent(subject: &[f64], baseline: &[f64]) -> Option<Shift> {
     let ratios = ascending(subject.iter().flat_map(|s| baseline.iter().map(move |b| s / b)))?;
@@ -45,8 +48,9 @@ pub fn independent(subject: &[f64], baseline: &[f64]) -> Option<Shift> {
     shift(&ratios, p, outside)
 }
 
-/// Repetitions that were made in pairs, one beside the other: the signed-rank test of F. Wilcoxon (1945), and its interval. `None`
-/// without repetitions, where the lengths differ, or where a value is not above 0.
+/// Repetitions that were made in pairs, one beside the other: the signed-rank test of F. Wilcoxon
+/// (1945), and its interval. `None` without repetitions, where the lengths differ, or where a value
+/// is not above 0.
 #[must_use]
 pub fn paired(subject: &[f64], baseline: &[f64]) -> Option<Shift> {
     if subject.len() != baseline.len() {
@@ -89,15 +93,18 @@ fn ascending(values: impl Iterator<Item = f64>) -> Option<Vec<f64>> {
     (!values.is_empty() && values.iter().all(|value| value.is_finite() && *value > 0.0)).then_some(values)
 }
 
-/// In what part of all orders of `m` and `n` values so many pairs have the one of the first set above: index by that number.
+/// In what part of all orders of `m` and `n` values so many pairs have the one of the first set
+/// above: index by that number.
 fn rank_sums(m: usize, n: usize) -> Vec<f64> {
-    // By the largest value: it belongs to the first set, and lies above all of the second, or to the second.
+    // By the largest value: it belongs to the first set, and lies above all of the second, or to
+    // the second.
     let mut table = vec![vec![1.0]; n + 1];
     for first in 1..=m {
         let mut row: Vec<Vec<f64>> = vec![vec![1.0]];
         for second in 1..=n {
             let mut ways = vec![0.0; first * second + 1];
-            // Of first + second equally likely places, the largest is one of the first set in `first`.
+            // Of first + second equally likely places, the largest is one of the first set in
+            // `first`.
             let (of_first, of_second) = (first as f64, second as f64);
             for (at, share) in table[second].iter().enumerate() {
                 ways[at + second] += share * of_first / (of_first + of_second);
@@ -112,7 +119,8 @@ fn rank_sums(m: usize, n: usize) -> Vec<f64> {
     table.pop().unwrap_or_default()
 }
 
-/// In what part of all signs of the ranks 1 to `n` the positive ones have this sum: index by the sum.
+/// In what part of all signs of the ranks 1 to `n` the positive ones have this sum: index by the
+/// sum.
 fn signed_ranks(n: usize) -> Vec<f64> {
     let mut ways = vec![1.0];
     for rank in 1..=n {
@@ -126,14 +134,15 @@ fn signed_ranks(n: usize) -> Vec<f64> {
     ways
 }
 
-/// The probability of something at least as far out as `tail`, on either side. Half a step, from a tie, counts as the next whole
-/// one, which errs towards chance.
+/// The probability of something at least as far out as `tail`, on either side. Half a step, from a
+/// tie, counts as the next whole one, which errs towards chance.
 fn two_sided(shares: &[f64], tail: f64) -> f64 {
     let below: f64 = shares.iter().take(tail.ceil() as usize + 1).sum();
     (2.0 * below).min(1.0)
 }
 
-/// How many of the ordered ratios lie outside the interval on each side; `None` if even none is too many.
+/// How many of the ordered ratios lie outside the interval on each side; `None` if even none is too
+/// many.
 fn outermost(shares: &[f64]) -> Option<usize> {
     let mut below = 0.0;
     let mut outside = None;
@@ -152,7 +161,8 @@ fn normal(mean: f64, sd: f64, tail: f64) -> (f64, Option<usize>) {
     (2.0 * below_normal((tail + 0.5 - mean) / sd).min(0.5), Some(outside))
 }
 
-/// The normal distribution's probability below `z` (M. Abramowitz and I. A. Stegun, 7.1.26; error below 2e-7).
+/// The normal distribution's probability below `z` (M. Abramowitz and I. A. Stegun, 7.1.26; error
+/// below 2e-7).
 fn below_normal(z: f64) -> f64 {
     let x = z.abs() / std::f64::consts::SQRT_2;
     let t = 1.0 / (1.0 + 0.327_591_1 * x);

@@ -1,5 +1,5 @@
-//! From parts to causes: who is to blame for each, how much of it is more than usual, and which cause is the main one. Must
-//! not know how parts were found.
+//! From parts to causes: who is to blame for each, how much of it is more than usual, and which
+//! cause is the main one. Must not know how parts were found.
 
 use crate::evidence::FIRST_ORDINARY_PRIO;
 use tracefs::OffCpu;
@@ -18,7 +18,8 @@ const ORDINARY_TENTHS: u64 = 15;
 /// Unknown time up to this share of the excess cannot have hidden the main cause.
 const NEGLIGIBLE_PERCENT: u64 = 5;
 
-/// A wait behind a thread that is no more urgent is a flag from this on; less is the kernel's way of switching.
+/// A wait behind a thread that is no more urgent is a flag from this on; less is the kernel's way
+/// of switching.
 const HELD_OFF_NS: u64 = 50_000;
 
 /// Something that one stretch of time is blamed on.

@@ -1,5 +1,5 @@
-//! Where a round trip passes from the client to the server and back, and which thread served. Must not know what either did
-//! with its time.
+//! Where a round trip passes from the client to the server and back, and which thread served. Must
+//! not know what either did with its time.
 
 use tracefs::{Body, Event};
 
@@ -7,7 +7,8 @@ use crate::explanation::Boundary;
 use crate::round_trip::{RoundTrip, Side};
 use crate::timeline::{Doing, Timeline, WakingBy};
 
-/// The two instants, in order and within the round trip, and the thread that had the time between them.
+/// The two instants, in order and within the round trip, and the thread that had the time between
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Boundaries {
     pub(crate) request_ns: u64,
@@ -66,7 +67,8 @@ impl Search<'_, '_> {
         &events[first.min(after)..after]
     }
 
-    /// The driver's own events: the client's transaction to the server's process, and the reply to the client.
+    /// The driver's own events: the client's transaction to the server's process, and the reply to
+    /// the client.
     fn binder(&self, server: &Side) -> ByBinder {
         let mut found = ByBinder::default();
         let Some(client) = self.trip.client.tid else { return found };
@@ -92,7 +94,8 @@ impl Search<'_, '_> {
         found
     }
 
-    /// A thread of the server's process that the client woke or that woke the client; best one that did both, and last.
+    /// A thread of the server's process that the client woke or that woke the client; best one that
+    /// did both, and last.
     fn server_by_wakings(&self, server: &Side) -> Option<u32> {
         let client = self.trip.client.tid?;
         let of_server = |tid: &u32| self.timeline.trace.processes.get(tid) == Some(&server.pid);
@@ -117,7 +120,8 @@ impl Search<'_, '_> {
         let mut of_server_wakers = wakers.iter().filter(|tid| of_server(tid));
         let last = of_server_wakers.clone().find(both).or_else(|| of_server_wakers.next());
         last.or_else(|| woken.iter().rev().find(|tid| of_server(tid)))
-            // Whose process is not known may be anybody; one that was woken by the client and woke it in turn is a server.
+            // Whose process is not known may be anybody; one that was woken by the client and woke
+            // it in turn is a server.
             .or_else(|| {
                 let unknown = |tid: &&u32| !self.timeline.trace.processes.contains_key(tid);
                 wakers.iter().filter(unknown).find(both)
@@ -135,7 +139,8 @@ impl Search<'_, '_> {
         waking.map(|waking| waking.time_ns)
     }
 
-    /// The server's last waking of the client: what comes before the handler has ended is something else.
+    /// The server's last waking of the client: what comes before the handler has ended is something
+    /// else.
     fn reply_by_waking(&self, server: u32, request_ns: u64) -> Option<u64> {
         let client = self.trip.client.tid?;
         let from_ns = self.trip.replied_ns.unwrap_or(request_ns).max(request_ns);

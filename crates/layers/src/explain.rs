@@ -8,8 +8,8 @@ use crate::timeline::Timeline;
 use crate::without::explain_without_events;
 use crate::{blame, evidence};
 
-/// Explains one round trip. Whatever the recording lacks, the parts are contiguous and add up to the round trip exactly; what is
-/// not known is a part of its own.
+/// Explains one round trip. Whatever the recording lacks, the parts are contiguous and add up to
+/// the round trip exactly; what is not known is a part of its own.
 #[must_use]
 pub fn explain(timeline: &Timeline<'_>, trip: &RoundTrip) -> Explanation {
     // A clock that went backwards leaves nothing to explain, and must not turn a part inside out.

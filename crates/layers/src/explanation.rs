@@ -1,5 +1,6 @@
-//! What an explanation consists of. Only data, which means the same without the trace: names are those
-//! that the trace has, and everything else is a type. Must not know the words that it is shown in.
+//! What an explanation consists of. Only data, which means the same without the trace: names are
+//! those that the trace has, and everything else is a type. Must not know the words that it is
+//! shown in.
 
 use serde::Serialize;
 
@@ -86,7 +87,8 @@ pub struct Cause {
     pub thread: Option<Thread>,
     /// What else is to blame, or why nothing can be.
     pub what: Option<What>,
-    /// Through whom: threads that the owner waited for and that were held up themselves, nearest first.
+    /// Through whom: threads that the owner waited for and that were held up themselves, nearest
+    /// first.
     pub via: Vec<Thread>,
     /// The CPU where it happened, where there is one.
     pub cpu: Option<u32>,
@@ -96,13 +98,15 @@ pub struct Cause {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(tag = "flag", rename_all = "snake_case")]
 pub enum Flag {
-    /// The client is a real-time thread, and its call waited for one of lower priority that was in nobody's way else.
+    /// The client is a real-time thread, and its call waited for one of lower priority that was in
+    /// nobody's way else.
     PriorityInversion {
         /// The one that had the CPU.
         thread: Thread,
     },
-    /// A real-time thread was runnable and one of lower priority went on: code of the kernel that cannot be preempted, real-time
-    /// throttling, or the deadline server that keeps a share for ordinary threads (Linux 6.12 on).
+    /// A real-time thread was runnable and one of lower priority went on: code of the kernel that
+    /// cannot be preempted, real-time throttling, or the deadline server that keeps a share for
+    /// ordinary threads (Linux 6.12 on).
     RealTimeHeldOff {
         /// The one that waited.
         waited: Thread,
@@ -115,7 +119,8 @@ pub enum Flag {
     Gap,
     /// Events were lost.
     EventsLost,
-    /// The kernel left switches out of the recording although it lost nothing, as some virtual machines' do.
+    /// The kernel left switches out of the recording although it lost nothing, as some virtual
+    /// machines' do.
     SwitchesUnrecorded {
         /// How many may have happened during the call, on any CPU, at least.
         count: u64,
@@ -149,9 +154,11 @@ pub struct Explanation {
     pub flags: Vec<Flag>,
     /// What took the time, the largest excess first; the first one is the answer.
     pub causes: Vec<Cause>,
-    /// How long such a round trip usually takes, in nanoseconds, where that was known: causes of work count beyond it only.
+    /// How long such a round trip usually takes, in nanoseconds, where that was known: causes of
+    /// work count beyond it only.
     pub usual_ns: Option<u64>,
-    /// Whether the machine is a virtual one: what looks like work may then be the hypervisor's time.
+    /// Whether the machine is a virtual one: what looks like work may then be the hypervisor's
+    /// time.
     pub virtualised: bool,
 }
 

@@ -1,5 +1,5 @@
-//! The kernel's own names that mean something here, as recordings have them. Must not know where they are
-//! looked for.
+//! The kernel's own names that mean something here, as recordings have them. Must not know where
+//! they are looked for.
 
 /// Whether a CPU's vector is its own timer (x86).
 pub(crate) fn is_timer_vector(vector: &str) -> bool {
@@ -16,7 +16,8 @@ pub(crate) fn is_any_timer(name: &str) -> bool {
     name.contains("timer")
 }
 
-/// Whether one CPU sends this to another: x86's vectors, and the reasons that arm64's `ipi_entry` gives.
+/// Whether one CPU sends this to another: x86's vectors, and the reasons that arm64's `ipi_entry`
+/// gives.
 pub(crate) fn is_from_cpus(vector: &str) -> bool {
     ["call_function", "reschedule", "Function call interrupts", "Rescheduling interrupts"]
         .iter()

@@ -1,14 +1,16 @@
-//! What delayed a call or a write: cuts a slow round trip into parts that each have one owner and one state, and names
-//! what was behind each. Works on recorded events, never live. Everything that it says is a type: it has no words. Must
-//! not know how events were recorded, nor how a part is shown.
+//! What delayed a call or a write: cuts a slow round trip into parts that each have one owner and
+//! one state, and names what was behind each. Works on recorded events, never live. Everything that
+//! it says is a type: it has no words. Must not know how events were recorded, nor how a part is
+//! shown.
 //!
-//! [`explain`] takes a [`Timeline`] of a recording and what the two programs know of the call, as a [`RoundTrip`].
-//! Without a recording, [`explain_without_events`] says what stamps and counters prove. [`storage`] does the same for
-//! synchronous writes.
+//! [`explain`] takes a [`Timeline`] of a recording and what the two programs know of the call, as a
+//! [`RoundTrip`]. Without a recording, [`explain_without_events`] says what stamps and counters
+//! prove. [`storage`] does the same for synchronous writes.
 //!
 //! # Example
 //!
-//! A call of 41.7 ms, explained from a recording of a 6.1 kernel: the thread that served it had slept.
+//! A call of 41.7 ms, explained from a recording of a 6.1 kernel: the thread that served it had
+//! slept.
 //!
 //! ```
 //! use std::path::Path;

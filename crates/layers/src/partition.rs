@@ -1,5 +1,5 @@
-//! Cuts a stretch of one thread's time into parts that each have one state, and goes into the thread that ended a wait. Must
-//! not know which part is to blame.
+//! Cuts a stretch of one thread's time into parts that each have one state, and goes into the
+//! thread that ended a wait. Must not know which part is to blame.
 
 use tracefs::{OffCpu, TaskState};
 
@@ -11,11 +11,12 @@ use crate::timeline::{Current, Doing, During, Source, ThreadLine, Timeline, Waki
 /// How deep it goes: the owner's waker, that one's waker, and its waker.
 const LEVELS: usize = 3;
 
-/// A waker that leaves the CPU to whom it woke within this time hands over; one that stays longer is in the way.
+/// A waker that leaves the CPU to whom it woke within this time hands over; one that stays longer
+/// is in the way.
 const HAND_OVER_NS: u64 = 50_000;
 
-/// Coming out of idling takes at most this long, with the deepest idle states; a CPU that idles longer does so although a
-/// thread is runnable.
+/// Coming out of idling takes at most this long, with the deepest idle states; a CPU that idles
+/// longer does so although a thread is runnable.
 const IDLE_EXIT_NS: u64 = 1_000_000;
 
 /// A block request completed this long before a waking, on the same CPU, belongs to it.
@@ -125,7 +126,8 @@ impl Cutter<'_, '_> {
         self.timeline.thread(self.tid)
     }
 
-    /// On a CPU: the thread's own code, its system calls, and what took the CPU from it without a switch.
+    /// On a CPU: the thread's own code, its system calls, and what took the CPU from it without a
+    /// switch.
     fn running(&self, cpu: u32, from_ns: u64, to_ns: u64) -> Vec<Piece> {
         let calls = self.line().map_or(&[][..], |line| line.calls_within(from_ns, to_ns));
         let traced = self.timeline.knows.system_calls

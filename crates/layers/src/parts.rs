@@ -1,5 +1,5 @@
-//! What a stretch of time was, whose it was, and who ended it. Only data. Must not know what is to blame, nor the words that it
-//! is shown in.
+//! What a stretch of time was, whose it was, and who ended it. Only data. Must not know what is to
+//! blame, nor the words that it is shown in.
 
 use serde::Serialize;
 use tracefs::OffCpu;
@@ -25,7 +25,8 @@ pub struct Thread {
     pub pid: Option<u32>,
     /// Its name; empty where no event said it.
     pub comm: String,
-    /// The kernel's priority then, as `task_struct.prio`: below 0 deadline, 0 to 98 real-time, 100 to 139 ordinary.
+    /// The kernel's priority then, as `task_struct.prio`: below 0 deadline, 0 to 98 real-time, 100
+    /// to 139 ordinary.
     pub prio: Option<i32>,
 }
 
@@ -43,7 +44,8 @@ pub enum Interrupt {
     },
     /// A softirq.
     Softirq(Softirq),
-    /// Another of the CPU's vectors, or an inter-processor interrupt (`reschedule`, `call_function`).
+    /// Another of the CPU's vectors, or an inter-processor interrupt (`reschedule`,
+    /// `call_function`).
     Vector {
         /// What for.
         name: String,
@@ -136,7 +138,8 @@ pub enum Unknown {
         /// Who ended it.
         thread: Thread,
     },
-    /// A thread was runnable while its CPU idled: a CPU quota, or a hypervisor that did not run the CPU.
+    /// A thread was runnable while its CPU idled: a CPU quota, or a hypervisor that did not run the
+    /// CPU.
     RunnableOnIdle,
     /// There are no kernel events for this leg.
     NoEventsFor(Leg),
@@ -165,7 +168,8 @@ pub enum State {
         /// Which.
         interrupt: Interrupt,
     },
-    /// Woken, but not yet on a run queue: the other CPU has still to take the inter-processor interrupt.
+    /// Woken, but not yet on a run queue: the other CPU has still to take the inter-processor
+    /// interrupt.
     WakeUpPending,
     /// Runnable, while its CPU came out of idling.
     IdleExit,
@@ -233,7 +237,8 @@ pub struct Part {
     pub cpu: Option<u32>,
     /// What it was.
     pub state: State,
-    /// For a wait that a thread ended: what that thread did meanwhile, in parts that cover the same stretch.
+    /// For a wait that a thread ended: what that thread did meanwhile, in parts that cover the same
+    /// stretch.
     pub because: Vec<Self>,
 }
 

@@ -1,7 +1,9 @@
-//! What is known of one slow round trip besides the kernel's events: its instants, its two threads, and what counters said.
-//! Plain numbers, so that whoever measured needs nothing of this crate, and this crate nothing of theirs.
+//! What is known of one slow round trip besides the kernel's events: its instants, its two threads,
+//! and what counters said. Plain numbers, so that whoever measured needs nothing of this crate, and
+//! this crate nothing of theirs.
 
-/// One round trip to explain. Instants are of the recording's clock (CLOCK_BOOTTIME), in nanoseconds.
+/// One round trip to explain. Instants are of the recording's clock (CLOCK_BOOTTIME), in
+/// nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RoundTrip {
     /// When the client began the call.
@@ -18,14 +20,17 @@ pub struct RoundTrip {
     pub server: Option<Side>,
     /// The deadline that was missed, in nanoseconds.
     pub deadline_ns: Option<u64>,
-    /// How long such a round trip usually takes (the median of its run), in nanoseconds: work up to this is no cause.
+    /// How long such a round trip usually takes (the median of its run), in nanoseconds: work up to
+    /// this is no cause.
     pub usual_ns: Option<u64>,
-    /// Whether the machine is a virtual one: then a CPU may stop without anything in the machine noticing.
+    /// Whether the machine is a virtual one: then a CPU may stop without anything in the machine
+    /// noticing.
     pub virtualised: bool,
 }
 
 impl RoundTrip {
-    /// Whether counters were counted over this round trip and little else: what they gained is then this round trip's.
+    /// Whether counters were counted over this round trip and little else: what they gained is then
+    /// this round trip's.
     pub(crate) fn is_counted_alone(&self, counters: &Counters) -> bool {
         let before_ns = self.start_ns.saturating_sub(counters.since_ns.unwrap_or(self.start_ns));
         before_ns <= self.duration_ns() / 10
@@ -56,7 +61,8 @@ pub struct Side {
 pub struct Counters {
     /// Nanoseconds on the thread's own CPU clock, between the round trip's two ends and no longer.
     pub cpu_ns: Option<u64>,
-    /// From when on the figures below were counted; they end just after the round trip. `None`: since its start.
+    /// From when on the figures below were counted; they end just after the round trip. `None`:
+    /// since its start.
     pub since_ns: Option<u64>,
     /// Nanoseconds on a CPU (schedstat).
     pub running_ns: Option<u64>,

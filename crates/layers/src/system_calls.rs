@@ -1,5 +1,5 @@
-//! System calls and their names, by machine: those that threads wait in or that a server's handler may make. The others have only
-//! their number. Must not know who made them.
+//! System calls and their names, by machine: those that threads wait in or that a server's handler
+//! may make. The others have only their number. Must not know who made them.
 
 /// A system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,8 +31,8 @@ impl SystemCall {
     }
 }
 
-/// Name, number on x86-64 (`arch/x86/entry/syscalls/syscall_64.tbl`) and number on arm64 and the other machines that share
-/// `include/uapi/asm-generic/unistd.h`.
+/// Name, number on x86-64 (`arch/x86/entry/syscalls/syscall_64.tbl`) and number on arm64 and the
+/// other machines that share `include/uapi/asm-generic/unistd.h`.
 type Row = (&'static str, Option<i64>, Option<i64>);
 
 /// Those in which a thread waits for time to pass.

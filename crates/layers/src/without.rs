@@ -1,5 +1,5 @@
-//! What can be said of a round trip without kernel events: the legs by the programs' own stamps, and what counters of the two
-//! threads gained. It names no other thread, and says that it cannot.
+//! What can be said of a round trip without kernel events: the legs by the programs' own stamps,
+//! and what counters of the two threads gained. It names no other thread, and says that it cannot.
 
 use crate::explanation::{
     Boundary, Cause, Explanation, Flag, Kind, Leg, Owner, Part, State, Thread, Unknown, What,
@@ -61,8 +61,8 @@ fn named(side: &Side) -> Thread {
     Thread { tid: side.tid.unwrap_or(0), pid: Some(side.pid), comm: String::new(), prio: side.prio }
 }
 
-/// Counters name a cause where they account for most of the time and nobody else could have had it; else only the longest
-/// leg is told.
+/// Counters name a cause where they account for most of the time and nobody else could have had it;
+/// else only the longest leg is told.
 fn causes(parts: &[Part], trip: &RoundTrip) -> Vec<Cause> {
     let duration_ns = trip.duration_ns();
     let usual_ns = trip.usual_ns.unwrap_or(0);

@@ -1,5 +1,6 @@
-//! The time that requests spend in a device, against what `btt` of Debian's blktrace package makes of the same events: they are
-//! written down as blktrace writes them (include/uapi/linux/blktrace_api.h).
+//! The time that requests spend in a device, against what `btt` of Debian's blktrace package makes
+//! of the same events: they are written down as blktrace writes them
+//! (include/uapi/linux/blktrace_api.h).
 #![allow(clippy::print_stderr)] // How a test says what it could not try.
 
 mod recorded;
@@ -18,7 +19,8 @@ const ISSUE: u32 = 7 | (1 << 6 | WRITE) << 16;
 const COMPLETE: u32 = 8 | (1 << 7 | WRITE) << 16;
 const WRITE: u32 = 1 << 1;
 
-/// The events of a device as a blktrace file. Flushes have no sectors, and are left out, as `btt` leaves them out.
+/// The events of a device as a blktrace file. Flushes have no sectors, and are left out, as `btt`
+/// leaves them out.
 fn blktrace(trace: &Trace, dev: u32) -> Vec<u8> {
     let mut out = Vec::new();
     let mut sequence = 0_u32;
@@ -49,7 +51,8 @@ fn blktrace(trace: &Trace, dev: u32) -> Vec<u8> {
     out
 }
 
-/// How long requests were with the device by btt, in seconds: the least, the mean, the most; and how many parts they had.
+/// How long requests were with the device by btt, in seconds: the least, the mean, the most; and
+/// how many parts they had.
 fn btt(events: &[u8], name: &str) -> Option<([f64; 3], usize)> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("btt-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();

@@ -1,5 +1,5 @@
-//! Which events bound the time of a device on each bus, in recordings that are written by hand: for what real recordings show too
-//! seldom, or not on every kernel.
+//! Which events bound the time of a device on each bus, in recordings that are written by hand: for
+//! what real recordings show too seldom, or not on every kernel.
 
 mod flushes;
 mod polled;
@@ -70,7 +70,8 @@ fn ufs_commands_are_joined_to_their_requests_by_block_and_to_their_answers_by_ta
         written.block(time_ns, 0, WRITER, QUEUE, PARTITION, (sector, 8, "WS"));
         written.block(time_ns + 20, 0, WRITER, ISSUE, DISK, (sector, 8, "WS"));
     }
-    // What the layer above says is further from the controller, and is not used. Blocks have 4096 bytes.
+    // What the layer above says is further from the controller, and is not used. Blocks have 4096
+    // bytes.
     let scsi = [
         ("host_no", Int(0)),
         ("channel", Int(0)),
@@ -210,7 +211,8 @@ fn nvme_commands_are_joined_by_queue_and_number_and_end_with_their_own_queues_in
     let mut written = Written::default();
     written.block(1_100, 0, WRITER, QUEUE, DISK, (80, 8, "WS"));
     written.block(1_150, 1, WRITER, QUEUE, DISK, (160, 8, "WS"));
-    // Commands are made ready before their requests are said to be issued. Both queues use the same number.
+    // Commands are made ready before their requests are said to be issued. Both queues use the same
+    // number.
     nvme(&mut written, 1_200, 0, (1, 7), Some(&[80]));
     written.block(1_210, 0, WRITER, ISSUE, DISK, (80, 8, "WS"));
     nvme(&mut written, 1_300, 1, (2, 7), Some(&[160]));
@@ -349,8 +351,9 @@ fn system_call(written: &mut Written) {
     written.event(8_900, 0, WRITER, "syscalls/sys_exit_write", &[("__syscall_nr", Int(1)), ("ret", Long(0))]);
 }
 
-/// A write that waits while a worker of the kernel's does something else, and is then queued by that worker. What the worker is
-/// woken by says whether it was held. `other` has the worker's CPU at first.
+/// A write that waits while a worker of the kernel's does something else, and is then queued by
+/// that worker. What the worker is woken by says whether it was held. `other` has the worker's CPU
+/// at first.
 fn throttled(other: u32, wake_worker: impl FnOnce(&mut Written)) -> Layers {
     let mut written = Written::default();
     switch(&mut written, 900, 0, (0, 0), WRITER);
@@ -393,7 +396,8 @@ fn a_write_is_held_until_a_timer_wakes_the_worker_that_queues_it() {
 #[test]
 fn a_write_is_held_as_long_as_the_worker_that_queues_it_does_others_work() {
     const OTHER: u32 = 96;
-    // The timer finds the worker awake: it was woken by somebody else, and comes to this write later.
+    // The timer finds the worker awake: it was woken by somebody else, and comes to this write
+    // later.
     let layers = throttled(OTHER, |written| {
         wake(written, 2_000, 1, OTHER, WORKER);
         switch(written, 2_100, 1, (OTHER, 1), WORKER);
@@ -471,7 +475,8 @@ fn what_a_journal_was_set_to_before_the_application_waits_for_it_is_the_calls() 
     const SLEEPING: u64 = 1;
     let mut written = Written::default();
     switch(&mut written, 900, 0, (0, 0), WRITER);
-    // Only where soft interrupts are recorded, too, can a thread be known to be the one that wakes another.
+    // Only where soft interrupts are recorded, too, can a thread be known to be the one that wakes
+    // another.
     for (time_ns, kind) in [(910, "irq/softirq_entry"), (920, "irq/softirq_exit")] {
         written.event(time_ns, 0, WRITER, kind, &[("vec", Int(7))]);
     }
@@ -506,7 +511,8 @@ fn what_a_journal_was_set_to_before_the_application_waits_for_it_is_the_calls() 
 #[test]
 fn both_flushes_of_a_write_without_data_are_the_calls_and_no_later_one() {
     let mut written = Written::default();
-    // As the device mapper asks of what is below it: a flush, and one behind the data that there are none of.
+    // As the device mapper asks of what is below it: a flush, and one behind the data that there
+    // are none of.
     written.block(1_100, 0, WRITER, QUEUE, PARTITION, (640, 0, "FWFS"));
     for (from_ns, to_ns) in [(1_200, 2_000), (2_500, 3_000), (5_000, 6_000)] {
         if from_ns == 5_000 {

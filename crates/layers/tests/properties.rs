@@ -1,5 +1,5 @@
-//! What holds of every explanation: parts are contiguous and add up exactly, and what is said to be known is what happened,
-//! whatever the recording has lost.
+//! What holds of every explanation: parts are contiguous and add up exactly, and what is said to be
+//! known is what happened, whatever the recording has lost.
 
 mod common;
 

@@ -1,5 +1,6 @@
-//! What real recordings of writes are divided into, and what becomes of that when something is missing: an event type or a
-//! CPU that is missing makes time unexplained, or is told; it never moves time from one layer to another unnoticed.
+//! What real recordings of writes are divided into, and what becomes of that when something is
+//! missing: an event type or a CPU that is missing makes time unexplained, or is told; it never
+//! moves time from one layer to another unnoticed.
 
 mod recorded;
 
@@ -15,7 +16,8 @@ const NAMES: [&str; 2] = ["disk", "journalled"];
 /// How much of the whole may go to another layer before that must be told, in parts of a thousand.
 const UNNOTICED_PER_MILLE: u64 = 1;
 
-/// What a recording with something taken away says, held against what it said with it. Returns whether anything changed.
+/// What a recording with something taken away says, held against what it said with it. Returns
+/// whether anything changed.
 fn check(whole: &Recorded, less: &Recorded, what: &str) -> bool {
     let (before, after) = (whole.layers(), less.layers());
     let all: u64 = whole.writes.iter().map(|write| write.end_ns - write.start_ns).sum();
@@ -122,7 +124,8 @@ fn a_journals_requests_are_found_and_the_devices_below_it() {
             let of = |request: &&layers::storage::Request| (request.leaf, request.flush) == (leaf, flush);
             call.requests.iter().filter(of).count()
         };
-        // The data, what the journal says of them, and its commit; a flush before the commit and one behind.
+        // The data, what the journal says of them, and its commit; a flush before the commit and
+        // one behind.
         assert!(on(false, false) >= 2 && on(false, true) >= 1, "{write:?}: {:?}", call.requests);
         assert!(on(true, false) >= 2 && on(true, true) >= 1, "{write:?}: {:?}", call.requests);
         let upper = call.requests.iter().filter(|request| request.dev == journalled.device).count();

@@ -1,5 +1,5 @@
-//! Each cause as a kernel records it, and what it is called. Times are in microseconds here. CPU 0 has the client (tid 10,
-//! process 1), CPU 1 the server (20, process 2).
+//! Each cause as a kernel records it, and what it is called. Times are in microseconds here. CPU 0
+//! has the client (tid 10, process 1), CPU 1 the server (20, process 2).
 
 use layers::{
     Counters, Explanation, Flag, Interrupt, Kind, Leg, Owner, RoundTrip, Side, Softirq, State, Timeline,

@@ -1,4 +1,5 @@
-//! Formats the results of the baseline test as terminal tables and as CSV. Pure: a result in, text out.
+//! Formats the results of the baseline test as terminal tables and as CSV. Pure: a result in, text
+//! out.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -11,7 +12,8 @@ use super::quantity::{length, three_digits};
 use super::table::{Column, Table};
 use crate::csv::Line;
 
-/// One table per placement: for each size the median with its spread over the rounds, and the ratio to the futex.
+/// One table per placement: for each size the median with its spread over the rounds, and the ratio
+/// to the futex.
 #[must_use]
 pub fn tables(result: &BaselineResult, look: Look) -> String {
     let mut out = String::new();

@@ -222,8 +222,8 @@ fn basis(basis: Basis) -> &'static str {
     }
 }
 
-/// For a CI server: a test case for each figure, of which the ones that are worse, or beyond a threshold, have failed, and those
-/// of which nothing can be told are skipped.
+/// For a CI server: a test case for each figure, of which the ones that are worse, or beyond a
+/// threshold, have failed, and those of which nothing can be told are skipped.
 #[must_use]
 pub fn junit(comparison: &Comparison<'_>) -> String {
     let figures = comparison.figures;

@@ -1,4 +1,5 @@
-//! Lines of CSV (RFC 4180): a field is quoted where it holds what would end it. Must not know what fields mean.
+//! Lines of CSV (RFC 4180): a field is quoted where it holds what would end it. Must not know what
+//! fields mean.
 
 use std::fmt::{Display, Write as _};
 

@@ -1,4 +1,5 @@
-//! What of a machine's settings lengthens round trips, as text, Markdown and JSON. Pure: findings in, text out.
+//! What of a machine's settings lengthens round trips, as text, Markdown and JSON. Pure: findings
+//! in, text out.
 
 use std::fmt::Write as _;
 
@@ -28,7 +29,8 @@ pub fn summary(findings: &[Finding]) -> String {
     format!("{lengthens}, {} could not be told, {good} {verb} good.", count(State::CannotTell))
 }
 
-/// The machine, the summary, what lengthens round trips with what to do, what could not be told, and what is good.
+/// The machine, the summary, what lengthens round trips with what to do, what could not be told,
+/// and what is good.
 #[must_use]
 pub fn text(environment: &Environment, findings: &[Finding], look: Look) -> String {
     let head = look.fit(header(environment));
@@ -101,7 +103,8 @@ pub fn markdown(environment: &Environment, findings: &[Finding]) -> String {
     out
 }
 
-/// The findings for a spreadsheet, a line each. Several commands stand in one field, separated by line ends.
+/// The findings for a spreadsheet, a line each. Several commands stand in one field, separated by
+/// line ends.
 #[must_use]
 pub fn csv(findings: &[Finding]) -> String {
     let mut out = String::from("check,state,title,found,why,source,advice,commands\n");

@@ -1,4 +1,5 @@
-//! What every report says first: the machine, the kernel, the driver and the load that its figures belong to. Pure.
+//! What every report says first: the machine, the kernel, the driver and the load that its figures
+//! belong to. Pure.
 
 use std::fmt::Write as _;
 

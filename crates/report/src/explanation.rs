@@ -1,5 +1,5 @@
-//! Explanations for a terminal: for each slow call the answer, what to know besides, and the parts that its time consists of.
-//! Pure: explanations in, text out.
+//! Explanations for a terminal: for each slow call the answer, what to know besides, and the parts
+//! that its time consists of. Pure: explanations in, text out.
 
 use std::fmt::Write as _;
 
@@ -15,8 +15,8 @@ use analysis::slow_calls::{Explained, Kept};
 /// Parts that are shorter than this share of the call are told together.
 const SHORT_PERCENT: u64 = 1;
 
-/// All that is known of some slow calls, and how many more there were in the run that they are from. In front of all that a run has
-/// kept stands what delayed them, in one line.
+/// All that is known of some slow calls, and how many more there were in the run that they are
+/// from. In front of all that a run has kept stands what delayed them, in one line.
 #[must_use]
 pub fn text(explained: &[Explained], kept: &Kept) -> String {
     let mut out = String::new();

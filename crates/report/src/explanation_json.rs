@@ -1,4 +1,5 @@
-//! Explanations as JSON: one object, versioned, with every part of every slow call, and how many are not kept. Pure: explanations in, text out.
+//! Explanations as JSON: one object, versioned, with every part of every slow call, and how many
+//! are not kept. Pure: explanations in, text out.
 
 use layers::{Boundary, Cause, Explanation, Flag, Interrupt, Kind, Owner, Part, State, Thread, Waker};
 use serde::Serialize;

@@ -1,4 +1,5 @@
-//! Slow calls and their causes as rows: CSV for programs and spreadsheets, Markdown for people. Pure: explanations in, text out.
+//! Slow calls and their causes as rows: CSV for programs and spreadsheets, Markdown for people.
+//! Pure: explanations in, text out.
 
 use analysis::slow_calls::Explained;
 use layers::{Cause, Kind};
@@ -10,8 +11,8 @@ use crate::inert;
 use crate::quantity::duration;
 use crate::table::{Column, Table};
 
-/// A line for each cause of each slow call, the slowest call and the largest cause first. A call of which no cause is known has
-/// one line.
+/// A line for each cause of each slow call, the slowest call and the largest cause first. A call of
+/// which no cause is known has one line.
 #[must_use]
 pub fn csv(explained: &[Explained]) -> String {
     let mut out = String::from(

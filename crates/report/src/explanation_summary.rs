@@ -9,7 +9,8 @@ use analysis::slow_calls::{Explained, Kept};
 /// From how many calls on a median says more than the calls themselves, which are printed below.
 const WORTH_A_MEDIAN: usize = 3;
 
-/// "34 missed: 31 behind rustc (median 3.30 ms), 2 ran long, 1 cannot tell", or that there were none.
+/// "34 missed: 31 behind rustc (median 3.30 ms), 2 ran long, 1 cannot tell", or that there were
+/// none.
 pub(crate) fn line(explained: &[Explained], kept: &Kept) -> String {
     let Kept { over_limit, slowest, all_calls, deadline_ns, .. } = *kept;
     if explained.is_empty() {

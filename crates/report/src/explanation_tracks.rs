@@ -1,5 +1,5 @@
-//! Calls, and explanations of the slow ones, as rows of slices for a viewer of traces. Pure: calls and explanations in, tracks
-//! out. Must not know the format that they are written in.
+//! Calls, and explanations of the slow ones, as rows of slices for a viewer of traces. Pure: calls
+//! and explanations in, tracks out. Must not know the format that they are written in.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,9 @@ use super::explanation_words::{self, answer, owner};
 use super::perfetto::{Annotation, Parent, Slice, Track};
 use analysis::slow_calls::{Calls, Explained};
 
-/// The tracks: for each pair all its calls with their legs, those in `calls` and the slow ones, and under it what explains
-/// these; then the slow calls beside the threads that made and served them, joined by arrows.
+/// The tracks: for each pair all its calls with their legs, those in `calls` and the slow ones, and
+/// under it what explains these; then the slow calls beside the threads that made and served them,
+/// joined by arrows.
 #[must_use]
 pub fn tracks(explained: &[Explained], calls: &[Calls]) -> Vec<Track> {
     let mut pairs: BTreeMap<(usize, usize), Pair<'_>> = BTreeMap::new();
@@ -160,7 +161,8 @@ fn explaining(part: &Part, depth: usize, slices: &mut Vec<Slice>) {
     }
 }
 
-/// The call beside the thread that made it, its handling beside the one that served, joined by an arrow.
+/// The call beside the thread that made it, its handling beside the one that served, joined by an
+/// arrow.
 fn beside_threads(call: &Explained) -> Vec<(&Thread, Slice)> {
     let Explanation { start_ns, end_ns, client, server, .. } = &call.explanation;
     let slice = |begin_ns, end_ns| Slice { name: name(call), begin_ns, end_ns, ..Slice::default() };

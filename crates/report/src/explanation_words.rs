@@ -1,5 +1,5 @@
-//! An explanation in words: its answer, its causes, its threads and interrupts, and why something is not known. Pure:
-//! explanations in, text out. Must not know which report the words are for.
+//! An explanation in words: its answer, its causes, its threads and interrupts, and why something
+//! is not known. Pure: explanations in, text out. Must not know which report the words are for.
 
 use layers::{
     Cause, Explanation, Flag, Interrupt, Kind, Leg, Owner, Softirq, SystemCall, Thread, Unknown, What,

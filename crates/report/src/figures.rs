@@ -1,4 +1,5 @@
-//! The figures of runs, one a line: CSV for programs and spreadsheets, Markdown for people. The same for every kind of run. Pure.
+//! The figures of runs, one a line: CSV for programs and spreadsheets, Markdown for people. The
+//! same for every kind of run. Pure.
 
 use std::fmt::Write as _;
 

@@ -1,7 +1,8 @@
-//! A recording as text, the way the kernel's own `trace` file shows it with `record-tgid` on and `irq-info` off (the
-//! recording's events do not say whether interrupts were off): what Perfetto and older tools read. Times are rounded to
-//! microseconds as the kernel does. What the recording does not know is left out of a line. A pure function of plain data.
-//! Sources: the kernel's `trace.c`, `trace_output.c`, and each event's `TP_printk`.
+//! A recording as text, the way the kernel's own `trace` file shows it with `record-tgid` on and
+//! `irq-info` off (the recording's events do not say whether interrupts were off): what Perfetto
+//! and older tools read. Times are rounded to microseconds as the kernel does. What the recording
+//! does not know is left out of a line. A pure function of plain data. Sources: the kernel's
+//! `trace.c`, `trace_output.c`, and each event's `TP_printk`.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -246,7 +247,8 @@ mod tests {
     use super::fixtures::Fixture;
     use super::*;
 
-    /// A line without its marks for interrupts and preemption: thread, CPU, time, and what the event says.
+    /// A line without its marks for interrupts and preemption: thread, CPU, time, and what the
+    /// event says.
     fn parts(line: &str) -> Option<(&str, &str, &str, &str)> {
         let (thread, rest) = line.split_once(" [")?;
         let thread = thread.split_once(" (").map_or(thread, |(thread, _)| thread).trim();

@@ -6,7 +6,8 @@ use analysis::gate::{Gate, Requirement, Violation};
 use crate::inert;
 use crate::quantity::{byte_rate, duration, three_digits};
 
-/// What a gate that is violated says: `p99>200us: 312 us; test latency, stack binder, caller other (1 of 4 figures)`.
+/// What a gate that is violated says: `p99>200us: 312 us; test latency, stack binder, caller other
+/// (1 of 4 figures)`.
 #[must_use]
 pub fn gate(gate: &Gate, violation: &Violation) -> String {
     format!("{}: {}", inert::line(gate.text()), why(violation))

@@ -1,5 +1,5 @@
-//! Histograms for a terminal: a line for each stretch of time, both axes logarithmic, with the limit marked that the calls were to
-//! keep. Pure: a run in, text out.
+//! Histograms for a terminal: a line for each stretch of time, both axes logarithmic, with the
+//! limit marked that the calls were to keep. Pure: a run in, text out.
 
 use std::fmt::Write as _;
 
@@ -164,8 +164,8 @@ struct Row {
     beyond: bool,
 }
 
-/// Stretches that are equally long on a logarithmic scale, from the shortest duration to the longest, without gaps. The limit
-/// divides the one that it lies in.
+/// Stretches that are equally long on a logarithmic scale, from the shortest duration to the
+/// longest, without gaps. The limit divides the one that it lies in.
 fn rows(histogram: &Histogram, limit_ns: Option<u64>, most_rows: usize) -> Vec<Row> {
     let (Some(min_ns), Some(max_ns)) = (histogram.min_ns(), histogram.max_ns()) else { return Vec::new() };
     let octaves = (max_ns.max(1) as f64 / min_ns.max(1) as f64).log2();

@@ -1,6 +1,7 @@
-//! Text of others (names of threads, processes, services and files, whatever a stored run says) on its way to a terminal, a CSV or
-//! text file: nothing in it may act on who reads it. Control characters, and those that turn the direction of writing round,
-//! are shown as `\\u001b`, which is also JSON's own form. Must not know whose text it is.
+//! Text of others (names of threads, processes, services and files, whatever a stored run says) on
+//! its way to a terminal, a CSV or text file: nothing in it may act on who reads it. Control
+//! characters, and those that turn the direction of writing round, are shown as `\\u001b`, which is
+//! also JSON's own form. Must not know whose text it is.
 
 use std::borrow::Cow;
 use std::io::{Result, Write};
@@ -10,8 +11,9 @@ use stored::Value;
 
 use crate::Error;
 
-/// Whether a character acts on a terminal or on the order of what is shown: C0, DEL and C1 controls, line and paragraph separators,
-/// marks, embeddings, overrides and isolates of the direction of writing.
+/// Whether a character acts on a terminal or on the order of what is shown: C0, DEL and C1
+/// controls, line and paragraph separators, marks, embeddings, overrides and isolates of the
+/// direction of writing.
 fn acts(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -28,7 +30,8 @@ pub fn name(text: &str) -> String {
     line(text).into_owned()
 }
 
-/// The text, with what acts as its number. `passes` tells how many bytes at the begin of a text are let through.
+/// The text, with what acts as its number. `passes` tells how many bytes at the begin of a text are
+/// let through.
 fn shown(text: &str, passes: &dyn Fn(&str) -> Option<usize>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -48,8 +51,8 @@ fn shown(text: &str, passes: &dyn Fn(&str) -> Option<usize>) -> String {
     out
 }
 
-/// Text as the content of an HTML element, or of an attribute in double quotes: it ends neither, and what acts is shown as its
-/// number.
+/// Text as the content of an HTML element, or of an attribute in double quotes: it ends neither,
+/// and what acts is shown as its number.
 #[must_use]
 pub fn html(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -66,8 +69,9 @@ pub fn html(text: &str) -> String {
     out
 }
 
-/// JSON text as the content of a script element, which no text within it can end: the same JSON, in which the characters that
-/// HTML gives a meaning, and those that act, are written as their numbers.
+/// JSON text as the content of a script element, which no text within it can end: the same JSON, in
+/// which the characters that HTML gives a meaning, and those that act, are written as their
+/// numbers.
 #[must_use]
 pub fn script(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
@@ -92,7 +96,8 @@ pub fn run(run: &Run) -> std::result::Result<Run, Error> {
     Ok(stored::read(&value)?)
 }
 
-/// A run that was just measured, as a format shows it: inert, but for `json`, which has the text that the run has.
+/// A run that was just measured, as a format shows it: inert, but for `json`, which has the text
+/// that the run has.
 ///
 /// # Errors
 /// None for a run that can be stored.
@@ -113,8 +118,8 @@ fn each(value: &mut Value) {
     }
 }
 
-/// The last guard before standard output and standard error: lets lines, tabs and this program's own styles through, and nothing
-/// else that acts.
+/// The last guard before standard output and standard error: lets lines, tabs and this program's
+/// own styles through, and nothing else that acts.
 pub struct Guard<W> {
     to: W,
     /// The begin of a character whose rest is still to come.
@@ -133,7 +138,8 @@ impl<W: Write> Guard<W> {
     }
 }
 
-/// The length of what this program itself writes beside text: ends of lines, tabs, a progress line's return, erasing and styles.
+/// The length of what this program itself writes beside text: ends of lines, tabs, a progress
+/// line's return, erasing and styles.
 fn own(text: &str) -> Option<usize> {
     if text.starts_with(['\n', '\t', '\r']) {
         return Some(1);

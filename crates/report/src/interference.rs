@@ -1,5 +1,5 @@
-//! A comparison of writes beside neighbours as text and CSV: the application's and the device's response side by side, and
-//! what explains their difference. Pure: results in, text out.
+//! A comparison of writes beside neighbours as text and CSV: the application's and the device's
+//! response side by side, and what explains their difference. Pure: results in, text out.
 
 use std::fmt::Write as _;
 
@@ -67,7 +67,8 @@ pub(crate) fn groups<'a>(
             .iter()
             .filter(|one| {
                 let beside = one.beside;
-                // Polling is compared between writers of its own; it stands beside those of the same durability.
+                // Polling is compared between writers of its own; it stands beside those of the
+                // same durability.
                 let polled = beside.condition == Condition::Polled
                     && result.writers.get(beside.writer).is_some_and(|own| own.durability == who.durability);
                 beside.size_bytes == size_bytes && (beside.writer == writer || polled)
@@ -237,16 +238,16 @@ fn neighbour(beside: &Beside) -> [String; 2] {
     [cpu.unwrap_or_default(), rate.unwrap_or_default()]
 }
 
-/// What the study of 2012 found beside a process that computes: the application's response up to this much better, the
-/// device's up to this much worse.
+/// What the study of 2012 found beside a process that computes: the application's response up to
+/// this much better, the device's up to this much worse.
 const STUDY: &str = "The study of 2012 found beside a CPU hog the application's response up to 20% better, the device's up to \
                      7% worse.";
 
 /// A difference up to this is none.
 const SMALL: f64 = 0.02;
 
-/// The study's finding beside ours. Better or worse is only what chance does not explain: the interval excludes 1, and the
-/// ratio lies outside that of alone against alone.
+/// The study's finding beside ours. Better or worse is only what chance does not explain: the
+/// interval excludes 1, and the ratio lies outside that of alone against alone.
 pub(crate) fn study(ours: &[&Explained<'_>]) -> Vec<String> {
     let control = ours.iter().find(|one| one.beside.condition == Condition::Alone);
     let hogs: Vec<_> = ours.iter().filter(|one| one.beside.condition.is_hog()).collect();

@@ -27,7 +27,8 @@ pub fn served_as(caller: &CallerResult) -> String {
     names.join(" ")
 }
 
-/// For each series its times, legs and scheduling; then what inheritance changes, if it was both on and off.
+/// For each series its times, legs and scheduling; then what inheritance changes, if it was both on
+/// and off.
 #[must_use]
 pub fn tables(result: &LatencyResult, look: Look) -> String {
     let mut out = String::new();
@@ -95,8 +96,8 @@ pub(crate) fn heading(result: &LatencyResult, series: &Series) -> String {
     )
 }
 
-/// Whether real-time priorities were inherited. Where the node does not ask for that, it is no failure: the stack, or the one who
-/// asked for the run, has it so.
+/// Whether real-time priorities were inherited. Where the node does not ask for that, it is no
+/// failure: the stack, or the one who asked for the run, has it so.
 #[must_use]
 pub fn inheritance_of(series: &Series, mode: Mode) -> String {
     let verdict = match (&series.verdict, series.verdict.reason()) {

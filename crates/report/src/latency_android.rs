@@ -1,5 +1,5 @@
-//! The output of Android's latency programs: one JSON value in their layout, and the blocks of `-v`. Pure: a result in,
-//! text out. Where a program would write `nan`, this writes `null`.
+//! The output of Android's latency programs: one JSON value in their layout, and the blocks of
+//! `-v`. Pure: a result in, text out. Where a program would write `nan`, this writes `null`.
 
 use std::fmt::Write as _;
 
@@ -105,7 +105,8 @@ fn distribution((latency, _): &(Histogram, u64)) -> String {
     format!("{{ {}, {}, {}, {}}}", part("p50", 50.0), part("p90", 90.0), part("p95", 95.0), part("p99", 99.0))
 }
 
-/// A JSON number with as many significant digits at most, and no more zeros than it needs, padded to `width` columns.
+/// A JSON number with as many significant digits at most, and no more zeros than it needs, padded
+/// to `width` columns.
 fn number(value: Option<f64>, digits: i32, width: usize) -> String {
     let text = match value.filter(|value| value.is_finite()) {
         None => "null".to_owned(),
@@ -123,7 +124,8 @@ fn number(value: Option<f64>, digits: i32, width: usize) -> String {
     format!("{text:width$}")
 }
 
-/// A block of `-v`: who runs where. A policy that was lent for the call is not the thread's own and has no name here.
+/// A block of `-v`: who runs where. A policy that was lent for the call is not the thread's own and
+/// has no name here.
 #[must_use]
 pub fn thread_block(report: &ThreadReport) -> String {
     let ThreadReport { role, pid, tid, cpu, scheduling, lent } = report;

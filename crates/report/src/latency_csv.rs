@@ -1,4 +1,5 @@
-//! A latency result as CSV: one line per series, pair and caller, or one per sample. Pure: a result in, text out.
+//! A latency result as CSV: one line per series, pair and caller, or one per sample. Pure: a result
+//! in, text out.
 
 use latency::{Histogram, Placement};
 use run::ipc::latency::{CallerResult, LatencyResult, PairResult, Series};
@@ -6,8 +7,8 @@ use run::ipc::latency::{CallerResult, LatencyResult, PairResult, Series};
 use super::latency::{driver, served_as};
 use crate::csv::Line;
 
-/// One line per series, pair ("all" for all together) and caller; units in the header, an empty field for what is not
-/// known.
+/// One line per series, pair ("all" for all together) and caller; units in the header, an empty
+/// field for what is not known.
 #[must_use]
 pub fn csv(result: &LatencyResult) -> String {
     let mut out = String::from(

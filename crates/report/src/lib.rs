@@ -1,10 +1,10 @@
-//! A run, and what [`analysis`] has made of it, as text, JSON and CSV, and in the forms of Perfetto, the kernel's trace,
-//! Google Benchmark and Android's programs. One file for each format: it turns plain data into text, measures nothing and
-//! opens no file.
+//! A run, and what [`analysis`] has made of it, as text, JSON and CSV, and in the forms of
+//! Perfetto, the kernel's trace, Google Benchmark and Android's programs. One file for each format:
+//! it turns plain data into text, measures nothing and opens no file.
 //!
-//! [`run::text`] shows a whole run, [`run::first_page`] its short form; each test has a module with its own tables and CSV
-//! ([`latency`], [`throughput`], [`storage`], ...). Text that others have written is made harmless by [`inert`] on its way
-//! to a terminal.
+//! [`run::text`] shows a whole run, [`run::first_page`] its short form; each test has a module with
+//! its own tables and CSV ([`latency`], [`throughput`], [`storage`], ...). Text that others have
+//! written is made harmless by [`inert`] on its way to a terminal.
 //!
 //! ```
 //! use std::path::Path;

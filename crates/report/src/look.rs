@@ -18,7 +18,8 @@ impl Look {
     /// For files and for programs that read along: no colour, and each line as long as it is.
     pub const PLAIN: Self = Self { colour: false, width: None };
 
-    /// `text` with its long lines broken between words. What follows a break is indented by two columns more than its line.
+    /// `text` with its long lines broken between words. What follows a break is indented by two
+    /// columns more than its line.
     #[must_use]
     pub fn fit(&self, text: String) -> String {
         let Some(width) = self.width.map(|width| width.max(NARROWEST)) else { return text };

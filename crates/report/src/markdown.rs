@@ -16,13 +16,15 @@ pub(crate) fn cell(text: &str) -> String {
     out
 }
 
-/// A command in a cell, to be copied. In code only the end of the cell and the end of the code mean something.
+/// A command in a cell, to be copied. In code only the end of the cell and the end of the code mean
+/// something.
 pub(crate) fn code(command: &str) -> String {
     let command = inert::line(command).replace('|', "\\|");
     if command.contains('`') { format!("`` {command} ``") } else { format!("`{command}`") }
 }
 
-/// A table: columns by their headers and whether they hold numbers, then the rows, whose cells are inert text.
+/// A table: columns by their headers and whether they hold numbers, then the rows, whose cells are
+/// inert text.
 pub(crate) fn table<'a>(
     columns: impl Iterator<Item = (String, bool)>,
     rows: impl IntoIterator<Item = &'a Vec<String>>,

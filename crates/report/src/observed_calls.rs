@@ -160,8 +160,8 @@ fn calls(result: &ObserveResult) -> Table {
     table
 }
 
-/// A method's code. Those that every binder object has are four characters, as in "_PNG" for a ping (IBinder.h); they are shown
-/// as these.
+/// A method's code. Those that every binder object has are four characters, as in "_PNG" for a ping
+/// (IBinder.h); they are shown as these.
 pub(crate) fn code(code: u32) -> String {
     let bytes = code.to_be_bytes();
     match std::str::from_utf8(&bytes) {

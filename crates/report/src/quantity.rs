@@ -1,7 +1,8 @@
-//! Numbers for people: the unit that fits, three significant digits, always a point for the fraction. The same in
-//! every locale.
+//! Numbers for people: the unit that fits, three significant digits, always a point for the
+//! fraction. The same in every locale.
 
-/// A duration in nanoseconds in the unit that fits: `950 ns`, `2.31 us`, `48.0 ms`, `3.20 s`, `12.5 min`.
+/// A duration in nanoseconds in the unit that fits: `950 ns`, `2.31 us`, `48.0 ms`, `3.20 s`, `12.5
+/// min`.
 #[must_use]
 pub fn duration(ns: f64) -> String {
     const UNITS: [(f64, &str); 4] = [(1.0, "ns"), (1e3, "us"), (1e6, "ms"), (1e9, "s")];

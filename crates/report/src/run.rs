@@ -1,4 +1,5 @@
-//! A whole run as text: what it was made on, the short of it, each test's own report, and what to beware of. Pure.
+//! A whole run as text: what it was made on, the short of it, each test's own report, and what to
+//! beware of. Pure.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,5 @@
-//! A storage measurement as text: the way down to the device, response times, and each layer's part of them as
-//! tables and bars. Pure: results in, text out.
+//! A storage measurement as text: the way down to the device, response times, and each layer's part
+//! of them as tables and bars. Pure: results in, text out.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,5 +1,5 @@
-//! A storage measurement as files: CSV with a line for each part of each series, JSON with all that the page has. Pure: results
-//! in, text out.
+//! A storage measurement as files: CSV with a line for each part of each series, JSON with all that
+//! the page has. Pure: results in, text out.
 
 use layers::storage::{Begin, Breakdown, End, InterruptUse, Layer, Request, SlowCall};
 use run::Run;
@@ -28,7 +28,8 @@ pub(super) fn place(path: &StoragePath) -> [String; 5] {
     ]
 }
 
-/// A line for each writer, size and part, and one for each part of each of the slowest calls; times in nanoseconds.
+/// A line for each writer, size and part, and one for each part of each of the slowest calls; times
+/// in nanoseconds.
 pub fn csv(result: &StorageResult, layers: &[SeriesLayers<'_>]) -> String {
     let mut out = format!(
         "writer,durability,position,size_bytes,layer,calls,mean_ns,p50_ns,p90_ns,p99_ns,max_ns,share,of,lost_calls,\
@@ -91,7 +92,8 @@ fn parts(slow: &SlowCall) -> Vec<(&'static str, u64, f64)> {
     all.map(|(part, ns)| (part, ns, ns as f64 / whole_ns.max(1) as f64)).collect()
 }
 
-/// The run as a run directory holds it, and what its writes divide into, beside its series as `layers`.
+/// The run as a run directory holds it, and what its writes divide into, beside its series as
+/// `layers`.
 ///
 /// # Errors
 /// As [`Run::to_json`].

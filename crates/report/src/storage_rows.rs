@@ -1,5 +1,5 @@
-//! The figures of a storage measurement that every file of it holds: of the response, of the host, of each layer, and of
-//! strace, each with its distribution. Must not know how a file writes them.
+//! The figures of a storage measurement that every file of it holds: of the response, of the host,
+//! of each layer, and of strace, each with its distribution. Must not know how a file writes them.
 
 use latency::Histogram;
 use layers::storage::{Breakdown, Layer, LayerTimes};

@@ -1,5 +1,5 @@
-//! What strace says of the same writes, beside ours: what it costs, and what it takes for the platform. Pure: results in, text
-//! out.
+//! What strace says of the same writes, beside ours: what it costs, and what it takes for the
+//! platform. Pure: results in, text out.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,5 @@
-//! What the study of 2012 found of a write's layers, beside what was measured here. Says "cannot tell" where the measured figure
-//! does not settle it. Pure: a figure in, words out.
+//! What the study of 2012 found of a write's layers, beside what was measured here. Says "cannot
+//! tell" where the measured figure does not settle it. Pure: a figure in, words out.
 
 use layers::storage::{Breakdown, HostShare};
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! What a recording of writes shows, in words: the way of a completion, the events that requests are timed by, and why figures are
-//! not certain. Pure: data in, text out.
+//! What a recording of writes shows, in words: the way of a completion, the events that requests
+//! are timed by, and why figures are not certain. Pure: data in, text out.
 
 use std::collections::BTreeSet;
 

@@ -22,7 +22,8 @@ use super::quantity::{byte_rate, duration, length};
 /// So many rows of observed calls are on the first page: those with the most time in them.
 const SHOWN_FLOWS: usize = 3;
 
-/// A paragraph for each test that was run; `layers` divides the writes, and `beside` explains comparisons, where they were recorded.
+/// A paragraph for each test that was run; `layers` divides the writes, and `beside` explains
+/// comparisons, where they were recorded.
 #[must_use]
 pub fn paragraphs(results: &Results, layers: &[SeriesLayers<'_>], beside: &[Explained<'_>]) -> String {
     let mut out = String::new();
@@ -68,7 +69,8 @@ fn long_line(out: &mut String, what: &str, text: &str) {
     let _ = writeln!(out, "  {what:<26} {text}");
 }
 
-/// The baseline, and the driver and both stacks in the same interleaved run: only there a ratio means something.
+/// The baseline, and the driver and both stacks in the same interleaved run: only there a ratio
+/// means something.
 fn baseline_lines(out: &mut String, baseline: &BaselineResult) {
     let Some(&least) = baseline.plan.sizes_bytes.iter().min() else { return };
     for transport in [FUTEX, "binder-driver", "binder", "hwbinder"] {
@@ -93,7 +95,8 @@ fn baseline_lines(out: &mut String, baseline: &BaselineResult) {
 fn throughput_line(out: &mut String, row: &ThroughputRow) {
     let Some(rate) = row.bytes_per_second() else { return };
     let percentile = |percent| row.latency.as_ref().and_then(|latency| latency.percentile_ns(percent));
-    // Of single calls where there are some: a mean over a batch also holds what others did to it meanwhile.
+    // Of single calls where there are some: a mean over a batch also holds what others did to it
+    // meanwhile.
     let mut text = match (percentile(50.0), percentile(99.0), row.real_time_ns()) {
         (Some(p50), Some(p99), _) => {
             format!("p50 {}, p99 {}", duration(p50 as f64), duration(p99 as f64))

@@ -1,4 +1,5 @@
-//! Tables for a terminal: units in the header, numbers to the right. Knows no data; every cell is text already.
+//! Tables for a terminal: units in the header, numbers to the right. Knows no data; every cell is
+//! text already.
 
 use anstyle::Style;
 use comfy_table::presets::NOTHING;
@@ -39,7 +40,8 @@ impl Column {
 }
 
 impl Column {
-    /// Numbers with a long name: its last word and the unit stand in a second line, which keeps the column narrow.
+    /// Numbers with a long name: its last word and the unit stand in a second line, which keeps the
+    /// column narrow.
     #[must_use]
     pub fn narrow(name: &str, unit: &str) -> Self {
         let (first, second) = name.rsplit_once(' ').unwrap_or((name, ""));
@@ -89,9 +91,10 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// The table as lines without trailing blanks, the header, one line or two, in bold where colour is wanted. A table that is
-    /// too wide is shown as several, one below the other: each repeats the columns of text that the rows begin with, or the first
-    /// column where that is a number.
+    /// The table as lines without trailing blanks, the header, one line or two, in bold where
+    /// colour is wanted. A table that is too wide is shown as several, one below the other:
+    /// each repeats the columns of text that the rows begin with, or the first column where
+    /// that is a number.
     #[must_use]
     pub fn render(&self, look: Look) -> String {
         let widths: Vec<usize> = (0..self.columns.len()).map(|column| self.width(column)).collect();
@@ -164,7 +167,8 @@ impl Table {
     }
 }
 
-/// Which columns stand beside each other where `most` columns of text fit, each time behind the first `keys`.
+/// Which columns stand beside each other where `most` columns of text fit, each time behind the
+/// first `keys`.
 fn parts(widths: &[usize], keys: usize, most: usize) -> Vec<Vec<usize>> {
     let keys = 0..keys.min(widths.len());
     let of_keys: usize = widths.iter().take(keys.end).sum();

@@ -1,9 +1,11 @@
-//! Every term that reports print, with what it means: for `roundtrip help terms`, and for the glossary among the documents, which
-//! is made from this list. Must not know which report prints a term.
+//! Every term that reports print, with what it means: for `roundtrip help terms`, and for the
+//! glossary among the documents, which is made from this list. Must not know which report prints a
+//! term.
 
 use std::fmt::Write as _;
 
-/// Terms that mean the same, or that explain each other, and their meaning. Both may hold the marks of Markdown.
+/// Terms that mean the same, or that explain each other, and their meaning. Both may hold the marks
+/// of Markdown.
 type Term = (&'static str, &'static str);
 
 /// All terms, in groups.
@@ -243,7 +245,8 @@ fn plain(text: &str) -> String {
     out.replace(['`', '*'], "")
 }
 
-/// The terms as text, or those that one of `wanted` names; `None` if there is no such term. `entry` writes a term and its meaning.
+/// The terms as text, or those that one of `wanted` names; `None` if there is no such term. `entry`
+/// writes a term and its meaning.
 pub fn text(wanted: &[String], mut entry: impl FnMut(&mut String, &str, &str)) -> Option<String> {
     let is_wanted = |terms: &'static str| {
         wanted.is_empty() || each(terms).any(|term| wanted.iter().any(|word| word.eq_ignore_ascii_case(term)))
@@ -278,7 +281,8 @@ pub fn markdown() -> String {
     out
 }
 
-/// Whether the words of a table's header are terms, one behind the other; figures such as sizes need no term.
+/// Whether the words of a table's header are terms, one behind the other; figures such as sizes
+/// need no term.
 #[must_use]
 pub fn explain(header: &str) -> bool {
     let header = header.trim_start_matches([' ', ':']);
@@ -322,7 +326,8 @@ mod tests {
         }
     }
 
-    /// The headers in the sources of reports for a terminal. Those that are put together while a report is made are checked there.
+    /// The headers in the sources of reports for a terminal. Those that are put together while a
+    /// report is made are checked there.
     #[test]
     fn every_header_that_reports_print_is_a_term() {
         let mut found = 0;

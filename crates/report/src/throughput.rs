@@ -84,7 +84,8 @@ pub(crate) fn parts(result: &ThroughputResult) -> (Vec<(String, Table)>, String)
     (tables, out)
 }
 
-/// The unit of a table's times, and how many nanoseconds it has: a call in process takes some nanoseconds only.
+/// The unit of a table's times, and how many nanoseconds it has: a call in process takes some
+/// nanoseconds only.
 fn time_unit(mode: Mode) -> (&'static str, f64) {
     match mode {
         Mode::Binderize => ("us", 1000.0),
@@ -133,13 +134,15 @@ fn figures(row: &ThroughputRow, result: &ThroughputResult) -> Vec<String> {
     cells
 }
 
-/// A percentile of the calls timed one by one, where there are enough of them to tell it from their maximum.
+/// A percentile of the calls timed one by one, where there are enough of them to tell it from their
+/// maximum.
 fn percentile_ns(row: &ThroughputRow, percent: f64) -> Option<u64> {
     let latency = row.latency.as_ref().filter(|latency| latency::resolvable(latency.count(), percent))?;
     latency.percentile_ns(percent)
 }
 
-/// One line per stack and size, each with the driver; units in the header, an empty field for what is not known.
+/// One line per stack and size, each with the driver; units in the header, an empty field for what
+/// is not known.
 pub fn csv(result: &ThroughputResult) -> String {
     let mut out = String::from(
         "driver,stack,mode,client_cpus,server_cpus,size_bytes,repetitions,iterations,real_time_ns,real_time_q1_ns,real_time_q3_ns,\

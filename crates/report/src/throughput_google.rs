@@ -1,4 +1,5 @@
-//! Throughput in Google Benchmark's terms: names, context and rows. Pure: facts in, its plain data out.
+//! Throughput in Google Benchmark's terms: names, context and rows. Pure: facts in, its plain data
+//! out.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +11,8 @@ use run::ipc::{Mode, Stack};
 use super::google_benchmark::{BYTES_PER_SECOND, Cache, Context, Counter, Row, RowKind};
 use super::quantity;
 
-/// The context's keys that this program gives, which nobody else may: an emulated result must never look like a
-/// kernel's.
+/// The context's keys that this program gives, which nobody else may: an emulated result must never
+/// look like a kernel's.
 pub const OWN_KEYS: [&str; 3] = ["driver", "kernel", BYTES_PER_SECOND];
 
 /// A family's name, as Android's programs call it.

@@ -1,4 +1,5 @@
-//! What many workers did: as Android's throughput tests print it, as a table and as CSV. Pure: a result in, text out.
+//! What many workers did: as Android's throughput tests print it, as a table and as CSV. Pure: a
+//! result in, text out.
 
 use latency::Histogram;
 use run::ipc::Backend;
@@ -10,8 +11,9 @@ use super::quantity::{duration, three_digits};
 use super::table::{Column, Table};
 use crate::csv::Line;
 
-/// The lines that Android's programs print when a stage is reached: hwbinderThroughputTest for a plan with services apart, else
-/// binderThroughputTest. None for a stage that they are silent about.
+/// The lines that Android's programs print when a stage is reached: hwbinderThroughputTest for a
+/// plan with services apart, else binderThroughputTest. None for a stage that they are silent
+/// about.
 #[must_use]
 pub fn android_lines(stage: &Stage, plan: &WorkersPlan) -> String {
     let services = match (plan.topology, plan.mode) {
@@ -202,8 +204,8 @@ pub fn backend_name(backend: Option<&Backend>) -> String {
     backend.map_or_else(|| format!("in process ({})", Mode::Passthrough), ToString::to_string)
 }
 
-/// Six significant digits, as a C++ stream writes them, but never an exponent, and never fewer digits than the whole
-/// number has.
+/// Six significant digits, as a C++ stream writes them, but never an exponent, and never fewer
+/// digits than the whole number has.
 fn six_digits(value: f64) -> String {
     let whole_digits = if value.abs() < 1.0 { 0 } else { value.abs().log10().floor() as usize + 1 };
     // Of a fraction, zeros behind the point do not count.

@@ -1,4 +1,5 @@
-//! Two configurations in turn: a real difference is found, none is invented, and nothing is left behind.
+//! Two configurations in turn: a real difference is found, none is invented, and nothing is left
+//! behind.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;

@@ -1,5 +1,6 @@
-//! How often a comparison finds a difference that is not there, and how often one that is: measured with real runs, in
-//! `cargo xtask alarms`. Takes minutes, and wants a machine that does little else.
+//! How often a comparison finds a difference that is not there, and how often one that is: measured
+//! with real runs, in `cargo xtask alarms`. Takes minutes, and wants a machine that does little
+//! else.
 #![allow(clippy::print_stdout)] // Figures are what this is for.
 
 use std::path::{Path, PathBuf};
@@ -13,8 +14,8 @@ const COMPARISONS: usize = 200;
 /// As `ab` has them by default.
 const PAIRS: usize = 10;
 
-/// A call that works for so long on the server, and one that works 5% longer. What is around the work makes the whole call
-/// longer by a little less.
+/// A call that works for so long on the server, and one that works 5% longer. What is around the
+/// work makes the whole call longer by a little less.
 const EQUAL: &str = "100us";
 const SLOWER: &str = "105us";
 

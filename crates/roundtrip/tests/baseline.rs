@@ -1,4 +1,5 @@
-//! `roundtrip ipc baseline` as a process: what it prints and writes, and that nothing is left when it is cut short.
+//! `roundtrip ipc baseline` as a process: what it prints and writes, and that nothing is left when
+//! it is cut short.
 
 #[path = "support/long_run.rs"]
 mod long_run;

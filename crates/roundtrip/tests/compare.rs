@@ -1,4 +1,5 @@
-//! Runs against runs: what became worse is said and told by the exit status, and what must not be compared is refused.
+//! Runs against runs: what became worse is said and told by the exit status, and what must not be
+//! compared is refused.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

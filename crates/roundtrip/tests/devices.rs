@@ -1,6 +1,7 @@
-//! `roundtrip` on devices that it cannot have: missing, busy, not a binder device, taken by a context manager, without
-//! permission. Each is one line that says what, where and how to mend it, and a failure's exit status, with nothing left
-//! running or locked. Those that need the kernel's driver run in a guest, one after the other: `cargo xtask guests`.
+//! `roundtrip` on devices that it cannot have: missing, busy, not a binder device, taken by a
+//! context manager, without permission. Each is one line that says what, where and how to mend it,
+//! and a failure's exit status, with nothing left running or locked. Those that need the kernel's
+//! driver run in a guest, one after the other: `cargo xtask guests`.
 
 use std::fs::{self, Permissions};
 use std::io::Read as _;
@@ -86,11 +87,13 @@ fn manager_of(path: &str) -> Kernel {
     }
 }
 
-/// Whether somebody holds the lock on a device. Trying to lock it would refuse a run that tries at the same moment.
+/// Whether somebody holds the lock on a device. Trying to lock it would refuse a run that tries at
+/// the same moment.
 fn is_locked(path: &str) -> bool {
     let inode = format!(":{}", fs::metadata(path).expect(path).ino());
     let locks = fs::read_to_string("/proc/locks").expect("/proc/locks");
-    // `1: FLOCK  ADVISORY  WRITE 708 00:05:13 0 EOF` (proc_locks(5)); what waits for a lock has an arrow.
+    // `1: FLOCK  ADVISORY  WRITE 708 00:05:13 0 EOF` (proc_locks(5)); what waits for a lock has an
+    // arrow.
     locks.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).any(|words| {
         words.get(1) == Some(&"FLOCK") && words.get(5).is_some_and(|place| place.ends_with(&inode))
     })

@@ -1,4 +1,5 @@
-//! A run that is ended from outside, by whichever signal and limit: it cleans up, and nothing outlives it.
+//! A run that is ended from outside, by whichever signal and limit: it cleans up, and nothing
+//! outlives it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -100,8 +101,8 @@ fn a_file_that_may_not_grow_is_an_error_and_leaves_nothing() {
 
 #[test]
 fn what_a_writer_started_ends_with_the_run() {
-    // None reads its orders: neither does Java in the middle of a block. One is Java itself; one a script that waits for Java; one leaves
-    // Java to itself, in a session of its own.
+    // None reads its orders: neither does Java in the middle of a block. One is Java itself; one a
+    // script that waits for Java; one leaves Java to itself, in a session of its own.
     let javas = [
         ("java", "echo $$ > pid; exec sleep 1000"),
         ("java-of-a-script", "sleep 1000 & echo $! > pid; wait"),
@@ -134,8 +135,8 @@ fn what_a_writer_started_ends_with_the_run() {
     }
 }
 
-/// A run whose writer drives a "Java" that never answers and has started `children` others, each in a session of its own; and
-/// the ids of them all, once they run.
+/// A run whose writer drives a "Java" that never answers and has started `children` others, each in
+/// a session of its own; and the ids of them all, once they run.
 fn with_java(directory: &Path, children: u32) -> (Child, Vec<Pid>) {
     let java = directory.join("java");
     let script = format!(
@@ -193,7 +194,8 @@ fn what_a_writer_started_ends_before_a_run_that_is_asked_to() {
     std::fs::remove_dir_all(&directory).unwrap();
 }
 
-/// Nobody can wait then: the kernel tells the writer, and the writer's end tells the supervisor of what it started.
+/// Nobody can wait then: the kernel tells the writer, and the writer's end tells the supervisor of
+/// what it started.
 #[test]
 #[allow(clippy::print_stdout, reason = "whoever asks for its output wants to know how long it took")]
 fn what_a_writer_started_ends_moments_after_a_run_that_is_killed() {

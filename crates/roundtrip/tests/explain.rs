@@ -1,6 +1,7 @@
-//! From a slow call to its explanation, on the running kernel: a run with a known disturbance, its explanations as they are
-//! stored, and the trace that other tools open. Where this process may not use the kernel's trace, a test is skipped. What only
-//! Perfetto's trace processor can tell needs packages that `cargo xtask perfetto` fetches.
+//! From a slow call to its explanation, on the running kernel: a run with a known disturbance, its
+//! explanations as they are stored, and the trace that other tools open. Where this process may not
+//! use the kernel's trace, a test is skipped. What only Perfetto's trace processor can tell needs
+//! packages that `cargo xtask perfetto` fetches.
 #![allow(clippy::print_stderr)] // How a test says what it could not try.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -188,7 +189,8 @@ fn all_round_trips_that_were_recorded_are_stored_beside_the_events() {
         let bytes = recording.beside(number, "calls").unwrap().unwrap();
         assert_eq!(bytes.len() as u64, calls * latency::Sample::ENCODED_LEN as u64);
         assert!(of.clone().all(|of| of["complete"] == true));
-        // Both pairs call all the while, but a recording may begin just before the call that it is kept for.
+        // Both pairs call all the while, but a recording may begin just before the call that it is
+        // kept for.
         let pairs: Vec<u64> = of.map(|of| self::number(&of["pair"])).collect();
         assert!([&[0, 1][..], &[0], &[1]].contains(&&pairs[..]), "{pairs:?}");
         let trace = recording.read(number).unwrap();
@@ -213,7 +215,8 @@ fn wakings(trace: &Trace) -> Vec<u64> {
     wakings.map(|event| event.time_ns).collect()
 }
 
-/// A run over the kernel's own driver, in a guest with Linux 6.1: `ipc latency --driver kernel --explain --inject sleep`.
+/// A run over the kernel's own driver, in a guest with Linux 6.1: `ipc latency --driver kernel
+/// --explain --inject sleep`.
 #[test]
 fn a_run_over_the_kernels_driver_is_explained_by_binders_own_events_on_any_machine() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/runs/x86_64-6.1-binder");
@@ -299,7 +302,8 @@ fn perfetto_shows_every_round_trip_of_a_real_recording_and_counts_time_as_we_do(
     let misses = explained["misses"].as_array().unwrap().iter().filter(|miss| miss["snapshot"].is_u64());
     let mut misses: Vec<&Value> = misses.collect();
     misses.sort_by_key(|miss| std::cmp::Reverse(took(miss)));
-    // A recording that began just before a miss holds no other call: the fullest one shows the most.
+    // A recording that began just before a miss holds no other call: the fullest one shows the
+    // most.
     let of_both = |miss: &Value| {
         let snapshot = number(&miss["snapshot"]);
         by_pair(snapshot, 0).min(by_pair(snapshot, 1))
@@ -308,8 +312,9 @@ fn perfetto_shows_every_round_trip_of_a_real_recording_and_counts_time_as_we_do(
     let snapshot = number(&miss["snapshot"]);
     let recording = Recording::open(&run.0.join("recording")).unwrap();
     let trace = recording.read(snapshot.try_into().unwrap()).unwrap();
-    // Some virtual machines' kernels leave out switches, mostly those out of idle: then nobody knows how long the thread ran
-    // that was there before, and neither we nor Perfetto count what ran next.
+    // Some virtual machines' kernels leave out switches, mostly those out of idle: then nobody
+    // knows how long the thread ran that was there before, and neither we nor Perfetto count what
+    // ran next.
     let unrecorded = unrecorded_switches(&trace);
     let uncertain: BTreeSet<u32> = unrecorded.iter().copied().collect();
     let certain = |rows: Vec<Value>| -> Vec<Value> {
@@ -326,7 +331,8 @@ fn perfetto_shows_every_round_trip_of_a_real_recording_and_counts_time_as_we_do(
     }
     let (of_0, of_1) = (by_pair(snapshot, 0), by_pair(snapshot, 1));
     assert!(of_0 > 0 && of_1 > 0, "{explained}");
-    // Perfetto has nothing else to complain of: it counts what the kernel, in some virtual machines, did not record.
+    // Perfetto has nothing else to complain of: it counts what the kernel, in some virtual
+    // machines, did not record.
     let expected = [
         match unrecorded.len() {
             0 => json!([]),
@@ -346,8 +352,8 @@ fn perfetto_shows_every_round_trip_of_a_real_recording_and_counts_time_as_we_do(
     }
 }
 
-/// What Perfetto is asked: its own complaints, calls and their legs of each pair, how long threads ran by two of its tables, the
-/// number of events, and whether the parts of the explanation add up.
+/// What Perfetto is asked: its own complaints, calls and their legs of each pair, how long threads
+/// ran by two of its tables, the number of events, and whether the parts of the explanation add up.
 fn queries_of_two_pairs() -> [String; 9] {
     let calls = |pair: u64, names: &str| {
         format!(
@@ -393,7 +399,8 @@ fn running_ns(trace: &Trace) -> BTreeMap<u32, u64> {
     total
 }
 
-/// Each switch that put another thread off a CPU than the one that the switch before had brought there: that one.
+/// Each switch that put another thread off a CPU than the one that the switch before had brought
+/// there: that one.
 fn unrecorded_switches(trace: &Trace) -> Vec<u32> {
     let mut on: BTreeMap<u32, u32> = BTreeMap::new();
     let mut unrecorded = Vec::new();

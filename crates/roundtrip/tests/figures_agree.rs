@@ -1,5 +1,5 @@
-//! One run in each of its forms: the tables for a terminal, CSV, Markdown and JSON tell the same figures, to the last digit that
-//! each shows. That the HTML page does is `report_page.rs`'s.
+//! One run in each of its forms: the tables for a terminal, CSV, Markdown and JSON tell the same
+//! figures, to the last digit that each shows. That the HTML page does is `report_page.rs`'s.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -86,7 +86,8 @@ fn shows_with_unit(shown: &str, value: f64) -> bool {
     shows(number, value / one)
 }
 
-/// One row of a table for a terminal: what stands above its block, its first cell, and each cell's column with the cell.
+/// One row of a table for a terminal: what stands above its block, its first cell, and each cell's
+/// column with the cell.
 #[derive(Debug)]
 struct Row {
     block: String,
@@ -94,7 +95,8 @@ struct Row {
     cells: Vec<(String, String)>,
 }
 
-/// The words that end at a column of a line, back to a gap of two blanks: a header that is aligned to the right.
+/// The words that end at a column of a line, back to a gap of two blanks: a header that is aligned
+/// to the right.
 fn ending_at(line: &str, end: usize) -> String {
     let Some(part) = line.get(..end.min(line.len())) else { return String::new() };
     if part.len() < end || part.ends_with(' ') || line[end..].starts_with(|c: char| c != ' ') {
@@ -103,7 +105,8 @@ fn ending_at(line: &str, end: usize) -> String {
     part.rsplit("  ").next().unwrap_or_default().trim().to_owned()
 }
 
-/// All tables of a report: a block's title, a header of one line or two that begins with one of these words, and rows.
+/// All tables of a report: a block's title, a header of one line or two that begins with one of
+/// these words, and rows.
 fn rows(report: &str, headers: &[&str]) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut block = String::new();
@@ -196,7 +199,8 @@ fn numbers(value: &Value, into: &mut Vec<f64>) {
     }
 }
 
-/// What CSV says of single calls is in the JSON, digit by digit. Figures over batches and layers are computed from it.
+/// What CSV says of single calls is in the JSON, digit by digit. Figures over batches and layers
+/// are computed from it.
 fn compare_json(stored: &Stored, figures: &[Figure]) -> usize {
     let mut known = Vec::new();
     numbers(&stored.json(), &mut known);
@@ -279,7 +283,8 @@ fn a_run_of_writes_says_the_same_in_every_form() {
         };
         value(&figures, &name, &[("size_bytes", size)])
     });
-    // Two sizes: the response's median, 99th percentile and mean; the layers where the kernel's events could be recorded.
+    // Two sizes: the response's median, 99th percentile and mean; the layers where the kernel's
+    // events could be recorded.
     assert!(compared >= 6, "{compared} of {rows:?}");
     compare_markdown(&stored, &figures);
     assert!(compare_json(&stored, &figures) > 10);

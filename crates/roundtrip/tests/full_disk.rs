@@ -1,6 +1,7 @@
-//! What becomes of recordings when the disk is full: a clear line, exit code 1, nothing half-written and nothing left in the
-//! kernel. The disk is a small tmpfs in a mount namespace of the test's own. Where this process may not make one, or may not
-//! use the kernel's trace, a test is skipped.
+//! What becomes of recordings when the disk is full: a clear line, exit code 1, nothing
+//! half-written and nothing left in the kernel. The disk is a small tmpfs in a mount namespace of
+//! the test's own. Where this process may not make one, or may not use the kernel's trace, a test
+//! is skipped.
 #![allow(clippy::print_stderr)] // How a test says what it could not try.
 
 use std::path::{Path, PathBuf};
@@ -9,8 +10,8 @@ use std::process::{Command, Output, Stdio};
 use skips::{Need, skip};
 use tracefs::Tracefs;
 
-/// Runs the program, which takes `$1` for the folder of a tmpfs of a megabyte, of which it may use `$2` kilobytes; then tells
-/// the program's pid and status, and what is left there.
+/// Runs the program, which takes `$1` for the folder of a tmpfs of a megabyte, of which it may use
+/// `$2` kilobytes; then tells the program's pid and status, and what is left there.
 const SCRIPT: &str = r#"
 mount -t tmpfs -o size=1m none "$1" || exit 77
 cd "$1" && head -c $((1048576 - $2 * 1024)) /dev/zero > filler && shift 2
@@ -41,7 +42,8 @@ fn tracefs() -> Option<Tracefs> {
     Tracefs::open().inspect_err(|error| skip(Need::Tracefs, error)).ok()
 }
 
-/// What came of the program in a folder with this much space; `None`, with the test skipped, where there can be none.
+/// What came of the program in a folder with this much space; `None`, with the test skipped, where
+/// there can be none.
 fn on_full_disk(name: &str, kilobytes: u32, program: &mut Command) -> Option<Output> {
     let folder = Folder::new(name);
     let mut command = Command::new("unshare");
@@ -82,7 +84,8 @@ fn left(output: &Output) -> (String, Vec<String>) {
 #[test]
 fn a_recording_that_does_not_fit_ends_and_what_is_there_is_whole() {
     let Some(tracefs) = tracefs() else { return };
-    // Enough for the formats and some snapshots; then also for those of all calls, but not for the first one.
+    // Enough for the formats and some snapshots; then also for those of all calls, but not for the
+    // first one.
     for (kilobytes, name) in [(1000, "some"), (60, "none")] {
         let mut program = roundtrip(
             "ipc latency --driver emulated --stack hwbinder --callers other --iterations 300 --deadline 1ns --explain \

@@ -1,4 +1,5 @@
-//! `--fail-on` and `--require` as processes: what a command's status is, what it says, and that the result is there all the same.
+//! `--fail-on` and `--require` as processes: what a command's status is, what it says, and that the
+//! result is there all the same.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -37,7 +38,8 @@ impl Drop for Scratch {
     }
 }
 
-/// Runs a command with gates that no machine meets, and with ones that every machine does. Gives the violations.
+/// Runs a command with gates that no machine meets, and with ones that every machine does. Gives
+/// the violations.
 fn both(name: &str, line: &str, never: &[&str], always: &[&str]) -> Vec<String> {
     let scratch = Scratch::new(name);
     let bad = gated(&scratch.0, line, never);

@@ -1,4 +1,5 @@
-//! Run directories of others: what is damaged is said to be, and what is no regular file or too long is refused.
+//! Run directories of others: what is damaged is said to be, and what is no regular file or too
+//! long is refused.
 
 #[path = "support/stored_run.rs"]
 mod stored_run;
@@ -70,8 +71,8 @@ fn noise_in_a_recording_is_damage() {
     run.refused("explain . --miss 1 -o out.perfetto-trace", "damaged");
 }
 
-/// Damages the recording of a run in several ways. Each is told in a line, and what was timed without the recording is shown; `lost`
-/// is what of the whole run cannot be.
+/// Damages the recording of a run in several ways. Each is told in a line, and what was timed
+/// without the recording is shown; `lost` is what of the whole run cannot be.
 fn is_shown_without_its_recording(whole: &Run, run: impl Fn(&str) -> Run, lost: &str) {
     let whole = String::from_utf8(whole.roundtrip("show .").stdout).unwrap();
     assert!(whole.contains(lost), "its recording is used: {whole}");

@@ -1,5 +1,5 @@
-//! Text of others on its way to a terminal or a CSV: whatever a stored run, a name of a thread, a device, a service or a machine
-//! says acts on nobody who reads it, and ends no line.
+//! Text of others on its way to a terminal or a CSV: whatever a stored run, a name of a thread, a
+//! device, a service or a machine says acts on nobody who reads it, and ends no line.
 
 #[path = "support/storage.rs"]
 mod storage;
@@ -50,7 +50,8 @@ fn texts(value: &Value, at: &str, all: &mut Vec<(String, String)>) {
     }
 }
 
-/// Makes each text of a stored run hostile in turn, and looks at what the commands say of it. How many of them were shown.
+/// Makes each text of a stored run hostile in turn, and looks at what the commands say of it. How
+/// many of them were shown.
 fn try_each_text(run: &Run, commands: &[&str]) -> usize {
     let bytes = std::fs::read(run.file("run.json")).unwrap();
     let value: Value = serde_json::from_slice(&bytes).unwrap();

@@ -1,5 +1,5 @@
-//! `--label` and `--quiet` on every command that measures: what is stored, what each format shows, and what standard error
-//! does not get.
+//! `--label` and `--quiet` on every command that measures: what is stored, what each format shows,
+//! and what standard error does not get.
 
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};

@@ -1,5 +1,5 @@
-//! Android's latency programs and `roundtrip ipc latency` as processes: what they print, what they refuse, and that
-//! nothing is left when they are cut short.
+//! Android's latency programs and `roundtrip ipc latency` as processes: what they print, what they
+//! refuse, and that nothing is left when they are cut short.
 
 #[path = "support/long_run.rs"]
 mod long_run;
@@ -35,7 +35,8 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// What one of Android's latency programs printed: its exit status says what the inheritance verdict does.
+/// What one of Android's latency programs printed: its exit status says what the inheritance
+/// verdict does.
 fn judged(command: &mut Command) -> Output {
     let output = command.output().unwrap();
     let failed = json(&output)["inheritance"] == "FAIL";
@@ -208,7 +209,8 @@ fn verbose_blocks_stand_before_the_json_in_the_order_and_with_the_roles_of_each_
 
 #[test]
 fn without_permission_for_real_time_the_ordinary_caller_calls() {
-    // The program inherits what this test's thread gives up; root has it no more after an exec, either.
+    // The program inherits what this test's thread gives up; root has it no more after an exec,
+    // either.
     let _ = rustix::thread::remove_capability_from_bounding_set(rustix::thread::CapabilitySet::SYS_NICE);
     let script = "ulimit -r 0 && exec \"$0\" ipc latency --stack hwbinder --format android --iterations 50";
     let output = succeed(Command::new("sh").args(["-c", script, env!("CARGO_BIN_EXE_roundtrip")]));
@@ -359,8 +361,8 @@ fn an_interrupt_ends_the_run_with_status_130() {
     assert_eq!((code, stderr.as_str()), (Some(130), "libhwbinder_latency: interrupted by SIGINT\n"));
 }
 
-/// The program with a directory of ours in tracefs's place, in a mount namespace of its own; `None`, with the
-/// test skipped, where this user has no right to that.
+/// The program with a directory of ours in tracefs's place, in a mount namespace of its own;
+/// `None`, with the test skipped, where this user has no right to that.
 fn with_tracefs(name: &str, tracing_on: &str, args: &str) -> Option<(Output, String)> {
     let directory = std::env::temp_dir().join(format!("roundtrip-trace-{}-{name}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();

@@ -1,5 +1,6 @@
-//! Calls of other programs: a run of a 6.1 guest (`cargo xtask observed` makes its like, and looks at the observing itself) is
-//! shown, explained, gated and compared like any other; what cannot be observed is said.
+//! Calls of other programs: a run of a 6.1 guest (`cargo xtask observed` makes its like, and looks
+//! at the observing itself) is shown, explained, gated and compared like any other; what cannot be
+//! observed is said.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -98,7 +99,8 @@ fn what_cannot_be_observed_is_said_in_a_line() {
         assert_eq!(output.status.code(), Some(2), "{line}: {}", err(&output));
         assert!(err(&output).contains(message), "{line}: {}", err(&output));
     }
-    // Where the kernel has a binder driver, or this process may not look, something else is said: in one line as well.
+    // Where the kernel has a binder driver, or this process may not look, something else is said:
+    // in one line as well.
     let output = roundtrip("ipc observe --duration 10ms --quiet");
     let said = err(&output);
     assert!(output.status.success() || said.trim_end().lines().count() == 1, "{said}");

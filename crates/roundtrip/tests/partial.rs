@@ -1,5 +1,6 @@
-//! Ctrl-C and SIGTERM in the middle of each command that measures: it prints and stores what was measured until then, and says
-//! so. Signals before anything was measured, and what they leave behind, are the business of `ending` and `attack`.
+//! Ctrl-C and SIGTERM in the middle of each command that measures: it prints and stores what was
+//! measured until then, and says so. Signals before anything was measured, and what they leave
+//! behind, are the business of `ending` and `attack`.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
@@ -25,7 +26,8 @@ impl Scratch {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    /// Sends the signal to a command's whole group after so long, and awaits its end. Nothing of it may live on.
+    /// Sends the signal to a command's whole group after so long, and awaits its end. Nothing of it
+    /// may live on.
     fn signalled(&self, line: &str, signal: Signal, after: Duration) -> Output {
         let child = self.start(line);
         let pid = Pid::from_child(&child);
@@ -38,7 +40,8 @@ impl Scratch {
         output
     }
 
-    /// As [`Scratch::signalled`], with the run as JSON in `run`. A machine that was too slow to measure anything gets longer.
+    /// As [`Scratch::signalled`], with the run as JSON in `run`. A machine that was too slow to
+    /// measure anything gets longer.
     fn cut(&self, line: &str, signal: Signal) -> Value {
         let line = format!("{line} --out run --force --format json");
         for seconds in [2, 5, 10, 30] {

@@ -1,5 +1,6 @@
-//! The flight recorder and the global trace, as processes: what is left when they are cut short, and what there is without
-//! root. Where this process may not use the kernel's trace, a test is skipped.
+//! The flight recorder and the global trace, as processes: what is left when they are cut short,
+//! and what there is without root. Where this process may not use the kernel's trace, a test is
+//! skipped.
 #![allow(clippy::print_stderr)] // How a test says what it could not try.
 
 #[path = "support/global_trace.rs"]
@@ -115,7 +116,8 @@ fn an_interrupted_run_leaves_neither_an_instance_nor_half_a_recording() {
         assert_eq!(instances(&tracefs, pid), [] as [PathBuf; 0]);
         let mut left = run.left();
         left.sort();
-        // What was measured until then is kept, as a whole. Without a slow call there is no recording.
+        // What was measured until then is kept, as a whole. Without a slow call there is no
+        // recording.
         assert!(left.is_empty() || left == ["run.json"] || left == ["recording", "run.json"], "{left:?}");
         let whole =
             !left.contains(&"recording".to_owned()) || Recording::open(&run.folder.join("recording")).is_ok();

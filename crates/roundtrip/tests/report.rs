@@ -1,5 +1,5 @@
-//! `roundtrip report`: a page is whole or not there, nothing is overwritten unasked, and a damaged run says what is damaged and
-//! shows the rest.
+//! `roundtrip report`: a page is whole or not there, nothing is overwritten unasked, and a damaged
+//! run says what is damaged and shows the rest.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

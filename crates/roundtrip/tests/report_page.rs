@@ -1,5 +1,6 @@
-//! The report page in a real browser: it says nothing in the console, asks for nothing, draws what its data says, follows the
-//! keyboard, and fits narrow and wide windows. Needs Chromium, and is skipped without.
+//! The report page in a real browser: it says nothing in the console, asks for nothing, draws what
+//! its data says, follows the keyboard, and fits narrow and wide windows. Needs Chromium, and is
+//! skipped without.
 #![allow(clippy::print_stderr)] // How long pages took.
 
 #[path = "support/chromium.rs"]
@@ -93,8 +94,8 @@ fn browser(test: &str) -> Option<Browser> {
     Some(Browser::start(name, test))
 }
 
-/// What its script makes of the page: for each chart and line, drawn alone, how many of the data's points the plot has, and at
-/// the places of how many of them the canvas has the line's colour.
+/// What its script makes of the page: for each chart and line, drawn alone, how many of the data's
+/// points the plot has, and at the places of how many of them the canvas has the line's colour.
 const DRAWN: &str = r"(async () => {
   const { data, charts } = roundtrip;
   const probe = document.createElement('canvas').getContext('2d');
@@ -246,7 +247,8 @@ fn a_page_fits_narrow_and_wide_windows_light_and_dark() {
     }
 }
 
-/// Texts with a contrast below 4.5 to the ground that they stand on (WCAG 2.2, success criterion 1.4.3).
+/// Texts with a contrast below 4.5 to the ground that they stand on (WCAG 2.2, success criterion
+/// 1.4.3).
 const FAINT: &str = r"(() => {
   const parts = (colour) => {
     const found = colour.match(/[\d.]+/g).map(Number);

@@ -1,4 +1,5 @@
-//! What becomes of results that are there already, and of symbolic links in their place: they stay as they are.
+//! What becomes of results that are there already, and of symbolic links in their place: they stay
+//! as they are.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,6 @@
-//! Writes whose layers are known beforehand: requests of a journal's thread, counted by the block layer itself, and writes that a
-//! control group's limit holds. Both need root, and are skipped without.
+//! Writes whose layers are known beforehand: requests of a journal's thread, counted by the block
+//! layer itself, and writes that a control group's limit holds. Both need root, and are skipped
+//! without.
 #![allow(clippy::print_stderr)] // How a test says what it could not try.
 
 #[path = "support/storage.rs"]
@@ -59,7 +60,8 @@ fn requests_of_the_journals_thread_are_attributed_to_the_writes_they_were_for() 
     for write in writes(&calls, tid) {
         let layers = recorded.layers(write);
         assert!(!layers.lost, "the buffers are too small for this test");
-        // Some virtual machines' kernels leave switches out: they may be anywhere between two events of their CPU.
+        // Some virtual machines' kernels leave switches out: they may be anywhere between two
+        // events of their CPU.
         for_switches_ns += layers.unexplained_for_switches_ns;
         let unexplained = layers.total_ns(Layer::Unexplained) - layers.unexplained_for_switches_ns;
         unexplained_ns += unexplained;
@@ -92,7 +94,8 @@ fn requests_of_the_journals_thread_are_attributed_to_the_writes_they_were_for() 
     assert!(badly * 100 <= calls.len(), "{badly} calls have more than 1% unexplained");
 }
 
-/// A control group that may write so often to a device, with one process in it, until it is dropped.
+/// A control group that may write so often to a device, with one process in it, until it is
+/// dropped.
 fn throttle(pid: u32, dev: u32, writes_per_second: u32) -> Result<Finally, String> {
     let device = format!("{}:{}", dev >> 20, dev & 0xf_ffff);
     let name = format!("roundtrip-test-{}", std::process::id());
@@ -166,8 +169,8 @@ fn a_write_that_its_control_group_holds_back_is_held() {
     for _ in 0..4 {
         let (held_ns, rest_ns, told) = held(&mut writing, 20);
         eprintln!("beneath a limit of 50 writes a second: {told}");
-        // The worker that lets a write go on waits for a CPU like all others; on a busy machine that is no little time, and all
-        // else takes longer, too.
+        // The worker that lets a write go on waits for a CPU like all others; on a busy machine
+        // that is no little time, and all else takes longer, too.
         assert!(held_ns * 2 > rest_ns, "{told}");
     }
 }

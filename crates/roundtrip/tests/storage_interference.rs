@@ -1,4 +1,5 @@
-//! `roundtrip storage interference` as a process: what it changes of the kernel's is put back, however it ends.
+//! `roundtrip storage interference` as a process: what it changes of the kernel's is put back,
+//! however it ends.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -35,7 +36,8 @@ static TURN: Mutex<()> = Mutex::new(());
 const SETTINGS: [&str; 6] =
     ["--conditions", "rq-affinity-0,rq-affinity-1,rq-affinity-2", "--duration", "1h", "--rounds", "1000"];
 
-/// Starts a comparison of settings, and waits until one is changed; `None` where this machine cannot.
+/// Starts a comparison of settings, and waits until one is changed; `None` where this machine
+/// cannot.
 fn with_a_changed_setting(directory: &Path, before: &BTreeMap<PathBuf, String>) -> Option<Child> {
     let mut child = interference(directory, &SETTINGS).spawn().unwrap();
     let until = Instant::now() + Duration::from_secs(120);
@@ -97,7 +99,8 @@ fn a_second_signal_does_not_cut_the_cleaning_up_short() {
         };
         let pid = Pid::from_child(&child);
         for _ in 0..3 {
-            // The run may have ended before the last one: nobody has waited for it, so the id is still its own.
+            // The run may have ended before the last one: nobody has waited for it, so the id is
+            // still its own.
             kill_process(pid, Signal::TERM).unwrap();
             std::thread::sleep(Duration::from_micros(pause_us));
         }

@@ -1,6 +1,7 @@
-//! What needs a calm machine: the cost of recording, fio's view of the same writes, and causes that move time by microseconds.
-//! `cargo xtask storage` runs these; each prints its figures and judges them. Blocks of what is compared take turns, and two
-//! kinds of block are the same, so that a machine that is not calm enough shows.
+//! What needs a calm machine: the cost of recording, fio's view of the same writes, and causes that
+//! move time by microseconds. `cargo xtask storage` runs these; each prints its figures and judges
+//! them. Blocks of what is compared take turns, and two kinds of block are the same, so that a
+//! machine that is not calm enough shows.
 #![allow(clippy::print_stdout)] // Figures are what these are for.
 
 #[path = "support/storage.rs"]
@@ -37,8 +38,8 @@ fn is_root() -> bool {
     root
 }
 
-/// The median over rounds, and an interval that holds the true one in 95 of 100 cases (order statistics of the binomial
-/// distribution, by its normal approximation).
+/// The median over rounds, and an interval that holds the true one in 95 of 100 cases (order
+/// statistics of the binomial distribution, by its normal approximation).
 fn with_interval(mut ratios: Vec<f64>) -> [f64; 3] {
     ratios.sort_by(f64::total_cmp);
     let n = ratios.len() as f64;
@@ -48,7 +49,8 @@ fn with_interval(mut ratios: Vec<f64>) -> [f64; 3] {
     [ratios[low], ratios[ratios.len() / 2], ratios[high]]
 }
 
-/// Runs each kind of block once a round, in an order that turns; what comes of each, round by round.
+/// Runs each kind of block once a round, in an order that turns; what comes of each, round by
+/// round.
 fn rounds<K: Copy + Ord>(
     kinds: &[K],
     count: usize,
@@ -119,7 +121,8 @@ fn events_a_call(trace: &Trace, calls: &[Call]) -> f64 {
 #[ignore = "needs a calm machine: cargo xtask storage"]
 fn recording_costs_at_most_8_percent_and_12_for_diagnosis() {
     const EVENTS: [Probe; 5] = [Probe::Bare, Probe::BareAgain, Probe::Least, Probe::Usual, Probe::Diagnosis];
-    /// So many that two equal kinds of block agree within some hundredths where others have the machine, too.
+    /// So many that two equal kinds of block agree within some hundredths where others have the
+    /// machine, too.
     const ROUNDS: usize = 150;
     if !is_root() {
         return;
@@ -280,7 +283,8 @@ fn disk(path: &StoragePath) -> Option<(String, u32)> {
     Some((leaf.name.clone(), cpus.split([',', '-']).next()?.parse().ok()?))
 }
 
-/// The mean time of a write in a layer, in nanoseconds: what disturbs only some writes would not move a median.
+/// The mean time of a write in a layer, in nanoseconds: what disturbs only some writes would not
+/// move a median.
 fn layer_ns(writing: &mut Writing, path: &StoragePath, layer: Layer) -> f64 {
     let tid = writing.tid();
     let recorder = Recorder::start(&[tid], WriteEvents::Usual);
@@ -325,7 +329,8 @@ fn completion_on_the_submitters_cpu_makes_waking_shorter() {
     let _ = std::fs::remove_dir_all(&folder);
 }
 
-/// Prints how a kind compares with kind 1, beside 1 with itself, and judges where the machine is calm.
+/// Prints how a kind compares with kind 1, beside 1 with itself, and judges where the machine is
+/// calm.
 fn judge(times: &BTreeMap<i32, Vec<f64>>, kind: i32, holds: impl Fn(f64) -> bool, what: &str) {
     let [low, again, high] = ratios(&times[&3], &times[&1]);
     let [from, ratio, to] = ratios(&times[&kind], &times[&1]);

@@ -1,5 +1,5 @@
-//! Throughput as processes: `roundtrip ipc throughput`, and the two programs whose names the binary answers to, with every
-//! flag and real measurements.
+//! Throughput as processes: `roundtrip ipc throughput`, and the two programs whose names the binary
+//! answers to, with every flag and real measurements.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,8 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-/// The binary under a name; without what the environment of the test says of Google Benchmark's flags.
+/// The binary under a name; without what the environment of the test says of Google Benchmark's
+/// flags.
 fn program(name: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
     command.arg0(name).stdin(Stdio::null()).env_clear();

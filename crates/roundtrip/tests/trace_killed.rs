@@ -1,8 +1,8 @@
-//! `roundtrip trace start` and `stop`, killed before each of their system calls: the next command, whichever it is, finds its way
-//! on, and everything is as it was before in the end.
+//! `roundtrip trace start` and `stop`, killed before each of their system calls: the next command,
+//! whichever it is, finds its way on, and everything is as it was before in the end.
 //!
-//! The tests kill where a system call before may have changed something. `cargo xtask attack trace` kills before every system
-//! call, which takes minutes.
+//! The tests kill where a system call before may have changed something. `cargo xtask attack trace`
+//! kills before every system call, which takes minutes.
 
 #![allow(clippy::print_stdout)] // How often a command was killed.
 
@@ -75,8 +75,8 @@ impl Before {
     }
 }
 
-/// Runs a command until it is about to make its `number`th system call that counts, and kills it there; false when it ended
-/// before.
+/// Runs a command until it is about to make its `number`th system call that counts, and kills it
+/// there; false when it ended before.
 fn kill_before(args: &str, number: usize) -> bool {
     let every = std::env::var_os(LONG).is_some();
     let mut command = Stepped::start(roundtrip(args).stdout(Stdio::null()).stderr(Stdio::null()));
@@ -111,7 +111,8 @@ fn start() {
     }
 }
 
-/// Kills `victim` at every moment; after each kill, other commands are run and must do what they are told.
+/// Kills `victim` at every moment; after each kill, other commands are run and must do what they
+/// are told.
 fn kill_at_every_moment(victim: &str, started: bool) {
     let _turn = Turn::take();
     // Held to the end, so that the trace exists for this process when nobody else mounts it.
@@ -173,7 +174,8 @@ fn a_trace_stop_that_is_killed_leaves_nothing_that_the_next_command_cannot_mend(
     kill_at_every_moment("trace stop --discard", true);
 }
 
-/// Anybody may put something into the temporary directory, and a start that was killed used to be looked for there.
+/// Anybody may put something into the temporary directory, and a start that was killed used to be
+/// looked for there.
 #[test]
 fn what_others_put_into_the_temporary_directory_does_not_matter() {
     let _turn = Turn::take();

@@ -1,4 +1,5 @@
-//! `roundtrip ipc traits` as a process: one table, one JSON value, and honest words without the right to real time.
+//! `roundtrip ipc traits` as a process: one table, one JSON value, and honest words without the
+//! right to real time.
 
 use std::process::{Command, Output, Stdio};
 
@@ -55,7 +56,8 @@ fn own_nice() -> i64 {
     behind_name.split_whitespace().nth(16).unwrap().parse().unwrap()
 }
 
-/// The same as an ordinary user, in the same directories, where util-linux's setpriv(1) and the right to use it are there.
+/// The same as an ordinary user, in the same directories, where util-linux's setpriv(1) and the
+/// right to use it are there.
 #[test]
 fn without_the_right_to_real_time_the_cells_say_so_and_the_rest_is_tried() {
     let binary = std::env::temp_dir().join(format!("roundtrip-traits-nobody-{}", std::process::id()));
@@ -89,7 +91,8 @@ fn without_the_right_to_real_time_the_cells_say_so_and_the_rest_is_tried() {
     }
     assert_eq!(row("nice_lowered")["binder"]["kind"], "not_tried");
     assert_eq!(row("background_policy")["binder"]["holds"], true);
-    // An ordinary user cannot lower a nice value, so with one above 0 this may not be possible to try.
+    // An ordinary user cannot lower a nice value, so with one above 0 this may not be possible to
+    // try.
     let hwbinder = &row("background_policy")["hwbinder"];
     if own_nice() == 0 {
         assert_eq!(hwbinder["holds"], false, "{hwbinder}");

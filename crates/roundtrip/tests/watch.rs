@@ -12,7 +12,8 @@ const WATCH: &str = "watch --driver emulated --stack binder --callers other --in
 
 const SIZE: (usize, usize) = (80, 24);
 
-/// What a terminal of that size shows after some output: text, moves and erasing are all that it understands.
+/// What a terminal of that size shows after some output: text, moves and erasing are all that it
+/// understands.
 fn screen(output: &str, (columns, rows): (usize, usize)) -> Vec<String> {
     let mut cells = vec![vec![' '; columns]; rows];
     let (mut row, mut column) = (0, 0);
@@ -109,7 +110,8 @@ impl Session {
         self.child.stdin.as_mut().unwrap().write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Waits for its end; what was printed behind the picture, and the status. The terminal must be as it was before.
+    /// Waits for its end; what was printed behind the picture, and the status. The terminal must be
+    /// as it was before.
     fn end(mut self) -> (String, i32) {
         let began = Instant::now();
         while self.child.try_wait().unwrap().is_none() {

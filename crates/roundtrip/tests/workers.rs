@@ -1,4 +1,5 @@
-//! Many workers as a process: the modern face, the two old names, and that nothing is left when a run is cut short.
+//! Many workers as a process: the modern face, the two old names, and that nothing is left when a
+//! run is cut short.
 
 #[path = "support/long_run.rs"]
 mod long_run;
@@ -159,8 +160,8 @@ fn cpu_ticks(pid: u32) -> u64 {
     number(14) + number(15)
 }
 
-/// So many processes, once each uses CPU time: then they call each other. The first is the service manager, which has
-/// nothing to do once all are found.
+/// So many processes, once each uses CPU time: then they call each other. The first is the service
+/// manager, which has nothing to do once all are found.
 fn long_run(name: &str, args: &str, count: usize) -> (LongRun, Vec<u32>) {
     let run = LongRun::start(&mut called(name, args));
     let workers = run.workers(count, |workers| workers[1..].iter().all(|&pid| cpu_ticks(pid) >= 5));

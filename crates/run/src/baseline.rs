@@ -1,4 +1,5 @@
-//! What to measure and what came of it: plain data, stored in run directories. Must not know how it is measured.
+//! What to measure and what came of it: plain data, stored in run directories. Must not know how it
+//! is measured.
 
 use latency::{Comparison, Histogram};
 use serde::{Deserialize, Serialize};
@@ -15,8 +16,8 @@ pub const MAX_SIZE: usize = 16 << 20;
 /// The transport that all others are compared with.
 pub const FUTEX: &str = "futex";
 
-/// What to measure. Every (transport, size, placement) is run in short blocks, in an order shuffled anew in each
-/// round, so that a drift of the machine hits all alike.
+/// What to measure. Every (transport, size, placement) is run in short blocks, in an order shuffled
+/// anew in each round, so that a drift of the machine hits all alike.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BaselinePlan {
     /// Bytes in each request, and as many in each reply; 1 to [`MAX_SIZE`].
@@ -27,7 +28,8 @@ pub struct BaselinePlan {
     pub transports: Vec<String>,
     /// How often each block is repeated; from 6 on a ratio has a confidence interval.
     pub rounds: u32,
-    /// About how long it may take in all, in nanoseconds. Slow transports make fewer calls, not longer blocks.
+    /// About how long it may take in all, in nanoseconds. Slow transports make fewer calls, not
+    /// longer blocks.
     pub budget_ns: u64,
     /// Measure everything twice, interleaved: without and with the flight recorder.
     #[serde(default)]
@@ -162,7 +164,8 @@ pub struct BaselineCell {
     pub round_medians_ns: Vec<u64>,
     /// Every call of all rounds.
     pub latency: Histogram,
-    /// Against the futex at the same size and placement, round by round; `None` where that is missing.
+    /// Against the futex at the same size and placement, round by round; `None` where that is
+    /// missing.
     pub against_futex: Option<Comparison>,
     /// The same while the flight recorder was on, where the plan asks for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -221,7 +224,8 @@ pub struct NotPossible {
     pub reason: String,
 }
 
-/// Sets each cell against the futex of its size and placement, and what was recorded against what was not.
+/// Sets each cell against the futex of its size and placement, and what was recorded against what
+/// was not.
 pub fn compare(cells: &mut [BaselineCell]) {
     let floats = |medians_ns: &[u64]| medians_ns.iter().map(|&ns| ns as f64).collect::<Vec<_>>();
     let rounds = |cell: &BaselineCell| floats(&cell.round_medians_ns);

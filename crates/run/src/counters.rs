@@ -9,8 +9,8 @@ pub struct ThreadCounters {
     pub voluntary_switches: u64,
     /// Times that the CPU was taken from it.
     pub involuntary_switches: u64,
-    /// Times that it was moved to another CPU (/proc/PID/sched); `None` where the kernel does not tell. Then count the
-    /// CPUs that the samples name.
+    /// Times that it was moved to another CPU (/proc/PID/sched); `None` where the kernel does not
+    /// tell. Then count the CPUs that the samples name.
     pub migrations: Option<u64>,
     /// Nanoseconds on a CPU; `None` without schedstat.
     pub running_ns: Option<u64>,

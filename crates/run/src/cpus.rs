@@ -1,4 +1,5 @@
-//! CPUs in plans: lists of them, and where the two sides of a call run. Must not know which CPUs a machine has.
+//! CPUs in plans: lists of them, and where the two sides of a call run. Must not know which CPUs a
+//! machine has.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::plan_fault::Unknown;
 
-/// Reads the kernel's list format, "0-3,5" (Documentation/admin-guide/cputopology.rst); `None` when it is malformed.
+/// Reads the kernel's list format, "0-3,5" (Documentation/admin-guide/cputopology.rst); `None` when
+/// it is malformed.
 #[must_use]
 pub fn cpu_list(text: &str) -> Option<Vec<u32>> {
     let mut cpus = Vec::new();
@@ -27,11 +29,12 @@ pub fn cpu_list(text: &str) -> Option<Vec<u32>> {
 /// The largest CPU number that any kernel has: its `NR_CPUS` is at most 8192.
 const LAST: u32 = 8191;
 
-/// Reads the CPUs that somebody asks for, "0,2-3": ascending, each once. `None` when the list is malformed, names none, or one
-/// that no kernel has.
+/// Reads the CPUs that somebody asks for, "0,2-3": ascending, each once. `None` when the list is
+/// malformed, names none, or one that no kernel has.
 #[must_use]
 pub fn chosen(text: &str) -> Option<Vec<u32>> {
-    // What the kernel writes may hold white space and end with a comma; what a person types is taken at its word.
+    // What the kernel writes may hold white space and end with a comma; what a person types is
+    // taken at its word.
     let plain = text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b',' | b'-'));
     if !plain || text.split(',').any(str::is_empty) {
         return None;
@@ -42,7 +45,8 @@ pub fn chosen(text: &str) -> Option<Vec<u32>> {
     cpus.last().is_some_and(|&last| last <= LAST).then_some(cpus)
 }
 
-/// As [`chosen`] for a list within another text, where a comma would end it: "0-1+3" is CPUs 0, 1 and 3.
+/// As [`chosen`] for a list within another text, where a comma would end it: "0-1+3" is CPUs 0, 1
+/// and 3.
 pub(crate) fn list_within(text: &str) -> Option<Vec<u32>> {
     chosen(&text.replace('+', ","))
 }
@@ -107,7 +111,8 @@ impl FromStr for CpuPlacement {
     }
 }
 
-/// The CPUs of the client and of the server, from those that may be used; `None` if there are not enough.
+/// The CPUs of the client and of the server, from those that may be used; `None` if there are not
+/// enough.
 #[must_use]
 pub fn place(placement: CpuPlacement, usable: &[u32]) -> Option<(Vec<u32>, Vec<u32>)> {
     match (placement, usable) {

@@ -1,5 +1,6 @@
-//! The run directory: what was planned, on what machine, and what came of it, in one versioned JSON file that every
-//! later command reads. Written whole or not at all. Must not know how results are made or shown.
+//! The run directory: what was planned, on what machine, and what came of it, in one versioned JSON
+//! file that every later command reads. Written whole or not at all. Must not know how results are
+//! made or shown.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -32,8 +33,8 @@ const MOST_BYTES: u64 = 256 << 20;
 /// What the file says it is.
 const SCHEMA: &str = "roundtrip.run";
 
-/// The version of the file's layout. A new optional field leaves it alone; anything that an older Roundtrip would
-/// misread raises it.
+/// The version of the file's layout. A new optional field leaves it alone; anything that an older
+/// Roundtrip would misread raises it.
 const VERSION: u64 = 1;
 
 /// One run.
@@ -71,7 +72,8 @@ struct Stored<'a> {
 }
 
 impl Run {
-    /// A run, with the warnings that its environment and its results give cause for, and those of the `machine`.
+    /// A run, with the warnings that its environment and its results give cause for, and those of
+    /// the `machine`.
     #[must_use]
     pub fn new(environment: Environment, results: Results, machine: Option<String>) -> Self {
         let mut warnings = environment.warnings(results.observed_calls.is_some());
@@ -90,11 +92,13 @@ impl Run {
         json.map(|json| json + "\n").map_err(|error| Error::NotJson { reason: error.to_string() })
     }
 
-    /// Writes the run into a directory, which is made if it is not there, and returns the file's path. On an error
-    /// nothing is left behind, and a run that was there before stays as it was.
+    /// Writes the run into a directory, which is made if it is not there, and returns the file's
+    /// path. On an error nothing is left behind, and a run that was there before stays as it
+    /// was.
     ///
     /// # Errors
-    /// [`Error::File`] when the directory or the file cannot be written, also for want of space or since there is a run.
+    /// [`Error::File`] when the directory or the file cannot be written, also for want of space or
+    /// since there is a run.
     #[cfg(feature = "write")]
     pub fn write(&self, directory: &Path) -> Result<std::path::PathBuf> {
         let made = !directory.exists();
@@ -115,7 +119,8 @@ impl Run {
     /// Reads a run from its directory, or from the file itself.
     ///
     /// # Errors
-    /// [`Error::File`] when it cannot be read, [`Error::NotARun`] when it is something else or of a newer version.
+    /// [`Error::File`] when it cannot be read, [`Error::NotARun`] when it is something else or of a
+    /// newer version.
     pub fn read(path: &Path) -> Result<Self> {
         let path = if path.is_dir() { path.join(FILE_NAME) } else { path.to_owned() };
         let not_a_run = |reason: String| Error::NotARun { path: path.clone(), reason };

@@ -1,4 +1,5 @@
-//! What can be wrong with a plan, or with a run's files: one enum whose variants name the operation and the path.
+//! What can be wrong with a plan, or with a run's files: one enum whose variants name the operation
+//! and the path.
 
 use std::io;
 use std::path::{Path, PathBuf};

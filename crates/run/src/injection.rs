@@ -1,4 +1,5 @@
-//! Disturbances in a plan: what is done on purpose to make some round trips slow. Must not know how it is done.
+//! Disturbances in a plan: what is done on purpose to make some round trips slow. Must not know how
+//! it is done.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -96,7 +97,8 @@ impl Injection {
 impl FromStr for Injection {
     type Err = Error;
 
-    /// Reads `CAUSE[,every=TIME][,for=TIME][,policy=fifo:N|…][,cpus=LIST]`. A comma within a CPU list is a plus sign.
+    /// Reads `CAUSE[,every=TIME][,for=TIME][,policy=fifo:N|…][,cpus=LIST]`. A comma within a CPU
+    /// list is a plus sign.
     fn from_str(text: &str) -> Result<Self> {
         Self::read(text).map_err(|fault| Error::Disturbance { text: text.to_owned(), fault })
     }

@@ -1,4 +1,5 @@
-//! What a user calls a run: keys and values that `--label` has set, to tell runs apart. Must not know who shows them.
+//! What a user calls a run: keys and values that `--label` has set, to tell runs apart. Must not
+//! know who shows them.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +17,9 @@ impl Labels {
     /// Adds a label, from `KEY=VALUE`. A key that is there already gets the new value.
     ///
     /// # Errors
-    /// [`crate::Error::Label`] for text without a `=`, for a key that is not 1 to 64 letters, digits, `.`, `_` and `-`, for
-    /// a value of more than 256 bytes or with control characters, and for the 33rd label.
+    /// [`crate::Error::Label`] for text without a `=`, for a key that is not 1 to 64 letters,
+    /// digits, `.`, `_` and `-`, for a value of more than 256 bytes or with control characters,
+    /// and for the 33rd label.
     pub fn add(&mut self, text: &str) -> Result<()> {
         let Some((key, value)) = text.split_once('=') else {
             return Err(LabelFault::NotKeyValue { text: text.to_owned() }.into());

@@ -1,14 +1,19 @@
-//! A run as data: what was to be measured (plans), on what machine (the environment), what came of it (results), what a
-//! reader must know (warnings), and the directory that keeps all of it. Nothing here measures, prints or reads arguments.
+//! A run as data: what was to be measured (plans), on what machine (the environment), what came of
+//! it (results), what a reader must know (warnings), and the directory that keeps all of it.
+//! Nothing here measures, prints or reads arguments.
 //!
-//! Whoever measures makes plans into results and stores a [`Run`]; whoever explains or shows reads one, on any machine:
+//! Whoever measures makes plans into results and stores a [`Run`]; whoever explains or shows reads
+//! one, on any machine:
 //!
-//! - a plan is a value with defaults, and `check` refuses what no machine can carry out, with what there is instead:
-//!   [`ipc::latency::LatencyPlan`], [`ipc::throughput::ThroughputPlan`], [`storage::StoragePlan`] and their siblings;
-//! - a result stands beside its plan, and its parts can be merged: [`ipc::latency::LatencyResult`] and its siblings;
-//! - [`Results`] holds those of a run, and [`Run`] the results with their [`environment::Environment`] and warnings;
-//! - [`Run::write`] and [`Run::read`] keep a run in a directory, in one versioned JSON file that is written whole or not
-//!   at all; [`Run::merge`] adds the calls of another run of the same plan.
+//! - a plan is a value with defaults, and `check` refuses what no machine can carry out, with what
+//!   there is instead: [`ipc::latency::LatencyPlan`], [`ipc::throughput::ThroughputPlan`],
+//!   [`storage::StoragePlan`] and their siblings;
+//! - a result stands beside its plan, and its parts can be merged: [`ipc::latency::LatencyResult`]
+//!   and its siblings;
+//! - [`Results`] holds those of a run, and [`Run`] the results with their
+//!   [`environment::Environment`] and warnings;
+//! - [`Run::write`] and [`Run::read`] keep a run in a directory, in one versioned JSON file that is
+//!   written whole or not at all; [`Run::merge`] adds the calls of another run of the same plan.
 //!
 //! A further test adds its plan and result as a module here, and a field to [`Results`].
 //!

@@ -1,4 +1,5 @@
-//! Background load in a plan: processes that do nothing but use CPUs. Must not know how they are started.
+//! Background load in a plan: processes that do nothing but use CPUs. Must not know how they are
+//! started.
 
 use std::str::FromStr;
 
@@ -26,7 +27,8 @@ const MAX_HOGS: u32 = 4096;
 impl FromStr for Load {
     type Err = Error;
 
-    /// Reads `hogs=N[,policy=other|nice:N|fifo:N|rr:N][,cpus=LIST]`. A comma within a CPU list is a plus sign, "0-1+3".
+    /// Reads `hogs=N[,policy=other|nice:N|fifo:N|rr:N][,cpus=LIST]`. A comma within a CPU list is a
+    /// plus sign, "0-1+3".
     fn from_str(text: &str) -> Result<Self> {
         Self::read(text).map_err(|fault| Error::Load { text: text.to_owned(), fault })
     }

@@ -1,4 +1,5 @@
-//! Several runs of one plan as one: their calls and rounds together. Must not know how a run was made or is shown.
+//! Several runs of one plan as one: their calls and rounds together. Must not know how a run was
+//! made or is shown.
 
 use crate::baseline::{self, BaselineResult};
 use crate::directory::Run;
@@ -9,8 +10,8 @@ use crate::ipc::workers::{Above, WorkersResult};
 use crate::results::Results;
 
 impl Run {
-    /// Adds the calls of another run of the same plan on the same driver. The environment stays that of the first; what
-    /// differs on the way is a warning.
+    /// Adds the calls of another run of the same plan on the same driver. The environment stays
+    /// that of the first; what differs on the way is a warning.
     ///
     /// # Errors
     /// [`Error::NotMerged`] when the runs measured different things: then nothing is merged.
@@ -135,7 +136,8 @@ fn merge_workers(ours: &mut WorkersResult, theirs: &WorkersResult) -> Result<()>
         caller.wall_ns += more.wall_ns;
         caller.latency.merge(&more.latency);
     }
-    // After a training round each run has a threshold of its own, and counts above different ones do not add up.
+    // After a training round each run has a threshold of its own, and counts above different ones
+    // do not add up.
     ours.above = match (ours.above, theirs.above) {
         (Some(above), Some(more)) if above.threshold_ns == more.threshold_ns => Some(Above {
             threshold_ns: above.threshold_ns,

@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The size of each CPU's buffer, in kilobytes, where nothing else is asked for. Calls that follow each other without a
-/// pause fill about 100 MB in a second, and so this goes back 40 ms at least; for most of what is measured, seconds.
+/// The size of each CPU's buffer, in kilobytes, where nothing else is asked for. Calls that follow
+/// each other without a pause fill about 100 MB in a second, and so this goes back 40 ms at least;
+/// for most of what is measured, seconds.
 pub const DEFAULT_KILOBYTES: u64 = 4096;
 
 /// What a recorder records.

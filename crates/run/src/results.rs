@@ -65,7 +65,8 @@ impl Results {
         all
     }
 
-    /// Whether there was a recorder that could not go on, or whose recording is lost: not all that was asked for is there.
+    /// Whether there was a recorder that could not go on, or whose recording is lost: not all that
+    /// was asked for is there.
     #[must_use]
     pub fn recording_ended(&self) -> bool {
         let latency = self.latency.as_ref().and_then(|result| result.explained.as_ref());

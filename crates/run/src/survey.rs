@@ -1,5 +1,6 @@
-//! The survey: the plans of a run that shows a newcomer what this machine can do, in about half a minute. A short
-//! baseline, throughput at a few sizes, and latency against a deadline. Must not know how they are carried out.
+//! The survey: the plans of a run that shows a newcomer what this machine can do, in about half a
+//! minute. A short baseline, throughput at a few sizes, and latency against a deadline. Must not
+//! know how they are carried out.
 
 use latency::Deadline;
 

@@ -1,8 +1,10 @@
-//! How a test says that this machine gives it nothing to test with. Only tests use this crate; it must not know what they test.
+//! How a test says that this machine gives it nothing to test with. Only tests use this crate; it
+//! must not know what they test.
 //!
-//! A skipped test passes as far as Cargo can see. So each skip is also written to the file that [`FILE`] names, and
-//! `cargo xtask test` counts and names them in its summary. Where the machine does offer what the test needs, a skip is a
-//! failure: the test would otherwise hide the very fault that it looks for.
+//! A skipped test passes as far as Cargo can see. So each skip is also written to the file that
+//! [`FILE`] names, and `cargo xtask test` counts and names them in its summary. Where the machine
+//! does offer what the test needs, a skip is a failure: the test would otherwise hide the very
+//! fault that it looks for.
 //!
 //! ```no_run
 //! # fn trace() -> Result<(), String> { Err("no tracefs".into()) }
@@ -16,8 +18,8 @@ use std::fmt::Display;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// The environment variable that names the file to which skips are added, one line each: the test's binary and name, a tab, and
-/// the reason. Unset, skips are only printed.
+/// The environment variable that names the file to which skips are added, one line each: the test's
+/// binary and name, a tab, and the reason. Unset, skips are only printed.
 pub const FILE: &str = "ROUNDTRIP_SKIPS_FILE";
 
 /// What a test needs and has not got.
@@ -47,8 +49,8 @@ impl Need<'_> {
     }
 }
 
-/// Says that the calling test is skipped, and why: to standard error, and to the file that [`FILE`] names. The test then
-/// returns.
+/// Says that the calling test is skipped, and why: to standard error, and to the file that [`FILE`]
+/// names. The test then returns.
 ///
 /// # Panics
 /// When this machine offers what the test needs, and when the skip cannot be written down.
@@ -84,8 +86,8 @@ fn test() -> String {
     format!("{name}::{}", thread.name().unwrap_or("?"))
 }
 
-/// Whether this is root with the capabilities that tests use: CAP_SYS_ADMIN (21) and CAP_SYS_NICE (23), capabilities(7). A
-/// container's root often lacks them.
+/// Whether this is root with the capabilities that tests use: CAP_SYS_ADMIN (21) and CAP_SYS_NICE
+/// (23), capabilities(7). A container's root often lacks them.
 fn has_roots_rights() -> bool {
     const NEEDED: u64 = 1 << 21 | 1 << 23;
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Android's two IPC stacks, by name: the one thing that a plan and the code which makes its calls both speak of. Must not
-//! know how a call is made.
+//! Android's two IPC stacks, by name: the one thing that a plan and the code which makes its calls
+//! both speak of. Must not know how a call is made.
 
 use serde::{Deserialize, Serialize};
 

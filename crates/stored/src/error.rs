@@ -5,7 +5,8 @@ use std::fmt::{self, Display};
 use serde::de::{Expected, Unexpected};
 
 /// Why something could not be stored or read.
-// In a box: results of all sizes carry it, most of them through a chain of functions that only hand it on.
+// In a box: results of all sizes carry it, most of them through a chain of functions that only hand
+// it on.
 #[derive(Debug)]
 pub struct Error(Box<Inner>);
 

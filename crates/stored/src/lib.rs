@@ -1,8 +1,9 @@
 //! What is stored or sent as JSON, to text and back: one writer and one reader for every type.
 //!
-//! serde compiles a type's code once for each reader and each writer that it is used with. All that is stored therefore goes
-//! through the few functions here, and the reader is made to be small: structs are only ever read from objects, and whatever
-//! does not depend on the type is compiled once. It also says where in the text something is wrong. This crate knows no type
+//! serde compiles a type's code once for each reader and each writer that it is used with. All that
+//! is stored therefore goes through the few functions here, and the reader is made to be small:
+//! structs are only ever read from objects, and whatever does not depend on the type is compiled
+//! once. It also says where in the text something is wrong. This crate knows no type
 //! that is stored, and no file.
 
 mod error;
@@ -33,7 +34,8 @@ pub fn to_value(value: &impl Serialize) -> Result<Value, Error> {
 /// JSON text as a value that can be looked into.
 ///
 /// # Errors
-/// [`Error`] for what is not JSON, with line and column; [`Error::is_cut_off`] tells when it only ends too early.
+/// [`Error`] for what is not JSON, with line and column; [`Error::is_cut_off`] tells when it only
+/// ends too early.
 pub fn parse(text: &[u8]) -> Result<Value, Error> {
     serde_json::from_slice(text).map_err(Error::of_text)
 }

@@ -1,5 +1,6 @@
-//! The reader: a JSON value as serde's data model. It accepts what `serde_json::from_value` accepts, but for structs and
-//! their variants in the form of arrays, which nothing writes: not having that form halves the code of each type.
+//! The reader: a JSON value as serde's data model. It accepts what `serde_json::from_value`
+//! accepts, but for structs and their variants in the form of arrays, which nothing writes: not
+//! having that form halves the code of each type.
 
 use std::fmt::Display;
 

@@ -1,4 +1,5 @@
-//! The reader accepts and refuses what `serde_json::from_value` does, and says where something is wrong.
+//! The reader accepts and refuses what `serde_json::from_value` does, and says where something is
+//! wrong.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -74,8 +75,9 @@ fn both<T: DeserializeOwned + PartialEq + Debug>(value: &Value) -> Option<T> {
     assert_eq!(ours.is_ok(), theirs.is_ok(), "{value}\nours: {ours:?}\ntheirs: {theirs:?}");
     if let (Err(ours), Err(theirs)) = (&ours, &theirs) {
         let (ours, theirs) = (ours.to_string(), theirs.to_string());
-        // Ours has the place before it and may name a variant behind it. Of a key that is no whole number, serde_json may
-        // tell where in it; and it takes an empty list for null where a variant is a tuple.
+        // Ours has the place before it and may name a variant behind it. Of a key that is no whole
+        // number, serde_json may tell where in it; and it takes an empty list for null where a
+        // variant is a tuple.
         let empty = theirs.contains("invalid type: null") && ours.contains("invalid length 0");
         let same = theirs.contains(" at line ") || ours.contains(&theirs) || empty;
         assert!(same, "{value}: {ours} and {theirs}");

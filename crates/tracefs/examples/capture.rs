@@ -1,4 +1,5 @@
-//! Makes a fixture for this crate's tests: a few pages of each CPU beside the kernel's text for the same events.
+//! Makes a fixture for this crate's tests: a few pages of each CPU beside the kernel's text for the
+//! same events.
 //!
 //! ```text
 //! capture FOLDER [KILOBYTES [EVENTS [COMMAND ARGUMENTS…]]]

@@ -1,5 +1,5 @@
-//! The buffers of one trace, an instance's or the global one: switching it on and off, taking out what it holds, page by
-//! page. Must not know which events it records, nor who made it.
+//! The buffers of one trace, an instance's or the global one: switching it on and off, taking out
+//! what it holds, page by page. Must not know which events it records, nor who made it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -77,16 +77,17 @@ impl Buffers {
         Ok(parse_stats(&read(&self.per_cpu(cpu, "stats"))?))
     }
 
-    /// Takes everything out of the buffers. `started_ns` is when recording had certainly begun, with nothing in the buffers
-    /// from before, `stopped_ns` when it had certainly stopped.
+    /// Takes everything out of the buffers. `started_ns` is when recording had certainly begun,
+    /// with nothing in the buffers from before, `stopped_ns` when it had certainly stopped.
     pub(crate) fn snapshot(&self, started_ns: Option<u64>, stopped_ns: Option<u64>) -> Result<Snapshot> {
         let cpus = self.take(None)?;
         let (processes, comms) = self.who_is_who();
         Ok(Snapshot { stopped_ns, started_ns, cpus, processes, comms })
     }
 
-    /// Takes out what each CPU's buffer holds. While recording goes on that needs an end, an instant on the trace's clock: whoever
-    /// takes pages out would find what that itself has recorded meanwhile, on and on.
+    /// Takes out what each CPU's buffer holds. While recording goes on that needs an end, an
+    /// instant on the trace's clock: whoever takes pages out would find what that itself has
+    /// recorded meanwhile, on and on.
     pub(crate) fn take(&self, until_ns: Option<u64>) -> Result<Vec<CpuSnapshot>> {
         let cpus = self.cpus()?.into_iter();
         let one = |cpu| Ok(CpuSnapshot { cpu, stats: self.stats(cpu)?, pages: self.pages(cpu, until_ns)? });
@@ -131,8 +132,8 @@ impl Buffers {
         self.directory.join(format!("per_cpu/cpu{cpu}/{file}"))
     }
 
-    /// The processes of the threads that the kernel has noted while it recorded, and the names of those that are still there.
-    /// What is not known is left out.
+    /// The processes of the threads that the kernel has noted while it recorded, and the names of
+    /// those that are still there. What is not known is left out.
     pub(crate) fn who_is_who(&self) -> (BTreeMap<u32, u32>, BTreeMap<u32, String>) {
         let text = read(&self.root.join("saved_tgids")).unwrap_or_default();
         let processes: BTreeMap<u32, u32> = text

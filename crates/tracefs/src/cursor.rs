@@ -1,12 +1,13 @@
-//! One CPU's pages as one stream of records in the order of time, and what is missing between them. Must not know what a
-//! record says.
+//! One CPU's pages as one stream of records in the order of time, and what is missing between them.
+//! Must not know what a record says.
 
 use crate::formats::PageLayout;
 use crate::page::{Damaged, Page, Record, Records};
 use crate::trace::Loss;
 
-/// How far a CPU's clock may step back between two pages, in nanoseconds. The kernel's fast clock reader documents steps of up to a
-/// few microseconds when the clock is adjusted (`ktime_get_mono_fast_ns`); more than this is damage.
+/// How far a CPU's clock may step back between two pages, in nanoseconds. The kernel's fast clock
+/// reader documents steps of up to a few microseconds when the clock is adjusted
+/// (`ktime_get_mono_fast_ns`); more than this is damage.
 const STEP_BACK_NS: u64 = 10_000;
 
 /// Where one CPU's reading is.
@@ -40,7 +41,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The next record, to be accepted or refused before the one after it is asked for. `None` at the end.
+    /// The next record, to be accepted or refused before the one after it is asked for. `None` at
+    /// the end.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<Record<'a>> {
         loop {
@@ -75,7 +77,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The record from [`Cursor::next`], or what follows it, is damaged: leaves the rest of its page.
+    /// The record from [`Cursor::next`], or what follows it, is damaged: leaves the rest of its
+    /// page.
     #[cold]
     pub(crate) fn refuse(&mut self) {
         self.records = Page::empty().records();
@@ -102,8 +105,9 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The time that the current page cannot go beyond. The next two pages say it, so that one with a damaged time neither makes
-    /// a good one before it look late, nor leaves itself unnoticed.
+    /// The time that the current page cannot go beyond. The next two pages say it, so that one with
+    /// a damaged time neither makes a good one before it look late, nor leaves itself
+    /// unnoticed.
     fn ceiling(&self) -> u64 {
         let next =
             self.rest.chunks(self.layout.size).take(2).filter_map(|next| Page::parse(self.layout, next).ok());

@@ -1,5 +1,6 @@
-//! Records into events. Each group of events has a file here that turns a format into a [`Reader`]: a function with the
-//! fields' offsets in it. What a kernel's format does not have or has otherwise becomes [`Body::Other`], never a guess.
+//! Records into events. Each group of events has a file here that turns a format into a [`Reader`]:
+//! a function with the fields' offsets in it. What a kernel's format does not have or has otherwise
+//! becomes [`Body::Other`], never a guess.
 //!
 //! A new kind of event is one arm in one group. Must not know pages, nor what events are used for.
 

@@ -1,5 +1,5 @@
-//! Everything that can go wrong with tracefs and with recordings, as one enum whose variants name the operation and the
-//! path. Must not know what a recording is for.
+//! Everything that can go wrong with tracefs and with recordings, as one enum whose variants name
+//! the operation and the path. Must not know what a recording is for.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A description of the recording's layout (`format`, `header_page`, `header_event`) that cannot be understood.
+    /// A description of the recording's layout (`format`, `header_page`, `header_event`) that
+    /// cannot be understood.
     #[error("{file}: {what}; is it a copy of the recording kernel's file of that name?")]
     Format {
         /// The file, as below `events` in the tracing file system.

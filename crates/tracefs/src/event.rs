@@ -1,4 +1,5 @@
-//! What a kernel event says, decoded: the kinds that explanations and layers are made of, and the rest by their bytes.
+//! What a kernel event says, decoded: the kinds that explanations and layers are made of, and the
+//! rest by their bytes.
 
 use crate::name::Name;
 
@@ -20,8 +21,8 @@ pub struct Event {
 pub struct ThreadRef {
     /// Thread id; 0 is an idle thread, which every CPU has.
     pub tid: u32,
-    /// The kernel's priority, as `task_struct.prio`: below 0 deadline, 0 to 98 real-time (99 less `sched_priority`),
-    /// 100 to 139 ordinary (120 plus nice).
+    /// The kernel's priority, as `task_struct.prio`: below 0 deadline, 0 to 98 real-time (99 less
+    /// `sched_priority`), 100 to 139 ordinary (120 plus nice).
     pub prio: i32,
     /// The thread's name.
     pub comm: Name,
@@ -30,8 +31,9 @@ pub struct ThreadRef {
 /// What a thread that leaves the CPU does next (`prev_state` of `sched_switch`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TaskState(
-    /// The kernel's bits: 0 runnable, 1 `S`, 2 `D`, 4 `T`, 8 `t`, 0x10 `X`, 0x20 `Z`, 0x40 `P`, 0x80 `I`. "Preempted" is [`TaskState::PREEMPTED`]
-    /// whatever bit the recording kernel uses for it.
+    /// The kernel's bits: 0 runnable, 1 `S`, 2 `D`, 4 `T`, 8 `t`, 0x10 `X`, 0x20 `Z`, 0x40 `P`,
+    /// 0x80 `I`. "Preempted" is [`TaskState::PREEMPTED`] whatever bit the recording kernel uses
+    /// for it.
     pub u32,
 );
 
@@ -62,8 +64,8 @@ impl TaskState {
         STATES.get(self.0.trailing_zeros() as usize).copied()
     }
 
-    /// What `ps` and the kernel's text form show: the letter of [`OffCpu::letter`], `R` for runnable,
-    /// `R+` for preempted, and `?` for any other state.
+    /// What `ps` and the kernel's text form show: the letter of [`OffCpu::letter`], `R` for
+    /// runnable, `R+` for preempted, and `?` for any other state.
     #[must_use]
     pub fn letter(self) -> &'static str {
         match self {
@@ -125,7 +127,8 @@ pub enum Body {
         /// Who comes.
         next: ThreadRef,
     },
-    /// `sched_waking`: [`Event::tid`] (or an interrupt above it) wakes a thread. Always recorded on the waker's CPU.
+    /// `sched_waking`: [`Event::tid`] (or an interrupt above it) wakes a thread. Always recorded on
+    /// the waker's CPU.
     Waking {
         /// Who is woken.
         thread: ThreadRef,
@@ -159,7 +162,8 @@ pub enum Body {
         /// After.
         new_prio: i32,
     },
-    /// `sched_stat_runtime`: CPU time that the scheduler has accounted to a thread since its last account.
+    /// `sched_stat_runtime`: CPU time that the scheduler has accounted to a thread since its last
+    /// account.
     StatRuntime {
         /// Whose.
         tid: u32,
@@ -202,12 +206,14 @@ pub enum Body {
     IrqExit {
         /// Its number.
         irq: u32,
-        /// Whether the handler took it for its device's; of several devices on one line only one does.
+        /// Whether the handler took it for its device's; of several devices on one line only one
+        /// does.
         handled: bool,
     },
     /// `softirq_raise`.
     SoftirqRaise {
-        /// 0 HI, 1 TIMER, 2 NET_TX, 3 NET_RX, 4 BLOCK, 5 IRQ_POLL, 6 TASKLET, 7 SCHED, 8 HRTIMER, 9 RCU.
+        /// 0 HI, 1 TIMER, 2 NET_TX, 3 NET_RX, 4 BLOCK, 5 IRQ_POLL, 6 TASKLET, 7 SCHED, 8 HRTIMER, 9
+        /// RCU.
         vector: u32,
     },
     /// `softirq_entry`.

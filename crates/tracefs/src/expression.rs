@@ -1,8 +1,9 @@
-//! Constant integer expressions as they stand in a format's `print fmt` line: the kernel prints its C source there, so a
-//! flag's value can read `(((0x01 | 0x02) + 1) << 1)`. Knows nothing of fields or events.
+//! Constant integer expressions as they stand in a format's `print fmt` line: the kernel prints its
+//! C source there, so a flag's value can read `(((0x01 | 0x02) + 1) << 1)`. Knows nothing of fields
+//! or events.
 
-/// The value of a constant expression; `None` if it has names, casts or anything but integers and `| ^ & << >> + - * ~ ( )`.
-/// Arithmetic wraps at 64 bits.
+/// The value of a constant expression; `None` if it has names, casts or anything but integers and
+/// `| ^ & << >> + - * ~ ( )`. Arithmetic wraps at 64 bits.
 pub(crate) fn evaluate(text: &str) -> Option<u64> {
     let mut parser = Parser { rest: text.trim_start(), depth: 0 };
     let value = parser.binary(0)?;
@@ -17,7 +18,8 @@ struct Parser<'a> {
     depth: u32,
 }
 
-/// Binary operators with C's precedence, the loosest first. The longer of two that begin alike stands first.
+/// Binary operators with C's precedence, the loosest first. The longer of two that begin alike
+/// stands first.
 const OPERATORS: [(&str, u32); 8] =
     [("<<", 4), (">>", 4), ("|", 1), ("^", 2), ("&", 3), ("+", 5), ("-", 5), ("*", 6)];
 

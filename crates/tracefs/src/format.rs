@@ -1,5 +1,5 @@
-//! One event's `format` file: its number, its fields' places, and the tables of its `print fmt` line. Must not know what
-//! any event means.
+//! One event's `format` file: its number, its fields' places, and the tables of its `print fmt`
+//! line. Must not know what any event means.
 
 use crate::error::Error;
 use crate::expression::evaluate;
@@ -9,8 +9,8 @@ use crate::expression::evaluate;
 pub enum Place {
     /// At the field's offset.
     Fixed,
-    /// Elsewhere in the record: the field is a word with the offset from the record's beginning in its low half and the length
-    /// in its high half (`__data_loc`).
+    /// Elsewhere in the record: the field is a word with the offset from the record's beginning in
+    /// its low half and the length in its high half (`__data_loc`).
     DataLoc,
     /// The same, with the offset from the field's own end (`__rel_loc`, Linux 5.18 on).
     RelLoc,
@@ -96,8 +96,9 @@ impl Format {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    /// The names that the kernel prints for a field's values (`__print_symbolic`) or bits (`__print_flags`), in its order. Values
-    /// that are not constants are left out; empty if the field has no such table.
+    /// The names that the kernel prints for a field's values (`__print_symbolic`) or bits
+    /// (`__print_flags`), in its order. Values that are not constants are left out; empty if
+    /// the field has no such table.
     #[must_use]
     pub fn symbols(&self, field: &str) -> Vec<(u64, String)> {
         let subject = format!("REC->{field}");
@@ -118,8 +119,8 @@ impl Format {
         Vec::new()
     }
 
-    /// The bits of a field that choose the text `chosen` in `REC->field & BITS ? "chosen" : …`: how `sched_switch` says which bit
-    /// of `prev_state` means preempted.
+    /// The bits of a field that choose the text `chosen` in `REC->field & BITS ? "chosen" : …`: how
+    /// `sched_switch` says which bit of `prev_state` means preempted.
     #[must_use]
     pub fn bits_choosing(&self, field: &str, chosen: &str) -> Option<u64> {
         let before = &self.print[..self.print.find(&format!("? \"{chosen}\""))?];

@@ -1,5 +1,5 @@
-//! All that is needed to read a recording's pages: the events' formats, the page's layout, and names of addresses. Comes
-//! from the recording kernel; nothing is assumed that these files say.
+//! All that is needed to read a recording's pages: the events' formats, the page's layout, and
+//! names of addresses. Comes from the recording kernel; nothing is assumed that these files say.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -43,8 +43,9 @@ impl Default for Inner {
 }
 
 impl Formats {
-    /// Reads the texts of `events/header_page`, `events/header_event`, of `events/SYSTEM/EVENT/format` as (system, event, text),
-    /// and of `printk_formats` (may be empty).
+    /// Reads the texts of `events/header_page`, `events/header_event`, of
+    /// `events/SYSTEM/EVENT/format` as (system, event, text), and of `printk_formats` (may be
+    /// empty).
     ///
     /// # Errors
     ///
@@ -76,8 +77,9 @@ impl Formats {
         Ok(Self(Arc::new(inner)))
     }
 
-    /// Adds the functions of `/proc/kallsyms` (`ADDRESS TYPE NAME …` lines, or those of them that are wanted), so that events
-    /// which name a function by its address can be told. Lines with hidden addresses (all zero) are passed over.
+    /// Adds the functions of `/proc/kallsyms` (`ADDRESS TYPE NAME …` lines, or those of them that
+    /// are wanted), so that events which name a function by its address can be told. Lines with
+    /// hidden addresses (all zero) are passed over.
     #[must_use]
     pub fn with_kallsyms(self, text: &str) -> Self {
         let mut inner = Arc::unwrap_or_clone(self.0);
@@ -116,11 +118,12 @@ impl Formats {
         self.0.page
     }
 
-    /// What an address is: a text of the kernel, or the function that it is the beginning of or lies in (without the distance).
-    /// `None` if the recording does not tell.
+    /// What an address is: a text of the kernel, or the function that it is the beginning of or
+    /// lies in (without the distance). `None` if the recording does not tell.
     #[must_use]
     pub fn symbol(&self, address: u64) -> Option<&str> {
-        /// No function is longer, so an address further behind one belongs to something that was not listed.
+        /// No function is longer, so an address further behind one belongs to something that was
+        /// not listed.
         const LONGEST_FUNCTION: u64 = 1 << 16;
         if let Some(text) = self.0.addresses.get(&address) {
             return Some(text);
@@ -150,7 +153,8 @@ fn parse_header_page(text: &str) -> Result<PageLayout, Error> {
     if time.size != 8 || !matches!(commit.size, 4 | 8) {
         return Err(wrong("its time or length has an unknown size"));
     }
-    // A time extend is the longest record that is not data; and bits of the length above 27 are flags.
+    // A time extend is the longest record that is not data; and bits of the length above 27 are
+    // flags.
     if layout.data_at < layout.time_at + 8
         || layout.data_at < layout.commit_at + layout.commit_size
         || data.size < 8
@@ -161,7 +165,8 @@ fn parse_header_page(text: &str) -> Result<PageLayout, Error> {
     Ok(layout)
 }
 
-/// The record header has been the same since Linux 2.6.30. A kernel that says otherwise is refused rather than misread.
+/// The record header has been the same since Linux 2.6.30. A kernel that says otherwise is refused
+/// rather than misread.
 fn check_header_event(text: &str) -> Result<(), Error> {
     let expected = [
         ("type_len", ':', 5),

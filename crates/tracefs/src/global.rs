@@ -2,9 +2,9 @@
 //! earlier settings. A file holds these meanwhile (`global_state.rs`), so that another process can
 //! stop what one has started, even after a crash.
 //!
-//! A command may be killed between any two of its system calls. So the file says what is about to be done before anything
-//! is, each step can be done again, and the next command, whichever it is, first finishes what was begun. Must not know
-//! who looks at the trace.
+//! A command may be killed between any two of its system calls. So the file says what is about to
+//! be done before anything is, each step can be done again, and the next command, whichever it is,
+//! first finishes what was begun. Must not know who looks at the trace.
 
 use std::fs::File;
 use std::io::Write;
@@ -50,8 +50,8 @@ impl GlobalTrace {
     /// # Errors
     /// The error of `choose`. [`Error::AlreadyStarted`]. [`Error::TracerInUse`],
     /// [`Error::EventsInUse`] or [`Error::HoldsEvents`] if somebody else uses the global trace.
-    /// [`Error::NotAvailable`] if this process may not use it. [`Error::File`] if the kernel refuses a
-    /// setting. All settings are then as they were.
+    /// [`Error::NotAvailable`] if this process may not use it. [`Error::File`] if the kernel
+    /// refuses a setting. All settings are then as they were.
     pub fn start<E: From<Error>>(
         kilobytes: u64,
         choose: impl FnOnce(&Path) -> Result<Chosen, E>,
@@ -66,7 +66,8 @@ impl GlobalTrace {
         let mut trace = Self { buffers: Buffers::new(root.clone(), &root), state, place };
         let started = trace.begin(choose);
         if started.is_err() {
-            // The error to tell is the first one. What could not be put back now the next command puts back.
+            // The error to tell is the first one. What could not be put back now the next command
+            // puts back.
             let _ = trace.put_back();
         }
         started.map(|()| trace)
@@ -124,12 +125,13 @@ impl GlobalTrace {
         self.place.store(&self.state)
     }
 
-    /// The one that was started before, by whichever process of this user. What a killed command had begun is finished first:
-    /// a start is undone, a stop that had come to the settings puts them all back.
+    /// The one that was started before, by whichever process of this user. What a killed command
+    /// had begun is finished first: a start is undone, a stop that had come to the settings
+    /// puts them all back.
     ///
     /// # Errors
-    /// [`Error::Busy`] when another command is at work, [`Error::NotARecording`] when the file that says so is damaged,
-    /// [`Error::File`] when something cannot be put back.
+    /// [`Error::Busy`] when another command is at work, [`Error::NotARecording`] when the file that
+    /// says so is damaged, [`Error::File`] when something cannot be put back.
     pub fn find() -> Result<Option<Self>> {
         Place::find()?.map_or(Ok(None), |place| Self::settle(&place))
     }
@@ -202,7 +204,8 @@ impl GlobalTrace {
         copied.map_err(|cause| Error::file("copy", &path, cause))
     }
 
-    /// Takes the events out of the buffers into a new recording with one snapshot. To be halted before.
+    /// Takes the events out of the buffers into a new recording with one snapshot. To be halted
+    /// before.
     ///
     /// # Errors
     /// As [`Recording::create`] and [`Recording::add`].
@@ -219,8 +222,8 @@ impl GlobalTrace {
     /// Forgets the events, and puts every setting back as it was before the start.
     ///
     /// # Errors
-    /// [`Error::File`] with the first setting that the kernel refuses; the others are put back all the same, and it can be
-    /// tried again.
+    /// [`Error::File`] with the first setting that the kernel refuses; the others are put back all
+    /// the same, and it can be tried again.
     pub fn restore(mut self) -> Result<()> {
         self.put_back()
     }
@@ -314,8 +317,9 @@ fn single_events(root: &Path, event: &str) -> Vec<String> {
     names
 }
 
-/// What to write to have the buffers as they are now. A buffer that was never used is small, and grows when it is: it says
-/// "7 (expanded: 1408)", and what can be had back is the size that it would have had in use.
+/// What to write to have the buffers as they are now. A buffer that was never used is small, and
+/// grows when it is: it says "7 (expanded: 1408)", and what can be had back is the size that it
+/// would have had in use.
 fn sizes(buffers: &Buffers) -> Result<Vec<(String, String)>> {
     let size = |file: String| {
         let text = read(&buffers.directory.join(&file))?;

@@ -1,5 +1,6 @@
-//! What the global trace was like before it was started, and how far a command has come, in a file that is always whole: each
-//! change is a new file in its place. One command at a time has it. Must not know what the settings mean.
+//! What the global trace was like before it was started, and how far a command has come, in a file
+//! that is always whole: each change is a new file in its place. One command at a time has it. Must
+//! not know what the settings mean.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -48,7 +49,8 @@ pub(crate) struct State {
     pub(crate) root: PathBuf,
     /// Whether tracefs is, or is about to be, mounted there for it.
     pub(crate) mounted: bool,
-    /// Files below the root, and what to write to them, in this order. Empty before anything was changed.
+    /// Files below the root, and what to write to them, in this order. Empty before anything was
+    /// changed.
     pub(crate) before: Vec<(String, String)>,
     pub(crate) events: Vec<String>,
     pub(crate) missing: Vec<String>,
@@ -152,7 +154,8 @@ impl Place {
     /// The state; `None` where nothing was started since the machine was.
     ///
     /// # Errors
-    /// [`Error::File`] when it cannot be read, [`Error::NotARecording`] when somebody has damaged it.
+    /// [`Error::File`] when it cannot be read, [`Error::NotARecording`] when somebody has damaged
+    /// it.
     pub(crate) fn load(&self) -> Result<Option<State>> {
         let _ = std::fs::remove_file(self.partial());
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();

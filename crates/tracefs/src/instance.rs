@@ -1,5 +1,6 @@
-//! A private instance of the kernel's trace as a flight recorder: it overwrites the oldest events, and is stopped when
-//! something has happened. Everything that it sets is its own, and ends with it. Must not know what is waited for.
+//! A private instance of the kernel's trace as a flight recorder: it overwrites the oldest events,
+//! and is stopped when something has happened. Everything that it sets is its own, and ends with
+//! it. Must not know what is waited for.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -33,12 +34,12 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Makes one, not yet recording, with buffers of `kilobytes` for each CPU. Before that, instances of processes that
-    /// have ended without removing them are removed.
+    /// Makes one, not yet recording, with buffers of `kilobytes` for each CPU. Before that,
+    /// instances of processes that have ended without removing them are removed.
     ///
     /// # Errors
-    /// [`Error::NotAvailable`] when this process may not make one, [`Error::File`] when the kernel refuses a setting, also
-    /// for want of memory. Then nothing is left of it.
+    /// [`Error::NotAvailable`] when this process may not make one, [`Error::File`] when the kernel
+    /// refuses a setting, also for want of memory. Then nothing is left of it.
     pub fn create(tracefs: &Tracefs, selection: &Selection, kilobytes: u64) -> Result<Self> {
         remove_abandoned(tracefs);
         let instances = tracefs.root().join("instances");
@@ -60,9 +61,10 @@ impl Instance {
             _owned: owned,
         };
         if nobody_else_records(tracefs) {
-            // The kernel notes the names of threads that are switched to, which costs a short round trip as much as two
-            // events; the events hold the names. While other traces are on, this option would act on them, too
-            // (`trace_event_enable_cmd_record` in the kernel's trace_events.c), and is left alone.
+            // The kernel notes the names of threads that are switched to, which costs a short round
+            // trip as much as two events; the events hold the names. While other traces are on,
+            // this option would act on them, too (`trace_event_enable_cmd_record` in the kernel's
+            // trace_events.c), and is left alone.
             let _ = write(&instance.buffers.directory.join("trace_options"), "norecord-cmd");
         }
         instance.set_up(selection, kilobytes)?;
@@ -90,7 +92,8 @@ impl Instance {
         Ok(())
     }
 
-    /// Begins to record, or goes on, and tells when that was certainly so, in nanoseconds of CLOCK_BOOTTIME.
+    /// Begins to record, or goes on, and tells when that was certainly so, in nanoseconds of
+    /// CLOCK_BOOTTIME.
     ///
     /// # Errors
     /// [`Error::File`] when the kernel refuses.
@@ -99,7 +102,8 @@ impl Instance {
         Ok(now_ns())
     }
 
-    /// Stops recording, and tells when that was certainly so, in nanoseconds of CLOCK_BOOTTIME: no event follows.
+    /// Stops recording, and tells when that was certainly so, in nanoseconds of CLOCK_BOOTTIME: no
+    /// event follows.
     ///
     /// # Errors
     /// [`Error::File`] when the kernel refuses.
@@ -113,15 +117,15 @@ impl Instance {
         switch.write_all(value).map_err(|cause| Error::file("write", self.buffers.switch(), cause))
     }
 
-    /// The file that other processes write a 0 to, to stop recording; they can open it for as long as this value and its
-    /// [`Tracefs`] live.
+    /// The file that other processes write a 0 to, to stop recording; they can open it for as long
+    /// as this value and its [`Tracefs`] live.
     #[must_use]
     pub fn switch_path(&self) -> PathBuf {
         self.buffers.switch()
     }
 
-    /// Takes out what was recorded, which empties the buffers. `started_ns` is when recording had certainly begun, with empty
-    /// buffers, `stopped_ns` when it had certainly stopped.
+    /// Takes out what was recorded, which empties the buffers. `started_ns` is when recording had
+    /// certainly begun, with empty buffers, `stopped_ns` when it had certainly stopped.
     ///
     /// # Errors
     /// [`Error::File`] when the kernel refuses.
@@ -139,8 +143,8 @@ impl Instance {
         self.buffers.take(Some(now_ns()))
     }
 
-    /// The processes of the threads that were recorded, as far as the kernel has noted them, and the names of those processes
-    /// that are still there.
+    /// The processes of the threads that were recorded, as far as the kernel has noted them, and
+    /// the names of those processes that are still there.
     #[must_use]
     pub fn who_is_who(&self) -> (BTreeMap<u32, u32>, BTreeMap<u32, String>) {
         self.buffers.who_is_who()
@@ -197,7 +201,8 @@ impl Drop for Instance {
     fn drop(&mut self) {
         let _ = self.turn(b"0");
         self.switch = None;
-        // Events are switched off with their instance (`__remove_instance` in the kernel's trace.c).
+        // Events are switched off with their instance (`__remove_instance` in the kernel's
+        // trace.c).
         remove(&self.buffers.directory);
     }
 }
@@ -223,8 +228,8 @@ fn remove(directory: &Path) -> bool {
     false
 }
 
-/// Removes the instances of processes that were killed before they could, and tells how many. Those that cannot be removed
-/// are in use, and are left alone.
+/// Removes the instances of processes that were killed before they could, and tells how many. Those
+/// that cannot be removed are in use, and are left alone.
 #[expect(clippy::must_use_candidate, reason = "it is called for what it does")]
 pub fn remove_abandoned(tracefs: &Tracefs) -> usize {
     let abandoned = Owned::abandoned(&tracefs.root().join("instances"), PREFIX);

@@ -1,11 +1,13 @@
-//! The kernel's tracing file system: recording in private instances, and turning what was recorded into [`Event`]s with
-//! their [`Loss`]es.
+//! The kernel's tracing file system: recording in private instances, and turning what was recorded
+//! into [`Event`]s with their [`Loss`]es.
 //!
-//! Recording and reading are apart: a recording is a folder of raw ring-buffer pages with the formats that describe them,
-//! and is read on any machine. Must not know what a round trip is, nor what an event is used for.
+//! Recording and reading are apart: a recording is a folder of raw ring-buffer pages with the
+//! formats that describe them, and is read on any machine. Must not know what a round trip is, nor
+//! what an event is used for.
 //!
-//! Reading needs nothing of the machine. Recording does, and is there with the feature `live`: `Tracefs` finds or mounts
-//! the file system, and `Instance` records the events of a `Selection` in a private instance of it.
+//! Reading needs nothing of the machine. Recording does, and is there with the feature `live`:
+//! `Tracefs` finds or mounts the file system, and `Instance` records the events of a `Selection` in
+//! a private instance of it.
 //!
 //! # Example
 //!

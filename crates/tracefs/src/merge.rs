@@ -19,25 +19,28 @@ pub struct CpuPages<'a> {
     pub cpu: u32,
     /// Its pages as `per_cpu/cpuN/trace_pipe_raw` gave them, one after the other.
     pub bytes: &'a [u8],
-    /// Events that the kernel dropped without a mark in the pages (`dropped events` and `commit overrun` in
-    /// `per_cpu/cpuN/stats`): a full buffer that is not overwritten, or an interrupt in the midst of writing. Where they are missing is not known.
+    /// Events that the kernel dropped without a mark in the pages (`dropped events` and `commit
+    /// overrun` in `per_cpu/cpuN/stats`): a full buffer that is not overwritten, or an
+    /// interrupt in the midst of writing. Where they are missing is not known.
     pub dropped: u64,
 }
 
 /// When a recording began and ended, on its own clock, as far as is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Period {
-    /// An instant, in nanoseconds, at which it was already on, with nothing in the buffers from before.
+    /// An instant, in nanoseconds, at which it was already on, with nothing in the buffers from
+    /// before.
     pub started_ns: Option<u64>,
     /// An instant, in nanoseconds, at which it was already off.
     pub stopped_ns: Option<u64>,
 }
 
-/// Reads a recording. The trace's events, losses, names, ends and recorded events (those that have a format) are filled in; processes
-/// and the machine's name are left to the caller.
+/// Reads a recording. The trace's events, losses, names, ends and recorded events (those that have
+/// a format) are filled in; processes and the machine's name are left to the caller.
 ///
-/// Damage does not end the reading: the rest of a damaged page is passed over and told as a [`Loss`]. Within a CPU, a time
-/// that steps back by less than 10 µs between pages (the kernel's clock may) is raised to the one before it.
+/// Damage does not end the reading: the rest of a damaged page is passed over and told as a
+/// [`Loss`]. Within a CPU, a time that steps back by less than 10 µs between pages (the kernel's
+/// clock may) is raised to the one before it.
 ///
 /// # Errors
 ///

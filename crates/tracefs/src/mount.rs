@@ -1,4 +1,5 @@
-//! Finding the kernel's tracing file system, or mounting it where nobody else sees it. Must not know what is read there.
+//! Finding the kernel's tracing file system, or mounting it where nobody else sees it. Must not
+//! know what is read there.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -16,7 +17,8 @@ use rustix::mount::{
 use crate::error::{Error, Result};
 use crate::namespace::{foreign_clock, foreign_ids};
 
-/// Where distributions and Android mount it (Documentation/trace/ftrace.rst). The second is the way through debugfs.
+/// Where distributions and Android mount it (Documentation/trace/ftrace.rst). The second is the way
+/// through debugfs.
 pub const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
 /// What the names of directories begin with that are mounted on for a moment.
@@ -31,12 +33,14 @@ pub struct Tracefs {
 }
 
 impl Tracefs {
-    /// One mounted for this process alone: it has no name in any directory, so nothing can be left behind, the machine's mounts
-    /// stay as they are, and nobody can unmount it. Where that may not be, the mounted one.
+    /// One mounted for this process alone: it has no name in any directory, so nothing can be left
+    /// behind, the machine's mounts stay as they are, and nobody can unmount it. Where that may
+    /// not be, the mounted one.
     ///
     /// # Errors
-    /// [`Error::NotAvailable`] when there is none and none may be mounted, and for a process in a pid or time namespace of its
-    /// own, whose thread ids or instants are not those of the events.
+    /// [`Error::NotAvailable`] when there is none and none may be mounted, and for a process in a
+    /// pid or time namespace of its own, whose thread ids or instants are not those of the
+    /// events.
     pub fn open() -> Result<Self> {
         if let Some(reason) = foreign_ids().or_else(foreign_clock) {
             return Err(not_available(reason));
@@ -86,7 +90,8 @@ impl Tracefs {
         Self { root: root.into(), private: None }
     }
 
-    /// Its directory. Below a private mount, paths can be opened by other processes for as long as this value lives.
+    /// Its directory. Below a private mount, paths can be opened by other processes for as long as
+    /// this value lives.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
@@ -109,7 +114,8 @@ fn not_available(reason: impl Into<String>) -> Error {
     Error::NotAvailable { reason: reason.into() }
 }
 
-/// A mount without a place: by the mount calls of Linux 5.2, else mounted on a fresh directory that is taken away at once.
+/// A mount without a place: by the mount calls of Linux 5.2, else mounted on a fresh directory that
+/// is taken away at once.
 fn detached() -> Result<OwnedFd, Errno> {
     let made = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC).and_then(|context| {
         fsconfig_create(&context)?;
@@ -146,7 +152,8 @@ pub(crate) fn read(path: &Path) -> Result<String> {
     Ok(String::from_utf8_lossy(&read_bytes(path)?).into_owned())
 }
 
-/// Reads a control file. Some give no more than their first piece (`events/header_page`), and so it must be a large one.
+/// Reads a control file. Some give no more than their first piece (`events/header_page`), and so it
+/// must be a large one.
 pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>> {
     let failed = |cause| Error::file("read", path, cause);
     let mut file = File::open(path).map_err(failed)?;
@@ -161,7 +168,8 @@ pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>> {
     }
 }
 
-/// Writes a setting in one call, without cutting the file off first: for some files that means to clear them.
+/// Writes a setting in one call, without cutting the file off first: for some files that means to
+/// clear them.
 pub(crate) fn write(path: &Path, value: &str) -> Result<()> {
     let written =
         File::options().write(true).open(path).and_then(|mut file| file.write_all(value.as_bytes()));

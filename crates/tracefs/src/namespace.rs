@@ -1,8 +1,10 @@
-//! Whether this process sees the machine's thread ids and clock, as the kernel's events do. Must not know what for.
+//! Whether this process sees the machine's thread ids and clock, as the kernel's events do. Must
+//! not know what for.
 
 use std::path::Path;
 
-/// The numbers of the first pid and time namespaces (`PROC_PID_INIT_INO` and `PROC_TIME_INIT_INO` in the kernel's `proc_ns.h`).
+/// The numbers of the first pid and time namespaces (`PROC_PID_INIT_INO` and `PROC_TIME_INIT_INO`
+/// in the kernel's `proc_ns.h`).
 const FIRST_PID: &str = "pid:[4026531836]";
 const FIRST_TIME: &str = "time:[4026531834]";
 
@@ -16,8 +18,8 @@ pub(crate) fn foreign_ids() -> Option<String> {
     })
 }
 
-/// Why instants of this process are not those of the kernel's events: it is in a time namespace (time_namespaces(7)) with
-/// another CLOCK_BOOTTIME. `None` where they are.
+/// Why instants of this process are not those of the kernel's events: it is in a time namespace
+/// (time_namespaces(7)) with another CLOCK_BOOTTIME. `None` where they are.
 #[must_use]
 pub fn foreign_clock() -> Option<String> {
     let offsets = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
@@ -33,7 +35,8 @@ fn link(name: &str) -> String {
     link.to_string_lossy().into_owned()
 }
 
-/// How far the clock is shifted, in words. The offsets are those of the namespace that children are in.
+/// How far the clock is shifted, in words. The offsets are those of the namespace that children are
+/// in.
 fn shift(own: &str, children: &str, offsets: &str) -> Option<String> {
     if own.is_empty() || own == FIRST_TIME {
         return None;

@@ -1,8 +1,10 @@
-//! Ring-buffer pages as the kernel hands them out (`per_cpu/cpuN/trace_pipe_raw`): one page into its records, without copying.
-//! Knows no event: a record here is a time and bytes. The layout is that of the kernel's `kernel/trace/ring_buffer.c`
-//! and `include/linux/ring_buffer.h`, the same from Linux 2.6.30 to 6.18.
+//! Ring-buffer pages as the kernel hands them out (`per_cpu/cpuN/trace_pipe_raw`): one page into
+//! its records, without copying. Knows no event: a record here is a time and bytes. The layout is
+//! that of the kernel's `kernel/trace/ring_buffer.c` and `include/linux/ring_buffer.h`, the same
+//! from Linux 2.6.30 to 6.18.
 //!
-//! A page that says something impossible ends there: what came before is good, what follows is [`Damaged`].
+//! A page that says something impossible ends there: what came before is good, what follows is
+//! [`Damaged`].
 
 use crate::formats::PageLayout;
 
@@ -23,13 +25,14 @@ pub(crate) struct Page<'a> {
     cut: bool,
 }
 
-/// The commit word's flags (`RB_MISSED_EVENTS`, `RB_MISSED_STORED`), and the bits that a length may have.
+/// The commit word's flags (`RB_MISSED_EVENTS`, `RB_MISSED_STORED`), and the bits that a length may
+/// have.
 const LOST: u32 = 1 << 31;
 const LOST_COUNTED: u32 = 1 << 30;
 const LENGTH: u32 = (1 << 27) - 1;
 
-/// The commit word's length and flags, if it is one that a kernel writes. The upper half of a 64-bit one is empty, or all
-/// ones: the kernel adds its flags as negative numbers of 32 bits.
+/// The commit word's length and flags, if it is one that a kernel writes. The upper half of a
+/// 64-bit one is empty, or all ones: the kernel adds its flags as negative numbers of 32 bits.
 fn length(layout: PageLayout, commit: u64) -> Option<(usize, u32)> {
     let (high, low) = ((commit >> 32) as u32, commit as u32);
     let length = (low & LENGTH) as usize;
@@ -44,7 +47,8 @@ impl<'a> Page<'a> {
         let time_ns = word64(bytes, layout.time_at).ok_or(Damaged)?;
         let commit = commit(layout, bytes).ok_or(Damaged)?;
         let (length, flags) = length(layout, commit).ok_or(Damaged)?;
-        // A page is handed out only with something in it, and at a time: zeros are a hole in the file.
+        // A page is handed out only with something in it, and at a time: zeros are a hole in the
+        // file.
         if time_ns == 0 && commit == 0 {
             return Err(Damaged);
         }
@@ -116,7 +120,8 @@ impl<'a> Records<'a> {
                 Ok(Step::Record(record)) => return Some(Ok(record)),
                 Ok(Step::Time) => {}
                 Ok(Step::End) => {
-                    // Padding says that nothing follows; a page that is cut all the same is not as it was written.
+                    // Padding says that nothing follows; a page that is cut all the same is not as
+                    // it was written.
                     let cut = std::mem::take(&mut self.cut);
                     self.end();
                     return cut.then_some(Err(Damaged));
@@ -148,14 +153,16 @@ impl<'a> Records<'a> {
             }
             TIME_STAMP => {
                 let time_ns = (delta + (u64::from(word()?) << 27)) | (self.time_ns & TOP_BITS);
-                // The bits that there is room for overflow every 18 years; any smaller step back is the clock's.
+                // The bits that there is room for overflow every 18 years; any smaller step back is
+                // the clock's.
                 let overflowed = self.time_ns.checked_sub(time_ns).is_some_and(|back| back > 1 << 58);
                 self.time_ns =
                     if overflowed { time_ns.checked_add(1 << 59).ok_or(Damaged)? } else { time_ns };
                 self.at += 8;
                 Ok(Step::Time)
             }
-            // The end of a page that has no room for another event: at most the two words of the smallest one.
+            // The end of a page that has no room for another event: at most the two words of the
+            // smallest one.
             PADDING if delta == 0 => {
                 if self.data.len() - self.at <= 8 {
                     Ok(Step::End)
@@ -164,7 +171,8 @@ impl<'a> Records<'a> {
                 }
             }
             PADDING => {
-                // A discarded event: its time has passed nevertheless, since the next one's delta counts from it.
+                // A discarded event: its time has passed nevertheless, since the next one's delta
+                // counts from it.
                 let length = word()? as usize;
                 self.time_ns = self.time_ns.checked_add(delta).ok_or(Damaged)?;
                 self.take(4, length)?;
@@ -185,11 +193,13 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// The `length` bytes behind a header of `header` bytes, and on to the next entry, which begins at a multiple of 4.
+    /// The `length` bytes behind a header of `header` bytes, and on to the next entry, which begins
+    /// at a multiple of 4.
     #[inline]
     fn take(&mut self, header: usize, length: usize) -> Result<&'a [u8], Damaged> {
         let begin = self.at + header;
-        // A length comes from 32 bits, and so cannot overflow a 64-bit size; on a 32-bit machine it may.
+        // A length comes from 32 bits, and so cannot overflow a 64-bit size; on a 32-bit machine it
+        // may.
         let end = begin.checked_add(length).ok_or(Damaged)?;
         let data = self.data.get(begin..end).filter(|data| !data.is_empty()).ok_or(Damaged)?;
         self.at = end.checked_next_multiple_of(4).ok_or(Damaged)?;

@@ -1,5 +1,6 @@
-//! A recording on disk: snapshots of a trace, and the formats without which their bytes say nothing. A folder that is read on
-//! any machine; each part of it is written whole or not at all. Must not know what the bytes say.
+//! A recording on disk: snapshots of a trace, and the formats without which their bytes say
+//! nothing. A folder that is read on any machine; each part of it is written whole or not at all.
+//! Must not know what the bytes say.
 //!
 //! ```text
 //! recording.json                   Header
@@ -41,7 +42,8 @@ const MOST_FORMAT_BYTES: u64 = 256 << 20;
 /// The longest file that a recorder's user stores beside a snapshot, in bytes.
 const MOST_BESIDE_BYTES: u64 = 1 << 30;
 
-/// What all pages of a snapshot may take together, in bytes: half of this machine's memory, or a GiB. Events take as much again.
+/// What all pages of a snapshot may take together, in bytes: half of this machine's memory, or a
+/// GiB. Events take as much again.
 fn most_page_bytes() -> u64 {
     let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let total = info.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB"));
@@ -108,7 +110,8 @@ impl Recording {
     /// Opens a recording.
     ///
     /// # Errors
-    /// [`Error::File`] when it cannot be read, [`Error::NotARecording`] when it is none of ours or of a later version.
+    /// [`Error::File`] when it cannot be read, [`Error::NotARecording`] when it is none of ours or
+    /// of a later version.
     pub fn open(directory: &Path) -> Result<Self> {
         let path = directory.join("recording.json");
         let not_ours = |reason: &str| Error::NotARecording { path: path.clone(), reason: reason.to_owned() };
@@ -137,7 +140,8 @@ impl Recording {
         &self.header
     }
 
-    /// A file that the recorder's user has stored beside a snapshot; `None` when there is none of that name.
+    /// A file that the recorder's user has stored beside a snapshot; `None` when there is none of
+    /// that name.
     ///
     /// # Errors
     /// [`Error::File`] when it is there and cannot be read.
@@ -184,8 +188,8 @@ impl Recording {
         files::read_within(&path, budget).map_err(|cause| Error::file("read", &path, cause))
     }
 
-    /// A stored format: "header_page", "header_event", "printk_formats", or an event as `system/event`. `None` when it
-    /// was not recorded.
+    /// A stored format: "header_page", "header_event", "printk_formats", or an event as
+    /// `system/event`. `None` when it was not recorded.
     ///
     /// # Errors
     /// [`Error::File`] when it is there and cannot be read.
@@ -226,8 +230,8 @@ impl Recording {
     /// Reads one snapshot: all its events, in the order of time.
     ///
     /// # Errors
-    /// As [`Recording::snapshot`] and [`Recording::pages`]; [`Error::Format`] when a stored format cannot be understood,
-    /// [`Error::BigEndian`] for pages of such a machine.
+    /// As [`Recording::snapshot`] and [`Recording::pages`]; [`Error::Format`] when a stored format
+    /// cannot be understood, [`Error::BigEndian`] for pages of such a machine.
     pub fn read(&self, number: u32) -> Result<Trace> {
         let snapshot = self.snapshot(number)?;
         let cpus = snapshot.cpus.iter();
@@ -256,7 +260,8 @@ impl Recording {
     /// The formats of its events, to read pages with that are not in it.
     ///
     /// # Errors
-    /// [`Error::Format`] when one cannot be understood, [`Error::NotARecording`] when one is missing.
+    /// [`Error::Format`] when one cannot be understood, [`Error::NotARecording`] when one is
+    /// missing.
     pub fn parse_formats(&self) -> Result<Formats> {
         let mut budget = MOST_FORMAT_BYTES;
         let mut needed = |name: &str| {

@@ -1,4 +1,5 @@
-//! What a trace held at one moment, as data. Must not know how it is taken out, nor where it is stored.
+//! What a trace held at one moment, as data. Must not know how it is taken out, nor where it is
+//! stored.
 
 use std::collections::BTreeMap;
 
@@ -31,10 +32,12 @@ pub struct CpuSnapshot {
 /// What a trace held at one moment, and who was who.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// When recording had certainly stopped, in nanoseconds of CLOCK_BOOTTIME: no event follows. `None` when it had not.
+    /// When recording had certainly stopped, in nanoseconds of CLOCK_BOOTTIME: no event follows.
+    /// `None` when it had not.
     pub stopped_ns: Option<u64>,
-    /// An instant, in nanoseconds of the same clock, from which on everything is kept that the kernel had not overwritten
-    /// itself: when recording began, or from when on pages were kept where older ones were left out on purpose.
+    /// An instant, in nanoseconds of the same clock, from which on everything is kept that the
+    /// kernel had not overwritten itself: when recording began, or from when on pages were kept
+    /// where older ones were left out on purpose.
     pub started_ns: Option<u64>,
     /// By CPU.
     pub cpus: Vec<CpuSnapshot>,
@@ -45,8 +48,9 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Leaves out pages that hold nothing from `from_ns` on, in nanoseconds of the trace's clock. A page begins with the
-    /// time of its first event, in the running machine's byte order (Documentation/trace/ring-buffer-design.rst).
+    /// Leaves out pages that hold nothing from `from_ns` on, in nanoseconds of the trace's clock. A
+    /// page begins with the time of its first event, in the running machine's byte order
+    /// (Documentation/trace/ring-buffer-design.rst).
     pub fn keep_from(&mut self, from_ns: u64, page_bytes: usize) {
         for cpu in &mut self.cpus {
             let begins = |page: &[u8]| page.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));

@@ -1,5 +1,6 @@
-//! A recording that goes on: pages come in as the kernel fills them, each event goes out once, and the latest pages stay
-//! for a while, so that something that has just ended can still be stored. Must not know where pages come from.
+//! A recording that goes on: pages come in as the kernel fills them, each event goes out once, and
+//! the latest pages stay for a while, so that something that has just ended can still be stored.
+//! Must not know where pages come from.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -31,7 +32,8 @@ struct Kept {
 }
 
 impl Kept {
-    /// When a page begins, in nanoseconds of the trace's clock, in the running machine's byte order.
+    /// When a page begins, in nanoseconds of the trace's clock, in the running machine's byte
+    /// order.
     fn begins_ns(page: &[u8]) -> u64 {
         page.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes))
     }
@@ -60,16 +62,17 @@ impl Kept {
 }
 
 impl Stream {
-    /// A stream of events of these formats. It keeps pages for `keep_ns` nanoseconds, and at most `most_bytes` of those that
-    /// have been read.
+    /// A stream of events of these formats. It keeps pages for `keep_ns` nanoseconds, and at most
+    /// `most_bytes` of those that have been read.
     #[must_use]
     pub fn new(formats: Formats, keep_ns: u64, most_bytes: usize) -> Self {
         Self { formats, keep_ns, most_bytes, cpus: BTreeMap::new(), complete_from_ns: 0 }
     }
 
-    /// Takes in what the CPUs' buffers held, and gives out the events that are new, in the order of time. `until_ns` is an
-    /// instant, on the trace's clock, before which every event must have been in the buffers: later ones stay for the next
-    /// time, when other CPUs' pages have caught up. One that comes late nevertheless goes out late, and is not lost.
+    /// Takes in what the CPUs' buffers held, and gives out the events that are new, in the order of
+    /// time. `until_ns` is an instant, on the trace's clock, before which every event must have
+    /// been in the buffers: later ones stay for the next time, when other CPUs' pages have
+    /// caught up. One that comes late nevertheless goes out late, and is not lost.
     ///
     /// # Errors
     /// As [`read`].

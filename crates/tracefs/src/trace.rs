@@ -12,7 +12,8 @@ use crate::name::Names;
 pub struct Loss {
     /// On which CPU.
     pub cpu: u32,
-    /// The last instant known to be complete before it, in nanoseconds; 0 where recording began with it.
+    /// The last instant known to be complete before it, in nanoseconds; 0 where recording began
+    /// with it.
     pub after_ns: u64,
     /// The first instant known to be complete again; [`u64::MAX`] if there is none.
     pub before_ns: u64,
@@ -31,9 +32,11 @@ pub struct Trace {
     pub losses: Vec<Loss>,
     /// Texts.
     pub names: Names,
-    /// From when on each CPU's events are complete, by CPU: in overwrite mode each buffer reaches back differently far.
+    /// From when on each CPU's events are complete, by CPU: in overwrite mode each buffer reaches
+    /// back differently far.
     pub complete_from_ns: BTreeMap<u32, u64>,
-    /// When recording stopped, in nanoseconds: no event follows. `None` when it was not stopped before it was read.
+    /// When recording stopped, in nanoseconds: no event follows. `None` when it was not stopped
+    /// before it was read.
     pub stopped_ns: Option<u64>,
     /// The process of each known thread (from `saved_tgids`, or noted while recording).
     pub processes: BTreeMap<u32, u32>,
@@ -46,7 +49,8 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// The CPUs of which pages are damaged: what they held is missing, and is no loss of the kernel's.
+    /// The CPUs of which pages are damaged: what they held is missing, and is no loss of the
+    /// kernel's.
     #[must_use]
     pub fn damaged(&self) -> BTreeSet<u32> {
         self.losses.iter().filter(|loss| loss.damaged).map(|loss| loss.cpu).collect()
@@ -58,16 +62,16 @@ impl Trace {
         self.recorded.iter().any(|recorded| recorded == event)
     }
 
-    /// A field of a [`Body::Other`](crate::Body::Other) event, by the name that its format has for it.
-    /// `None` if the event has a decoded form, its format has no such field, or the record ends before
-    /// it.
+    /// A field of a [`Body::Other`](crate::Body::Other) event, by the name that its format has for
+    /// it. `None` if the event has a decoded form, its format has no such field, or the record
+    /// ends before it.
     #[must_use]
     pub fn field(&self, event: &Event, name: &str) -> Option<Value<'_>> {
         self.others.field(event, name)
     }
 
-    /// The format and the bytes of a [`Body::Other`](crate::Body::Other) event. `None` if the event has
-    /// a decoded form or its format was not recorded.
+    /// The format and the bytes of a [`Body::Other`](crate::Body::Other) event. `None` if the event
+    /// has a decoded form or its format was not recorded.
     #[must_use]
     pub fn record(&self, event: &Event) -> Option<(&Format, &[u8])> {
         self.others.record(event)

@@ -1,5 +1,5 @@
-//! Instances on the running kernel: they record, stop, and leave nothing, however their process ends. Without root each
-//! test is skipped.
+//! Instances on the running kernel: they record, stop, and leave nothing, however their process
+//! ends. Without root each test is skipped.
 #![allow(clippy::print_stdout)] // How a victim tells its instance.
 
 #[allow(dead_code)]

@@ -1,5 +1,5 @@
-//! Events whose layout differs between kernels that there are no fixtures of: each with a format as such a kernel would give
-//! it, and one record.
+//! Events whose layout differs between kernels that there are no fixtures of: each with a format as
+//! such a kernel would give it, and one record.
 
 use tracefs::{Body, CpuPages, Event, Formats, Period, TaskState, ThreadRef, Trace, Value};
 

@@ -1,5 +1,5 @@
-//! The running kernel, recorded both ways: its pages must say what its text says, and what it overwrote must be told to the
-//! event. Without root each test is skipped.
+//! The running kernel, recorded both ways: its pages must say what its text says, and what it
+//! overwrote must be told to the event. Without root each test is skipped.
 #![allow(clippy::print_stderr)] // How a test says so.
 
 #[allow(dead_code)]

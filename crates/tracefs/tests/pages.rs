@@ -1,5 +1,5 @@
-//! Pages that a writer made come back exactly; damaged ones are told as such; and no bytes at all make the reader panic, loop, or
-//! give events out of order.
+//! Pages that a writer made come back exactly; damaged ones are told as such; and no bytes at all
+//! make the reader panic, loop, or give events out of order.
 
 #[allow(dead_code)]
 mod common;

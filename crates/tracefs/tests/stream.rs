@@ -1,4 +1,5 @@
-//! A recording that is read while it goes on gives the events that it gives at once when it is read as a whole.
+//! A recording that is read while it goes on gives the events that it gives at once when it is read
+//! as a whole.
 
 #[allow(dead_code)]
 mod common;

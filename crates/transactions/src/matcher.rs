@@ -6,14 +6,15 @@ use tracefs::{Body, Event};
 
 use crate::observed::{Call, Failed, Observed, Oneway, Sent, TF_ONE_WAY};
 
-/// The returns that end a call without a reply (linux/android/binder.h): `BR_DEAD_REPLY`, `BR_FAILED_REPLY`,
-/// `BR_FROZEN_REPLY`.
+/// The returns that end a call without a reply (linux/android/binder.h): `BR_DEAD_REPLY`,
+/// `BR_FAILED_REPLY`, `BR_FROZEN_REPLY`.
 pub const FAILURES: [u32; 3] = [0x7205, 0x7211, 0x7212];
 
 /// Events that belong to no transaction whose other events were seen, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unmatched {
-    /// Requests that were received, but not seen to be sent: they were sent before the recording, or that event was lost.
+    /// Requests that were received, but not seen to be sent: they were sent before the recording,
+    /// or that event was lost.
     pub received: u64,
     /// Replies to requests that were not seen to be received.
     pub replies: u64,
@@ -56,12 +57,13 @@ impl Thread {
     }
 }
 
-/// Puts events together. Its memory grows with the transactions under way, up to a limit, and with the threads that use the
-/// driver.
+/// Puts events together. Its memory grows with the transactions under way, up to a limit, and with
+/// the threads that use the driver.
 #[derive(Debug)]
 pub struct Matcher {
     most: usize,
-    /// Requests that nobody has received yet. The oldest have the lowest numbers, until the driver's count wraps.
+    /// Requests that nobody has received yet. The oldest have the lowest numbers, until the
+    /// driver's count wraps.
     sent: BTreeMap<i32, Sent>,
     replies: BTreeMap<i32, Reply>,
     threads: HashMap<u32, Thread>,
@@ -158,7 +160,8 @@ impl Matcher {
             return;
         }
         let thread = self.threads.entry(tid).or_default();
-        // A thread that came to read after the request was sent had been busy, and so had all others.
+        // A thread that came to read after the request was sent had been busy, and so had all
+        // others.
         let behind_pool_ns = thread.wait_ns.map(|wait_ns| wait_ns.saturating_sub(sent.start_ns));
         thread.serves.push(Served { sent, received_ns: time_ns, behind_pool_ns });
     }
@@ -193,8 +196,9 @@ impl Matcher {
         }
     }
 
-    /// The call that ends with an error which its thread reads. A call that the driver refused at once has left no event, so the
-    /// error belongs to a call only if the thread has served nothing since it made that call.
+    /// The call that ends with an error which its thread reads. A call that the driver refused at
+    /// once has left no event, so the error belongs to a call only if the thread has served
+    /// nothing since it made that call.
     fn failed(&mut self, tid: u32) -> Option<Sent> {
         let thread = self.threads.get_mut(&tid)?;
         let &sent = thread.calls.last()?;

@@ -1,6 +1,7 @@
 //! What is known of a transaction, as data.
 
-/// The bit of a transaction's flags that says that nobody waits for a reply (`TF_ONE_WAY`, linux/android/binder.h).
+/// The bit of a transaction's flags that says that nobody waits for a reply (`TF_ONE_WAY`,
+/// linux/android/binder.h).
 pub const TF_ONE_WAY: u32 = 1;
 
 /// A request as its sender made it.
@@ -20,7 +21,8 @@ pub struct Sent {
     pub flags: u32,
     /// The number of the call in whose handling this one was made.
     pub parent: Option<i32>,
-    /// When the driver began to carry it out, in nanoseconds of the trace's clock, as all instants here.
+    /// When the driver began to carry it out, in nanoseconds of the trace's clock, as all instants
+    /// here.
     pub start_ns: u64,
 }
 
@@ -31,8 +33,8 @@ pub struct Call {
     pub sent: Sent,
     /// The thread that served.
     pub server: u32,
-    /// For how long no thread of the server was ready to take the request, in nanoseconds: 0 where one was. `None` where the
-    /// events do not tell.
+    /// For how long no thread of the server was ready to take the request, in nanoseconds: 0 where
+    /// one was. `None` where the events do not tell.
     pub behind_pool_ns: Option<u64>,
     /// When a thread of the server had the request.
     pub received_ns: u64,

@@ -1,6 +1,6 @@
-//! The first process of a guest: mounts what programs expect, loads the binder driver and those of a scratch disk, runs one program, reports, and
-//! restarts the machine, which ends QEMU. Panics on failure: the kernel's panic that follows ends the guest, and the
-//! console shows why.
+//! The first process of a guest: mounts what programs expect, loads the binder driver and those of
+//! a scratch disk, runs one program, reports, and restarts the machine, which ends QEMU. Panics on
+//! failure: the kernel's panic that follows ends the guest, and the console shows why.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -76,7 +76,8 @@ fn load_modules() {
         let bytes = fs::read(&module).expect("a module");
         let name = module.file_name().unwrap_or_default().to_string_lossy();
         let parameters: Vec<String> = if name.contains("binder") {
-            // Kernels differ in how many devices they can number; the first three are needed, the others are for tests.
+            // Kernels differ in how many devices they can number; the first three are needed, the
+            // others are for tests.
             [wire::CASE_DEVICES, 16, 0].map(devices).to_vec()
         } else if name.ends_with("nvme.ko") {
             // A queue without an interrupt beside the others, for what polls.
@@ -114,7 +115,8 @@ fn make_devices() {
     }
 }
 
-/// Tells the UFS driver, where it is loaded, of QEMU's controller, which Linux knows by itself since 6.6.
+/// Tells the UFS driver, where it is loaded, of QEMU's controller, which Linux knows by itself
+/// since 6.6.
 fn name_ufs_controller() {
     const QEMU: &str = "1b36 0013";
     // It fails on the kernels that know it.
@@ -144,7 +146,8 @@ fn start(out: &File, err: &File) -> std::io::Result<Child> {
     let arguments = read(wire::ARGUMENTS)?;
     let environment = read(wire::ENVIRONMENT)?;
     let set = environment.iter().filter_map(|line| line.split_once('='));
-    // Under its own name: a program may answer to several. Moved, since a large one does not fit in twice.
+    // Under its own name: a program may answer to several. Moved, since a large one does not fit in
+    // twice.
     let program = Path::new("/").join(wire::WORK).join(&arguments[0]);
     fs::rename(Path::new("/").join(wire::PROGRAM), &program)?;
     Command::new(&program)

@@ -1,8 +1,9 @@
-//! Calls between this project's stack and `rsbinder`, which others wrote after Android's library, over the kernel's binder driver:
-//! a client of each calls a service of the other, through either's service manager. `cargo xtask interop` runs it in a guest.
+//! Calls between this project's stack and `rsbinder`, which others wrote after Android's library,
+//! over the kernel's binder driver: a client of each calls a service of the other, through either's
+//! service manager. `cargo xtask interop` runs it in a guest.
 //!
-//! Each part is a process of its own, this program again with the part's name. Prints a line for each pair; fails at the first thing
-//! that is not as it must be.
+//! Each part is a process of its own, this program again with the part's name. Prints a line for
+//! each pair; fails at the first thing that is not as it must be.
 
 mod observed;
 mod ours;

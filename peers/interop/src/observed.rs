@@ -1,5 +1,6 @@
-//! A client and a service that know nothing of Roundtrip, and what `roundtrip ipc observe` has to say of them. The client counts and
-//! times its own calls; the service has causes of slowness built in, one a method, so that each slow call's cause is known.
+//! A client and a service that know nothing of Roundtrip, and what `roundtrip ipc observe` has to
+//! say of them. The client counts and times its own calls; the service has causes of slowness built
+//! in, one a method, so that each slow call's cause is known.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -24,8 +25,8 @@ const RELAYS: u64 = 200;
 const NOTES: u64 = 300;
 const SLOW: u64 = 40;
 
-/// What a call may take, and for how long a slow one is delayed: longer than the tick that the observer may take on the only
-/// processor.
+/// What a call may take, and for how long a slow one is delayed: longer than the tick that the
+/// observer may take on the only processor.
 const DEADLINE: &str = "2ms";
 const DELAY: Duration = Duration::from_millis(12);
 
@@ -38,7 +39,8 @@ const MOST_COST: f64 = 1.5;
 /// How much of what a call takes by its client's clock is between the driver's events, at least.
 const LEAST_SHARE: f64 = 0.65;
 
-/// The methods that delay their caller. Each has its code, and the cause that `roundtrip explain --format json` must name.
+/// The methods that delay their caller. Each has its code, and the cause that `roundtrip explain
+/// --format json` must name.
 const CAUSES: [(u64, &str); 3] = [(4, "sleep"), (5, "work"), (6, "competitor")];
 
 /// What the service does; codes count from 1 in this order.
@@ -68,7 +70,8 @@ impl Load {
 }
 
 fn take_the_processor(told: &Receiver<()>) {
-    // The system call itself: musl's function only says that it does not exist. The kernel's sched_param is one int.
+    // The system call itself: musl's function only says that it does not exist. The kernel's
+    // sched_param is one int.
     let priority: libc::c_int = 50;
     // SAFETY: the priority lives through the call, which reads it; 0 is the calling thread.
     let set =
@@ -197,7 +200,8 @@ pub(crate) fn all(rsb_hub: &str, roundtrip: &str) -> Result<()> {
     Ok(())
 }
 
-/// An observer that is killed leaves the client alone, and nothing that the next one does not remove.
+/// An observer that is killed leaves the client alone, and nothing that the next one does not
+/// remove.
 fn abandoned(roundtrip: &str, client: &mut Command) -> Result<()> {
     let observer = Running::start(Command::new(roundtrip).args(["ipc", "observe", "--duration", "1h"]))?;
     let instances = || -> Result<usize> { Ok(std::fs::read_dir(INSTANCES)?.count()) };

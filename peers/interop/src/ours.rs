@@ -1,4 +1,5 @@
-//! This project's side: the same interface by hand, a service of it, a client, and the service manager.
+//! This project's side: the same interface by hand, a service of it, a client, and the service
+//! manager.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;

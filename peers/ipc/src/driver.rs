@@ -1,5 +1,5 @@
-//! Roundtrip's emulated binder driver by itself: the protocol's commands, without a stack above. The server answers with
-//! the request as it lies in its area.
+//! Roundtrip's emulated binder driver by itself: the protocol's commands, without a stack above.
+//! The server answers with the request as it lies in its area.
 
 use std::sync::Arc;
 

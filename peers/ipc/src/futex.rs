@@ -1,5 +1,5 @@
-//! Shared memory and two futexes, one copy each way: what a call with blocking costs at least. Pinned to one CPU it is the
-//! floor that others are weighed against.
+//! Shared memory and two futexes, one copy each way: what a call with blocking costs at least.
+//! Pinned to one CPU it is the floor that others are weighed against.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

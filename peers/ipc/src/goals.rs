@@ -1,5 +1,5 @@
-//! What Roundtrip's driver is meant to reach beside its peers, and whether it did. Judges figures; must not know how they
-//! were measured.
+//! What Roundtrip's driver is meant to reach beside its peers, and whether it did. Judges figures;
+//! must not know how they were measured.
 
 use latency::Comparison;
 

@@ -1,4 +1,5 @@
-//! gRPC over a Unix socket: `tonic`, a unary method with one field of bytes, on a Tokio runtime of one thread on each side.
+//! gRPC over a Unix socket: `tonic`, a unary method with one field of bytes, on a Tokio runtime of
+//! one thread on each side.
 
 use anyhow::{Context as _, Result};
 use binder_driver::RawBytes;

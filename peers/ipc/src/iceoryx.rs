@@ -1,5 +1,6 @@
-//! `iceoryx2`'s request and response over shared memory, with its events to block on: a caller that polls instead burns a CPU,
-//! and is not compared here. Payloads are written into loaned memory and read from where they arrive.
+//! `iceoryx2`'s request and response over shared memory, with its events to block on: a caller that
+//! polls instead burns a CPU, and is not compared here. Payloads are written into loaned memory and
+//! read from where they arrive.
 
 use anyhow::{Context as _, Result, anyhow};
 use binder_driver::RawBytes;
@@ -44,8 +45,8 @@ fn failed<E: std::fmt::Debug>(what: &'static str) -> impl Fn(E) -> anyhow::Error
 }
 
 impl Link {
-    /// Opens the services under a prefix, which all that they leave in /dev/shm begins with. The events are those that this
-    /// side listens to, and those that it sends.
+    /// Opens the services under a prefix, which all that they leave in /dev/shm begins with. The
+    /// events are those that this side listens to, and those that it sends.
     fn open(prefix: &str, [heard, sent]: [&str; 2]) -> Result<Link> {
         set_log_level(LogLevel::Error);
         let mut config = Config::default();

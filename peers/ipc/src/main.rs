@@ -1,8 +1,9 @@
-//! Calls between two processes by Roundtrip's emulated driver and by other means, measured side by side in one run: for
-//! `cargo xtask ipc-peers`.
+//! Calls between two processes by Roundtrip's emulated driver and by other means, measured side by
+//! side in one run: for `cargo xtask ipc-peers`.
 //!
-//! Each means is a [`Peer`](peer::Peer): a server and a client, each in a process of its own, which is this program again. The
-//! harness starts, places and asks them, sets the figures against each other, and says which goals are met.
+//! Each means is a [`Peer`](peer::Peer): a server and a client, each in a process of its own, which
+//! is this program again. The harness starts, places and asks them, sets the figures against each
+//! other, and says which goals are met.
 
 mod driver;
 mod futex;

@@ -1,5 +1,5 @@
-//! A peer's two processes: started, placed, asked, ended. A pair that hangs or dies is an error that names it, never a wait
-//! without end. Must not know what is compared.
+//! A peer's two processes: started, placed, asked, ended. A pair that hangs or dies is an error
+//! that names it, never a wait without end. Must not know what is compared.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -14,7 +14,8 @@ use rustix::time::Timespec;
 use crate::peer::Peer;
 use crate::place::place;
 
-/// How long a side may take to start or to answer beyond what its calls may take: no measurement, only the end of patience.
+/// How long a side may take to start or to answer beyond what its calls may take: no measurement,
+/// only the end of patience.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A series of calls.
@@ -124,7 +125,8 @@ impl Side {
             times.split(' ').next().and_then(|ns| ns.parse::<u64>().ok()).unwrap_or(0)
         })?;
         let stat = std::fs::read_to_string(busiest.path().join("stat")).ok()?;
-        // Field 39 of proc_pid_stat(5); the third comes first behind the name, which may hold anything.
+        // Field 39 of proc_pid_stat(5); the third comes first behind the name, which may hold
+        // anything.
         stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(36)?.parse().ok()
     }
 

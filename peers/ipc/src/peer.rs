@@ -1,5 +1,5 @@
-//! What a peer is: an echo between two processes, of any size. Must not know when, where or how often
-//! it is called.
+//! What a peer is: an echo between two processes, of any size. Must not know when, where or how
+//! often it is called.
 
 use anyhow::Result;
 use binder_driver::RawBytes;
@@ -16,7 +16,8 @@ pub(crate) struct Peer {
     pub(crate) about: &'static str,
     /// The package in the lock file whose version is reported, if it is not this project's own.
     pub(crate) package: Option<&'static str>,
-    /// Serves in its own process; says where, once it can be connected to. Most serve until they are killed.
+    /// Serves in its own process; says where, once it can be connected to. Most serve until they
+    /// are killed.
     pub(crate) serve: fn(Ready<'_>) -> Result<()>,
     /// Connects to where the server says it is.
     pub(crate) connect: fn(&str) -> Result<Box<dyn Echo>>,
@@ -29,6 +30,7 @@ pub(crate) type Ready<'a> = &'a mut dyn FnMut(&str) -> Result<()>;
 
 /// A client, connected.
 pub(crate) trait Echo {
-    /// Sends the payload, waits for its echo, and lends it to `take` exactly once. This is what is timed.
+    /// Sends the payload, waits for its echo, and lends it to `take` exactly once. This is what is
+    /// timed.
     fn echo(&mut self, payload: &[u8], take: &mut dyn FnMut(RawBytes<'_>)) -> Result<()>;
 }

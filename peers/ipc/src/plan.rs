@@ -1,4 +1,5 @@
-//! What is measured: conditions, sizes, cells. Plain data; must not know how it is measured or judged.
+//! What is measured: conditions, sizes, cells. Plain data; must not know how it is measured or
+//! judged.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -41,8 +42,8 @@ impl Condition {
     }
 }
 
-/// One peer with one payload in one condition. Each round measures it twice, at different moments: how much the two
-/// differ says how far a difference to another cell can be trusted.
+/// One peer with one payload in one condition. Each round measures it twice, at different moments:
+/// how much the two differ says how far a difference to another cell can be trusted.
 #[derive(Debug)]
 pub(crate) struct Cell {
     pub(crate) peer: &'static Peer,

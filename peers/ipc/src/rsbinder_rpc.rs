@@ -1,4 +1,5 @@
-//! `rsbinder`'s RPC transport over a Unix socket: an interface with one method that echoes bytes, which is the session's root.
+//! `rsbinder`'s RPC transport over a Unix socket: an interface with one method that echoes bytes,
+//! which is the session's root.
 
 use anyhow::Result;
 use binder_driver::RawBytes;

@@ -1,5 +1,5 @@
-//! The run: all pairs anew in each round, their blocks in an order shuffled anew, as many calls in each as the time allows.
-//! Must not know what is expected.
+//! The run: all pairs anew in each round, their blocks in an order shuffled anew, as many calls in
+//! each as the time allows. Must not know what is expected.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -31,8 +31,8 @@ pub(crate) struct Plan {
     pub(crate) budget: Duration,
 }
 
-/// Measures. Pairs that fail are left out from then on and named in the outcome. `stop` ends it early, with everything ended
-/// and removed; `progress` is told the round.
+/// Measures. Pairs that fail are left out from then on and named in the outcome. `stop` ends it
+/// early, with everything ended and removed; `progress` is told the round.
 pub(crate) fn run(
     plan: &Plan,
     program: &Path,
@@ -175,8 +175,8 @@ fn round_of(
     Ok(())
 }
 
-/// The time that a run may take, shared out among its blocks. What is lost to starting processes and blocks is taken from the
-/// calls of those to come.
+/// The time that a run may take, shared out among its blocks. What is lost to starting processes
+/// and blocks is taken from the calls of those to come.
 struct Budget {
     start: Instant,
     total: Duration,
@@ -218,7 +218,8 @@ mod tests {
     fn the_time_that_is_left_is_shared_out_and_a_run_that_is_late_still_calls() {
         let plan = Plan { peers: Vec::new(), rounds: 9, budget: Duration::from_secs(3600) };
         let mut budget = Budget::new(&plan, 5);
-        // An hour for 100 blocks is 36 s each: 36 000 calls of a millisecond, or half of them with as long a gap.
+        // An hour for 100 blocks is 36 s each: 36 000 calls of a millisecond, or half of them with
+        // as long a gap.
         assert!((35_900..=36_000).contains(&budget.calls(1e6, Duration::ZERO)));
         assert!((17_900..=18_000).contains(&budget.calls(1e6, Duration::from_millis(1))));
         assert_eq!(budget.calls(1.0, Duration::ZERO), MAX_CALLS);

@@ -1,5 +1,5 @@
-//! Where the peers put their sockets and files: one folder, and names in /dev/shm that begin alike. Both go when the harness
-//! ends; what a killed one left, the next takes away.
+//! Where the peers put their sockets and files: one folder, and names in /dev/shm that begin alike.
+//! Both go when the harness ends; what a killed one left, the next takes away.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,8 @@ impl Scratch {
     }
 }
 
-/// What names of a server's files begin with, in a process whose working directory is the harness's folder.
+/// What names of a server's files begin with, in a process whose working directory is the harness's
+/// folder.
 pub(crate) fn prefix() -> Result<String> {
     let folder = std::env::current_dir().context("the working directory")?;
     let name =

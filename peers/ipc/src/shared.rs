@@ -1,5 +1,5 @@
-//! Memory that two processes share: a memfd, found by the other through /proc. Hands out words and copies bytes; must not know
-//! any protocol, nor wait for anything.
+//! Memory that two processes share: a memfd, found by the other through /proc. Hands out words and
+//! copies bytes; must not know any protocol, nor wait for anything.
 #![allow(unsafe_code)] // Shared memory is raw memory: mapping it and copying through pointers have no safe form.
 
 use std::fs::File;
@@ -36,7 +36,8 @@ impl Shared {
 
     fn map(file: OwnedFd, len: usize) -> Result<Shared> {
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::POPULATE);
-        // SAFETY: a new mapping at an address of the kernel's choice touches no memory that anyone has.
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory that anyone
+        // has.
         let start = unsafe { mmap(std::ptr::null_mut(), len, protection, flags, &file, 0) };
         let start = NonNull::new(start.context("mmap")?.cast()).context("mapped at address 0")?;
         Ok(Shared { start, len, file })
@@ -50,21 +51,24 @@ impl Shared {
     /// The word at a byte offset divisible by 4.
     pub(crate) fn word(&self, offset: usize) -> &AtomicU32 {
         assert!(offset.is_multiple_of(4) && offset + 4 <= self.len);
-        // SAFETY: in bounds and aligned (the mapping starts on a page), mapped for ever; only `word` is used for these bytes.
+        // SAFETY: in bounds and aligned (the mapping starts on a page), mapped for ever; only
+        // `word` is used for these bytes.
         unsafe { AtomicU32::from_ptr(self.start.as_ptr().add(offset).cast()) }
     }
 
     /// Copies bytes into the mapping.
     pub(crate) fn write(&self, offset: usize, bytes: &[u8]) {
         self.check(offset, bytes.len());
-        // SAFETY: in bounds; `bytes` is private memory. The protocol on top passes the range to and fro through a word.
+        // SAFETY: in bounds; `bytes` is private memory. The protocol on top passes the range to and
+        // fro through a word.
         unsafe { copy::raw(bytes.as_ptr(), self.start.as_ptr().add(offset), bytes.len()) }
     }
 
     /// The bytes there, which the other side leaves alone until the next turn.
     pub(crate) fn read(&self, offset: usize, len: usize) -> &[u8] {
         self.check(offset, len);
-        // SAFETY: in bounds, mapped for ever; nobody writes to the range while it is this side's turn.
+        // SAFETY: in bounds, mapped for ever; nobody writes to the range while it is this side's
+        // turn.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(offset), len) }
     }
 

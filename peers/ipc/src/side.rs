@@ -1,9 +1,10 @@
-//! One side of a peer in its own process, talking to the harness in lines. The server says `ready ADDRESS`. The client says
-//! `ready`, then does what it is asked: `time BYTES CALLS GAP SERVER CPUS`, answered by `ok` and the nanoseconds of each call.
-//! The gap is what it sleeps before each call, in nanoseconds. After some calls where both sides were put it lets itself and
-//! the process SERVER run on CPUS (`-`: it leaves them), without a pause and without the harness: an idle CPU or the harness on
-//! one would decide where the kernel wakes the server. `about TEXT`, before any of these, is for the report. What fails is
-//! said as `error TEXT`, and ends the process.
+//! One side of a peer in its own process, talking to the harness in lines. The server says `ready
+//! ADDRESS`. The client says `ready`, then does what it is asked: `time BYTES CALLS GAP SERVER
+//! CPUS`, answered by `ok` and the nanoseconds of each call. The gap is what it sleeps before each
+//! call, in nanoseconds. After some calls where both sides were put it lets itself and the process
+//! SERVER run on CPUS (`-`: it leaves them), without a pause and without the harness: an idle CPU
+//! or the harness on one would decide where the kernel wakes the server. `about TEXT`, before any
+//! of these, is for the report. What fails is said as `error TEXT`, and ends the process.
 
 use std::io::{BufRead as _, Write as _};
 use std::time::Duration;

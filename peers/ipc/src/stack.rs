@@ -1,5 +1,5 @@
-//! Roundtrip's two stacks over its emulated driver: the benchmark service's `send_vec`, served by the context manager itself,
-//! so that no service manager takes part.
+//! Roundtrip's two stacks over its emulated driver: the benchmark service's `send_vec`, served by
+//! the context manager itself, so that no service manager takes part.
 
 use std::sync::Arc;
 

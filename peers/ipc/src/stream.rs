@@ -1,5 +1,5 @@
-//! Echo over a stream of bytes: four bytes of length, then the payload, in one write where the kernel takes it. Must not know
-//! what kind of stream it is.
+//! Echo over a stream of bytes: four bytes of length, then the payload, in one write where the
+//! kernel takes it. Must not know what kind of stream it is.
 
 use std::io::{ErrorKind, IoSlice, Read, Write};
 
@@ -30,7 +30,8 @@ impl<R: Read, W: Write> Stream<R, W> {
         Ok(())
     }
 
-    /// The length of the next message, which is then in the buffer; `None` when the other side has closed.
+    /// The length of the next message, which is then in the buffer; `None` when the other side has
+    /// closed.
     fn receive(&mut self) -> Result<Option<usize>> {
         let mut have = 0;
         // As much as there is with each read: a short message takes one.

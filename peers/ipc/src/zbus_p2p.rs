@@ -1,5 +1,6 @@
-//! D-Bus without a bus: `zbus`, peer to peer over a Unix socket, on a Tokio runtime of one thread on each side. Bytes travel as
-//! `ay` by `serde_bytes`, which its documentation advises: element by element they take several times as long.
+//! D-Bus without a bus: `zbus`, peer to peer over a Unix socket, on a Tokio runtime of one thread
+//! on each side. Bytes travel as `ay` by `serde_bytes`, which its documentation advises: element by
+//! element they take several times as long.
 
 use anyhow::Result;
 use binder_driver::RawBytes;

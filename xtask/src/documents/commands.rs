@@ -1,12 +1,15 @@
-//! Runs the commands that README.md and docs/ show, and holds the output that they show to the program.
+//! Runs the commands that README.md and docs/ show, and holds the output that they show to the
+//! program.
 //!
-//! - A block of commands is fenced as `sh`. Each line runs in a folder that is the document's own, so that one command
-//!   finds what an earlier one stored. Commands in README.md's tables run, too; other tables only name commands.
-//! - A comment `<!-- not run: WHY -->` before a block leaves it out, and `<!-- needs root: WHY -->` leaves it out without
-//!   root. What is left out is counted and named. Before a table, they name the commands
-//!   that they mean by how these begin: `<!-- not run: COMMAND: WHY -->`.
-//! - A comment `<!-- output of: COMMAND -->` before a block of output runs that command, and compares the two line by line:
-//!   the program must print every line that is shown. Figures and what describes the machine may differ.
+//! - A block of commands is fenced as `sh`. Each line runs in a folder that is the document's own,
+//!   so that one command finds what an earlier one stored. Commands in README.md's tables run, too;
+//!   other tables only name commands.
+//! - A comment `<!-- not run: WHY -->` before a block leaves it out, and `<!-- needs root: WHY -->`
+//!   leaves it out without root. What is left out is counted and named. Before a table, they name
+//!   the commands that they mean by how these begin: `<!-- not run: COMMAND: WHY -->`.
+//! - A comment `<!-- output of: COMMAND -->` before a block of output runs that command, and
+//!   compares the two line by line: the program must print every line that is shown. Figures and
+//!   what describes the machine may differ.
 //!
 //! Runs are kept short by a script that stands in for the program and appends options.
 
@@ -20,7 +23,8 @@ use super::files;
 use crate::outcome::Outcome;
 use crate::shell::{cargo, root, say, target_dir};
 
-/// Stands in for `roundtrip`: the same command, but short. Of options that are given twice the last one holds.
+/// Stands in for `roundtrip`: the same command, but short. Of options that are given twice the last
+/// one holds.
 const SHORT: &str = r#"#!/bin/sh
 # An older command of the same line may have set a deadline or a length that takes too long here.
 case "$1 $2" in
@@ -182,8 +186,9 @@ fn in_table<'l>(
     })
 }
 
-/// Checks that every line that is shown is one that the program prints, in this order, whatever the figures. The head of a
-/// report, which describes the machine, is not compared, nor is what `…` stands for.
+/// Checks that every line that is shown is one that the program prints, in this order, whatever the
+/// figures. The head of a report, which describes the machine, is not compared, nor is what `…`
+/// stands for.
 fn same_shape(shown: &[String], printed: &str) -> Result<()> {
     let mut left = printed.lines().map(shape);
     for line in shown.iter().filter(|line| !line.is_empty() && line.trim() != "…") {

@@ -1,22 +1,30 @@
-//! Checks that prose in the Markdown files is at most 100 columns wide. Tables, code blocks, images and the targets of
-//! links may be wider: they cannot be wrapped.
+//! Checks that prose in Markdown files and in Rust comments is at most 100 columns wide. Tables,
+//! code blocks, images and the targets of links may be wider: they cannot be wrapped.
 
 use anyhow::{Context as _, Result, bail};
 
-use super::{files, outside_fences};
+use super::{files, listed, outside_fences};
 use crate::outcome::Outcome;
 use crate::shell::root;
 
 /// Columns that a line of prose may have.
 const WIDTH: usize = 100;
 
-/// Checks every Markdown file of the project.
+/// Checks every Markdown file of the project, and the comments of every Rust file.
 pub(crate) fn check() -> Result<Outcome> {
     let mut wide = Vec::new();
-    for file in files()? {
+    let mut note = |file: &str, prose: fn(&str) -> String| {
         let text =
-            std::fs::read_to_string(root().join(&file)).with_context(|| format!("cannot read {file}"))?;
-        wide.extend(too_wide(&text).map(|(line, columns)| format!("{file}:{line}: {columns} columns")));
+            std::fs::read_to_string(root().join(file)).with_context(|| format!("cannot read {file}"))?;
+        let prose = prose(&text);
+        wide.extend(too_wide(&prose).map(|(line, columns)| format!("{file}:{line}: {columns} columns")));
+        anyhow::Ok(())
+    };
+    for file in files()? {
+        note(&file, str::to_owned)?;
+    }
+    for file in listed("*.rs")? {
+        note(&file, comments)?;
     }
     if !wide.is_empty() {
         bail!("{} lines of prose are wider than {WIDTH} columns:\n{}", wide.len(), wide.join("\n"));
@@ -24,10 +32,21 @@ pub(crate) fn check() -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
+/// A Rust file with nothing but its comments, each line where it was and as wide: spaces stand for
+/// the marks, so that tables and code blocks are known as such.
+fn comments(text: &str) -> String {
+    let comment = |line: &str| {
+        let text = line.trim_start().strip_prefix("//")?.trim_start_matches(['/', '!']);
+        let width = line.chars().count() - text.chars().count();
+        Some(" ".repeat(width) + text)
+    };
+    text.lines().map(|line| comment(line).unwrap_or_default() + "\n").collect()
+}
+
 /// The lines of prose that are too wide, with their columns.
 fn too_wide(text: &str) -> impl Iterator<Item = (usize, usize)> + '_ {
-    let prose =
-        outside_fences(text).filter(|(_, line)| !["|", "![", "<"].iter().any(|it| line.starts_with(it)));
+    let prose = outside_fences(text)
+        .filter(|(_, line)| !["|", "![", "<"].iter().any(|it| line.trim_start().starts_with(it)));
     prose
         .map(|(at, line)| (at, without_targets(line).chars().count()))
         .filter(|(_, columns)| *columns > WIDTH)
@@ -53,5 +72,12 @@ mod tests {
         let wide = "x ".repeat(60);
         let text = format!("| {wide}\n```sh\n{wide}\n```\n[a]({wide}) b\n{wide}\nshort");
         assert_eq!(too_wide(&text).collect::<Vec<_>>(), [(6, 120)]);
+    }
+
+    #[test]
+    fn of_a_rust_file_only_comments_count() {
+        let wide = "x ".repeat(60);
+        let text = format!("let a = \"{wide}\";\n    /// {wide}\n//! ```\n//! {wide}\n//! ```\n/// | {wide}");
+        assert_eq!(too_wide(&comments(&text)).collect::<Vec<_>>(), [(2, 128)]);
     }
 }

@@ -1,4 +1,5 @@
-//! What makes two runs a comparison of something else than was meant. Must not know what their figures are.
+//! What makes two runs a comparison of something else than was meant. Must not know what their
+//! figures are.
 
 use run::Run;
 use run::ipc::Backend;
@@ -16,7 +17,8 @@ pub struct Difference {
     pub base: String,
     /// What the other run has.
     pub other: String,
-    /// Whether the runs must not be compared for it, unless that is asked for. Otherwise it is what may have been changed.
+    /// Whether the runs must not be compared for it, unless that is asked for. Otherwise it is what
+    /// may have been changed.
     pub refused: bool,
 }
 

@@ -1,5 +1,5 @@
-//! The JSON of Google Benchmark's `--benchmark_out`, as far as figures are in it (its docs/user_guide.md). Must not know
-//! what wrote it.
+//! The JSON of Google Benchmark's `--benchmark_out`, as far as figures are in it (its
+//! docs/user_guide.md). Must not know what wrote it.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,5 +1,6 @@
-//! Whether one set of runs is better or worse than another. A verdict rests on how much runs of the same thing differ, never on
-//! the number of calls within one: calls of one run share its machine state. Must not know how anything is shown.
+//! Whether one set of runs is better or worse than another. A verdict rests on how much runs of the
+//! same thing differ, never on the number of calls within one: calls of one run share its machine
+//! state. Must not know how anything is shown.
 
 mod comparable;
 mod google;
@@ -19,8 +20,8 @@ pub struct Options {
     pub paired: bool,
     /// Two figures whose ratio certainly differs from 1 by no more than this count as the same.
     pub margin: f64,
-    /// How far runs of the same thing may differ that were made at another time: 0.3 is by 30%. Of no account where both
-    /// sides have enough runs that were made in turn.
+    /// How far runs of the same thing may differ that were made at another time: 0.3 is by 30%. Of
+    /// no account where both sides have enough runs that were made in turn.
     pub noise: f64,
     /// The names of the figures; empty for those of [`MAIN`].
     pub names: Vec<String>,
@@ -32,7 +33,8 @@ impl Default for Options {
     }
 }
 
-/// The figures that are compared unless others are asked for: few, since each further one makes chance findings more probable.
+/// The figures that are compared unless others are asked for: few, since each further one makes
+/// chance findings more probable.
 pub const MAIN: [&str; 8] =
     ["time", "rate", "p50", "p99", "missed", "response.p99", "response.ratio", "futex.ratio"];
 
@@ -60,8 +62,8 @@ pub enum Verdict {
 pub enum Basis {
     /// Independent runs of both sides, made in turn: Mann and Whitney's test.
     Runs,
-    /// The same of runs that were made at different times: the interval is widened by [`Options::noise`], for between them the
-    /// machine may have changed as well.
+    /// The same of runs that were made at different times: the interval is widened by
+    /// [`Options::noise`], for between them the machine may have changed as well.
     RunsApart,
     /// Pairs of runs: Wilcoxon's test.
     Pairs,
@@ -92,7 +94,8 @@ pub struct Compared {
     pub bounds: Option<Bounds>,
     /// What it rests on.
     pub basis: Basis,
-    /// The probability of such a difference by chance, corrected for the number of figures (S. Holm, 1979).
+    /// The probability of such a difference by chance, corrected for the number of figures (S.
+    /// Holm, 1979).
     pub p: Option<f64>,
     /// What it comes to.
     pub verdict: Verdict,
@@ -149,8 +152,8 @@ pub fn compare(base: &Side, new: &Side, options: &Options) -> Vec<Compared> {
     all
 }
 
-/// A label that is one thing in all figures of the base and another in all of the new side: that is what the comparison is about, as
-/// with two stacks.
+/// A label that is one thing in all figures of the base and another in all of the new side: that is
+/// what the comparison is about, as with two stacks.
 struct Changed {
     key: &'static str,
     base: String,
@@ -167,7 +170,8 @@ fn changed_labels(base: &Side, new: &Side) -> Vec<Changed> {
     .collect()
 }
 
-/// Whether the times at which both sides' runs were made overlap: neither side was over before half of the other was made.
+/// Whether the times at which both sides' runs were made overlap: neither side was over before half
+/// of the other was made.
 fn made_in_turn(base: &Side, new: &Side) -> bool {
     let dates = |side: &Side| {
         let mut dates: Vec<String> = side.runs.iter().map(|run| run.date.clone()).collect::<Option<_>>()?;
@@ -229,7 +233,8 @@ fn median(values: &[f64]) -> f64 {
     latency::quantile(&values, 0.5).unwrap_or(f64::NAN)
 }
 
-/// The ratio's interval from those of the runs themselves: the farthest ends, farther yet by what runs may differ.
+/// The ratio's interval from those of the runs themselves: the farthest ends, farther yet by what
+/// runs may differ.
 fn of_few(base: &[&Figure], new: &[&Figure], noise: f64) -> Option<Bounds> {
     let ends = |of: &[&Figure]| {
         let bounds = of.iter().map(|figure| figure.bounds).collect::<Option<Vec<_>>>()?;
@@ -272,7 +277,8 @@ fn judge(compared: &mut Compared, options: &Options) {
     }
 }
 
-/// An interval becomes narrower with the root of the number of runs: until it excludes 1, or lies within the margin.
+/// An interval becomes narrower with the root of the number of runs: until it excludes 1, or lies
+/// within the margin.
 fn runs_needed(ratio: f64, low: f64, high: f64, compared: &Compared, options: &Options) -> usize {
     const MOST: f64 = 10_000.0;
     let half = (high / low).ln() / 2.0;

@@ -32,11 +32,12 @@ pub struct Side {
 }
 
 impl Side {
-    /// Reads runs. A directory that holds no run itself stands for the run directories in it, by name. Also reads the JSON that
-    /// Google Benchmark writes.
+    /// Reads runs. A directory that holds no run itself stands for the run directories in it, by
+    /// name. Also reads the JSON that Google Benchmark writes.
     ///
     /// # Errors
-    /// [`Error::Run`] for what cannot be read or is no run, [`Error::Damaged`] for damaged recordings.
+    /// [`Error::Run`] for what cannot be read or is no run, [`Error::Damaged`] for damaged
+    /// recordings.
     pub fn read(paths: &[PathBuf]) -> Result<Self> {
         let mut runs = Vec::new();
         for path in paths {
@@ -50,7 +51,8 @@ impl Side {
         Ok(Self { runs })
     }
 
-    /// This figure of every run, with the new side's values of the labels that changed; `None` if one has it not.
+    /// This figure of every run, with the new side's values of the labels that changed; `None` if
+    /// one has it not.
     pub(super) fn of(&self, figure: &Figure, changed: &[Changed]) -> Option<Vec<&Figure>> {
         let mut wanted = figure.clone();
         for (key, value) in &mut wanted.of {

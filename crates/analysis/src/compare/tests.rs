@@ -101,7 +101,8 @@ fn only_the_figures_that_are_asked_for_count() {
     assert_eq!(names(&Options { names: vec!["p95".into()], ..Options::default() }), ["p95"]);
 }
 
-/// The chance findings of a comparison of as many figures as a run of both stacks has, which share nothing.
+/// The chance findings of a comparison of as many figures as a run of both stacks has, which share
+/// nothing.
 #[test]
 fn of_200_comparisons_of_the_same_thing_at_most_5_percent_find_something() {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;

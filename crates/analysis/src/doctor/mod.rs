@@ -1,8 +1,9 @@
-//! What of a machine's settings lengthens round trips: a judgement on the environment that a run stores, and on nothing else, so
-//! that a laptop can judge a phone. Must not read the machine, and changes nothing.
+//! What of a machine's settings lengthens round trips: a judgement on the environment that a run
+//! stores, and on nothing else, so that a laptop can judge a phone. Must not read the machine, and
+//! changes nothing.
 //!
-//! Each check is one function and one line of the table in `CHECKS`, which is in order of importance: what can delay a call by
-//! the most, for the most programs, comes first.
+//! Each check is one function and one line of the table in `CHECKS`, which is in order of
+//! importance: what can delay a call by the most, for the most programs, comes first.
 
 mod kernel;
 mod machine;
@@ -128,8 +129,8 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     CHECKS.iter().copied().flatten().map(|check| check.name)
 }
 
-/// Judges a machine: one finding for each check. What lengthens round trips comes first, then what could not be told, then what
-/// is good; within each, the most important first.
+/// Judges a machine: one finding for each check. What lengthens round trips comes first, then what
+/// could not be told, then what is good; within each, the most important first.
 #[must_use]
 pub fn judge(environment: &Environment) -> Vec<Finding> {
     let mut findings: Vec<Finding> = CHECKS

@@ -1,5 +1,5 @@
-//! The figures of a run as one flat list: what comparisons, gates and tables of figures read. Each is computed here and nowhere
-//! else. Must not know how anything is shown.
+//! The figures of a run as one flat list: what comparisons, gates and tables of figures read. Each
+//! is computed here and nowhere else. Must not know how anything is shown.
 
 mod observed;
 
@@ -42,7 +42,8 @@ pub enum Better {
     Higher,
 }
 
-/// The ends between which a figure lies with a probability of 95%, as far as the run itself can tell.
+/// The ends between which a figure lies with a probability of 95%, as far as the run itself can
+/// tell.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bounds {
     /// Lower end, in the figure's unit.
@@ -66,7 +67,8 @@ pub struct Figure {
     pub better: Better,
     /// How many calls or rounds it rests on.
     pub samples: u64,
-    /// Its interval, if the calls or rounds were independent of each other; `None` where there are too few.
+    /// Its interval, if the calls or rounds were independent of each other; `None` where there are
+    /// too few.
     pub bounds: Option<Bounds>,
 }
 
@@ -104,7 +106,8 @@ pub fn is_emulated(results: &Results) -> Option<bool> {
     backend(results).map(|backend| matches!(backend, Backend::Emulated { .. }))
 }
 
-/// All figures of a run; `layers` divides the writes, and `beside` explains comparisons, where they were recorded.
+/// All figures of a run; `layers` divides the writes, and `beside` explains comparisons, where they
+/// were recorded.
 #[must_use]
 pub fn of(results: &Results, layers: &[SeriesLayers<'_>], beside: &[Explained<'_>]) -> Vec<Figure> {
     let mut figures = Vec::new();
@@ -201,7 +204,8 @@ impl From<Interval> for Bounds {
     }
 }
 
-/// The 95% interval of a share in percent (E. B. Wilson, 1927), which holds for none and for all as well.
+/// The 95% interval of a share in percent (E. B. Wilson, 1927), which holds for none and for all as
+/// well.
 fn share_bounds(part: u64, whole: u64) -> Bounds {
     const Z: f64 = 1.959_964;
     let (n, share) = (whole as f64, part as f64 / whole as f64);

@@ -1,5 +1,6 @@
-//! The figures of other people's programs: calls by the names of client and server and by method. Numbers of processes and
-//! nodes differ from run to run, so calls that differ only in them are counted together.
+//! The figures of other people's programs: calls by the names of client and server and by method.
+//! Numbers of processes and nodes differ from run to run, so calls that differ only in them are
+//! counted together.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! The names that a gate may use: every figure of every test, with its unit, and the labels that choose among figures of one
-//! name. A test holds this list to the figures themselves.
+//! The names that a gate may use: every figure of every test, with its unit, and the labels that
+//! choose among figures of one name. A test holds this list to the figures themselves.
 
 use layers::storage::Layer;
 

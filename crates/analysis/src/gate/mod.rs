@@ -1,7 +1,9 @@
-//! Gates: conditions on a result that make a command fail. A gate names a figure and its limit (`p99>200us`), or a verdict
-//! (`inheritance`, `warnings`); a requirement names what the run must have had. Must not know how a violation is shown.
+//! Gates: conditions on a result that make a command fail. A gate names a figure and its limit
+//! (`p99>200us`), or a verdict (`inheritance`, `warnings`); a requirement names what the run must
+//! have had. Must not know how a violation is shown.
 //!
-//! A gate on something that the run does not have is violated: nothing passes because it was not measured.
+//! A gate on something that the run does not have is violated: nothing passes because it was not
+//! measured.
 
 mod metrics;
 mod parse;
@@ -117,7 +119,8 @@ impl Gate {
     }
 }
 
-/// Whether some call of a real-time caller was not served at its priority, though its node asks for that.
+/// Whether some call of a real-time caller was not served at its priority, though its node asks for
+/// that.
 fn inheritance(result: Option<&LatencyResult>) -> Option<Violation> {
     let unknown = |reason: &str| {
         Some(Violation::Inheritance { series: String::new(), reason: format!("not known: {reason}") })

@@ -1,5 +1,5 @@
-//! Reads a gate: `NAME>LIMIT` or `NAME<LIMIT`, `inheritance`, `warnings`. An error says what was expected, and leaves it to
-//! the caller to say where.
+//! Reads a gate: `NAME>LIMIT` or `NAME<LIMIT`, `inheritance`, `warnings`. An error says what was
+//! expected, and leaves it to the caller to say where.
 
 use super::metrics::{self, Metrics};
 use super::{Gate, What};
@@ -9,7 +9,8 @@ use crate::figures::Unit;
 type Labels = Vec<(String, String)>;
 
 impl Gate {
-    /// Reads one of a command whose result has figures of `tests`: names of [`TESTS`](super::TESTS).
+    /// Reads one of a command whose result has figures of `tests`: names of
+    /// [`TESTS`](super::TESTS).
     ///
     /// # Errors
     /// One line that says what was expected: a name, a label or a unit that there is.

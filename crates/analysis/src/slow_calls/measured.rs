@@ -1,5 +1,5 @@
-//! The slow calls of a latency test, which knows more of each than the kernel's events tell: both programs' stamps and
-//! counters.
+//! The slow calls of a latency test, which knows more of each than the kernel's events tell: both
+//! programs' stamps and counters.
 
 use latency::{Histogram, Placement, Policy, Sample};
 use layers::{Counters, RoundTrip, Side};
@@ -80,8 +80,8 @@ pub fn recorded_calls(
     Ok(calls.map(|calls| calls.into_iter().map(named).collect()))
 }
 
-/// Under which name a pair is shown: "hwbinder, pair P0"; a stack that is measured under both inheritance settings is told
-/// with its setting.
+/// Under which name a pair is shown: "hwbinder, pair P0"; a stack that is measured under both
+/// inheritance settings is told with its setting.
 fn pair_name(result: &LatencyResult, series: usize, pair: usize) -> String {
     let Some(of) = result.series.get(series) else { return format!("pair P{pair}") };
     let twice = result.series.iter().filter(|other| other.stack == of.stack).count() > 1;

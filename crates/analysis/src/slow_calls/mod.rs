@@ -1,5 +1,6 @@
-//! From what a run has kept of its slow calls to their explanations: reads the recording, and turns what was measured into
-//! what is to be explained. Neither side knows the other; must not know how explanations are shown.
+//! From what a run has kept of its slow calls to their explanations: reads the recording, and turns
+//! what was measured into what is to be explained. Neither side knows the other; must not know how
+//! explanations are shown.
 
 mod measured;
 mod observed;
@@ -63,7 +64,8 @@ impl Kept {
         measured.or_else(|| observed::kept(run.results.observed_calls.as_ref()?, virtualised))
     }
 
-    /// With numbers, the slowest first. Of the same length, the earlier comes first: as they are stored.
+    /// With numbers, the slowest first. Of the same length, the earlier comes first: as they are
+    /// stored.
     fn ranked(mut self) -> Self {
         self.calls.sort_by_key(|call| std::cmp::Reverse(call.trip.duration_ns()));
         (1..).zip(&mut self.calls).for_each(|(number, call)| call.number = number);
@@ -85,8 +87,8 @@ pub struct Explained {
     pub damage: Option<Error>,
 }
 
-/// Explains those of the kept calls that are wanted, the slowest first. `directory` has the run's recording, in which names are
-/// changed by `rename`.
+/// Explains those of the kept calls that are wanted, the slowest first. `directory` has the run's
+/// recording, in which names are changed by `rename`.
 ///
 /// # Errors
 /// When the recording is there and cannot be read.

@@ -1,4 +1,5 @@
-//! The slow calls of other people's programs. What is known of each is what the kernel's events tell.
+//! The slow calls of other people's programs. What is known of each is what the kernel's events
+//! tell.
 
 use layers::{RoundTrip, Side};
 use run::ipc::observe::{Flow, ObserveResult, Process};
@@ -47,7 +48,8 @@ pub(super) fn kept(result: &ObserveResult, virtualised: bool) -> Option<Kept> {
     Some(kept.ranked())
 }
 
-/// The median, where there are enough calls to have one. Where that misses the deadline, what is usual is what is to be explained.
+/// The median, where there are enough calls to have one. Where that misses the deadline, what is
+/// usual is what is to be explained.
 fn usual_ns(flow: &Flow, deadline_ns: u64) -> Option<u64> {
     let usual_ns = flow.latency.percentile_ns(50.0).filter(|_| flow.latency.count() >= MANY);
     usual_ns.filter(|&ns| ns <= deadline_ns)

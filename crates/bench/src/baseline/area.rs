@@ -1,5 +1,6 @@
-//! Where requests and replies lie in shared memory, for the transports that differ only in how they wake each other:
-//! one copy each way. Must not know how the sides take turns, only whose turn each word counts.
+//! Where requests and replies lie in shared memory, for the transports that differ only in how they
+//! wake each other: one copy each way. Must not know how the sides take turns, only whose turn each
+//! word counts.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

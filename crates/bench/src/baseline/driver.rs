@@ -1,5 +1,5 @@
-//! The binder driver by itself: the protocol's commands, without a stack above. The server answers with the
-//! request as it lies in its area.
+//! The binder driver by itself: the protocol's commands, without a stack above. The server answers
+//! with the request as it lies in its area.
 
 use std::sync::Arc;
 

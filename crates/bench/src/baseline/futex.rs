@@ -1,4 +1,5 @@
-//! Shared memory and two futexes: what a round trip with blocking costs at least. The baseline of all ratios.
+//! Shared memory and two futexes: what a round trip with blocking costs at least. The baseline of
+//! all ratios.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -1,5 +1,5 @@
-//! The baseline: what round trips between two processes cost on this machine, by each means that the kernel offers, in
-//! one interleaved run. Must not know who asked, nor how the result is shown.
+//! The baseline: what round trips between two processes cost on this machine, by each means that
+//! the kernel offers, in one interleaved run. Must not know who asked, nor how the result is shown.
 
 mod area;
 mod driver;
@@ -38,11 +38,12 @@ use side::{Block, MAX_CALLS, Opened, Wakes};
 use transport::{Place, Prepared, Side, Transport};
 use transports::TRANSPORTS;
 
-/// How long a worker may take to open its side, and a block to run beyond its share of the budget: no measurement,
-/// only the end of all patience.
+/// How long a worker may take to open its side, and a block to run beyond its share of the budget:
+/// no measurement, only the end of all patience.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Untimed calls before each block: then both sides have moved to their CPUs and touched their memory.
+/// Untimed calls before each block: then both sides have moved to their CPUs and touched their
+/// memory.
 const WARM_UP: u64 = 10;
 
 /// Calls of the first block of a cell, which finds out how many fit into the others.
@@ -72,8 +73,8 @@ struct Running {
 /// Measures the baseline.
 ///
 /// # Errors
-/// [`Error::Run`] for a plan that cannot be carried out anywhere, and everything that ends a [`WorkerGroup`]. What this
-/// machine cannot do is no error but part of the result.
+/// [`Error::Run`] for a plan that cannot be carried out anywhere, and everything that ends a
+/// [`WorkerGroup`]. What this machine cannot do is no error but part of the result.
 pub fn run(
     plan: &BaselinePlan,
     spawner: &Spawner,
@@ -127,7 +128,8 @@ fn rounds(
     let mut shuffle = Shuffle::new();
     for round in 0..=plan.rounds {
         for &recorded in halves(plan.recorder, round) {
-            // Made anew each time: where its events are on, they cost even while it does not record.
+            // Made anew each time: where its events are on, they cost even while it does not
+            // record.
             let recorder = recorded.then(|| Recorder::open(run::DEFAULT_KILOBYTES, false)).transpose()?;
             if let Some(recorder) = &recorder {
                 recorder.instance.on()?;
@@ -155,7 +157,8 @@ fn rounds(
     Ok(())
 }
 
-/// Whether the flight recorder is on in each half of a round: now first without it, now first with it.
+/// Whether the flight recorder is on in each half of a round: now first without it, now first with
+/// it.
 fn halves(both: bool, round: u32) -> &'static [bool] {
     match (both, round % 2) {
         (false, _) => &[false],
@@ -178,8 +181,8 @@ impl Running {
     }
 }
 
-/// Starts two workers for each transport, for all its sizes and placements: transports cannot disturb each other within
-/// a process, and idle workers only sleep.
+/// Starts two workers for each transport, for all its sizes and placements: transports cannot
+/// disturb each other within a process, and idle workers only sleep.
 fn open(
     plan: &BaselinePlan,
     group: &mut WorkerGroup,
@@ -303,7 +306,8 @@ fn cells(
 
 fn run_block(group: &mut WorkerGroup, pair: &Pair, running: &Running) -> Result<Vec<u64>> {
     let BaselineCell { size_bytes, client_cpus, server_cpus, .. } = &running.cell;
-    // Those that are free begin apart, so that where they run is the kernel's choice, and not where they were before.
+    // Those that are free begin apart, so that where they run is the kernel's choice, and not where
+    // they were before.
     let place = |cpus: &[u32], nth: usize| Place {
         first: cpus.get(nth).copied().filter(|_| cpus.len() > 1),
         cpus: cpus.to_vec(),

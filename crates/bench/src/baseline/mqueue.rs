@@ -1,4 +1,5 @@
-//! Two POSIX message queues, one each way. Made and unlinked in the parent, so no name outlives the call that made it.
+//! Two POSIX message queues, one each way. Made and unlinked in the parent, so no name outlives the
+//! call that made it.
 
 use std::ffi::CString;
 use std::io;
@@ -29,7 +30,8 @@ pub(super) const MQUEUE: Transport = Transport {
 fn prepare(max_len: usize) -> Result<Prepared, String> {
     match queues(max_len) {
         Ok(descriptors) => Ok(Prepared { descriptors, ..Prepared::default() }),
-        // EINVAL: the message is longer than fs.mqueue.msgsize_max, which binds all without CAP_SYS_RESOURCE.
+        // EINVAL: the message is longer than fs.mqueue.msgsize_max, which binds all without
+        // CAP_SYS_RESOURCE.
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
             let limit: usize = Root::real()
                 .number("proc/sys/fs/mqueue/msgsize_max")

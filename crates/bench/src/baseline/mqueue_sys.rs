@@ -1,5 +1,5 @@
-//! The raw system calls of POSIX message queues (mq_overview(7)). A queue's descriptor is an ordinary one on Linux.
-//! Must hold nothing but the calls.
+//! The raw system calls of POSIX message queues (mq_overview(7)). A queue's descriptor is an
+//! ordinary one on Linux. Must hold nothing but the calls.
 #![allow(unsafe_code)] // libc's wrappers are as unsafe as the calls, and not every libc has them.
 
 use std::ffi::CStr;
@@ -8,13 +8,14 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use libc::{c_int, c_long, syscall};
 
-/// Creates a queue for one message of up to `max_len` bytes, open for both directions, whose name is already gone
-/// when this returns.
+/// Creates a queue for one message of up to `max_len` bytes, open for both directions, whose name
+/// is already gone when this returns.
 pub(super) fn create_unlinked(name: &CStr, max_len: usize) -> io::Result<OwnedFd> {
     // struct mq_attr (include/uapi/linux/mqueue.h): flags, maxmsg, msgsize, curmsgs, four reserved.
     let attributes: [c_long; 8] = [0, 1, max_len as c_long, 0, 0, 0, 0, 0];
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
-    // SAFETY: the name ends in 0 and, like the attributes, outlives the call, which only reads both.
+    // SAFETY: the name ends in 0 and, like the attributes, outlives the call, which only reads
+    // both.
     let fd = unsafe { syscall(libc::SYS_mq_open, name.as_ptr(), flags, 0o600, attributes.as_ptr()) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
@@ -32,7 +33,8 @@ pub(super) fn create_unlinked(name: &CStr, max_len: usize) -> io::Result<OwnedFd
 pub(super) fn send(queue: BorrowedFd<'_>, message: &[u8]) -> io::Result<()> {
     const PRIORITY: c_int = 0;
     let (fd, no_timeout) = (queue.as_raw_fd(), std::ptr::null::<libc::timespec>());
-    // SAFETY: the kernel reads `message.len()` bytes of `message`, which lives through the call; a null timeout waits.
+    // SAFETY: the kernel reads `message.len()` bytes of `message`, which lives through the call; a
+    // null timeout waits.
     let result =
         unsafe { syscall(libc::SYS_mq_timedsend, fd, message.as_ptr(), message.len(), PRIORITY, no_timeout) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -42,8 +44,8 @@ pub(super) fn send(queue: BorrowedFd<'_>, message: &[u8]) -> io::Result<()> {
 pub(super) fn receive(queue: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<usize> {
     let (fd, no_timeout) = (queue.as_raw_fd(), std::ptr::null::<libc::timespec>());
     let no_priority = std::ptr::null_mut::<libc::c_uint>();
-    // SAFETY: the kernel writes at most `into.len()` bytes to `into`, which is borrowed for the call; null pointers mean
-    // that the priority is not wanted and that it may wait.
+    // SAFETY: the kernel writes at most `into.len()` bytes to `into`, which is borrowed for the
+    // call; null pointers mean that the priority is not wanted and that it may wait.
     let result = unsafe {
         syscall(libc::SYS_mq_timedreceive, fd, into.as_mut_ptr(), into.len(), no_priority, no_timeout)
     };

@@ -1,5 +1,5 @@
-//! Memory for a payload that begins on a page. Where it begins decides on some CPUs how fast the kernel copies it, and an
-//! allocator puts it anywhere. Must not know what the bytes are.
+//! Memory for a payload that begins on a page. Where it begins decides on some CPUs how fast the
+//! kernel copies it, and an allocator puts it anywhere. Must not know what the bytes are.
 
 use std::ops::{Deref, DerefMut};
 

@@ -64,7 +64,8 @@ impl End for Pipe {
     }
 }
 
-/// Writes everything, in as many calls as the kernel wants: a pipe holds 64 KiB, or one page when its user has many.
+/// Writes everything, in as many calls as the kernel wants: a pipe holds 64 KiB, or one page when
+/// its user has many.
 pub(super) fn write_all(fd: impl AsFd, mut bytes: &[u8]) -> Result<()> {
     while !bytes.is_empty() {
         match rustix::io::write(&fd, bytes) {

@@ -1,5 +1,5 @@
-//! Memory that two processes share: a memfd, mapped. Hands out words to synchronise on and copies bytes in and out;
-//! must not know any protocol, nor wait for anything.
+//! Memory that two processes share: a memfd, mapped. Hands out words to synchronise on and copies
+//! bytes in and out; must not know any protocol, nor wait for anything.
 #![allow(unsafe_code)] // Shared memory is raw memory: mapping it and copying through pointers have no safe form.
 
 use std::io;
@@ -13,7 +13,8 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 /// A shared mapping of a fixed length.
 ///
-/// Invariant: `start` is the start of a live, readable and writable mapping of `len` bytes, unmapped only by `drop`.
+/// Invariant: `start` is the start of a live, readable and writable mapping of `len` bytes,
+/// unmapped only by `drop`.
 #[derive(Debug)]
 pub(super) struct Shared {
     start: NonNull<u8>,
@@ -28,11 +29,12 @@ pub(super) fn create(len: usize) -> io::Result<OwnedFd> {
 }
 
 impl Shared {
-    /// Maps the first `len` bytes of a descriptor, which must be that long, with their pages already in place: a fault
-    /// does not belong in a measurement.
+    /// Maps the first `len` bytes of a descriptor, which must be that long, with their pages
+    /// already in place: a fault does not belong in a measurement.
     pub(super) fn map(fd: impl AsFd, len: usize) -> io::Result<Self> {
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::POPULATE);
-        // SAFETY: a new mapping at an address of the kernel's choice touches no memory that anyone has.
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory that anyone
+        // has.
         let start = unsafe { mmap(std::ptr::null_mut(), len, protection, flags, fd, 0) }?;
         let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mapped at address 0"))?;
         Ok(Self { start, len })
@@ -41,16 +43,18 @@ impl Shared {
     /// The word at a byte offset divisible by 4.
     pub(super) fn word(&self, offset: usize) -> &AtomicU32 {
         assert!(offset.is_multiple_of(4) && offset + 4 <= self.len);
-        // SAFETY: in bounds and aligned (the mapping starts on a page), alive as long as `self`; every access to these
-        // four bytes, by either process, is atomic because only `word` is used for them.
+        // SAFETY: in bounds and aligned (the mapping starts on a page), alive as long as `self`;
+        // every access to these four bytes, by either process, is atomic because only `word` is
+        // used for them.
         unsafe { AtomicU32::from_ptr(self.start.as_ptr().add(offset).cast()) }
     }
 
     /// Copies bytes into the mapping.
     pub(super) fn write(&self, offset: usize, bytes: &[u8]) {
         self.check(offset, bytes.len());
-        // SAFETY: in bounds by the check; `bytes` is private memory, so the two do not overlap. The other process does
-        // not touch this range now: the protocol on top passes it to and fro through a word.
+        // SAFETY: in bounds by the check; `bytes` is private memory, so the two do not overlap. The
+        // other process does not touch this range now: the protocol on top passes it to and fro
+        // through a word.
         unsafe { copy::raw(bytes.as_ptr(), self.start.as_ptr().add(offset), bytes.len()) }
     }
 
@@ -66,7 +70,8 @@ impl Shared {
         self.check(from, len);
         self.check(to, len);
         assert!(from.abs_diff(to) >= len);
-        // SAFETY: both ranges are in bounds and do not overlap by the checks; ownership as for `write`.
+        // SAFETY: both ranges are in bounds and do not overlap by the checks; ownership as for
+        // `write`.
         unsafe { copy::raw(self.start.as_ptr().add(from), self.start.as_ptr().add(to), len) }
     }
 

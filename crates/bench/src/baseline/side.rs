@@ -1,5 +1,5 @@
-//! One side of a transport in its worker process: opens it, then runs the blocks that the parent asks for. Must not
-//! know what a block is compared with.
+//! One side of a transport in its worker process: opens it, then runs the blocks that the parent
+//! asks for. Must not know what a block is compared with.
 
 use serde::{Deserialize, Serialize};
 

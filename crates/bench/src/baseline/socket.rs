@@ -28,8 +28,8 @@ pub(super) const SEQPACKET: Transport = Transport {
         let sockets = pair(SocketType::SEQPACKET)?;
         let mut limit = usize::MAX;
         for socket in &sockets {
-            // A packet must fit into the send buffer as a whole. The kernel doubles what it is asked for, up to twice
-            // net.core.wmem_max, and tells the doubled value (socket(7)).
+            // A packet must fit into the send buffer as a whole. The kernel doubles what it is
+            // asked for, up to twice net.core.wmem_max, and tells the doubled value (socket(7)).
             let _ = set_socket_send_buffer_size(socket, max_len.max(64 * 1024));
             let buffer = socket_send_buffer_size(socket).map_err(|error| format!("getsockopt: {error}"))?;
             // net/unix/af_unix.c: len > sk_sndbuf - 32 is EMSGSIZE.
@@ -125,7 +125,8 @@ fn receive_packet(socket: &OwnedFd, into: &mut [u8]) -> Result<()> {
     if length == into.len() {
         return Ok(());
     }
-    // A packet of length 0 is also what the end of the connection looks like; nobody sends one here.
+    // A packet of length 0 is also what the end of the connection looks like; nobody sends one
+    // here.
     Err(Error::system(
         "receive a packet",
         std::io::Error::other(format!("{length} of {} bytes came", into.len())),

@@ -1,5 +1,5 @@
-//! The two stacks over the driver: the benchmark service's `send_vec`, as throughput is measured with. The service is the
-//! context manager itself, so that nothing else takes part.
+//! The two stacks over the driver: the benchmark service's `send_vec`, as throughput is measured
+//! with. The service is the context manager itself, so that nothing else takes part.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -55,8 +55,8 @@ impl End for Client {
 
     fn call(&mut self, request: &[u8]) -> Result<()> {
         let Self { service, echo, .. } = self;
-        // The reply is gone when the call returns, and copying each would be timed. Requests of different blocks differ in
-        // length or first byte.
+        // The reply is gone when the call returns, and copying each would be timed. Requests of
+        // different blocks differ in length or first byte.
         let is_new = echo.len() != request.len() || echo.first() != request.first();
         service.send_vec(request, &mut |bytes| {
             if is_new {
@@ -109,8 +109,8 @@ impl End for Server {
     }
 }
 
-/// Keeps calls from being served before their block has begun for the server, too: only then does the looper run where the
-/// block wants it.
+/// Keeps calls from being served before their block has begun for the server, too: only then does
+/// the looper run where the block wants it.
 #[derive(Default)]
 struct Gate {
     block: Mutex<Block>,

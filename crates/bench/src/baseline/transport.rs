@@ -1,4 +1,5 @@
-//! What a transport is: an echo between two processes, of any size. Must not know when, where or how often it is called.
+//! What a transport is: an echo between two processes, of any size. Must not know when, where or
+//! how often it is called.
 
 use std::os::fd::OwnedFd;
 
@@ -27,7 +28,8 @@ pub(super) struct Prepared {
     pub(super) descriptors: Vec<OwnedFd>,
     /// A limit below the length that was asked for, in bytes, and its reason.
     pub(super) limit: Option<(usize, String)>,
-    /// The context of a transport over the binder driver. Kept by the parent for as long as the sides are open.
+    /// The context of a transport over the binder driver. Kept by the parent for as long as the
+    /// sides are open.
     pub(super) host: Option<Host>,
 }
 
@@ -78,7 +80,8 @@ pub(super) trait End {
         place.take()
     }
 
-    /// How the driver below it wakes threads, where it runs over one and that is the driver's choice.
+    /// How the driver below it wakes threads, where it runs over one and that is the driver's
+    /// choice.
     fn wake_up(&self) -> Option<String> {
         None
     }

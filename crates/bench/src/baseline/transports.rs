@@ -1,4 +1,5 @@
-//! All transports. A new one is one file that implements [`End`](super::transport::End), and one line here.
+//! All transports. A new one is one file that implements [`End`](super::transport::End), and one
+//! line here.
 
 use super::transport::Transport;
 use super::{driver, eventfd, futex, mqueue, pipe, socket, spin, stack};

@@ -1,5 +1,5 @@
-//! The processors of the machine: model, number, frequency, idling, caches. Reads /proc/cpuinfo and sysfs
-//! (Documentation/ABI/testing/sysfs-devices-system-cpu); must not know what runs on them.
+//! The processors of the machine: model, number, frequency, idling, caches. Reads /proc/cpuinfo and
+//! sysfs (Documentation/ABI/testing/sysfs-devices-system-cpu); must not know what runs on them.
 
 use std::collections::BTreeMap;
 

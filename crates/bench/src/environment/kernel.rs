@@ -1,5 +1,5 @@
-//! The kernel that a run was made on, as far as it bears on latency: version, preemption, tick, real-time throttling,
-//! grouping. Must not judge any of it.
+//! The kernel that a run was made on, as far as it bears on latency: version, preemption, tick,
+//! real-time throttling, grouping. Must not judge any of it.
 
 use std::io::Read;
 
@@ -50,8 +50,9 @@ pub(super) fn option<'a>(config: &'a str, name: &str) -> Option<&'a str> {
     config.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
 }
 
-/// The mode in force: a real-time kernel has one; a dynamic kernel shows its choice in debugfs, "none (voluntary) full"
-/// with the current one in brackets; where that is not readable, the boot parameter or the built-in default stands.
+/// The mode in force: a real-time kernel has one; a dynamic kernel shows its choice in debugfs,
+/// "none (voluntary) full" with the current one in brackets; where that is not readable, the boot
+/// parameter or the built-in default stands.
 fn preemption(root: &Root, version: &str, config: &str) -> Option<String> {
     let built = |name: &str| version.split(' ').any(|word| word == name);
     if built("PREEMPT_RT") || root.read("sys/kernel/realtime").as_deref() == Some("1") {

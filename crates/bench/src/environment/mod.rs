@@ -1,5 +1,6 @@
-//! What a run was made on: everything about the machine that can lengthen a round trip, read once and stored with the
-//! result. What cannot be found is `None` and named, never guessed. Must not change or judge anything.
+//! What a run was made on: everything about the machine that can lengthen a round trip, read once
+//! and stored with the result. What cannot be found is `None` and named, never guessed. Must not
+//! change or judge anything.
 
 mod cpus;
 mod date;
@@ -17,7 +18,8 @@ use crate::root::Root;
 use crate::sched::{allowed_cpus, realtime_permission};
 use crate::{cgroup, clock};
 
-/// Looks at the running machine. Takes a few milliseconds, most of them for the clock and for trying SCHED_FIFO.
+/// Looks at the running machine. Takes a few milliseconds, most of them for the clock and for
+/// trying SCHED_FIFO.
 #[must_use]
 pub fn collect() -> Environment {
     let root = Root::real();
@@ -28,8 +30,9 @@ pub fn collect() -> Environment {
     environment
 }
 
-/// Looks at the machine whose files lie below `root`: its own in tests, a recorded one elsewhere. The kernel's name is that of
-/// the running one. `usable` are the CPUs of this process, `clock_read_cost_ns` is what one clock reading takes.
+/// Looks at the machine whose files lie below `root`: its own in tests, a recorded one elsewhere.
+/// The kernel's name is that of the running one. `usable` are the CPUs of this process,
+/// `clock_read_cost_ns` is what one clock reading takes.
 #[must_use]
 pub fn of(
     root: &Root,
@@ -65,7 +68,8 @@ fn load_average(root: &Root) -> Option<[f64; 3]> {
     Some([numbers.next()?, numbers.next()?, numbers.next()?])
 }
 
-/// The names that Android gives them, at the top of /dev and in a binderfs mounted where Android and most others mount it.
+/// The names that Android gives them, at the top of /dev and in a binderfs mounted where Android
+/// and most others mount it.
 fn binder_devices(root: &Root) -> Vec<String> {
     ["/dev", "/dev/binderfs"]
         .iter()

@@ -1,5 +1,5 @@
-//! Whose was the CPU time during a run: ours, someone else's, or taken by a hypervisor. Compares two looks at
-//! /proc/stat and at this process's own times; must not know what ran.
+//! Whose was the CPU time during a run: ours, someone else's, or taken by a hypervisor. Compares
+//! two looks at /proc/stat and at this process's own times; must not know what ran.
 
 use run::environment::CpuShares;
 
@@ -15,11 +15,12 @@ pub struct CpuTimes {
 }
 
 impl CpuTimes {
-    /// The times up to now; `None` where /proc does not tell. Workers count once they have been waited for, so look
-    /// before the first is started and after the last has ended.
+    /// The times up to now; `None` where /proc does not tell. Workers count once they have been
+    /// waited for, so look before the first is started and after the last has ended.
     #[must_use]
     pub fn read(root: &Root) -> Option<Self> {
-        // cpu user nice system idle iowait irq softirq steal guest guest_nice (proc_stat(5)); guest time is in user.
+        // cpu user nice system idle iowait irq softirq steal guest guest_nice (proc_stat(5)); guest
+        // time is in user.
         let stat = root.read("proc/stat")?;
         let numbers: Vec<u64> = stat
             .lines()
@@ -34,7 +35,8 @@ impl CpuTimes {
         };
         let busy_ticks = user + nice + system + irq + softirq;
 
-        // Fields 14 to 17 of /proc/self/stat: utime stime cutime cstime. The name before them may hold anything.
+        // Fields 14 to 17 of /proc/self/stat: utime stime cutime cstime. The name before them may
+        // hold anything.
         let own = root.read("proc/self/stat")?;
         let own_ticks = own
             .rsplit_once(')')?

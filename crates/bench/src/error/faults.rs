@@ -1,4 +1,5 @@
-//! What can go wrong between this program's own processes, in the world around a run, and with Java; and the words for it.
+//! What can go wrong between this program's own processes, in the world around a run, and with
+//! Java; and the words for it.
 
 /// What a worker lacks that its parent should have given it, or why it cannot be given it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -1,4 +1,5 @@
-//! Disturbances within a server's handler: it works, sleeps, writes a file, or takes a lock. Must not know what a call is.
+//! Disturbances within a server's handler: it works, sleeps, writes a file, or takes a lock. Must
+//! not know what a call is.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -85,7 +86,8 @@ impl Handler {
         }
     }
 
-    /// Takes the lock and gives it back; waits while another process has it, which notes when that was.
+    /// Takes the lock and gives it back; waits while another process has it, which notes when that
+    /// was.
     fn pass(lock: &File) {
         if rustix::fs::flock(lock, FlockOperation::LockExclusive).is_ok() {
             let _ = rustix::fs::flock(lock, FlockOperation::Unlock);

@@ -1,5 +1,5 @@
-//! Disturbances from outside the server: a process that now and then uses a CPU, holds a lock, stops the server or sends
-//! packets. It ends with its group. Must not know what it disturbs.
+//! Disturbances from outside the server: a process that now and then uses a CPU, holds a lock,
+//! stops the server or sends packets. It ends with its group. Must not know what it disturbs.
 
 use std::fs::File;
 use std::net::UdpSocket;

@@ -1,5 +1,6 @@
-//! Disturbances on purpose: makes some round trips slow, each in a known way at a known time, so that it can be seen what a
-//! cause looks like and whether it is named rightly. Must not know how round trips are measured or explained.
+//! Disturbances on purpose: makes some round trips slow, each in a known way at a known time, so
+//! that it can be seen what a cause looks like and whether it is named rightly. Must not know how
+//! round trips are measured or explained.
 
 mod handler;
 mod injector;
@@ -27,7 +28,8 @@ pub(crate) struct Host<'a> {
 
 impl<'a> Host<'a> {
     /// # Errors
-    /// [`Error::System`] without memory for the lock; [`Error::File`] when the log cannot be written.
+    /// [`Error::System`] without memory for the lock; [`Error::File`] when the log cannot be
+    /// written.
     pub(crate) fn new(injection: &'a Injection) -> Result<Self> {
         let lock = injection.cause.takes_lock().then(|| {
             rustix::fs::memfd_create("roundtrip-lock", MemfdFlags::CLOEXEC)

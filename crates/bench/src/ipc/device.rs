@@ -1,7 +1,9 @@
-//! Finds a binder device of the kernel's that is free, and holds it. Must not know what is measured over it.
+//! Finds a binder device of the kernel's that is free, and holds it. Must not know what is measured
+//! over it.
 //!
-//! A device has one context manager. One that has one, as on a running Android, is left alone: a binderfs of our own has
-//! devices that nobody else sees. Devices that are free are shared between runs by a lock on their file.
+//! A device has one context manager. One that has one, as on a running Android, is left alone: a
+//! binderfs of our own has devices that nobody else sees. Devices that are free are shared between
+//! runs by a lock on their file.
 
 use std::fs::File;
 use std::path::Path;
@@ -39,8 +41,9 @@ pub(super) fn usual_paths() -> Vec<String> {
         .collect()
 }
 
-/// How long a context manager may take to be gone after its process: the driver clears up after a while, later on a busy machine.
-/// That is waited for longer where a device was named than where others may be free.
+/// How long a context manager may take to be gone after its process: the driver clears up after a
+/// while, later on a busy machine. That is waited for longer where a device was named than where
+/// others may be free.
 const CLEARED_WITHIN: Duration = Duration::from_millis(300);
 const NAMED_CLEARED_WITHIN: Duration = Duration::from_secs(3);
 
@@ -88,7 +91,8 @@ impl Claim {
     /// Claims a device by its path.
     ///
     /// # Errors
-    /// [`Error::Driver`] when it cannot be used; [`Error::NotHere`] when another run or a context manager has it.
+    /// [`Error::Driver`] when it cannot be used; [`Error::NotHere`] when another run or a context
+    /// manager has it.
     pub(super) fn of(path: &str) -> Result<Self> {
         Self::within(path, NAMED_CLEARED_WITHIN)
     }
@@ -118,8 +122,9 @@ impl Claim {
         Self { path, features, held }
     }
 
-    /// Claims a device for a run that takes the best driver there is. A run uses up to two contexts, one for each stack,
-    /// and all of them must be of one kind: where there is a first device but no second, it is not taken.
+    /// Claims a device for a run that takes the best driver there is. A run uses up to two
+    /// contexts, one for each stack, and all of them must be of one kind: where there is a
+    /// first device but no second, it is not taken.
     ///
     /// # Errors
     /// As [`Claim::any`].

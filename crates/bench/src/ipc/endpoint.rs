@@ -35,8 +35,8 @@ impl Endpoint {
         kind(name.to_owned())
     }
 
-    /// Every context that could be looked at: the emulated ones that run here, and the binder devices at Android's usual
-    /// places, whether anybody serves on them or not.
+    /// Every context that could be looked at: the emulated ones that run here, and the binder
+    /// devices at Android's usual places, whether anybody serves on them or not.
     pub fn all() -> Vec<Self> {
         let emulated = binder_emulator::running().unwrap_or_default();
         let devices = super::device::usual_paths().into_iter();
@@ -49,7 +49,8 @@ impl Endpoint {
     /// [`crate::Error::Driver`] when the context is gone or full, or the device is not usable.
     pub fn open(&self) -> Result<Arc<dyn Driver>> {
         match self {
-            // A worker executes no programs, so it loses nothing by giving up that they gain privileges.
+            // A worker executes no programs, so it loses nothing by giving up that they gain
+            // privileges.
             Self::Emulated(address) => {
                 Ok(Arc::new(Emulated::join_with(address, AREA_BYTES, WakeUp::NoNewPrivileges)?))
             }

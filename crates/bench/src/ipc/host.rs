@@ -1,5 +1,5 @@
-//! The parent's side of a driver: it opens the context that workers join, and starts the service manager there. Must not know
-//! what is measured over it.
+//! The parent's side of a driver: it opens the context that workers join, and starts the service
+//! manager there. Must not know what is measured over it.
 
 use binder_emulator::Context;
 use run::ipc::{Backend, DriverChoice, DriverPlan, Profile, Stack};
@@ -11,8 +11,8 @@ use crate::error::Result;
 use crate::ipc::names;
 use crate::worker::WorkerGroup;
 
-/// The parent's side of a driver: a context of its own for one stack, for as long as this value lives. It makes no name
-/// in any file system, so nothing stays behind.
+/// The parent's side of a driver: a context of its own for one stack, for as long as this value
+/// lives. It makes no name in any file system, so nothing stays behind.
 #[derive(Debug)]
 pub struct Host {
     context: Held,
@@ -31,8 +31,8 @@ impl Host {
     ///
     /// # Errors
     /// [`Error::Driver`](crate::Error::Driver) when the system refuses;
-    /// [`Error::NotHere`](crate::Error::NotHere) when the kernel's driver was asked for and no device of
-    /// it is free.
+    /// [`Error::NotHere`](crate::Error::NotHere) when the kernel's driver was asked for and no
+    /// device of it is free.
     pub fn open(plan: DriverPlan) -> Result<Self> {
         let kernel = |claim| Self { context: Held::Kernel(claim), why_emulated: None };
         let emulated = |why_emulated| {

@@ -1,4 +1,5 @@
-//! The words of plans and results in those of the driver and the stacks, and back. Must not know what they are for.
+//! The words of plans and results in those of the driver and the stacks, and back. Must not know
+//! what they are for.
 
 use binder_driver::kernel::{Features, Language};
 use run::ipc::{Backend, InheritBy, Profile};

@@ -1,4 +1,5 @@
-//! What a served call reports: clock, CPU and scheduling of the serving thread. Must not know who asks.
+//! What a served call reports: clock, CPU and scheduling of the serving thread. Must not know who
+//! asks.
 
 use echo::{Probe, Purpose, Scheduling};
 use latency::{Placement, Policy};
@@ -35,9 +36,11 @@ impl Probe for SchedulingProbe {
 /// As [`SchedulingProbe`], for a service that has something to do.
 #[derive(Debug)]
 pub(crate) struct WorkingProbe {
-    /// Nanoseconds of CPU time in each call; what the thread waits for a CPU meanwhile comes on top.
+    /// Nanoseconds of CPU time in each call; what the thread waits for a CPU meanwhile comes on
+    /// top.
     pub(crate) work_ns: u64,
-    /// What makes some calls slow on purpose: of those that are measured, since nobody sees it in others.
+    /// What makes some calls slow on purpose: of those that are measured, since nobody sees it in
+    /// others.
     pub(crate) handler: Option<Handler>,
 }
 

@@ -1,4 +1,5 @@
-//! Server workers: the service manager, and servers of the benchmark service. Must not know who calls them, or why.
+//! Server workers: the service manager, and servers of the benchmark service. Must not know who
+//! calls them, or why.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -57,7 +58,8 @@ pub struct ServerJob {
     pub loopers: u32,
     /// Whether its node inherits real-time priorities; `None`: as the stack's nodes do.
     pub inherit_rt: Option<bool>,
-    /// CPU time that it uses for each call that asks for its scheduling, in nanoseconds; 0 for none.
+    /// CPU time that it uses for each call that asks for its scheduling, in nanoseconds; 0 for
+    /// none.
     pub work_ns: u64,
     /// What makes some of its calls slow on purpose.
     pub disturbance: Option<HandlerPlan>,
@@ -147,7 +149,8 @@ fn report(process: &Process) -> Result<ServerReport> {
 
 /// This process's looper threads, by the names that they are given.
 pub(super) fn looper_tids() -> Result<Vec<u32>> {
-    // A thread names itself once it runs, and on a busy machine that is after its start has returned.
+    // A thread names itself once it runs, and on a busy machine that is after its start has
+    // returned.
     let until = Instant::now() + Duration::from_secs(1);
     loop {
         let tids = named_loopers()?;

@@ -1,4 +1,5 @@
-//! Binder calls of other programs, live: the recorder's pages are read several times a second, while it goes on.
+//! Binder calls of other programs, live: the recorder's pages are read several times a second,
+//! while it goes on.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -29,10 +30,12 @@ const EVERY_NS: u64 = 100_000_000;
 /// From when on the observer has waited too long for a CPU, in nanoseconds.
 const STARVED_NS: u64 = 5 * EVERY_NS;
 
-/// How long an event may take until it can be read: it is written with interrupts off, or the hypervisor has the CPU meanwhile.
+/// How long an event may take until it can be read: it is written with interrupts off, or the
+/// hypervisor has the CPU meanwhile.
 const IN_FLIGHT_NS: u64 = 2_000_000;
 
-/// For how long pages are kept, in nanoseconds, and how many bytes of them: a call that takes longer has a recording of its end.
+/// For how long pages are kept, in nanoseconds, and how many bytes of them: a call that takes
+/// longer has a recording of its end.
 const KEEP_NS: u64 = 5_000_000_000;
 const KEEP_BYTES: usize = 24 << 20;
 
@@ -42,8 +45,8 @@ const UNDER_WAY: usize = 100_000;
 /// Observes until the plan's time is over, its command has ended, or a signal comes.
 ///
 /// # Errors
-/// [`Error::NotHere`] without binder's events; [`Error::Trace`] where this process may not record; [`Error::System`] when the command
-/// cannot be started.
+/// [`Error::NotHere`] without binder's events; [`Error::Trace`] where this process may not record;
+/// [`Error::System`] when the command cannot be started.
 pub fn run(plan: &ObservePlan, report: &mut dyn FnMut(Progress<'_>)) -> Result<ObserveResult> {
     let interrupts = Interrupts::watch()?;
     let recorder =
@@ -93,8 +96,8 @@ pub fn run(plan: &ObservePlan, report: &mut dyn FnMut(Progress<'_>)) -> Result<O
     Ok(observer.finish(end_ns - start_ns, &folder))
 }
 
-/// Whoever is observed comes first: the observer runs where a CPU would idle. Only when it has got none for so long that events
-/// may be lost, it competes for one, as the last of all.
+/// Whoever is observed comes first: the observer runs where a CPU would idle. Only when it has got
+/// none for so long that events may be lost, it competes for one, as the last of all.
 struct GivesWay {
     before: Option<Scheduling>,
     last_ns: Option<u64>,
@@ -144,7 +147,8 @@ fn pause(interrupts: &Interrupts, ns: u64) -> ControlFlow<()> {
     if interrupts.check().is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
-/// The program that is observed, where it was started for that. It goes on when the observer ends before it.
+/// The program that is observed, where it was started for that. It goes on when the observer ends
+/// before it.
 struct Started(Child);
 
 impl Started {

@@ -1,4 +1,5 @@
-//! Aggregates transactions by client, server, node and method. The number of rows bounds the memory.
+//! Aggregates transactions by client, server, node and method. The number of rows bounds the
+//! memory.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,8 +7,8 @@ use latency::{Deadline, Histogram};
 use run::ipc::observe::{Flow, MAX_FLOWS, Process};
 use transactions::{Call, Oneway};
 
-/// So many nodes of a server that a client calls with one code have rows of their own. A service has few; objects that are made
-/// for a call and then dropped would make a row each.
+/// So many nodes of a server that a client calls with one code have rows of their own. A service
+/// has few; objects that are made for a call and then dropped would make a row each.
 const MOST_NODES: u32 = 16;
 
 /// What makes a row.

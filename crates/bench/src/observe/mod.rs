@@ -1,4 +1,5 @@
-//! Other people's programs, as the kernel's events show them. Must not change anything of theirs, nor know what delayed a call.
+//! Other people's programs, as the kernel's events show them. Must not change anything of theirs,
+//! nor know what delayed a call.
 
 mod calls;
 mod flows;

@@ -1,5 +1,5 @@
-//! Which process a thread belongs to, and what it is called. Names are other people's text: whoever shows them makes them
-//! inert.
+//! Which process a thread belongs to, and what it is called. Names are other people's text: whoever
+//! shows them makes them inert.
 
 use std::collections::{HashMap, HashSet};
 
@@ -62,7 +62,8 @@ impl Processes {
         self.comms.remove(&tid);
     }
 
-    /// The process of a thread. `saved` is what the kernel noted of it, asked for a thread that has ended.
+    /// The process of a thread. `saved` is what the kernel noted of it, asked for a thread that has
+    /// ended.
     pub(super) fn of_thread(&mut self, tid: u32, saved: &mut dyn FnMut(u32) -> Option<u32>) -> Process {
         let pid = match self.pids.get(&tid) {
             Some(&pid) => pid,
@@ -102,8 +103,8 @@ fn thread_group(tid: u32) -> Option<u32> {
     status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())
 }
 
-/// What a process calls itself: the first argument without its folder, which Android sets to the package's name; else its
-/// first thread's name.
+/// What a process calls itself: the first argument without its folder, which Android sets to the
+/// package's name; else its first thread's name.
 fn program(pid: u32) -> Option<String> {
     let mut line = Vec::new();
     let file = File::open(format!("/proc/{pid}/cmdline")).ok()?;

@@ -1,4 +1,5 @@
-//! The slowest calls that missed their deadline, each with what the kernel recorded around it, as long as there is room.
+//! The slowest calls that missed their deadline, each with what the kernel recorded around it, as
+//! long as there is room.
 
 use std::collections::HashSet;
 
@@ -49,7 +50,8 @@ impl Slow {
         self.fresh.truncate(self.limit);
     }
 
-    /// Keeps the slowest of all so far. Those that are new share one snapshot: what is recorded from an instant on.
+    /// Keeps the slowest of all so far. Those that are new share one snapshot: what is recorded
+    /// from an instant on.
     pub(super) fn keep(&mut self, snapshot: impl FnOnce(u64) -> Snapshot) {
         if self.fresh.is_empty() {
             return;

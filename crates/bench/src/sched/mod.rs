@@ -1,5 +1,5 @@
-//! Scheduling of one thread: policy, priority, nice, affinity and where it runs. Changes exactly the thread it is told
-//! and remembers nothing; must not know why a thread should run so.
+//! Scheduling of one thread: policy, priority, nice, affinity and where it runs. Changes exactly
+//! the thread it is told and remembers nothing; must not know why a thread should run so.
 
 mod permission;
 
@@ -18,8 +18,8 @@ pub fn gettid() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
 }
 
-/// Names the calling thread, and those that it starts from now on, in `ps` and in traces. Longer names are cut off after 15
-/// bytes (PR_SET_NAME(2const)).
+/// Names the calling thread, and those that it starts from now on, in `ps` and in traces. Longer
+/// names are cut off after 15 bytes (PR_SET_NAME(2const)).
 pub fn set_name(name: &str) {
     // A name with a zero byte in it is none; nothing depends on it.
     if let Ok(name) = std::ffi::CString::new(name) {
@@ -51,8 +51,8 @@ pub fn scheduling(tid: u32) -> Result<Scheduling> {
 /// Changes how a thread is scheduled; 0 is the calling thread.
 ///
 /// # Errors
-/// [`Error::System`]: EPERM without the right to it (see [`realtime_permission`]), EINVAL for a priority that the policy
-/// does not have, ESRCH for no such thread.
+/// [`Error::System`]: EPERM without the right to it (see [`realtime_permission`]), EINVAL for a
+/// priority that the policy does not have, ESRCH for no such thread.
 pub fn set_scheduling(tid: u32, wanted: Scheduling) -> Result<()> {
     let attr = SchedAttr {
         policy: wanted.policy.to_kernel(),
@@ -77,8 +77,8 @@ pub fn placement() -> Result<Placement> {
     Ok(Placement { cpu: current_cpu(), policy, priority, nice })
 }
 
-/// The CPUs that a thread may run on, ascending; 0 is the calling thread. The kernel has already narrowed this by the
-/// cpuset the thread is in.
+/// The CPUs that a thread may run on, ascending; 0 is the calling thread. The kernel has already
+/// narrowed this by the cpuset the thread is in.
 ///
 /// # Errors
 /// [`Error::System`] when there is no such thread.
@@ -88,11 +88,12 @@ pub fn allowed_cpus(tid: u32) -> Result<Vec<u32>> {
     Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).map(|cpu| cpu as u32).collect())
 }
 
-/// Lets a thread run on these CPUs only; 0 is the calling thread. When the call returns for the calling thread, it
-/// already runs on one of them.
+/// Lets a thread run on these CPUs only; 0 is the calling thread. When the call returns for the
+/// calling thread, it already runs on one of them.
 ///
 /// # Errors
-/// [`Error::System`] when none of the CPUs is usable (EINVAL), [`Error::NoSuchCpu`] for a CPU number that no kernel has.
+/// [`Error::System`] when none of the CPUs is usable (EINVAL), [`Error::NoSuchCpu`] for a CPU
+/// number that no kernel has.
 pub fn set_allowed_cpus(tid: u32, cpus: &[u32]) -> Result<()> {
     let mut set = CpuSet::new();
     for &cpu in cpus {

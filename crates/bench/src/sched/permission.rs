@@ -1,5 +1,6 @@
-//! May this process run real-time threads, and if not, who forbids it? Tries it on a scratch thread and explains a
-//! refusal from limits, capabilities, cgroup and seccomp. Must not change the calling thread.
+//! May this process run real-time threads, and if not, who forbids it? Tries it on a scratch thread
+//! and explains a refusal from limits, capabilities, cgroup and seccomp. Must not change the
+//! calling thread.
 
 use binder_driver::sched_attr;
 use rustix::process::{Resource, getrlimit};
@@ -33,8 +34,8 @@ pub fn realtime_permission() -> RealtimePermission {
     }
 }
 
-/// The lowest nice value that this process's threads may take: -20 with CAP_SYS_NICE, else what RLIMIT_NICE allows, but never
-/// more than the calling thread's own (sched(7)).
+/// The lowest nice value that this process's threads may take: -20 with CAP_SYS_NICE, else what
+/// RLIMIT_NICE allows, but never more than the calling thread's own (sched(7)).
 #[must_use]
 pub fn least_nice() -> i8 {
     let own = super::scheduling(0).map_or(0, |now| now.nice);
@@ -55,12 +56,14 @@ fn on_a_thread<T: Send + 'static>(tried: impl FnOnce() -> T + Send + 'static) ->
     thread.join().map_err(|_| failed(std::io::Error::other("it panicked")))
 }
 
-/// The error of asking for SCHED_FIFO at `priority`; `None` when it was granted, and then given back at once.
+/// The error of asking for SCHED_FIFO at `priority`; `None` when it was granted, and then given
+/// back at once.
 fn sys_error(priority: u8) -> Option<std::io::Error> {
     let before = sched_attr::get(0).ok()?;
     match set_scheduling(0, Scheduling::fifo(priority)) {
         Ok(()) => {
-            // Going back to an ordinary policy needs no right; a failure would only end with this thread.
+            // Going back to an ordinary policy needs no right; a failure would only end with this
+            // thread.
             let _ = sched_attr::set(0, before);
             None
         }
@@ -69,8 +72,8 @@ fn sys_error(priority: u8) -> Option<std::io::Error> {
     }
 }
 
-/// Names the most likely culprit, in the order in which the kernel asks (kernel/sched/syscalls.c): user's rights first,
-/// then the task group's real-time budget; seccomp may answer before either.
+/// Names the most likely culprit, in the order in which the kernel asks (kernel/sched/syscalls.c):
+/// user's rights first, then the task group's real-time budget; seccomp may answer before either.
 fn explain(refusal: &std::io::Error, rtprio_limit: u8, root: &Root) -> String {
     let status = root.read("proc/self/status").unwrap_or_default();
     let field = |name: &str| {

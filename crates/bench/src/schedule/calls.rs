@@ -1,12 +1,13 @@
-//! How many calls a block makes: as many as its part of the time that is left allows. Must not know what a block does.
+//! How many calls a block makes: as many as its part of the time that is left allows. Must not know
+//! what a block does.
 
 use crate::clock::now_ns;
 
 /// The fewest calls that have a median worth the name.
 const MIN_CALLS: u64 = 9;
 
-/// The time that a run may take, shared out among its blocks. What has been lost to starting blocks, or to a busy
-/// machine, is taken from the calls of those to come.
+/// The time that a run may take, shared out among its blocks. What has been lost to starting
+/// blocks, or to a busy machine, is taken from the calls of those to come.
 pub(crate) struct Budget {
     start_ns: u64,
     total_ns: u64,
@@ -54,7 +55,8 @@ mod tests {
     #[test]
     fn a_budget_that_is_used_up_still_leaves_the_fewest_calls() {
         let mut budget = Budget::new(3_600_000_000_000, 100, 1_000_000);
-        // An hour for 100 blocks is 36 s each: 36 000 calls of a millisecond, but for what the test itself takes.
+        // An hour for 100 blocks is 36 s each: 36 000 calls of a millisecond, but for what the test
+        // itself takes.
         let calls = budget.calls(1_000_000);
         assert!((35_000..=36_000).contains(&calls), "{calls}");
         assert_eq!(budget.calls(1), 1_000_000);

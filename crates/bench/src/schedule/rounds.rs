@@ -1,7 +1,8 @@
-//! How much of a comparison fits into its time: how many rounds, which conditions not at all, and how long blocks may be. Must not know
-//! what a condition is, nor read a clock.
+//! How much of a comparison fits into its time: how many rounds, which conditions not at all, and
+//! how long blocks may be. Must not know what a condition is, nor read a clock.
 
-/// From this many rounds on a ratio has a confidence interval: a condition that leaves no time for them is left out.
+/// From this many rounds on a ratio has a confidence interval: a condition that leaves no time for
+/// them is left out.
 const ENOUGH_ROUNDS: u32 = 6;
 
 /// What can be done in the time that is left.
@@ -13,8 +14,8 @@ pub(crate) struct Fit {
     pub(crate) left_out: Vec<usize>,
 }
 
-/// Fits rounds into the time that is left. `costs_ns` has what a round of each condition takes at least, the control's first: that one
-/// and the cheapest of the others are never left out.
+/// Fits rounds into the time that is left. `costs_ns` has what a round of each condition takes at
+/// least, the control's first: that one and the cheapest of the others are never left out.
 pub(crate) fn fit(costs_ns: &[u64], left_ns: u64, rounds: u32) -> Fit {
     let wanted = u64::from(rounds.clamp(1, ENOUGH_ROUNDS));
     let mut left_out = Vec::new();
@@ -30,8 +31,8 @@ pub(crate) fn fit(costs_ns: &[u64], left_ns: u64, rounds: u32) -> Fit {
     Fit { rounds: u32::try_from(fitting).unwrap_or(u32::MAX).clamp(1, rounds.max(1)), left_out }
 }
 
-/// What each block may take beyond what it takes at least, in nanoseconds: the time that is left, without what the rounds to come need,
-/// in equal parts.
+/// What each block may take beyond what it takes at least, in nanoseconds: the time that is left,
+/// without what the rounds to come need, in equal parts.
 pub(crate) fn extra_ns(left_ns: u64, round_ns: u64, rounds_left: u32, blocks: usize) -> u64 {
     let rounds_left = u64::from(rounds_left.max(1));
     left_ns.saturating_sub(round_ns.saturating_mul(rounds_left)) / (rounds_left * blocks.max(1) as u64)

@@ -1,5 +1,6 @@
-//! Where a file's writes go: its file system, the block device below it, the devices below that one, and their settings
-//! that bear on the time of a write (the study's table 1). Reads sysfs and procfs; must not change or judge anything.
+//! Where a file's writes go: its file system, the block device below it, the devices below that
+//! one, and their settings that bear on the time of a write (the study's table 1). Reads sysfs and
+//! procfs; must not change or judge anything.
 
 mod bus;
 
@@ -10,7 +11,8 @@ use run::storage::{Bus, Device, StoragePath};
 use crate::root::Root;
 use bus::{Multipath, bus_of, controllers, interrupts, numbered};
 
-/// Looks for a file's way down: `dev` is its device as stat(2) gives it, `path` an absolute path to it.
+/// Looks for a file's way down: `dev` is its device as stat(2) gives it, `path` an absolute path to
+/// it.
 #[must_use]
 pub fn way_down(root: &Root, path: &Path, dev: (u32, u32)) -> StoragePath {
     let mounts = root.read("proc/self/mountinfo").unwrap_or_default();
@@ -103,7 +105,8 @@ fn read_at(root: &Root, dev: (u32, u32), deepest: u32) -> Option<Device> {
     let read = |file: &str| root.read(format!("{disk}/{file}"));
     let value = |file: &str| root.number::<u32>(format!("{disk}/{file}"));
     let flag = |file: &str| value(file).map(|value| value != 0);
-    // Where the driver is another directory away, /sys/block/X/device tells more of the way than the disk itself.
+    // Where the driver is another directory away, /sys/block/X/device tells more of the way than
+    // the disk itself.
     let way = std::fs::canonicalize(root.path(format!("{disk}/device"))).unwrap_or_else(|_| at.clone());
     let way = way.to_string_lossy();
     let host = numbered(&way, "host");

@@ -1,4 +1,5 @@
-//! Synchronous writes: who makes them, to which file, on which device. Must not know how their time is divided among layers.
+//! Synchronous writes: who makes them, to which file, on which device. Must not know how their time
+//! is divided among layers.
 
 pub(crate) mod device;
 pub mod interference;

@@ -1,4 +1,5 @@
-//! The kernel's events during each block of writes, as one snapshot of a recording. Must not know what they say.
+//! The kernel's events during each block of writes, as one snapshot of a recording. Must not know
+//! what they say.
 
 use std::path::Path;
 
@@ -22,7 +23,8 @@ pub(super) struct BlockRecorder {
 }
 
 impl BlockRecorder {
-    /// Makes one for these writing threads. The recording has its place when it is [kept](BlockRecorder::keep).
+    /// Makes one for these writing threads. The recording has its place when it is
+    /// [kept](BlockRecorder::keep).
     pub(super) fn open(directory: &Path, tids: &[u32], events: WriteEvents, kilobytes: u64) -> Result<Self> {
         let recorder = Recorder::of(kilobytes, |tracefs| {
             selection::writes(tids, events, |event| tracefs.has_event(event))
@@ -33,7 +35,8 @@ impl BlockRecorder {
         Ok(Self { recorder, recording, folder, ended: None })
     }
 
-    /// Records what happens during `write`. A recording that cannot be stored ends, and writing goes on without.
+    /// Records what happens during `write`. A recording that cannot be stored ends, and writing
+    /// goes on without.
     pub(super) fn record<T>(&mut self, write: impl FnOnce() -> Result<T>) -> Result<(T, Option<u32>)> {
         if self.ended.is_some() {
             return Ok((write()?, None));
@@ -55,8 +58,8 @@ impl BlockRecorder {
         Ok((written, number))
     }
 
-    /// Ends recording and puts the recording in its place. Tells what it was made with, where it is kept, and why not all that
-    /// was asked for is in it.
+    /// Ends recording and puts the recording in its place. Tells what it was made with, where it is
+    /// kept, and why not all that was asked for is in it.
     pub(super) fn keep(self) -> (Option<RecorderInfo>, Option<String>) {
         match self.folder.keep() {
             Ok(()) => (Some(self.recorder.info()), self.ended),

@@ -1,5 +1,5 @@
-//! A storage measurement: writers and sizes in blocks of shuffled order. Must not know who asked, how the result is shown,
-//! nor how a call's time is divided.
+//! A storage measurement: writers and sizes in blocks of shuffled order. Must not know who asked,
+//! how the result is shown, nor how a call's time is divided.
 
 use std::os::fd::AsFd as _;
 use std::time::Duration;
@@ -29,8 +29,9 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 /// Measures.
 ///
 /// # Errors
-/// [`Error::Run`] for a plan that cannot be carried out, [`Error::File`] and [`Error::NoRoom`] for a file that cannot be made, or when no writer is left; and
-/// everything that ends a [`WorkerGroup`]. The file is removed in any case.
+/// [`Error::Run`] for a plan that cannot be carried out, [`Error::File`] and [`Error::NoRoom`] for
+/// a file that cannot be made, or when no writer is left; and everything that ends a
+/// [`WorkerGroup`]. The file is removed in any case.
 pub fn run(
     plan: &StoragePlan,
     spawner: &Spawner,
@@ -216,8 +217,8 @@ pub(super) fn possible(plan: &StoragePlan, not_possible: &mut Vec<String>) -> Re
     Ok(apis)
 }
 
-/// Takes out the writer that polls where the device cannot be polled: some kernels would let it wait for interrupts, and not
-/// say so.
+/// Takes out the writer that polls where the device cannot be polled: some kernels would let it
+/// wait for interrupts, and not say so.
 pub(super) fn without_polling(
     all: bool,
     apis: &mut Vec<Api>,

@@ -1,5 +1,5 @@
-//! `strace` on a writer, as the study of 2012 measured: attaches it, and reads how long each system call took by what it says.
-//! Must not know what the times are compared with.
+//! `strace` on a writer, as the study of 2012 measured: attaches it, and reads how long each system
+//! call took by what it says. Must not know what the times are compared with.
 
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _};
 use std::process::{Child, ChildStderr, Command, Stdio};
@@ -47,7 +47,8 @@ impl Strace {
     /// Attaches one to every thread of a process, and returns when it has.
     ///
     /// # Errors
-    /// [`Error::NotHere`] where there is none or it may not; [`Error::System`] when it cannot be started.
+    /// [`Error::NotHere`] where there is none or it may not; [`Error::System`] when it cannot be
+    /// started.
     pub fn attach(pid: u32) -> Result<Self> {
         let scratch = Scratch::new()?;
         let mut command = Command::new("strace");
@@ -78,7 +79,8 @@ impl Strace {
     /// Ends it, and returns the system calls of one thread, in their order.
     ///
     /// # Errors
-    /// [`Error::File`] when what it wrote cannot be read, [`Error::Disturbed`] when that is nothing of the thread's.
+    /// [`Error::File`] when what it wrote cannot be read, [`Error::Disturbed`] when that is nothing
+    /// of the thread's.
     pub fn detach(mut self, tid: u32) -> Result<Vec<SystemCall>> {
         self.end();
         let path = self.scratch.path().join("strace");
@@ -119,8 +121,9 @@ fn boot_less_real_ns() -> i64 {
 
 impl SystemCall {
     /// The system calls of a thread in what `strace -f -T -ttt -o FILE` writes (strace(1)):
-    /// `123 1700000000.123456 write(3, ""..., 16384) = 16384 <0.000234>`, in two lines where another thread's comes between.
-    /// `boot_less_real_ns` brings its times from CLOCK_REALTIME to CLOCK_BOOTTIME. Other lines are passed over.
+    /// `123 1700000000.123456 write(3, ""..., 16384) = 16384 <0.000234>`, in two lines where
+    /// another thread's comes between. `boot_less_real_ns` brings its times from CLOCK_REALTIME
+    /// to CLOCK_BOOTTIME. Other lines are passed over.
     #[must_use]
     pub fn parse(text: &str, tid: u32, boot_less_real_ns: i64) -> Vec<Self> {
         let mut open = None;
@@ -159,7 +162,8 @@ fn seconds(text: &str) -> Option<u64> {
     whole.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(part)
 }
 
-/// How long the system calls within each call took together, in nanoseconds; `None` where there is none.
+/// How long the system calls within each call took together, in nanoseconds; `None` where there is
+/// none.
 pub(super) fn within(calls: &[Call], system_calls: &[SystemCall]) -> Vec<Option<u64>> {
     /// Microseconds are cut off, and two clocks are compared.
     const AGREE_NS: u64 = 3_000;

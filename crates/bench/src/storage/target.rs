@@ -1,5 +1,5 @@
-//! The file that a storage test writes to: made new, never an existing one, and removed however the test ends; by the next
-//! test after `kill -9`. Must not know who writes to it, nor what.
+//! The file that a storage test writes to: made new, never an existing one, and removed however the
+//! test ends; by the next test after `kill -9`. Must not know who writes to it, nor what.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write};
@@ -16,8 +16,8 @@ use crate::error::{Error, FileFault, NotHere, Result};
 /// What a file is filled with, piece by piece.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// What marks a test file: its own number, so that a copy with all its attributes is not taken for one. File systems without
-/// extended attributes (xattr(7)) have none.
+/// What marks a test file: its own number, so that a copy with all its attributes is not taken for
+/// one. File systems without extended attributes (xattr(7)) have none.
 const MARK: &str = "user.roundtrip.test_file";
 
 /// A test file. Dropping it removes it.
@@ -30,11 +30,12 @@ pub struct Target {
 }
 
 impl Target {
-    /// Makes a file at `path`. Before that, test files that killed runs left there or, under the names that files have where none
-    /// is chosen, in the same folder are removed.
+    /// Makes a file at `path`. Before that, test files that killed runs left there or, under the
+    /// names that files have where none is chosen, in the same folder are removed.
     ///
     /// # Errors
-    /// [`Error::NotHere`] for a path that exists, whatever else it is, or whose directory does not or may not be written to.
+    /// [`Error::NotHere`] for a path that exists, whatever else it is, or whose directory does not
+    /// or may not be written to.
     pub fn create(path: &Path) -> Result<Self> {
         let others = Some(path.to_owned()).into_iter().chain(own_names(path));
         let removed = others.filter(|path| remove_abandoned(path)).collect();
@@ -42,8 +43,8 @@ impl Target {
         let made = File::options().read(true).write(true).create_new(true).mode(0o600).open(path);
         match made {
             Ok(file) => {
-                // Locked before it is marked: one that is marked and not locked is nobody's. Whoever writes to it has the same
-                // open file, and so the lock.
+                // Locked before it is marked: one that is marked and not locked is nobody's.
+                // Whoever writes to it has the same open file, and so the lock.
                 if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
                     let mark = file.metadata().map(|meta| meta.ino().to_string()).unwrap_or_default();
                     let _ = fsetxattr(&file, MARK, mark.as_bytes(), XattrFlags::CREATE);
@@ -71,7 +72,8 @@ impl Target {
     /// Gives the file its blocks: writes `bytes` of them and waits until they are on the device.
     ///
     /// # Errors
-    /// [`Error::NoRoom`] when there is none, [`Error::File`] for anything else. What was written goes with the file.
+    /// [`Error::NoRoom`] when there is none, [`Error::File`] for anything else. What was written
+    /// goes with the file.
     pub fn fill(&mut self, bytes: u64) -> Result<()> {
         let piece: Vec<u8> = (0..PIECE_BYTES).map(|at| (at * 31 + 11) as u8).collect();
         let mut left = bytes;
@@ -98,7 +100,8 @@ impl Target {
         self.removed.iter().map(said).collect()
     }
 
-    /// Whether the name still leads to this file, rather than to nothing or to something that another program put there.
+    /// Whether the name still leads to this file, rather than to nothing or to something that
+    /// another program put there.
     fn is_in_place(&self) -> bool {
         let ours = self.file.metadata().map(|meta| (meta.dev(), meta.ino()));
         let there = std::fs::symlink_metadata(&self.path).map(|meta| (meta.dev(), meta.ino()));
@@ -133,7 +136,8 @@ fn own_names(path: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).filter(is_own).collect()
 }
 
-/// Removes a test file whose run was killed: it has the mark, and nobody holds its lock. Tells whether there was one.
+/// Removes a test file whose run was killed: it has the mark, and nobody holds its lock. Tells
+/// whether there was one.
 fn remove_abandoned(path: &Path) -> bool {
     // Neither a link is followed nor a pipe waited for.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();

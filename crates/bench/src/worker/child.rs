@@ -1,5 +1,5 @@
-//! One worker process as its parent holds it: its pid, its two ends, how it ended. Killed and waited for, by pid, when
-//! dropped. Must not know of other workers.
+//! One worker process as its parent holds it: its pid, its two ends, how it ended. Killed and
+//! waited for, by pid, when dropped. Must not know of other workers.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -20,7 +20,8 @@ use crate::error::{Error, Result};
 /// How worker processes are started.
 #[derive(Debug, Clone)]
 pub struct Spawner {
-    /// The program; by default the running one, /proc/self/exe, even if its file has been replaced meanwhile.
+    /// The program; by default the running one, /proc/self/exe, even if its file has been replaced
+    /// meanwhile.
     pub exe: PathBuf,
     /// Its arguments; by default the hidden command.
     pub args: Vec<OsString>,
@@ -186,7 +187,8 @@ impl Drop for Worker {
         if self.progress != Progress::Ended {
             self.kill();
             let _ = self.child.wait();
-            // Somebody who ends what the worker started still holds its end of the pipe. What was said is not asked for.
+            // Somebody who ends what the worker started still holds its end of the pipe. What was
+            // said is not asked for.
             let mut fds = [PollFd::new(&self.output, PollFlags::empty())];
             let _ = poll(&mut fds, Some(&timespec(ALL_GONE_WITHIN)));
         }

@@ -1,10 +1,11 @@
-//! The bytes between parent and worker: a little-endian length, one byte of kind, a payload. Pure: bytes in, frames
-//! out, whatever the pieces they arrive in. Must not know what a frame says.
+//! The bytes between parent and worker: a little-endian length, one byte of kind, a payload. Pure:
+//! bytes in, frames out, whatever the pieces they arrive in. Must not know what a frame says.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The largest payload, in bytes. Bulk data is split; anything longer is garbage and must not be waited for.
+/// The largest payload, in bytes. Bulk data is split; anything longer is garbage and must not be
+/// waited for.
 pub const MAX_PAYLOAD: usize = 16 << 20;
 
 /// Length and kind.

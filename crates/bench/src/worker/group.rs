@@ -1,5 +1,6 @@
-//! The parent's side: all workers of a run, one poll loop over what they say, and the end of them all. However this is
-//! left (in order, by an error, a panic or a signal), no process stays. Must not know what the messages mean.
+//! The parent's side: all workers of a run, one poll loop over what they say, and the end of them
+//! all. However this is left (in order, by an error, a panic or a signal), no process stays. Must
+//! not know what the messages mean.
 
 mod news;
 mod send;
@@ -25,13 +26,14 @@ use send::encode_json;
 /// How long a worker that has said its last word may take to end.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// How long a worker's failure waits for the death of another that may have caused it: both hear of it from the kernel
-/// in no certain order.
+/// How long a worker's failure waits for the death of another that may have caused it: both hear of
+/// it from the kernel in no certain order.
 const CAUSE: Duration = Duration::from_millis(250);
 
 /// Worker processes that live no longer than this value.
 ///
-/// A worker also dies with the *thread* that started it (PR_SET_PDEATHSIG, prctl(2)): keep a group on one thread.
+/// A worker also dies with the *thread* that started it (PR_SET_PDEATHSIG, prctl(2)): keep a group
+/// on one thread.
 #[derive(Debug)]
 pub struct WorkerGroup {
     spawner: Spawner,
@@ -48,10 +50,12 @@ pub struct WorkerGroup {
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 impl WorkerGroup {
-    /// A group without workers. From the first one on, the signals that end the process are handled.
+    /// A group without workers. From the first one on, the signals that end the process are
+    /// handled.
     ///
     /// # Errors
-    /// [`Error::System`] when signals cannot be handled, [`Error::Interrupted`] when one has already come.
+    /// [`Error::System`] when signals cannot be handled, [`Error::Interrupted`] when one has
+    /// already come.
     pub fn new(spawner: Spawner) -> Result<Self> {
         let interrupts = Interrupts::watch()?;
         interrupts.check()?;
@@ -77,7 +81,8 @@ impl WorkerGroup {
         Ok(id)
     }
 
-    /// Starts a worker that runs beside the others and ends after them. Its death is an error like any other's.
+    /// Starts a worker that runs beside the others and ends after them. Its death is an error like
+    /// any other's.
     ///
     /// # Errors
     /// As [`WorkerGroup::spawn`].
@@ -150,7 +155,8 @@ impl WorkerGroup {
         self.send_with_descriptors(worker, message, &[])
     }
 
-    /// [`WorkerGroup::send`] with descriptors, which the worker gets as its own (SCM_RIGHTS, unix(7)). At most 16.
+    /// [`WorkerGroup::send`] with descriptors, which the worker gets as its own (SCM_RIGHTS,
+    /// unix(7)). At most 16.
     ///
     /// # Errors
     /// As [`WorkerGroup::send`].
@@ -165,11 +171,13 @@ impl WorkerGroup {
         self.tell(worker, &ToWorker::Message { value, descriptors: descriptors.len() }, descriptors)
     }
 
-    /// Waits for the next event, for as long as `timeout` or without end; `None` when the time is up.
+    /// Waits for the next event, for as long as `timeout` or without end; `None` when the time is
+    /// up.
     ///
     /// # Errors
-    /// [`Error::PeerDied`] as soon as a worker is gone whose job was not done, [`Error::WorkerFailed`] with a worker's
-    /// own error, [`Error::GarbledFrame`], [`Error::Interrupted`] by a signal. The run is over then: drop the group.
+    /// [`Error::PeerDied`] as soon as a worker is gone whose job was not done,
+    /// [`Error::WorkerFailed`] with a worker's own error, [`Error::GarbledFrame`],
+    /// [`Error::Interrupted`] by a signal. The run is over then: drop the group.
     pub fn next(&mut self, timeout: Option<Duration>) -> Result<Option<Event>> {
         let until = timeout.map(|timeout| Instant::now() + timeout);
         loop {
@@ -192,7 +200,8 @@ impl WorkerGroup {
         }
     }
 
-    /// Waits for one worker's next message, which must be a `T`. Other events are kept for [`WorkerGroup::next`].
+    /// Waits for one worker's next message, which must be a `T`. Other events are kept for
+    /// [`WorkerGroup::next`].
     ///
     /// # Errors
     /// As [`WorkerGroup::next`]; [`Error::WorkerSilent`] when the time is up.
@@ -219,8 +228,8 @@ impl WorkerGroup {
         stored::read(&value).map_err(|error| self.garbled(worker, format!("unexpected message: {error}")))
     }
 
-    /// Tells all workers that there are no more messages, waits until each has done its job and ended, then ends
-    /// those in the background. What they still say is returned.
+    /// Tells all workers that there are no more messages, waits until each has done its job and
+    /// ended, then ends those in the background. What they still say is returned.
     ///
     /// # Errors
     /// As [`WorkerGroup::next`]; [`Error::WorkerSilent`] when the time is up.
@@ -251,7 +260,8 @@ impl WorkerGroup {
         }
     }
 
-    /// After a signal that leaves what was measured: has the workers end the calls that they are making.
+    /// After a signal that leaves what was measured: has the workers end the calls that they are
+    /// making.
     fn tell_to_stop(&mut self) {
         if !self.told_to_stop && is_stopping() {
             self.told_to_stop = true;
@@ -260,7 +270,8 @@ impl WorkerGroup {
         }
     }
 
-    /// Which workers have something to say (or have ended). With `writable`, returns as soon as that one takes more.
+    /// Which workers have something to say (or have ended). With `writable`, returns as soon as
+    /// that one takes more.
     fn poll(&self, timeout: Option<Duration>, writable: Option<WorkerId>) -> Result<Vec<usize>> {
         let mut indexes = Vec::new();
         // Once a signal has come, it stays readable.
@@ -334,7 +345,8 @@ impl WorkerGroup {
         }
     }
 
-    /// Fails if a worker has failed, with the reason: the death of another worker, if there was one, else its own.
+    /// Fails if a worker has failed, with the reason: the death of another worker, if there was
+    /// one, else its own.
     fn check_failure(&mut self) -> Result<()> {
         let Some(failure) = self.failure.take() else { return Ok(()) };
         let until = Instant::now() + CAUSE;
@@ -356,7 +368,8 @@ impl WorkerGroup {
         let worker = &mut self.workers[id.0];
         let done = worker.progress == Progress::Done;
         let status = worker.end(GRACE)?;
-        // Whoever interrupts us may have ended the worker by the same signal: that is the reason to give.
+        // Whoever interrupts us may have ended the worker by the same signal: that is the reason to
+        // give.
         self.interrupts.check()?;
         if done && status.success() { Ok(()) } else { Err(self.workers[id.0].died(how(status))) }
     }
@@ -368,7 +381,8 @@ impl WorkerGroup {
 
 impl Drop for WorkerGroup {
     fn drop(&mut self) {
-        // All at once, so that none is left waiting for a peer that is already gone; each is then reaped by its own drop.
+        // All at once, so that none is left waiting for a peer that is already gone; each is then
+        // reaped by its own drop.
         for worker in self.workers.iter_mut().filter(|worker| worker.progress != Progress::Ended) {
             worker.kill();
         }

@@ -1,5 +1,5 @@
-//! The worker's side: reads its job from standard input, does it, reports on standard output. Ends when the parent is
-//! gone. Must not know any job; the program hands in those that it can do.
+//! The worker's side: reads its job from standard input, does it, reports on standard output. Ends
+//! when the parent is gone. Must not know any job; the program hands in those that it can do.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -51,16 +51,20 @@ fn read<J: Work>(job: &Value) -> Result<J> {
     stored::read(job).map_err(|error| garbled(format!("no job of ours: {error}")))
 }
 
-/// Runs this process as a worker, which can do `jobs`: what the hidden command does, and all that it does.
+/// Runs this process as a worker, which can do `jobs`: what the hidden command does, and all that
+/// it does.
 ///
-/// Tells whether the job was done, which is all that the exit status is to say; the reason went to the parent in a frame.
+/// Tells whether the job was done, which is all that the exit status is to say; the reason went to
+/// the parent in a frame.
 #[must_use]
 pub fn main(jobs: &[Registered]) -> bool {
-    // Ctrl-C, Ctrl-\\ and a closing terminal reach the whole process group; the parent decides what ends.
+    // Ctrl-C, Ctrl-\\ and a closing terminal reach the whole process group; the parent decides what
+    // ends.
     for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP] {
         sys::ignore(signal);
     }
-    // By this the parent asks for no more calls; timeout(1) sends it to all of us. Without a handler, it ends this process.
+    // By this the parent asks for no more calls; timeout(1) sends it to all of us. Without a
+    // handler, it ends this process.
     let _ = sys::stop_by(libc::SIGTERM);
     let Ok(mut link) = Link::open() else { return false };
     let result = link.start().and_then(|(name, job)| {
@@ -86,7 +90,8 @@ pub struct Link {
 }
 
 impl Link {
-    /// Takes standard input and output for the frames. What anything else prints goes to standard error from now on.
+    /// Takes standard input and output for the frames. What anything else prints goes to standard
+    /// error from now on.
     fn open() -> Result<Self> {
         let failed = |source| Error::system("take over standard input and output", source);
         let input = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).map_err(failed)?;
@@ -106,7 +111,8 @@ impl Link {
             .map_err(|source| Error::system("ask to die with the parent", source))?;
         match self.next()? {
             Some(ToWorker::Start { parent_pid, name, job }) => {
-                // The parent may have died before the request above; then someone else has adopted this process.
+                // The parent may have died before the request above; then someone else has adopted
+                // this process.
                 let parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
                 if parent.unsigned_abs() == parent_pid { Ok((name, job)) } else { Err(Error::Orphaned) }
             }
@@ -149,7 +155,8 @@ impl Link {
         Ok(())
     }
 
-    /// Waits for the parent's next message; `None` when there will be none, which asks the job to end.
+    /// Waits for the parent's next message; `None` when there will be none, which asks the job to
+    /// end.
     ///
     /// # Errors
     /// [`Error::GarbledFrame`] when it is no `T`.

@@ -1,5 +1,6 @@
-//! Signals that ask a run to end, made into a descriptor that poll(2) can wait for. Registered once for the process
-//! and never read empty, so a signal between two runs is not lost. Must not end anything itself.
+//! Signals that ask a run to end, made into a descriptor that poll(2) can wait for. Registered once
+//! for the process and never read empty, so a signal between two runs is not lost. Must not end
+//! anything itself.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -15,15 +16,15 @@ use super::sys::{self, CAUGHT};
 use crate::error::{Error, Result};
 use crate::root::Root;
 
-/// What ends a process that does not handle it, and is no fault of its own (signal(7)). Two more tell
-/// of writing errors, and are ignored, so that the write fails: `SIGPIPE` by Rust's runtime, and `SIGXFSZ`
-/// ([`ignore_file_size_signal`]).
+/// What ends a process that does not handle it, and is no fault of its own (signal(7)). Two more
+/// tell of writing errors, and are ignored, so that the write fails: `SIGPIPE` by Rust's runtime,
+/// and `SIGXFSZ` ([`ignore_file_size_signal`]).
 const ENDING: [i32; 12] =
     [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGXCPU, SIGVTALRM, SIGPROF, SIGUSR1, SIGUSR2, SIGIO, SIGPWR];
 
-/// Watches the signals that end a process. The first one ends the run in order, with what was measured where that is kept. timeout(1)
-/// sends two at once, and people press Ctrl-C twice: further ones do nothing for three seconds. One that comes later ends the
-/// process at once.
+/// Watches the signals that end a process. The first one ends the run in order, with what was
+/// measured where that is kept. timeout(1) sends two at once, and people press Ctrl-C twice:
+/// further ones do nothing for three seconds. One that comes later ends the process at once.
 #[derive(Debug)]
 pub struct Interrupts {
     pipe: UnixStream,
@@ -43,7 +44,8 @@ impl Interrupts {
             .map_err(|&errno| Error::system("watch for signals", io::Error::from_raw_os_error(errno)))
     }
 
-    /// [`Error::Interrupted`] when a signal has asked to end, unless what was measured until then is being collected.
+    /// [`Error::Interrupted`] when a signal has asked to end, unless what was measured until then
+    /// is being collected.
     ///
     /// # Errors
     /// That is all it is for.
@@ -56,7 +58,8 @@ impl Interrupts {
     }
 }
 
-/// How long a run that is stopped may take to collect what was measured: a call may last, or never return.
+/// How long a run that is stopped may take to collect what was measured: a call may last, or never
+/// return.
 const COLLECTED_WITHIN_NS: u64 = 10_000_000_000;
 
 /// Whether the program prints what was measured until a signal.
@@ -65,8 +68,8 @@ static KEEPS: AtomicBool = AtomicBool::new(false);
 /// Whether something was left out because of a signal.
 static CUT: AtomicBool = AtomicBool::new(false);
 
-/// From now on Ctrl-C (SIGINT) and SIGTERM end the measuring and leave what was measured until then, if anything was. A further one,
-/// a second or more later, ends the run without.
+/// From now on Ctrl-C (SIGINT) and SIGTERM end the measuring and leave what was measured until
+/// then, if anything was. A further one, a second or more later, ends the run without.
 pub fn keep_what_was_measured() {
     KEEPS.store(true, Ordering::SeqCst);
 }
@@ -87,7 +90,8 @@ impl Gently {
         Self(())
     }
 
-    /// Whether to measure no more. To be asked behind each piece of work: from then on the run is cut short.
+    /// Whether to measure no more. To be asked behind each piece of work: from then on the run is
+    /// cut short.
     pub(crate) fn stops(&self) -> bool {
         let stops = is_stopping();
         CUT.fetch_or(stops, Ordering::SeqCst);
@@ -101,8 +105,8 @@ impl Drop for Gently {
     }
 }
 
-/// Passes over the error of a piece of work that a signal has ended, if there is `something` measured before it: the run is cut
-/// short. Its workers are not to be waited for.
+/// Passes over the error of a piece of work that a signal has ended, if there is `something`
+/// measured before it: the run is cut short. Its workers are not to be waited for.
 pub(crate) fn keep(error: Error, something: bool) -> Result<()> {
     match error {
         Error::Interrupted { signal } if something && may_stop(signal) => {
@@ -134,7 +138,8 @@ pub(crate) fn is_stopped() -> bool {
 }
 
 impl AsFd for Interrupts {
-    /// Readable as soon as, and for as long as, [`Interrupts::check`] is an error. Not to be read from.
+    /// Readable as soon as, and for as long as, [`Interrupts::check`] is an error. Not to be read
+    /// from.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.pipe.as_fd()
     }
@@ -143,8 +148,8 @@ impl AsFd for Interrupts {
 fn register() -> io::Result<Interrupts> {
     let (pipe, write) = UnixStream::pair()?;
     for signal in ENDING {
-        // Under nohup(1) a run goes on when its terminal closes. Shells start background jobs with SIGINT ignored, which scripts
-        // send all the same to end a run.
+        // Under nohup(1) a run goes on when its terminal closes. Shells start background jobs with
+        // SIGINT ignored, which scripts send all the same to end a run.
         if ![SIGINT, SIGTERM].contains(&signal) && is_ignored(signal) {
             continue;
         }
@@ -155,24 +160,27 @@ fn register() -> io::Result<Interrupts> {
     Ok(Interrupts { pipe })
 }
 
-/// Sets the line that is written to standard error when a further signal comes while a run cleans up.
+/// Sets the line that is written to standard error when a further signal comes while a run cleans
+/// up.
 pub fn set_cleaning_up_line(line: &'static str) {
     let _ = sys::CLEANING_UP.set(line);
 }
 
-/// Sets what is done just before a further signal ends the process while it cleans up. It runs in the signal handler: only atomics and
-/// system calls that signal-safety(7) lists, and no memory is allocated. The first one that is set counts.
+/// Sets what is done just before a further signal ends the process while it cleans up. It runs in
+/// the signal handler: only atomics and system calls that signal-safety(7) lists, and no memory is
+/// allocated. The first one that is set counts.
 pub fn set_before_hard_end(act: fn()) {
     let _ = sys::LAST.set(act);
 }
 
-/// From now on a write beyond the limit on file sizes (`ulimit -f`) fails like any other, in this process and those that it
-/// starts, instead of ending the process before it can clean up.
+/// From now on a write beyond the limit on file sizes (`ulimit -f`) fails like any other, in this
+/// process and those that it starts, instead of ending the process before it can clean up.
 pub fn ignore_file_size_signal() {
     sys::ignore(libc::SIGXFSZ);
 }
 
-/// Whether this process was started with the signal ignored (/proc/self/status, proc_pid_status(5)).
+/// Whether this process was started with the signal ignored (/proc/self/status,
+/// proc_pid_status(5)).
 fn is_ignored(signal: i32) -> bool {
     Root::real()
         .read("proc/self/status")

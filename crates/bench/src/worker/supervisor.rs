@@ -1,10 +1,12 @@
-//! A process between a worker and a program that it starts, which ends all that the program started: a child, a child's child,
-//! or one in a session of its own. Must not know what the program is.
+//! A process between a worker and a program that it starts, which ends all that the program
+//! started: a child, a child's child, or one in a session of its own. Must not know what the
+//! program is.
 //!
-//! The supervisor adopts whatever loses its parent below it (`PR_SET_CHILD_SUBREAPER`, prctl(2)), and is told of its own parent's end by
-//! a signal (`PR_SET_PDEATHSIG`), so that it also outlives a worker that is killed, for as long as the killing takes. Until then it
-//! keeps the worker's line to the run open, so the run, which waits for the end of that, ends after it. It is forked and never
-//! executes anything: it makes system calls only and allocates nothing.
+//! The supervisor adopts whatever loses its parent below it (`PR_SET_CHILD_SUBREAPER`, prctl(2)),
+//! and is told of its own parent's end by a signal (`PR_SET_PDEATHSIG`), so that it also outlives a
+//! worker that is killed, for as long as the killing takes. Until then it keeps the worker's line
+//! to the run open, so the run, which waits for the end of that, ends after it. It is forked and
+//! never executes anything: it makes system calls only and allocates nothing.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, RawFd};
@@ -19,12 +21,15 @@ use rustix::process::{
 use super::link::Link;
 use super::sys;
 
-/// How often all that is left is killed before the supervisor gives up, a millisecond apart: a process may be stuck in the kernel.
+/// How often all that is left is killed before the supervisor gives up, a millisecond apart: a
+/// process may be stuck in the kernel.
 const TRIES: u32 = 2000;
 
-/// Puts a supervisor between the calling thread and the command's program. The child that is spawned is the supervisor. SIGTERM ends it
-/// and everything below it, and so do the end of the calling thread and the program's own. It exits with the program's status, or with
-/// 128 and the number of the signal that ended either. `link` is the worker's, and must stay open until the child is spawned.
+/// Puts a supervisor between the calling thread and the command's program. The child that is
+/// spawned is the supervisor. SIGTERM ends it and everything below it, and so do the end of the
+/// calling thread and the program's own. It exits with the program's status, or with 128 and the
+/// number of the signal that ended either. `link` is the worker's, and must stay open until the
+/// child is spawned.
 pub(crate) fn supervise(command: &mut Command, link: &Link) {
     let parent = Some(rustix::process::getpid());
     let line = link.output().as_raw_fd();
@@ -82,7 +87,8 @@ fn ended(child: Pid) -> Option<i32> {
     status.exit_status().or(signal)
 }
 
-/// Kills everything below this process, and waits for it. Who loses its parent thereby is this process's child from then on.
+/// Kills everything below this process, and waits for it. Who loses its parent thereby is this
+/// process's child from then on.
 fn end_all(child: Pid) {
     // It is not waited for yet, so the number is still its group's.
     let _ = kill_process_group(child, Signal::KILL);

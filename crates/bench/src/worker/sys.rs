@@ -1,5 +1,6 @@
-//! The calls about signals and processes that no safe wrapper offers: ignoring a signal, a handler, death with the parent, and
-//! what a process does that is forked and never executes anything. Must hold nothing else.
+//! The calls about signals and processes that no safe wrapper offers: ignoring a signal, a handler,
+//! death with the parent, and what a process does that is forked and never executes anything. Must
+//! hold nothing else.
 #![allow(unsafe_code)] // These calls are unsafe in every binding, because a handler and a forked child could do anything.
 
 use std::io;
@@ -25,7 +26,8 @@ pub(super) static LAST: OnceLock<fn()> = OnceLock::new();
 /// How long further signals do nothing, in nanoseconds.
 const DEAF_NS: u64 = 3_000_000_000;
 
-/// The same while what was measured is collected: as long as timeout(1) and impatient fingers take to signal twice.
+/// The same while what was measured is collected: as long as timeout(1) and impatient fingers take
+/// to signal twice.
 const BOUNCE_NS: u64 = 1_000_000_000;
 
 /// Whether the run is measuring, and can be ended with what it has.
@@ -55,15 +57,16 @@ pub(super) fn monotonic_ns() -> u64 {
 
 /// Ignores a signal in this process, for good.
 pub(super) fn ignore(signal: i32) {
-    // SAFETY: SIG_IGN runs no code of ours, so nothing can be done wrongly in a handler; an invalid signal number is
-    // refused by the kernel without effect.
+    // SAFETY: SIG_IGN runs no code of ours, so nothing can be done wrongly in a handler; an invalid
+    // signal number is refused by the kernel without effect.
     unsafe { libc::signal(signal, libc::SIG_IGN) };
 }
 
-/// Has a signal noted in [`CAUGHT`]; a further one ends the process, unless it comes soon after the first.
+/// Has a signal noted in [`CAUGHT`]; a further one ends the process, unless it comes soon after the
+/// first.
 pub(super) fn end_by(signal: i32) -> io::Result<()> {
-    // SAFETY: `caught` keeps to what signal-safety(7) allows: atomics, clock_gettime(2), write(2), signal(2) and raise(3);
-    // so does what `LAST` holds.
+    // SAFETY: `caught` keeps to what signal-safety(7) allows: atomics, clock_gettime(2), write(2),
+    // signal(2) and raise(3); so does what `LAST` holds.
     unsafe { signal_hook::low_level::register(signal, move || caught(signal)) }?;
     Ok(())
 }
@@ -96,7 +99,8 @@ fn caught(signal: i32) {
     if let Some(last) = LAST.get() {
         last();
     }
-    // SAFETY: runs no code of ours; the signal is delivered when this handler returns, and ends the process.
+    // SAFETY: runs no code of ours; the signal is delivered when this handler returns, and ends the
+    // process.
     unsafe {
         libc::signal(signal, libc::SIG_DFL);
         libc::raise(signal);
@@ -115,18 +119,21 @@ pub(crate) fn die_with_parent(command: &mut Command, signal: Signal) {
     before_exec(command, ask);
 }
 
-/// Has a child do something before it executes its program: system calls only, and nothing that allocates memory.
+/// Has a child do something before it executes its program: system calls only, and nothing that
+/// allocates memory.
 pub(super) fn before_exec(
     command: &mut Command,
     act: impl FnMut() -> io::Result<()> + Send + Sync + 'static,
 ) {
-    // SAFETY: the two callers, in this file and in `supervisor`, make system calls only and allocate nothing.
+    // SAFETY: the two callers, in this file and in `supervisor`, make system calls only and
+    // allocate nothing.
     unsafe { command.pre_exec(act) };
 }
 
 /// Forks. Returns in both processes: the child's id in the parent, `None` in the child.
 pub(super) fn fork() -> io::Result<Option<Pid>> {
-    // SAFETY: the calling process is itself a forked one with a single thread, and neither allocates before it executes or exits.
+    // SAFETY: the calling process is itself a forked one with a single thread, and neither
+    // allocates before it executes or exits.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         child => Ok(Pid::from_raw(child)),
@@ -143,7 +150,8 @@ pub(super) fn exit(code: i32) -> ! {
 pub(super) fn block_signals() -> libc::sigset_t {
     let mut all = MaybeUninit::uninit();
     let mut before = MaybeUninit::uninit();
-    // SAFETY: both sets outlive the calls; the first is filled by the first call, the second by the second.
+    // SAFETY: both sets outlive the calls; the first is filled by the first call, the second by the
+    // second.
     unsafe {
         libc::sigfillset(all.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
@@ -160,7 +168,8 @@ pub(super) fn unblock_signals(before: &libc::sigset_t) {
 /// Waits for one of two blocked signals; `None` if the wait was interrupted.
 pub(super) fn next_signal(wanted: [i32; 2]) -> Option<i32> {
     let mut set = MaybeUninit::uninit();
-    // SAFETY: the set outlives the calls and is emptied before anything is added; nothing is told beside the number.
+    // SAFETY: the set outlives the calls and is emptied before anything is added; nothing is told
+    // beside the number.
     let signal = unsafe {
         libc::sigemptyset(set.as_mut_ptr());
         for signal in wanted {

@@ -1,6 +1,8 @@
-//! A binderfs instance that nobody else sees: a binder device of one's own, beside whatever the machine runs.
+//! A binderfs instance that nobody else sees: a binder device of one's own, beside whatever the
+//! machine runs.
 //!
-//! The mount is never attached to a path, so nothing stays behind, and it goes with the last descriptor on it.
+//! The mount is never attached to a path, so nothing stays behind, and it goes with the last
+//! descriptor on it.
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
@@ -9,7 +11,8 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 use crate::Error;
 use crate::error::MOUNT;
 
-/// A private binderfs. Processes that may look into this one's `/proc` entry can open its devices while it lives.
+/// A private binderfs. Processes that may look into this one's `/proc` entry can open its devices
+/// while it lives.
 #[derive(Debug)]
 pub struct PrivateBinderfs {
     mount: OwnedFd,
@@ -33,7 +36,8 @@ impl PrivateBinderfs {
         Ok(Self { mount })
     }
 
-    /// The path of one of its devices: the kernel makes those that it was configured with, "binder" nearly always.
+    /// The path of one of its devices: the kernel makes those that it was configured with, "binder"
+    /// nearly always.
     #[must_use]
     pub fn device(&self, name: &str) -> String {
         format!("/proc/{}/fd/{}/{name}", std::process::id(), self.mount.as_raw_fd())

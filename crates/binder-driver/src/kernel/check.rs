@@ -4,7 +4,8 @@
 //!
 //! A transaction that names other memory goes to the kernel with an address that no process has. So
 //! the kernel refuses it, as it refuses any memory that is not there. A command that is cut off or
-//! unknown here does not go to the kernel at all: a later one may know it, and read addresses in it.
+//! unknown here does not go to the kernel at all: a later one may know it, and read addresses in
+//! it.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -183,7 +184,8 @@ enum Hidden {
     Nothing,
     /// The addresses of those that were not: this is the data without them.
     Buffers(Vec<u8>),
-    /// All of the data. Objects overlap, so that to hide the address of one makes up that of another.
+    /// All of the data. Objects overlap, so that to hide the address of one makes up that of
+    /// another.
     All,
 }
 

@@ -1,4 +1,5 @@
-//! What a driver of the kernel's can do beyond the protocol's first version, found by asking it. Changes nothing.
+//! What a driver of the kernel's can do beyond the protocol's first version, found by asking it.
+//! Changes nothing.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -23,12 +24,13 @@ pub struct Features {
     pub oneway_spam_detection: bool,
     /// `BINDER_FREEZE` and `BINDER_GET_FROZEN_INFO` (since Linux 5.12).
     pub freeze: bool,
-    /// What the device's binderfs lists besides, under the kernel's names ("freeze_notification"). Only a device on a
-    /// binderfs tells; none is no proof that there is none.
+    /// What the device's binderfs lists besides, under the kernel's names ("freeze_notification").
+    /// Only a device on a binderfs tells; none is no proof that there is none.
     pub listed: BTreeSet<String>,
 }
 
-/// What a driver is written in. The two keep the same protocol; mainline's Rust driver lends no priority at all.
+/// What a driver is written in. The two keep the same protocol; mainline's Rust driver lends no
+/// priority at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Language {
@@ -58,8 +60,8 @@ impl Features {
     }
 }
 
-/// The driver in C is a module (`binder_linux`) or built in (`binder`, for its parameters are), the one in Rust is
-/// `rust_binder`. With both there, nothing says whose a device is.
+/// The driver in C is a module (`binder_linux`) or built in (`binder`, for its parameters are), the
+/// one in Rust is `rust_binder`. With both there, nothing says whose a device is.
 fn language(modules: &Path) -> Option<Language> {
     let has = |name: &str| modules.join(name).is_dir();
     match (has("binder_linux") || has("binder"), has("rust_binder")) {
@@ -69,7 +71,8 @@ fn language(modules: &Path) -> Option<Language> {
     }
 }
 
-/// The files that hold "1" in the folder "features" of the binderfs that a device lies on, but for those asked for.
+/// The files that hold "1" in the folder "features" of the binderfs that a device lies on, but for
+/// those asked for.
 fn listed(path: &str) -> BTreeSet<String> {
     // What a link leads to decides: Android's /dev/binder is one.
     let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.into());

@@ -1,15 +1,17 @@
-//! The kernel's binder driver: any device that speaks its protocol, the one written in Rust included.
+//! The kernel's binder driver: any device that speaks its protocol, the one written in Rust
+//! included.
 //!
 //! `sys` holds the ioctls and the mapping, `binderfs` a device of one's own. `check` looks through
 //! commands before the kernel does, so that it reads no memory that its caller did not lend.
 //!
 //! What is checked where, so that no safe call lets the kernel read or write other memory:
-//! [`Kernel::open`] refuses areas of no bytes and of more than 4 MiB. [`Returns::room`] refuses room
-//! of one to three bytes, into which the driver would write four; it writes nothing more without
-//! looking at the room. `check` hands over whole known commands only, and no data, offsets or
-//! buffers outside of [`Lent`]; lengths are compared without overflow. All other ioctls have
+//! [`Kernel::open`] refuses areas of no bytes and of more than 4 MiB. [`Returns::room`] refuses
+//! room of one to three bytes, into which the driver would write four; it writes nothing more
+//! without looking at the room. `check` hands over whole known commands only, and no data, offsets
+//! or buffers outside of [`Lent`]; lengths are compared without overflow. All other ioctls have
 //! arguments of one size each, without addresses, which the ioctl's number has in it (`sys` asserts
-//! that at compile time). What the driver returns is read as [`RawBytes`] inside of the mapped area.
+//! that at compile time). What the driver returns is read as [`RawBytes`] inside of the mapped
+//! area.
 
 mod binderfs;
 mod check;
@@ -38,8 +40,9 @@ use crate::{
 
 /// A process's opened binder device.
 ///
-/// To the driver each opened device is a process of its own, named after the real process that opened it. It refuses
-/// calls to the context manager between two that the same real process opened.
+/// To the driver each opened device is a process of its own, named after the real process that
+/// opened it. It refuses calls to the context manager between two that the same real process
+/// opened.
 #[derive(Debug)]
 pub struct Kernel {
     // Dropped in this order: the area is unmapped before the device is closed.
@@ -50,12 +53,13 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Opens the device at `path` with a receive area of `area_bytes` (whole pages are mapped, and the driver uses no
-    /// more than 4 MiB; Android's libraries ask for 1 MiB less two pages).
+    /// Opens the device at `path` with a receive area of `area_bytes` (whole pages are mapped, and
+    /// the driver uses no more than 4 MiB; Android's libraries ask for 1 MiB less two pages).
     ///
     /// # Errors
-    /// [`Error::Device`] when the file is missing, may not be opened, is no binder device, or cannot be mapped;
-    /// [`Error::Version`] for a driver that speaks another version; [`Error::AreaSize`] for an impossible size.
+    /// [`Error::Device`] when the file is missing, may not be opened, is no binder device, or
+    /// cannot be mapped; [`Error::Version`] for a driver that speaks another version;
+    /// [`Error::AreaSize`] for an impossible size.
     pub fn open(path: &str, area_bytes: u64) -> Result<Self, Error> {
         if area_bytes == 0 || area_bytes > MOST_AREA_BYTES {
             return Err(Error::AreaSize { bytes: area_bytes, most: MOST_AREA_BYTES });
@@ -66,7 +70,8 @@ impl Kernel {
         Ok(Self { area, device, fds: ReceivedFds::default(), path: path.into() })
     }
 
-    /// Whether [`Driver::write_read`] fails from now on with EAGAIN where there is nothing to return, instead of waiting.
+    /// Whether [`Driver::write_read`] fails from now on with EAGAIN where there is nothing to
+    /// return, instead of waiting.
     ///
     /// # Errors
     /// [`Error::Device`] when the system refuses.
@@ -85,8 +90,8 @@ impl Kernel {
         Features::ask(self.device.as_fd(), &self.path)
     }
 
-    /// Whether a process is the device's context manager. Asks with a oneway ping, which every context manager ignores
-    /// or is built to answer.
+    /// Whether a process is the device's context manager. Asks with a oneway ping, which every
+    /// context manager ignores or is built to answer.
     ///
     /// # Errors
     /// [`Error::WriteRead`] when the driver refuses.
@@ -102,7 +107,8 @@ impl Kernel {
             self.write_read(&mut commands, &[], Some(&mut returns))?;
             for item in &mut returns {
                 match item {
-                    // Refused by a manager's own process, or by a full or frozen manager: there is one.
+                    // Refused by a manager's own process, or by a full or frozen manager: there is
+                    // one.
                     Return::TransactionComplete
                     | Return::TransactionPendingFrozen
                     | Return::FrozenReply
@@ -133,7 +139,8 @@ fn open_checked(path: &str) -> Result<OwnedFd, Error> {
 fn check_version(path: &str, answer: Result<i32, Errno>) -> Result<(), Error> {
     match answer {
         Ok(PROTOCOL_VERSION) => Ok(()),
-        // A 32-bit driver (version 7) has other numbers for ioctls that carry addresses, but not for this one.
+        // A 32-bit driver (version 7) has other numbers for ioctls that carry addresses, but not
+        // for this one.
         Ok(found) => Err(Error::Version { device: path.into(), found }),
         Err(errno) => Err(Error::device(path, "ask for the binder version of", errno)),
     }
@@ -266,8 +273,8 @@ impl Driver for Kernel {
     }
 
     fn interrupt(&self) {
-        // Closing any copy of the descriptor makes the driver wake the process's threads (its flush operation).
-        // Without a free descriptor nobody is woken, and there is nobody to tell.
+        // Closing any copy of the descriptor makes the driver wake the process's threads (its flush
+        // operation). Without a free descriptor nobody is woken, and there is nobody to tell.
         drop(rustix::io::fcntl_dupfd_cloexec(&self.device, 0));
     }
 }
@@ -276,7 +283,8 @@ impl Driver for Kernel {
 mod tests {
     use super::*;
 
-    /// No kernel at hand speaks another version, so the answer is made up; what is said of it is not.
+    /// No kernel at hand speaks another version, so the answer is made up; what is said of it is
+    /// not.
     #[test]
     fn another_version_of_the_protocol_is_refused_with_what_is_needed() {
         assert!(check_version("/dev/binder", Ok(8)).is_ok());
@@ -301,8 +309,8 @@ mod tests {
         assert!(said(Errno::BUSY).starts_with("cannot map the receive area of /dev/binder: "));
     }
 
-    /// A file with the area of a device, whose ioctls all fail with ENOTTY: what fails otherwise was
-    /// refused before.
+    /// A file with the area of a device, whose ioctls all fail with ENOTTY: what fails otherwise
+    /// was refused before.
     fn no_device() -> Kernel {
         let path = "/dev/zero";
         let device = OwnedFd::from(std::fs::File::open(path).expect("a file"));

@@ -80,8 +80,8 @@ mod tests {
     use super::*;
     use crate::uapi::{BR_NOOP, BR_TRANSACTION_COMPLETE};
 
-    /// A single descriptor, a buffer, an array of two behind four bytes of that, another single one,
-    /// and then the offsets of these objects.
+    /// A single descriptor, a buffer, an array of two behind four bytes of that, another single
+    /// one, and then the offsets of these objects.
     fn received(area: &mut [u8]) -> TransactionData {
         let base = area.as_ptr().expose_provenance() as u64;
         let single = |fd| FdObject { kind: BINDER_TYPE_FD, fd, ..Default::default() }.to_bytes();

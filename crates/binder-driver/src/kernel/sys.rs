@@ -1,6 +1,6 @@
 #![allow(unsafe_code)]
-//! What about a binder device needs unsafe: its ioctls, its mapped area, and the descriptors that it
-//! opens.
+//! What about a binder device needs unsafe: its ioctls, its mapped area, and the descriptors that
+//! it opens.
 //!
 //! Unsafe: ioctl numbers and their arguments are the kernel's contract
 //! (`include/uapi/linux/android/binder.h`), the area is memory that the driver writes, and it names
@@ -181,8 +181,8 @@ impl Area {
         Ok(Self { base, bytes, guard: ForkGuard::new() })
     }
 
-    /// All of it, for the driver to write and others to copy out. Nothing in a forked process, where
-    /// something else may lie there.
+    /// All of it, for the driver to write and others to copy out. Nothing in a forked process,
+    /// where something else may lie there.
     pub(super) fn bytes(&self) -> RawBytes<'_> {
         if self.guard.forked() {
             return RawBytes::empty();

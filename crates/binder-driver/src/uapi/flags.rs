@@ -22,7 +22,8 @@ pub const BINDER_TYPE_PTR: u32 = object_type(b'p', b't', b'*');
 pub const FLAT_BINDER_FLAG_PRIORITY_MASK: u32 = 0xff;
 /// The node accepts file descriptors.
 pub const FLAT_BINDER_FLAG_ACCEPTS_FDS: u32 = 0x100;
-/// Where the least scheduling policy starts (Android's kernels): 2 bits, 0 OTHER, 1 FIFO, 2 RR, 3 BATCH.
+/// Where the least scheduling policy starts (Android's kernels): 2 bits, 0 OTHER, 1 FIFO, 2 RR, 3
+/// BATCH.
 pub const FLAT_BINDER_FLAG_SCHED_POLICY_SHIFT: u32 = 9;
 /// The bits of the least scheduling policy.
 pub const FLAT_BINDER_FLAG_SCHED_POLICY_MASK: u32 = 3 << FLAT_BINDER_FLAG_SCHED_POLICY_SHIFT;
@@ -38,9 +39,11 @@ pub const BINDER_BUFFER_FLAG_HAS_PARENT: u32 = 0x01;
 pub const TF_ONE_WAY: u32 = 0x01;
 /// The data is a 32-bit status code (a reply of a failed method).
 pub const TF_STATUS_CODE: u32 = 0x08;
-/// The reply may carry file descriptors (a call may when its node has `FLAT_BINDER_FLAG_ACCEPTS_FDS`).
+/// The reply may carry file descriptors (a call may when its node has
+/// `FLAT_BINDER_FLAG_ACCEPTS_FDS`).
 pub const TF_ACCEPT_FDS: u32 = 0x10;
 /// The receiver's buffer is to be zeroed when it is freed.
 pub const TF_CLEAR_BUF: u32 = 0x20;
-/// A oneway transaction that takes the place of an older one like it, which waits for a frozen process (since Linux 6.0).
+/// A oneway transaction that takes the place of an older one like it, which waits for a frozen
+/// process (since Linux 6.0).
 pub const TF_UPDATE_TXN: u32 = 0x40;

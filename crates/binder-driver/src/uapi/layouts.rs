@@ -175,7 +175,8 @@ layout! {
         kind: u32,
         /// Carried along.
         flags: u32,
-        /// The sender's descriptor, and in what the receiver gets, its own (close-on-exec, its to close).
+        /// The sender's descriptor, and in what the receiver gets, its own (close-on-exec, its to
+        /// close).
         fd: u32,
         /// The driver makes it 0.
         pad: u32,
@@ -185,7 +186,8 @@ layout! {
 }
 
 layout! {
-    /// `struct binder_fd_array_object`: file descriptors, 32 bits each, inside a scatter-gather buffer.
+    /// `struct binder_fd_array_object`: file descriptors, 32 bits each, inside a scatter-gather
+    /// buffer.
     FdArrayObject: 32 {
         /// `BINDER_TYPE_FDA`.
         kind: u32,
@@ -205,7 +207,8 @@ layout! {
     ExtendedError: 12 {
         /// The driver's number of the transaction; 0 when there was none since the last question.
         id: u32,
-        /// What was returned: `BR_FAILED_REPLY`, `BR_DEAD_REPLY`, `BR_FROZEN_REPLY`; `BR_OK` when nothing was wrong.
+        /// What was returned: `BR_FAILED_REPLY`, `BR_DEAD_REPLY`, `BR_FROZEN_REPLY`; `BR_OK` when
+        /// nothing was wrong.
         command: u32,
         /// A negative errno, or 0 where `command` says it all.
         param: i32,

@@ -1,8 +1,9 @@
-//! The driver's binary interface: numbers and layouts, as in the kernel's `include/uapi/linux/android/binder.h`.
+//! The driver's binary interface: numbers and layouts, as in the kernel's
+//! `include/uapi/linux/android/binder.h`.
 //!
-//! 64-bit layouts only (`binder_uintptr_t` and `binder_size_t` are 8 bytes, protocol version 8), native byte
-//! order. Nothing here talks to a driver, and nothing here is unsafe: every layout is encoded and decoded field
-//! by field, and its length is asserted against the header's.
+//! 64-bit layouts only (`binder_uintptr_t` and `binder_size_t` are 8 bytes, protocol version 8),
+//! native byte order. Nothing here talks to a driver, and nothing here is unsafe: every layout is
+//! encoded and decoded field by field, and its length is asserted against the header's.
 
 mod flags;
 mod layouts;

@@ -18,7 +18,8 @@ const fn ior(kind: u8, number: u32, size: usize) -> u32 {
     ioc(2, kind, number, size)
 }
 
-/// The length in bytes of what follows a command or return word; the size field of its `_IOC` number.
+/// The length in bytes of what follows a command or return word; the size field of its `_IOC`
+/// number.
 #[must_use]
 pub const fn payload_size(word: u32) -> usize {
     ((word >> 16) & 0x3fff) as usize
@@ -135,7 +136,8 @@ words! {
     BINDER_VERSION = ioc(3, b'b', 9, 4);
     /// What a node's owner was told of it ([`NodeDebugInfo`]).
     BINDER_GET_NODE_DEBUG_INFO = ioc(3, b'b', 11, NodeDebugInfo::SIZE);
-    /// The counts on a handle's node (`struct binder_node_info_for_ref`: handle, strong, weak, three reserved words).
+    /// The counts on a handle's node (`struct binder_node_info_for_ref`: handle, strong, weak,
+    /// three reserved words).
     BINDER_GET_NODE_INFO_FOR_REF = ioc(3, b'b', 12, 24);
     /// Become the context manager, with flags for its node.
     BINDER_SET_CONTEXT_MGR_EXT = iow(b'b', 13, FlatBinderObject::SIZE);

@@ -24,8 +24,9 @@ impl Driver for Emulated {
         lent: &Lent<'_>,
         returns: Option<&mut Returns>,
     ) -> Result<(), DriverError> {
-        // A process may have become another user since it joined. The kernel is asked before the lock is taken. A reply tells
-        // of the user at the last call: to ask again would make each round trip longer.
+        // A process may have become another user since it joined. The kernel is asked before the
+        // lock is taken. A reply tells of the user at the last call: to ask again would make each
+        // round trip longer.
         if asks(commands.pending()) {
             self.euid.store(rustix::process::geteuid().as_raw(), Ordering::Relaxed);
         }
@@ -75,7 +76,8 @@ impl Driver for Emulated {
     }
 
     fn exit_thread(&self) {
-        // A thread that is ending may call this after its list is gone; the process's end then frees what it held.
+        // A thread that is ending may call this after its list is gone; the process's end then
+        // frees what it held.
         let _ = KNOWN.try_with(|known| {
             let mut known = known.borrow_mut();
             let Some(at) = known.iter().position(|known| known.is_of(&self.instance)) else { return };

@@ -20,8 +20,9 @@ use crate::{leaving, membership, priority, sched, welcome};
 use binder_driver::Error as DriverError;
 
 impl Emulated {
-    /// Joins the context at `address` ([`Context::address`](crate::Context::address)) with a receive area of `area_bytes` (rounded down to 8;
-    /// at most 4 MiB, like the kernel's; Android's libraries use 1 MiB less two pages).
+    /// Joins the context at `address` ([`Context::address`](crate::Context::address)) with a
+    /// receive area of `area_bytes` (rounded down to 8; at most 4 MiB, like the kernel's;
+    /// Android's libraries use 1 MiB less two pages).
     ///
     /// # Errors
     /// [`Error::Join`] when there is no such context, it is full, or it belongs to another user;
@@ -30,12 +31,13 @@ impl Emulated {
         Self::join_with(address, area_bytes, WakeUp::default())
     }
 
-    /// As [`Emulated::join`], with a wish for how this process's threads are woken. One that cannot be had is no error:
-    /// [`Emulated::wake_up`] tells.
+    /// As [`Emulated::join`], with a wish for how this process's threads are woken. One that cannot
+    /// be had is no error: [`Emulated::wake_up`] tells.
     ///
-    /// Being woken on the caller's CPU takes a seccomp filter, which the process and its children keep for good; it
-    /// holds up one call of the driver's own and nothing else. A process that inherits one that is still listened to
-    /// gets none of its own, so a process that joins should not be the parent of others that join.
+    /// Being woken on the caller's CPU takes a seccomp filter, which the process and its children
+    /// keep for good; it holds up one call of the driver's own and nothing else. A process that
+    /// inherits one that is still listened to gets none of its own, so a process that joins
+    /// should not be the parent of others that join.
     ///
     /// # Errors
     /// As for [`Emulated::join`].
@@ -46,8 +48,9 @@ impl Emulated {
         Self::join_by(connection, address, bytes, wake_up)
     }
 
-    /// Joins the context that `connection` leads to ([`Emulated::connect`]), under the name of the process that
-    /// connected: for one that may not connect by itself, or that acts for another.
+    /// Joins the context that `connection` leads to ([`Emulated::connect`]), under the name of the
+    /// process that connected: for one that may not connect by itself, or that acts for
+    /// another.
     ///
     /// # Errors
     /// As [`Emulated::join`].
@@ -119,8 +122,8 @@ fn area_size(area_bytes: u64) -> Result<u64, DriverError> {
     Ok(area_bytes.next_multiple_of(rustix::param::page_size() as u64).min(most))
 }
 
-/// Waits until the keeper is gone (or this process closes the driver), and sends everybody here home. Reads nothing: what the
-/// keeper sends is for the thread that asked.
+/// Waits until the keeper is gone (or this process closes the driver), and sends everybody here
+/// home. Reads nothing: what the keeper sends is for the thread that asked.
 fn watch(connection: &UnixStream, region: &Region) {
     loop {
         let mut watched = [PollFd::new(connection, PollFlags::RDHUP)];
@@ -138,7 +141,8 @@ fn watch(connection: &UnixStream, region: &Region) {
     }
 }
 
-/// Lets this process's threads sleep so that they can be woken on their callers' CPU; else says why not.
+/// Lets this process's threads sleep so that they can be woken on their callers' CPU; else says why
+/// not.
 fn follow_callers(
     region: &Region,
     own: (Id<Process>, u64),

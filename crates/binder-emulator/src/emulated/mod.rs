@@ -23,7 +23,8 @@ use binder_driver::{Driver, Error as DriverError, Lent, Profile};
 
 /// A process's opened emulated driver.
 ///
-/// One real process may open it several times, as it may open `/dev/binder`; each is a process of its own to the others.
+/// One real process may open it several times, as it may open `/dev/binder`; each is a process of
+/// its own to the others.
 #[derive(Debug)]
 pub struct Emulated {
     region: Arc<Region>,
@@ -66,24 +67,27 @@ thread_local! {
 }
 
 impl Emulated {
-    /// Whether [`Driver::write_read`] fails from now on with EAGAIN where there is nothing to return, instead of waiting, as on
-    /// a device with `O_NONBLOCK`.
+    /// Whether [`Driver::write_read`] fails from now on with EAGAIN where there is nothing to
+    /// return, instead of waiting, as on a device with `O_NONBLOCK`.
     pub fn set_nonblocking(&self, on: bool) {
         self.nonblocking.store(on, Ordering::Relaxed);
     }
 
-    /// Chooses how calls of this process lend a real-time priority from now on. The mainline kernel's rules lend none.
+    /// Chooses how calls of this process lend a real-time priority from now on. The mainline
+    /// kernel's rules lend none.
     pub fn set_inherit_by(&self, inherit_by: InheritBy) {
         self.inherit_by.store(inherit_by as u32, Ordering::Relaxed);
     }
 
-    /// This process's strong and weak counts on a handle ([`Driver::node_counts`] are those of all processes). `None` when there is no such handle.
+    /// This process's strong and weak counts on a handle ([`Driver::node_counts`] are those of all
+    /// processes). `None` when there is no such handle.
     #[must_use]
     pub fn handle_counts(&self, handle: u32) -> Option<(u32, u32)> {
         self.enter(&Lent::default(), |ioctl| Ok(ioctl.handle_counts(handle))).ok().flatten()
     }
 
-    /// This process's number in the context, by which [`Context::state`](crate::Context::state) names it.
+    /// This process's number in the context, by which [`Context::state`](crate::Context::state)
+    /// names it.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.process.index() as u32
@@ -101,9 +105,9 @@ impl Emulated {
         with_guard(&self.region, |guard| guard.state())
     }
 
-    /// How many transactions had their caller's real-time priority passed on to a thread of this process by a
-    /// priority-inheriting futex ([`InheritBy`]), since it opened the driver. Such a thread runs at that priority, and its
-    /// policy (sched_getattr(2)) does not show it.
+    /// How many transactions had their caller's real-time priority passed on to a thread of this
+    /// process by a priority-inheriting futex ([`InheritBy`]), since it opened the driver. Such
+    /// a thread runs at that priority, and its policy (sched_getattr(2)) does not show it.
     #[must_use]
     pub fn lent_by_pi_futex(&self) -> u64 {
         with_guard(&self.region, |guard| guard.get(self.process, records::process::HELD))
@@ -214,7 +218,8 @@ impl Drop for Emulated {
     }
 }
 
-/// Runs something short under the lock, on any thread, also one that is ending and has no scratch memory any more.
+/// Runs something short under the lock, on any thread, also one that is ending and has no scratch
+/// memory any more.
 fn with_guard<T>(region: &Region, act: impl FnOnce(&mut Guard<'_>) -> T) -> T {
     let mut scratch = Scratch::default();
     let mut guard = Guard::lock(region, &mut scratch);

@@ -45,7 +45,8 @@ impl Ioctl<'_> {
                 self.inbox_missing = self.fetch_wanted().is_err();
                 continue;
             }
-            // For the next one it is asked for again: this read may last, and the limit may be raised meanwhile.
+            // For the next one it is asked for again: this read may last, and the limit may be
+            // raised meanwhile.
             self.inbox_missing = false;
             self.guard.commit();
             if last {
@@ -218,8 +219,8 @@ impl Ioctl<'_> {
         true
     }
 
-    /// A transaction whose descriptors this process cannot have: its sender gets `BR_FAILED_REPLY`, or, for a reply, this
-    /// thread. True when nothing must follow in this read.
+    /// A transaction whose descriptors this process cannot have: its sender gets `BR_FAILED_REPLY`,
+    /// or, for a reply, this thread. True when nothing must follow in this read.
     fn give_up(&mut self, t: Id<Transaction>, held: Id<Buffer>, out: &mut Out<'_>) -> bool {
         let guard = &mut self.guard;
         let reply = guard.get(held, buffer::TARGET).is_none();

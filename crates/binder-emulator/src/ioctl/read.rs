@@ -16,10 +16,11 @@ use binder_driver::Profile;
 use binder_driver::uapi::{BR_NOOP, BR_SPAWN_LOOPER};
 
 impl Ioctl<'_> {
-    /// Waits for returns and writes them to `room`; gives their length. `gone` says when to give up waiting. Without
-    /// `wait`, EAGAIN takes the place of waiting. Room for less than the largest return brings a `BR_NOOP` as soon as
-    /// there is work, which stays, and none reads nothing (`binder_thread_read`, `binder_ioctl_write_read`). A signal
-    /// ends the wait with EINTR (`binder_wait_for_work`); commands were carried out before.
+    /// Waits for returns and writes them to `room`; gives their length. `gone` says when to give up
+    /// waiting. Without `wait`, EAGAIN takes the place of waiting. Room for less than the
+    /// largest return brings a `BR_NOOP` as soon as there is work, which stays, and none reads
+    /// nothing (`binder_thread_read`, `binder_ioctl_write_read`). A signal ends the wait with
+    /// EINTR (`binder_wait_for_work`); commands were carried out before.
     pub(crate) fn read(
         &mut self,
         room: &mut [u8],
@@ -35,8 +36,8 @@ impl Ioctl<'_> {
         let mut out = Out { room, used: 0 };
         out.put(BR_NOOP, &[]);
         loop {
-            // Fixed before the wait, as in the kernel: work that arrives for the process while the thread waits for
-            // its own is not this thread's.
+            // Fixed before the wait, as in the kernel: work that arrives for the process while the
+            // thread waits for its own is not this thread's.
             let for_process = self.may_take_process_work();
             if for_process
                 && !self.keeps_priority()
@@ -48,7 +49,8 @@ impl Ioctl<'_> {
                 if !wait {
                     return Err(Errno::AGAIN);
                 }
-                // Under the lock: whoever finds the keeper gone says so before it takes that to wake all sleepers.
+                // Under the lock: whoever finds the keeper gone says so before it takes that to
+                // wake all sleepers.
                 if gone() {
                     return Err(Errno::NODEV);
                 }
@@ -127,8 +129,9 @@ impl Ioctl<'_> {
         sleep::will_sleep(self.guard.region(), self.thread, fair)
     }
 
-    /// Whether this thread gives back nothing that it was lent, since what comes next for the process is a call, which it can take:
-    /// that is served at its caller's priority at once, and at its own this thread may not get that far.
+    /// Whether this thread gives back nothing that it was lent, since what comes next for the
+    /// process is a call, which it can take: that is served at its caller's priority at once,
+    /// and at its own this thread may not get that far.
     pub(crate) fn keeps_priority(&self) -> bool {
         if self.profile != Profile::Ack || self.guard.get(self.thread, thread::STACK).is_some() {
             return false;
@@ -150,7 +153,8 @@ impl Ioctl<'_> {
             || (for_process && self.guard.front(process::TODO.queue(self.process)).is_some())
     }
 
-    /// `BR_SPAWN_LOOPER`, in place of the first return, when no thread is left for the next transaction.
+    /// `BR_SPAWN_LOOPER`, in place of the first return, when no thread is left for the next
+    /// transaction.
     fn ask_for_looper(&mut self, out: &mut Out<'_>) {
         let guard = &mut self.guard;
         let owner = self.process;

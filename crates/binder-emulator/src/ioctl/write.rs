@@ -11,7 +11,8 @@ use binder_driver::uapi::{PtrCookie, TransactionData, TransactionDataSg};
 use binder_driver::{Command, Commands};
 
 impl Ioctl<'_> {
-    /// Carries out the pending commands. A refused one stops it until the thread has read the refusal.
+    /// Carries out the pending commands. A refused one stops it until the thread has read the
+    /// refusal.
     pub(crate) fn write(&mut self, commands: &mut Commands) -> Result<(), Errno> {
         while !commands.is_empty() && self.guard.get(self.thread, thread::RETURN_ERROR) == 0 {
             let pending = commands.pending();
@@ -82,7 +83,8 @@ impl Ioctl<'_> {
         self.guard.learn_own_priority(self.thread);
     }
 
-    /// A count on a handle. Wrong handles are ignored, as by the kernel, but its manager must not count on handle 0.
+    /// A count on a handle. Wrong handles are ignored, as by the kernel, but its manager must not
+    /// count on handle 0.
     fn count_handle(&mut self, handle: u32, strength: Strength, up: bool) -> Result<(), Errno> {
         let mark = self.guard.mark();
         let manager = (handle == 0 && up).then(|| self.guard.context_manager()).flatten();

@@ -1,11 +1,13 @@
 //! The context's lock, and the journal that makes what happens under it all-or-nothing.
 //!
 //! One lock (`mutex.rs`) guards all control words of a context. Each change of a word is
-//! preceded by an entry in an undo journal in the shared memory; [`Guard::commit`] empties it. Whoever takes the lock
-//! and finds entries knows that the previous holder died in the middle, and undoes its half-finished operation.
+//! preceded by an entry in an undo journal in the shared memory; [`Guard::commit`] empties it.
+//! Whoever takes the lock and finds entries knows that the previous holder died in the middle, and
+//! undoes its half-finished operation.
 //!
-//! Rules: records that an operation frees become free only at its commit, so that undoing never meets a record that was
-//! reused. System calls under the lock are those of `priority.rs`, and of `inbox.rs` for descriptors. Wake-ups are collected and sent after the unlock.
+//! Rules: records that an operation frees become free only at its commit, so that undoing never
+//! meets a record that was reused. System calls under the lock are those of `priority.rs`, and of
+//! `inbox.rs` for descriptors. Wake-ups are collected and sent after the unlock.
 
 pub(crate) mod wake;
 
@@ -36,7 +38,8 @@ pub(crate) struct Guard<'a> {
     scratch: &'a mut Scratch,
     journal: usize,
     held: bool,
-    /// False when the context has ended while this thread waited: what it does then concerns nobody.
+    /// False when the context has ended while this thread waited: what it does then concerns
+    /// nobody.
     owned: bool,
     /// See [`Guard::step`].
     steps: Cell<u32>,
@@ -90,8 +93,8 @@ impl<'a> Guard<'a> {
         self.scratch.wakes.extend(claimed);
     }
 
-    /// As [`Guard::wake_later`], on this CPU where that can be had: the calling thread is about to wait for `thread`, or
-    /// has just served it.
+    /// As [`Guard::wake_later`], on this CPU where that can be had: the calling thread is about to
+    /// wait for `thread`, or has just served it.
     pub(crate) fn wake_here_later(&mut self, thread: Id<Thread>) {
         let claimed = wake::claim(self, thread, true);
         self.scratch.wakes.extend(claimed);
@@ -108,7 +111,8 @@ impl<'a> Guard<'a> {
         self.scratch.wakes.extend(kick);
     }
 
-    /// Notes that messages in the inbox of `slot` are not wanted any more: whoever holds the lock asks the keeper after the unlock.
+    /// Notes that messages in the inbox of `slot` are not wanted any more: whoever holds the lock
+    /// asks the keeper after the unlock.
     pub(crate) fn sweep_later(&mut self, slot: Id<Process>) {
         if !self.scratch.sweeps.contains(&slot) {
             self.scratch.sweeps.push(slot);
@@ -120,8 +124,8 @@ impl<'a> Guard<'a> {
         std::mem::take(&mut self.scratch.sweeps)
     }
 
-    /// A number for a transaction. Not journalled: one that was given out is never given out again, also when its
-    /// transaction is undone.
+    /// A number for a transaction. Not journalled: one that was given out is never given out again,
+    /// also when its transaction is undone.
     pub(crate) fn next_number(&mut self) -> u64 {
         let word = &self.region.words()[LAST_NUMBER];
         let number = word.load(Relaxed).wrapping_add(1).max(1);
@@ -129,8 +133,9 @@ impl<'a> Guard<'a> {
         number
     }
 
-    /// The next element of a list; `None` at its end, or when this hold of the lock has looked at more elements than there
-    /// can be: a list that a participant bent into a ring must hold nobody for ever.
+    /// The next element of a list; `None` at its end, or when this hold of the lock has looked at
+    /// more elements than there can be: a list that a participant bent into a ring must hold
+    /// nobody for ever.
     #[inline]
     pub(crate) fn step<R>(&self, next: Option<Id<R>>) -> Option<Id<R>> {
         let left = self.steps.get().checked_sub(1)?;
@@ -157,8 +162,8 @@ impl<'a> Guard<'a> {
         let words = self.region.words();
         let Some(word) = words.get(at) else { return };
         if self.journal >= JOURNAL_ENTRIES {
-            // No operation comes near this, unless a participant has bent a list into a ring; there is nothing whole to
-            // go back to then.
+            // No operation comes near this, unless a participant has bent a list into a ring; there
+            // is nothing whole to go back to then.
             self.journal = 0;
         }
         let Some([entry, old]) = entry(self.region, self.journal) else { return };
@@ -183,8 +188,8 @@ impl<'a> Guard<'a> {
         self.set_word(field.of(id), value.to_word());
     }
 
-    /// Sets a field of a record that was free when this operation began. Not journalled: undoing makes it free again, and
-    /// nobody reads the fields of a free one.
+    /// Sets a field of a record that was free when this operation began. Not journalled: undoing
+    /// makes it free again, and nobody reads the fields of a free one.
     #[inline]
     pub(crate) fn init<R: Record, T: Word>(&mut self, id: Id<R>, field: Field<R, T>, value: T) {
         if let Some(word) = self.region.words().get(field.of(id)) {
@@ -242,7 +247,8 @@ impl<'a> Guard<'a> {
         let words = self.region.words();
         while let Some(last) = self.journal.checked_sub(1).filter(|&last| last >= to) {
             let Some([entry, old]) = entry(self.region, last) else { return };
-            // What a participant scribbled into the journal must not lead outside the control words.
+            // What a participant scribbled into the journal must not lead outside the control
+            // words.
             if let Some(word) = words.get(entry.load(Relaxed) as usize) {
                 word.store(old.load(Relaxed), Relaxed);
             }
@@ -274,10 +280,11 @@ const LOOKS_BEFORE_ENDING: u32 = 50;
 
 /// A long wait for the lock.
 ///
-/// An owner that is dead is found at once (`mutex.rs`); one that is alive and does not let go is stopped, or no owner at all but a
-/// word that somebody scribbled. Nobody can tell which, so nobody takes the lock from it, or kills it. But when the keeper has
-/// looked often enough and the same owner has done nothing, the context ends for all. It counts its own looks, not the
-/// time, so that a machine or a group of processes that was stopped as a whole goes on.
+/// An owner that is dead is found at once (`mutex.rs`); one that is alive and does not let go is
+/// stopped, or no owner at all but a word that somebody scribbled. Nobody can tell which, so nobody
+/// takes the lock from it, or kills it. But when the keeper has looked often enough and the same
+/// owner has done nothing, the context ends for all. It counts its own looks, not the time, so that
+/// a machine or a group of processes that was stopped as a whole goes on.
 #[derive(Default)]
 struct Wait {
     /// What was seen at the last look: owner, transaction number, journal's length, takeovers.

@@ -1,17 +1,20 @@
 //! Under the context's lock: who is woken, and how. After the unlock: the waking.
 //!
-//! A sleeper's word says how it sleeps (`sleep_word.rs`), so a waker knows what its thread needs. One on its futex is woken there,
-//! one that lends is given its hold back (`hold.rs`), and one in its trap must be answered.
+//! A sleeper's word says how it sleeps (`sleep_word.rs`), so a waker knows what its thread needs.
+//! One on its futex is woken there, one that lends is given its hold back (`hold.rs`), and one in
+//! its trap must be answered.
 //!
-//! An answer needs the notification's id, and receiving gives *any* pending one of the process. So receiving happens
-//! under the lock, into one place of the shared memory, and each id is kept with the thread that it belongs to. Death
-//! loses nothing: the kernel stores a notification or leaves it pending, whoever finds the place occupied first gives
-//! that id to its thread, and the keeper claims all trapped threads again after a death ([`kick`]). An answer too many
-//! is harmless: a thread that nobody has claimed goes back to sleep.
+//! An answer needs the notification's id, and receiving gives *any* pending one of the process. So
+//! receiving happens under the lock, into one place of the shared memory, and each id is kept with
+//! the thread that it belongs to. Death loses nothing: the kernel stores a notification or leaves
+//! it pending, whoever finds the place occupied first gives that id to its thread, and the keeper
+//! claims all trapped threads again after a death ([`kick`]). An answer too many is harmless: a
+//! thread that nobody has claimed goes back to sleep.
 //!
-//! An answer can be lost: a thread that a signal takes out of its trap in the instant of the answer enters it again,
-//! without running any code of ours. So while traps are answered, the keeper looks every [`SWEEP`] for threads that stay
-//! claimed; when nothing happens it stops, and the next waker rouses it.
+//! An answer can be lost: a thread that a signal takes out of its trap in the instant of the answer
+//! enters it again, without running any code of ours. So while traps are answered, the keeper looks
+//! every [`SWEEP`] for threads that stay claimed; when nothing happens it stops, and the next waker
+//! rouses it.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -28,7 +31,8 @@ use crate::sleep_word::State::{Awake, Claimed, Trapped};
 use crate::sleep_word::{CLAIMS, KEEPS_FROM_TRAP, WAKES_LENDER, WAKES_SLEEPER};
 use crate::trap::{self, ARGUMENTS};
 
-// What the word `WATCH` says: since the keeper's last look, a trap was answered; none was; or it does not look.
+// What the word `WATCH` says: since the keeper's last look, a trap was answered; none was; or it
+// does not look.
 const BUSY: u64 = 2;
 const QUIET: u64 = 1;
 const DOZES: u64 = 0;
@@ -71,15 +75,16 @@ pub(crate) fn give_back(lender: Id<Thread>) -> Wake {
     Wake { thread: lender, way: Way::GiveBack, here: true, rouse: false }
 }
 
-/// Tries again to wake a thread that is claimed, without the keeper, which has no real-time priority.
+/// Tries again to wake a thread that is claimed, without the keeper, which has no real-time
+/// priority.
 pub(crate) fn hurry_claimed(region: &Region, thread: Id<Thread>) {
     if region.sleep_word(thread.index()).is(Claimed) {
         attempt(region, thread);
     }
 }
 
-/// Under the lock: claims the wake-up of `thread`, if it sleeps or is about to. `here`: on this CPU, if possible,
-/// since the caller is going to wait for it.
+/// Under the lock: claims the wake-up of `thread`, if it sleeps or is about to. `here`: on this
+/// CPU, if possible, since the caller is going to wait for it.
 pub(crate) fn claim(guard: &mut Guard<'_>, thread: Id<Thread>, here: bool) -> Option<Wake> {
     let word = guard.region().sleep_word(thread.index());
     if !word.is(Awake) {
@@ -104,8 +109,9 @@ pub(crate) fn claim(guard: &mut Guard<'_>, thread: Id<Thread>, here: bool) -> Op
     Some(Wake { thread, way: Way::Answer(find(guard, thread, None)), here, rouse })
 }
 
-/// Under the lock: `lender`, which was lending its priority, is claimed. It is woken by whoever has its hold: this thread, or one that must be
-/// woken for that, perhaps by another in turn. One that runs gives it back before it sleeps; `lender` looks by itself after a while.
+/// Under the lock: `lender`, which was lending its priority, is claimed. It is woken by whoever has
+/// its hold: this thread, or one that must be woken for that, perhaps by another in turn. One that
+/// runs gives it back before it sleeps; `lender` looks by itself after a while.
 #[cold]
 fn claim_holder(guard: &mut Guard<'_>, lender: Id<Thread>) -> Option<Wake> {
     let region = guard.region();
@@ -123,8 +129,8 @@ fn claim_holder(guard: &mut Guard<'_>, lender: Id<Thread>) -> Option<Wake> {
     None
 }
 
-/// Under the lock: makes `thread` look for work again, whoever claimed it: after a death, a wake-up that the dead
-/// process had claimed may never have been sent.
+/// Under the lock: makes `thread` look for work again, whoever claimed it: after a death, a wake-up
+/// that the dead process had claimed may never have been sent.
 pub(crate) fn kick(guard: &mut Guard<'_>, thread: Id<Thread>) -> Option<Wake> {
     let claimed = claim(guard, thread, false);
     let way = match guard.region().sleep_word(thread.index()).state() {
@@ -166,8 +172,8 @@ impl Notification {
     }
 }
 
-/// How long a waker waits at a time for a thread that has not quite reached its trap, and how often, before it leaves
-/// it to the keeper.
+/// How long a waker waits at a time for a thread that has not quite reached its trap, and how
+/// often, before it leaves it to the keeper.
 const PATIENCE_NS: i64 = 200_000;
 const ATTEMPTS: u32 = 3;
 
@@ -230,7 +236,8 @@ pub(crate) fn attempt(region: &Region, thread: Id<Thread>) -> Attempt {
     Attempt::Again
 }
 
-/// Threads that are claimed now, for the keeper to look after. False when it need not look again until it is roused.
+/// Threads that are claimed now, for the keeper to look after. False when it need not look again
+/// until it is roused.
 pub(crate) fn sweep(guard: &mut Guard<'_>, claimed: &mut Vec<Id<Thread>>) -> bool {
     let region = guard.region();
     let used = guard.word(Thread::UNUSED);
@@ -283,8 +290,9 @@ pub(crate) fn receive_all(guard: &Guard<'_>, listener: BorrowedFd<'_>) {
     }
 }
 
-/// Under the lock: receives a notification from the listener of `owner`, and gives its id to the thread that it belongs to. Should
-/// the calling thread be killed in between, others go on by what stands of `owner`. False when there is none to receive.
+/// Under the lock: receives a notification from the listener of `owner`, and gives its id to the
+/// thread that it belongs to. Should the calling thread be killed in between, others go on by what
+/// stands of `owner`. False when there is none to receive.
 fn receive_next(guard: &Guard<'_>, listener: BorrowedFd<'_>, owner: Option<Id<Process>>) -> bool {
     let region = guard.region();
     if !settle(guard, None) || !trap::is_pending(listener, 0) {
@@ -299,8 +307,9 @@ fn receive_next(guard: &Guard<'_>, listener: BorrowedFd<'_>, owner: Option<Id<Pr
     true
 }
 
-/// Under the lock: gives the id that was received last to the thread that it belongs to. False when it is nobody's here, and
-/// only the keeper can answer it. `from` is the listener that it was received from, where the caller did that.
+/// Under the lock: gives the id that was received last to the thread that it belongs to. False when
+/// it is nobody's here, and only the keeper can answer it. `from` is the listener that it was
+/// received from, where the caller did that.
 fn settle(guard: &Guard<'_>, from: Option<BorrowedFd<'_>>) -> bool {
     let words = guard.region().words();
     let received = guard.region().received();

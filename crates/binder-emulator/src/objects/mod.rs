@@ -45,8 +45,8 @@ fn offset_at(offsets: &[u8], index: u64) -> Option<u64> {
     Some(u64::take(offsets.get(at..at.checked_add(8)?)?))
 }
 
-/// Copies the scatter-gather buffers behind the offsets, in the order of their objects. False when they do not fit the
-/// room that the sender asked for, or are not its memory.
+/// Copies the scatter-gather buffers behind the offsets, in the order of their objects. False when
+/// they do not fit the room that the sender asked for, or are not its memory.
 pub(crate) fn copy_buffers(
     region: &Region,
     slot: usize,

@@ -10,8 +10,8 @@ use binder_driver::uapi::{
     BINDER_TYPE_BINDER, BINDER_TYPE_HANDLE, BINDER_TYPE_WEAK_BINDER, BINDER_TYPE_WEAK_HANDLE, BufferObject,
 };
 
-/// The objects of a buffer that lies in its receiver's area. Each is copied out before it is looked at, since others can write
-/// there.
+/// The objects of a buffer that lies in its receiver's area. Each is copied out before it is looked
+/// at, since others can write there.
 struct Stored {
     slot: usize,
     start: u64,
@@ -60,8 +60,8 @@ pub(crate) struct Place {
 /// More descriptors than an area has room for.
 const MOST_PLACES: u64 = AREA_BYTES as u64 / 4;
 
-/// Where the descriptors of a buffer that is to be delivered to `owner` belong, in the order that they were sent in. None, or
-/// not all, where others have scribbled on the area.
+/// Where the descriptors of a buffer that is to be delivered to `owner` belong, in the order that
+/// they were sent in. None, or not all, where others have scribbled on the area.
 pub(crate) fn descriptor_places(guard: &Guard<'_>, owner: Id<Process>, held: Id<Buffer>) -> Vec<Place> {
     let stored = Stored::of(guard, owner, held);
     let start = stored.start;
@@ -104,7 +104,8 @@ pub(crate) fn release(guard: &mut Guard<'_>, owner: Id<Process>, returned: Id<Bu
             BINDER_TYPE_BINDER | BINDER_TYPE_HANDLE => Strength::Strong,
             _ => Strength::Weak,
         };
-        // Only a full table can make these fail, and then an owner is not told; the counts are right.
+        // Only a full table can make these fail, and then an owner is not told; the counts are
+        // right.
         let _ = match flat.kind {
             BINDER_TYPE_BINDER | BINDER_TYPE_WEAK_BINDER => {
                 guard.find_node(owner, flat.binder).map_or(Ok(()), |local| {
@@ -126,8 +127,9 @@ mod tests {
     use crate::lock::Scratch;
     use binder_driver::uapi::{BINDER_TYPE_FD, BINDER_TYPE_FDA, BINDER_TYPE_PTR, FdArrayObject, FdObject};
 
-    /// Where the descriptors of a buffer belong that holds a descriptor, a scatter-gather buffer of 64 bytes (as the area has it,
-    /// `parent_at` bytes from its begin) and an array of `count` descriptors at `first` of that.
+    /// Where the descriptors of a buffer belong that holds a descriptor, a scatter-gather buffer of
+    /// 64 bytes (as the area has it, `parent_at` bytes from its begin) and an array of `count`
+    /// descriptors at `first` of that.
     fn places(parent_at: u64, count: u64, first: u64, objects: u64) -> Vec<(u64, bool)> {
         let region = Region::create().expect("memory");
         let mut scratch = Scratch::default();

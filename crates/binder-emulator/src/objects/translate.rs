@@ -1,8 +1,8 @@
-//! Objects in a transaction's data: nodes become handles and handles nodes, scatter-gather buffers are copied behind the
-//! data and pointers to them put right.
+//! Objects in a transaction's data: nodes become handles and handles nodes, scatter-gather buffers
+//! are copied behind the data and pointers to them put right.
 //!
-//! As in the kernel's `binder_translate_*`, `binder_fixup_parent` and `binder_validate_fixup` (`binder.c`), refusals
-//! included. Of file descriptors, this file knows where their numbers stand.
+//! As in the kernel's `binder_translate_*`, `binder_fixup_parent` and `binder_validate_fixup`
+//! (`binder.c`), refusals included. Of file descriptors, this file knows where their numbers stand.
 
 use rustix::io::Errno;
 
@@ -156,7 +156,8 @@ impl Ioctl<'_> {
 
     /// Whether something may be put right now at `at` of the buffer of the object at `parent_at`.
     fn check_fix_up(&self, tree: &Tree, parent_at: u64, at: u64, fix_up: &FixUp) -> Result<(), Errno> {
-        // The kernel takes 0 for "no object yet", and so refuses a tree whose root lies at the data's start.
+        // The kernel takes 0 for "no object yet", and so refuses a tree whose root lies at the
+        // data's start.
         if fix_up.last_object == 0 {
             return Err(Errno::INVAL);
         }

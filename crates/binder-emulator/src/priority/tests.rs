@@ -55,7 +55,8 @@ fn only_participants_and_ones_own_threads_are_given_a_policy() {
     assert_eq!(guard.tid_to_set(id), Err(Errno::PERM), "there is no such thread");
 }
 
-/// A real-time call to a node that inherits, and a thread of slot 3 whose policy nobody may set: there is no such thread.
+/// A real-time call to a node that inherits, and a thread of slot 3 whose policy nobody may set:
+/// there is no such thread.
 fn sent_by(guard: &mut Guard<'_>, way: InheritBy) -> (Id<Transaction>, Id<Thread>, Id<Process>) {
     let t = guard.alloc::<Transaction>().expect("a record");
     guard.set(t, transaction::PRIORITY, fifo(60).to_word());

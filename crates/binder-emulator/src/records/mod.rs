@@ -1,15 +1,16 @@
 //! What the control words mean: fixed tables of typed records, addressed by index.
 //!
-//! Every concept of the driver (process, thread, node, reference, transaction, buffer, work) has one table. Index 0 of
-//! each is never used, so that 0 means "none".
+//! Every concept of the driver (process, thread, node, reference, transaction, buffer, work) has
+//! one table. Index 0 of each is never used, so that 0 means "none".
 //!
-//! A participant may find anything in these words, also what another one scribbled there. What it does with them must then
-//! be wrong in bounds, and end:
+//! A participant may find anything in these words, also what another one scribbled there. What it
+//! does with them must then be wrong in bounds, and end:
 //!
-//! - An index is checked when it is read: an [`Id`] always names a record, other words are "none". No word is an address
-//!   that is followed, a descriptor that is used, or a length that is not compared with what it measures.
-//! - Calculating saturates: a count or size that is wrong stays wrong, and is refused where it is used. The lint
-//!   `arithmetic_side_effects` keeps it so (`mod.rs`).
+//! - An index is checked when it is read: an [`Id`] always names a record, other words are "none".
+//!   No word is an address that is followed, a descriptor that is used, or a length that is not
+//!   compared with what it measures.
+//! - Calculating saturates: a count or size that is wrong stays wrong, and is refused where it is
+//!   used. The lint `arithmetic_side_effects` keeps it so (`mod.rs`).
 //! - Lists are followed through `Guard::step` only, which ends them, whatever their shape.
 
 mod tables;
@@ -24,16 +25,19 @@ pub(crate) const PROCESSES: usize = 256;
 pub(crate) const THREADS: usize = 4096;
 /// Most handles of one process.
 pub(crate) const HANDLES: usize = 16384;
-/// Bytes of address space for each process's receive area; the kernel's limit too (`SZ_4M` in `binder_alloc.c`).
+/// Bytes of address space for each process's receive area; the kernel's limit too (`SZ_4M` in
+/// `binder_alloc.c`).
 pub(crate) const AREA_BYTES: usize = 4 << 20;
-/// List elements that one hold of the lock may look at: more than all records that there are, a few times over.
+/// List elements that one hold of the lock may look at: more than all records that there are, a few
+/// times over.
 pub(crate) const STEPS: u32 = 1 << 22;
 /// Buckets of the table that finds a node by its owner and `ptr`.
 pub(crate) const NODE_BUCKETS: usize = 32768;
 /// Entries of the undo journal, two words each.
 pub(crate) const JOURNAL_ENTRIES: usize = 65536;
 
-/// Bytes from one thread's futex (and what else its sleep needs, see `Region`) to the next: a cache line of its own.
+/// Bytes from one thread's futex (and what else its sleep needs, see `Region`) to the next: a cache
+/// line of its own.
 pub(crate) const FUTEX_STRIDE: usize = 64;
 
 // Word numbers in the header page.
@@ -244,17 +248,20 @@ const fn end<R: Record>() -> usize {
     R::AT + R::WORDS * R::COUNT
 }
 
-/// The word that says which buffer begins at `offset` of a process's area; for an offset outside an area, none.
+/// The word that says which buffer begins at `offset` of a process's area; for an offset outside an
+/// area, none.
 pub(crate) fn start_word(owner: Id<Process>, offset: u64) -> usize {
     nth(STARTS_AT, STARTS, owner, offset / 8)
 }
 
-/// The word that says which reference is behind a handle of a process; for what no handle can be, none.
+/// The word that says which reference is behind a handle of a process; for what no handle can be,
+/// none.
 pub(crate) fn handle_word(owner: Id<Process>, handle: u64) -> usize {
     nth(HANDLES_AT, HANDLES, owner, handle)
 }
 
-/// Of a table that begins at word `at` and has a row of so many words for each process: a word, or one that does not exist.
+/// Of a table that begins at word `at` and has a row of so many words for each process: a word, or
+/// one that does not exist.
 #[inline]
 #[expect(
     clippy::arithmetic_side_effects,

@@ -203,7 +203,8 @@ records! {
         PRIORITY_SET: bool,
         /// How many descriptors wait for it in the receiver's inbox.
         FDS: u32,
-        /// Its number, by which they are found; 0 when there are none, or they are not wanted any more.
+        /// Its number, by which they are found; 0 when there are none, or they are not wanted any
+        /// more.
         FDS_NUMBER: u64,
         /// Who is lent the caller's priority through its hold (`hold.rs`).
         HELD_BY: Option<Id<Thread>>,

@@ -1,4 +1,5 @@
-//! The receiver's buffer: data, offsets and scatter-gather buffers, copied from the sender's memory.
+//! The receiver's buffer: data, offsets and scatter-gather buffers, copied from the sender's
+//! memory.
 
 use rustix::io::Errno;
 
@@ -31,14 +32,15 @@ pub(super) struct Target {
 #[derive(Clone, Copy)]
 pub(super) struct Filled {
     pub(super) buffer: Id<Buffer>,
-    /// The scatter-gather buffers could not be copied. Told only when nothing is wrong with the objects, as by the kernel.
+    /// The scatter-gather buffers could not be copied. Told only when nothing is wrong with the
+    /// objects, as by the kernel.
     pub(super) buffers_missing: bool,
 }
 
 impl Ioctl<'_> {
-    /// Takes a buffer in the target's area and copies data, offsets, scatter-gather buffers and objects into it.
-    /// On an error, what was changed since the last commit must be rolled back by the caller; what was committed is
-    /// undone here.
+    /// Takes a buffer in the target's area and copies data, offsets, scatter-gather buffers and
+    /// objects into it. On an error, what was changed since the last commit must be rolled back
+    /// by the caller; what was committed is undone here.
     pub(super) fn fill(
         &mut self,
         target: Target,
@@ -55,7 +57,8 @@ impl Ioctl<'_> {
             return Err(Errno::INVAL.into());
         }
         let own = self.lent.slice(data.buffer, data.data_size);
-        // Objects are looked for in the caller's own memory only: what others may change is passed on as it is.
+        // Objects are looked for in the caller's own memory only: what others may change is passed
+        // on as it is.
         let passed_on = || self.lent.bytes(data.buffer, data.data_size).filter(|_| offsets.is_empty());
         let bytes = own.map(RawBytes::from).or_else(passed_on).ok_or_else(|| {
             // The kernel copies up to the first object, and then looks for that.
@@ -88,7 +91,8 @@ impl Ioctl<'_> {
             self.guard.end_fill(self.thread, target.process, filled)?;
             if !copied.0 {
                 self.guard.release_buffer(target.process, filled);
-                // The first half was committed with the unlock: the caller's rollback must not undo this one alone.
+                // The first half was committed with the unlock: the caller's rollback must not undo
+                // this one alone.
                 self.guard.commit();
             }
             copied

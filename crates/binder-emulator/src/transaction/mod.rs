@@ -1,6 +1,8 @@
-//! Sending: a transaction or reply, from the sender's memory into the receiver's area and its queue.
+//! Sending: a transaction or reply, from the sender's memory into the receiver's area and its
+//! queue.
 //!
-//! The order of checks and the returns of each refusal follow the kernel's `binder_transaction` (`binder.c`).
+//! The order of checks and the returns of each refusal follow the kernel's `binder_transaction`
+//! (`binder.c`).
 
 mod fill;
 mod refusal;
@@ -39,7 +41,8 @@ impl Ioctl<'_> {
         }
     }
 
-    /// A transaction begins: gives its number, and forgets what the thread was to be told of the one before.
+    /// A transaction begins: gives its number, and forgets what the thread was to be told of the
+    /// one before.
     pub(super) fn begin(&mut self) -> u64 {
         let number = self.guard.next_number();
         // Not journalled: nobody asks for what a dead thread was to be told.
@@ -105,14 +108,16 @@ impl Ioctl<'_> {
         }
         let flags = guard.get(target, node::FLAGS);
         if flags & FLAT_BINDER_FLAG_TXN_SECURITY_CTX != 0 {
-            // As in a kernel where no security module names its callers (`security_secid_to_secctx`).
+            // As in a kernel where no security module names its callers
+            // (`security_secid_to_secctx`).
             return Err(Errno::OPNOTSUPP.into());
         }
         let accepts_descriptors = flags & FLAT_BINDER_FLAG_ACCEPTS_FDS != 0;
         Ok(Target { process: owner, thread, node: Some(target), accepts_descriptors })
     }
 
-    /// The thread of `owner` that waits, directly or not, for the calling thread: a nested call goes back to it.
+    /// The thread of `owner` that waits, directly or not, for the calling thread: a nested call
+    /// goes back to it.
     fn waiting_caller(&self, owner: Id<Process>) -> Result<Option<Id<Thread>>, Refusal> {
         let guard = &self.guard;
         let Some(top) = guard.get(self.thread, thread::STACK) else { return Ok(None) };

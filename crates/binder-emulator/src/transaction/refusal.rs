@@ -6,12 +6,14 @@ use crate::lock::Guard;
 use crate::records::{Id, Thread, thread};
 use binder_driver::uapi::{BR_DEAD_REPLY, BR_FAILED_REPLY, BR_FROZEN_REPLY};
 
-/// Why a transaction was not taken: what its sender (or, for a reply, the one that waits for it) is told.
+/// Why a transaction was not taken: what its sender (or, for a reply, the one that waits for it) is
+/// told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Refusal {
     /// `BR_DEAD_REPLY`, `BR_FAILED_REPLY` or `BR_FROZEN_REPLY`.
     pub(super) number: u32,
-    /// What `BINDER_GET_EXTENDED_ERROR` tells besides: a negative errno, or 0 as the kernel's driver has it.
+    /// What `BINDER_GET_EXTENDED_ERROR` tells besides: a negative errno, or 0 as the kernel's
+    /// driver has it.
     param: i32,
 }
 

@@ -42,7 +42,8 @@ impl Ioctl<'_> {
             // The caller wakes first; then this thread gives back what it was lent.
             self.guard.unlock();
             self.guard.relock();
-            // Who calls meanwhile finds this thread at a caller's priority, or lends it its own: the next call goes on from there.
+            // Who calls meanwhile finds this thread at a caller's priority, or lends it its own:
+            // the next call goes on from there.
             if !self.keeps_priority() {
                 self.guard.set_priority(self.profile, self.thread, own);
             }

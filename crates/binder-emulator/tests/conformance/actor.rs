@@ -1,5 +1,5 @@
-//! An actor: one thread of one process at the device. The driver tells threads apart by the calling one, so cases
-//! send their steps to actors.
+//! An actor: one thread of one process at the device. The driver tells threads apart by the calling
+//! one, so cases send their steps to actors.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -175,7 +175,8 @@ impl Actor {
 impl Drop for Actor {
     fn drop(&mut self) {
         self.steps = None;
-        // A step that still waits in the driver ends when its case drops the device; joining it here would hang.
+        // A step that still waits in the driver ends when its case drops the device; joining it
+        // here would hang.
         drop(self.thread.take());
     }
 }

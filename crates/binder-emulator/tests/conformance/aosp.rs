@@ -1,5 +1,6 @@
-//! What Android's own tests of its driver check and no other case here does: binderDriverInterfaceTest and binderLibTest,
-//! over the raw protocol. docs/conformance.md lists all of them, with the case for each.
+//! What Android's own tests of its driver check and no other case here does:
+//! binderDriverInterfaceTest and binderLibTest, over the raw protocol. docs/conformance.md lists
+//! all of them, with the case for each.
 
 use std::os::fd::AsRawFd as _;
 

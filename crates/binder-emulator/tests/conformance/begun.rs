@@ -53,9 +53,9 @@ impl<T> Begun<T> {
 
 /// Whether a thread of which /proc tells this (proc_pid_syscall(5)) is off its processor and inside
 /// a system call that the drivers wait in: the kernel's in its ioctl; the emulated one at a futex,
-/// in the system call that is trapped to wake a thread on its caller's CPU, and between two looks at
-/// a process that is to be frozen; whoever polls the kernel's in ppoll(2). "running" is said of one
-/// that only waits for a processor.
+/// in the system call that is trapped to wake a thread on its caller's CPU, and between two looks
+/// at a process that is to be frozen; whoever polls the kernel's in ppoll(2). "running" is said of
+/// one that only waits for a processor.
 fn is_wait_in_driver(told: &str) -> bool {
     let mut fields = told.split_ascii_whitespace();
     let number = fields.next().and_then(|number| number.parse().ok());

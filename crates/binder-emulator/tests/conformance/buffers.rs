@@ -111,7 +111,8 @@ pub(crate) fn sizes_that_overflow_are_refused<D: Device>() {
     }
 }
 
-/// A call of which the server gets the buffer back at once, and what lay in `length` bytes from its beginning.
+/// A call of which the server gets the buffer back at once, and what lay in `length` bytes from its
+/// beginning.
 fn served(server: &Actor, client: &Actor, message: Message, length: u64) -> (TransactionData, Vec<u8>) {
     let call = message.call(client);
     let received = server.next_call();

@@ -91,15 +91,17 @@ emulated! {
     EmulatedMainline: Profile::Mainline;
 }
 
-/// The kernel's driver: one device for each case, since what a case leaves waiting keeps its device busy.
+/// The kernel's driver: one device for each case, since what a case leaves waiting keeps its device
+/// busy.
 pub(crate) struct KernelDevice {
     path: String,
     opener: AtomicI32,
     _binderfs: Option<PrivateBinderfs>,
 }
 
-/// The devices that cases may use where there is no binderfs: this name with 0, 1, … behind it. The kernel has fewer numbers for
-/// them than there are cases, so the first is used again after the last, when those that had opened it are long gone.
+/// The devices that cases may use where there is no binderfs: this name with 0, 1, … behind it. The
+/// kernel has fewer numbers for them than there are cases, so the first is used again after the
+/// last, when those that had opened it are long gone.
 const DEVICES: &str = "/dev/case";
 
 /// How many there are.
@@ -120,8 +122,8 @@ impl KernelDevice {
         PrivateBinderfs::mount().is_ok()
     }
 
-    /// Opens it by a process of its own, which shares everything with this one: the driver refuses calls between a
-    /// context manager and others that the same process opened.
+    /// Opens it by a process of its own, which shares everything with this one: the driver refuses
+    /// calls between a context manager and others that the same process opened.
     fn open_as_another_process(&self, area_bytes: u64) -> Kernel {
         let open = || Kernel::open(&self.path, area_bytes).expect("an opened device");
         let (driver, pid) = crate::sys::in_another_process(open);
@@ -178,7 +180,8 @@ impl Device for KernelDevice {
         })
     }
 
-    /// The driver releases what a process held from a work queue, and nothing tells when it is done.
+    /// The driver releases what a process held from a work queue, and nothing tells when it is
+    /// done.
     fn settle() {
         std::thread::sleep(Duration::from_millis(100));
     }
@@ -205,7 +208,8 @@ impl Device for KernelDevice {
         text + &log("state")
     }
 
-    /// The driver takes a closed process off its list, then releases what it held, then counts it as deleted.
+    /// The driver takes a closed process off its list, then releases what it held, then counts it
+    /// as deleted.
     fn wait_until_released(&self, number: &str) {
         if !std::path::Path::new(LOGS).join("stats").exists() {
             return Self::settle();
@@ -226,7 +230,8 @@ impl Device for KernelDevice {
 
 const LOGS: &str = "/sys/kernel/debug/binder";
 
-/// Whether the driver's logs have the form that is read here: that of Linux 6.1. Later kernels word them otherwise.
+/// Whether the driver's logs have the form that is read here: that of Linux 6.1. Later kernels word
+/// them otherwise.
 fn log_is_known() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     release.starts_with("6.1.") && std::path::Path::new(LOGS).join("state").exists()

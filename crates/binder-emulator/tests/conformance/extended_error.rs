@@ -235,7 +235,8 @@ pub(crate) fn a_call_with_a_transaction_unread_is_refused_as_a_protocol_error<D:
     let call = Message::to(0).object(&node(1, 1, 0)).call(&client);
     let received = server.serve();
     let held = handle_in(&server, &received);
-    // The caller of the nested call is in its driver's queue, but the server's next call is for another thread of it.
+    // The caller of the nested call is in its driver's queue, but the server's next call is for
+    // another thread of it.
     let other = Actor::new(&server.driver);
     let nested = server.call(held, 2, b"nested");
     call.wait();

@@ -1,4 +1,5 @@
-//! File descriptors inside transactions: who accepts them, what arrives, and that none is left open by anyone.
+//! File descriptors inside transactions: who accepts them, what arrives, and that none is left open
+//! by anyone.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -39,7 +40,8 @@ impl Pipe {
         self.write = None;
     }
 
-    /// True when someone has the write end open. Waits a while for those that are about to close it.
+    /// True when someone has the write end open. Waits a while for those that are about to close
+    /// it.
     fn is_open(&self) -> bool {
         let until = Instant::now() + Duration::from_secs(5);
         while Instant::now() < until {

@@ -116,7 +116,8 @@ pub(crate) fn an_update_takes_the_place_of_an_older_one_at_a_frozen_process<D: D
         seen.extend(server.bytes(&received));
         server.write(&[binder_driver::Command::FreeBuffer(received.buffer)]).unwrap();
     }
-    // 2 went for 5, and 5 for 7, since the driver compares the real process that sends. One without the flag stays.
+    // 2 went for 5, and 5 for 7, since the driver compares the real process that sends. One without
+    // the flag stays.
     assert_eq!(seen, [1, 3, 4, 6, 7, 8]);
 }
 

@@ -28,7 +28,8 @@ struct Cast {
     handles: [u32; 2],
 }
 
-/// `None`, and a skip is noted, where the driver has no freeze notifications. No device is used up then.
+/// `None`, and a skip is noted, where the driver has no freeze notifications. No device is used up
+/// then.
 fn device<D: Device>() -> Option<D> {
     if !D::tells_of_freezes() {
         skip(Need::Machine, "this kernel has no freeze notifications (Linux 6.12 brought them)");

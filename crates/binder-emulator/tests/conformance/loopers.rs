@@ -93,7 +93,8 @@ pub(crate) fn the_looper_that_came_last_is_chosen_first<D: Device>() {
     calls.into_iter().for_each(|call| assert_eq!(names(&call.wait()), ["TransactionComplete", "Reply"]));
 }
 
-/// What the driver says of the calling thread's part in its process's work, after these commands of it.
+/// What the driver says of the calling thread's part in its process's work, after these commands of
+/// it.
 fn noted<D: Device>(commands: &[Command]) -> String {
     let device = D::new();
     let actor = Actor::new(&device.open());

@@ -1,8 +1,9 @@
 //! The conformance suite: what every driver must do, case by case, over the raw protocol.
 //!
-//! Each case is written against [`Device`] and knows no backend; each backend instantiates the whole suite below. Cases
-//! compare sequences of returns, states, reference counts and errors, never times. Those of the kernel's driver are
-//! ignored unless asked for: they need one, and `cargo xtask guests` brings one.
+//! Each case is written against [`Device`] and knows no backend; each backend instantiates the
+//! whole suite below. Cases compare sequences of returns, states, reference counts and errors,
+//! never times. Those of the kernel's driver are ignored unless asked for: they need one, and
+//! `cargo xtask guests` brings one.
 
 mod actor;
 mod aosp;
@@ -65,10 +66,11 @@ pub(crate) trait Device {
     fn tells_state() -> bool {
         true
     }
-    /// What the driver holds, in the form of the kernel's `binder/state` in debugfs, with the lines on requested threads
-    /// and free async space that the kernel has in `binder/stats`.
+    /// What the driver holds, in the form of the kernel's `binder/state` in debugfs, with the lines
+    /// on requested threads and free async space that the kernel has in `binder/stats`.
     fn state(&self) -> String;
-    /// Returns when everything that the process with this number held is released. It has closed the device.
+    /// Returns when everything that the process with this number held is released. It has closed
+    /// the device.
     fn wait_until_released(&self, number: &str);
 }
 

@@ -60,8 +60,8 @@ fn object_in(actor: &Actor, received: &TransactionData) -> FlatBinderObject {
     FlatBinderObject::from_bytes(&actor.bytes(received)).expect("an object")
 }
 
-/// Has the context manager hold a strong reference to a node of the client. Its handle, and what the client was told up to the
-/// reply.
+/// Has the context manager hold a strong reference to a node of the client. Its handle, and what
+/// the client was told up to the reply.
 pub(crate) fn hold_node(server: &Actor, client: &Actor, ptr: u64, cookie: u64) -> (u32, Vec<Return>) {
     let call = call_with_node(client, 0, ptr, cookie);
     server.write(&[Command::EnterLooper]).unwrap();
@@ -224,7 +224,8 @@ pub(crate) fn a_refused_transaction_leaves_no_reference_and_no_buffer<D: Device>
         let returns = call_with(&client, 0, bytes.clone(), &[0, 24], 0, Vec::new()).wait();
         assert_eq!(returns, [Return::FailedReply]);
     }
-    // Had they left buffers, the area would be full; had they left a handle, this would not be handle 1.
+    // Had they left buffers, the area would be full; had they left a handle, this would not be
+    // handle 1.
     let call = call_with_node(&client, 0, 0x52, 0);
     let received = server.serve();
     assert_eq!(handle_in(&server, &received), 1);

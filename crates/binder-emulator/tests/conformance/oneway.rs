@@ -36,7 +36,8 @@ pub(crate) fn oneway_calls_of_one_node_are_served_in_order_one_at_a_time<D: Devi
 pub(crate) fn oneway_calls_of_two_nodes_do_not_wait_for_each_other<D: Device>() {
     let device = D::new();
     let (server, client) = pair(&device);
-    // The client calls two nodes: the context manager and one that the client itself owns for the server.
+    // The client calls two nodes: the context manager and one that the client itself owns for the
+    // server.
     let given = call_with_node(&client, 0, 0x90, 0);
     let received = server.serve();
     let held = handle_in(&server, &received);

@@ -1,5 +1,6 @@
-//! What a server runs at during a call. Needs permission for real-time priorities and for raising nice values; without
-//! it the driver must say that it lent nothing, and that is what is checked then.
+//! What a server runs at during a call. Needs permission for real-time priorities and for raising
+//! nice values; without it the driver must say that it lent nothing, and that is what is checked
+//! then.
 
 use binder_driver::Command;
 use binder_driver::uapi::TF_ONE_WAY;
@@ -18,7 +19,8 @@ struct Priority {
 const FIFO: i32 = 1;
 const OTHER: i32 = 0;
 
-/// The calling thread's, from /proc: fields 18 (priority), 19 (nice), 40 and 41 of `stat` (proc_pid_stat(5)).
+/// The calling thread's, from /proc: fields 18 (priority), 19 (nice), 40 and 41 of `stat`
+/// (proc_pid_stat(5)).
 fn own() -> Priority {
     let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
     let fields: Vec<&str> = stat[stat.rfind(')').unwrap() + 2..].split(' ').collect();
@@ -34,12 +36,14 @@ fn become_nice(nice: i32) -> bool {
     rustix::process::setpriority_process(None, nice).is_ok()
 }
 
-/// A server of nice 0 whose node has `flags`, called by a thread that `prepare` changes. What it ran at: before, during, after.
+/// A server of nice 0 whose node has `flags`, called by a thread that `prepare` changes. What it
+/// ran at: before, during, after.
 fn served<D: Device>(flags: u32, prepare: fn() -> bool) -> Option<[Priority; 3]> {
     at_nice_0(|| served_from::<D>(flags, prepare)).flatten()
 }
 
-/// Calls `act` on a thread of nice 0, as all that this one starts and opens then is. `None` where there is no right to that.
+/// Calls `act` on a thread of nice 0, as all that this one starts and opens then is. `None` where
+/// there is no right to that.
 pub(crate) fn at_nice_0<T: Send>(act: impl FnOnce() -> T + Send) -> Option<T> {
     let act = || become_nice(0).then(act);
     match std::thread::scope(|scope| scope.spawn(act).join()) {
@@ -98,7 +102,8 @@ pub(crate) fn a_nice_value_is_lent_and_restored<D: Device>() {
     assert_eq!(after, before);
 }
 
-/// As [`served`], of a oneway call of an ordinary thread. What the server ran at: before, during, and when it waited again.
+/// As [`served`], of a oneway call of an ordinary thread. What the server ran at: before, during,
+/// and when it waited again.
 fn served_oneway<D: Device>(flags: u32) -> Option<[Priority; 3]> {
     at_nice_0(|| {
         let device = D::new();

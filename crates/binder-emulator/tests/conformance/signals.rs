@@ -7,7 +7,8 @@ use std::ffi::c_int;
 use std::io::Error;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Sends a thread of this process a signal that a handler takes, and that restarts no system call (no `SA_RESTART`).
+/// Sends a thread of this process a signal that a handler takes, and that restarts no system call
+/// (no `SA_RESTART`).
 pub(crate) fn signal(tid: i32) {
     static HANDLED: std::sync::Once = std::sync::Once::new();
     send(tid, libc::SIGUSR2, 0, &HANDLED);

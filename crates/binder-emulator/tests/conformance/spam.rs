@@ -9,8 +9,8 @@ use crate::message::Message;
 
 const AREA: u64 = 64 << 10;
 
-/// What `count` oneway calls of `bytes` bytes to a server that reads nothing bring their sender: the first letter of each
-/// return (C complete, S suspect, F failed).
+/// What `count` oneway calls of `bytes` bytes to a server that reads nothing bring their sender:
+/// the first letter of each return (C complete, S suspect, F failed).
 fn send(client: &Actor, count: usize, bytes: usize) -> String {
     let letter = |item: &Return| match item {
         Return::TransactionComplete => 'C',
@@ -49,7 +49,8 @@ fn runs(letters: &str) -> String {
 pub(crate) fn the_sender_of_too_many_oneway_bytes_is_suspected_once<D: Device>() {
     let device = D::new();
     let (_server, client) = server_with_client(&device, true);
-    // Oneway calls have 32 KiB; from less than 6553 bytes left on, a sender with more than 16 KiB is suspected.
+    // Oneway calls have 32 KiB; from less than 6553 bytes left on, a sender with more than 16 KiB
+    // is suspected.
     assert_eq!(runs(&send(&client, 40, 1024)), "C25 S1 C6 F8 ");
 }
 

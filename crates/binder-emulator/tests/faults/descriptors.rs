@@ -1,4 +1,5 @@
-//! Processes killed at a random moment while descriptors travel to and from them: none stays open anywhere.
+//! Processes killed at a random moment while descriptors travel to and from them: none stays open
+//! anywhere.
 
 use std::io::{PipeReader, PipeWriter};
 use std::os::fd::{AsFd, BorrowedFd};

@@ -1,4 +1,5 @@
-//! One thread of one participant: it calls, and serves what comes meanwhile, as libbinder's threads do.
+//! One thread of one participant: it calls, and serves what comes meanwhile, as libbinder's threads
+//! do.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -20,7 +21,8 @@ pub(crate) const DROP: u32 = 3;
 pub(crate) const CALL_BACK: u32 = 4;
 /// Comes with a handle that the manager keeps, and calls or passes on.
 pub(crate) const KEEP: u32 = 5;
-/// Comes with a number; answered with that one of the handles that the manager keeps, if it has as many.
+/// Comes with a number; answered with that one of the handles that the manager keeps, if it has as
+/// many.
 pub(crate) const GIVE: u32 = 6;
 /// Answered with the number of the process that serves.
 pub(crate) const WHO: u32 = 7;

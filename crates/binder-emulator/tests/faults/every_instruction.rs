@@ -1,5 +1,5 @@
-//! Processes killed at each instruction of whatever they do: the others go on within 100 ms, and nothing of the dead one
-//! stays.
+//! Processes killed at each instruction of whatever they do: the others go on within 100 ms, and
+//! nothing of the dead one stays.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,7 +15,8 @@ use crate::stepping::Stopped;
 /// The longest that the others may be held up by a death.
 const LONGEST: Duration = Duration::from_millis(100);
 
-/// The addresses of a scenario's instructions in their order, from a victim that is stepped, and killed at the end.
+/// The addresses of a scenario's instructions in their order, from a victim that is stepped, and
+/// killed at the end.
 fn instructions(stage: &mut Stage<'_>) -> Vec<u64> {
     let mut victim = stage.start();
     let mut addresses = Vec::new();

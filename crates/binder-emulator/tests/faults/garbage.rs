@@ -1,5 +1,5 @@
-//! Garbage in the memory that participants share: those who meet it get wrong answers or errors, never crash, and all of
-//! them end with their context.
+//! Garbage in the memory that participants share: those who meet it get wrong answers or errors,
+//! never crash, and all of them end with their context.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -29,7 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The driver's threads of this process that have panicked.
 static PANICS: AtomicU64 = AtomicU64::new(0);
 
-/// In a peer: calls and serves whatever comes until the context has gone, and expects nothing. False for what is no such peer.
+/// In a peer: calls and serves whatever comes until the context has gone, and expects nothing.
+/// False for what is no such peer.
 pub(crate) fn play(scenario: &str, address: &str) -> bool {
     if scenario != PEER {
         return false;
@@ -131,7 +132,8 @@ struct Scribbler {
 }
 
 impl Scribbler {
-    /// Some words. The first page, which holds what everything depends on, gets more than its share.
+    /// Some words. The first page, which holds what everything depends on, gets more than its
+    /// share.
     fn scribble(&mut self, round: u64) {
         let pages = pages(&mut self.memory);
         for word in 0..1 + self.random.below(32) {
@@ -179,7 +181,8 @@ impl Scribbler {
     }
 }
 
-/// What the threads of a process do: name, state, and the system call they are in, with its arguments.
+/// What the threads of a process do: name, state, and the system call they are in, with its
+/// arguments.
 fn threads(pid: u32) -> String {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("/proc");
     let told = |task: std::path::PathBuf| {

@@ -1,4 +1,5 @@
-//! What participants send each other, put together piece by piece, and taken apart where it arrives.
+//! What participants send each other, put together piece by piece, and taken apart where it
+//! arrives.
 
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 

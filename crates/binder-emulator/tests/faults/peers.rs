@@ -1,6 +1,7 @@
 //! Processes that do everything with each other, in no order: what a busy context is made of.
 //!
-//! Each peer has one thread that calls, and loopers. Peers find each other through a manager, which is one of them.
+//! Each peer has one thread that calls, and loopers. Peers find each other through a manager, which
+//! is one of them.
 
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::os::fd::AsFd;
@@ -159,7 +160,8 @@ impl Caller<'_> {
         }
     }
 
-    /// Makes itself known to the manager, and asks it for another peer, whose death it wants to be told of.
+    /// Makes itself known to the manager, and asks it for another peer, whose death it wants to be
+    /// told of.
     fn meet(&mut self) -> Result<(), Errno> {
         self.count();
         self.desk.call(0, KEEP, &Message::default().node(1))?;

@@ -127,7 +127,8 @@ fn nested_call(address: &str) {
     });
 }
 
-/// Real-time, where that is permitted, and through a futex even where the manager's policy could be set.
+/// Real-time, where that is permitted, and through a futex even where the manager's policy could be
+/// set.
 fn lender(address: &str) -> Desk {
     let desk = desk(address);
     stepping::become_lender(&desk.driver);
@@ -201,7 +202,8 @@ fn freeze_notification(address: &str) {
     });
 }
 
-/// Nodes, handles, a death notification, an unread reply's buffer: what a process holds when it leaves.
+/// Nodes, handles, a death notification, an unread reply's buffer: what a process holds when it
+/// leaves.
 fn laden(address: &str) -> Desk {
     let mut desk = desk(address);
     let (reader, _writer) = std::io::pipe().expect("a pipe");

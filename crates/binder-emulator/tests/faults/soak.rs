@@ -1,4 +1,5 @@
-//! Millions of transactions among eight processes: memory, records and descriptors stay what they are after the beginning.
+//! Millions of transactions among eight processes: memory, records and descriptors stay what they
+//! are after the beginning.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -89,7 +90,8 @@ fn descriptors(process: u32) -> u64 {
     open.expect("a living process").count() as u64
 }
 
-/// Lets the processes send `transactions` to each other, replies not counted. `report` is shown what is used at times.
+/// Lets the processes send `transactions` to each other, replies not counted. `report` is shown
+/// what is used at times.
 fn soak(profile: Profile, transactions: u64, mut report: impl FnMut(u64, Duration, Used)) {
     let context = Context::create_unlisted(profile).expect("a context");
     let before = Usage { memory_bytes: 0, ..context.usage().expect("its size") };

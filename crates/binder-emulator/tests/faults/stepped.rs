@@ -1,4 +1,5 @@
-//! Processes killed in the middle of whatever they do: the others go on, and nothing of the dead one stays.
+//! Processes killed in the middle of whatever they do: the others go on, and nothing of the dead
+//! one stays.
 
 use std::time::{Duration, Instant};
 

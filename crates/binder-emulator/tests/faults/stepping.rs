@@ -1,8 +1,9 @@
 #![allow(unsafe_code)]
-//! Victims: this test binary, started again with one ignored test, run instruction by instruction (ptrace(2)), and killed.
+//! Victims: this test binary, started again with one ignored test, run instruction by instruction
+//! (ptrace(2)), and killed.
 //!
-//! Unsafe: rustix has no ptrace. A victim asks to be traced by its parent, and stops where its transaction begins and
-//! where it has ended.
+//! Unsafe: rustix has no ptrace. A victim asks to be traced by its parent, and stops where its
+//! transaction begins and where it has ended.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt as _;
@@ -37,7 +38,8 @@ pub(crate) fn start(scenario: &str, address: &str) -> Process {
     process
 }
 
-/// In a victim: tells its parent which thread is to be stepped, and stops until the parent goes on with it.
+/// In a victim: tells its parent which thread is to be stepped, and stops until the parent goes on
+/// with it.
 pub(crate) fn let_parent_step() {
     // SAFETY: makes the parent this thread's tracer; no memory is passed.
     let traced = unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, NOTHING, NOTHING) };
@@ -48,7 +50,8 @@ pub(crate) fn let_parent_step() {
     stop();
 }
 
-/// Makes the calling thread real-time, where that is permitted, and lets its process lend that through a futex.
+/// Makes the calling thread real-time, where that is permitted, and lets its process lend that
+/// through a futex.
 pub(crate) fn become_lender(driver: &Emulated) {
     let realtime = SchedAttr { policy: libc::SCHED_FIFO as u32, priority: 3, ..Default::default() };
     // Else it is one more ordinary caller.
@@ -73,7 +76,8 @@ pub(crate) enum Stopped {
     Gone,
 }
 
-/// A victim whose thread stands still, from its first [`stop`] on. All of it is for the thread that started it.
+/// A victim whose thread stands still, from its first [`stop`] on. All of it is for the thread that
+/// started it.
 pub(crate) struct Stepped {
     child: Child,
     thread: i32,
@@ -118,8 +122,8 @@ impl Stepped {
     /// Kills it where it stands.
     pub(crate) fn kill(mut self) {
         self.child.kill().expect("a child");
-        // The tracer takes note of a thread's end before its process can be waited for; if it was the process's only
-        // one, that is the end of both.
+        // The tracer takes note of a thread's end before its process can be waited for; if it was
+        // the process's only one, that is the end of both.
         while self.wait() != Stopped::Gone {}
         let _ = self.child.wait();
     }
@@ -130,7 +134,8 @@ impl Stepped {
 impl Stepped {
     /// Runs one instruction.
     pub(crate) fn step(&mut self) -> Stopped {
-        // SAFETY: the thread is traced by this one and stands still; no memory is passed, and no signal.
+        // SAFETY: the thread is traced by this one and stands still; no memory is passed, and no
+        // signal.
         let going = unsafe { libc::ptrace(libc::PTRACE_SINGLESTEP, self.thread, NOTHING, NOTHING) };
         if going == 0 { self.wait() } else { Stopped::Gone }
     }
@@ -147,7 +152,8 @@ impl Stepped {
 
     fn registers(&self) -> libc::user_regs_struct {
         let mut registers = std::mem::MaybeUninit::zeroed();
-        // SAFETY: the kernel writes all of the registers into memory of their size; zeroes are registers too.
+        // SAFETY: the kernel writes all of the registers into memory of their size; zeroes are
+        // registers too.
         unsafe {
             libc::ptrace(libc::PTRACE_GETREGS, self.thread, NOTHING, registers.as_mut_ptr());
             registers.assume_init()

@@ -1,5 +1,5 @@
-//! A lock that is not let go of: by one that was stopped while it had it, and by nobody at all, where somebody has written
-//! over it.
+//! A lock that is not let go of: by one that was stopped while it had it, and by nobody at all,
+//! where somebody has written over it.
 
 use std::os::unix::fs::FileExt as _;
 

@@ -1,4 +1,5 @@
-//! Processes of a busy context killed at random moments: all others go on, and nothing of the dead ones stays.
+//! Processes of a busy context killed at random moments: all others go on, and nothing of the dead
+//! ones stays.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,10 +14,12 @@ use crate::message::Message;
 use crate::peers::Peer;
 use crate::random::Random;
 
-/// What is waited for before a test fails: far more than anything should take, also on a busy machine.
+/// What is waited for before a test fails: far more than anything should take, also on a busy
+/// machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Peers, of which the first is the manager, and a participant of this process that looks after them.
+/// Peers, of which the first is the manager, and a participant of this process that looks after
+/// them.
 struct Crowd {
     context: Context,
     probe: Desk,
@@ -101,7 +104,8 @@ impl Crowd {
     }
 }
 
-/// Kills processes at random moments; gives how long the next call of another participant took after each.
+/// Kills processes at random moments; gives how long the next call of another participant took
+/// after each.
 fn kill_at_random(profile: Profile, kills: u64) -> Vec<Duration> {
     /// As many processes as are there at a time.
     const PEERS: usize = 5;
@@ -178,7 +182,8 @@ fn thousands_of_keepers_killed_at_random_moments_end_every_call() {
     keepers_killed(2000);
 }
 
-/// Kills processes that keep a context, in which this process's threads call each other, join and leave.
+/// Kills processes that keep a context, in which this process's threads call each other, join and
+/// leave.
 fn keepers_killed(kills: u64) {
     let mut random = Random::from(kills);
     for kill in 0..=kills {

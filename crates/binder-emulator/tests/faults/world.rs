@@ -1,4 +1,5 @@
-//! The survivors: a manager that serves, a client that looks whether it does, and what must be as before after each death.
+//! The survivors: a manager that serves, a client that looks whether it does, and what must be as
+//! before after each death.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +20,8 @@ pub(crate) const AREA: u64 = 256 << 10;
 const ACCEPTS_DESCRIPTORS: u32 = 0x100;
 const INHERITS_REALTIME: u32 = 0x800;
 
-/// What is waited for before a test fails: far more than anything should take, also on a busy machine.
+/// What is waited for before a test fails: far more than anything should take, also on a busy
+/// machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct World {
@@ -45,8 +47,8 @@ pub(crate) struct Quiet {
 }
 
 impl World {
-    /// With a manager, unless the victims are to be that; then its thread calls whoever is. `inherits`: that thread is real-time, and
-    /// lends its priority through a futex.
+    /// With a manager, unless the victims are to be that; then its thread calls whoever is.
+    /// `inherits`: that thread is real-time, and lends its priority through a futex.
     pub(crate) fn new(profile: Profile, managed: bool, inherits: bool) -> Self {
         let context = Context::create_unlisted(profile).expect("a context");
         let manager = Arc::new(Emulated::join(context.address(), AREA).expect("a manager"));
@@ -141,7 +143,8 @@ impl World {
         }
     }
 
-    /// Waits until everything is as before. Gives how long that took, if it was longer than one look.
+    /// Waits until everything is as before. Gives how long that took, if it was longer than one
+    /// look.
     pub(crate) fn settle(&mut self, after: &str) -> Duration {
         let begin = Instant::now();
         loop {

@@ -1,4 +1,5 @@
-//! What calls take for a real-time caller, by how it lends its priority and by what else the CPUs do.
+//! What calls take for a real-time caller, by how it lends its priority and by what else the CPUs
+//! do.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,8 @@ use crate::unprivileged::{as_root, unprivileged};
 const PRIORITY: u32 = 99;
 /// For each load. Hogs end by themselves, so a caller that is not lent to ends too.
 const SECONDS: Duration = Duration::from_secs(4);
-/// Between calls, so that they do not take the CPU time that the kernel leaves to real-time threads.
+/// Between calls, so that they do not take the CPU time that the kernel leaves to real-time
+/// threads.
 const PAUSE: Duration = Duration::from_micros(200);
 
 fn measure(how: &str, inherit_by: InheritBy) {

@@ -1,7 +1,7 @@
 //! Threads that compute, one of each kind on each CPU. Must not know the driver.
 //!
-//! The kernel keeps some time of each second for ordinary threads, beside real-time ones that never sleep (5 % unless it is set
-//! otherwise): ordinary hogs use that up.
+//! The kernel keeps some time of each second for ordinary threads, beside real-time ones that never
+//! sleep (5 % unless it is set otherwise): ordinary hogs use that up.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -25,8 +25,8 @@ pub(crate) struct Hogs {
 }
 
 impl Hogs {
-    /// They begin at once, on the calling thread's CPUs, the real-time ones at a `priority` that is not above its own, and end by
-    /// themselves after `life`.
+    /// They begin at once, on the calling thread's CPUs, the real-time ones at a `priority` that is
+    /// not above its own, and end by themselves after `life`.
     pub(crate) fn start(kinds: &[Kind], priority: u32, life: Duration) -> Self {
         let usable = sched_getaffinity(None).expect("its CPUs");
         let (running, stop) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));

@@ -1,8 +1,9 @@
 #![allow(clippy::print_stdout, reason = "the test that is ignored reports figures")]
-//! Real-time callers without permission to set their servers' policy: they lend their priority through a futex.
+//! Real-time callers without permission to set their servers' policy: they lend their priority
+//! through a futex.
 //!
-//! Tests begin as root, so that a thread may make itself real-time, and give all rights up before they touch the driver. Without
-//! that permission there is nothing to be tried.
+//! Tests begin as root, so that a thread may make itself real-time, and give all rights up before
+//! they touch the driver. Without that permission there is nothing to be tried.
 
 mod figures;
 mod hogs;
@@ -28,14 +29,16 @@ const PRIORITY: u32 = 60;
 /// How /proc shows it while it is lent: field 18 of /proc/PID/stat (proc_pid_stat(5)).
 const SHOWN: i64 = -1 - PRIORITY as i64;
 
-/// Makes the calling thread an ordinary one, as servers are. Its nice value stays: to lower that takes rights.
+/// Makes the calling thread an ordinary one, as servers are. Its nice value stays: to lower that
+/// takes rights.
 fn become_ordinary() {
     let nice = rustix::process::getpriority_process(None).expect("one's own");
     sched_attr::set(0, SchedAttr { policy: OTHER, nice, ..Default::default() }).expect("a lower policy");
 }
 
-/// Calls until some were answered before their caller looked by itself whether they were. That it does after a millisecond, and
-/// then less often: a call that nobody ends in another way takes longer, however fast the machine.
+/// Calls until some were answered before their caller looked by itself whether they were. That it
+/// does after a millisecond, and then less often: a call that nobody ends in another way takes
+/// longer, however fast the machine.
 fn asks_until_some_are_quick(client: &mut Party, code: u32) {
     const LOOKS_AFTER: Duration = Duration::from_millis(1);
     let (begin, mut quick, mut calls) = (Instant::now(), 0, 0);
@@ -168,7 +171,8 @@ fn a_caller_that_lends_is_told_of_its_servers_end_and_a_server_survives_its_lend
     });
 }
 
-/// What a caller is answered whose thread handles signals while it waits, if it lends its priority so.
+/// What a caller is answered whose thread handles signals while it waits, if it lends its priority
+/// so.
 fn called_amid_signals(inherit_by: InheritBy) -> Option<i64> {
     let context = context();
     let server = Party::manager(&context);

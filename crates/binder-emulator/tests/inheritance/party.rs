@@ -1,4 +1,5 @@
-//! Participants: each calls on its creator's thread, and some serve on a thread of their own, an ordinary one.
+//! Participants: each calls on its creator's thread, and some serve on a thread of their own, an
+//! ordinary one.
 
 use std::cell::Cell;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -237,8 +238,9 @@ impl Desk {
     }
 }
 
-/// The priority that the calling thread runs at, as the scheduler has it: −1 − priority for a real-time one, 20 + nice for another
-/// (field 18 of /proc/PID/stat, proc_pid_stat(5)). The caller may need a moment to lend it.
+/// The priority that the calling thread runs at, as the scheduler has it: −1 − priority for a
+/// real-time one, 20 + nice for another (field 18 of /proc/PID/stat, proc_pid_stat(5)). The caller
+/// may need a moment to lend it.
 fn runs_at() -> i64 {
     let begin = Instant::now();
     loop {

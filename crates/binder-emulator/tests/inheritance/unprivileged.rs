@@ -15,8 +15,8 @@ const NOBODY: u32 = 65534;
 /// They need the CPUs for themselves.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Runs `act` on a thread at this real-time priority whose user has no rights, and whose process has none to lend to
-/// (`RLIMIT_RTPRIO` 0); the test is skipped where that cannot be had.
+/// Runs `act` on a thread at this real-time priority whose user has no rights, and whose process
+/// has none to lend to (`RLIMIT_RTPRIO` 0); the test is skipped where that cannot be had.
 pub(crate) fn unprivileged(priority: u32, act: impl FnOnce() + Send + 'static) {
     run(priority, true, act);
 }

@@ -1,4 +1,5 @@
-//! The axes as an SVG picture: calls per second, the time of a call, and memory, each over what is counted.
+//! The axes as an SVG picture: calls per second, the time of a call, and memory, each over what is
+//! counted.
 
 use std::fmt::Write as _;
 
@@ -17,7 +18,8 @@ const PANELS: [Panel; 3] = [
     ("memory of all processes [MB]", |sample| sample.memory_kb as f64 * 1024.0 / 1e6),
 ];
 
-/// One row for each axis, one panel for each figure; counts are on a logarithmic scale, figures begin at 0.
+/// One row for each axis, one panel for each figure; counts are on a logarithmic scale, figures
+/// begin at 0.
 pub(crate) fn svg(axes: &[Axis]) -> String {
     let (width, height) =
         (PANELS.len() as f64 * (WIDTH + MARGIN) + MARGIN, axes.len() as f64 * (HEIGHT + MARGIN) + MARGIN);

@@ -1,8 +1,9 @@
-//! How the emulated driver scales: calls per second, the time of a call, and memory, over 1 to 64 clients of one service, over 1
-//! to 1,000 services of one context, and over 1 to 1,000 objects of one process. Looks for cliffs, and fails where there is one.
+//! How the emulated driver scales: calls per second, the time of a call, and memory, over 1 to 64
+//! clients of one service, over 1 to 1,000 services of one context, and over 1 to 1,000 objects of
+//! one process. Looks for cliffs, and fails where there is one.
 //!
-//! `cargo run --release -p binder --example scale -- [--rounds N] [--milliseconds N] [--svg FILE]`; a run with the defaults
-//! takes about a minute. All processes are this program again.
+//! `cargo run --release -p binder --example scale -- [--rounds N] [--milliseconds N] [--svg FILE]`;
+//! a run with the defaults takes about a minute. All processes are this program again.
 
 mod chart;
 mod process;

@@ -1,4 +1,5 @@
-//! This program as a child: started, heard line by line, ended. A child that dies is an error here, since its lines end.
+//! This program as a child: started, heard line by line, ended. A child that dies is an error here,
+//! since its lines end.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
@@ -53,8 +54,8 @@ impl Drop for Child {
     }
 }
 
-/// A process's share of the memory that is in use, in units of 1,024 bytes: pages of its own, and its part of those that it
-/// shares (`Pss` in proc_pid_smaps_rollup(5)).
+/// A process's share of the memory that is in use, in units of 1,024 bytes: pages of its own, and
+/// its part of those that it shares (`Pss` in proc_pid_smaps_rollup(5)).
 pub(crate) fn memory_kb(pid: u32) -> Result<u64> {
     let path = format!("/proc/{pid}/smaps_rollup");
     let text = std::fs::read_to_string(&path).map_err(|error| format!("cannot read {path}: {error}"))?;

@@ -1,5 +1,5 @@
-//! The processes that are measured: the service manager, processes that hold services, clients. Each says in lines what it has
-//! to say, and ends when its standard input does.
+//! The processes that are measured: the service manager, processes that hold services, clients.
+//! Each says in lines what it has to say, and ends when its standard input does.
 
 use std::io::{BufRead as _, Write as _};
 use std::sync::Arc;
@@ -87,8 +87,8 @@ pub(crate) fn host(address: &str, first: &str, count: &str) -> Result<()> {
     Ok(())
 }
 
-/// Looks services up, says how many nanoseconds each took, waits, calls them in turn for so long, and says calls per second,
-/// and the median and the 99th percentile of a call in nanoseconds.
+/// Looks services up, says how many nanoseconds each took, waits, calls them in turn for so long,
+/// and says calls per second, and the median and the 99th percentile of a call in nanoseconds.
 pub(crate) fn client(address: &str, first: &str, count: &str, milliseconds: &str) -> Result<()> {
     let (first, count): (u32, u32) = (first.parse()?, count.parse()?);
     let time = Duration::from_millis(milliseconds.parse()?);

@@ -1,5 +1,5 @@
-//! Native handles: file descriptors and integers in one buffer (`native_handle_t`), the descriptors named by a
-//! `binder_fd_array_object`.
+//! Native handles: file descriptors and integers in one buffer (`native_handle_t`), the descriptors
+//! named by a `binder_fd_array_object`.
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
@@ -8,7 +8,8 @@ use binder_driver::uapi::{BINDER_TYPE_FDA, FdArrayObject, Field};
 use super::{HwParcel, HwReader};
 use crate::{Error, descriptors};
 
-/// `native_handle_t` before its data: `version` (its own size), `numFds`, `numInts`, 32 bits each (`cutils/native_handle.h`).
+/// `native_handle_t` before its data: `version` (its own size), `numFds`, `numInts`, 32 bits each
+/// (`cutils/native_handle.h`).
 const HEAD: usize = 12;
 /// `NATIVE_HANDLE_MAX_FDS` and `NATIVE_HANDLE_MAX_INTS`.
 const MOST: usize = 1024;
@@ -18,17 +19,20 @@ const MOST_BYTES: usize = HEAD + 2 * 4 * MOST;
 /// What a native handle carries.
 #[derive(Debug, Default)]
 pub struct NativeHandle {
-    /// Descriptors, at most 1024: when sent, closed with the parcel; when received, duplicates to keep.
+    /// Descriptors, at most 1024: when sent, closed with the parcel; when received, duplicates to
+    /// keep.
     pub descriptors: Vec<OwnedFd>,
     /// Anything, at most 1024.
     pub integers: Vec<i32>,
 }
 
 impl HwParcel<'_> {
-    /// Writes a native handle, or null (`Parcel::writeNativeHandleNoDup`): its size in bytes, its buffer, its descriptors.
+    /// Writes a native handle, or null (`Parcel::writeNativeHandleNoDup`): its size in bytes, its
+    /// buffer, its descriptors.
     ///
     /// # Errors
-    /// [`Error::Unsendable`] for more than 1024 descriptors or integers; as [`HwParcel::write_buffer`].
+    /// [`Error::Unsendable`] for more than 1024 descriptors or integers; as
+    /// [`HwParcel::write_buffer`].
     pub fn write_native_handle(&mut self, handle: Option<NativeHandle>) -> Result<(), Error> {
         let Some(NativeHandle { descriptors, integers }) = handle else {
             self.plain().write_u64(0);
@@ -57,8 +61,8 @@ impl HwReader<'_> {
     /// Reads a native handle, or null.
     ///
     /// # Errors
-    /// [`Error::Malformed`] when size, buffer and array of descriptors do not agree; [`Error::Descriptor`] when this process may
-    /// not open more.
+    /// [`Error::Malformed`] when size, buffer and array of descriptors do not agree;
+    /// [`Error::Descriptor`] when this process may not open more.
     pub fn read_native_handle(&mut self) -> Result<Option<NativeHandle>, Error> {
         const WHAT: &str = "a native handle";
         let size = self.plain().read_u64()?;

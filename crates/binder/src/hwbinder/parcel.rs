@@ -8,8 +8,8 @@ use crate::Error;
 use crate::outgoing::Outgoing;
 use crate::parcel::Parcel;
 
-/// How many buffers one transaction names where they lie. Further ones are copied into the parcel's own memory first. Few,
-/// because each call passes all of them on.
+/// How many buffers one transaction names where they lie. Further ones are copied into the parcel's
+/// own memory first. Few, because each call passes all of them on.
 const MOST_BORROWED: usize = 6;
 
 /// Where in a `binder_buffer_object` the address lies.
@@ -27,14 +27,16 @@ pub struct HwParcel<'a> {
     borrowed_count: usize,
 }
 
-/// What of a parcel outlives the memory that it names, so that it is used again without an allocation.
+/// What of a parcel outlives the memory that it names, so that it is used again without an
+/// allocation.
 #[derive(Debug)]
 pub(crate) struct HwStore {
     plain: Parcel,
-    /// Buffers of the parcel's own, each padded to 8 bytes: headers of vectors, and what had to be copied.
+    /// Buffers of the parcel's own, each padded to 8 bytes: headers of vectors, and what had to be
+    /// copied.
     own: Vec<u8>,
-    /// Objects that name own memory: where the object lies in the plain data, and where the bytes lie in `own`, whose address
-    /// is known only when nothing more is added.
+    /// Objects that name own memory: where the object lies in the plain data, and where the bytes
+    /// lie in `own`, whose address is known only when nothing more is added.
     unresolved: Vec<(usize, usize)>,
     /// The bytes of all buffers, each rounded up to 8.
     buffers_size: u64,
@@ -75,7 +77,8 @@ impl<'a> HwParcel<'a> {
         self.borrowed_count = 0;
     }
 
-    /// The plain data, for values and binders. A vector that is written here is copied: see [`HwParcel::write_vec`].
+    /// The plain data, for values and binders. A vector that is written here is copied: see
+    /// [`HwParcel::write_vec`].
     pub fn plain(&mut self) -> &mut Parcel {
         &mut self.store.plain
     }
@@ -86,7 +89,8 @@ impl<'a> HwParcel<'a> {
         self.store.plain.data()
     }
 
-    /// How many payload bytes were copied into this parcel's own memory; see [`Parcel::copied_bytes`].
+    /// How many payload bytes were copied into this parcel's own memory; see
+    /// [`Parcel::copied_bytes`].
     #[must_use]
     pub fn copied_bytes(&self) -> u64 {
         self.store.plain.copied_bytes()
@@ -96,7 +100,8 @@ impl<'a> HwParcel<'a> {
         self.store.plain.take_copied()
     }
 
-    /// Writes what a call to a method of `interface` begins with: its fully qualified name as a C string.
+    /// Writes what a call to a method of `interface` begins with: its fully qualified name as a C
+    /// string.
     ///
     /// # Errors
     /// [`Error::Unsendable`] for a name with a NUL in it.
@@ -112,13 +117,14 @@ impl<'a> HwParcel<'a> {
     /// Names a buffer. The driver copies it when the parcel is sent.
     ///
     /// # Errors
-    /// [`Error::Unsendable`] when nothing stands before it: some drivers refuse a parent at the data's very start.
+    /// [`Error::Unsendable`] when nothing stands before it: some drivers refuse a parent at the
+    /// data's very start.
     pub fn write_buffer(&mut self, bytes: impl Into<RawBytes<'a>>) -> Result<BufferIndex, Error> {
         self.put(bytes.into(), None)
     }
 
-    /// Names a buffer whose address the driver writes into `parent`, `offset` bytes from its start. The offsets within one
-    /// parent must ascend.
+    /// Names a buffer whose address the driver writes into `parent`, `offset` bytes from its start.
+    /// The offsets within one parent must ascend.
     ///
     /// # Errors
     /// As [`HwParcel::write_buffer`].
@@ -131,7 +137,8 @@ impl<'a> HwParcel<'a> {
         self.put(bytes.into(), Some((parent, offset)))
     }
 
-    /// Writes a vector of bytes (`hidl_vec<uint8_t>`): its header, and its bytes from where they lie.
+    /// Writes a vector of bytes (`hidl_vec<uint8_t>`): its header, and its bytes from where they
+    /// lie.
     ///
     /// # Errors
     /// [`Error::Unsendable`] for 2³² bytes or more; as [`HwParcel::write_buffer`].
@@ -149,7 +156,8 @@ impl<'a> HwParcel<'a> {
         Ok(())
     }
 
-    /// Writes a string (`hidl_string`). It is copied into the parcel, because it needs a NUL at its end.
+    /// Writes a string (`hidl_string`). It is copied into the parcel, because it needs a NUL at its
+    /// end.
     ///
     /// # Errors
     /// As [`HwParcel::write_vec`].
@@ -158,7 +166,8 @@ impl<'a> HwParcel<'a> {
         self.put_string(text, header, VECTOR_POINTER)
     }
 
-    /// Writes a vector of strings (`hidl_vec<hidl_string>`): its header, the strings' headers, the strings.
+    /// Writes a vector of strings (`hidl_vec<hidl_string>`): its header, the strings' headers, the
+    /// strings.
     ///
     /// # Errors
     /// As [`HwParcel::write_string`].

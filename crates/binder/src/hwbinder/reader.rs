@@ -1,9 +1,10 @@
 //! [`HwReader`]: a received scatter-gather transaction.
 //!
-//! The data comes from another process. The driver has written the address of every listed buffer, and of no other, so
-//! only listed objects are followed: an address in a parent counts only where it is the one of the child that is listed
-//! for that place. Others may change the bytes at any time: each number is read once, strings are copied before they are
-//! looked at, and byte vectors are lent as they lie.
+//! The data comes from another process. The driver has written the address of every listed buffer,
+//! and of no other, so only listed objects are followed: an address in a parent counts only where
+//! it is the one of the child that is listed for that place. Others may change the bytes at any
+//! time: each number is read once, strings are copied before they are looked at, and byte vectors
+//! are lent as they lie.
 
 use binder_driver::RawBytes;
 use binder_driver::uapi::{BINDER_BUFFER_FLAG_HAS_PARENT, BINDER_TYPE_PTR, BufferObject};
@@ -71,12 +72,14 @@ impl<'a> HwReader<'a> {
     /// Reads a buffer that is embedded in none.
     ///
     /// # Errors
-    /// [`Error::Malformed`] when no such buffer is listed here, and when it does not lie in this process's area.
+    /// [`Error::Malformed`] when no such buffer is listed here, and when it does not lie in this
+    /// process's area.
     pub fn read_buffer(&mut self) -> Result<(RawBytes<'a>, BufferIndex), Error> {
         self.read_object(None).map(|(bytes, index, _)| (bytes, index))
     }
 
-    /// Reads a buffer that is embedded in `parent` (its bytes and index), `offset` bytes from its start.
+    /// Reads a buffer that is embedded in `parent` (its bytes and index), `offset` bytes from its
+    /// start.
     ///
     /// # Errors
     /// As [`HwReader::read_buffer`]; also when the parent does not hold the buffer's address there.
@@ -93,7 +96,8 @@ impl<'a> HwReader<'a> {
         }
     }
 
-    /// Reads the bytes of a vector whose header lies in `parent` at `at`; `unit` bytes go with each item and `extra` with all.
+    /// Reads the bytes of a vector whose header lies in `parent` at `at`; `unit` bytes go with each
+    /// item and `extra` with all.
     fn read_contents(
         &mut self,
         parent: (RawBytes<'a>, BufferIndex),

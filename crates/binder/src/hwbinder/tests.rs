@@ -1,4 +1,5 @@
-//! Scatter-gather parcels against a driver that does the copy and the fix-ups in one block of memory.
+//! Scatter-gather parcels against a driver that does the copy and the fix-ups in one block of
+//! memory.
 
 use binder_driver::RawBytes;
 use binder_driver::uapi::{BINDER_BUFFER_FLAG_HAS_PARENT, BufferObject, Field};

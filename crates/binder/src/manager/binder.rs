@@ -1,5 +1,5 @@
-//! The binder stack's service manager: `android.os.IServiceManager`, in the layout and with the codes of the process's
-//! [`Dialect`].
+//! The binder stack's service manager: `android.os.IServiceManager`, in the layout and with the
+//! codes of the process's [`Dialect`].
 
 use std::sync::Arc;
 
@@ -7,10 +7,12 @@ use super::{Registry, check_name};
 use crate::{Binder, Call, Dialect, Error, Parcel, ParcelReader, Proxy, Stack, Status, Stub, status};
 
 const INTERFACE: &str = "android.os.IServiceManager";
-/// `DUMP_FLAG_PRIORITY_DEFAULT` and `DUMP_FLAG_PRIORITY_ALL`: when a service is dumped, which nobody asks here.
+/// `DUMP_FLAG_PRIORITY_DEFAULT` and `DUMP_FLAG_PRIORITY_ALL`: when a service is dumped, which
+/// nobody asks here.
 const PRIORITY_DEFAULT: i32 = 8;
 const PRIORITY_ALL: i32 = 15;
-/// The kind of `android.os.Service` that this manager knows: an object, and whether it may be stopped when it is not used.
+/// The kind of `android.os.Service` that this manager knows: an object, and whether it may be
+/// stopped when it is not used.
 const SERVICE_WITH_METADATA: i32 = 0;
 
 /// What a method of the interface does.
@@ -40,7 +42,8 @@ fn code(dialect: Dialect, method: Method) -> u32 {
     found.map_or(0, |index| index as u32 + 1)
 }
 
-/// True for Android 10 and earlier, whose manager puts no status header in front of what it found, and lists one name a call.
+/// True for Android 10 and earlier, whose manager puts no status header in front of what it found,
+/// and lists one name a call.
 fn is_old(dialect: Dialect) -> bool {
     dialect == Dialect::Android10
 }
@@ -105,7 +108,8 @@ impl Stub for Manager {
     }
 }
 
-/// Writes an `android.os.Service`: a union, whose kind comes first, of parcelables, whose size does.
+/// Writes an `android.os.Service`: a union, whose kind comes first, of parcelables, whose size
+/// does.
 fn write_service(parcel: &mut Parcel, binder: Option<&Binder>) {
     parcel.write_bool(true); // it is not null
     parcel.write_i32(SERVICE_WITH_METADATA);

@@ -1,6 +1,8 @@
-//! The hwbinder stack's service manager: `android.hidl.manager@1.0::IServiceManager`, with its codes.
+//! The hwbinder stack's service manager: `android.hidl.manager@1.0::IServiceManager`, with its
+//! codes.
 //!
-//! One difference: `add` names the interface, where Android's manager asks the object for the interfaces that it inherits.
+//! One difference: `add` names the interface, where Android's manager asks the object for the
+//! interfaces that it inherits.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Service managers: the one object that everybody finds (handle 0), and the names that it knows.
 //!
-//! One for each stack, each in a context of its own. What they keep is the same (`registry`); interfaces, codes and
-//! parcels are those of the stack.
+//! One for each stack, each in a context of its own. What they keep is the same (`registry`);
+//! interfaces, codes and parcels are those of the stack.
 
 mod binder;
 mod hwbinder;
@@ -19,7 +19,8 @@ pub const LONGEST_NAME: usize = 127;
 /// How long [`ServiceManager::wait`] sleeps before it asks again, at first and at most.
 const ASK_AGAIN: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
 
-/// Makes `process` the service manager of its context, for services of `stack`. It serves on the process's loopers.
+/// Makes `process` the service manager of its context, for services of `stack`. It serves on the
+/// process's loopers.
 ///
 /// # Errors
 /// [`Error::Driver`] when the context has a manager already.
@@ -33,8 +34,8 @@ pub fn serve(process: &Arc<Process>, stack: Stack) -> Result<(), Error> {
 
 /// A context's service manager, as its clients see it.
 ///
-/// Names of the binder stack are any words; those of hwbinder are a fully qualified interface and an instance,
-/// `package@1.0::IName/instance`.
+/// Names of the binder stack are any words; those of hwbinder are a fully qualified interface and
+/// an instance, `package@1.0::IName/instance`.
 #[derive(Clone, Debug)]
 pub struct ServiceManager {
     process: Arc<Process>,
@@ -48,10 +49,12 @@ impl ServiceManager {
         Self { process: process.clone(), stack }
     }
 
-    /// Registers an object. A name that is taken already changes its object; an object that dies loses its name.
+    /// Registers an object. A name that is taken already changes its object; an object that dies
+    /// loses its name.
     ///
     /// # Errors
-    /// [`Error::Name`] for a name that cannot be one; those of [`Proxy::transact`](crate::Proxy::transact).
+    /// [`Error::Name`] for a name that cannot be one; those of
+    /// [`Proxy::transact`](crate::Proxy::transact).
     pub fn add(&self, name: &str, binder: &Binder) -> Result<(), Error> {
         check_name(self.stack, name)?;
         let manager = self.process.context_manager();
@@ -87,8 +90,8 @@ impl ServiceManager {
         }
     }
 
-    /// The object that is registered under a name, as soon as it is, and as soon as there is a service manager. It asks again
-    /// and again, so it needs no looper.
+    /// The object that is registered under a name, as soon as it is, and as soon as there is a
+    /// service manager. It asks again and again, so it needs no looper.
     ///
     /// # Errors
     /// [`Error::WaitedTooLong`] after `timeout`; as [`ServiceManager::get`].

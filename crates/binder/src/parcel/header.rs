@@ -1,21 +1,24 @@
-//! What stands in front of a call's arguments and of its result: the interface token and the status header.
+//! What stands in front of a call's arguments and of its result: the interface token and the status
+//! header.
 
 use super::{Parcel, ParcelReader};
 use crate::{Dialect, Error, Status, exception, status, work_source};
 
-/// The word before the name of an interface token since Android 11: which kind of partition the sender belongs to.
+/// The word before the name of an interface token since Android 11: which kind of partition the
+/// sender belongs to.
 const HEADER_SYSTEM: i32 = i32::from_be_bytes(*b"SYST");
 /// The strict-mode word of native callers: `STRICT_MODE_PENALTY_GATHER`, and no policy.
 const STRICT_MODE: i32 = 1 << 31;
 
-/// Headers that a Java service may put in front of its status: app-ops that it noted (Android 11 and later; the status follows), and
-/// strict-mode violations (there was no exception).
+/// Headers that a Java service may put in front of its status: app-ops that it noted (Android 11
+/// and later; the status follows), and strict-mode violations (there was no exception).
 const NOTED_APP_OPS: i32 = -127;
 const STRICT_MODE_STACKS: i32 = -128;
 
 impl Parcel {
-    /// Writes what a call to a method of `interface` begins with: the strict-mode policy, the work source's uid
-    /// ([`WorkSource`](crate::WorkSource)), from Android 11 on the header `SYST`, the name as UTF-16.
+    /// Writes what a call to a method of `interface` begins with: the strict-mode policy, the work
+    /// source's uid ([`WorkSource`](crate::WorkSource)), from Android 11 on the header `SYST`,
+    /// the name as UTF-16.
     ///
     /// # Errors
     /// As [`Parcel::write_string16`].
@@ -36,8 +39,9 @@ impl Parcel {
         self.write_i32(exception::NONE);
     }
 
-    /// Writes a reply's status header: an exception, its message, and, in the binder stack, an empty remote stack trace. A
-    /// service-specific exception carries 0 as its number; see [`Parcel::write_service_specific`].
+    /// Writes a reply's status header: an exception, its message, and, in the binder stack, an
+    /// empty remote stack trace. A service-specific exception carries 0 as its number; see
+    /// [`Parcel::write_service_specific`].
     ///
     /// # Errors
     /// As [`Parcel::write_string16`].
@@ -50,7 +54,8 @@ impl Parcel {
         Ok(())
     }
 
-    /// Writes a reply's status header: an error of the service's own numbering (`Status::fromServiceSpecificError`).
+    /// Writes a reply's status header: an error of the service's own numbering
+    /// (`Status::fromServiceSpecificError`).
     ///
     /// # Errors
     /// As [`Parcel::write_string16`].
@@ -75,7 +80,8 @@ impl ParcelReader<'_> {
     /// Reads a call's interface token and checks that it names `interface`; without an allocation.
     ///
     /// # Errors
-    /// `BAD_TYPE` when it names another interface or has another header, `BAD_VALUE` when there is no token.
+    /// `BAD_TYPE` when it names another interface or has another header, `BAD_VALUE` when there is
+    /// no token.
     pub fn check_interface(&mut self, interface: &str) -> Result<(), Status> {
         self.read_i32()?;
         let work_source = self.read_u32()?;
@@ -90,12 +96,12 @@ impl ParcelReader<'_> {
         }
     }
 
-    /// Reads a reply's status header, as Java services write it too: with headers of their own in front, and with a remote stack
-    /// trace, which are skipped.
+    /// Reads a reply's status header, as Java services write it too: with headers of their own in
+    /// front, and with a remote stack trace, which are skipped.
     ///
     /// # Errors
-    /// [`Error::ServiceSpecific`] or [`Error::Exception`] when the service answered with one, [`Error::Malformed`] when there
-    /// is no header.
+    /// [`Error::ServiceSpecific`] or [`Error::Exception`] when the service answered with one,
+    /// [`Error::Malformed`] when there is no header.
     pub fn read_exception(&mut self) -> Result<(), Error> {
         let mut code = self.read_i32()?;
         if code == NOTED_APP_OPS {
@@ -122,7 +128,8 @@ impl ParcelReader<'_> {
         Err(Error::Exception { code, message })
     }
 
-    /// Skips what begins with its own size in bytes, which the size's word is part of; an empty one says 0.
+    /// Skips what begins with its own size in bytes, which the size's word is part of; an empty one
+    /// says 0.
     fn skip_sized(&mut self, what: &'static str) -> Result<(), Error> {
         let start = self.position();
         match self.read_i32()? {

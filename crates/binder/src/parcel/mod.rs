@@ -1,8 +1,9 @@
 //! [`Parcel`]: data on its way out, in Android's standard layout.
 //!
-//! Little-endian, every item padded with zeros to 4 bytes. Values, strings and vectors are laid out as by `Parcel.cpp`;
-//! binders and what stands in front of the arguments as by that of the [`Dialect`]'s release.
-//! It knows nothing of threads or drivers: it is bytes, offsets, and the objects that those bytes name.
+//! Little-endian, every item padded with zeros to 4 bytes. Values, strings and vectors are laid out
+//! as by `Parcel.cpp`; binders and what stands in front of the arguments as by that of the
+//! [`Dialect`]'s release. It knows nothing of threads or drivers: it is bytes, offsets, and the
+//! objects that those bytes name.
 
 mod descriptor;
 mod header;
@@ -29,13 +30,15 @@ const NULL: i32 = -1;
 /// What lives at least until the driver has taken references of its own to it.
 pub(crate) type Kept = Arc<dyn Any + Send + Sync>;
 
-/// Data on its way out. Written once, sent, and, when cleared, written again without a new allocation.
+/// Data on its way out. Written once, sent, and, when cleared, written again without a new
+/// allocation.
 #[derive(Debug)]
 pub struct Parcel {
     /// Whose layout it has; `None` for hwbinder's.
     dialect: Option<Dialect>,
     data: Vec<u8>,
-    /// Where in `data` the objects lie: native 64-bit words, kept as the bytes that the driver reads.
+    /// Where in `data` the objects lie: native 64-bit words, kept as the bytes that the driver
+    /// reads.
     offsets: Vec<u8>,
     /// What the objects name. Kept until the driver has taken its own references.
     objects: Vec<Kept>,
@@ -62,7 +65,8 @@ impl Default for Parcel {
 }
 
 impl Parcel {
-    /// An empty parcel in the newest dialect. A process that has another refuses it; see [`Parcel::in_dialect`].
+    /// An empty parcel in the newest dialect. A process that has another refuses it; see
+    /// [`Parcel::in_dialect`].
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -132,7 +136,8 @@ impl Parcel {
         &self.offsets
     }
 
-    /// How many bytes of strings and vectors were copied into this parcel since it was made, cleared, or last sent.
+    /// How many bytes of strings and vectors were copied into this parcel since it was made,
+    /// cleared, or last sent.
     #[must_use]
     pub fn copied_bytes(&self) -> u64 {
         self.copied.get()
@@ -199,7 +204,8 @@ impl Parcel {
         self.write_i32(value.into());
     }
 
-    /// Writes a string as UTF-16: its length in units, the units, a 2-byte NUL, padding (`writeString16`).
+    /// Writes a string as UTF-16: its length in units, the units, a 2-byte NUL, padding
+    /// (`writeString16`).
     ///
     /// # Errors
     /// [`Error::Unsendable`] for a string of 2³¹ units or more.
@@ -262,7 +268,8 @@ impl Parcel {
         }
     }
 
-    /// Writes a NUL-terminated string without its length (`writeCString`): hwbinder's interface tokens.
+    /// Writes a NUL-terminated string without its length (`writeCString`): hwbinder's interface
+    /// tokens.
     ///
     /// # Errors
     /// [`Error::Unsendable`] for a string with a NUL in it.
@@ -277,8 +284,8 @@ impl Parcel {
         Ok(())
     }
 
-    /// Writes a byte vector: its length, the bytes, padding (`writeByteVector`). This is the copy that the
-    /// scatter-gather stack does without.
+    /// Writes a byte vector: its length, the bytes, padding (`writeByteVector`). This is the copy
+    /// that the scatter-gather stack does without.
     ///
     /// # Errors
     /// [`Error::Unsendable`] for 2³¹ bytes or more.

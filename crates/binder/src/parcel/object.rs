@@ -1,4 +1,5 @@
-//! Binders in parcels: `flat_binder_object`, listed in the offsets so that the driver translates them.
+//! Binders in parcels: `flat_binder_object`, listed in the offsets so that the driver translates
+//! them.
 
 use binder_driver::uapi::{BINDER_TYPE_BINDER, BINDER_TYPE_HANDLE, FlatBinderObject};
 
@@ -6,12 +7,14 @@ use super::{Parcel, ParcelReader};
 use crate::{Binder, Error, Local, Stability};
 
 impl Parcel {
-    /// Writes a strong binder: the 24 bytes of a `flat_binder_object`, and from Android 11 on its stability word.
+    /// Writes a strong binder: the 24 bytes of a `flat_binder_object`, and from Android 11 on its
+    /// stability word.
     ///
     /// The parcel keeps the binder until it is cleared.
     pub fn write_binder(&mut self, binder: &Binder) {
         let object = binder.to_object();
-        // Handle 0 means the same in every process: as on Android, nobody translates it, and it needs no reference.
+        // Handle 0 means the same in every process: as on Android, nobody translates it, and it
+        // needs no reference.
         if object.binder != 0 || object.kind == BINDER_TYPE_BINDER {
             self.list_object();
         }
@@ -26,7 +29,8 @@ impl Parcel {
         }
     }
 
-    /// Writes a strong binder, or null: an object of zeros that is not listed in the offsets, as on Android.
+    /// Writes a strong binder, or null: an object of zeros that is not listed in the offsets, as on
+    /// Android.
     pub fn write_nullable_binder(&mut self, binder: Option<&Binder>) {
         match binder {
             Some(binder) => self.write_binder(binder),
@@ -84,8 +88,9 @@ impl ParcelReader<'_> {
     /// Reads a strong binder.
     ///
     /// # Errors
-    /// [`Error::Malformed`] when no offset says that one lies here, for null, for another type of object, for a local node
-    /// that this process does not have, and for a reader without a process.
+    /// [`Error::Malformed`] when no offset says that one lies here, for null, for another type of
+    /// object, for a local node that this process does not have, and for a reader without a
+    /// process.
     pub fn read_binder(&mut self) -> Result<Binder, Error> {
         let binder = self.read_nullable_binder()?;
         binder.ok_or_else(|| self.malformed("a binder", "it is null"))

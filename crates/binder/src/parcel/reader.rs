@@ -1,8 +1,9 @@
 //! [`ParcelReader`]: received data, read in the order in which it was written.
 //!
-//! The bytes come from another process, and may change at any time. Every read is checked against what is there, allocates no
-//! more than that, and ends with an error instead of a panic. Each number is read once, strings are copied before they are
-//! looked at, and byte vectors are lent as they lie: [`RawBytes`].
+//! The bytes come from another process, and may change at any time. Every read is checked against
+//! what is there, allocates no more than that, and ends with an error instead of a panic. Each
+//! number is read once, strings are copied before they are looked at, and byte vectors are lent as
+//! they lie: [`RawBytes`].
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -13,8 +14,8 @@ use super::{NULL, Parcel, padded};
 use crate::copies::Copies;
 use crate::{Dialect, Error, Process, work_source};
 
-/// A reader over received data. It stays on its thread: what it reads is held by commands that this thread hands over, in order with
-/// the one that gives the data back.
+/// A reader over received data. It stays on its thread: what it reads is held by commands that this
+/// thread hands over, in order with the one that gives the data back.
 ///
 /// ```compile_fail,E0277
 /// fn moves<T: Send>(_: T) {}
@@ -45,8 +46,8 @@ impl Parcel {
 }
 
 impl<'a> ParcelReader<'a> {
-    /// A reader over bytes from anywhere: `offsets` says where in `data` objects lie (native 64-bit words).
-    /// It has no process, so it reads all but binders and descriptors.
+    /// A reader over bytes from anywhere: `offsets` says where in `data` objects lie (native 64-bit
+    /// words). It has no process, so it reads all but binders and descriptors.
     #[must_use]
     pub fn new(data: &'a [u8], offsets: &'a [u8]) -> Self {
         Self::over(data.into(), offsets.into())
@@ -106,8 +107,8 @@ impl<'a> ParcelReader<'a> {
         self.data.len() - self.at
     }
 
-    /// On whose behalf the call is made: the uid in the interface token, once that was checked. `None` when the caller works for
-    /// nobody else.
+    /// On whose behalf the call is made: the uid in the interface token, once that was checked.
+    /// `None` when the caller works for nobody else.
     #[must_use]
     pub fn work_source(&self) -> Option<u32> {
         (self.work_source != work_source::UNSET).then_some(self.work_source)
@@ -158,7 +159,8 @@ impl<'a> ParcelReader<'a> {
         Ok(array)
     }
 
-    /// A length, `None` for null. It is checked against the bytes that are left when `unit` bytes go with each item.
+    /// A length, `None` for null. It is checked against the bytes that are left when `unit` bytes
+    /// go with each item.
     fn take_length(&mut self, what: &'static str, unit: usize) -> Result<Option<usize>, Error> {
         let start = self.at;
         let length = self.read_i32()?;
@@ -183,8 +185,8 @@ impl<'a> ParcelReader<'a> {
     /// Reads a 32-bit integer.
     ///
     /// # Errors
-    /// [`Error::Malformed`] when the parcel ends first. So it is for each of these methods, and for anything else that
-    /// cannot be what was asked for.
+    /// [`Error::Malformed`] when the parcel ends first. So it is for each of these methods, and for
+    /// anything else that cannot be what was asked for.
     pub fn read_i32(&mut self) -> Result<i32, Error> {
         Ok(i32::from_le_bytes(self.take_array("a 32-bit integer")?))
     }
@@ -245,7 +247,8 @@ impl<'a> ParcelReader<'a> {
         Ok(self.read_i32()? as i8)
     }
 
-    /// The UTF-16 units of a string without the NUL, each read once and when it is asked for; `None` for null.
+    /// The UTF-16 units of a string without the NUL, each read once and when it is asked for;
+    /// `None` for null.
     pub(super) fn take_units(
         &mut self,
     ) -> Result<Option<impl ExactSizeIterator<Item = u16> + use<'a>>, Error> {

@@ -8,8 +8,8 @@ const OWN: usize = 8;
 /// Where the work source begins.
 const WORK_SOURCE: usize = 4;
 
-/// What calls to one interface of the binder stack begin with, as [`Parcel::write_interface_token`] writes it. Proxies and
-/// stubs that keep one write and compare it as a whole.
+/// What calls to one interface of the binder stack begin with, as [`Parcel::write_interface_token`]
+/// writes it. Proxies and stubs that keep one write and compare it as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InterfaceToken(Vec<u8>);
 
@@ -43,7 +43,8 @@ impl Parcel {
 }
 
 impl ParcelReader<'_> {
-    /// Reads a call's interface token and checks that it is this one; what the sender said of itself may differ.
+    /// Reads a call's interface token and checks that it is this one; what the sender said of
+    /// itself may differ.
     ///
     /// # Errors
     /// As [`ParcelReader::check_interface`].
@@ -59,7 +60,8 @@ impl ParcelReader<'_> {
         self.check_interface("").and(Err(Status::Code(status::BAD_TYPE)))
     }
 
-    /// Reads a call's interface token in the hwbinder stack, a C string, and checks that it names `interface`.
+    /// Reads a call's interface token in the hwbinder stack, a C string, and checks that it names
+    /// `interface`.
     ///
     /// # Errors
     /// `BAD_TYPE` when it names another interface, `BAD_VALUE` when there is no token.

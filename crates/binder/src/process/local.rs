@@ -27,7 +27,8 @@ pub(crate) trait Object: fmt::Debug + Send + Sync {
 /// A process's published objects.
 pub(crate) type Nodes = nodes::Nodes<Box<dyn Object>>;
 
-/// A published object. It can be called as long as a clone of this, or another process's reference, is left.
+/// A published object. It can be called as long as a clone of this, or another process's reference,
+/// is left.
 #[derive(Clone, Debug)]
 pub struct Local(pub(crate) Arc<Node<Box<dyn Object>>>);
 

@@ -1,7 +1,7 @@
 //! [`Process`]: one opened driver with what this process publishes, holds and runs over it.
 //!
-//! Both stacks share it; what differs between them lies in the kind of service and in the parcels. It knows
-//! neither: a published object is whatever can serve ([`local::Object`]).
+//! Both stacks share it; what differs between them lies in the kind of service and in the parcels.
+//! It knows neither: a published object is whatever can serve ([`local::Object`]).
 
 mod local;
 mod proxy;
@@ -91,7 +91,8 @@ impl Process {
         self.spam_suspicions.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How often the driver has said that this process's oneway calls fill an area ([`Process::set_oneway_spam_detection`]).
+    /// How often the driver has said that this process's oneway calls fill an area
+    /// ([`Process::set_oneway_spam_detection`]).
     #[must_use]
     pub fn spam_suspicions(&self) -> u64 {
         self.spam_suspicions.load(Ordering::Relaxed)
@@ -120,7 +121,8 @@ impl Process {
         self.manager.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many looper threads the driver may ask for besides those that the process starts by itself; 0 at first.
+    /// How many looper threads the driver may ask for besides those that the process starts by
+    /// itself; 0 at first.
     ///
     /// # Errors
     /// [`Error::Driver`] when the driver refuses.
@@ -130,20 +132,22 @@ impl Process {
             .map_err(|cause| Error::Driver { operation: "set the most looper threads", cause })
     }
 
-    /// Whether a thread that serves a background caller of the binder stack runs as background; true at first.
+    /// Whether a thread that serves a background caller of the binder stack runs as background;
+    /// true at first.
     #[must_use]
     pub fn background_scheduling(&self) -> bool {
         self.background_scheduling.load(Ordering::Relaxed)
     }
 
-    /// Switches background scheduling for calls from now on and for objects that are published from now on (Android's
-    /// `disableBackgroundScheduling`).
+    /// Switches background scheduling for calls from now on and for objects that are published from
+    /// now on (Android's `disableBackgroundScheduling`).
     pub fn set_background_scheduling(&self, on: bool) {
         self.background_scheduling.store(on, Ordering::Relaxed);
     }
 
-    /// Hands over what the calling thread has queued: buffers that it gives back, references that it drops. They go
-    /// along with its next call by themselves; a thread that makes none for long calls this.
+    /// Hands over what the calling thread has queued: buffers that it gives back, references that
+    /// it drops. They go along with its next call by themselves; a thread that makes none for
+    /// long calls this.
     ///
     /// # Errors
     /// [`Error::Driver`] when the driver is out of order.
@@ -151,14 +155,15 @@ impl Process {
         self.thread().flush(&self.connection)
     }
 
-    /// Payload bytes that this process has copied into and out of parcels so far. The driver's own copy is not among them.
+    /// Payload bytes that this process has copied into and out of parcels so far. The driver's own
+    /// copy is not among them.
     #[must_use]
     pub fn copied_bytes(&self) -> u64 {
         self.connection.copies().total()
     }
 
-    /// Ends the looper threads, waits for them (not for the calling thread, if it is one: it ends when its call is
-    /// served), and lets go of objects that only other processes hold.
+    /// Ends the looper threads, waits for them (not for the calling thread, if it is one: it ends
+    /// when its call is served), and lets go of objects that only other processes hold.
     pub fn stop(self: &Arc<Self>) {
         if self.forked() {
             return; // the threads are the parent's

@@ -1,5 +1,5 @@
-//! [`Proxy`]: another process's object, by this process's handle for it, and the references that the
-//! driver counts for it.
+//! [`Proxy`]: another process's object, by this process's handle for it, and the references that
+//! the driver counts for it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,7 +9,8 @@ use crate::notices::{Death, Frozen};
 use crate::parcel::Kept;
 use crate::references::CONTEXT_MANAGER;
 
-/// Another process's object, by this process's handle for it. Clones share one handle; the last one gives it back.
+/// Another process's object, by this process's handle for it. Clones share one handle; the last one
+/// gives it back.
 #[derive(Clone, Debug)]
 pub struct Proxy(pub(crate) Arc<Handle>);
 
@@ -81,19 +82,20 @@ impl Process {
         self.proxy_for(CONTEXT_MANAGER, Stability::System)
     }
 
-    /// The proxy for a handle that the driver gave to this process, in a buffer that this thread holds.
+    /// The proxy for a handle that the driver gave to this process, in a buffer that this thread
+    /// holds.
     pub(crate) fn proxy_for(self: &Arc<Self>, handle: u32, stability: Stability) -> Proxy {
         let (held, new) = self.handles().find_or_insert(handle, || {
             let (death, frozen) = (Mutex::default(), Mutex::default());
             Arc::new(Handle { process: self.clone(), handle, stability, death, frozen })
         });
-        // Handle 0 is always there and needs no reference. The buffer keeps any other alive until this thread gives it back: its
-        // commands go out in order, so these come first.
+        // Handle 0 is always there and needs no reference. The buffer keeps any other alive until
+        // this thread gives it back: its commands go out in order, so these come first.
         if new && handle != CONTEXT_MANAGER {
             let thread = self.thread();
             thread.take_references(handle);
-            // Another thread may give up its clone, and the references with it, before these are taken: the proxy lives until
-            // they are.
+            // Another thread may give up its clone, and the references with it, before these are
+            // taken: the proxy lives until they are.
             thread.keep_until_sent(held.clone());
             thread.flush_unless_soon(self.connection());
         }

@@ -1,4 +1,5 @@
-//! A command of whatever arguments: what the registries hold. Reads its arguments by its table and runs it.
+//! A command of whatever arguments: what the registries hold. Reads its arguments by its table and
+//! runs it.
 
 use std::ffi::OsString;
 
@@ -61,7 +62,8 @@ impl<A: Default> Command for Entry<A> {
     }
 }
 
-/// A command under the words that it had in an earlier version: it still works, but help and completion do not show it.
+/// A command under the words that it had in an earlier version: it still works, but help and
+/// completion do not show it.
 pub(crate) struct Renamed {
     /// The old words.
     pub(crate) path: &'static [&'static str],

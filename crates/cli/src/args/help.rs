@@ -1,4 +1,5 @@
-//! The text of a command's `--help`, from its table. Writes plain text that is as wide as asked, and at most [`WIDTH`] columns.
+//! The text of a command's `--help`, from its table. Writes plain text that is as wide as asked,
+//! and at most [`WIDTH`] columns.
 
 use report::look::{Look, NARROWEST};
 

@@ -117,7 +117,8 @@ fn line(out: &mut String, text: &str) {
     out.push('\n');
 }
 
-/// Escapes what roff would act on: backslashes, dashes that must stay dashes, and a control character in front.
+/// Escapes what roff would act on: backslashes, dashes that must stay dashes, and a control
+/// character in front.
 fn escape(text: &str) -> String {
     let escaped = text.replace('\\', "\\e").replace('-', "\\-");
     if escaped.starts_with(['.', '\'']) { format!("\\&{escaped}") } else { escaped }

@@ -1,9 +1,9 @@
-//! The command line: one table of options per command, from which parsing, `--help`, the manual page and the
-//! shell completion all come.
+//! The command line: one table of options per command, from which parsing, `--help`, the manual
+//! page and the shell completion all come.
 //!
-//! Arguments are understood in two steps. The table fills a plain struct with *what was typed*, without side
-//! effects; the command then resolves that into *what it means*. Both steps refuse with a [`Usage`]. Nothing in
-//! this module knows what any command does.
+//! Arguments are understood in two steps. The table fills a plain struct with *what was typed*,
+//! without side effects; the command then resolves that into *what it means*. Both steps refuse
+//! with a [`Usage`]. Nothing in this module knows what any command does.
 
 mod command;
 mod completion;
@@ -28,7 +28,8 @@ pub(crate) use table::{Doc, Entry, Group, Kind, Opt, Positionals, ValueKind};
 #[error("{0}")]
 pub(crate) struct Usage(pub(crate) String);
 
-/// Refuses a command line from within a command: `usage!("--count and --duration exclude each other")`.
+/// Refuses a command line from within a command: `usage!("--count and --duration exclude each
+/// other")`.
 macro_rules! usage {
     ($($arg:tt)*) => { anyhow::Error::from($crate::args::Usage(format!($($arg)*))) };
 }

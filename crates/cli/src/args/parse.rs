@@ -16,7 +16,8 @@ pub(crate) enum Parsed {
     Help,
 }
 
-/// Reads `args` (without the command's own words) by the command's table, into `typed`. `environment` looks a variable up.
+/// Reads `args` (without the command's own words) by the command's table, into `typed`.
+/// `environment` looks a variable up.
 pub(super) fn parse(
     doc: &Doc,
     typed: &mut dyn Sink,
@@ -63,7 +64,8 @@ fn find<'d>(doc: &'d Doc, name: &str) -> Option<(usize, &'d OptDoc)> {
     doc.options().enumerate().find(|(_, option)| has(option))
 }
 
-/// Takes the next argument off if it is a long name with one dash, which lexopt would read as a row of letters.
+/// Takes the next argument off if it is a long name with one dash, which lexopt would read as a row
+/// of letters.
 fn old_style_name(doc: &Doc, parser: &mut Parser) -> Option<String> {
     let is_one = |arg: &OsStr| {
         arg.to_str().is_some_and(|name| {
@@ -155,7 +157,8 @@ fn text(name: &str, value: OsString) -> Result<String, Usage> {
         .map_err(|value| Usage(format!("{name} '{}' is not valid UTF-8", value.to_string_lossy())))
 }
 
-/// `-pairs 4`, where `-p` and `-pair` exist, reads as `-p airs`: if that fails, the whole word was meant.
+/// `-pairs 4`, where `-p` and `-pair` exist, reads as `-p airs`: if that fails, the whole word was
+/// meant.
 fn misspelt(doc: &Doc, name: &str, raw: Option<&OsStr>) -> Option<Usage> {
     let raw = raw?.to_str()?;
     let near = nearest(raw, doc.options().flat_map(|option| option.names).copied());

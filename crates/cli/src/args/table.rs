@@ -1,5 +1,5 @@
-//! The types that a table of options is made of. Each option holds its names, its words for the reader and the
-//! function that stores what was typed, so that the three cannot drift apart.
+//! The types that a table of options is made of. Each option holds its names, its words for the
+//! reader and the function that stores what was typed, so that the three cannot drift apart.
 
 use crate::terminal::{Exit, Terminal};
 
@@ -14,12 +14,13 @@ pub(crate) struct Opt<A: 'static> {
     pub(crate) default: &'static str,
     /// One or more sentences.
     pub(crate) help: &'static str,
-    /// Whether the environment gives the default, in the variable that is called like the option's first name in
-    /// capitals (`--benchmark_filter`: `BENCHMARK_FILTER`).
+    /// Whether the environment gives the default, in the variable that is called like the option's
+    /// first name in capitals (`--benchmark_filter`: `BENCHMARK_FILTER`).
     pub(crate) environment: bool,
 }
 
-/// What an option takes and where it goes. A `set` function answers with what is wrong with the value.
+/// What an option takes and where it goes. A `set` function answers with what is wrong with the
+/// value.
 pub(crate) enum Action<A: 'static> {
     Flag(fn(&mut A)),
     Value { name: &'static str, kind: ValueKind, set: fn(&mut A, &str) -> Result<(), String> },
@@ -176,7 +177,8 @@ pub(crate) struct Positionals<A: 'static> {
 pub(crate) enum Kind {
     /// `roundtrip WORDS...`.
     Command,
-    /// Like a command, but left out of help and completion: for this program's own use, or an earlier name of a command.
+    /// Like a command, but left out of help and completion: for this program's own use, or an
+    /// earlier name of a command.
     Hidden,
     /// A program of its own: the binary under another name.
     OldName,
@@ -210,8 +212,8 @@ pub(super) struct Typed<'e, A: 'static> {
     pub(super) values: A,
 }
 
-/// Where values go. The reading of command lines knows no command's arguments, so that it is in the binary once, and not once
-/// for each command.
+/// Where values go. The reading of command lines knows no command's arguments, so that it is in the
+/// binary once, and not once for each command.
 pub(super) trait Sink {
     /// Stores the value of the option with this index among all of the table.
     fn option(&mut self, index: usize, value: Option<&str>) -> Result<(), String>;
@@ -277,7 +279,8 @@ impl PositionalsDoc {
     }
 }
 
-/// A help text that names every word that a value can be: those that it does not mention itself stand behind it.
+/// A help text that names every word that a value can be: those that it does not mention itself
+/// stand behind it.
 fn with_words(help: &str, kind: ValueKind, is_listed: bool) -> String {
     let (head, words) = match kind {
         ValueKind::OneOf(words) => ("One of", words),

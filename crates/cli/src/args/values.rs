@@ -1,5 +1,5 @@
-//! Reads values with units: durations, sizes, rates, CPU lists. An error says what was expected and leaves it to the caller
-//! to say where.
+//! Reads values with units: durations, sizes, rates, CPU lists. An error says what was expected and
+//! leaves it to the caller to say where.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -12,7 +12,8 @@ pub(crate) fn set<T, E: Display>(place: &mut Option<T>, value: Result<T, E>) -> 
     Ok(())
 }
 
-/// The name of a file or directory. An empty one would mean the current directory, which nobody has asked for.
+/// The name of a file or directory. An empty one would mean the current directory, which nobody has
+/// asked for.
 pub(crate) fn path(text: &str) -> Result<PathBuf, String> {
     if text.is_empty() { Err("an empty name names nothing".to_owned()) } else { Ok(text.into()) }
 }
@@ -22,7 +23,8 @@ pub(crate) fn whole<T>(text: &str, range: RangeInclusive<T>) -> Result<T, String
 where
     T: FromStr + PartialOrd + Display,
 {
-    // `parse` would take a leading '+', which none of the old programs' scripts use and typing errors do.
+    // `parse` would take a leading '+', which none of the old programs' scripts use and typing
+    // errors do.
     text.parse()
         .ok()
         .filter(|value| range.contains(value) && !text.starts_with('+'))
@@ -38,7 +40,8 @@ pub(crate) fn boolean(text: Option<&str>) -> Result<bool, String> {
     }
 }
 
-/// A duration in nanoseconds from a number with its unit: `250ms`, `1.5s`, `2us`, `1h`; 1 ns to 10 000 h.
+/// A duration in nanoseconds from a number with its unit: `250ms`, `1.5s`, `2us`, `1h`; 1 ns to 10
+/// 000 h.
 pub(crate) fn duration_ns(text: &str) -> Result<u64, String> {
     const UNITS: [(&str, f64); 6] =
         [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 60e9), ("h", 3600e9)];

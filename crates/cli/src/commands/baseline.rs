@@ -1,4 +1,5 @@
-//! `roundtrip ipc baseline`: what round trips cost here by other means than binder, and so how far down binder could go.
+//! `roundtrip ipc baseline`: what round trips cost here by other means than binder, and so how far
+//! down binder could go.
 
 use bench::baseline;
 use bench::worker::Spawner;

@@ -1,5 +1,5 @@
-//! `roundtrip doctor`: which settings of this machine, or of the one that a run was made on, lengthen round trips. Reads, and
-//! changes nothing.
+//! `roundtrip doctor`: which settings of this machine, or of the one that a run was made on,
+//! lengthen round trips. Reads, and changes nothing.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,5 @@
-//! The options that choose a driver, shared by every command that measures over one. Measures nothing.
+//! The options that choose a driver, shared by every command that measures over one. Measures
+//! nothing.
 
 use run::ipc::InheritBy;
 use run::ipc::{Backend, Profile};

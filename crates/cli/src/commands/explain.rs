@@ -1,4 +1,5 @@
-//! `roundtrip explain`: why the slow calls of a recorded run were slow, on this machine or another. Measures nothing.
+//! `roundtrip explain`: why the slow calls of a recorded run were slow, on this machine or another.
+//! Measures nothing.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,5 @@
-//! The end of every command that measures: the run is stored, printed and commented, in the order that loses least.
+//! The end of every command that measures: the run is stored, printed and commented, in the order
+//! that loses least.
 
 use std::path::Path;
 
@@ -9,8 +10,8 @@ use run::Run;
 use super::output::RunOutput;
 use crate::terminal::{Exit, Terminal, nobody_reads};
 
-/// Stores the run if there is a place for it, has it printed, then says what to beware of. A run that cannot be stored is
-/// still shown, and a reader that goes away does not cost the stored one.
+/// Stores the run if there is a place for it, has it printed, then says what to beware of. A run
+/// that cannot be stored is still shown, and a reader that goes away does not cost the stored one.
 pub(crate) fn finish(
     run: &Run,
     place: Option<Place>,

@@ -1,5 +1,5 @@
-//! `--fail-on` and `--require`: results that make a command fail. Here are the options, and what the end of a command does with
-//! them; `analysis` judges.
+//! `--fail-on` and `--require`: results that make a command fail. Here are the options, and what
+//! the end of a command does with them; `analysis` judges.
 
 use analysis::figures;
 use analysis::gate::{Gate, Requirement};
@@ -46,7 +46,8 @@ impl Gates {
         missing.chain(violated).collect()
     }
 
-    /// How a command ends that would have ended with `exit`: it tells what its run violates, and fails if that is anything.
+    /// How a command ends that would have ended with `exit`: it tells what its run violates, and
+    /// fails if that is anything.
     pub(crate) fn judge(
         &self,
         run: &Run,
@@ -62,7 +63,8 @@ impl Gates {
         if violations.is_empty() || exit != Exit::OK { exit } else { Exit::FAILED }
     }
 
-    /// Refuses callers that are required to be real-time ones and may not be, before anything is measured.
+    /// Refuses callers that are required to be real-time ones and may not be, before anything is
+    /// measured.
     pub(crate) fn check_callers(&self, callers: &[Scheduling]) -> Result<(), Usage> {
         if !self.requirements.contains(&Requirement::Realtime) {
             return Ok(());

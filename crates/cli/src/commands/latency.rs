@@ -138,8 +138,9 @@ fn explain(typed: &Typed) -> Result<Option<ExplainPlan>, Usage> {
     }))
 }
 
-/// Carries out a plan; progress goes to standard error, and `block` writes what a verbose plan tells, where it wants to: standard
-/// output is lent. `None` when the kernel's trace was halted, which has been said then.
+/// Carries out a plan; progress goes to standard error, and `block` writes what a verbose plan
+/// tells, where it wants to: standard output is lent. `None` when the kernel's trace was halted,
+/// which has been said then.
 pub(crate) fn measure(
     plan: &LatencyPlan,
     block: &mut dyn FnMut(&ThreadReport, &mut dyn Write) -> std::io::Result<()>,
@@ -180,7 +181,8 @@ pub(super) fn driver_of(result: &LatencyResult) -> String {
     driver
 }
 
-/// Refuses what was typed and this machine does not have. Callers that were not typed are chosen by what it has.
+/// Refuses what was typed and this machine does not have. Callers that were not typed are chosen by
+/// what it has.
 pub(super) fn check_machine(typed: &Typed, plan: &LatencyPlan) -> Result<(), Usage> {
     typed.gates.check_callers(&plan.callers)?;
     asked_for::both_cpus(plan.client_cpus.as_deref(), plan.server_cpus.as_deref())?;
@@ -235,7 +237,8 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         }
     };
     let directory = place.as_ref().map(Directory::path);
-    // A recording that cannot be read any more costs the explanations, not the figures; nor does want of room for the samples.
+    // A recording that cannot be read any more costs the explanations, not the figures; nor does
+    // want of room for the samples.
     let (explained, mut missing) = match typed.output.format.as_deref() {
         None | Some("table") => {
             let explained = explanations(&run, directory);

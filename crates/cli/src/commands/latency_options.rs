@@ -1,4 +1,5 @@
-//! The options of `roundtrip ipc latency`. Only the table: what they mean together, `latency` resolves.
+//! The options of `roundtrip ipc latency`. Only the table: what they mean together, `latency`
+//! resolves.
 
 use run::injection::Injection;
 use run::ipc::latency::{Inheritance, MAX_PAIRS, MAX_PAYLOAD_BYTES, MAX_SERVER_THREADS};

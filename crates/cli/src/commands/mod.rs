@@ -1,8 +1,8 @@
 //! The commands, one file each.
 //!
-//! To add one: write `commands/NAME.rs` with a `pub(crate) static COMMAND: Entry<Typed>` (its words, its table of
-//! options and its function), and name it in [`ALL`]. Help, manual page, completion and the checks on every table
-//! follow from that line.
+//! To add one: write `commands/NAME.rs` with a `pub(crate) static COMMAND: Entry<Typed>` (its
+//! words, its table of options and its function), and name it in [`ALL`]. Help, manual page,
+//! completion and the checks on every table follow from that line.
 
 mod ab;
 mod baseline;
@@ -37,7 +37,8 @@ pub(crate) mod workers;
 
 use crate::args::{Command, Doc, Kind};
 
-/// Every command, in the order in which help lists them. A command is registered here and nowhere else.
+/// Every command, in the order in which help lists them. A command is registered here and nowhere
+/// else.
 pub(crate) static ALL: &[&dyn Command] = &[
     &survey::COMMAND,
     &doctor::COMMAND,

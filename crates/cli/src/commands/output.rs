@@ -1,4 +1,5 @@
-//! The options of every command that leaves a run: how it is printed and where it is stored. Prints nothing, and stores nothing.
+//! The options of every command that leaves a run: how it is printed and where it is stored. Prints
+//! nothing, and stores nothing.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -56,12 +57,14 @@ impl Directory {
 }
 
 impl RunOutput {
-    /// Makes the run's directory, before anything is measured in vain. To be held until the run has been stored.
+    /// Makes the run's directory, before anything is measured in vain. To be held until the run has
+    /// been stored.
     pub(crate) fn place(&self) -> bench::Result<Option<Place>> {
         self.out.as_deref().map(|out| Place::prepare(out, self.existing)).transpose()
     }
 
-    /// As [`RunOutput::place`]; where no directory is asked for, one that lasts as long as the command.
+    /// As [`RunOutput::place`]; where no directory is asked for, one that lasts as long as the
+    /// command.
     pub(crate) fn directory(&self) -> anyhow::Result<Directory> {
         Ok(match self.place()? {
             Some(place) => Directory::Asked(place),

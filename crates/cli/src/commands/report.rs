@@ -127,8 +127,8 @@ fn explained<'a>(run: &'a Run, path: &Path) -> Parts<'a> {
     Parts { calls, layers, beside, damage }
 }
 
-/// What each run is called: by the labels in which it differs from the others, where these tell all runs apart, else by its
-/// directory's name.
+/// What each run is called: by the labels in which it differs from the others, where these tell all
+/// runs apart, else by its directory's name.
 fn labels(runs: &[Run], paths: &[PathBuf]) -> Vec<String> {
     let value =
         |run: &Run, key: &str| run.labels.iter().find(|label| label.0 == key).map(|label| label.1.to_owned());

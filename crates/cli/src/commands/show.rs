@@ -1,4 +1,5 @@
-//! `roundtrip show`: recorded runs as text, or several of one plan as one. Reads run directories; measures nothing.
+//! `roundtrip show`: recorded runs as text, or several of one plan as one. Reads run directories;
+//! measures nothing.
 
 use std::path::{Path, PathBuf};
 

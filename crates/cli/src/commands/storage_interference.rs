@@ -1,4 +1,5 @@
-//! `roundtrip storage interference`: what neighbours and settings do to synchronous writes, and to the device below.
+//! `roundtrip storage interference`: what neighbours and settings do to synchronous writes, and to
+//! the device below.
 
 use std::path::PathBuf;
 

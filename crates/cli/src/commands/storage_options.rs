@@ -1,5 +1,5 @@
-//! The options of every command that writes synchronously: what to write, where, and how. Only the table; what they mean
-//! together, the plan says.
+//! The options of every command that writes synchronously: what to write, where, and how. Only the
+//! table; what they mean together, the plan says.
 
 use std::path::PathBuf;
 

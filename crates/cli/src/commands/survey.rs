@@ -1,4 +1,5 @@
-//! `roundtrip survey`: the main job for a newcomer. What this machine can do, in about half a minute, on one page.
+//! `roundtrip survey`: the main job for a newcomer. What this machine can do, in about half a
+//! minute, on one page.
 
 use std::path::{Path, PathBuf};
 

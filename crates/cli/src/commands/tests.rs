@@ -1,4 +1,5 @@
-//! Checks that every table must pass, whoever wrote it, and the documents that come from the tables.
+//! Checks that every table must pass, whoever wrote it, and the documents that come from the
+//! tables.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -208,7 +209,8 @@ fn zsh_accepts_the_script_and_completes_with_it() {
         return skip(Need::Program("zsh"), "its completions are not tried");
     }
     let script = args::zsh_completion(ALL, old_names::ALL);
-    // Outside of its line editor zsh has no completions: here, what the functions answer with is printed.
+    // Outside of its line editor zsh has no completions: here, what the functions answer with is
+    // printed.
     let stubs = r#"
 compdef() { :; }
 _files() { print -l FILES; }

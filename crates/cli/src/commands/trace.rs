@@ -1,5 +1,5 @@
-//! `roundtrip trace start`, `stop` and `status`: the kernel's global trace as `atrace` drives it, for machines that have no
-//! atrace. What a trace is and how it is put back is not known here.
+//! `roundtrip trace start`, `stop` and `status`: the kernel's global trace as `atrace` drives it,
+//! for machines that have no atrace. What a trace is and how it is put back is not known here.
 
 use std::path::{Path, PathBuf};
 
@@ -237,8 +237,8 @@ fn lost(status: &Status, terminal: &mut Terminal<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes the trace to a file, whole or not at all. `kept` is where it is when it was taken out of the buffers and the file
-/// could not be written.
+/// Writes the trace to a file, whole or not at all. `kept` is where it is when it was taken out of
+/// the buffers and the file could not be written.
 fn store(
     trace: &GlobalTrace,
     (path, existing): (&Path, Existing),

@@ -1,5 +1,5 @@
-//! `roundtrip watch`: the latency test, shown while it goes on. What is measured and how, `ipc latency` knows; the picture is
-//! `report`'s.
+//! `roundtrip watch`: the latency test, shown while it goes on. What is measured and how, `ipc
+//! latency` knows; the picture is `report`'s.
 
 use std::io::Write;
 use std::ops::ControlFlow;

@@ -1,4 +1,5 @@
-//! `roundtrip __worker`: what this program runs as when it starts itself as a worker process. For its own use only.
+//! `roundtrip __worker`: what this program runs as when it starts itself as a worker process. For
+//! its own use only.
 
 use bench::worker;
 

@@ -1,5 +1,5 @@
-//! `roundtrip ipc workers`: how many calls many processes make together, and what each takes then. Also runs the old
-//! throughput tests, which do the same.
+//! `roundtrip ipc workers`: how many calls many processes make together, and what each takes then.
+//! Also runs the old throughput tests, which do the same.
 
 use bench::Progress;
 use bench::ipc::workers;
@@ -242,8 +242,9 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     Ok(typed.gates.judge(&run, Divided::default(), exit, terminal))
 }
 
-/// Runs a plan of one of Android's throughput tests: each line on standard output when it becomes true, what those have no line for on
-/// standard error. Whatever a program prints behind its last stage is left to the caller.
+/// Runs a plan of one of Android's throughput tests: each line on standard output when it becomes
+/// true, what those have no line for on standard error. Whatever a program prints behind its last
+/// stage is left to the caller.
 pub(crate) fn run_old(
     name: &str,
     plan: &WorkersPlan,

@@ -1,5 +1,6 @@
-//! Google Benchmark's flags, with the meaning that its user guide gives them, in one table that every program with
-//! Google Benchmark's output shares. Each can also be given by its environment variable (`BENCHMARK_FILTER`).
+//! Google Benchmark's flags, with the meaning that its user guide gives them, in one table that
+//! every program with Google Benchmark's output shares. Each can also be given by its environment
+//! variable (`BENCHMARK_FILTER`).
 
 use std::path::PathBuf;
 
@@ -116,7 +117,8 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// A regular expression that a name must contain; with `-` in front, must not. Nothing and `all` mean all.
+    /// A regular expression that a name must contain; with `-` in front, must not. Nothing and
+    /// `all` mean all.
     fn parse(text: &str) -> Result<Self, String> {
         let (pattern, negated) = match text.strip_prefix('-') {
             Some(pattern) => (pattern, true),

@@ -1,4 +1,5 @@
-//! Where rows go: to the display and, if asked for, to a file that appears only when it is complete.
+//! Where rows go: to the display and, if asked for, to a file that appears only when it is
+//! complete.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -97,8 +98,8 @@ impl Output {
     }
 }
 
-/// A file that appears, or replaces an earlier one, when it is complete. Google Benchmark cuts an earlier one off at once, and
-/// scripts rely on its being replaced.
+/// A file that appears, or replaces an earlier one, when it is complete. Google Benchmark cuts an
+/// earlier one off at once, and scripts rely on its being replaced.
 struct OutFile {
     path: PathBuf,
     writer: Writer,

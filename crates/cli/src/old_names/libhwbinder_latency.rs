@@ -1,5 +1,5 @@
-//! `libhwbinder_latency`: latency of the hwbinder stack, as Android's program reports it. `schd_dbg` shares everything but
-//! the stack and the mode.
+//! `libhwbinder_latency`: latency of the hwbinder stack, as Android's program reports it.
+//! `schd_dbg` shares everything but the stack and the mode.
 
 use std::io::Write;
 

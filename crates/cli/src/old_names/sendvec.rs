@@ -1,4 +1,5 @@
-//! What the two throughput programs share: Google Benchmark's flags as a plan, and its output from the result.
+//! What the two throughput programs share: Google Benchmark's flags as a plan, and its output from
+//! the result.
 
 use bench::ipc::throughput::Session;
 use bench::worker::Spawner;
@@ -60,7 +61,8 @@ pub(super) fn run(
     Ok(Exit::OK)
 }
 
-/// What the flags mean. The plan has the sizes whose benchmarks the filter accepts, and so perhaps none.
+/// What the flags mean. The plan has the sizes whose benchmarks the filter accepts, and so perhaps
+/// none.
 fn plan(flags: &Flags, stack: Stack, mode: Mode) -> Result<ThroughputPlan, Usage> {
     if let Some((key, _)) = flags.context.iter().find(|(key, _)| OWN_KEYS.contains(&key.as_str())) {
         return Err(Usage(format!("--benchmark_context: the key '{key}' is this program's own")));

@@ -1,5 +1,5 @@
-//! The stored form of a histogram: plain JSON that any number of runs can be merged from. Whatever does
-//! not fit together is refused.
+//! The stored form of a histogram: plain JSON that any number of runs can be merged from. Whatever
+//! does not fit together is refused.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -9,8 +9,9 @@ use crate::Error;
 const FORM_VERSION: u32 = 1;
 const UNIT: &str = "ns";
 
-/// The stored form. `counts` are pairs of a bucket's highest value in ns and its count, ascending. What follows them is for
-/// those who read the stored form without this library: it follows from the counts, and is not read back.
+/// The stored form. `counts` are pairs of a bucket's highest value in ns and its count, ascending.
+/// What follows them is for those who read the stored form without this library: it follows from
+/// the counts, and is not read back.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stored {

@@ -1,4 +1,5 @@
-//! The interrupts during a call: how many came, to which CPU, and how long they took. Must not know whose time they took.
+//! The interrupts during a call: how many came, to which CPU, and how long they took. Must not know
+//! whose time they took.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Many calls together: what each layer took of them, the slowest ones whole, and how far the figures can be trusted. Must
-//! not know how it is shown.
+//! Many calls together: what each layer took of them, the slowest ones whole, and how far the
+//! figures can be trusted. Must not know how it is shown.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -55,7 +55,8 @@ pub struct Breakdown {
     pub completed_elsewhere: u64,
     /// Calls of which events were lost: they are counted, and nothing of them is certain.
     pub lost_calls: u64,
-    /// Switches of a CPU that the kernel left out of the recordings of these calls, at least, although no event was lost.
+    /// Switches of a CPU that the kernel left out of the recordings of these calls, at least,
+    /// although no event was lost.
     pub unrecorded_switches: u64,
     /// Calls during which there may have been one.
     pub unrecorded_switch_calls: u64,
@@ -63,7 +64,8 @@ pub struct Breakdown {
     pub unexplained_for_switches_ns: u64,
     /// Calls of which more than a hundredth is unexplained.
     pub unexplained_calls: u64,
-    /// Calls in which others had the CPU that the application or a helper could have gone on with, or waited for.
+    /// Calls in which others had the CPU that the application or a helper could have gone on with,
+    /// or waited for.
     pub disturbed_calls: u64,
     /// How long each call took but for its device.
     pub host: LayerTimes,
@@ -171,7 +173,8 @@ impl Breakdown {
         self.calls - self.layers.get(&layer).map_or(0, |times| times.calls.count())
     }
 
-    /// A percentile of the time that calls spent in a layer, in nanoseconds; calls that spent none there count as 0.
+    /// A percentile of the time that calls spent in a layer, in nanoseconds; calls that spent none
+    /// there count as 0.
     #[must_use]
     pub fn percentile_ns(&self, layer: Layer, percent: f64) -> u64 {
         let Some(times) = self.layers.get(&layer) else { return 0 };

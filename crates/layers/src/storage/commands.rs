@@ -1,5 +1,5 @@
-//! Commands as each bus's events tell them: to which controller, by what number its answer is known, and for which sectors.
-//! Reads events; must not know requests, nor for whom they are.
+//! Commands as each bus's events tell them: to which controller, by what number its answer is
+//! known, and for which sectors. Reads events; must not know requests, nor for whom they are.
 
 use tracefs::{Event, Trace, Value};
 
@@ -61,7 +61,8 @@ pub(super) enum Purpose {
     Either(u64),
     /// The device's cache is emptied.
     Flush,
-    /// A status is asked for, or the event does not tell: it belongs to what its controller is about.
+    /// A status is asked for, or the event does not tell: it belongs to what its controller is
+    /// about.
     Unknown,
 }
 
@@ -110,7 +111,8 @@ pub(super) fn step(trace: &Trace, event: &Event, kind: &str) -> Option<Step> {
             const FLUSH: u64 = 0;
             const READ: u64 = 2;
             let label = nvme(&fields)?;
-            // Of commands 10 and 11 the first block's number; the structure is in the machine's order of bytes, little-endian.
+            // Of commands 10 and 11 the first block's number; the structure is in the machine's
+            // order of bytes, little-endian.
             let first =
                 fields.bytes("cdw10").and_then(|bytes| Some(u64::from_le_bytes(*bytes.first_chunk()?)));
             let purpose = match (fields.number("opcode")?, first) {
@@ -215,7 +217,8 @@ fn scsi_purpose(command: &[u8]) -> Option<Purpose> {
 /// One event tells both. Kernels before 5.12 say in words which it is.
 fn ufs(fields: &Fields<'_>) -> Option<Step> {
     const SYNCHRONIZE_CACHE: [u64; 2] = [0x35, 0x91];
-    // enum ufs_trace_str_t (include/ufs/ufs.h): 0 a command is sent, 1 it is complete; others are not for data.
+    // enum ufs_trace_str_t (include/ufs/ufs.h): 0 a command is sent, 1 it is complete; others are
+    // not for data.
     let sent = match (fields.number("str_t"), fields.text("str").as_deref()) {
         (Some(0), _) | (None, Some("send")) => true,
         (Some(1), _) | (None, Some("complete")) => false,

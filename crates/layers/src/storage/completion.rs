@@ -1,5 +1,6 @@
-//! The way of a completion: from the controller's interrupt to whoever completes the request, to whoever wakes the
-//! application; and how many interrupts all CPUs had meanwhile. Must not know what that means for the call.
+//! The way of a completion: from the controller's interrupt to whoever completes the request, to
+//! whoever wakes the application; and how many interrupts all CPUs had meanwhile. Must not know
+//! what that means for the call.
 
 use super::{InterruptUse, Layers, Request, Write, Writes};
 use crate::kernel_names::is_from_cpus;
@@ -34,8 +35,8 @@ pub struct Completion {
 }
 
 impl Writes<'_> {
-    /// The way of the last completion of a call that has been divided, and where the caller has polled for one, of the last of
-    /// these; `None` without a request.
+    /// The way of the last completion of a call that has been divided, and where the caller has
+    /// polled for one, of the last of these; `None` without a request.
     #[must_use]
     pub fn completion(&self, write: Write, layers: &Layers) -> Option<Completion> {
         let polled = layers.requests.iter().rfind(|request| self.is_polled(request, write));

@@ -1,6 +1,6 @@
-//! What a recording of writes lacks that it must have had: an event that no write is without, an interrupt's beginning without
-//! its end, a CPU of which others speak. Its figures are then not certain, however well they add up. Must not know any
-//! layer's share, nor how a doubt is told.
+//! What a recording of writes lacks that it must have had: an event that no write is without, an
+//! interrupt's beginning without its end, a CPU of which others speak. Its figures are then not
+//! certain, however well they add up. Must not know any layer's share, nor how a doubt is told.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! The host's share of a call, over many calls: its median, and between which bounds that is certain. Must not know what it is
-//! compared with.
+//! The host's share of a call, over many calls: its median, and between which bounds that is
+//! certain. Must not know what it is compared with.
 
 /// The deviations from the middle that bound a median in 99 of 100 samples.
 const DEVIATIONS: f64 = 2.58;
@@ -7,7 +7,8 @@ const DEVIATIONS: f64 = 2.58;
 /// With fewer calls no bounds are given.
 const ENOUGH: usize = 9;
 
-/// Into how many parts the calls are divided, in the order of time: a median that drifts is not known better than that.
+/// Into how many parts the calls are divided, in the order of time: a median that drifts is not
+/// known better than that.
 const PARTS: usize = 5;
 
 /// The host's share of each call's own time, collected.
@@ -33,8 +34,8 @@ pub struct HostShare {
 }
 
 impl HostShares {
-    /// Adds a call: how long it took, and of that with the device, unexplained, and waiting behind other tasks. The last is no part
-    /// of its own time.
+    /// Adds a call: how long it took, and of that with the device, unexplained, and waiting behind
+    /// other tasks. The last is no part of its own time.
     pub(super) fn add(&mut self, duration_ns: u64, device_ns: u64, unexplained_ns: u64, waited_ns: u64) {
         self.sum_ns += duration_ns;
         self.waited_ns += waited_ns;
@@ -45,8 +46,8 @@ impl HostShares {
         }
     }
 
-    /// The median and its bounds: by the calls' order alone, and never closer than the medians of parts of the run. `None` for
-    /// too few calls.
+    /// The median and its bounds: by the calls' order alone, and never closer than the medians of
+    /// parts of the run. `None` for too few calls.
     #[must_use]
     pub fn share(&self) -> Option<HostShare> {
         let ((low, _), (_, high)) = (self.bounds(0)?, self.bounds(1)?);

@@ -1,5 +1,5 @@
-//! The last interrupts of controllers, as a recording is read from its beginning: which of them told of an answer. Must not know
-//! requests.
+//! The last interrupts of controllers, as a recording is read from its beginning: which of them
+//! told of an answer. Must not know requests.
 
 use tracefs::Name;
 
@@ -40,8 +40,9 @@ impl Interrupts {
         }
     }
 
-    /// The CPU and the time of the interrupt that told of an answer which is seen now on a CPU: the one that is being handled
-    /// there, else the last one; in any case after `since_ns`, and of one of the names that `ours` accepts.
+    /// The CPU and the time of the interrupt that told of an answer which is seen now on a CPU: the
+    /// one that is being handled there, else the last one; in any case after `since_ns`, and of
+    /// one of the names that `ours` accepts.
     pub(super) fn that_told(
         &self,
         cpu: u32,

@@ -1,6 +1,6 @@
-//! Where a synchronous write spent its time: every nanosecond of an application's call in one layer, from the runtime down to
-//! the device and back by interrupt. Works on recorded events; must not know how they were recorded, nor how a layer is
-//! shown.
+//! Where a synchronous write spent its time: every nanosecond of an application's call in one
+//! layer, from the runtime down to the device and back by interrupt. Works on recorded events; must
+//! not know how they were recorded, nor how a layer is shown.
 
 mod account;
 mod breakdown;
@@ -29,17 +29,21 @@ pub use host::{HostShare, HostShares};
 pub use requests::Request;
 use requests::Requests;
 
-/// What a stretch of a write belongs to. Where several hold at once, the first of this order has it.
+/// What a stretch of a write belongs to. Where several hold at once, the first of this order has
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Layer {
-    /// The device has one of the call's requests: from its controller's getting it to the controller's interrupt.
+    /// The device has one of the call's requests: from its controller's getting it to the
+    /// controller's interrupt.
     Device,
     /// From the interrupt to the waking of whoever waits.
     Irq,
-    /// A request is in the block layer: from its queueing to the controller, and between the phases of a flush.
+    /// A request is in the block layer: from its queueing to the controller, and between the phases
+    /// of a flush.
     Block,
-    /// The write waits before its request is even queued: throttled, or left to another thread that is late.
+    /// The write waits before its request is even queued: throttled, or left to another thread that
+    /// is late.
     Held,
     /// Somebody who waited has been woken, and does not run yet.
     Wake,
@@ -47,7 +51,8 @@ pub enum Layer {
     Helper,
     /// That thread could work, and others have its CPU, or interrupts do.
     Stolen,
-    /// The application runs within the system call: the file system, copying, and the block layer's own code.
+    /// The application runs within the system call: the file system, copying, and the block layer's
+    /// own code.
     Fs,
     /// The application could run within the system call, and others have its CPU.
     Preempted,
@@ -106,14 +111,15 @@ pub struct Piece {
 /// What is known of the devices that a file's writes end up on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Devices {
-    /// Those with nothing below them, as `dev_t`; empty where nothing is known, and every device is taken for one.
+    /// Those with nothing below them, as `dev_t`; empty where nothing is known, and every device is
+    /// taken for one.
     pub leaves: Vec<u32>,
     /// The names of their controllers' interrupts.
     pub interrupts: Vec<String>,
     /// How the events of each device's bus call its controller.
     pub controllers: Vec<Controller>,
-    /// What stands for a disk, and the disk: a part of a request is queued for a partition, and the request made for the disk, or for
-    /// a path to it.
+    /// What stands for a disk, and the disk: a part of a request is queued for a partition, and the
+    /// request made for the disk, or for a path to it.
     pub partitions: Vec<(u32, u32)>,
 }
 
@@ -124,8 +130,8 @@ pub struct Controller {
     pub dev: u32,
     /// What events call its controller: "mmc0", "nvme0", "0:0:0:0" (SCSI), "1d84000.ufshc" (UFS).
     pub names: Vec<String>,
-    /// The hidden disks that requests for it are made for, as events name them ("nvme0c0n1"): where an NVMe disk is reached by
-    /// more controllers than one, or could be.
+    /// The hidden disks that requests for it are made for, as events name them ("nvme0c0n1"): where
+    /// an NVMe disk is reached by more controllers than one, or could be.
     pub paths: Vec<String>,
     /// The names of its interrupts.
     pub interrupts: Vec<String>,
@@ -147,8 +153,8 @@ impl Devices {
         self.controllers.iter().find(|controller| controller.dev == dev)
     }
 
-    /// Whether a command is for a request: `Some` where that is certain, `None` where the controller is the right one and what
-    /// the command is for is not told.
+    /// Whether a command is for a request: `Some` where that is certain, `None` where the
+    /// controller is the right one and what the command is for is not told.
     fn is_for(&self, request: &Request, label: &Label, purpose: Purpose) -> Option<bool> {
         let Some(controller) = self.controller(request.dev) else { return Some(false) };
         // Some kernels do not tell the controller.
@@ -197,12 +203,14 @@ pub struct Layers {
     pub requests: Vec<Request>,
     /// The interrupts that its devices and other CPUs raised meanwhile.
     pub interruptions: Interruptions,
-    /// How long it, or who worked for it, could have gone on and other tasks had the CPU, in nanoseconds: of block (where a worker
-    /// is to issue a request), wake, preempted and stolen.
+    /// How long it, or who worked for it, could have gone on and other tasks had the CPU, in
+    /// nanoseconds: of block (where a worker is to issue a request), wake, preempted and
+    /// stolen.
     pub behind_others_ns: u64,
     /// Whether events of this time were lost: then nothing of it is certain.
     pub lost: bool,
-    /// How many switches of a CPU the kernel may have left out of the recording meanwhile, at least.
+    /// How many switches of a CPU the kernel may have left out of the recording meanwhile, at
+    /// least.
     pub unrecorded_switches: u64,
     /// How much of what is unexplained lies where they must have been, in nanoseconds.
     pub unexplained_for_switches_ns: u64,
@@ -240,14 +248,15 @@ impl<'t> Writes<'t> {
         &self.requests.done
     }
 
-    /// Why the figures of this recording are not certain: it lacks what no recording of writes can be without. Empty as a
-    /// rule.
+    /// Why the figures of this recording are not certain: it lacks what no recording of writes can
+    /// be without. Empty as a rule.
     #[must_use]
     pub fn doubts(&self) -> Vec<Doubt> {
         doubts::doubts(self.timeline.trace, &self.devices, self.timeline.knows)
     }
 
-    /// How many switches of a CPU the kernel left out of this recording, at least, although no event was lost.
+    /// How many switches of a CPU the kernel left out of this recording, at least, although no
+    /// event was lost.
     #[must_use]
     pub fn unrecorded_switches(&self) -> u64 {
         self.timeline.unrecorded_switches()

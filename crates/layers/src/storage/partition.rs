@@ -1,9 +1,10 @@
-//! Claims on stretches of a call, made into pieces that have one owner each. Must not know why anything is claimed.
+//! Claims on stretches of a call, made into pieces that have one owner each. Must not know why
+//! anything is claimed.
 
 use super::{Layer, Piece, Write};
 
-/// Contiguous pieces from the call's start to its end: at each instant the first layer that claims it, in the layers' order;
-/// where none does, one of the fallback's.
+/// Contiguous pieces from the call's start to its end: at each instant the first layer that claims
+/// it, in the layers' order; where none does, one of the fallback's.
 pub(super) fn pieces(write: Write, claims: &[Piece], fallback: &[Piece]) -> Vec<Piece> {
     let (claims, fallback) = (clipped(write, claims), clipped(write, fallback));
     let mut instants: Vec<u64> =

@@ -1,5 +1,5 @@
-//! The block layer's requests, put together from its events: who queued them, when the device got them, when it answered.
-//! Must not know for which write they were.
+//! The block layer's requests, put together from its events: who queued them, when the device got
+//! them, when it answered. Must not know for which write they were.
 
 use std::collections::HashMap;
 
@@ -29,16 +29,19 @@ pub struct Request {
     pub leaf: bool,
     /// When its parts were queued, in nanoseconds, and by which threads.
     pub queued: Vec<(u64, u32)>,
-    /// When it was handed to the driver, in nanoseconds (`block_rq_issue`); 0 when that was not seen.
+    /// When it was handed to the driver, in nanoseconds (`block_rq_issue`); 0 when that was not
+    /// seen.
     pub issued_ns: u64,
     /// By which thread.
     pub issued_by: u32,
-    /// When the controller got it, in nanoseconds: its first command, on buses that tell; else [`Request::issued_ns`].
+    /// When the controller got it, in nanoseconds: its first command, on buses that tell; else
+    /// [`Request::issued_ns`].
     pub started_ns: u64,
-    /// When the controller was done with it, in nanoseconds: the last command's interrupt; without one, what [`Request::end`]
-    /// says.
+    /// When the controller was done with it, in nanoseconds: the last command's interrupt; without
+    /// one, what [`Request::end`] says.
     pub ended_ns: u64,
-    /// When the controller had it, from and to in nanoseconds: once for each command, since a request may take several.
+    /// When the controller had it, from and to in nanoseconds: once for each command, since a
+    /// request may take several.
     pub device: Vec<(u64, u64)>,
     /// Which event [`Request::started_ns`] is of.
     pub begin: Begin,
@@ -68,12 +71,13 @@ struct Queued {
     sector: u64,
 }
 
-/// A write that asks for flushes around it: one before, unless it has nothing to wait for, and one behind, unless the
-/// device can do without. Each is a request of its own.
+/// A write that asks for flushes around it: one before, unless it has nothing to wait for, and one
+/// behind, unless the device can do without. Each is a request of its own.
 #[derive(Clone, Copy, Debug)]
 struct Phased {
     queued: Queued,
-    /// It has no data: then one flush follows the other, as the device mapper asks of what is below it.
+    /// It has no data: then one flush follows the other, as the device mapper asks of what is below
+    /// it.
     empty: bool,
     written: bool,
 }
@@ -187,7 +191,8 @@ impl Builder<'_> {
             dev: self.devices.disk(u32::try_from(number("dev")?).ok()?),
             sector: number("sector")?,
             sectors,
-            // An F in front of the W asks for a flush before the data, one behind it for the data to be durable.
+            // An F in front of the W asks for a flush before the data, one behind it for the data
+            // to be durable.
             flush: sectors == 0 && kind.starts_with('F'),
             phased: if sectors > 0 { kind.contains('F') } else { kind.starts_with("FWF") },
             fua: sectors > 0 && kind.contains("WF"),
@@ -249,9 +254,10 @@ impl Builder<'_> {
         self.running.push(running);
     }
 
-    /// One flush serves whoever had asked when it was made ready (block/blk-flush.c): as soon as one asks, or the flush before has
-    /// ended. That leaves no event. So whoever asked between that and its issue is taken for served, until another flush comes for
-    /// which nobody has asked: it is theirs.
+    /// One flush serves whoever had asked when it was made ready (block/blk-flush.c): as soon as
+    /// one asks, or the flush before has ended. That leaves no event. So whoever asked between
+    /// that and its issue is taken for served, until another flush comes for which nobody has
+    /// asked: it is theirs.
     fn flush_for(&mut self, flush: &mut Request) {
         let dev = flush.dev;
         let running = self.running.iter_mut().map(|one| &mut one.request).rev();
@@ -268,7 +274,8 @@ impl Builder<'_> {
         self.ready_ns.insert(dev, asked_ns.max(before_ns));
     }
 
-    /// A controller gets a command: for the request that it names, else for the oldest one that the controller has.
+    /// A controller gets a command: for the request that it names, else for the oldest one that the
+    /// controller has.
     fn sent(&mut self, event: &Event, label: Label, purpose: Purpose) {
         let is_for = |one: &Running| self.devices.is_for(&one.request, &label, purpose);
         let exactly = self.running.iter().position(|one| is_for(one) == Some(true));
@@ -331,7 +338,8 @@ impl Builder<'_> {
         }
         let Running { mut request, fua, commands } = self.running.remove(at);
         if let Some(phased) = self.phased.get_mut(&dev) {
-            // The flush behind the data ends it; the data themselves do where no such flush follows.
+            // The flush behind the data ends it; the data themselves do where no such flush
+            // follows.
             phased.retain_mut(|one| {
                 let later = one.queued.time_ns < request.issued_ns;
                 let covered = request.covers(one.queued.sector);
@@ -351,8 +359,8 @@ impl Builder<'_> {
         self.done.push(request);
     }
 
-    /// The bus tells nothing: the controller has a request from its issue to the interrupt before its completion, on whichever
-    /// CPU, since completions may be sent to another.
+    /// The bus tells nothing: the controller has a request from its issue to the interrupt before
+    /// its completion, on whichever CPU, since completions may be sent to another.
     fn bound_by_block(&self, request: &mut Request) {
         let ours = |name: Name| self.devices.raises(request.dev, None, self.trace.names.text(name));
         let told = self.interrupts.that_told(request.completed_cpu, request.started_ns, ours);
@@ -364,7 +372,8 @@ impl Builder<'_> {
     }
 }
 
-/// The controller has a request while it has one of its commands, and while a card that has been asked for its status is busy.
+/// The controller has a request while it has one of its commands, and while a card that has been
+/// asked for its status is busy.
 fn bound_by_commands(request: &mut Request, mut commands: Vec<Command>) {
     // UFS is spoken to through SCSI, whose events are further from the controller.
     if commands.iter().any(|command| command.label.bus == Begin::Ufs) {

@@ -1,19 +1,22 @@
-//! Who worked for a call, and on what it waited: from the application's thread to the threads that woke it, and to the
-//! requests behind each wait. Makes claims on the call's time; must not know which claim wins.
+//! Who worked for a call, and on what it waited: from the application's thread to the threads that
+//! woke it, and to the requests behind each wait. Makes claims on the call's time; must not know
+//! which claim wins.
 
 mod requests;
 
 use super::{Layer, Piece, Request, Write, Writes};
 use crate::timeline::{Current, Doing, Waking, WakingBy};
 
-/// How many threads a wait is followed through: application, journal, and the workers of each device on the way down.
+/// How many threads a wait is followed through: application, journal, and the workers of each
+/// device on the way down.
 const DEEPEST: u32 = 8;
 
 /// What a call's time is claimed by.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) claims: Vec<Piece>,
-    /// What holds where nothing of it does: a device that is made of others has a request, and what those do is not known.
+    /// What holds where nothing of it does: a device that is made of others has a request, and what
+    /// those do is not known.
     pub(super) fallback: Vec<Piece>,
     /// When someone who worked for the call waited for a CPU that another task had, from and to.
     pub(super) behind_others: Vec<(u64, u64)>,
@@ -44,8 +47,8 @@ impl<'a> Walk<'a, '_> {
         self.found.claims.push(Piece { begin_ns, end_ns, layer });
     }
 
-    /// Everything outside system calls is the platform's, whoever has the CPU. A write without any system call is none: then
-    /// they have been lost, and nobody knows what was outside.
+    /// Everything outside system calls is the platform's, whoever has the CPU. A write without any
+    /// system call is none: then they have been lost, and nobody knows what was outside.
     fn system_calls(&mut self) {
         let Write { start_ns, end_ns, tid } = self.write;
         if !self.writes.timeline.knows.system_calls {
@@ -113,8 +116,9 @@ impl<'a> Walk<'a, '_> {
         }
     }
 
-    /// A thread waits on a CPU's run queue: behind others as far as one that does not work for the call has that CPU. Who lost its
-    /// CPU waits for others also where it is not known on which.
+    /// A thread waits on a CPU's run queue: behind others as far as one that does not work for the
+    /// call has that CPU. Who lost its CPU waits for others also where it is not known on
+    /// which.
     fn behind_others(&mut self, cpu: Option<u32>, preempted: bool, begin_ns: u64, end_ns: u64) {
         let Some(cpu) = cpu else {
             return self.found.behind_others.extend(preempted.then_some((begin_ns, end_ns)));
@@ -129,7 +133,8 @@ impl<'a> Walk<'a, '_> {
         }
     }
 
-    /// The parts of a stretch that lie in the application's system calls; all of it for a helper, or without such events.
+    /// The parts of a stretch that lie in the application's system calls; all of it for a helper,
+    /// or without such events.
     fn system_call_parts(&self, begin_ns: u64, end_ns: u64, depth: u32) -> Vec<(u64, u64)> {
         if depth > 0 || !self.writes.timeline.knows.system_calls {
             return vec![(begin_ns, end_ns)];
@@ -175,7 +180,8 @@ impl<'a> Walk<'a, '_> {
             && waker != 0
             && waker != tid
         {
-            // One that does a device's work had none of this request before it was given to it, and did others' until then.
+            // One that does a device's work had none of this request before it was given to it, and
+            // did others' until then.
             let request = request.map(|index| &self.writes.requests.done[index]);
             let given = request.filter(|request| !request.leaf && request.completed_by == waker);
             let from_ns = given.map_or(begin_ns, |request| request.issued_ns.max(begin_ns));
@@ -184,8 +190,9 @@ impl<'a> Walk<'a, '_> {
         }
     }
 
-    /// Whom a wait is for may have been set to work before it: by someone who works for the call, and went on for a while. What
-    /// that thread asks of devices meanwhile is the call's; its own time is not, since the one who waits later is not waiting yet.
+    /// Whom a wait is for may have been set to work before it: by someone who works for the call,
+    /// and went on for a while. What that thread asks of devices meanwhile is the call's; its
+    /// own time is not, since the one who waits later is not waiting yet.
     fn begun_before(&mut self, waker: u32, begin_ns: u64) {
         let earlier = self.writes.timeline.wakings_of(waker, self.write.start_ns, begin_ns);
         let by_us = |waking: &&Waking| match waking.by {
@@ -196,10 +203,11 @@ impl<'a> Walk<'a, '_> {
         self.workers.extend(first.map(|time_ns| (waker, time_ns, begin_ns)));
     }
 
-    /// The last request that was completed on a CPU within a wait and just before its end: what the wait was for, if the
-    /// thread or interrupt that completed it did the waking.
+    /// The last request that was completed on a CPU within a wait and just before its end: what the
+    /// wait was for, if the thread or interrupt that completed it did the waking.
     fn completed_before(&self, cpu: u32, begin_ns: u64, end_ns: u64) -> Option<usize> {
-        /// From a completion to the waking that it causes: the file system's and the page cache's end of a write.
+        /// From a completion to the waking that it causes: the file system's and the page cache's
+        /// end of a write.
         const WITHIN_NS: u64 = 1_000_000;
         let done = &self.writes.requests.done;
         let after = done.partition_point(|request| request.completed_ns <= end_ns);
@@ -210,7 +218,8 @@ impl<'a> Walk<'a, '_> {
             .map(|(index, _)| index)
     }
 
-    /// Who queued a request within the wait for it, if that was none of those who are known to work for the call; and when.
+    /// Who queued a request within the wait for it, if that was none of those who are known to work
+    /// for the call; and when.
     fn queued_by_another(&self, request: &'a Request, begin_ns: u64) -> Option<(u32, u64)> {
         let within = request.queued.iter().filter(|queued| queued.0 > begin_ns);
         let &(queued_ns, by) = within.min()?;
@@ -222,9 +231,10 @@ impl<'a> Walk<'a, '_> {
         self.workers.iter().any(|&(tid, from, to)| tid == thread && (from..=to).contains(&time_ns))
     }
 
-    /// Another thread queued what is waited for. If someone who works for the call had set it to work, it has worked for the call
-    /// all the time. Else the write had been held: until a timer woke that thread, or until it came to this write among the
-    /// work of others, as a worker does that was not asleep when the timer went off.
+    /// Another thread queued what is waited for. If someone who works for the call had set it to
+    /// work, it has worked for the call all the time. Else the write had been held: until a
+    /// timer woke that thread, or until it came to this write among the work of others, as a
+    /// worker does that was not asleep when the timer went off.
     fn queuer(&mut self, tid: u32, begin_ns: u64, queued_ns: u64, depth: u32) {
         let waking = self.writes.timeline.wakings_of(tid, begin_ns, queued_ns).last().copied();
         let from_ns = match waking {
@@ -244,8 +254,8 @@ impl<'a> Walk<'a, '_> {
         }
     }
 
-    /// Whether a thread that works for the call had woken this one before an instant, or had woken who woke it last. Where it is
-    /// not known who did, that is taken for granted.
+    /// Whether a thread that works for the call had woken this one before an instant, or had woken
+    /// who woke it last. Where it is not known who did, that is taken for granted.
     fn is_set_to_work(&self, tid: u32, until_ns: u64, depth: u32) -> bool {
         let wakings = self.writes.timeline.wakings_of(tid, self.write.start_ns, until_ns);
         let by_us = |waking: &Waking| match waking.by {

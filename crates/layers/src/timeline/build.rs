@@ -1,5 +1,6 @@
-//! One pass over the events. Each event proves something about the instant before it and changes something after it; where the two
-//! do not meet, events are missing, and the time between is unknown. Must not know what the result is used for.
+//! One pass over the events. Each event proves something about the instant before it and changes
+//! something after it; where the two do not meet, events are missing, and the time between is
+//! unknown. Must not know what the result is used for.
 
 mod proof;
 mod wakeups;

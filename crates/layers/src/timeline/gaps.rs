@@ -1,4 +1,5 @@
-//! When the recording is incomplete: nothing that spans such a gap may be taken as known. Must not know what is asked of it.
+//! When the recording is incomplete: nothing that spans such a gap may be taken as known. Must not
+//! know what is asked of it.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +35,8 @@ impl Gaps {
         Self { any, by_cpu }
     }
 
-    /// From the first to the last instant within `from_ns..to_ns` that is not known, on one CPU or on any.
+    /// From the first to the last instant within `from_ns..to_ns` that is not known, on one CPU or
+    /// on any.
     pub(crate) fn within(&self, cpu: Option<u32>, from_ns: u64, to_ns: u64) -> Option<(u64, u64)> {
         let gaps = match cpu {
             None => &self.any,

@@ -1,4 +1,5 @@
-//! The interrupts of one CPU, flattened: at every instant the innermost. Must not know whose time they took.
+//! The interrupts of one CPU, flattened: at every instant the innermost. Must not know whose time
+//! they took.
 
 use tracefs::{Body, Name, Names};
 
@@ -70,8 +71,8 @@ impl Interrupts {
             }
             Body::VectorExit { kind } => self.leave(time_ns, |source| source == Source::Vector(kind)),
             Body::IpiExit { reason } => self.leave(time_ns, |source| source == Source::Vector(reason)),
-            // No thread is switched within an interrupt: one that is open here has lost its end. (On PREEMPT_RT softirqs
-            // are threads' work, and are seen as such.)
+            // No thread is switched within an interrupt: one that is open here has lost its end.
+            // (On PREEMPT_RT softirqs are threads' work, and are seen as such.)
             Body::Switch { .. } => {
                 self.forget();
                 self.doubtful = false;

@@ -1,5 +1,5 @@
-//! A recording as what every thread and every CPU was doing at each instant, made in one pass over the events. What the
-//! events do not prove is unknown here. Must not know of round trips.
+//! A recording as what every thread and every CPU was doing at each instant, made in one pass over
+//! the events. What the events do not prove is unknown here. Must not know of round trips.
 
 mod build;
 mod gaps;
@@ -73,7 +73,8 @@ pub(crate) struct ThreadLine {
     confirmed_ns: u64,
     /// Since when what it does rests on the assumption that it slept before it was woken.
     doubted_ns: Option<u64>,
-    /// A waking that came while it still had a CPU, and whose wake-up has not come yet: when, and to which CPU.
+    /// A waking that came while it still had a CPU, and whose wake-up has not come yet: when, and
+    /// to which CPU.
     woken_early: Option<(u64, u32)>,
     seen: bool,
 }
@@ -108,7 +109,8 @@ pub(crate) struct During<T> {
 struct Unrecorded {
     after_ns: u64,
     before_ns: u64,
-    /// Whether it is known all the same when it was: a CPU that idled took the thread when that was woken.
+    /// Whether it is known all the same when it was: a CPU that idled took the thread when that was
+    /// woken.
     inferred: bool,
 }
 
@@ -132,7 +134,8 @@ pub struct Timeline<'t> {
     threads: HashMap<u32, ThreadLine>,
     cpus: Vec<CpuLine>,
     gaps: Gaps,
-    /// Switches of a CPU that left no event although nothing was lost, in the order of the events that show it.
+    /// Switches of a CPU that left no event although nothing was lost, in the order of the events
+    /// that show it.
     unrecorded: Vec<Unrecorded>,
     tick_ns: Option<u64>,
 }
@@ -162,8 +165,9 @@ impl<'t> Timeline<'t> {
         self.gaps.within(None, from_ns, to_ns).is_some()
     }
 
-    /// How many switches the kernel left out of the recording, at least: the CPU had another thread than the event before had left
-    /// it with, and no event was lost between them. One that was undone before the CPU's next event is not noticed.
+    /// How many switches the kernel left out of the recording, at least: the CPU had another thread
+    /// than the event before had left it with, and no event was lost between them. One that was
+    /// undone before the CPU's next event is not noticed.
     #[must_use]
     pub fn unrecorded_switches(&self) -> u64 {
         self.unrecorded.len() as u64
@@ -174,7 +178,8 @@ impl<'t> Timeline<'t> {
         self.unrecorded_between(from_ns, to_ns).count() as u64
     }
 
-    /// How much of a stretch lies where a CPU switched between two of its events and nothing tells when: who had it is unknown.
+    /// How much of a stretch lies where a CPU switched between two of its events and nothing tells
+    /// when: who had it is unknown.
     pub(crate) fn unknown_for_switches_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
         let unknown = self.unrecorded_between(from_ns, to_ns).filter(|switch| !switch.inferred);
         let mut stretches: Vec<(u64, u64)> =
@@ -226,7 +231,8 @@ impl<'t> Timeline<'t> {
         during(line, from_ns, to_ns, Current::Unknown)
     }
 
-    /// A thread's priority at an instant, as far as an event has said it by then, or else soon after.
+    /// A thread's priority at an instant, as far as an event has said it by then, or else soon
+    /// after.
     pub(crate) fn prio_at(&self, tid: u32, time_ns: u64) -> Option<i32> {
         let prios = &self.threads.get(&tid)?.prios;
         let after = prios.partition_point(|change| change.0 <= time_ns);
@@ -252,7 +258,8 @@ impl<'t> Timeline<'t> {
         &wakings[first.min(after)..after]
     }
 
-    /// Whether a block device's request was completed on this CPU at most this long before an instant.
+    /// Whether a block device's request was completed on this CPU at most this long before an
+    /// instant.
     pub(crate) fn io_completed(&self, cpu: u32, before_ns: u64, within_ns: u64) -> bool {
         let times = self.cpu(cpu).map_or(&[][..], |line| &line.completed_io);
         let after = times.partition_point(|&time| time <= before_ns);
@@ -277,8 +284,8 @@ impl ThreadLine {
         self.blocked_at[..after].last().filter(|at| at.0 >= from_ns).map(|at| at.1)
     }
 
-    /// The CPU time that the scheduler accounted to it within a stretch, if its accounts cover it: from the first to the last of
-    /// them, in nanoseconds of time and of CPU time.
+    /// The CPU time that the scheduler accounted to it within a stretch, if its accounts cover it:
+    /// from the first to the last of them, in nanoseconds of time and of CPU time.
     pub(crate) fn accounted_within(&self, from_ns: u64, to_ns: u64) -> Option<(During<()>, u64)> {
         let first = self.accounted.partition_point(|at| at.0 < from_ns);
         let after = self.accounted.partition_point(|at| at.0 <= to_ns);

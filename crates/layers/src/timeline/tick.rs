@@ -1,5 +1,5 @@
-//! The timer's regular interrupt as a proof of life: a busy CPU that shows none for several periods did not run, or ran with
-//! interrupts off. Must not know whose time that was.
+//! The timer's regular interrupt as a proof of life: a busy CPU that shows none for several periods
+//! did not run, or ran with interrupts off. Must not know whose time that was.
 
 use super::{CpuLine, Current, During, Timeline};
 
@@ -12,8 +12,8 @@ const ENOUGH: usize = 8;
 /// From this many periods of silence on, a CPU is taken not to have run.
 const SILENT_PERIODS_TENTHS: u64 = 25;
 
-/// The tick's period, if busy CPUs show one. Other timers fire between ticks, so spacings are at most a period; the period
-/// is what the longest tenth of them agrees on.
+/// The tick's period, if busy CPUs show one. Other timers fire between ticks, so spacings are at
+/// most a period; the period is what the longest tenth of them agrees on.
 pub(super) fn length_ns(cpus: &[CpuLine]) -> Option<u64> {
     let mut spacings: Vec<u64> = cpus.iter().flat_map(busy_spacings).collect();
     if spacings.len() < ENOUGH {
@@ -37,7 +37,8 @@ fn busy_spacings(line: &CpuLine) -> impl Iterator<Item = u64> {
 }
 
 impl Timeline<'_> {
-    /// Stretches within which a busy CPU showed no event at all for much longer than the tick's period.
+    /// Stretches within which a busy CPU showed no event at all for much longer than the tick's
+    /// period.
     pub(crate) fn silences(&self, cpu: u32, from_ns: u64, to_ns: u64) -> Vec<During<()>> {
         let (Some(tick_ns), Some(line)) = (self.tick_ns, self.cpu(cpu)) else { return Vec::new() };
         let limit_ns = tick_ns * SILENT_PERIODS_TENTHS / 10;

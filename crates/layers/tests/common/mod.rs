@@ -213,7 +213,8 @@ impl Machine {
         at(&self.on_cpu[cpu as usize], time_ns)
     }
 
-    /// Takes away some events of one CPU that follow each other, and reports the loss as the kernel does.
+    /// Takes away some events of one CPU that follow each other, and reports the loss as the kernel
+    /// does.
     pub(crate) fn lose(&mut self, random: &mut Random) {
         let cpu = random.below(self.current.len() as u64) as u32;
         let of_cpu: Vec<usize> =

@@ -1,4 +1,5 @@
-//! Flushes that several writers ask for at about the same time, in recordings that are written by hand.
+//! Flushes that several writers ask for at about the same time, in recordings that are written by
+//! hand.
 
 use layers::storage::{Layer, Layers};
 

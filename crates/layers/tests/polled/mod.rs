@@ -1,5 +1,5 @@
-//! Writes whose caller polls for their end, and so neither sleeps nor is woken by anyone, in recordings that are written by hand:
-//! few machines have a queue that can be polled.
+//! Writes whose caller polls for their end, and so neither sleeps nor is woken by anyone, in
+//! recordings that are written by hand: few machines have a queue that can be polled.
 
 use layers::storage::{Completion, Context, Layer, Layers, Writes};
 

@@ -1,6 +1,6 @@
-//! Real recordings of synchronous writes, with the times that the writer took: 16 KiB each, by a real-time thread on a busy
-//! machine with two CPUs. `disk` overwrites with O_DSYNC on a virtual disk; `journalled` appends with fsync on ext4 in a file
-//! behind a loop device on that disk.
+//! Real recordings of synchronous writes, with the times that the writer took: 16 KiB each, by a
+//! real-time thread on a busy machine with two CPUs. `disk` overwrites with O_DSYNC on a virtual
+//! disk; `journalled` appends with fsync on ext4 in a file behind a loop device on that disk.
 #![allow(dead_code, reason = "each test uses its part")]
 
 use std::path::Path;

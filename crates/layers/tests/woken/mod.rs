@@ -1,5 +1,5 @@
-//! Writers that are woken before they have left their CPU, in recordings that are written by hand: a device that answers fast
-//! beside other load does so, now and then.
+//! Writers that are woken before they have left their CPU, in recordings that are written by hand:
+//! a device that answers fast beside other load does so, now and then.
 
 use layers::storage::{Layer, Layers};
 
@@ -15,7 +15,8 @@ fn wakeup(written: &mut Written, time_ns: u64) {
     written.event(time_ns, 1, WAKER, "sched/sched_wakeup", &fields);
 }
 
-/// It is woken at 2,000, leaves its CPU at 3,000 and has it again at 6,000; the wake-ups are at these instants.
+/// It is woken at 2,000, leaves its CPU at 3,000 and has it again at 6,000; the wake-ups are at
+/// these instants.
 fn woken(wakeups: &[u64]) -> Layers {
     let mut written = Written::default();
     switch(&mut written, 900, 0, (0, 0), WRITER);

@@ -1,4 +1,5 @@
-//! Recordings written by hand: events with few fields, in pages as the kernel has them, and read back from there.
+//! Recordings written by hand: events with few fields, in pages as the kernel has them, and read
+//! back from there.
 
 use std::collections::BTreeMap;
 

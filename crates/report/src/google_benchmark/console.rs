@@ -1,4 +1,5 @@
-//! Google Benchmark's console format: context on standard error, a table of fixed columns on standard output.
+//! Google Benchmark's console format: context on standard error, a table of fixed columns on
+//! standard output.
 
 use std::io::{self, Write};
 
@@ -18,7 +19,8 @@ pub struct Console {
 }
 
 impl Console {
-    /// `names` are those of all benchmarks that will run: the first column is as wide as the longest.
+    /// `names` are those of all benchmarks that will run: the first column is as wide as the
+    /// longest.
     pub fn new(names: &[String], repeated: bool, unit: TimeUnit, tabular: bool, colour: bool) -> Self {
         let longest = names.iter().map(String::len).max().unwrap_or(0).max(10);
         let ending = if repeated { LONGEST_ENDING } else { 0 };
@@ -148,8 +150,8 @@ pub(super) fn basic_context(context: &Context, err: &mut dyn Write) -> io::Resul
     err.flush()
 }
 
-/// A time in ten columns: the fewer digits before the point, the more behind it. Nanoseconds are whole, as in the version that
-/// Android's scripts were written for: they read integers.
+/// A time in ten columns: the fewer digits before the point, the more behind it. Nanoseconds are
+/// whole, as in the version that Android's scripts were written for: they read integers.
 fn time(value: f64, unit: TimeUnit) -> String {
     match value {
         v if unit == TimeUnit::Nanosecond && v <= 9_999_999_999.0 => format!("{v:>10.0}"),

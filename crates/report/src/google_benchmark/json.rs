@@ -1,4 +1,5 @@
-//! Google Benchmark's JSON format. The value is written when all rows are there, so that a reader never sees half.
+//! Google Benchmark's JSON format. The value is written when all rows are there, so that a reader
+//! never sees half.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

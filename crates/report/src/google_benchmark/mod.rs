@@ -1,6 +1,7 @@
-//! Google Benchmark's output: what a benchmark measured, as plain data, and its three formats. Scripts read these
-//! formats, so they follow a current Google Benchmark (its `docs/user_guide.md` and what its reporters print).
-//! Measures nothing; where the figures come from is the caller's business.
+//! Google Benchmark's output: what a benchmark measured, as plain data, and its three formats.
+//! Scripts read these formats, so they follow a current Google Benchmark (its `docs/user_guide.md`
+//! and what its reporters print). Measures nothing; where the figures come from is the caller's
+//! business.
 
 mod aggregate;
 mod console;
@@ -185,7 +186,8 @@ impl TimeUnit {
     }
 }
 
-/// A number as C's `printf("%g")` writes it, which is how these formats write theirs: six significant digits.
+/// A number as C's `printf("%g")` writes it, which is how these formats write theirs: six
+/// significant digits.
 fn general(value: f64) -> String {
     if !value.is_finite() {
         return if value.is_nan() {

@@ -1,4 +1,5 @@
-//! What to do about what delayed calls and writes: one step for each cause, the most effective first. Knows no page.
+//! What to do about what delayed calls and writes: one step for each cause, the most effective
+//! first. Knows no page.
 
 use analysis::slow_calls::Explained;
 use analysis::storage::SeriesLayers;

@@ -1,5 +1,6 @@
-//! Pictures that need no script: rows of ranges on one axis, stacked bars, and lanes over time. Each is SVG whose places are shares
-//! of the width, so that text keeps its size on every screen. Knows no run.
+//! Pictures that need no script: rows of ranges on one axis, stacked bars, and lanes over time.
+//! Each is SVG whose places are shares of the width, so that text keeps its size on every screen.
+//! Knows no run.
 
 use serde_json::{Value, json};
 
@@ -62,7 +63,8 @@ impl Ranges {
 /// How far what lies at the ends stands from the edge, in percent of the width.
 const EDGE: f64 = 3.0;
 
-/// The least and the greatest of all that is shown, and the way from a value to its place in percent.
+/// The least and the greatest of all that is shown, and the way from a value to its place in
+/// percent.
 struct Place {
     scale: Scale,
     low: f64,

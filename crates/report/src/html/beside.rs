@@ -1,5 +1,5 @@
-//! What other load does to a write, in brief: of the conditions that were tried, the one that changes a write most beyond
-//! chance, and where in the write that shows. Knows no page.
+//! What other load does to a write, in brief: of the conditions that were tried, the one that
+//! changes a write most beyond chance, and where in the write that shows. Knows no page.
 
 use analysis::interference::Explained;
 use latency::Interval;
@@ -47,7 +47,8 @@ pub(super) fn chance(all: &[Explained<'_>]) -> Option<Interval> {
     control.beside.response()?.interval
 }
 
-/// The conditions that change writes beyond chance: those that lengthen them first, the most effective first of each.
+/// The conditions that change writes beyond chance: those that lengthen them first, the most
+/// effective first of each.
 pub(super) fn found<'a>(all: &'a [Explained<'a>]) -> Vec<Found<'a>> {
     let mut out: Vec<Found<'a>> = all
         .iter()
@@ -94,7 +95,8 @@ fn means(pairs: &[Pair]) -> Vec<f64> {
         .collect()
 }
 
-/// The layer whose mean time changes most in the direction of the whole; `None` where no events tell.
+/// The layer whose mean time changes most in the direction of the whole; `None` where no events
+/// tell.
 pub(super) fn layer(found: &Found<'_>) -> Option<Layer> {
     let [alone, beside] = found.one.sides.as_ref()?;
     let sign = if found.change.ratio() > 1.0 { 1.0 } else { -1.0 };

@@ -1,5 +1,5 @@
-//! Charts that the page's script draws: lines of points with the text of each, on axes whose marks are text already. The script
-//! formats no number. Knows no run.
+//! Charts that the page's script draws: lines of points with the text of each, on axes whose marks
+//! are text already. The script formats no number. Knows no run.
 
 use serde_json::{Value, json};
 
@@ -50,7 +50,8 @@ pub(super) enum Scale {
 pub(super) struct Axis {
     pub(super) label: String,
     pub(super) scale: Scale,
-    /// Where it may have marks: the value, its text, and how soon the mark is left out for want of room: 0 last.
+    /// Where it may have marks: the value, its text, and how soon the mark is left out for want of
+    /// room: 0 last.
     pub(super) ticks: Vec<(f64, String, u8)>,
 }
 

@@ -1,4 +1,5 @@
-//! A comparison of runs on a page: the answer first, each figure's ratio as an interval, and how far to trust it. Knows no run.
+//! A comparison of runs on a page: the answer first, each figure's ratio as an interval, and how
+//! far to trust it. Knows no run.
 
 use analysis::compare::{Compared, Verdict};
 use serde_json::{Map, json};

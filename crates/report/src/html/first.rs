@@ -1,4 +1,5 @@
-//! The first screen: for each run the answer, the figures that carry it, what to do about it, and how far to trust it.
+//! The first screen: for each run the answer, the figures that carry it, what to do about it, and
+//! how far to trust it.
 
 use analysis::slow_calls::Kept;
 use run::{Results, Run};

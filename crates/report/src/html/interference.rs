@@ -1,4 +1,5 @@
-//! Writes beside other load on the page: each condition's ratio as an interval, held against what chance does to a writer alone.
+//! Writes beside other load on the page: each condition's ratio as an interval, held against what
+//! chance does to a writer alone.
 
 use analysis::interference::Explained;
 use latency::Comparison;

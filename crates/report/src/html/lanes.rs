@@ -1,5 +1,5 @@
-//! A slow call over time, as lanes: client, server and the CPUs that they were on, one below the other. The parts are those that a
-//! terminal shows, with the same words.
+//! A slow call over time, as lanes: client, server and the CPUs that they were on, one below the
+//! other. The parts are those that a terminal shows, with the same words.
 
 use std::collections::BTreeSet;
 
@@ -66,14 +66,16 @@ impl Lane {
     }
 }
 
-/// Parts that are shorter than this fraction of a call would not show; they are in the call's table.
+/// Parts that are shorter than this fraction of a call would not show; they are in the call's
+/// table.
 const NARROWEST: u64 = 5000;
 
-/// Parts that are shorter than this fraction of a call are drawn together where they follow each other: no screen has room for
-/// each, and thousands would make the page large.
+/// Parts that are shorter than this fraction of a call are drawn together where they follow each
+/// other: no screen has room for each, and thousands would make the page large.
 const TOGETHER: u64 = 500;
 
-/// Stretches of which those that are shorter than this stand together, in the colour of the longest of them.
+/// Stretches of which those that are shorter than this stand together, in the colour of the longest
+/// of them.
 fn merged(all: Vec<Stretch>, least_ns: u64) -> Vec<Stretch> {
     let mut out: Vec<Stretch> = Vec::new();
     let mut together: Vec<Stretch> = Vec::new();

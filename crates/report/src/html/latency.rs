@@ -1,4 +1,5 @@
-//! Latency on the page: the distribution of each caller's calls against the deadline, where the time went, what the scheduler did.
+//! Latency on the page: the distribution of each caller's calls against the deadline, where the
+//! time went, what the scheduler did.
 
 use std::collections::BTreeMap;
 
@@ -250,7 +251,8 @@ fn cumulated(calls: &Calls) -> Line {
             (top_ns.min(times.max_ns().unwrap_or(top_ns)), below)
         })
         .collect();
-    // The curve's tail has the fewest buckets and is kept whole; where it is dense, points are left out.
+    // The curve's tail has the fewest buckets and is kept whole; where it is dense, points are left
+    // out.
     let tail = all.len().saturating_sub(POINTS / 2);
     let every = tail.div_ceil(POINTS / 2).max(1);
     let kept = all.iter().enumerate().filter(|(index, _)| *index >= tail || index % every == 0);

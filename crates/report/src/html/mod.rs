@@ -1,6 +1,7 @@
-//! A run, or several side by side, as one self-contained HTML page: the answer first, what to do about it, how far to trust it,
-//! and below that every figure as a picture with its table. The page loads nothing; its policy allows no script and no style but
-//! its own. Pure: runs and explanations in, text out.
+//! A run, or several side by side, as one self-contained HTML page: the answer first, what to do
+//! about it, how far to trust it, and below that every figure as a picture with its table. The page
+//! loads nothing; its policy allows no script and no style but its own. Pure: runs and explanations
+//! in, text out.
 
 mod advice;
 mod answer;

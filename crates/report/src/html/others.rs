@@ -1,5 +1,5 @@
-//! The other tests of IPC on the page: throughput by size with the baseline beside it, other means than binder, many callers, and
-//! binder against hwbinder.
+//! The other tests of IPC on the page: throughput by size with the baseline beside it, other means
+//! than binder, many callers, and binder against hwbinder.
 
 use run::baseline::{BaselineResult, FUTEX};
 use run::ipc::throughput::{Batch, ThroughputResult};
@@ -117,7 +117,8 @@ fn all_throughput(page: &mut Page, subjects: &[Subject<'_>]) {
     });
 }
 
-/// What a call takes by payload size, over each stack, and by the baseline where the same run measured it.
+/// What a call takes by payload size, over each stack, and by the baseline where the same run
+/// measured it.
 fn by_size(ours: &[(&Subject<'_>, &ThroughputResult)], subjects: &[Subject<'_>]) -> Chart {
     let runs = subjects.len();
     let mut lines = Vec::new();

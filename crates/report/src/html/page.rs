@@ -1,5 +1,6 @@
-//! A page under construction: HTML whose elements are always closed and whose text is always inert, and beside it the data that
-//! the page holds as JSON. Every table, figure and chart goes into both. Knows no run.
+//! A page under construction: HTML whose elements are always closed and whose text is always inert,
+//! and beside it the data that the page holds as JSON. Every table, figure and chart goes into
+//! both. Knows no run.
 
 use serde_json::{Map, Number, Value, json};
 
@@ -89,7 +90,8 @@ impl Page {
         }
     }
 
-    /// Notes below tables: a paragraph for each sentence that begins a line. One that goes on in the next line stays together.
+    /// Notes below tables: a paragraph for each sentence that begins a line. One that goes on in
+    /// the next line stays together.
     pub(super) fn notes(&mut self, text: &str) {
         let mut all: Vec<String> = Vec::new();
         for line in text.lines().map(str::trim) {
@@ -119,7 +121,8 @@ impl Page {
         });
     }
 
-    /// A figure that stands for itself: its name, how it is printed, its value and that value's unit.
+    /// A figure that stands for itself: its name, how it is printed, its value and that value's
+    /// unit.
     pub(super) fn figure(&mut self, of: &str, name: &str, text: &str, value: f64, unit: &str) {
         self.wholly(|page| {
             page.within("div", &[("class", "figure")], |page| {

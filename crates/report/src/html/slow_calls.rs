@@ -1,5 +1,5 @@
-//! The slow calls of a latency test on the page: when they were made, and each as lanes with its story, worst first, grouped by
-//! what delayed them.
+//! The slow calls of a latency test on the page: when they were made, and each as lanes with its
+//! story, worst first, grouped by what delayed them.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,8 @@ use crate::{explanation, explanation_summary, explanation_words};
 /// How many calls of a run are drawn; what delayed the others is in the table.
 const DRAWN: usize = 40;
 
-/// No further call is drawn on a page that has become longer than this, in bytes: with its data it stays below twice as much.
+/// No further call is drawn on a page that has become longer than this, in bytes: with its data it
+/// stays below twice as much.
 const LONGEST: usize = 2_000_000;
 
 /// Shows the slow calls of every run that explains some.

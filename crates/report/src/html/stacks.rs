@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::page::Page;
 
-/// A row: what it is, its figure in words, and its parts: each a name, which is its colour, a size, and what a reader is told.
+/// A row: what it is, its figure in words, and its parts: each a name, which is its colour, a size,
+/// and what a reader is told.
 pub(super) struct Stack {
     pub(super) label: String,
     pub(super) text: String,

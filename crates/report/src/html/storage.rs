@@ -1,5 +1,5 @@
-//! Writes on the page: what each layer took of them by size and writer, the study's three parts, the account of interrupts, and
-//! the slowest writes as lanes.
+//! Writes on the page: what each layer took of them by size and writer, the study's three parts,
+//! the account of interrupts, and the slowest writes as lanes.
 
 use analysis::storage::SeriesLayers;
 use layers::storage::{Layer, SlowCall};
@@ -126,7 +126,8 @@ fn interrupts(ours: &[&SeriesLayers<'_>]) -> Table {
     table
 }
 
-/// Platform, kernel and device, as the study of 2012 divided a write; what no event tells stands apart.
+/// Platform, kernel and device, as the study of 2012 divided a write; what no event tells stands
+/// apart.
 fn three_parts(who: &str, ours: &[&SeriesLayers<'_>]) -> (Stacks, Table) {
     const PARTS: [&str; 4] = ["platform", "kernel", "device", "unexplained"];
     let shares = |one: &SeriesLayers<'_>| {

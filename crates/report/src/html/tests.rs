@@ -1,4 +1,5 @@
-//! The page as a whole: it holds what the terminal shows, its data what it shows itself, and nothing of others acts in it.
+//! The page as a whole: it holds what the terminal shows, its data what it shows itself, and
+//! nothing of others acts in it.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! A latency test that is watched: as a picture for a terminal ([`draw`]) and as plain lines. Pure: a session in, cells or text out;
-//! must not know the terminal.
+//! A latency test that is watched: as a picture for a terminal ([`draw`]) and as plain lines. Pure:
+//! a session in, cells or text out; must not know the terminal.
 
 mod picture;
 

@@ -1,5 +1,5 @@
-//! The picture of a session: lines over time, the last interval as a table and a histogram, and what changed at the mark. What has
-//! no room is left out, the least important first.
+//! The picture of a session: lines over time, the last interval as a table and a histogram, and
+//! what changed at the mark. What has no room is left out, the least important first.
 
 use analysis::compare;
 use analysis::live::{Line, Point, Session};
@@ -132,7 +132,8 @@ fn table(frame: &mut Frame<'_>, room: &mut Rect, session: &Session, view: &View<
     }
 }
 
-/// The percentiles of a line over time, on a logarithmic scale, below a line that says what they are.
+/// The percentiles of a line over time, on a logarithmic scale, below a line that says what they
+/// are.
 fn chart(frame: &mut Frame<'_>, at: Rect, (session, line): (&Session, &Line), view: &View<'_>) {
     // A cell has two dots beside each other.
     let most = usize::from(at.width - LEFT_OF_CHART) * 2;

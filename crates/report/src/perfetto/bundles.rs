@@ -1,8 +1,8 @@
-//! Kernel events in bundles, one CPU's events each, as Perfetto wants them. A bundle says when events were lost before it.
-//! Must not know what the events mean.
+//! Kernel events in bundles, one CPU's events each, as Perfetto wants them. A bundle says when
+//! events were lost before it. Must not know what the events mean.
 //!
-//! Since when each CPU's events are complete is not said (`previous_bundle_end_timestamp`): Perfetto would leave out all that
-//! came before the latest of these instants.
+//! Since when each CPU's events are complete is not said (`previous_bundle_end_timestamp`):
+//! Perfetto would leave out all that came before the latest of these instants.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io;

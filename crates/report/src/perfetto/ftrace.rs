@@ -1,5 +1,6 @@
-//! One kernel event as Perfetto's message for it; those that Perfetto has none for go as generic ones, with the fields
-//! that are known. A field that the recording does not have is left out. Must not know of files or CPUs.
+//! One kernel event as Perfetto's message for it; those that Perfetto has none for go as generic
+//! ones, with the fields that are known. A field that the recording does not have is left out. Must
+//! not know of files or CPUs.
 
 mod generic;
 mod irq;
@@ -47,7 +48,8 @@ pub(super) fn event(message: &mut Message, trace: &Trace, event: &Event, coding:
 fn by_text(message: &mut Message, trace: &Trace, event: &Event) -> bool {
     let text = |name: Name| trace.names.text(name);
     match event.body {
-        // Perfetto takes the text for a slice's begin or end or a counter, and anything else for an error.
+        // Perfetto takes the text for a slice's begin or end or a counter, and anything else for an
+        // error.
         Body::Print { text: written } if marks(text(written)) => {
             _ = message.nested(ftrace::print, |one| {
                 one.text(print::buf, &format!("{}\n", text(written)));
@@ -62,8 +64,8 @@ fn by_text(message: &mut Message, trace: &Trace, event: &Event) -> bool {
     true
 }
 
-/// Whether a text in `trace_marker` is one of the marks that Android's and Perfetto's tools agree on (`B|PID|NAME`, `E|PID`,
-/// `C|PID|NAME|VALUE` and the like; Android's `libs/cutils/trace`).
+/// Whether a text in `trace_marker` is one of the marks that Android's and Perfetto's tools agree
+/// on (`B|PID|NAME`, `E|PID`, `C|PID|NAME|VALUE` and the like; Android's `libs/cutils/trace`).
 fn marks(text: &str) -> bool {
     let mut parts = text.split('|');
     let (kind, pid, rest) = (parts.next(), parts.next(), parts.count());

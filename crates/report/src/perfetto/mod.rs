@@ -1,8 +1,10 @@
-//! A recording as a Perfetto trace: the kernel's events, processes and threads by name, and tracks of our own for round
-//! trips and what explains them. Opens at <https://ui.perfetto.dev> and in Perfetto's trace processor. A pure function
-//! of plain data; must not know where a recording came from, nor what a track is about.
+//! A recording as a Perfetto trace: the kernel's events, processes and threads by name, and tracks
+//! of our own for round trips and what explains them. Opens at <https://ui.perfetto.dev> and in
+//! Perfetto's trace processor. A pure function of plain data; must not know where a recording came
+//! from, nor what a track is about.
 //!
-//! All times are CLOCK_BOOTTIME nanoseconds, Perfetto's own clock for kernel events, so nothing is converted.
+//! All times are CLOCK_BOOTTIME nanoseconds, Perfetto's own clock for kernel events, so nothing is
+//! converted.
 
 mod bundles;
 mod ftrace;
@@ -33,8 +35,8 @@ use packets::Packets;
 pub struct Contents<'a> {
     /// The kernel's side.
     pub trace: &'a Trace,
-    /// The recording kernel's release ("6.1.0-44-amd64"), which tells Perfetto how to read a thread's state; empty when it
-    /// is not known.
+    /// The recording kernel's release ("6.1.0-44-amd64"), which tells Perfetto how to read a
+    /// thread's state; empty when it is not known.
     pub release: &'a str,
     /// Names of threads that the trace itself may not say.
     pub comms: &'a BTreeMap<u32, String>,

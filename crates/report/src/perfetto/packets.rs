@@ -1,5 +1,5 @@
-//! Packets, of which a trace file is a sequence of: each with the sequence that it belongs to, since names are stored once
-//! for each sequence. Must not know what is in them.
+//! Packets, of which a trace file is a sequence of: each with the sequence that it belongs to,
+//! since names are stored once for each sequence. Must not know what is in them.
 
 use std::io::{self, Write};
 

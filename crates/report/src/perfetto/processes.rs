@@ -1,5 +1,6 @@
-//! What a trace file says before its events: the clock, the system, and which threads belong to which process, with
-//! their names. Must not know of events other than by the names that they carry.
+//! What a trace file says before its events: the clock, the system, and which threads belong to
+//! which process, with their names. Must not know of events other than by the names that they
+//! carry.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -25,7 +26,8 @@ pub(super) fn clock(packets: &mut Packets<'_>, begin_ns: u64) -> io::Result<()> 
     })
 }
 
-/// Says which kernel on which architecture, as far as known: Perfetto reads states and system calls by it.
+/// Says which kernel on which architecture, as far as known: Perfetto reads states and system calls
+/// by it.
 pub(super) fn system(
     packets: &mut Packets<'_>,
     begin_ns: u64,

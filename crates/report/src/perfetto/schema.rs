@@ -1,11 +1,12 @@
-//! The messages and fields of Perfetto's trace format that we write, by the names and numbers that its public `.proto`
-//! files give them (`protos/perfetto/trace`). Knows no values. The table is compared with the published schema by a test,
-//! so that no number here has to be believed.
+//! The messages and fields of Perfetto's trace format that we write, by the names and numbers that
+//! its public `.proto` files give them (`protos/perfetto/trace`). Knows no values. The table is
+//! compared with the published schema by a test, so that no number here has to be believed.
 #![allow(non_upper_case_globals, reason = "fields have the names of the schema")]
 
 use super::wire::{Fixed64, Int, Nested, Text, Uint};
 
-/// Declares messages: a module of typed field numbers for each, and for the test a table of all of them.
+/// Declares messages: a module of typed field numbers for each, and for the test a table of all of
+/// them.
 macro_rules! messages {
     ($($module:ident $message:literal { $($field:ident: $kind:ident = $number:literal),* $(,)? })*) => {
         $(pub(super) mod $module {

@@ -1,5 +1,6 @@
-//! How a sleeping thread's state is written as a number: the kernel's `prev_state` changed its bits over the versions,
-//! and Perfetto reads them by the release that the trace names. Must not know anything else of a switch.
+//! How a sleeping thread's state is written as a number: the kernel's `prev_state` changed its bits
+//! over the versions, and Perfetto reads them by the release that the trace names. Must not know
+//! anything else of a switch.
 
 use tracefs::TaskState;
 
@@ -13,7 +14,8 @@ pub(super) enum Coding {
 }
 
 impl Coding {
-    /// The bits that Perfetto expects of a trace that names this release. One that it cannot read must not be named.
+    /// The bits that Perfetto expects of a trace that names this release. One that it cannot read
+    /// must not be named.
     pub(super) fn of(release: &str) -> Self {
         let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
         match (numbers.next(), numbers.next()) {

@@ -1,5 +1,5 @@
-//! Tracks of our own, as plain data: what a round trip's legs and an explanation's parts are turned into before they are
-//! written. Must not know the format.
+//! Tracks of our own, as plain data: what a round trip's legs and an explanation's parts are turned
+//! into before they are written. Must not know the format.
 
 /// A row of slices.
 #[derive(Clone, Debug, PartialEq)]
@@ -8,7 +8,8 @@ pub struct Track {
     pub name: String,
     /// Where it is shown.
     pub parent: Parent,
-    /// In any order. Those that overlap without one lying in the other are shown in rows of their own.
+    /// In any order. Those that overlap without one lying in the other are shown in rows of their
+    /// own.
     pub slices: Vec<Slice>,
 }
 
@@ -30,7 +31,8 @@ pub enum Parent {
     Track(usize),
 }
 
-/// A span of time with a name. [`Slice::begin_ns`] to [`Slice::end_ns`] are shown to the nanosecond.
+/// A span of time with a name. [`Slice::begin_ns`] to [`Slice::end_ns`] are shown to the
+/// nanosecond.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Slice {
     /// What it is called.

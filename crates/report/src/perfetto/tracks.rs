@@ -1,5 +1,6 @@
-//! Tracks and their slices as Perfetto's track events. A slice that does not lie within the one before it, yet overlaps
-//! it, gets a row of its own, since Perfetto would cut one of them. Must not know what the slices are about.
+//! Tracks and their slices as Perfetto's track events. A slice that does not lie within the one
+//! before it, yet overlaps it, gets a row of its own, since Perfetto would cut one of them. Must
+//! not know what the slices are about.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
@@ -42,7 +43,8 @@ pub(super) fn write(packets: &mut Packets<'_>, tracks: &[Track]) -> io::Result<(
     Ok(())
 }
 
-/// Identifies a track in the file. The kinds do not meet: a pid has 22 bits at most (`PID_MAX_LIMIT`).
+/// Identifies a track in the file. The kinds do not meet: a pid has 22 bits at most
+/// (`PID_MAX_LIMIT`).
 fn uuid(kind: u64, number: u64) -> u64 {
     0x726f_0000_0000_0000 | kind << 40 | number
 }

@@ -1,5 +1,6 @@
-//! What a recording says that Perfetto has no track for, as tracks of our own: x86's interrupt vectors other than the timer's,
-//! interrupts from other CPUs, and the gaps where events were lost. Must not know the format.
+//! What a recording says that Perfetto has no track for, as tracks of our own: x86's interrupt
+//! vectors other than the timer's, interrupts from other CPUs, and the gaps where events were lost.
+//! Must not know the format.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +8,8 @@ use tracefs::{Body, Name, Trace};
 
 use super::track::{Annotation, Parent, Slice, Track};
 
-/// A track for each CPU that saw other interrupt vectors than the timer's, or interrupts from other CPUs. One whose begin
-/// or end was not recorded is left out.
+/// A track for each CPU that saw other interrupt vectors than the timer's, or interrupts from other
+/// CPUs. One whose begin or end was not recorded is left out.
 pub(super) fn tracks(trace: &Trace) -> Vec<Track> {
     let mut open: BTreeMap<(u32, Name), u64> = BTreeMap::new();
     let mut slices: BTreeMap<u32, Vec<Slice>> = BTreeMap::new();

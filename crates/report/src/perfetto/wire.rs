@@ -1,6 +1,7 @@
-//! Protocol Buffers' wire format, as far as a writer needs it: numbers, texts and messages inside messages, appended to
-//! one buffer. A field carries its kind, so that the compiler sees to it that a number is not written as a text. Must
-//! not know what the fields mean. Source: protobuf.dev, "Encoding".
+//! Protocol Buffers' wire format, as far as a writer needs it: numbers, texts and messages inside
+//! messages, appended to one buffer. A field carries its kind, so that the compiler sees to it that
+//! a number is not written as a text. Must not know what the fields mean. Source: protobuf.dev,
+//! "Encoding".
 
 /// An integer field (`int32`, `int64`, an enum): negative ones take ten bytes, as the format wants.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +62,8 @@ impl Message {
     /// A message inside this one, written in place by the closure.
     pub(super) fn nested(&mut self, field: Nested, fill: impl FnOnce(&mut Self)) -> &mut Self {
         self.tag(field.0, LENGTH);
-        // Nearly all messages are short: one byte is left for the length, and the rest moved if it takes more.
+        // Nearly all messages are short: one byte is left for the length, and the rest moved if it
+        // takes more.
         let at = self.bytes.len();
         self.bytes.push(0);
         fill(self);

@@ -1,4 +1,5 @@
-//! System calls that are refused, as a container's filter or a full machine refuses them: strace(1) answers in the kernel's place.
+//! System calls that are refused, as a container's filter or a full machine refuses them: strace(1)
+//! answers in the kernel's place.
 
 use std::process::Command;
 
@@ -16,8 +17,8 @@ pub(crate) const COMMANDS: &[&str] = &[
     "service list",
 ];
 
-/// System calls that may be refused somewhere, but for those without which no program starts, and for getrandom(2) and
-/// prlimit64(2), whose failure Rust's library and rustix take for impossible.
+/// System calls that may be refused somewhere, but for those without which no program starts, and
+/// for getrandom(2) and prlimit64(2), whose failure Rust's library and rustix take for impossible.
 const CALLS: &[&str] = &[
     "accept4",
     "bind",

@@ -78,7 +78,8 @@ fn where_no_further_process_may_be_started_a_command_says_so_in_one_line() {
     if !may_be_nobody() {
         return skip(Need::Root, "this user cannot run a program as nobody");
     }
-    // The limit counts all processes and threads of a user. Ten are enough for one pair of processes.
+    // The limit counts all processes and threads of a user. Ten are enough for one pair of
+    // processes.
     for (limit, args) in [
         ("--nproc=1", "ipc latency --driver emulated --iterations 20"),
         ("--nproc=1", "ipc throughput --driver emulated --sizes 4 --min-time 50ms"),

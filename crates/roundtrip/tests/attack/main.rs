@@ -1,7 +1,9 @@
-//! Attacks on the program as a whole: damaged run directories, signals at random moments, limits on what it may use, and system
-//! calls that are refused. Whatever is done to it, it ends in time, says what is wrong in words, and leaves nothing behind.
+//! Attacks on the program as a whole: damaged run directories, signals at random moments, limits on
+//! what it may use, and system calls that are refused. Whatever is done to it, it ends in time,
+//! says what is wrong in words, and leaves nothing behind.
 //!
-//! Each attack is short here. `cargo xtask attack` makes it long, and repeats one by the seed that a failure names.
+//! Each attack is short here. `cargo xtask attack` makes it long, and repeats one by the seed that
+//! a failure names.
 
 mod denied;
 mod limits;
@@ -11,8 +13,9 @@ mod victim;
 
 use std::path::{Path, PathBuf};
 
-/// How many rounds each attack takes, with a new seed for each. Unset, an attack takes its few usual rounds with the same seeds
-/// every time, so that a change is judged by what it does and not by luck.
+/// How many rounds each attack takes, with a new seed for each. Unset, an attack takes its few
+/// usual rounds with the same seeds every time, so that a change is judged by what it does and not
+/// by luck.
 const ROUNDS: &str = "ROUNDTRIP_ATTACK_ROUNDS";
 /// The seed of one round to repeat, and nothing else.
 const SEED: &str = "ROUNDTRIP_ATTACK_SEED";
@@ -22,8 +25,8 @@ fn variable(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name} is a whole number, not '{text}'")))
 }
 
-/// Runs an attack as often as is asked for, each time with a random source of its own. A round that finds something fails with
-/// the seed that repeats it.
+/// Runs an attack as often as is asked for, each time with a random source of its own. A round that
+/// finds something fails with the seed that repeats it.
 fn rounds(usual: u64, mut round: impl FnMut(&mut fastrand::Rng) -> Result<(), String>) {
     let seeds: Vec<u64> = match (variable(SEED), variable(ROUNDS)) {
         (Some(seed), _) => vec![seed],

@@ -69,8 +69,9 @@ fn a_damaged_run_directory_is_refused_or_read_and_harms_nobody() {
     });
 }
 
-/// What cannot be mistaken for a run that somebody measured: nobody may be shown other figures for it. A value that was changed into
-/// another one of its kind is not judged here, and neither are bits inside a page: nobody can know.
+/// What cannot be mistaken for a run that somebody measured: nobody may be shown other figures for
+/// it. A value that was changed into another one of its kind is not judged here, and neither are
+/// bits inside a page: nobody can know.
 #[test]
 fn what_is_plainly_damaged_is_shown_as_it_was_or_called_damaged() {
     rounds(40, |random| {
@@ -103,7 +104,8 @@ fn what_is_plainly_damaged_is_shown_as_it_was_or_called_damaged() {
     });
 }
 
-/// Damages one file so that it is no file of its kind, and tells how. `None` where nothing was changed.
+/// Damages one file so that it is no file of its kind, and tells how. `None` where nothing was
+/// changed.
 fn damage_plainly(run: &Path, random: &mut Rng) -> Option<String> {
     let mut files = Vec::new();
     collect(run, &mut files);

@@ -1,4 +1,5 @@
-//! One command under attack: how it is started, how long it may take, and what may be seen of it afterwards.
+//! One command under attack: how it is started, how long it may take, and what may be seen of it
+//! afterwards.
 
 use std::fs::File;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -10,7 +11,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::Folder;
 
-/// What every process of a victim carries in its environment, so that one that outlives it is found.
+/// What every process of a victim carries in its environment, so that one that outlives it is
+/// found.
 const MARK: &str = "ROUNDTRIP_ATTACKED";
 
 /// Longer than anything here takes on the slowest machine: who is not done then hangs.
@@ -45,7 +47,8 @@ pub(crate) fn roundtrip(args: &str) -> Command {
 }
 
 impl Victim {
-    /// Starts a command with this folder as its own: it runs there, and finds its temporary and run-time directories there.
+    /// Starts a command with this folder as its own: it runs there, and finds its temporary and
+    /// run-time directories there.
     pub(crate) fn start(mut command: Command, folder: Folder) -> Self {
         let mark = format!("{:x}", fastrand::u128(..));
         let place = folder.path();
@@ -144,8 +147,9 @@ fn list(folder: &Path, place: &Path, files: &mut Vec<PathBuf>) {
 }
 
 impl End {
-    /// Judges what holds of every command, whatever was done to it: it did not crash, its words are plain text, a failure is
-    /// told, and no process of its lives on. `signals` are those that it may have died of.
+    /// Judges what holds of every command, whatever was done to it: it did not crash, its words are
+    /// plain text, a failure is told, and no process of its lives on. `signals` are those that
+    /// it may have died of.
     pub(crate) fn is_sound(&self, signals: &[Signal]) -> Result<(), String> {
         let crashed = self.status.code() == Some(101) || self.stderr.contains("panicked at");
         let died = self.status.signal().filter(|signal| !signals.iter().any(|one| one.as_raw() == *signal));

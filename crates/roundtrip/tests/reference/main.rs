@@ -1,5 +1,6 @@
-//! Holds docs/json-and-csv.md to the program: every field and column of what the commands print is named there with its
-//! type, and everything that is named there is printed by some command. Holds the JSON Schemas beside the page to both.
+//! Holds docs/json-and-csv.md to the program: every field and column of what the commands print is
+//! named there with its type, and everything that is named there is printed by some command. Holds
+//! the JSON Schemas beside the page to both.
 
 mod page;
 mod schema;
@@ -20,7 +21,8 @@ const CSV: &str = "\n## CSV\n";
 
 /// The page's types, held to values.
 impl Reference {
-    /// Checks a value against a type, and notes each field that was met. What is wrong is added to `wrong`.
+    /// Checks a value against a type, and notes each field that was met. What is wrong is added to
+    /// `wrong`.
     fn check(
         &self,
         types: &[String],

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// A field's type as the page gives it: the alternatives, and whether the field may be missing or need not occur here.
+/// A field's type as the page gives it: the alternatives, and whether the field may be missing or
+/// need not occur here.
 #[derive(Debug)]
 pub(crate) struct Field {
     pub(crate) types: Vec<String>,

@@ -10,7 +10,8 @@ use crate::page::{Field, Reference, alternatives};
 pub(crate) const DOCUMENTS: [(&str, &str); 4] =
     [("Run", "run"), ("Explanations", "explanations"), ("Doctor", "doctor"), ("RunsCompared", "comparison")];
 
-/// The schema that is published: it allows fields that it does not know, as later versions may have some.
+/// The schema that is published: it allows fields that it does not know, as later versions may have
+/// some.
 pub(crate) fn published(reference: &Reference, kind: &str, name: &str) -> Value {
     let mut schema = schema(reference, kind, true);
     let described = json!({

@@ -1,4 +1,5 @@
-//! A real Chromium without a window, spoken to over two pipes in its DevTools protocol. Knows no page.
+//! A real Chromium without a window, spoken to over two pipes in its DevTools protocol. Knows no
+//! page.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! The kernel's global trace, which there is one of: tests that start it take turns, whichever binary they are in.
+//! The kernel's global trace, which there is one of: tests that start it take turns, whichever
+//! binary they are in.
 
 use std::fs::File;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! A run that would take hours, cut short by a test, which then sees what it says and that nothing is left of it.
+//! A run that would take hours, cut short by a test, which then sees what it says and that nothing
+//! is left of it.
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -34,11 +35,13 @@ impl LongRun {
         }
     }
 
-    /// Its exit code and what it said on standard output and standard error, without anything left of it.
+    /// Its exit code and what it said on standard output and standard error, without anything left
+    /// of it.
     pub(crate) fn end(mut self, workers: &[u32]) -> (Option<i32>, String, String) {
         let begin = Instant::now();
         let Output { status, stdout, stderr } = self.0.take().unwrap().wait_with_output().unwrap();
-        // A second is what users are promised. The run itself would take far longer; how much more a busy machine needs, nobody knows.
+        // A second is what users are promised. The run itself would take far longer; how much more
+        // a busy machine needs, nobody knows.
         assert!(begin.elapsed() < PATIENCE, "{:?}", begin.elapsed());
         for pid in workers {
             assert!(!Path::new(&format!("/proc/{pid}")).exists(), "worker {pid} is left");

@@ -1,6 +1,6 @@
 #![allow(unsafe_code)]
-//! A command that is run system call by system call (ptrace(2)) and killed before one of them: what it leaves is what a
-//! `kill -9` at that moment leaves.
+//! A command that is run system call by system call (ptrace(2)) and killed before one of them: what
+//! it leaves is what a `kill -9` at that moment leaves.
 //!
 //! Unsafe: rustix has no ptrace. The command asks to be traced by its parent before it is executed.
 
@@ -10,7 +10,8 @@ use std::process::{Child, Command};
 /// Where ptrace(2) takes an address that a request does not use.
 const NOTHING: *mut libc::c_void = std::ptr::null_mut();
 
-/// A command that stands still. All of it is for the thread that started it; only the command's first thread is stepped.
+/// A command that stands still. All of it is for the thread that started it; only the command's
+/// first thread is stepped.
 pub(crate) struct Stepped {
     child: Child,
 }
@@ -46,7 +47,8 @@ impl Stepped {
         let stepped = Self { child: command.spawn().expect("a traced command") };
         assert!(stepped.wait().is_some(), "a traced command stops when it is executed");
         let options = (libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_EXITKILL) as usize as *mut libc::c_void;
-        // SAFETY: the command is traced by this thread and stands still; options are passed by value.
+        // SAFETY: the command is traced by this thread and stands still; options are passed by
+        // value.
         let set = unsafe { libc::ptrace(libc::PTRACE_SETOPTIONS, stepped.pid(), NOTHING, options) };
         assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
         stepped
@@ -81,8 +83,9 @@ impl Stepped {
 
     /// The system call that begins here; `None` where one ends.
     fn about_to_call(&self) -> Option<Call> {
-        /// `struct ptrace_syscall_info` in the kernel's uapi/linux/ptrace.h (Linux 5.3): what it is about in the first byte, the
-        /// number of a call that begins and its arguments behind architecture, instruction and stack pointer.
+        /// `struct ptrace_syscall_info` in the kernel's uapi/linux/ptrace.h (Linux 5.3): what it is
+        /// about in the first byte, the number of a call that begins and its arguments
+        /// behind architecture, instruction and stack pointer.
         const WORDS: usize = 11;
         const GET_SYSCALL_INFO: libc::c_uint = 0x420e;
         const ENTRY: u64 = 1;
@@ -95,8 +98,8 @@ impl Stepped {
         (info[0] & 0xff == ENTRY).then_some(Call { number, arguments })
     }
 
-    /// Kills it where it stands: the system call that it is before is not carried out (`syscall_trace_enter` in the kernel looks
-    /// for a fatal signal).
+    /// Kills it where it stands: the system call that it is before is not carried out
+    /// (`syscall_trace_enter` in the kernel looks for a fatal signal).
     pub(crate) fn kill(mut self) {
         self.child.kill().expect("a child");
         let _ = self.child.wait();

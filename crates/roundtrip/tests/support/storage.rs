@@ -1,4 +1,5 @@
-//! File systems and settings for the tests of storage: made for one test, and gone after it, however it ends.
+//! File systems and settings for the tests of storage: made for one test, and gone after it,
+//! however it ends.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -6,8 +7,8 @@ use std::process::{Child, Command, Stdio};
 
 use skips::{Need, skip};
 
-/// A shell command that is carried out when this value is dropped, and also when this process is killed: a shell waits for
-/// the end of its standard input.
+/// A shell command that is carried out when this value is dropped, and also when this process is
+/// killed: a shell waits for the end of its standard input.
 pub(crate) struct Finally(Child);
 
 impl Finally {
@@ -65,7 +66,8 @@ impl Journalled {
         Ok(this)
     }
 
-    /// As [`Journalled::mount`]; `None`, said aloud, where mounting is not this user's. Root must be able to.
+    /// As [`Journalled::mount`]; `None`, said aloud, where mounting is not this user's. Root must
+    /// be able to.
     pub(crate) fn mount_as_root(name: &str) -> Option<Self> {
         match Self::mount(name) {
             Ok(file_system) => Some(file_system),

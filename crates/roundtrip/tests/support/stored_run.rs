@@ -33,7 +33,8 @@ impl Run {
         std::fs::write(self.file(name), bytes).unwrap();
     }
 
-    /// The writes of the fixture, with their recording, as a comparison with background load: the first half of them were made alone.
+    /// The writes of the fixture, with their recording, as a comparison with background load: the
+    /// first half of them were made alone.
     pub(crate) fn interference(name: &str) -> Self {
         let run = Self::of("x86_64-6.1-ufs", name);
         run.change("run.json", |bytes| {

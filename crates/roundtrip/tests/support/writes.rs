@@ -1,4 +1,5 @@
-//! Writes of a test's own, recorded: a recorder for chosen threads, and a writer in a process of its own.
+//! Writes of a test's own, recorded: a recorder for chosen threads, and a writer in a process of
+//! its own.
 #![allow(dead_code, reason = "each test uses its part")]
 
 use std::os::fd::AsFd as _;

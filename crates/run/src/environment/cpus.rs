@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What is known of the processors. `None` is said in [`super::Environment::missing`] where it matters.
+/// What is known of the processors. `None` is said in [`super::Environment::missing`] where it
+/// matters.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cpus {
     /// The model's name, or implementer and part where the kernel knows no name (arm64).
@@ -47,7 +48,8 @@ pub struct Cache {
 }
 
 impl Cpus {
-    /// Whether frequencies can change under a measurement: some governor is not "performance". `None` without cpufreq.
+    /// Whether frequencies can change under a measurement: some governor is not "performance".
+    /// `None` without cpufreq.
     #[must_use]
     pub fn scaling_enabled(&self) -> Option<bool> {
         Some(self.governors.as_ref()?.keys().any(|governor| governor != "performance"))

@@ -1,5 +1,5 @@
-//! The settings of a machine that bear on latency, each under a fixed name: what was found, or why nothing was. Must not
-//! know how a setting is read, nor which value is good.
+//! The settings of a machine that bear on latency, each under a fixed name: what was found, or why
+//! nothing was. Must not know how a setting is read, nor which value is good.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -17,7 +17,8 @@ pub struct Kernel {
     pub preemption_dynamic: bool,
     /// Timer interrupts per second on a busy CPU (CONFIG_HZ).
     pub hz: Option<u32>,
-    /// Microseconds out of `sched_rt_period_us` that real-time threads get, all together; -1 is no limit.
+    /// Microseconds out of `sched_rt_period_us` that real-time threads get, all together; -1 is no
+    /// limit.
     pub sched_rt_runtime_us: Option<i64>,
     /// The period that goes with it, in microseconds.
     pub sched_rt_period_us: Option<i64>,
@@ -25,6 +26,7 @@ pub struct Kernel {
     pub autogroup: Option<bool>,
     /// Whether /proc/PID/schedstat exists, which run-queue delays are read from.
     pub schedstat: bool,
-    /// How many nanoseconds a fair thread runs before another gets its turn (base_slice_ns; needs debugfs).
+    /// How many nanoseconds a fair thread runs before another gets its turn (base_slice_ns; needs
+    /// debugfs).
     pub base_slice_ns: Option<u64>,
 }

@@ -1,5 +1,5 @@
-//! What a run was made on: everything about the machine that can lengthen a round trip. What could not be found is `None`
-//! and named, never guessed. Must not know how it is found out.
+//! What a run was made on: everything about the machine that can lengthen a round trip. What could
+//! not be found is `None` and named, never guessed. Must not know how it is found out.
 
 mod cgroups;
 mod cpus;
@@ -42,11 +42,13 @@ pub struct Environment {
     pub clock_read_cost_ns: f64,
     /// Binder devices that exist, whether usable or not: "/dev/binder", "/dev/binderfs/hwbinder".
     pub binder_devices: Vec<String>,
-    /// The driver that was measured: "emulated", or the kernel's and its device. `None` where no driver took part.
+    /// The driver that was measured: "emulated", or the kernel's and its device. `None` where no
+    /// driver took part.
     pub driver: Option<String>,
     /// Whose the CPU time was during the run; set when it is over.
     pub cpu_shares: Option<CpuShares>,
-    /// Settings that bear on latency, the memory and the system, by name. Runs of earlier versions have none.
+    /// Settings that bear on latency, the memory and the system, by name. Runs of earlier versions
+    /// have none.
     #[serde(default)]
     pub facts: Facts,
     /// What could not be found, and why it matters or what that means.
@@ -60,8 +62,9 @@ const FOREIGN_SHARE: f64 = 0.05;
 const STOLEN_SHARE: f64 = 0.01;
 
 impl Environment {
-    /// What makes every figure of a run doubtful, whatever was measured. Where other programs were `observed`, this program and
-    /// whoever used the CPUs are no reason for doubt: the one was not measured, the others were.
+    /// What makes every figure of a run doubtful, whatever was measured. Where other programs were
+    /// `observed`, this program and whoever used the CPUs are no reason for doubt: the one was
+    /// not measured, the others were.
     pub(crate) fn warnings(&self, observed: bool) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.build_profile != "release" && !observed {

@@ -1,4 +1,5 @@
-//! Which driver a result was measured on. Names and facts only; must not know how a driver is opened or asked.
+//! Which driver a result was measured on. Names and facts only; must not know how a driver is
+//! opened or asked.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -71,16 +72,19 @@ impl fmt::Display for Profile {
     }
 }
 
-/// How the emulated driver gives a server its caller's real-time priority. Nice values are always set.
+/// How the emulated driver gives a server its caller's real-time priority. Nice values are always
+/// set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum InheritBy {
-    /// By setting the server thread's policy; through a priority-inheriting futex where that is not permitted.
+    /// By setting the server thread's policy; through a priority-inheriting futex where that is not
+    /// permitted.
     #[default]
     Auto,
     /// By setting the policy. Without permission nothing is inherited.
     Policy,
-    /// Through a priority-inheriting futex, which needs no permission. The server's policy does not show it.
+    /// Through a priority-inheriting futex, which needs no permission. The server's policy does not
+    /// show it.
     PiFutex,
 }
 

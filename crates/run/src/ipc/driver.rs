@@ -22,7 +22,8 @@ pub enum DriverChoice {
     Emulated,
 }
 
-/// The path of a binder device. Kept for the rest of the process's life, so that plans stay plain values.
+/// The path of a binder device. Kept for the rest of the process's life, so that plans stay plain
+/// values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct DevicePath(&'static str);
 

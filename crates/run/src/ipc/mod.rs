@@ -1,4 +1,5 @@
-//! What the IPC tests are to do and what came of it: one module for each test, beside the words that they share.
+//! What the IPC tests are to do and what came of it: one module for each test, beside the words
+//! that they share.
 
 mod backend;
 mod driver;

@@ -1,5 +1,5 @@
-//! What is to be observed of other programs' calls, and what was seen: plain data, stored in run directories. Must not know
-//! how anything is recorded, nor what delayed a call.
+//! What is to be observed of other programs' calls, and what was seen: plain data, stored in run
+//! directories. Must not know how anything is recorded, nor what delayed a call.
 
 use std::path::PathBuf;
 
@@ -34,7 +34,8 @@ pub struct ObservePlan {
     pub duration_ns: Option<u64>,
     /// What a call may take.
     pub deadline: Deadline,
-    /// How many slow calls are kept with what the kernel recorded, the slowest; the rest is counted.
+    /// How many slow calls are kept with what the kernel recorded, the slowest; the rest is
+    /// counted.
     pub limit: u32,
     /// The recording's folder. Not stored: runs are of one plan wherever they are put.
     #[serde(skip)]
@@ -84,7 +85,8 @@ pub struct Flow {
     pub handling: Histogram,
     /// Until the client had it.
     pub reply: Histogram,
-    /// For how long no thread of the server was ready, where events tell; 0 for calls for which one was.
+    /// For how long no thread of the server was ready, where events tell; 0 for calls for which one
+    /// was.
     pub behind_pool: Histogram,
     /// Round trips that took longer than the deadline.
     pub missed: u64,
@@ -140,7 +142,8 @@ impl SlowCall {
 pub struct Unseen {
     /// Events that the kernel had to drop.
     pub lost_events: u64,
-    /// Requests whose sending was not seen: they are older than the recording, or that event was lost.
+    /// Requests whose sending was not seen: they are older than the recording, or that event was
+    /// lost.
     pub begun_before: u64,
     /// Requests and replies whose end was not seen.
     pub not_ended: u64,

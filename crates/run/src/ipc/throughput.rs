@@ -1,4 +1,5 @@
-//! What to measure and what came of it: plain data, stored in run directories. Must not know how it is measured.
+//! What to measure and what came of it: plain data, stored in run directories. Must not know how it
+//! is measured.
 
 use latency::Histogram;
 use serde::{Deserialize, Serialize};
@@ -8,10 +9,12 @@ use crate::error::Result;
 use crate::ipc::{Backend, DriverPlan, Mode, Stack};
 use crate::plan_fault::{Counted, PlanFault};
 
-/// The longest payload in bytes: what a receiver's area of 1 MiB less two pages holds beside the call's own words.
+/// The longest payload in bytes: what a receiver's area of 1 MiB less two pages holds beside the
+/// call's own words.
 pub const MAX_SIZE_BYTES: usize = 1000 << 10;
 
-/// The most calls in one batch, as in Google Benchmark (`kMaxIterations` in its `src/benchmark_runner.cc`).
+/// The most calls in one batch, as in Google Benchmark (`kMaxIterations` in its
+/// `src/benchmark_runner.cc`).
 pub const MAX_ITERATIONS: u64 = 1_000_000_000;
 
 /// What to measure: an echo of each size, over each stack.
@@ -32,7 +35,8 @@ pub struct ThroughputPlan {
     pub warm_up_ns: u64,
     /// Batches for each stack and size; 1 to 100 000.
     pub repetitions: u32,
-    /// Whether the batches of all stacks and sizes run in random order, so that a drift of the machine hits all alike.
+    /// Whether the batches of all stacks and sizes run in random order, so that a drift of the
+    /// machine hits all alike.
     pub interleaved: bool,
     /// Where client and server run.
     pub placement: CpuPlacement,
@@ -50,10 +54,11 @@ pub struct ThroughputPlan {
 pub enum Length {
     /// Exactly so many, 1 to [`MAX_ITERATIONS`].
     Iterations(u64),
-    /// As many as take at least so long by the clock, in nanoseconds. The first repetition finds out how many.
+    /// As many as take at least so long by the clock, in nanoseconds. The first repetition finds
+    /// out how many.
     ElapsedNs(u64),
-    /// As many as take so much of the client's CPU time in nanoseconds, or five times as long by the clock: what
-    /// Google Benchmark does unless a benchmark asks for real time.
+    /// As many as take so much of the client's CPU time in nanoseconds, or five times as long by
+    /// the clock: what Google Benchmark does unless a benchmark asks for real time.
     CpuNs(u64),
 }
 
@@ -113,8 +118,8 @@ pub struct ThroughputResult {
     pub plan: ThroughputPlan,
     /// The driver that was measured; `None` in passthrough mode, where there was none.
     pub backend: Option<Backend>,
-    /// What one clock reading costs, in nanoseconds: contained in every call of [`ThroughputRow::latency`], and
-    /// twice in a whole batch.
+    /// What one clock reading costs, in nanoseconds: contained in every call of
+    /// [`ThroughputRow::latency`], and twice in a whole batch.
     pub clock_read_cost_ns: f64,
     /// One entry for each stack and size, in the plan's order.
     pub rows: Vec<ThroughputRow>,
@@ -138,8 +143,8 @@ pub struct ThroughputRow {
     pub server_cpus: Vec<u32>,
     /// One entry for each repetition, in the order in which they ran.
     pub batches: Vec<Batch>,
-    /// Calls timed one by one, in a series of their own, for reading a clock twice in each call would distort the
-    /// batches; `None` if the plan wants none.
+    /// Calls timed one by one, in a series of their own, for reading a clock twice in each call
+    /// would distort the batches; `None` if the plan wants none.
     pub latency: Option<Histogram>,
 }
 
@@ -150,7 +155,8 @@ pub struct Batch {
     pub iterations: u64,
     /// By the clock (CLOCK_BOOTTIME), in nanoseconds.
     pub elapsed_ns: u64,
-    /// CPU time of the client process (CLOCK_PROCESS_CPUTIME_ID), in nanoseconds. The server's is not in it.
+    /// CPU time of the client process (CLOCK_PROCESS_CPUTIME_ID), in nanoseconds. The server's is
+    /// not in it.
     pub cpu_ns: u64,
     /// Payload bytes that came back, counted call by call: the bytes that went one way.
     pub one_way_bytes: u64,
@@ -169,11 +175,12 @@ impl Batch {
         self.cpu_ns as f64 / self.iterations as f64
     }
 
-    /// Payload bytes per second in one direction, by the clock: all bytes that went one way, divided by the time of
-    /// all calls.
+    /// Payload bytes per second in one direction, by the clock: all bytes that went one way,
+    /// divided by the time of all calls.
     #[must_use]
     pub fn bytes_per_second(&self) -> f64 {
-        // A clock too coarse for a single call has not seen it: as fast as one nanosecond is the least that can be said.
+        // A clock too coarse for a single call has not seen it: as fast as one nanosecond is the
+        // least that can be said.
         self.one_way_bytes as f64 / (self.elapsed_ns.max(1) as f64 / 1e9)
     }
 }

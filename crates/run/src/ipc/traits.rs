@@ -1,5 +1,5 @@
-//! What binder and hwbinder are found to be, side by side: plain data, stored in run directories. Must not know how it
-//! was found out.
+//! What binder and hwbinder are found to be, side by side: plain data, stored in run directories.
+//! Must not know how it was found out.
 
 use latency::Histogram;
 use serde::{Deserialize, Serialize};
@@ -142,7 +142,8 @@ pub enum Finding {
         payload_bytes: u64,
         /// By the stack, in user space: counted where it copies.
         stack: f64,
-        /// By the driver, from the sender into the receiver's area: what the command told it to copy.
+        /// By the driver, from the sender into the receiver's area: what the command told it to
+        /// copy.
         driver: f64,
     },
     /// How a call was served for a caller that is scheduled in some way.
@@ -169,8 +170,8 @@ pub enum Finding {
         /// All timed calls.
         latency: Histogram,
     },
-    /// The serving thread was lent its caller's priority through a priority-inheriting futex, as the driver counts: it ran at
-    /// that, and its policy does not show it.
+    /// The serving thread was lent its caller's priority through a priority-inheriting futex, as
+    /// the driver counts: it ran at that, and its policy does not show it.
     LentUnseen {
         /// In so many calls, which are all that were made.
         calls: u32,

@@ -1,5 +1,5 @@
-//! What many workers are to do, and what came of it: plain data, stored in run directories. Must not know how it is
-//! measured.
+//! What many workers are to do, and what came of it: plain data, stored in run directories. Must
+//! not know how it is measured.
 
 use latency::Histogram;
 use serde::{Deserialize, Serialize};
@@ -8,10 +8,12 @@ use crate::error::Result;
 use crate::ipc::{Backend, DriverPlan, Mode, Stack};
 use crate::plan_fault::PlanFault;
 
-/// The most processes that there may be, callers and services together: an emulated context holds 256.
+/// The most processes that there may be, callers and services together: an emulated context holds
+/// 256.
 pub const MAX_PROCESSES: u32 = 250;
 
-/// The longest payload, in bytes: it has to fit into a receive area of 1 MiB beside what else is there.
+/// The longest payload, in bytes: it has to fit into a receive area of 1 MiB beside what else is
+/// there.
 pub const MAX_SIZE: usize = 1_000_000;
 
 /// Who calls whom.
@@ -20,10 +22,11 @@ pub const MAX_SIZE: usize = 1_000_000;
 pub enum Topology {
     /// Every worker is a service and a caller, and calls a random other one.
     Everyone,
-    /// One half of the workers are services; each of the others calls the one that is its own. Of an odd number of workers one
-    /// more calls, and the first service has two callers.
+    /// One half of the workers are services; each of the others calls the one that is its own. Of
+    /// an odd number of workers one more calls, and the first service has two callers.
     Pairs,
-    /// All workers are callers; each call goes to a random one of so many services, each a process of its own.
+    /// All workers are callers; each call goes to a random one of so many services, each a process
+    /// of its own.
     Services(u32),
 }
 
@@ -44,8 +47,9 @@ pub struct WorkersPlan {
     pub iterations: u64,
     /// Payload of each call, and of its echo, in bytes.
     pub size_bytes: usize,
-    /// Whether a reply is empty, and a request is the payload alone, as whole words, built before the clock is read: what
-    /// Android's binderThroughputTest measures. The binder stack's, over a driver.
+    /// Whether a reply is empty, and a request is the payload alone, as whole words, built before
+    /// the clock is read: what Android's binderThroughputTest measures. The binder stack's,
+    /// over a driver.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub empty_reply: bool,
     /// Count the calls that take longer, in nanoseconds.

@@ -1,4 +1,5 @@
-//! How a writer writes: through what, made durable how, and where in the file. Must not know files or processes.
+//! How a writer writes: through what, made durable how, and where in the file. Must not know files
+//! or processes.
 
 use std::fmt;
 use std::str::FromStr;

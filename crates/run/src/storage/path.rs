@@ -1,5 +1,6 @@
-//! Where a file's writes go: its file system, the block device below it, the devices below that one, and their settings
-//! that bear on the time of a write (the study's table 1). Must not know how it is found out.
+//! Where a file's writes go: its file system, the block device below it, the devices below that
+//! one, and their settings that bear on the time of a write (the study's table 1). Must not know
+//! how it is found out.
 
 use serde::{Deserialize, Serialize};
 
@@ -55,10 +56,12 @@ pub struct Device {
     pub physical_block_bytes: Option<u32>,
     /// The largest request, in KiB.
     pub max_sectors_kb: Option<u32>,
-    /// How the kernel's events call its controller: "mmc0", "nvme0", "0:0:0:0" (SCSI), "1d84000.ufshc" (UFS).
+    /// How the kernel's events call its controller: "mmc0", "nvme0", "0:0:0:0" (SCSI),
+    /// "1d84000.ufshc" (UFS).
     #[serde(default)]
     pub controllers: Vec<String>,
-    /// The hidden disks that its requests are made for, where an NVMe disk may have several controllers ("nvme0c1n1").
+    /// The hidden disks that its requests are made for, where an NVMe disk may have several
+    /// controllers ("nvme0c1n1").
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
     /// The interrupts of its controllers.

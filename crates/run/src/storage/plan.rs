@@ -11,7 +11,8 @@ use crate::error::Result;
 use crate::plan_fault::PlanFault;
 use crate::scheduling::Scheduling;
 
-/// What a test file without a name of its own begins with: the process and the time that it is of follow.
+/// What a test file without a name of its own begins with: the process and the time that it is of
+/// follow.
 pub const OWN_PREFIX: &str = "roundtrip-";
 
 /// What it ends with.
@@ -47,7 +48,8 @@ pub struct StoragePlan {
     pub sizes_bytes: Vec<u64>,
     /// Through what: one writer for each of these and each durability.
     pub apis: Vec<Api>,
-    /// Whether all of them are needed; else what the machine does not have is left out and said. Not stored.
+    /// Whether all of them are needed; else what the machine does not have is left out and said.
+    /// Not stored.
     #[serde(skip)]
     pub all_apis: bool,
     /// How writes are made durable.
@@ -56,7 +58,8 @@ pub struct StoragePlan {
     pub position: Position,
     /// Timed calls of each writer and size, over all rounds.
     pub calls: u32,
-    /// How often every writer and size has its turn: in shuffled order, so that a drift of the machine hits all alike.
+    /// How often every writer and size has its turn: in shuffled order, so that a drift of the
+    /// machine hits all alike.
     pub rounds: u32,
     /// Untimed calls before each block. A Java virtual machine compiles what runs often.
     pub warm_up: u32,
@@ -133,7 +136,8 @@ impl StoragePlan {
     }
 }
 
-/// The name that a test file has where none is chosen. In containers that share a directory process ids are not enough.
+/// The name that a test file has where none is chosen. In containers that share a directory process
+/// ids are not enough.
 fn own_name() -> PathBuf {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     format!("{OWN_PREFIX}{}-{}{OWN_SUFFIX}", std::process::id(), since.as_nanos()).into()

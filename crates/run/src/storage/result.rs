@@ -1,4 +1,5 @@
-//! What came of a storage measurement. Must not know how it was measured, nor how a call's time is divided.
+//! What came of a storage measurement. Must not know how it was measured, nor how a call's time is
+//! divided.
 
 use latency::Histogram;
 use serde::{Deserialize, Serialize};
@@ -65,7 +66,8 @@ pub struct StorageSeries {
 pub struct StraceBlock {
     /// Its calls, in their order.
     pub calls: Vec<Call>,
-    /// How long the system calls of each took by what `strace -T` says, in nanoseconds; `None` where it shows none.
+    /// How long the system calls of each took by what `strace -T` says, in nanoseconds; `None`
+    /// where it shows none.
     pub system_ns: Vec<Option<u64>>,
 }
 

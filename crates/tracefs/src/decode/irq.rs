@@ -1,4 +1,5 @@
-//! Interrupts: devices', the kernel's deferred ones, the processor's own (x86) and those between processors.
+//! Interrupts: devices', the kernel's deferred ones, the processor's own (x86) and those between
+//! processors.
 
 use super::Reader;
 use super::slots::{Bytes, Number, Text};
@@ -87,7 +88,8 @@ fn between_processors(format: &Format, event: &str) -> Option<Reader> {
     })
 }
 
-/// The vectors whose number in the recording kernel is not ours, by the names in its print format. No kernel so far has any.
+/// The vectors whose number in the recording kernel is not ours, by the names in its print format.
+/// No kernel so far has any.
 fn softirqs(format: &Format) -> Vec<(u32, u32)> {
     let symbols = format.symbols("vec").into_iter();
     let both = symbols.filter_map(|(kernels, name)| {

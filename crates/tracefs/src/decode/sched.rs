@@ -70,7 +70,8 @@ fn of_lives(format: &Format) -> Option<Reader> {
         }
         ("sched", "sched_process_exit") => Box::new(|_, _| Some(Body::Exit)),
         ("task", "task_rename") => {
-            // Newer kernels leave out whose it is, for nearly always a thread renames itself. Then it is the thread that ran.
+            // Newer kernels leave out whose it is, for nearly always a thread renames itself. Then
+            // it is the thread that ran.
             let (tid, comm) = (number("pid").or_else(|| number("common_pid"))?, text("newcomm")?);
             Box::new(move |r, t| Some(Body::Rename { tid: tid.u32(r)?, comm: comm.name(r, t)? }))
         }
@@ -78,7 +79,8 @@ fn of_lives(format: &Format) -> Option<Reader> {
     })
 }
 
-/// The recording kernel's bits of `prev_state`: they differ between kernels, and each says its own in the print format.
+/// The recording kernel's bits of `prev_state`: they differ between kernels, and each says its own
+/// in the print format.
 struct States {
     preempted: u64,
     /// The kernel's bit and [`TaskState`]'s.

@@ -1,4 +1,5 @@
-//! Where one value is in a record: precomputed from a format, so that reading it is a bounds check and a load.
+//! Where one value is in a record: precomputed from a format, so that reading it is a bounds check
+//! and a load.
 
 use super::texts::Texts;
 use crate::event::ThreadRef;
@@ -18,7 +19,8 @@ impl Number {
         Self { at, size, signed }
     }
 
-    /// A field that is a number; `None` if the event has none of this name, or it is something else.
+    /// A field that is a number; `None` if the event has none of this name, or it is something
+    /// else.
     pub(crate) fn of(format: &Format, name: &str) -> Option<Self> {
         Self::from(format.field(name)?)
     }

@@ -1,4 +1,5 @@
-//! System calls: the two events for all of them (`raw_syscalls`), and the pair that each has for itself (`syscalls`).
+//! System calls: the two events for all of them (`raw_syscalls`), and the pair that each has for
+//! itself (`syscalls`).
 
 use super::Reader;
 use super::slots::Number;

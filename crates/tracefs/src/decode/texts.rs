@@ -1,4 +1,5 @@
-//! Names of what is read: interning is the dearest part of reading a switch, so the threads' names go through a table first.
+//! Names of what is read: interning is the dearest part of reading a switch, so the threads' names
+//! go through a table first.
 
 use std::collections::HashMap;
 
@@ -12,7 +13,8 @@ const COMMS: usize = 1024;
 pub(crate) struct Texts<'a> {
     pub(crate) names: &'a mut Names,
     formats: &'a Formats,
-    /// Threads' names seen, by their 16 bytes. All zero is the empty name, so the table needs no mark for "free".
+    /// Threads' names seen, by their 16 bytes. All zero is the empty name, so the table needs no
+    /// mark for "free".
     comms: Vec<(u128, Name)>,
     addresses: HashMap<u64, Name>,
 }

@@ -36,8 +36,8 @@ impl Header {
 }
 
 impl Recording {
-    /// Makes a recording without snapshots, with the formats of the running kernel's events. The folder must not exist;
-    /// those above it are made.
+    /// Makes a recording without snapshots, with the formats of the running kernel's events. The
+    /// folder must not exist; those above it are made.
     ///
     /// # Errors
     /// [`Error::File`] when something cannot be read or written; then nothing is left.
@@ -73,7 +73,8 @@ impl Recording {
     /// Stores a snapshot, and tells its number.
     ///
     /// # Errors
-    /// [`Error::File`] when it cannot be written, also for want of space; then nothing of it is left.
+    /// [`Error::File`] when it cannot be written, also for want of space; then nothing of it is
+    /// left.
     pub fn add(&self, snapshot: &Snapshot) -> Result<u32> {
         let number = self.snapshots()?.last().map_or(1, |last| last + 1);
         self.put(number, snapshot)?;
@@ -104,7 +105,8 @@ impl Recording {
     /// Stores a file of the caller's own beside a snapshot, with which it is removed.
     ///
     /// # Errors
-    /// [`Error::File`] when it cannot be written, also for want of space; then nothing of it is left.
+    /// [`Error::File`] when it cannot be written, also for want of space; then nothing of it is
+    /// left.
     pub fn put_beside(&self, number: u32, name: &str, bytes: &[u8]) -> Result<()> {
         let path = self.place(number).join(name);
         files::write(&path, bytes, Existing::Keep).map_err(|cause| Error::file("write", &path, cause))
@@ -142,7 +144,8 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     create(to, &read_bytes(from)?)
 }
 
-/// Writes a file in a folder that this process has just made, and that is thrown away unless all of it could be written.
+/// Writes a file in a folder that this process has just made, and that is thrown away unless all of
+/// it could be written.
 fn create(path: &Path, bytes: &[u8]) -> Result<()> {
     let written = File::create_new(path).and_then(|mut file| file.write_all(bytes));
     written.map_err(|cause| Error::file("write", path, cause))

@@ -1,5 +1,6 @@
-//! Records the same buffers both ways, as pages and as the kernel's own text, so that one can be held against the other.
-//! Used by the tests on the running kernel and by the example that makes fixtures. Knows nothing of the reader.
+//! Records the same buffers both ways, as pages and as the kernel's own text, so that one can be
+//! held against the other. Used by the tests on the running kernel and by the example that makes
+//! fixtures. Knows nothing of the reader.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -73,7 +74,8 @@ impl Drop for Instance {
 }
 
 impl Instance {
-    /// Makes an instance under the tracing file system at `root`, with those of `events` on that the kernel has.
+    /// Makes an instance under the tracing file system at `root`, with those of `events` on that
+    /// the kernel has.
     pub(crate) fn new(root: &Path, kilobytes: u32, events: &[&str]) -> io::Result<Self> {
         let path = root.join("instances").join(
             format!("capture-{}-{:?}", std::process::id(), std::thread::current().id())
@@ -90,7 +92,8 @@ impl Instance {
                 continue;
             }
             if event.starts_with("raw_syscalls/") {
-                // Else they drown the rest. Discarded events are then in the pages too, on some kernels.
+                // Else they drown the rest. Discarded events are then in the pages too, on some
+                // kernels.
                 fs::write(folder.join("filter"), "comm ~ \"work*\"")?;
             }
             fs::write(folder.join("enable"), "1")?;
@@ -158,7 +161,8 @@ impl Instance {
     }
 }
 
-/// A tracing file's text. `header_event` gives nothing to a second read, and the standard library's first one asks for 32 bytes.
+/// A tracing file's text. `header_event` gives nothing to a second read, and the standard library's
+/// first one asks for 32 bytes.
 fn read_at_once(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let (mut buffer, mut text) = (vec![0; 1 << 16], Vec::new());

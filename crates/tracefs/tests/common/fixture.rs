@@ -1,4 +1,5 @@
-//! A folder that the example `capture` wrote: the kernel's formats, each CPU's pages, and the kernel's text for them.
+//! A folder that the example `capture` wrote: the kernel's formats, each CPU's pages, and the
+//! kernel's text for them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -60,8 +61,8 @@ impl Fixture {
         Self { name, formats, pages, text: read("trace") }
     }
 
-    /// Each CPU's pages again and again, without their marks of lost events, up to so many bytes; each repetition later than the
-    /// one before it.
+    /// Each CPU's pages again and again, without their marks of lost events, up to so many bytes;
+    /// each repetition later than the one before it.
     pub(crate) fn repeated(&self, bytes: usize) -> Vec<(u32, Vec<u8>)> {
         let size = self.formats.page().size;
         let events = self.trace().events;

@@ -1,10 +1,10 @@
-//! The kernel's own text of a buffer, line by line, and what the reader must have made of each line. Knows both, and neither
-//! recording nor files.
+//! The kernel's own text of a buffer, line by line, and what the reader must have made of each
+//! line. Knows both, and neither recording nor files.
 
 use tracefs::{Body, Event, TaskState, ThreadRef, Trace, Value};
 
-/// Compares a whole `trace` file with the events that were read from the same buffers. Panics on the first difference.
-/// Returns how many events were compared down to their fields.
+/// Compares a whole `trace` file with the events that were read from the same buffers. Panics on
+/// the first difference. Returns how many events were compared down to their fields.
 pub(crate) fn compare(trace: &Trace, text: &str) -> usize {
     let lines: Vec<Line<'_>> = text.lines().filter_map(Line::parse).collect();
     let mut events = trace.events.iter();
@@ -73,7 +73,8 @@ fn agrees(trace: &Trace, event: &Event, line: &Line<'_>) -> bool {
     true
 }
 
-// These return what the line must be called and how it must begin, or, with `…` in front, what it must hold.
+// These return what the line must be called and how it must begin, or, with `…` in front, what it
+// must hold.
 
 /// The scheduler's events and those of threads' lives.
 fn scheduling(trace: &Trace, event: &Event) -> Option<(&'static str, String)> {
@@ -152,7 +153,8 @@ fn of_the_kernel(trace: &Trace, event: &Event, line: &Line<'_>) -> Option<(&'sta
             ("cpu_idle", format!("state={} cpu_id={cpu}", state.unwrap_or(u32::MAX)))
         }
         Body::Frequency { cpu, khz } => ("cpu_frequency", format!("state={khz} cpu_id={cpu}")),
-        // The kernel writes `sys_enter: NR 202 (…)` for all, `sys_fsync(fd: 3)` and `sys_fsync -> 0x0` for each.
+        // The kernel writes `sys_enter: NR 202 (…)` for all, `sys_fsync(fd: 3)` and `sys_fsync ->
+        // 0x0` for each.
         Body::SysEnter { number, first } if line.event == "sys_enter" => {
             ("sys_enter", format!("NR {number} ({first:x}, "))
         }

@@ -1,5 +1,6 @@
-//! Writes ring-buffer pages as the kernel would, from a list of what should be in them. The opposite of the reader, and
-//! written from the kernel's description of the pages rather than from the reader.
+//! Writes ring-buffer pages as the kernel would, from a list of what should be in them. The
+//! opposite of the reader, and written from the kernel's description of the pages rather than from
+//! the reader.
 
 use tracefs::Formats;
 
@@ -41,7 +42,8 @@ pub(crate) enum Entry {
     Discarded { after_ns: u64, words: u8 },
 }
 
-/// How a time that does not fit into 27 bits is written; some kernels write long ways for short times too.
+/// How a time that does not fit into 27 bits is written; some kernels write long ways for short
+/// times too.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Clock {
     Shortest,
@@ -83,8 +85,8 @@ fn word(data: &mut Vec<u8>, word: u32) {
     data.extend(word.to_le_bytes());
 }
 
-/// Writes the time as an entry of its own, if the clock asks for it or an event's header has no room
-/// for it. Returns what is left for the header.
+/// Writes the time as an entry of its own, if the clock asks for it or an event's header has no
+/// room for it. Returns what is left for the header.
 fn stamp(data: &mut Vec<u8>, clock: Clock, delta_ns: u64, now_ns: u64) -> u64 {
     let mut long = |kind: u32, time: u64| {
         word(data, kind | ((time & 0x7ff_ffff) as u32) << 5);
@@ -112,7 +114,8 @@ impl Writer {
         }
     }
 
-    /// Adds an entry; begins a page where it does not fit, or where `lost` says that something is missing before it.
+    /// Adds an entry; begins a page where it does not fit, or where `lost` says that something is
+    /// missing before it.
     pub(crate) fn push(&mut self, entry: &Entry, lost: Lost) {
         let (Entry::Event { after_ns, .. } | Entry::Discarded { after_ns, .. }) = entry;
         let previous_ns = self.now_ns;

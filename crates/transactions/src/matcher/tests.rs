@@ -152,7 +152,8 @@ fn a_call_that_fails_is_told_with_its_request_if_it_had_one() {
             other => panic!("{other:?}"),
         })
         .collect();
-    // The server has ended, so what it served is not known any more; the second call never had a number.
+    // The server has ended, so what it served is not known any more; the second call never had a
+    // number.
     assert_eq!(failed, [Some(1), None]);
     driver.event(81, Body::BinderReturn { command: 0x7203 });
     assert_eq!(driver.told.len(), 2, "other returns are no failures");

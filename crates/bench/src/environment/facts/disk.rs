@@ -1,4 +1,5 @@
-//! The disk below a directory: its scheduler, and which CPUs its interrupts go to. Must not judge it.
+//! The disk below a directory: its scheduler, and which CPUs its interrupts go to. Must not judge
+//! it.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};

@@ -1,11 +1,13 @@
-//! The kernel's own settings: debugging that was compiled in, what traces, real-time groups. Must not judge any of them.
+//! The kernel's own settings: debugging that was compiled in, what traces, real-time groups. Must
+//! not judge any of them.
 
 use run::environment::{Facts, Value};
 
 use crate::environment::kernel::option;
 use crate::root::Root;
 
-/// Options that make each lock slower (Documentation/locking/lockdep-design.rst, Documentation/locking/lockstat.rst).
+/// Options that make each lock slower (Documentation/locking/lockdep-design.rst,
+/// Documentation/locking/lockstat.rst).
 const LOCK_DEBUGGING: [&str; 8] = [
     "DEBUG_ATOMIC_SLEEP",
     "DEBUG_LOCK_ALLOC",

@@ -1,5 +1,5 @@
-//! Reads the settings that bear on latency, each under the name that a run stores it by. What cannot be read is noted with
-//! the reason. Must not judge any of them.
+//! Reads the settings that bear on latency, each under the name that a run stores it by. What
+//! cannot be read is noted with the reason. Must not judge any of them.
 
 mod android;
 pub(super) mod disk;

@@ -1,4 +1,5 @@
-//! What this process may do, and which binder device lets it in. Changes and opens nothing. Must not judge it.
+//! What this process may do, and which binder device lets it in. Changes and opens nothing. Must
+//! not judge it.
 
 use run::environment::{Facts, Value};
 use rustix::fs::{Access, access};
@@ -28,7 +29,8 @@ pub(super) fn read(root: &Root, facts: &mut Facts) {
     facts.note("binder_features", "/dev/binderfs/features", features);
 }
 
-/// Whether the kernel's events can be recorded: the tracing file system is there and open, or may be mounted.
+/// Whether the kernel's events can be recorded: the tracing file system is there and open, or may
+/// be mounted.
 fn tracefs(root: &Root) -> Result<Value, String> {
     for place in ["sys/kernel/tracing", "sys/kernel/debug/tracing"] {
         if root.has(format!("{place}/tracing_on")) {
@@ -43,7 +45,8 @@ fn tracefs(root: &Root) -> Result<Value, String> {
     }
 }
 
-/// The devices that this process may open. Whether a context manager has taken one is only seen when it is used.
+/// The devices that this process may open. Whether a context manager has taken one is only seen
+/// when it is used.
 fn binder(root: &Root) -> Result<Value, String> {
     let names = ["dev/binder", "dev/hwbinder", "dev/vndbinder"];
     let names = names.into_iter().map(str::to_owned);

@@ -1,4 +1,5 @@
-//! Frequencies and idle states (Documentation/admin-guide/pm/cpufreq.rst, cpuidle.rst). Must not judge any of them.
+//! Frequencies and idle states (Documentation/admin-guide/pm/cpufreq.rst, cpuidle.rst). Must not
+//! judge any of them.
 
 use run::cpus::cpu_list;
 use run::environment::{Facts, Value};

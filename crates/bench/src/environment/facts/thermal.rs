@@ -1,4 +1,5 @@
-//! What heat takes from the processors (Documentation/driver-api/thermal/sysfs-api.rst). Must not judge it.
+//! What heat takes from the processors (Documentation/driver-api/thermal/sysfs-api.rst). Must not
+//! judge it.
 
 use run::environment::{Facts, Value};
 

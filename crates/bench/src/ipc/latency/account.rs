@@ -1,5 +1,5 @@
-//! What the kernel counts of a thread, read cheaply enough to be read before every call: from files that stay open. Must not
-//! know which call was slow.
+//! What the kernel counts of a thread, read cheaply enough to be read before every call: from files
+//! that stay open. Must not know which call was slow.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -86,7 +86,8 @@ fn text<'a>(file: &File, buffer: &'a mut [u8]) -> Option<std::borrow::Cow<'a, st
 fn schedstat(text: &str) -> Option<(u64, u64)> {
     let mut numbers = text.split_whitespace().map_while(|number| number.parse().ok());
     let (running_ns, run_delay_ns) = (numbers.next()?, numbers.next()?);
-    // A kernel that does not keep these shows zeroes, but whoever calls or serves has run for some time.
+    // A kernel that does not keep these shows zeroes, but whoever calls or serves has run for some
+    // time.
     (running_ns > 0).then_some((running_ns, run_delay_ns))
 }
 
@@ -122,8 +123,8 @@ impl Accounts {
         }
     }
 
-    /// After a slow call, at whose end the thread's CPU clock was read: what was counted of the caller's thread and, if it was
-    /// known before the call, of the one that served it.
+    /// After a slow call, at whose end the thread's CPU clock was read: what was counted of the
+    /// caller's thread and, if it was known before the call, of the one that served it.
     pub(super) fn end(&self, cpu_ns: u64, server: Option<ThreadId>) -> (CallCounters, Option<CallCounters>) {
         let after = self.client.as_ref().map(|files| files.read(thread_usage())).unwrap_or_default();
         let mut client = self.client_before.until(&after);

@@ -1,5 +1,5 @@
-//! One caller: makes a call, times it, and keeps what came of it. The timed section is in [`Caller::call`] and holds two
-//! clock readings and the call. Must not know whose turn it is.
+//! One caller: makes a call, times it, and keeps what came of it. The timed section is in
+//! [`Caller::call`] and holds two clock readings and the call. Must not know whose turn it is.
 
 use std::sync::Mutex;
 
@@ -22,7 +22,8 @@ use run::ipc::latency::CallerResult;
 use run::ipc::latency::ThreadId;
 use run::ipc::latency::ThreadReport;
 
-/// How many samples there is memory for. When it is full they are counted into the histograms, between two calls.
+/// How many samples there is memory for. When it is full they are counted into the histograms,
+/// between two calls.
 const BUFFER: usize = 16_384;
 
 /// What all callers of a turn share.
@@ -57,7 +58,8 @@ pub(super) struct Caller<'a> {
     accounts: Accounts,
     /// The latest calls, where some are recorded.
     pub(super) history: History,
-    /// How long it has waited in all, in nanoseconds, while what was recorded of a slow call was taken in.
+    /// How long it has waited in all, in nanoseconds, while what was recorded of a slow call was
+    /// taken in.
     pub(super) paused_ns: u64,
 }
 
@@ -109,7 +111,8 @@ impl<'a> Caller<'a> {
         let report = shared.service.call(shared.payload, Purpose::Measured);
         let end_ns = now_ns();
         let slow = shared.watch.filter(|watch| watch.slow(end_ns - start_ns)).map(|watch| {
-            // This thread's time first, then what stops the recorder, and everything else after that.
+            // This thread's time first, then what stops the recorder, and everything else after
+            // that.
             let cpu_ns = thread_cpu_ns();
             (watch, cpu_ns, watch.stop().map(|()| now_ns()).map_err(|cause| cause.to_string()))
         });
@@ -168,7 +171,8 @@ impl<'a> Caller<'a> {
         Ok(())
     }
 
-    /// Tells the parent that the trace was stopped, or why it could not be; the error ends this client's calls.
+    /// Tells the parent that the trace was stopped, or why it could not be; the error ends this
+    /// client's calls.
     fn halted(&self, stopped: std::io::Result<()>, latency_ns: u64, caller: Scheduling) -> Error {
         let stopped = stopped.map_err(|cause| cause.to_string());
         match self.shared.say(&Said::Halted { latency_ns, caller, stopped }) {

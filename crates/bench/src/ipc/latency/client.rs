@@ -1,5 +1,6 @@
-//! The client of a pair, in its worker process: finds its services, then makes the calls of each turn that the parent
-//! asks for, and tells which of them were recorded. Must not know of other pairs.
+//! The client of a pair, in its worker process: finds its services, then makes the calls of each
+//! turn that the parent asks for, and tells which of them were recorded. Must not know of other
+//! pairs.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -55,7 +56,8 @@ impl Work for LatencyJob {
         let services: Vec<_> = self.services.iter().map(service).collect::<Result<_>>()?;
         let payload: Vec<u8> = (0..self.payload_bytes).map(|i| i as u8).collect();
         link.ready()?;
-        // By series and caller, beyond turns: what is recorded reaches back behind the begin of one.
+        // By series and caller, beyond turns: what is recorded reaches back behind the begin of
+        // one.
         let mut histories: BTreeMap<(usize, usize), History> = BTreeMap::new();
         while let Some(ask) = link.receive::<Ask>()? {
             let turn = match ask {

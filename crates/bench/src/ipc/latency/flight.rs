@@ -1,5 +1,6 @@
-//! The parent's side of slow calls: the recorder of a run, what is taken out of it for each slow call, and when it has to
-//! begin anew. Must not know how calls are made, nor what the recordings say.
+//! The parent's side of slow calls: the recorder of a run, what is taken out of it for each slow
+//! call, and when it has to begin anew. Must not know how calls are made, nor what the recordings
+//! say.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -20,7 +21,8 @@ use run::ipc::latency::{CALLS, CallsOf, ExplainPlan, Explained, Miss, RecordedCa
 /// How far a snapshot reaches back before its call, in nanoseconds: who was there, and on what.
 const HISTORY_NS: u64 = 50_000_000;
 
-/// The file in which clients find what is recorded. It is not beside the recording: a run goes on without that.
+/// The file in which clients find what is recorded. It is not beside the recording: a run goes on
+/// without that.
 const WINDOWS: &str = "windows";
 
 /// The most calls of a client that the slowest are compared with before they count.
@@ -68,7 +70,8 @@ struct Open {
 }
 
 impl Flight {
-    /// Prepares for slow calls. Where the kernel's trace cannot be used, that is noted, and they are kept without it.
+    /// Prepares for slow calls. Where the kernel's trace cannot be used, that is noted, and they
+    /// are kept without it.
     ///
     /// # Errors
     /// [`Error::Trace`] when the recording's folder cannot be made.
@@ -137,8 +140,9 @@ impl Flight {
         Ok(())
     }
 
-    /// Keeps a slow call, after which its client had the recorder stopped at `stopped_ns` (or why it could not), and has the
-    /// recorder go on. Tells from when on calls are slow, in nanoseconds.
+    /// Keeps a slow call, after which its client had the recorder stopped at `stopped_ns` (or why
+    /// it could not), and has the recorder go on. Tells from when on calls are slow, in
+    /// nanoseconds.
     ///
     /// # Errors
     /// [`Error::Trace`] when the kernel refuses to go on.
@@ -176,8 +180,8 @@ impl Flight {
         Ok(self.threshold_ns())
     }
 
-    /// Which of two slow calls is rather kept: the slower one. Of those that miss a deadline one that is recorded comes first, for of others
-    /// little can be told.
+    /// Which of two slow calls is rather kept: the slower one. Of those that miss a deadline one
+    /// that is recorded comes first, for of others little can be told.
     fn rank(&self, miss: &Miss, recorded: bool) -> (bool, u64) {
         let alike = self.info.is_none() || self.plan.trigger != Trigger::Deadline;
         (recorded || alike, miss.sample.latency_ns())
@@ -279,8 +283,9 @@ impl Flight {
         Ok(())
     }
 
-    /// Ends recording. `slow` is how many calls missed the deadline in all, `slowest_ns` what the slowest of each client took.
-    /// A recording that cannot be put in its place is lost, and nothing else.
+    /// Ends recording. `slow` is how many calls missed the deadline in all, `slowest_ns` what the
+    /// slowest of each client took. A recording that cannot be put in its place is lost, and
+    /// nothing else.
     pub(super) fn finish(self, missed: u64, slowest_ns: Vec<Vec<u64>>) -> Explained {
         let Self { plan, tape, info, mut not_recorded, mut misses, while_busy, mut recorded, .. } = self;
         // Some may have made room for slower ones since.

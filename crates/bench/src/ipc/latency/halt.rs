@@ -1,5 +1,5 @@
-//! Stopping the kernel's running trace at the first call that misses its deadline, so that what led to it is still in the
-//! trace's buffer. Must not know what a call is.
+//! Stopping the kernel's running trace at the first call that misses its deadline, so that what led
+//! to it is still in the trace's buffer. Must not know what a call is.
 
 use std::fs::File;
 use std::io::Write;

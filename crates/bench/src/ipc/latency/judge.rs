@@ -1,5 +1,5 @@
-//! What a machine allows of a plan, what makes its figures doubtful, and whether priorities were inherited. Reads facts,
-//! changes nothing; must not know how calls are made.
+//! What a machine allows of a plan, what makes its figures doubtful, and whether priorities were
+//! inherited. Reads facts, changes nothing; must not know how calls are made.
 
 use run::ipc::{Backend, Profile};
 
@@ -19,8 +19,8 @@ pub(super) struct Chosen {
     pub(super) warnings: Vec<String>,
 }
 
-/// Takes those of the plan's callers that can be had here: without permission for SCHED_FIFO, only the ordinary ones, and
-/// these with the lowest nice value allowed where theirs is not.
+/// Takes those of the plan's callers that can be had here: without permission for SCHED_FIFO, only
+/// the ordinary ones, and these with the lowest nice value allowed where theirs is not.
 pub(super) fn callers(plan: &LatencyPlan, permission: &RealtimePermission, least_nice: i8) -> Chosen {
     let mut chosen = Chosen { callers: plan.callers.clone(), refused: None, warnings: Vec::new() };
     let realtime = |caller: &Scheduling| caller.policy.is_realtime();
@@ -99,8 +99,9 @@ pub(super) fn machine_warnings(
     warnings
 }
 
-/// Whether each call's server thread ran as its caller did, and if not, why. `lent` is how many were lent their callers' priority
-/// through a futex: the calls that were measured, and a few before.
+/// Whether each call's server thread ran as its caller did, and if not, why. `lent` is how many
+/// were lent their callers' priority through a futex: the calls that were measured, and a few
+/// before.
 pub(super) fn verdict(
     plan: &LatencyPlan,
     series: &Series,

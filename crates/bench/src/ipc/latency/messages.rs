@@ -35,7 +35,8 @@ pub(super) enum Said {
     Slow(Box<SlowCall>),
     /// What its slowest calls so far took, in nanoseconds, where the slowest are of interest.
     Slowest(Vec<u64>),
-    /// One caller's calls of a turn, in the order of the plan's callers; its samples came before, if they are kept.
+    /// One caller's calls of a turn, in the order of the plan's callers; its samples came before,
+    /// if they are kept.
     Caller(Box<CallerResult>),
     /// One caller's calls that were recorded; their samples came before.
     Recorded { series: usize, caller: usize, complete: bool },

@@ -1,5 +1,6 @@
-//! Latency against a deadline: client and server processes in pairs, real-time and ordinary callers, and what the
-//! scheduler did meanwhile. Must not know who asked, nor how the result is shown.
+//! Latency against a deadline: client and server processes in pairs, real-time and ordinary
+//! callers, and what the scheduler did meanwhile. Must not know who asked, nor how the result is
+//! shown.
 
 mod account;
 mod call;
@@ -51,8 +52,9 @@ pub enum Notice<'a> {
 /// Measures latency.
 ///
 /// # Errors
-/// [`crate::Error::Run`] for a plan that cannot be carried out, [`crate::Error::NoTrace`] without the running kernel trace that it asks for;
-/// [`crate::Error::TraceHalted`] when that was stopped; [`crate::Error::Driver`] and everything that ends a [`WorkerGroup`].
+/// [`crate::Error::Run`] for a plan that cannot be carried out, [`crate::Error::NoTrace`] without
+/// the running kernel trace that it asks for; [`crate::Error::TraceHalted`] when that was stopped;
+/// [`crate::Error::Driver`] and everything that ends a [`WorkerGroup`].
 pub fn run(
     plan: &LatencyPlan,
     spawner: &Spawner,
@@ -65,8 +67,9 @@ pub fn run(
     carry_out(plan, spawner, Turns { amounts, rounds, each }, notice)
 }
 
-/// Measures latency in turns of `turn_ns` each, until `each` has seen enough. It is given every turn of a series by itself, between
-/// two turns: nobody calls meanwhile. The plan's amount does not matter; in the result it is the time that all turns took.
+/// Measures latency in turns of `turn_ns` each, until `each` has seen enough. It is given every
+/// turn of a series by itself, between two turns: nobody calls meanwhile. The plan's amount does
+/// not matter; in the result it is the time that all turns took.
 ///
 /// # Errors
 /// Those of [`run()`].
@@ -115,7 +118,8 @@ fn carry_out(
     let clock_read_cost_ns = clock::read_cost_ns();
     // Before the recorder, so that no signal ends the process without it.
     let interrupts = Interrupts::watch()?;
-    // Before the group, so that contexts and the recorder end after the workers that have them open.
+    // Before the group, so that contexts and the recorder end after the workers that have them
+    // open.
     let injection = plan.injection.as_ref().map(inject::Host::new).transpose()?;
     let mut setup = Setup {
         plan,
@@ -167,8 +171,8 @@ fn carry_out(
     })
 }
 
-/// Gives the series their turns: in each round of turns, every series has one. A signal cuts this short, and leaves the series
-/// that have called.
+/// Gives the series their turns: in each round of turns, every series has one. A signal cuts this
+/// short, and leaves the series that have called.
 fn take_turns(
     setup: &mut Setup<'_>,
     turns: Turns<'_>,
@@ -216,8 +220,8 @@ struct Served {
     lent_by_pi_futex: bool,
 }
 
-/// Gives each series its verdict, from what its servers report. What limits them, and a failure of what was asked for, become
-/// warnings.
+/// Gives each series its verdict, from what its servers report. What limits them, and a failure of
+/// what was asked for, become warnings.
 fn judge_all(
     setup: &Setup<'_>,
     series: &mut [Series],
@@ -248,9 +252,9 @@ fn judge_all(
     Ok(served)
 }
 
-/// The amounts of the turns that a plan is divided into. Callers with new threads have no turns: they have nothing to
-/// keep between calls. Beside real-time hogs there is one, too, for all that lies between turns is done by ordinary threads,
-/// which then wait up to a second each time.
+/// The amounts of the turns that a plan is divided into. Callers with new threads have no turns:
+/// they have nothing to keep between calls. Beside real-time hogs there is one, too, for all that
+/// lies between turns is done by ordinary threads, which then wait up to a second each time.
 fn divide(plan: &LatencyPlan) -> Vec<Amount> {
     let crowded = plan.loads.iter().any(|load| load.scheduling.policy.is_realtime());
     let most = if plan.fresh_threads || crowded { 1 } else { TURNS };

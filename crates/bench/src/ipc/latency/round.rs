@@ -1,5 +1,5 @@
-//! One turn of all clients over one series: what they say meanwhile, and what came of it. Must not know how many turns there
-//! are.
+//! One turn of all clients over one series: what they say meanwhile, and what came of it. Must not
+//! know how many turns there are.
 
 use super::flight::Flight;
 use super::messages::{Ask, Resume, Said, SlowCall, Turn};
@@ -16,7 +16,8 @@ use run::ipc::latency::{Amount, Miss, PairResult, Series};
 const WARM_UP: u32 = 10;
 
 impl Setup<'_> {
-    /// Has all clients make some iterations of one series at the same time, and tells what came of it.
+    /// Has all clients make some iterations of one series at the same time, and tells what came of
+    /// it.
     pub(super) fn turn(
         &mut self,
         index: usize,
@@ -117,7 +118,8 @@ impl Setup<'_> {
         Ok(())
     }
 
-    /// Keeps what was recorded of a slow call, whose client waits meanwhile. Tells from when on its calls are slow.
+    /// Keeps what was recorded of a slow call, whose client waits meanwhile. Tells from when on its
+    /// calls are slow.
     fn slow(&mut self, series: usize, pair: usize, call: SlowCall) -> Result<u64> {
         let Some(flight) = &mut self.flight else { return Ok(u64::MAX) };
         let SlowCall { caller, sample, client, server, client_counters, server_counters, stopped } = call;

@@ -1,5 +1,5 @@
-//! The processes of a run: servers, what disturbs them, and clients, in the order in which they must start. Must not know what
-//! they measure.
+//! The processes of a run: servers, what disturbs them, and clients, in the order in which they
+//! must start. Must not know what they measure.
 
 use std::path::PathBuf;
 
@@ -44,7 +44,8 @@ impl Setup<'_> {
                 host.start_service_manager(group, stack)?;
                 self.hosts.push((stack, host));
             }
-            // Before the clients: when a server dies, its end is then seen before its client's complaint about it.
+            // Before the clients: when a server dies, its end is then seen before its client's
+            // complaint about it.
             for pair in 1..=plan.pairs {
                 let servers = self.start_servers(pair, group)?;
                 self.servers.push(servers);

@@ -1,5 +1,5 @@
-//! Who calls when. Closed loop: callers call one after the other, an iteration is one call of each. Open loop: each
-//! caller keeps to its own timetable. Must not know what a call is.
+//! Who calls when. Closed loop: callers call one after the other, an iteration is one call of each.
+//! Open loop: each caller keeps to its own timetable. Must not know what a call is.
 
 use std::sync::{Barrier, Condvar, Mutex, PoisonError, RwLock};
 use std::thread;
@@ -18,7 +18,8 @@ use run::Scheduling;
 use run::ThreadCounters;
 use run::ipc::latency::Amount;
 
-/// How long a caller sleeps at a time, in nanoseconds, before it looks whether its calls are still wanted.
+/// How long a caller sleeps at a time, in nanoseconds, before it looks whether its calls are still
+/// wanted.
 const LONGEST_SLEEP_NS: u64 = 100_000_000;
 
 /// How long before its first calls an open-loop turn is fixed, in nanoseconds.
@@ -93,7 +94,8 @@ pub(super) fn on_kept_threads(turn: &Turn, callers: &mut [Caller<'_>]) -> Result
         *all_started = threads.is_ok();
         drop(all_started);
         let threads = threads?;
-        // Every thread is waited for, and the first error is the one to tell: later ones may come from it.
+        // Every thread is waited for, and the first error is the one to tell: later ones may come
+        // from it.
         let mut ends: Vec<Result<()>> = threads.into_iter().map(join).collect();
         ends.sort_by_key(Result::is_ok);
         ends.into_iter().next().unwrap_or(Ok(()))
@@ -102,7 +104,8 @@ pub(super) fn on_kept_threads(turn: &Turn, callers: &mut [Caller<'_>]) -> Result
 
 fn set_up(turn: &Turn, caller: &mut Caller<'_>) -> Result<(Scheduling, ThreadCounters)> {
     if turn.rate_per_s.is_some() {
-        // An ordinary thread's sleep may else end 50 us late (PR_SET_TIMERSLACK(2const)); without it, it just does.
+        // An ordinary thread's sleep may else end 50 us late (PR_SET_TIMERSLACK(2const)); without
+        // it, it just does.
         let _ = set_current_timer_slack(std::num::NonZeroU64::new(1));
     }
     let own = caller.take_on()?;
@@ -122,7 +125,8 @@ fn closed_loop(
         if !baton.wait_for(me) {
             break;
         }
-        // The first caller decides whether there is another iteration, and so all make the same number of calls.
+        // The first caller decides whether there is another iteration, and so all make the same
+        // number of calls.
         if me == 0 && (over(turn.amount, iteration, begin_ns, now_ns()) || is_stopped()) {
             break;
         }

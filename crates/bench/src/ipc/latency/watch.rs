@@ -1,5 +1,5 @@
-//! Which calls are slow, as a client sees it, and stopping the recorder at once when one was. Must not know what is recorded,
-//! nor what becomes of it.
+//! Which calls are slow, as a client sees it, and stopping the recorder at once when one was. Must
+//! not know what is recorded, nor what becomes of it.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,5 +1,6 @@
-//! Which calls lie in what was recorded: the parent notes each recorded window in a file, and each client keeps its latest
-//! calls until it has looked there. Costs nothing within a call. Must not know what is recorded, nor how calls are made.
+//! Which calls lie in what was recorded: the parent notes each recorded window in a file, and each
+//! client keeps its latest calls until it has looked there. Costs nothing within a call. Must not
+//! know what is recorded, nor how calls are made.
 
 use std::fs::File;
 use std::io::Write;
@@ -11,8 +12,8 @@ use latency::Sample;
 
 use crate::error::{Error, Result};
 
-/// How long a client keeps calls that lie in no window yet, in nanoseconds: a window reaches back 50 ms, and is noted as soon
-/// as its pages are stored.
+/// How long a client keeps calls that lie in no window yet, in nanoseconds: a window reaches back
+/// 50 ms, and is noted as soon as its pages are stored.
 const KEEP_NS: u64 = 500_000_000;
 
 /// A time in which everything was recorded, in nanoseconds of CLOCK_BOOTTIME.
@@ -59,7 +60,8 @@ impl Windows {
         Ok(Self { file, known: Mutex::default() })
     }
 
-    /// Those that the parent has still to be told the calls of, as of now, and how many came before them.
+    /// Those that the parent has still to be told the calls of, as of now, and how many came before
+    /// them.
     fn unanswered(&self) -> Result<(Vec<Window>, usize)> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut bytes = [0; Window::BYTES];
@@ -96,7 +98,8 @@ pub(super) struct History {
 }
 
 impl History {
-    /// Adds calls that followed the earlier ones, and throws away what is too old to be in a window.
+    /// Adds calls that followed the earlier ones, and throws away what is too old to be in a
+    /// window.
     pub(super) fn add(&mut self, samples: &[Sample], windows: &Windows) -> Result<()> {
         self.recent.extend_from_slice(samples);
         let Some(newest) = self.recent.last() else { return Ok(()) };
@@ -111,7 +114,8 @@ impl History {
         Ok(())
     }
 
-    /// The calls that lie in windows that the parent has not been told of, and whether these are all.
+    /// The calls that lie in windows that the parent has not been told of, and whether these are
+    /// all.
     pub(super) fn recorded(&mut self, windows: &Windows) -> Result<(Vec<Sample>, bool)> {
         let windows = self.look(windows)?;
         let mut recorded = std::mem::take(&mut self.recorded);
@@ -160,7 +164,8 @@ mod tests {
         let (calls, complete) = history.recorded(&windows).unwrap();
         assert_eq!((calls, complete), ([100, 200, 300].map(call).to_vec(), true));
         windows.answered();
-        // What is kept still is found in a later window; what was thrown away is said to be missing.
+        // What is kept still is found in a later window; what was thrown away is said to be
+        // missing.
         note(&path, 6 * SECOND_NS, 7 * SECOND_NS);
         assert_eq!(history.recorded(&windows).unwrap(), (vec![call(6 * SECOND_NS)], true));
         windows.answered();

@@ -1,5 +1,5 @@
-//! How many calls a batch needs to last long enough, found out as Google Benchmark does (`src/benchmark_runner.cc`):
-//! try, and grow until it does. Pure: must not know what is called.
+//! How many calls a batch needs to last long enough, found out as Google Benchmark does
+//! (`src/benchmark_runner.cc`): try, and grow until it does. Pure: must not know what is called.
 
 use run::ipc::throughput::{Batch, Length, MAX_ITERATIONS};
 
@@ -24,8 +24,8 @@ pub(super) fn next(length: Length, batch: &Batch) -> Option<u64> {
     if enough || spent_ns >= wanted_ns || batch.iterations >= MAX_ITERATIONS {
         return None;
     }
-    // A little more than needed, so that the next try is the last; but a try that was too short to be trusted only
-    // tells to grow by an order of magnitude.
+    // A little more than needed, so that the next try is the last; but a try that was too short to
+    // be trusted only tells to grow by an order of magnitude.
     let ratio = wanted_ns as f64 / spent_ns.max(1) as f64;
     let factor = if ratio < 10.0 { 1.4 * ratio } else { 10.0 };
     let iterations = (batch.iterations as f64 * factor).round() as u64;

@@ -1,5 +1,5 @@
-//! The client's side: a worker that calls the service in batches and times them. Must not know how many batches there
-//! will be, nor what becomes of the figures.
+//! The client's side: a worker that calls the service in batches and times them. Must not know how
+//! many batches there will be, nor what becomes of the figures.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -148,7 +148,8 @@ fn check_echo(service: &dyn Benchmark, payload: &[u8]) -> Result<()> {
     }
 }
 
-/// CPU time of this process, all its threads together, in nanoseconds (clock_gettime(2), CLOCK_PROCESS_CPUTIME_ID).
+/// CPU time of this process, all its threads together, in nanoseconds (clock_gettime(2),
+/// CLOCK_PROCESS_CPUTIME_ID).
 fn process_cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64

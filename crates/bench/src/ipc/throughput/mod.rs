@@ -1,5 +1,5 @@
-//! Throughput by payload size: a client process calls an echo service with payloads of each size, in batches that are
-//! timed as a whole. Must not know who asked, nor how the result is shown.
+//! Throughput by payload size: a client process calls an echo service with payloads of each size,
+//! in batches that are timed as a whole. Must not know who asked, nor how the result is shown.
 
 mod calibration;
 mod client;
@@ -26,8 +26,8 @@ use run::ipc::{Mode, Stack};
 /// The name under which each server registers.
 const INSTANCE: &str = "throughput";
 
-/// How long workers may take to start, to end, and to answer beyond the time of their calls: no measurement, only the end
-/// of all patience.
+/// How long workers may take to start, to end, and to answer beyond the time of their calls: no
+/// measurement, only the end of all patience.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// No machine on which anything can be measured needs longer for a call, on average.
@@ -72,7 +72,8 @@ pub fn run(
     Ok(ThroughputResult { plan: plan.clone(), backend, clock_read_cost_ns, rows, limits, wake_up })
 }
 
-/// A measurement under way, for those who want each row as soon as it is complete. Dropped, it ends all its processes.
+/// A measurement under way, for those who want each row as soon as it is complete. Dropped, it ends
+/// all its processes.
 #[derive(Debug)]
 pub struct Session {
     plan: ThroughputPlan,
@@ -104,8 +105,9 @@ impl Session {
     /// Starts the processes.
     ///
     /// # Errors
-    /// [`crate::Error::Run`] for a plan that cannot be carried out, [`crate::Error::NotHere`] for one that cannot on this machine,
-    /// [`crate::Error::Driver`] when the driver cannot be had, and everything that ends a [`WorkerGroup`].
+    /// [`crate::Error::Run`] for a plan that cannot be carried out, [`crate::Error::NotHere`] for
+    /// one that cannot on this machine, [`crate::Error::Driver`] when the driver cannot be had,
+    /// and everything that ends a [`WorkerGroup`].
     pub fn open(plan: &ThroughputPlan, spawner: &Spawner) -> Result<Self> {
         plan.check()?;
         let (client_cpus, server_cpus) = cpus(plan)?;
@@ -157,8 +159,9 @@ impl Session {
     /// Measures until a row is complete; `None` when all are.
     ///
     /// # Errors
-    /// [`crate::Error::WorkerFailed`] when a call fails or an echo is wrong, [`crate::Error::PeerDied`] when a process is gone,
-    /// and everything else that ends a [`WorkerGroup`]. Drop the session then.
+    /// [`crate::Error::WorkerFailed`] when a call fails or an echo is wrong,
+    /// [`crate::Error::PeerDied`] when a process is gone, and everything else that ends a
+    /// [`WorkerGroup`]. Drop the session then.
     pub fn next_row(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<Option<ThroughputRow>> {
         while !is_stopping()
             && let Some(index) = self.order.pop_front()
@@ -187,8 +190,8 @@ impl Session {
         Ok(row)
     }
 
-    /// The rows that have some of their batches, after a signal. Their percentiles come from fewer calls, so that they take but a
-    /// moment.
+    /// The rows that have some of their batches, after a signal. Their percentiles come from fewer
+    /// calls, so that they take but a moment.
     fn incomplete_rows(&mut self) -> Result<Vec<ThroughputRow>> {
         let repetitions = self.plan.repetitions as usize;
         let begun = |running: &Running| (1..repetitions).contains(&running.row.batches.len());
@@ -198,7 +201,8 @@ impl Session {
         begun.into_iter().map(|index| self.complete(index, calls)).collect()
     }
 
-    /// Ends the processes, and tells what the driver could not do, each one sentence, and how it wakes threads.
+    /// Ends the processes, and tells what the driver could not do, each one sentence, and how it
+    /// wakes threads.
     ///
     /// # Errors
     /// As [`Session::next_row`].
@@ -218,7 +222,8 @@ impl Session {
         Ok((limits, wake_up))
     }
 
-    /// One repetition. The first one of a row also finds out how many calls it takes, behind the warm-up.
+    /// One repetition. The first one of a row also finds out how many calls it takes, behind the
+    /// warm-up.
     fn batch(&mut self, index: usize) -> Result<Batch> {
         let Running { iterations, ref row, .. } = self.running[index];
         let size_bytes = row.size_bytes;

@@ -1,4 +1,5 @@
-//! What each aspect expects of a serving thread. Pure; must not know how it was found out how that is scheduled.
+//! What each aspect expects of a serving thread. Pure; must not know how it was found out how that
+//! is scheduled.
 
 use latency::Policy;
 

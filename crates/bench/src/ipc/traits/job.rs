@@ -1,5 +1,5 @@
-//! The two sides of the trials, each a worker process: a server with one node, and a client that calls in one way or
-//! another. Must not know what is concluded from it.
+//! The two sides of the trials, each a worker process: a server with one node, and a client that
+//! calls in one way or another. Must not know what is concluded from it.
 
 use std::sync::Arc;
 
@@ -74,8 +74,8 @@ pub(super) struct ServerFacts {
 pub(super) enum Trial {
     /// With a payload one way or both; answered with [`Counted`].
     Count { instance: String, payload_bytes: usize, both_ways: bool },
-    /// From a thread that is scheduled so; answered with `Result<Vec<Scheduling>, String>`: the serving thread in each
-    /// call, or why there can be no such caller.
+    /// From a thread that is scheduled so; answered with `Result<Vec<Scheduling>, String>`: the
+    /// serving thread in each call, or why there can be no such caller.
     CallAs { instance: String, caller: Scheduling },
     /// The smallest, timed; answered with a [`Histogram`].
     Time { instance: String, calls: u64 },

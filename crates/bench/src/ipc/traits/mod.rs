@@ -1,5 +1,5 @@
-//! Binder against hwbinder: what Android says of them is tried, cell by cell, on this machine and driver. Must not know
-//! how the table is shown.
+//! Binder against hwbinder: what Android says of them is tried, cell by cell, on this machine and
+//! driver. Must not know how the table is shown.
 
 mod holds;
 mod job;
@@ -27,21 +27,22 @@ use run::{RealtimePermission, Scheduling};
 /// How long a worker may take for a trial: no measurement, only the end of all patience.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long a server may take to give back what it was lent, once its caller has the reply. One that is put off the CPU then takes
-/// as long as others keep it.
+/// How long a server may take to give back what it was lent, once its caller has the reply. One
+/// that is put off the CPU then takes as long as others keep it.
 const GIVEN_BACK_WITHIN: Duration = Duration::from_millis(500);
 
 /// The real-time priority that is tried, where it is allowed.
 const FIFO_PRIORITY: u8 = 50;
 
-/// How many blocks the timed calls of a stack are cut into. The stacks take turns, so that a drift of the machine hits both.
+/// How many blocks the timed calls of a stack are cut into. The stacks take turns, so that a drift
+/// of the machine hits both.
 const BLOCKS: u64 = 5;
 
 /// A server for calls that leave it as it was.
 const PLAIN: &str = "plain";
 
-/// The trials in which a server is lent something, with the aspects that each shows. Every one has a server of its own,
-/// for without permission a lent nice value cannot be taken back.
+/// The trials in which a server is lent something, with the aspects that each shows. Every one has
+/// a server of its own, for without permission a lent nice value cannot be taken back.
 const INHERITANCE: [(&str, &[Aspect]); 4] = [
     ("realtime", &[Aspect::RealtimeInheritance]),
     ("least", &[Aspect::LeastPolicy]),
@@ -221,7 +222,8 @@ impl Side {
         Ok(found)
     }
 
-    /// Lets a caller that is scheduled so call a server, and looks at the server before, meanwhile and afterwards.
+    /// Lets a caller that is scheduled so call a server, and looks at the server before, meanwhile
+    /// and afterwards.
     fn served(
         &self,
         group: &mut WorkerGroup,
@@ -241,7 +243,8 @@ impl Side {
         Ok(match self.ask::<std::result::Result<Vec<Scheduling>, String>>(group, &trial)? {
             Err(reason) => Served::NotTried(reason),
             Ok(serving) => {
-                // What was lent is given back before the looper waits again: a moment after the caller has its reply.
+                // What was lent is given back before the looper waits again: a moment after the
+                // caller has its reply.
                 let mut afterwards = Self::facts(group, server)?;
                 let until = Instant::now() + GIVEN_BACK_WITHIN;
                 while afterwards.looper != at_rest && Instant::now() < until {

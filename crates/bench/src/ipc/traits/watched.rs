@@ -1,5 +1,6 @@
-//! A driver that is looked over the shoulder: passes everything on, and remembers what calls and replies
-//! told the driver to copy. Must not change anything; not for timed calls, since looking takes time.
+//! A driver that is looked over the shoulder: passes everything on, and remembers what calls and
+//! replies told the driver to copy. Must not change anything; not for timed calls, since looking
+//! takes time.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,5 @@
-//! One worker process: a service, a caller, or both. Must not know what the others are, only their names.
+//! One worker process: a service, a caller, or both. Must not know what the others are, only their
+//! names.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,8 +19,8 @@ use run::ipc::Mode;
 use run::ipc::Stack;
 use run::ipc::workers::{Topology, WorkersPlan};
 
-/// How many looper threads the driver may ask a service for, as Android's libraries allow it by default: libbinder 15
-/// besides the first, libhwbinder none.
+/// How many looper threads the driver may ask a service for, as Android's libraries allow it by
+/// default: libbinder 15 besides the first, libhwbinder none.
 fn max_threads(stack: Stack) -> u32 {
     match stack {
         Stack::Binder => 15,
@@ -27,11 +28,12 @@ fn max_threads(stack: Stack) -> u32 {
     }
 }
 
-/// How long a caller whose service is gone waits before it says so: the parent is to hear of the death first, for that
-/// is the reason.
+/// How long a caller whose service is gone waits before it says so: the parent is to hear of the
+/// death first, for that is the reason.
 const DEATH_IS_TOLD_FIRST: Duration = Duration::from_millis(200);
 
-/// How often a caller says how many calls it has made, in nanoseconds: so seldom that it costs nothing.
+/// How often a caller says how many calls it has made, in nanoseconds: so seldom that it costs
+/// nothing.
 const TELL_EVERY_NS: u64 = 500_000_000;
 
 /// A worker's job.

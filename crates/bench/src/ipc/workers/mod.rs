@@ -1,5 +1,5 @@
-//! Many workers: processes that call each other, all at once, and what each call took. Must not know who asked, nor how
-//! the result is shown.
+//! Many workers: processes that call each other, all at once, and what each call took. Must not
+//! know who asked, nor how the result is shown.
 
 mod job;
 
@@ -22,14 +22,15 @@ use run::ipc::Mode;
 /// How long workers may take to set themselves up: the slowest machine with the most workers.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How far ahead the common start of a round lies: long enough for its announcement to reach every caller.
+/// How far ahead the common start of a round lies: long enough for its announcement to reach every
+/// caller.
 const HEAD_START: Duration = Duration::from_millis(20);
 
 /// Lets the workers work.
 ///
 /// # Errors
-/// [`Error::Run`] for a plan that cannot be carried out anywhere; the stage function's; and everything that ends a
-/// [`WorkerGroup`].
+/// [`Error::Run`] for a plan that cannot be carried out anywhere; the stage function's; and
+/// everything that ends a [`WorkerGroup`].
 pub fn run<E: From<Error>>(
     plan: &WorkersPlan,
     spawner: &Spawner,
@@ -172,7 +173,8 @@ fn ask(group: &mut WorkerGroup, callers: &[WorkerId], ask: &Ask) -> Result<()> {
     callers.iter().try_for_each(|&caller| group.send(caller, ask))
 }
 
-/// How each caller's round ended, in the callers' order. Tells of the calls of all as they say how many they have made.
+/// How each caller's round ended, in the callers' order. Tells of the calls of all as they say how
+/// many they have made.
 fn round_ends<E: From<Error>>(
     group: &mut WorkerGroup,
     callers: &[WorkerId],

@@ -1,5 +1,6 @@
-//! What each bus calls its devices: which bus a device is on, how events name its controllers, and which interrupts are theirs.
-//! Reads sysfs and procfs; must not know what is below or above a device.
+//! What each bus calls its devices: which bus a device is on, how events name its controllers, and
+//! which interrupts are theirs. Reads sysfs and procfs; must not know what is below or above a
+//! device.
 
 use run::storage::{Bus, Interrupt};
 
@@ -22,8 +23,8 @@ pub(super) fn bus_of(way: &str, name: &str, driver: Option<&str>) -> Bus {
     }
 }
 
-/// NVMe's native multipathing (drivers/nvme/host/multipath.c): a disk of the subsystem, "nvme0n1", and below it a hidden one for
-/// each controller, "nvme0c1n1".
+/// NVMe's native multipathing (drivers/nvme/host/multipath.c): a disk of the subsystem, "nvme0n1",
+/// and below it a hidden one for each controller, "nvme0c1n1".
 #[derive(Default)]
 pub(super) struct Multipath {
     pub(super) controllers: Vec<String>,

@@ -1,6 +1,6 @@
-//! How each condition can be brought about on this machine, and that in words; otherwise why it cannot.
-//! This is found out before anything is measured, and changes nothing. Must not know how long a
-//! condition lasts.
+//! How each condition can be brought about on this machine, and that in words; otherwise why it
+//! cannot. This is found out before anything is measured, and changes nothing. Must not know how
+//! long a condition lasts.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,8 @@ use crate::storage::writer::no_uring;
 /// The means of a condition and a description of them, or the reason why there are none.
 type Choice = Result<(Means, String), String>;
 
-/// What the neighbour that fills memory leaves untouched at least, and the least that is worth filling.
+/// What the neighbour that fills memory leaves untouched at least, and the least that is worth
+/// filling.
 const LEAVE_BYTES: u64 = 256 << 20;
 const WORTH_BYTES: u64 = 64 << 20;
 
@@ -31,7 +32,8 @@ const POLICIES: &str = "sys/devices/system/cpu/cpufreq";
 /// Why a setting is not changed to what it is.
 const COMPARED_WITH_IT: &str = "the others are compared with it";
 
-/// Whether a reason against a condition says only how the machine is set now, and not that it lacks anything.
+/// Whether a reason against a condition says only how the machine is set now, and not that it lacks
+/// anything.
 pub(super) fn is_of_now(reason: &str) -> bool {
     reason.contains(COMPARED_WITH_IT) || reason.contains(OF_ANOTHER_RUN)
 }
@@ -165,7 +167,8 @@ impl Machine<'_> {
         }
     }
 
-    /// The CPU that the device's interrupt comes to: of several interrupts, that of the writer's own queue.
+    /// The CPU that the device's interrupt comes to: of several interrupts, that of the writer's
+    /// own queue.
     pub(super) fn interrupt_cpu(&self) -> Option<u32> {
         let leaves = self.path.leaves();
         let interrupts = leaves.iter().flat_map(|device| &device.interrupts);

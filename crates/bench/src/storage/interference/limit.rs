@@ -1,5 +1,5 @@
-//! A control group that may write only so much to a device in a second: made for a run, entered by the writer for a block,
-//! and gone at the end. Both versions of control groups. Must not know why.
+//! A control group that may write only so much to a device in a second: made for a run, entered by
+//! the writer for a block, and gone at the end. Both versions of control groups. Must not know why.
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -38,7 +38,8 @@ impl Limit {
             let _ = std::fs::remove_dir(abandoned.path());
         }
         let controllers = mount.join("cgroup.subtree_control");
-        // Whether it was on before or not: another run that switched it on would switch it off under this one.
+        // Whether it was on before or not: another run that switched it on would switch it off
+        // under this one.
         let claim = unified.then(|| Claim::take(root, &controllers).map(Rc::new)).transpose()?;
         let on = root.read(&controllers).unwrap_or_default().split(' ').any(|name| name == "io");
         let text = |error: Error| error.to_string();

@@ -1,5 +1,5 @@
-//! Brings a condition about for the time of one block, and undoes it behind the block. Must not know
-//! what is measured, nor which conditions this machine can have (`choose.rs`).
+//! Brings a condition about for the time of one block, and undoes it behind the block. Must not
+//! know what is measured, nor which conditions this machine can have (`choose.rs`).
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
-//! Neighbours other than those that only compute: processes that raise interrupts, use the file system or fill memory, until
-//! they are killed. Each notes how much it has done, so that it can be seen that it was there. Must not know what it
-//! disturbs.
+//! Neighbours other than those that only compute: processes that raise interrupts, use the file
+//! system or fill memory, until they are killed. Each notes how much it has done, so that it can be
+//! seen that it was there. Must not know what it disturbs.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -20,7 +20,8 @@ use crate::root::Root;
 use crate::sched;
 use crate::worker::{self, Link};
 
-/// How many timers are set at a time, and how far they lie apart: a hundred thousand a second while they run out.
+/// How many timers are set at a time, and how far they lie apart: a hundred thousand a second while
+/// they run out.
 const TIMERS: usize = 64;
 const TIMER_EVERY_NS: i64 = 10_000;
 
@@ -107,8 +108,8 @@ impl Work {
     }
 }
 
-/// Many timers that run out one after the other: each is an interrupt of its own where the CPU has nothing else to do. They
-/// run out on the CPU that sets them, for that is not idle then.
+/// Many timers that run out one after the other: each is an interrupt of its own where the CPU has
+/// nothing else to do. They run out on the CPU that sets them, for that is not idle then.
 fn timers() -> Result<Step> {
     let failed = |cause: rustix::io::Errno| Error::system("set timers", cause);
     let timers: Vec<OwnedFd> = (0..TIMERS)
@@ -156,8 +157,8 @@ fn fsyncs(folder: PathBuf) -> Result<Step> {
     }))
 }
 
-/// Holds memory, and gives back and takes a piece of it all the while. Less where others take so much meanwhile that too
-/// little is left.
+/// Holds memory, and gives back and takes a piece of it all the while. Less where others take so
+/// much meanwhile that too little is left.
 fn memory(bytes: u64, leave_bytes: u64) -> Result<Step> {
     // Should memory end all the same, this process is the one to go.
     let score = "/proc/self/oom_score_adj";

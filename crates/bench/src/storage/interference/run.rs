@@ -1,5 +1,5 @@
-//! The run of a comparison: in each round every pair of blocks, alone and beside, one right behind the other, pairs and
-//! halves in shuffled order. Must not know how a condition is brought about.
+//! The run of a comparison: in each round every pair of blocks, alone and beside, one right behind
+//! the other, pairs and halves in shuffled order. Must not know how a condition is brought about.
 
 use rustix::fs::syncfs;
 
@@ -19,11 +19,12 @@ use crate::storage::run::{PATIENCE, possible, recorder, start_writers, way_down,
 use crate::storage::target::Target;
 use crate::storage::writer::{Block, Writer};
 use crate::worker::{Spawner, WorkerGroup, keep};
-use run::storage::interference::{Beside, Condition, InterferencePlan, InterferenceResult, Measured, Pair};
-use run::storage::interference::{MIN_CALLS, calls_in};
+use run::storage::interference::{
+    Beside, Condition, InterferencePlan, InterferenceResult, MIN_CALLS, Measured, Pair, calls_in,
+};
 use run::storage::{Api, Position, StoragePath, StoragePlan};
 
-/// The part of the time that is for measuring, writers' starts included: the rest is for reading what was recorded.
+/// The share of the time for measuring, writers' starts included; recordings are read in the rest.
 const MEASURING_PERCENT: u64 = 85;
 
 /// A pair of blocks, over all rounds.
@@ -36,12 +37,11 @@ struct Series {
     cost_ns: u64,
 }
 
-/// Measures.
+/// Measures. Removes the file and restores every setting, whatever happens.
 ///
 /// # Errors
-/// [`Error::Run`] for a plan that cannot be carried out, [`Error::File`] and [`Error::NoRoom`] for a file that cannot be made, or when nothing is left to compare
-/// with; and everything that ends a [`WorkerGroup`], a neighbour's death too. The file is removed, and every setting put back,
-/// in any case.
+/// [`Error::Run`] for an impossible plan, [`Error::File`] and [`Error::NoRoom`] without a file, and
+/// everything that ends a [`WorkerGroup`], the death of a background load too.
 pub fn run(
     plan: &InterferencePlan,
     spawner: &Spawner,
@@ -112,7 +112,8 @@ pub fn run(
     })
 }
 
-/// Leaves the pairs that were measured before a signal; for any other error, and without such pairs, the error.
+/// Leaves the pairs that were measured before a signal; for any other error, and without such
+/// pairs, the error.
 fn keep_measured(error: Error, series: &mut Vec<Series>) -> Result<()> {
     let measured = |one: &Series| !one.beside.pairs.is_empty();
     keep(error, series.iter().any(measured))?;
@@ -120,7 +121,8 @@ fn keep_measured(error: Error, series: &mut Vec<Series>) -> Result<()> {
     Ok(())
 }
 
-/// What is compared: each condition, for each writer and size. The writers of the plan itself are the first.
+/// What is compared: each condition, for each writer and size. The writers of the plan itself are
+/// the first.
 fn comparisons(all: &[(Condition, Means, String)], own_writers: usize, write: &StoragePlan) -> Vec<Series> {
     let mut series = Vec::new();
     for (index, (condition, means, what)) in all.iter().enumerate() {
@@ -143,7 +145,8 @@ fn comparisons(all: &[(Condition, Means, String)], own_writers: usize, write: &S
     series
 }
 
-/// The control and every condition that this machine can bring about, with how, and in words; why not the others.
+/// The control and every condition that this machine can bring about, with how, and in words; why
+/// not the others.
 fn conditions(
     machine: &Machine<'_>,
     not_possible: &mut Vec<String>,
@@ -177,7 +180,8 @@ fn conditions(
     Ok(all)
 }
 
-/// Scheduler autogroups (sched(7)) divide the CPU among sessions before they divide it among processes.
+/// Scheduler autogroups (sched(7)) divide the CPU among sessions before they divide it among
+/// processes.
 fn autogroup(root: &Root) -> Option<String> {
     (root.number("proc/sys/kernel/sched_autogroup_enabled") == Some(1)).then(|| {
         "sched_autogroup_enabled is 1: this background load is in the writer's session and shares its part of the CPU; \
@@ -197,8 +201,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// One round that is not counted: it shows how long everything takes, and so what fits. Takes the other series out, and says of
-    /// which conditions and why.
+    /// One round that is not counted: it shows what fits. Takes out the rest, and says why.
     fn trial(
         &mut self,
         series: &mut Vec<Series>,
@@ -224,11 +227,11 @@ impl Run<'_> {
         }
         let untried = (tried..self.means.len())
             .map(|at| (at, "the trial of the others took half of the time".to_owned()));
-        let Fit { left_out, .. } =
-            fit(&costs_ns[..tried], end_ns.saturating_sub(now_ns()), self.machine.plan.rounds);
+        let left_ns = end_ns.saturating_sub(now_ns());
+        let Fit { left_out, .. } = fit(&costs_ns[..tried], left_ns, self.machine.plan.rounds);
         let too_long = left_out.into_iter().map(|at| {
-            let took = seconds(costs_ns[at]);
-            (at, format!("a round of it takes {took} at least, too long for rounds of all"))
+            let (took, left) = (seconds(costs_ns[at]), seconds(left_ns));
+            (at, format!("a round of it takes {took} at least, and the trial left {left} for rounds of all"))
         });
         let left_out: Vec<(usize, String)> = too_long.chain(untried).collect();
         series.retain(|one| left_out.iter().all(|(at, _)| *at != one.means));
@@ -283,7 +286,8 @@ impl Run<'_> {
         }))
     }
 
-    /// Both blocks of a pair, in either order, each with so many calls more than the fewest as fit into `extra_ns`.
+    /// Both blocks of a pair, in either order, each with so many calls more than the fewest as fit
+    /// into `extra_ns`.
     fn pair(
         &mut self,
         series: &mut Series,
@@ -316,7 +320,8 @@ impl Run<'_> {
             Some(_) => (&self.writers[writer_beside], series.call_ns[1]),
         };
         let calls = calls_in(extra_ns, call_ns);
-        // What the block before, or a neighbour, has left to be written is not this block's. If it cannot be, so be it.
+        // What the block before, or a neighbour, has left to be written is not this block's. If it
+        // cannot be, so be it.
         let _ = syncfs(self.target);
         let presence = means.map(|means| self.machine.begin(means, writer.opened.pid)).transpose()?;
         let done = || presence.as_ref().map(Presence::done).unwrap_or_default();
@@ -358,8 +363,8 @@ impl Run<'_> {
     }
 }
 
-/// Writes and flushes that the devices have completed since boot, and how long these took together, in nanoseconds
-/// (Documentation/block/stat.rst).
+/// Writes and flushes that the devices have completed since boot, and how long these took together,
+/// in nanoseconds (Documentation/block/stat.rst).
 fn disk(root: &Root, path: &StoragePath) -> Option<(u64, u64)> {
     let leaves = path.leaves();
     let each = leaves.iter().map(|device| {

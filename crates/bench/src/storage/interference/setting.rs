@@ -1,6 +1,7 @@
-//! A setting of the kernel's that is changed for a while: put back when this value ends, and by the next run when this
-//! process was killed. What it was stands in a note meanwhile. One run at a time has a setting: whoever holds the lock on
-//! its note, which the kernel takes from a process that ends (flock(2)). Must not know what a setting means.
+//! A setting of the kernel's that is changed for a while: put back when this value ends, and by the
+//! next run when this process was killed. What it was stands in a note meanwhile. One run at a time
+//! has a setting: whoever holds the lock on its note, which the kernel takes from a process that
+//! ends (flock(2)). Must not know what a setting means.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -24,7 +25,8 @@ pub(super) const OF_ANOTHER_RUN: &str = "belongs to another run";
 /// How long another run may take to let go of a setting.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The last line of a complete note. One that does not end in it was not written to its end, and nothing was changed yet.
+/// The last line of a complete note. One that does not end in it was not written to its end, and
+/// nothing was changed yet.
 const END: &str = "end";
 
 /// A setting that only this run may change, for as long as this value lives.
@@ -42,7 +44,8 @@ pub(super) struct Claim {
 }
 
 impl Claim {
-    /// Claims the setting in `file`, a path below the root. If a run that was killed left it changed, it is put back first.
+    /// Claims the setting in `file`, a path below the root. If a run that was killed left it
+    /// changed, it is put back first.
     ///
     /// # Errors
     /// Who has it, or why it cannot be claimed.
@@ -167,7 +170,8 @@ pub(super) fn restored(root: &Root) -> Vec<String> {
     files.map(|file| format!("{file} was put back: a run that was killed had left it changed")).collect()
 }
 
-/// One note for each setting, whoever changes it: the end of its path, and a number for all of it (FNV-1a).
+/// One note for each setting, whoever changes it: the end of its path, and a number for all of it
+/// (FNV-1a).
 fn note_name(file: &Path) -> String {
     let text = file.to_string_lossy();
     let number = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |number, byte| {

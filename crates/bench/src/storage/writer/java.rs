@@ -1,5 +1,5 @@
-//! The writer on a Java virtual machine: runs `SyncWriter.java` from its source, gives it orders, and brings its times to
-//! the clock of everything else. Must not know what the times are used for.
+//! The writer on a Java virtual machine: runs `SyncWriter.java` from its source, gives it orders,
+//! and brings its times to the clock of everything else. Must not know what the times are used for.
 
 use std::io::{BufRead as _, BufReader, ErrorKind, Read, Write as _};
 use std::os::fd::AsRawFd;
@@ -89,8 +89,8 @@ impl Machine {
             command.args(["--source", "11", &source]);
         }
         command.args([path, job.api.name(), job.durability.name()]);
-        // A writer is killed where a run ends early: its virtual machine would go on to the end of its block, and one that a script
-        // started, for good.
+        // A writer is killed where a run ends early: its virtual machine would go on to the end of
+        // its block, and one that a script started, for good.
         supervise(&mut command, link);
         let mut child = command
             .stdin(Stdio::piped())
@@ -122,7 +122,8 @@ impl Machine {
         Ok(machine)
     }
 
-    /// That `System.nanoTime` is CLOCK_MONOTONIC is so on every Java for Linux that we know, but no standard says it.
+    /// That `System.nanoTime` is CLOCK_MONOTONIC is so on every Java for Linux that we know, but no
+    /// standard says it.
     fn check_clock(&mut self) -> Result<()> {
         let before = monotonic_ns();
         self.order("clock")?;
@@ -226,7 +227,8 @@ fn process_of(tid: u32) -> Option<u32> {
     status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
 }
 
-/// How far two readings of the clocks' difference may lie apart, in nanoseconds: they differ by suspends only.
+/// How far two readings of the clocks' difference may lie apart, in nanoseconds: they differ by
+/// suspends only.
 const CLOCKS_AGREE_NS: u64 = 2_000;
 
 fn monotonic_ns() -> u64 {
@@ -234,8 +236,8 @@ fn monotonic_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// What CLOCK_BOOTTIME is ahead of CLOCK_MONOTONIC, in nanoseconds: the time asleep since boot. The narrowest of several
-/// tries, good to its half width.
+/// What CLOCK_BOOTTIME is ahead of CLOCK_MONOTONIC, in nanoseconds: the time asleep since boot. The
+/// narrowest of several tries, good to its half width.
 fn boot_less_monotonic_ns() -> i64 {
     let tries = (0..20).map(|_| {
         let (first, monotonic, last) = (monotonic_ns(), now_ns(), monotonic_ns());

@@ -1,5 +1,6 @@
-//! The writing application: a process that makes synchronous writes, each timed, when it is told to. One that makes system
-//! calls, one that drives a Java program. Must not know what the times are used for.
+//! The writing application: a process that makes synchronous writes, each timed, when it is told
+//! to. One that makes system calls, one that drives a Java program. Must not know what the times
+//! are used for.
 
 pub mod java;
 mod native;

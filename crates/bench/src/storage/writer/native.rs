@@ -1,5 +1,5 @@
-//! The writer without a runtime: `write`, or io_uring, and what makes it durable, as system calls. Must not know what they are
-//! measured for.
+//! The writer without a runtime: `write`, or io_uring, and what makes it durable, as system calls.
+//! Must not know what they are measured for.
 
 use std::fs::File;
 use std::io::{Seek as _, SeekFrom, Write as _};
@@ -21,7 +21,8 @@ pub(super) struct Native {
     ring: Option<Ring>,
 }
 
-/// Memory that is written past the page cache lies at a multiple of this: no block device asks for more than a page.
+/// Memory that is written past the page cache lies at a multiple of this: no block device asks for
+/// more than a page.
 const ALIGNMENT: usize = 4096;
 
 impl Native {

@@ -1,5 +1,5 @@
-//! Writes through an io_uring of one entry, past the page cache: completed by interrupt, or polled for by the writer. Must not
-//! know what they are measured for.
+//! Writes through an io_uring of one entry, past the page cache: completed by interrupt, or polled
+//! for by the writer. Must not know what they are measured for.
 #![allow(unsafe_code)] // The kernel reads a write's memory until the write is complete, whatever this process does meanwhile.
 
 use std::fs::File;
@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use io_uring::{IoUring, opcode, types};
 
-/// How long a write is waited for that the kernel has, when it refuses to be entered: longer than any disk takes.
+/// How long a write is waited for that the kernel has, when it refuses to be entered: longer than
+/// any disk takes.
 const COMPLETED_WITHIN: Duration = Duration::from_secs(30);
 
 /// A ring with one entry.
@@ -51,16 +52,17 @@ impl Ring {
     /// Writes all of the [memory](Ring::memory) at `position`, and waits until that is done.
     ///
     /// # Errors
-    /// The write's own. When the kernel refuses to be entered while a write is on its way, that write is waited for, and after
-    /// [`COMPLETED_WITHIN`] the ring can no longer be used.
+    /// The write's own. When the kernel refuses to be entered while a write is on its way, that
+    /// write is waited for, and after [`COMPLETED_WITHIN`] the ring can no longer be used.
     pub(super) fn write(&mut self, file: &File, position: u64) -> IoResult<()> {
         self.idle()?;
         let data = &self.memory[self.data.clone()];
         let length = u32::try_from(data.len()).map_err(IoError::other)?;
         let entry =
             opcode::Write::new(types::Fd(file.as_raw_fd()), data.as_ptr(), length).offset(position).build();
-        // SAFETY: the file is open until this returns, or until the kernel has its own reference to it. Until the write is known
-        // to be complete, `in_flight` keeps the memory: it is neither changed nor freed, even when this value ends.
+        // SAFETY: the file is open until this returns, or until the kernel has its own reference to
+        // it. Until the write is known to be complete, `in_flight` keeps the memory: it is neither
+        // changed nor freed, even when this value ends.
         unsafe { self.ring.submission().push(&entry) }.map_err(IoError::other)?;
         self.in_flight = true;
         let mut refused: Option<(IoError, Instant)> = None;
@@ -122,7 +124,8 @@ impl Drop for Ring {
 mod tests {
     use super::*;
 
-    /// A ring, and a file that it may write; `None`, with the test skipped, where there is no io_uring.
+    /// A ring, and a file that it may write; `None`, with the test skipped, where there is no
+    /// io_uring.
     fn ring(enter: fn(&IoUring) -> IoResult<usize>) -> Option<(Ring, File)> {
         match Ring::new(false) {
             Ok(mut ring) => {

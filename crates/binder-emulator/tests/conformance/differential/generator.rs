@@ -1,4 +1,5 @@
-//! Random sequences: scenes, which lead somewhere, and between them single steps, which go anywhere.
+//! Random sequences: scenes, which lead somewhere, and between them single steps, which go
+//! anywhere.
 
 use proptest::prelude::*;
 
@@ -97,7 +98,8 @@ fn later_act(priorities: bool, features: LaterFeatures) -> impl Strategy<Value =
     ]
 }
 
-/// The least priorities of nodes that do not lead to different priorities in the two profiles are those of nice 0.
+/// The least priorities of nodes that do not lead to different priorities in the two profiles are
+/// those of nice 0.
 pub(super) fn node_flags(priorities: bool) -> BoxedStrategy<u32> {
     let accepts_fds = prop_oneof![3 => Just(0x100_u32), 1 => Just(0)];
     if !priorities {
@@ -217,7 +219,8 @@ fn flat() -> impl Strategy<Value = Object> {
     ]
 }
 
-/// A root with children in its order, some of them with a child of their own: the driver takes it, if nothing else is wrong.
+/// A root with children in its order, some of them with a child of their own: the driver takes it,
+/// if nothing else is wrong.
 fn right_tree() -> impl Strategy<Value = Payload> {
     let child = (0..100_usize, prop::option::weighted(0.4, 0..50_usize));
     let flaw = prop::option::weighted(0.3, prop::sample::select(vec![Flaw::MuchRoom, Flaw::LittleRoom]));

@@ -1,16 +1,19 @@
-//! Random sequences of commands, replayed on two drivers: every step must bring the same returns and errors, leave the
-//! thread under the same policy and nice value, let the same threads sleep and wake, and leave the same state behind: every
-//! count, reference, transaction, buffer and pending work that the kernel shows in debugfs. On kernels other than 6.1, which
-//! word that log otherwise, states are not compared.
+//! Random sequences of commands, replayed on two drivers: every step must bring the same returns
+//! and errors, leave the thread under the same policy and nice value, let the same threads sleep
+//! and wake, and leave the same state behind: every count, reference, transaction, buffer and
+//! pending work that the kernel shows in debugfs. On kernels other than 6.1, which word that log
+//! otherwise, states are not compared.
 //!
-//! The kernel's driver is compared with the emulated one's mainline profile. No kernel with the rules of the ACK profile
-//! runs here: that profile is compared with the mainline one in all that the two share, which is everything but
-//! priorities, and what it does with these is checked by the cases in `priorities.rs` against what Android's sources say.
+//! The kernel's driver is compared with the emulated one's mainline profile. No kernel with the
+//! rules of the ACK profile runs here: that profile is compared with the mainline one in all that
+//! the two share, which is everything but priorities, and what it does with these is checked by the
+//! cases in `priorities.rs` against what Android's sources say.
 //!
-//! Each process has two threads. In most sequences no read waits; where one does, nothing goes on before every thread has
-//! ended its step or sleeps, so that a sequence runs in one order on both drivers (but see [`stage`]). What differs by
-//! nature is left out: addresses, process and thread ids. Which of two free buffers of exactly the needed size is
-//! taken differs too (the kernel's choice hangs on the shape of a tree), so hardly any two buffers here are equally large.
+//! Each process has two threads. In most sequences no read waits; where one does, nothing goes on
+//! before every thread has ended its step or sleeps, so that a sequence runs in one order on both
+//! drivers (but see [`stage`]). What differs by nature is left out: addresses, process and thread
+//! ids. Which of two free buffers of exactly the needed size is taken differs too (the kernel's
+//! choice hangs on the shape of a tree), so hardly any two buffers here are equally large.
 
 #![allow(clippy::print_stdout)] // How a test shows the sequences that differ, and what all of them reached.
 
@@ -66,8 +69,9 @@ const ENOUGH: u32 = 250;
 /// So many are shown: some have the same cause.
 const MOST_DIFFERENCES: usize = 5;
 
-/// Replays random sequences on both, and shows the shortest that differ. `PROPTEST_CASES` says how many; the same ones each
-/// time unless `PROPTEST_RNG_SEED` is set. With `priorities`, threads change their nice values.
+/// Replays random sequences on both, and shows the shortest that differ. `PROPTEST_CASES` says how
+/// many; the same ones each time unless `PROPTEST_RNG_SEED` is set. With `priorities`, threads
+/// change their nice values.
 ///
 /// All begin at nice 0, which the least priorities of nodes are made for.
 pub(crate) fn random_sequences_bring_the_same_on_both<A: Device, B: Device>(priorities: bool) {
@@ -150,8 +154,8 @@ fn common_features<A: Device, B: Device>(one: &A, other: &B) -> LaterFeatures {
     common
 }
 
-/// Whether two steps brought the same. A kernel that knows no `BR_TRANSACTION_PENDING_FROZEN`, and so `tells` of none, returns what
-/// it would have returned had the receiver not been frozen.
+/// Whether two steps brought the same. A kernel that knows no `BR_TRANSACTION_PENDING_FROZEN`, and
+/// so `tells` of none, returns what it would have returned had the receiver not been frozen.
 fn same(expected: &str, found: &str, tells: bool) -> bool {
     const PENDING: &str = "TransactionPendingFrozen";
     let mut found = found.to_owned();
@@ -167,8 +171,8 @@ fn same(expected: &str, found: &str, tells: bool) -> bool {
     expected == found
 }
 
-/// The first step that brought something else or left another state. `tells`: whether the driver that is compared with tells of
-/// frozen receivers.
+/// The first step that brought something else or left another state. `tells`: whether the driver
+/// that is compared with tells of frozen receivers.
 fn difference(expected: &[Told], found: &[Told], tells: bool) -> Option<Difference> {
     let determined = |told: &[Told]| told.iter().take_while(|told| !told.undetermined).count();
     let determined = determined(expected).min(determined(found));

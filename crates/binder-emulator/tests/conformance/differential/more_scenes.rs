@@ -1,5 +1,6 @@
-//! Scenes with what came later to the driver (freezing, oneway spam), with descriptors, with reads that wait, and with
-//! real-time callers. As the other scenes, they depend on nothing that a step did.
+//! Scenes with what came later to the driver (freezing, oneway spam), with descriptors, with reads
+//! that wait, and with real-time callers. As the other scenes, they depend on nothing that a step
+//! did.
 
 use proptest::prelude::*;
 
@@ -27,7 +28,8 @@ fn by(process: usize, thread: usize, orders: Vec<Order>, read: Reading) -> Step 
     Step::new(process, thread, Act::Exchange { orders, read })
 }
 
-/// A process with or without unfinished transactions is frozen, others call it, it does what it may, and thaws.
+/// A process with or without unfinished transactions is frozen, others call it, it does what it
+/// may, and thaws.
 fn frozen() -> impl Strategy<Value = Vec<Step>> {
     let busy = prop_oneof![4 => Just(0), 1 => Just(1), 1 => Just(2), 1 => Just(3), 1 => Just(4)];
     let kept = prop::collection::vec((prop::bool::weighted(0.6), 0..400_usize), 0..5);
@@ -138,7 +140,8 @@ fn spam() -> impl Strategy<Value = Vec<Step>> {
     )
 }
 
-/// Descriptors there and back, in arrays and alone; the buffers that brought them are given back in any order.
+/// Descriptors there and back, in arrays and alone; the buffers that brought them are given back in
+/// any order.
 fn passed_descriptors() -> impl Strategy<Value = Vec<Step>> {
     let flags = prop_oneof![1 => Just(0_u32), 2 => Just(1_u32), 4 => Just(0x10_u32)];
     let times = prop::collection::vec((flags, descriptors(), descriptors(), any::<[bool; 3]>()), 1..4);
@@ -167,7 +170,8 @@ fn passed_descriptors() -> impl Strategy<Value = Vec<Step>> {
     })
 }
 
-/// Loopers of the manager sleep; callers sleep until they are answered, all in one exchange each, as libraries do.
+/// Loopers of the manager sleep; callers sleep until they are answered, all in one exchange each,
+/// as libraries do.
 fn sleeping() -> impl Strategy<Value = Vec<Step>> {
     let answers = prop::collection::vec((any::<bool>(), 0..300_usize), 2..6);
     (peers(), 0..3_u32, any::<[bool; 5]>(), answers).prop_map(|((one, other), most, choices, answers)| {
@@ -231,7 +235,8 @@ fn sleeping_in_a_nest() -> impl Strategy<Value = Vec<Step>> {
     })
 }
 
-/// Callers and servers under real-time and other policies, with nice values that count only without one.
+/// Callers and servers under real-time and other policies, with nice values that count only without
+/// one.
 fn real_time() -> impl Strategy<Value = Vec<Step>> {
     (peers(), policy(), policy(), -20..20_i32, node_flags(true), any::<[bool; 4]>()).prop_map(
         |((owner, other), caller, server, nice, flags, [sets_server, oneway, nests, back])| {

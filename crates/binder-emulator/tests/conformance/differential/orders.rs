@@ -7,7 +7,8 @@ use super::payload::Built;
 use super::steps::{Counting, Order, Send, Target};
 use super::telling::Holdings;
 
-/// Comes after a transaction and does nothing, but after a refused one it is not taken. Bytes: [`MARK_BYTES`].
+/// Comes after a transaction and does nothing, but after a refused one it is not taken. Bytes:
+/// [`MARK_BYTES`].
 pub(super) const MARK: Command = Command::IncrefsDone(PtrCookie { ptr: 0xdead_0000, cookie: 0 });
 pub(super) const MARK_BYTES: usize = 4 + PtrCookie::SIZE;
 
@@ -21,8 +22,8 @@ pub(super) fn number_of(target: Target, holdings: &Holdings) -> u32 {
     }
 }
 
-/// Turns an order into a command, with what its process holds at this moment. What is sent gets so many bytes more. Tells
-/// which buffer it gives back, if one.
+/// Turns an order into a command, with what its process holds at this moment. What is sent gets so
+/// many bytes more. Tells which buffer it gives back, if one.
 pub(super) fn queue(
     order: &Order,
     holdings: &mut Holdings,

@@ -23,8 +23,8 @@ pub(super) struct Built {
 }
 
 impl Built {
-    /// `padding` bytes go behind data that is not empty: where every step has another, no two buffers are equally
-    /// large. `handle` says which number a target has.
+    /// `padding` bytes go behind data that is not empty: where every step has another, no two
+    /// buffers are equally large. `handle` says which number a target has.
     #[expect(
         clippy::too_many_lines,
         reason = "a buffer is built from its first byte to its last, with each flaw where it belongs"

@@ -1,4 +1,5 @@
-//! How often what was reached: a test that reaches little finds little, so its run must say, and fails when it went blind.
+//! How often what was reached: a test that reaches little finds little, so its run must say, and
+//! fails when it went blind.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -92,7 +93,8 @@ impl Reached {
         *self.0.entry(what).or_default() += 1;
     }
 
-    /// What sequences are meant to reach with these features, and these did not. Of states nothing, unless someone `looks`.
+    /// What sequences are meant to reach with these features, and these did not. Of states nothing,
+    /// unless someone `looks`.
     pub(super) fn missing(&self, features: LaterFeatures, looks: bool) -> Vec<&'static str> {
         let later = [
             (features.freeze, WITH_FREEZE),

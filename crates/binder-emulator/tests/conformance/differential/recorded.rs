@@ -1,7 +1,9 @@
-//! What a real kernel answered to sequences of commands, kept as a fixture: any machine can compare the emulated driver with it.
+//! What a real kernel answered to sequences of commands, kept as a fixture: any machine can compare
+//! the emulated driver with it.
 //!
-//! The sequences are kept beside the answers, so they stay the same whatever becomes of the generator. `cargo xtask sequences
-//! --record` writes the file, in a guest; every run of the guests checks that the kernel still answers so.
+//! The sequences are kept beside the answers, so they stay the same whatever becomes of the
+//! generator. `cargo xtask sequences --record` writes the file, in a guest; every run of the guests
+//! checks that the kernel still answers so.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

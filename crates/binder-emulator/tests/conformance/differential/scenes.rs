@@ -1,5 +1,6 @@
-//! Scenes: short plots that random steps alone would hardly ever play to the end. Each ends anywhere its surroundings let
-//! it: nothing here depends on whether a step did what it was meant to.
+//! Scenes: short plots that random steps alone would hardly ever play to the end. Each ends
+//! anywhere its surroundings let it: nothing here depends on whether a step did what it was meant
+//! to.
 
 use proptest::prelude::*;
 
@@ -191,7 +192,8 @@ fn nested() -> impl Strategy<Value = Vec<Step>> {
     )
 }
 
-/// A process that others know, and wait for, dies; some asked to be told, some take that back before or after.
+/// A process that others know, and wait for, dies; some asked to be told, some take that back
+/// before or after.
 fn death() -> impl Strategy<Value = Vec<Step>> {
     let clears = prop_oneof![3 => Just(0), 1 => Just(1), 1 => Just(2), 1 => Just(3), 1 => Just(4)];
     let meanwhile = prop_oneof![Just(0), Just(1), Just(2), Just(3), Just(4)];
@@ -306,7 +308,8 @@ fn queued_oneways() -> impl Strategy<Value = Vec<Step>> {
     })
 }
 
-/// Senders fill the manager's area until one is refused; then buffers are given back, and the next fits again.
+/// Senders fill the manager's area until one is refused; then buffers are given back, and the next
+/// fits again.
 fn full_area() -> impl Strategy<Value = Vec<Step>> {
     let sizes = prop::collection::vec(2500..7000_usize, 3..7);
     (sizes, any::<bool>(), peer(), 0..6000_usize).prop_map(|(sizes, oneway, peer, last)| {

@@ -1,8 +1,9 @@
-//! Threads that sleep in a read, and those that a step wakes: nothing goes on before each has ended its exchange or sleeps
-//! again. Knows no commands.
+//! Threads that sleep in a read, and those that a step wakes: nothing goes on before each has ended
+//! its exchange or sleeps again. Knows no commands.
 //!
-//! Two threads of one process that one step wakes are where the order of things is the scheduler's: which of them finds
-//! which work, no driver determines. Whoever compares must stop there; [`Sleepers::both_woke`] tells.
+//! Two threads of one process that one step wakes are where the order of things is the scheduler's:
+//! which of them finds which work, no driver determines. Whoever compares must stop there;
+//! [`Sleepers::both_woke`] tells.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! The stage: replays sequences on one device, and tells what each step brought and left behind.
 //!
-//! What wakes a sleeping thread may come in pieces (a dying process releases one thing after another), and how many of them its
-//! read finds is the scheduler's choice: the rest is read at once. For the same reason commands are carried out one by one
-//! while threads sleep.
+//! What wakes a sleeping thread may come in pieces (a dying process releases one thing after
+//! another), and how many of them its read finds is the scheduler's choice: the rest is read at
+//! once. For the same reason commands are carried out one by one while threads sleep.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,7 +27,8 @@ const AREA_BYTES: u64 = 16 << 10;
 /// What a step brought.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Told {
-    /// Results, returns, the policy and nice value that the thread has now; and what threads that slept have read.
+    /// Results, returns, the policy and nice value that the thread has now; and what threads that
+    /// slept have read.
     pub(super) brought: String,
     /// What the driver holds afterwards, if that was looked at.
     pub(super) state: String,
@@ -35,7 +36,8 @@ pub(super) struct Told {
     pub(super) undetermined: bool,
 }
 
-/// After which steps the state is looked at, and told: that is not without effects, so it must be the same for both.
+/// After which steps the state is looked at, and told: that is not without effects, so it must be
+/// the same for both.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Looking {
     Never,
@@ -82,7 +84,8 @@ impl<D: Device> Stage<D> {
         Self { device: D::new(), workers }
     }
 
-    /// Replays a sequence from the beginning: all processes opened, the first one the context manager.
+    /// Replays a sequence from the beginning: all processes opened, the first one the context
+    /// manager.
     pub(super) fn replay(&self, steps: &[Step], looking: Looking) -> Vec<Told> {
         let mut run = Run {
             stage: self,
@@ -174,8 +177,8 @@ impl<D: Device> Run<'_, D> {
         format!(" | t{} {how}: {}", place.0 * THREADS + place.1, self.tell(place.0, &outcome))
     }
 
-    /// The state. To look at it may make work for threads that sleep (see `Guard::state` in the emulated driver); `brought` is
-    /// told if that ends their sleep.
+    /// The state. To look at it may make work for threads that sleep (see `Guard::state` in the
+    /// emulated driver); `brought` is told if that ends their sleep.
     fn look(&mut self, brought: &mut String) -> String {
         let sleep: Vec<usize> = (0..PROCESSES).filter(|&index| self.sleepers.any_of(index)).collect();
         let state = state::of_sequence(&self.stage.device.state(), &self.names, &sleep);
@@ -210,7 +213,8 @@ impl<D: Device> Run<'_, D> {
         own + &others
     }
 
-    /// Whether another thread may take what an exchange brings to its own process, or find it in pieces.
+    /// Whether another thread may take what an exchange brings to its own process, or find it in
+    /// pieces.
     fn must_part(&self, orders: &[Order], read: Reading, place: Place) -> bool {
         let parts = orders.len() + usize::from(read != Reading::Nothing);
         let reads_too = !orders.is_empty() && read != Reading::Nothing;

@@ -1,5 +1,6 @@
-//! The drivers' state after a step, from their texts (the kernel's `binder/state` in debugfs, and what the emulated one says
-//! in that form), without what differs by nature: addresses, and numbers that the system gives out.
+//! The drivers' state after a step, from their texts (the kernel's `binder/state` in debugfs, and
+//! what the emulated one says in that form), without what differs by nature: addresses, and numbers
+//! that the system gives out.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -35,8 +36,9 @@ impl Names {
 
 /// The part of the state that is the sequence's, told in its names.
 ///
-/// Whoever looks at a node that only a buffer holds makes work for its owner, which then has nothing to tell. A thread of the
-/// owner that sleeps may take it before it is looked at in its turn: not told for processes that `sleep`.
+/// Whoever looks at a node that only a buffer holds makes work for its owner, which then has
+/// nothing to tell. A thread of the owner that sleeps may take it before it is looked at in its
+/// turn: not told for processes that `sleep`.
 pub(super) fn of_sequence(text: &str, names: &Names, sleep: &[usize]) -> String {
     let mut parts: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
     let mut current = None;
@@ -58,7 +60,8 @@ pub(super) fn of_sequence(text: &str, names: &Names, sleep: &[usize]) -> String 
     for (index, lines) in parts {
         let _ = writeln!(told, "p{index}");
         for line in lines {
-            // The completion of a oneway transaction that looks like spam, to a driver whose log does not know that.
+            // The completion of a oneway transaction that looks like spam, to a driver whose log
+            // does not know that.
             let line = line.replace("unknown work: type 3", "transaction complete");
             let line = tell_line(&line, names, &mut nodes);
             // Whoever opened the device is a thread that does nothing more.
@@ -98,13 +101,15 @@ fn tell_line(line: &str, names: &Names, nodes: &mut Nodes) -> String {
             "transaction" | "buffer" | "ref" if is_id => continue,
             "node" | "work" if is_id => nodes.name(id),
             "thread" if is_id => names.thread(id),
-            // A thread that has not taken it yet is not always noted; the queue that it lies in says whom it is for.
+            // A thread that has not taken it yet is not always noted; the queue that it lies in
+            // says whom it is for.
             "to" if words[0] != "incoming" => names.process(word.split(':').next().unwrap_or_default()),
             "from" | "to" => names.both(word),
             // What holds a record for a moment.
             "tr" => continue,
             _ if word == "tr" => continue,
-            // The priority of what needs no reply is lent to nobody, so drivers may note what they like.
+            // The priority of what needs no reply is lent to nobody, so drivers may note what they
+            // like.
             _ if word == "pri" && words.get(at + 2) == Some(&"r0") => continue,
             "pri" if words.get(at + 1) == Some(&"r0") => continue,
             _ if holders => names.process(word),

@@ -1,4 +1,5 @@
-//! What a sequence is made of: one thread of one process does one thing after another. Plain data; knows no driver.
+//! What a sequence is made of: one thread of one process does one thing after another. Plain data;
+//! knows no driver.
 
 use serde::{Deserialize, Serialize};
 
@@ -53,7 +54,8 @@ pub(super) enum Reading {
     Nothing,
     /// What there is, or EAGAIN.
     AtOnce,
-    /// The thread sleeps until there is something. When it is to do something else before that, its process is interrupted.
+    /// The thread sleeps until there is something. When it is to do something else before that, its
+    /// process is interrupted.
     Waiting,
 }
 
@@ -70,7 +72,8 @@ pub(super) enum Policy {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Order {
     Send(Send),
-    /// Gives back one of the buffers that the process has received, or, without any, one that it has not.
+    /// Gives back one of the buffers that the process has received, or, without any, one that it
+    /// has not.
     Free(usize),
     /// Gives back the buffer that came last.
     FreeLast,
@@ -105,7 +108,8 @@ pub(super) enum Counting {
 /// A handle.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) enum Target {
-    /// The one that the process received last, or the one before, and so on; the context manager's, if it has none.
+    /// The one that the process received last, or the one before, and so on; the context manager's,
+    /// if it has none.
     Held(usize),
     Number(u32),
 }
@@ -122,7 +126,8 @@ pub(super) struct Send {
 /// What is sent along: objects, then plain bytes.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Payload {
-    /// The first object lies at offset 8 instead of 0. The driver refuses trees of buffers whose root lies at 0.
+    /// The first object lies at offset 8 instead of 0. The driver refuses trees of buffers whose
+    /// root lies at 0.
     pub(super) lead: bool,
     pub(super) objects: Vec<Object>,
     pub(super) bytes: usize,
@@ -149,7 +154,8 @@ pub(super) enum Object {
     Fd {
         open: bool,
     },
-    /// A buffer that holds the numbers of descriptors, of open files or of none, behind so many other words.
+    /// A buffer that holds the numbers of descriptors, of open files or of none, behind so many
+    /// other words.
     Numbers {
         words: usize,
         open: Vec<bool>,

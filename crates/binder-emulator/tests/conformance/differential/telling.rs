@@ -1,5 +1,5 @@
-//! What a read brought, as text without what differs by nature (addresses, the callers' process ids), and what the
-//! process learns from it.
+//! What a read brought, as text without what differs by nature (addresses, the callers' process
+//! ids), and what the process learns from it.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,8 @@ pub(super) struct Holdings {
     pub(super) buffers: Vec<u64>,
     /// Handles, the last received at the end.
     pub(super) handles: Vec<u32>,
-    /// The descriptors that came in arrays, which the driver closes when their buffer is given back.
+    /// The descriptors that came in arrays, which the driver closes when their buffer is given
+    /// back.
     pub(super) arrays: Vec<Array>,
     /// The first buffer of all: where others lie is told from there.
     base: Option<u64>,

@@ -1,5 +1,5 @@
-//! A worker: a thread that carries out steps for one thread of the sequence, and lives through many sequences. To the driver
-//! it is a new thread in each, since each opens the device anew.
+//! A worker: a thread that carries out steps for one thread of the sequence, and lives through many
+//! sequences. To the driver it is a new thread in each, since each opens the device anew.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 

@@ -1,5 +1,5 @@
-//! Completion scripts for shells, from the tables: commands, flags, and the words that a value can be. What the shells have in
-//! common is here.
+//! Completion scripts for shells, from the tables: commands, flags, and the words that a value can
+//! be. What the shells have in common is here.
 
 mod fish;
 mod posix;

@@ -1,4 +1,5 @@
-//! Scripts for bash and zsh, which differ in how a function learns what is typed, and how it answers.
+//! Scripts for bash and zsh, which differ in how a function learns what is typed, and how it
+//! answers.
 
 use std::fmt::Write as _;
 
@@ -9,8 +10,8 @@ use super::{Behind, all_words, behind, docs, next_words, prefixes};
 struct Shell {
     /// The begin of the script: the functions that answer with words, words of a list, and files.
     answers: &'static str,
-    /// What each function begins with: finds out `typed`, the words before the cursor with a space behind each, `previous`, the
-    /// last of them, and `current`, the word at the cursor.
+    /// What each function begins with: finds out `typed`, the words before the cursor with a space
+    /// behind each, `previous`, the last of them, and `current`, the word at the cursor.
     typed: &'static str,
     /// The command that registers a function for a program.
     register: &'static str,
@@ -84,7 +85,8 @@ fn script(shell: &Shell, commands: &[&dyn Command], old_names: &[&dyn Command]) 
     out
 }
 
-/// What completes inside a command: the value of the flag before the cursor, else a flag or an argument.
+/// What completes inside a command: the value of the flag before the cursor, else a flag or an
+/// argument.
 fn body(out: &mut String, doc: &Doc, commands: &[Doc]) {
     out.push_str("    case $previous in\n");
     for option in doc.options() {

@@ -1,5 +1,5 @@
-//! What the commands that compare have in common: which figures, how strictly, in which format, and the end of the command. Must
-//! not know where the runs come from.
+//! What the commands that compare have in common: which figures, how strictly, in which format, and
+//! the end of the command. Must not know where the runs come from.
 
 use analysis::compare::{self, Compared, Difference, Options, Side, Verdict};
 use analysis::gate::figure_name;
@@ -122,7 +122,8 @@ impl Judging {
         self
     }
 
-    /// Compares, prints, and says how the command ends. `notes` are further lines about how the runs were made.
+    /// Compares, prints, and says how the command ends. `notes` are further lines about how the
+    /// runs were made.
     pub(crate) fn tell(
         mut self,
         names: [&str; 2],

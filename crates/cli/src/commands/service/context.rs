@@ -29,8 +29,9 @@ pub(super) fn name(endpoint: &Endpoint) -> &str {
 }
 
 impl Found {
-    /// Joins a context and asks its manager which stack's it is. Services on a device are in the dialect that is given, else in the
-    /// phone's own; emulated contexts have only this project's.
+    /// Joins a context and asks its manager which stack's it is. Services on a device are in the
+    /// dialect that is given, else in the phone's own; emulated contexts have only this
+    /// project's.
     pub(super) fn join(endpoint: &Endpoint, android: Option<Dialect>) -> Result<Self> {
         let dialect = match endpoint {
             Endpoint::Emulated(_) => Dialect::default(),
@@ -84,7 +85,8 @@ impl Found {
 pub(super) const NONE: &str = "no context with a service manager runs here that this user may join; \
     a running measurement has one, and so has a device whose Android is up";
 
-/// Which stack's interface a service manager has. One that knows the question of one stack refuses the other's.
+/// Which stack's interface a service manager has. One that knows the question of one stack refuses
+/// the other's.
 fn stack_of(manager: &Proxy) -> Result<Stack, binder::Error> {
     match manager.interface_descriptor(Stack::Binder) {
         Ok(_) => Ok(Stack::Binder),
@@ -106,7 +108,8 @@ pub(super) fn dialect_of_release(release: u32) -> Option<Dialect> {
     }
 }
 
-/// The dialect of the phone that this runs on; `None` on anything else, and on releases that are newer than any known here.
+/// The dialect of the phone that this runs on; `None` on anything else, and on releases that are
+/// newer than any known here.
 fn of_this_phone() -> Option<Dialect> {
     let mut getprop = Command::new("getprop");
     let output =

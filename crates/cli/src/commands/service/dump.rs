@@ -14,8 +14,8 @@ use crate::args::values::{self, set};
 use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind};
 use crate::terminal::{Exit, Terminal};
 
-/// Where the kernel's driver tells its state: debugfs, and a binderfs that was mounted with `stats=global`
-/// (Documentation/admin-guide/binderfs.rst).
+/// Where the kernel's driver tells its state: debugfs, and a binderfs that was mounted with
+/// `stats=global` (Documentation/admin-guide/binderfs.rst).
 const KERNEL_STATES: [&str; 2] = ["/sys/kernel/debug/binder/state", "/dev/binderfs/binder_logs/state"];
 
 /// The command.
@@ -72,8 +72,9 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
 /// As long as dumpsys waits.
 const TIMEOUT_NS: u64 = 10_000_000_000;
 
-/// Prints what a service writes while it writes it. The call and the reading have a thread each: neither can be cut short, and a
-/// service may hang in one or keep the other's pipe open. What is left of them ends with the process.
+/// Prints what a service writes while it writes it. The call and the reading have a thread each:
+/// neither can be cut short, and a service may hang in one or keep the other's pipe open. What is
+/// left of them ends with the process.
 fn service(
     context: &Found,
     name: &str,
@@ -130,8 +131,8 @@ fn start(name: &str, work: impl FnOnce() + Send + 'static) -> anyhow::Result<()>
     std::thread::Builder::new().name(name.into()).spawn(work).map(drop).context("cannot start a thread")
 }
 
-/// Prints the kernel's text, which holds the names of devices as whoever made them on a binderfs wrote them. It does not show where
-/// a name ends that has a line's end in it.
+/// Prints the kernel's text, which holds the names of devices as whoever made them on a binderfs
+/// wrote them. It does not show where a name ends that has a line's end in it.
 fn kernel_state(text: &str, out: &mut dyn Write) -> std::io::Result<()> {
     text.lines().try_for_each(|line| writeln!(out, "{}", report::inert::line(line)))
 }

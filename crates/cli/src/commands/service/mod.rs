@@ -1,5 +1,5 @@
-//! `roundtrip service list|call|dump`: looks at contexts that run: who is registered, what a method answers, what a service or
-//! the driver says of its state. Measures nothing.
+//! `roundtrip service list|call|dump`: looks at contexts that run: who is registered, what a method
+//! answers, what a service or the driver says of its state. Measures nothing.
 
 mod call;
 mod context;

@@ -1,5 +1,5 @@
-//! A parcel's bytes as Android's `service call` shows them (`Parcel::print` and `hexDump` of libbinder): 32-bit words, and the bytes
-//! as characters. Knows no driver.
+//! A parcel's bytes as Android's `service call` shows them (`Parcel::print` and `hexDump` of
+//! libbinder): 32-bit words, and the bytes as characters. Knows no driver.
 
 use std::fmt::Write as _;
 

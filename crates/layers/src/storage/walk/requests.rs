@@ -1,5 +1,5 @@
-//! The requests of a call: which of all that were completed are its own, and what they claim of its time. Must not know
-//! how threads are followed.
+//! The requests of a call: which of all that were completed are its own, and what they claim of its
+//! time. Must not know how threads are followed.
 
 use super::Walk;
 use crate::kernel_names;
@@ -10,10 +10,11 @@ use crate::timeline::{Doing, Waking, WakingBy};
 const LONGEST_NS: u64 = 60_000_000_000;
 
 impl Walk<'_, '_> {
-    /// Who polls for the end of a request does not sleep, and is woken by nobody that could be followed back. So whom it has set to
-    /// work during the call works for it until the call's end, and so does whom those have: io_uring's worker, which submits what
-    /// the caller itself could not without waiting; the worker that ends the write; the journal. What the journal sets to work next
-    /// are others that had waited for it.
+    /// Who polls for the end of a request does not sleep, and is woken by nobody that could be
+    /// followed back. So whom it has set to work during the call works for it until the call's
+    /// end, and so does whom those have: io_uring's worker, which submits what the caller
+    /// itself could not without waiting; the worker that ends the write; the journal. What the
+    /// journal sets to work next are others that had waited for it.
     pub(super) fn polled(&mut self) {
         let Write { start_ns, end_ns, tid } = self.write;
         let done = &self.writes.requests.done;
@@ -39,7 +40,8 @@ impl Walk<'_, '_> {
         self.workers.extend(set_to_work.into_iter().skip(1).map(|(by, since_ns)| (by, since_ns, end_ns)));
     }
 
-    /// The requests of the call: from each device to those below it, by the threads that do its work.
+    /// The requests of the call: from each device to those below it, by the threads that do its
+    /// work.
     pub(super) fn requests(&mut self) {
         let mut followed = Vec::new();
         loop {

@@ -1,5 +1,5 @@
-//! What an event proves about the time before it, and what follows where two proofs do not meet: that time is unknown. Must
-//! not know what the events change.
+//! What an event proves about the time before it, and what follows where two proofs do not meet:
+//! that time is unknown. Must not know what the events change.
 
 use tracefs::Event;
 
@@ -14,7 +14,8 @@ impl Builder<'_> {
         let gap = self.gaps.within(Some(cpu), last.time_ns, time_ns);
         let current = Current::Thread(tid);
         if !last.any {
-            // Before its first event a CPU is as that event finds it, back to where the recording is complete.
+            // Before its first event a CPU is as that event finds it, back to where the recording
+            // is complete.
             let from_ns = gap.map_or(0, |gap| gap.1);
             change(&mut self.cpus[cpu as usize].current, from_ns, current);
             self.prove(tid, time_ns, Doing::Running { cpu });
@@ -35,8 +36,8 @@ impl Builder<'_> {
         self.last[cpu as usize] = Last { time_ns, tid, any: true };
     }
 
-    /// A CPU has another thread than it had, and no event said so. Some virtual machines record no switch out of idling; all
-    /// else is an event that was lost without a trace.
+    /// A CPU has another thread than it had, and no event said so. Some virtual machines record no
+    /// switch out of idling; all else is an event that was lost without a trace.
     fn missed_switch(&mut self, cpu: u32, last: Last, tid: u32, time_ns: u64) {
         let doing = self.threads.get(&tid).and_then(|line| line.doing.last().copied());
         let from_idle = last.tid == 0 && tid != 0;
@@ -70,7 +71,8 @@ impl Builder<'_> {
         }
     }
 
-    /// A thread that was on a CPU's run queue was still there when an event proved that another had the CPU.
+    /// A thread that was on a CPU's run queue was still there when an event proved that another had
+    /// the CPU.
     fn waited_until(&mut self, time_ns: u64, tid: u32, cpu: u32) {
         let Some(line) = self.threads.get_mut(&tid) else { return };
         let queued =
@@ -83,8 +85,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Something is proved about a thread just before an instant: what lies between this and the proof before it either agrees, or is
-    /// unknown.
+    /// Something is proved about a thread just before an instant: what lies between this and the
+    /// proof before it either agrees, or is unknown.
     pub(super) fn prove(&mut self, tid: u32, time_ns: u64, now: Doing) {
         if tid == 0 {
             return;

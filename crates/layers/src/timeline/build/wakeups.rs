@@ -1,5 +1,5 @@
-//! How a thread that waited comes onto a run queue, and from one to another: who woke it, where it goes, and whether it slept
-//! at all. Must not know what a thread does on its CPU.
+//! How a thread that waited comes onto a run queue, and from one to another: who woke it, where it
+//! goes, and whether it slept at all. Must not know what a thread does on its CPU.
 
 use tracefs::Event;
 
@@ -34,8 +34,9 @@ impl Builder<'_> {
         }
     }
 
-    /// A thread may be woken after it has said that it will sleep, and before it has left its CPU: then whoever wakes it waits for that
-    /// (`try_to_wake_up` in kernel/sched/core.c), and the wake-up follows the switch. In between it is being woken, to this CPU.
+    /// A thread may be woken after it has said that it will sleep, and before it has left its CPU:
+    /// then whoever wakes it waits for that (`try_to_wake_up` in kernel/sched/core.c), and the
+    /// wake-up follows the switch. In between it is being woken, to this CPU.
     pub(super) fn woken_early(&mut self, tid: u32, time_ns: u64) -> Option<u32> {
         let (woken_ns, cpu) = self.threads.get_mut(&tid)?.woken_early.take()?;
         self.gaps.within(None, woken_ns, time_ns).is_none().then_some(cpu)
@@ -68,9 +69,9 @@ impl Builder<'_> {
         self.set(tid, time_ns, Doing::Runnable { cpu: Some(target_cpu), preempted: false });
     }
 
-    /// Whether a thread that is woken slept. One that is on a CPU, about to sleep, is woken without having slept. (So is one that was
-    /// preempted in that moment; but threads that simply wait for a CPU are not woken, and have no such event.) `None`: it
-    /// cannot be told.
+    /// Whether a thread that is woken slept. One that is on a CPU, about to sleep, is woken without
+    /// having slept. (So is one that was preempted in that moment; but threads that simply wait
+    /// for a CPU are not woken, and have no such event.) `None`: it cannot be told.
     fn sleeping(&self, tid: u32, time_ns: u64) -> Option<bool> {
         if let Some(line) = self.threads.get(&tid).filter(|line| line.seen) {
             let complete = |cpu| self.gaps.within(cpu, line.confirmed_ns, time_ns).is_none();
@@ -89,7 +90,8 @@ impl Builder<'_> {
                     Some((first_ns, first)) => {
                         (self.gaps.within(Some(cpu), 0, *first_ns).map_or(0, |gap| gap.1), *first)
                     }
-                    // Where events were recorded and none came, a thread may have run all the while.
+                    // Where events were recorded and none came, a thread may have run all the
+                    // while.
                     None => return !self.trace.complete_from_ns.contains_key(&cpu),
                 },
             };
@@ -98,8 +100,8 @@ impl Builder<'_> {
         elsewhere.then_some(true)
     }
 
-    /// A thread is woken of which it is not known whether it slept. If it did, it is runnable next; what it is seen to do then
-    /// tells, and takes back what was assumed.
+    /// A thread is woken of which it is not known whether it slept. If it did, it is runnable next;
+    /// what it is seen to do then tells, and takes back what was assumed.
     fn doubt(&mut self, tid: u32, time_ns: u64) {
         self.prove(tid, time_ns, Doing::Unknown);
         if let Some(line) = self.threads.get_mut(&tid) {

@@ -5,7 +5,8 @@ use tracefs::{Event, Trace, Value};
 use crate::perfetto::schema::{Kind, NAMED, event as ftrace, generic, generic_field};
 use crate::perfetto::wire::{Int, Message, Text, Uint};
 
-/// An event without a decoded form: by its own message if Perfetto has one, else with all fields of its format.
+/// An event without a decoded form: by its own message if Perfetto has one, else with all fields of
+/// its format.
 pub(super) fn other(message: &mut Message, trace: &Trace, event: &Event, name: &str) {
     let name = name.split_once('/').map_or(name, |(_, name)| name);
     if let Ok(at) = NAMED.binary_search_by_key(&name, |named| named.event) {

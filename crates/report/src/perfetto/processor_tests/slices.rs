@@ -23,7 +23,8 @@ fn slices_keep_their_length_wherever_they_lie() {
         Track {
             name: "pair 0".into(),
             parent: Parent::Top,
-            // Parts within the whole, one that takes no time, and one after the other without a gap.
+            // Parts within the whole, one that takes no time, and one after the other without a
+            // gap.
             slices: vec![
                 slice("reply", 1_500, 1_700),
                 annotated,

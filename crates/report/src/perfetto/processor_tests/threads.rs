@@ -1,4 +1,5 @@
-//! What threads did, in the trace processor: of made-up traces, of fixtures, and where events were lost.
+//! What threads did, in the trace processor: of made-up traces, of fixtures, and where events were
+//! lost.
 
 use super::*;
 
@@ -12,8 +13,8 @@ impl Random {
     }
 }
 
-/// Threads that sleep, wake, run and preempt each other on several CPUs, the idle threads among them. Odd threads belong to
-/// one process.
+/// Threads that sleep, wake, run and preempt each other on several CPUs, the idle threads among
+/// them. Odd threads belong to one process.
 fn busy(events: usize) -> Made {
     const CPUS: usize = 4;
     const STATES: [TaskState; 4] = [TaskState(0), TaskState(1), TaskState(2), TaskState::PREEMPTED];
@@ -56,8 +57,8 @@ fn busy(events: usize) -> Made {
     made
 }
 
-/// How long each thread ran between the first and the last event of the trace, in nanoseconds: what a switch brings to a CPU
-/// runs there until the next one.
+/// How long each thread ran between the first and the last event of the trace, in nanoseconds: what
+/// a switch brings to a CPU runs there until the next one.
 fn running_ns(trace: &Trace) -> BTreeMap<u32, u64> {
     let mut total: BTreeMap<u32, u64> = BTreeMap::new();
     let mut on: BTreeMap<u32, (u32, u64)> = BTreeMap::new();

@@ -1,4 +1,5 @@
-//! Latency against a deadline: the plan, the result, and the slow calls that are kept to be explained.
+//! Latency against a deadline: the plan, the result, and the slow calls that are kept to be
+//! explained.
 
 mod plan;
 mod result;

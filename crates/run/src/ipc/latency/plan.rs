@@ -1,5 +1,5 @@
-//! What a latency test is to do: who calls whom, how often, under what disturbance. Pure data; must not know how it is
-//! carried out.
+//! What a latency test is to do: who calls whom, how often, under what disturbance. Pure data; must
+//! not know how it is carried out.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -25,7 +25,8 @@ pub struct LatencyPlan {
     pub stacks: Vec<Stack>,
     /// Over the driver or in process.
     pub mode: Mode,
-    /// Whether the servers' nodes ask for real-time inheritance; each setting is measured with everything else alike.
+    /// Whether the servers' nodes ask for real-time inheritance; each setting is measured with
+    /// everything else alike.
     pub inheritance: Vec<Inheritance>,
     /// Client processes, each with a server process of its own.
     pub pairs: u32,
@@ -37,12 +38,14 @@ pub struct LatencyPlan {
     pub callers: Vec<Scheduling>,
     /// Bytes sent with each call.
     pub payload_bytes: usize,
-    /// CPU time that a server uses for each call, in nanoseconds; without meaning in passthrough mode.
+    /// CPU time that a server uses for each call, in nanoseconds; without meaning in passthrough
+    /// mode.
     pub work_ns: u64,
-    /// Threads that serve in each server. With one, the next call finds it only when it is back from the last.
+    /// Threads that serve in each server. With one, the next call finds it only when it is back
+    /// from the last.
     pub server_threads: u32,
-    /// Calls per second of each caller, begun on time whatever became of the one before (open loop). `None`: each call
-    /// follows the one before.
+    /// Calls per second of each caller, begun on time whatever became of the one before (open
+    /// loop). `None`: each call follows the one before.
     pub rate_per_s: Option<f64>,
     /// Where clients and servers run.
     pub placement: CpuPlacement,
@@ -52,8 +55,9 @@ pub struct LatencyPlan {
     pub server_cpus: Option<Vec<u32>>,
     /// Neighbours that run all the time.
     pub loads: Vec<Load>,
-    /// A new thread for each call of a caller that is not scheduled as the client itself is, as Android's programs have
-    /// it: then setting the thread up for the driver is timed too. Else callers keep their threads and warm them up.
+    /// A new thread for each call of a caller that is not scheduled as the client itself is, as
+    /// Android's programs have it: then setting the thread up for the driver is timed too. Else
+    /// callers keep their threads and warm them up.
     pub fresh_threads: bool,
     /// Keep every sample beside the histograms.
     pub keep_samples: bool,
@@ -162,7 +166,8 @@ pub const MAX_PAIRS: u32 = 256;
 /// The most threads that a server may have.
 pub const MAX_SERVER_THREADS: u32 = 64;
 
-/// The largest payload, in bytes: a server's receive area also holds the one before, which it may not have given back yet.
+/// The largest payload, in bytes: a server's receive area also holds the one before, which it may
+/// not have given back yet.
 pub const MAX_PAYLOAD_BYTES: usize = 500 << 10;
 
 /// What a call's own words take beside its payload, in bytes, with room to spare.
@@ -224,8 +229,9 @@ impl LatencyPlan {
         Ok(())
     }
 
-    /// The largest payload for these callers and servers: each server thread may still have its last one while the next arrive, of which
-    /// there is one without a rate and one of each caller with it.
+    /// The largest payload for these callers and servers: each server thread may still have its
+    /// last one while the next arrive, of which there is one without a rate and one of each
+    /// caller with it.
     fn most_payload_bytes(&self) -> usize {
         let arriving = if self.rate_per_s.is_some() { self.callers.len() } else { 1 };
         let at_once = self.server_threads as usize + arriving;
@@ -233,7 +239,8 @@ impl LatencyPlan {
         if self.mode == Mode::Passthrough { MAX_PAYLOAD_BYTES } else { most.min(MAX_PAYLOAD_BYTES) }
     }
 
-    /// What is measured in turn: each stack under each inheritance setting. In process there is nothing to inherit.
+    /// What is measured in turn: each stack under each inheritance setting. In process there is
+    /// nothing to inherit.
     #[must_use]
     pub fn series(&self) -> Vec<(Stack, Inheritance)> {
         let settings = match self.mode {

@@ -1,5 +1,6 @@
-//! What came of a latency test: for each series, pair and caller the histograms and counts that everything else is
-//! derived from, all of them mergeable. Must not know how they were measured or are shown.
+//! What came of a latency test: for each series, pair and caller the histograms and counts that
+//! everything else is derived from, all of them mergeable. Must not know how they were measured or
+//! are shown.
 
 use latency::{Deadline, DeadlineCount, Histogram, Placement, Sample};
 use serde::{Deserialize, Serialize};
@@ -62,8 +63,9 @@ pub enum Verdict {
         /// The likely reason.
         reason: String,
     },
-    /// Where its policy was not its caller's, the caller's priority was lent through a priority-inheriting futex, as the
-    /// driver counts: the thread ran at that, and its policy does not show it.
+    /// Where its policy was not its caller's, the caller's priority was lent through a
+    /// priority-inheriting futex, as the driver counts: the thread ran at that, and its policy
+    /// does not show it.
     Unseen {
         /// In how many calls.
         reason: String,
@@ -86,7 +88,8 @@ impl Verdict {
         }
     }
 
-    /// The verdict on two runs' calls together, of which `failed` of `total` were not inherited. One that is worse counts.
+    /// The verdict on two runs' calls together, of which `failed` of `total` were not inherited.
+    /// One that is worse counts.
     pub(crate) fn merge(&mut self, other: &Self, failed: u64, total: u64) {
         let good = matches!(self, Self::Pass | Self::Unseen { .. });
         if good && *other != Self::Pass {
@@ -131,7 +134,8 @@ fn without_counts(reason: &str) -> &str {
 /// Who runs where.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadReport {
-    /// "service", "main", "client", "fifo-caller", "other-caller", or the stack's name for a serving thread.
+    /// "service", "main", "client", "fifo-caller", "other-caller", or the stack's name for a
+    /// serving thread.
     pub role: String,
     /// Process id.
     pub pid: u32,
@@ -150,7 +154,8 @@ pub struct ThreadReport {
 pub struct PairResult {
     /// By caller, in the order in which they call.
     pub callers: Vec<CallerResult>,
-    /// What the scheduler did to the server's looper threads while they served; `None` in passthrough mode.
+    /// What the scheduler did to the server's looper threads while they served; `None` in
+    /// passthrough mode.
     pub server: Option<ThreadCounters>,
 }
 
@@ -163,11 +168,14 @@ pub struct CallerResult {
     pub deadline: DeadlineCount,
     /// From the call to its reply.
     pub latency: Histogram,
-    /// From the call's *intended* begin to its reply, and how many of these missed; only when calls have a rate.
+    /// From the call's *intended* begin to its reply, and how many of these missed; only when calls
+    /// have a rate.
     pub response: Option<Response>,
-    /// From the call to the handler's begin. The server's stamps split each latency into three legs.
+    /// From the call to the handler's begin. The server's stamps split each latency into three
+    /// legs.
     pub request: Histogram,
-    /// In the handler: two clock readings and one sched_getattr(2), which tells how the serving thread is scheduled.
+    /// In the handler: two clock readings and one sched_getattr(2), which tells how the serving
+    /// thread is scheduled.
     pub handling: Histogram,
     /// From the handler's end until the caller has the reply.
     pub reply: Histogram,
@@ -177,9 +185,11 @@ pub struct CallerResult {
     pub not_inherited: u64,
     /// Times that the caller began a call on another CPU than the one before.
     pub cpu_changes: u64,
-    /// How server threads were scheduled while they served, with the number of calls, most frequent first.
+    /// How server threads were scheduled while they served, with the number of calls, most frequent
+    /// first.
     pub served_as: Vec<(Scheduling, u64)>,
-    /// What the scheduler did to the calling thread; `None` for a caller with a new thread for each call.
+    /// What the scheduler did to the calling thread; `None` for a caller with a new thread for each
+    /// call.
     pub counters: Option<ThreadCounters>,
     /// Every call in its order, when the plan keeps them. Not stored with the result.
     #[serde(skip)]

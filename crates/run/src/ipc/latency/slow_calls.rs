@@ -1,5 +1,5 @@
-//! Slow calls, and what is kept to explain them: what a plan asks for, and what came of it. Must not know how anything is
-//! recorded, nor what the recordings say.
+//! Slow calls, and what is kept to explain them: what a plan asks for, and what came of it. Must
+//! not know how anything is recorded, nor what the recordings say.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::recorder::{DEFAULT_KILOBYTES, RecorderInfo};
 use crate::scheduling::Scheduling;
 
-/// The name of the file beside a snapshot that holds the calls that lie in it, as [`Sample::encode_all`] writes them.
+/// The name of the file beside a snapshot that holds the calls that lie in it, as
+/// [`Sample::encode_all`] writes them.
 pub const CALLS: &str = "calls";
 
 /// Which calls are to be explained, and where what was recorded is put.
@@ -21,7 +22,8 @@ pub struct ExplainPlan {
     pub directory: PathBuf,
     /// Which calls are slow.
     pub trigger: Trigger,
-    /// How many calls that miss are kept, the slowest of those that are recorded; the rest is counted.
+    /// How many calls that miss are kept, the slowest of those that are recorded; the rest is
+    /// counted.
     pub limit: u32,
     /// The size of each CPU's buffer, in kilobytes.
     pub kilobytes: u64,
@@ -75,12 +77,14 @@ pub struct Explained {
     pub misses: Vec<Miss>,
     /// Slow calls that were not kept, because there were too many.
     pub over_limit: u64,
-    /// Slow calls that are kept without a recording, because that of another one was just being taken.
+    /// Slow calls that are kept without a recording, because that of another one was just being
+    /// taken.
     pub while_busy: u64,
     /// Whose calls are stored beside each snapshot, in that order.
     #[serde(default)]
     pub recorded: Vec<RecordedCalls>,
-    /// Calls that are among the slowest and were made before there was anything to compare them with. They are not kept.
+    /// Calls that are among the slowest and were made before there was anything to compare them
+    /// with. They are not kept.
     pub before_comparison: u64,
 }
 
@@ -114,7 +118,8 @@ impl Explained {
     }
 }
 
-/// How many calls of one caller lie in one snapshot, in whole or in part. Their samples are stored beside it.
+/// How many calls of one caller lie in one snapshot, in whole or in part. Their samples are stored
+/// beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedCalls {
     /// Which snapshot of the recording.
@@ -127,7 +132,8 @@ pub struct RecordedCalls {
     pub caller: Scheduling,
     /// How many.
     pub calls: u64,
-    /// Whether these are all. They are not when a client forgot some before it knew that they were recorded.
+    /// Whether these are all. They are not when a client forgot some before it knew that they were
+    /// recorded.
     pub complete: bool,
 }
 
@@ -151,7 +157,8 @@ pub struct Miss {
     pub server: Option<ThreadId>,
     /// What the kernel counted of the caller's thread.
     pub client_counters: CallCounters,
-    /// What it counted of the serving thread; `None` when that thread was not known before the call.
+    /// What it counted of the serving thread; `None` when that thread was not known before the
+    /// call.
     pub server_counters: Option<CallCounters>,
     /// Which snapshot of the recording holds it; `None` when none does.
     pub snapshot: Option<u32>,
@@ -166,13 +173,14 @@ pub struct ThreadId {
     pub tid: u32,
 }
 
-/// What the kernel counted of a thread between a moment just before a call and one just after it. `None` is what it did not
-/// tell.
+/// What the kernel counted of a thread between a moment just before a call and one just after it.
+/// `None` is what it did not tell.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallCounters {
     /// From when on all but `cpu_ns` was counted, in nanoseconds.
     pub since_ns: u64,
-    /// The thread's own CPU clock (CLOCK_THREAD_CPUTIME_ID) over the call, in nanoseconds; only its own thread can read it.
+    /// The thread's own CPU clock (CLOCK_THREAD_CPUTIME_ID) over the call, in nanoseconds; only its
+    /// own thread can read it.
     pub cpu_ns: Option<u64>,
     /// Nanoseconds on a CPU (/proc/PID/schedstat).
     pub running_ns: Option<u64>,
@@ -184,7 +192,8 @@ pub struct CallCounters {
     pub involuntary_switches: Option<u64>,
     /// Page faults that had to wait for a device.
     pub major_faults: Option<u64>,
-    /// Periods in which its control groups had used up a CPU quota (`nr_throttled` in cpu.stat); 0 where there is no quota.
+    /// Periods in which its control groups had used up a CPU quota (`nr_throttled` in cpu.stat); 0
+    /// where there is no quota.
     pub throttled: Option<u64>,
     /// For how long, all CPUs of the groups together, in nanoseconds.
     pub throttled_ns: Option<u64>,

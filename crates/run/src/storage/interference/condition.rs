@@ -1,5 +1,5 @@
-//! What a writer is compared beside: neighbours that disturb it, limits, and other settings of the machine or ways to write.
-//! Names only; must not know how any of them is brought about.
+//! What a writer is compared beside: neighbours that disturb it, limits, and other settings of the
+//! machine or ways to write. Names only; must not know how any of them is brought about.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,5 @@
-//! What a comparison beside neighbours is to do, and how much of it fits into the time. Must not do any of it.
+//! What a comparison beside neighbours is to do, and how much of it fits into the time. Must not do
+//! any of it.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +26,8 @@ pub const MAX_CALLS: u32 = 1000;
 /// A comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InterferencePlan {
-    /// Who writes what to where. Its rounds and calls are not used; without CPUs the writer is put on one.
+    /// Who writes what to where. Its rounds and calls are not used; without CPUs the writer is put
+    /// on one.
     pub write: StoragePlan,
     /// Beside what; what the machine cannot do is left out and said.
     pub conditions: Vec<Condition>,
@@ -84,7 +86,8 @@ impl InterferencePlan {
     }
 }
 
-/// The calls of a block that may take so much longer than one of the fewest, if a call takes `call_ns`.
+/// The calls of a block that may take so much longer than one of the fewest, if a call takes
+/// `call_ns`.
 #[must_use]
 pub fn calls_in(extra_ns: u64, call_ns: u64) -> u32 {
     let more = u32::try_from(extra_ns / call_ns.max(1)).unwrap_or(MAX_CALLS);

@@ -1,4 +1,5 @@
-//! What came of a comparison of writes. Must not know how it was measured, nor how a call's time is divided.
+//! What came of a comparison of writes. Must not know how it was measured, nor how a call's time is
+//! divided.
 
 use latency::{Comparison, quantile};
 use serde::{Deserialize, Serialize};
@@ -78,9 +79,11 @@ pub struct Measured {
     pub run_delay_ns: Option<u64>,
     /// How often it lost its CPU.
     pub lost_cpu: u64,
-    /// How fast the writer's first CPU ran at the end, in kHz; `None` where the kernel does not tell.
+    /// How fast the writer's first CPU ran at the end, in kHz; `None` where the kernel does not
+    /// tell.
     pub frequency_khz: Option<u32>,
-    /// What the devices counted meanwhile, whoever asked for it (Documentation/block/stat.rst): writes and flushes.
+    /// What the devices counted meanwhile, whoever asked for it (Documentation/block/stat.rst):
+    /// writes and flushes.
     pub requests: Option<u64>,
     /// How long these took together, in nanoseconds, counted in milliseconds.
     pub requests_ns: Option<u64>,
