@@ -82,7 +82,14 @@
       : spec.kind === "steps" ? [-0.35, tall[1] + 0.15]
       : padded(tall[0], tall[1], 0.06);
     const many = lines.length > 1;
-    const paths = spec.kind === "steps" ? uPlot.paths.stepped({ align: 1 }) : spec.kind === "points" ? () => null : uPlot.paths.linear();
+    // Where a line has no point for longer than that, nothing is drawn.
+    const gaps = (line) => (u) =>
+      line.points.flatMap(([at], index) => {
+        const before = index > 0 ? line.points[index - 1][0] : at;
+        return at - before > spec.widest * 1.5 ? [[before, at].map((value) => u.valToPos(x(value), "x", true))] : [];
+      });
+    const apart = (line) => line.apart || spec.kind === "points";
+    const paths = spec.kind === "steps" ? uPlot.paths.stepped({ align: 1 }) : uPlot.paths.linear();
     let at = -1;
 
     const tell = (index) => {
@@ -116,9 +123,10 @@
             fill: spec.kind === "steps" ? () => colour(variable) + "38" : undefined,
             fillTo: spec.kind === "steps" ? upright[0] : undefined,
             width: 1.6,
-            paths,
-            spanGaps: true,
-            points: { show: spec.kind === "points" || line.points.length < 40 && spec.kind === "lines", size: 6, fill: () => colour(variable) },
+            paths: apart(line) ? () => null : paths,
+            spanGaps: spec.widest == null,
+            gaps: gaps(line),
+            points: { show: apart(line) || spec.widest != null || (line.points.length < 40 && spec.kind === "lines"), size: spec.widest != null && !apart(line) ? 4 : 6, fill: () => colour(variable) },
           };
         }),
       ],

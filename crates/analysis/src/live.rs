@@ -198,7 +198,7 @@ mod tests {
 
     fn turn(stack: Stack, times_ns: impl IntoIterator<Item = u64>) -> Series {
         let deadline = Deadline { ns: 1_000_000 };
-        let mut caller = CallerResult::new(Scheduling::other(0), deadline, false);
+        let mut caller = CallerResult::new(Scheduling::other(0), deadline, false, 0);
         for ns in times_ns {
             caller.latency.record(ns);
             caller.deadline.count += 1;

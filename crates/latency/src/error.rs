@@ -27,6 +27,9 @@ pub enum Error {
     /// A stored histogram contradicts itself.
     #[error("stored histogram contradicts itself: {0}")]
     HistogramContent(&'static str),
+    /// A stored timeline contradicts itself.
+    #[error("stored timeline contradicts itself: {0}")]
+    TimelineContent(&'static str),
     /// A policy's name is not one that this crate writes.
     #[error("unknown scheduling policy '{0}': expected a name like SCHED_FIFO")]
     PolicyName(String),

@@ -30,6 +30,7 @@ mod histogram;
 mod policy;
 mod sample;
 mod summary;
+mod timeline;
 pub mod two_samples;
 
 pub use comparison::{Comparison, Interval, median_interval, quantile};
@@ -39,3 +40,4 @@ pub use histogram::{Histogram, PERCENTS, Percentile};
 pub use policy::{Policy, PolicyClass};
 pub use sample::{Legs, Placement, Sample};
 pub use summary::{Summary, resolvable};
+pub use timeline::{Bin, Timeline};

@@ -6,7 +6,11 @@ use std::fmt::Write as _;
 use anstyle::{AnsiColor, Style};
 use latency::Histogram;
 use run::Run;
+use run::ipc::Stack;
 use run::ipc::latency::LatencyResult;
+use run::ipc::traits::Finding;
+use run::storage::WriterResult;
+use run::storage::interference::{Beside, InterferenceResult, Measured, Pair};
 
 use crate::look::Look;
 use crate::quantity::{duration, length};
@@ -70,6 +74,16 @@ pub fn page(run: &Run, look: Look) -> String {
             one(format!("{}, {}, {size}", writer.api, writer.durability), &series.latency, None);
         }
     }
+    for row in results.traits.iter().flat_map(|result| &result.rows) {
+        for stack in Stack::ALL {
+            if let Finding::RoundTrip { latency } = row.of(stack) {
+                one(format!("{stack}, smallest call"), latency, None);
+            }
+        }
+    }
+    if let Some(result) = &results.interference {
+        beside(result, &mut one);
+    }
     if !out.is_empty() {
         out.push_str(
             "\nEach line counts the calls up to its time. The share is that of all calls up to there. The bars are logarithmic.\n",
@@ -94,6 +108,20 @@ fn callers(result: &LatencyResult, one: &mut impl FnMut(String, &Histogram, Opti
                 one(format!("{title}, response"), &response.time, Some(limit(response.missed)));
             }
         }
+    }
+}
+
+/// For each condition the writes alone and those beside it, of all rounds.
+fn beside(result: &InterferenceResult, one: &mut impl FnMut(String, &Histogram, Option<Limit>)) {
+    for Beside { condition, writer, writer_beside, size_bytes, pairs, .. } in &result.comparisons {
+        let mut side = |which: &str, writer: usize, of: fn(&Pair) -> &Measured| {
+            let Some(WriterResult { api, durability, .. }) = result.writers.get(writer) else { return };
+            let times = pairs.iter().flat_map(|pair| &of(pair).calls).map(|call| call.latency_ns());
+            let size = length(*size_bytes as usize);
+            one(format!("{condition}, {which}: {api}, {durability}, {size}"), &times.collect(), None);
+        };
+        side("alone", *writer, |pair| &pair.alone);
+        side("beside", *writer_beside, |pair| &pair.beside);
     }
 }
 

@@ -252,7 +252,7 @@ pub(crate) fn side_by_side(compared: &[&Series]) -> Table {
     table
 }
 
-fn us(ns: Option<f64>) -> String {
+pub(crate) fn us(ns: Option<f64>) -> String {
     ns.map_or("-".to_owned(), |ns| three_digits(ns / 1000.0))
 }
 
@@ -339,7 +339,7 @@ pub(super) mod fixture {
                 server: Placement { cpu: u32::from(index == 2), ..own },
             })
             .collect();
-        let mut result = CallerResult::new(scheduling, plan.deadline, false);
+        let mut result = CallerResult::new(scheduling, plan.deadline, false, 0);
         result.record(&samples);
         result.counters = Some(counters(3));
         result.samples = samples;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use chromium::Browser;
-use latency::Histogram;
+use latency::{Bin, Histogram, Timeline};
 use run::Run;
 use serde_json::Value;
 use skips::{Need, skip};
@@ -187,6 +187,42 @@ const UNKNOWN: &str = r"(() => {
 })()";
 
 #[test]
+fn a_run_over_time_has_its_calls_its_outliers_and_the_deadline() {
+    let Some(mut browser) = browser("over-time") else { return };
+    let folder = Folder::new("over-time");
+    let line = "ipc latency --iterations 3000 --stack binder --deadline 1ns --driver emulated --out run";
+    folder.roundtrip(line);
+    let run = Run::read(&folder.0.join("run")).unwrap();
+    browser.open(&folder.page("page", "run"));
+    let spec = browser.evaluate("roundtrip.data.charts.find((one) => one.title.startsWith('Over the run'))");
+    assert_eq!((spec["levels"][0][0].as_f64(), &spec["levels"][0][1]), (Some(1.0), &"deadline 1 ns".into()));
+    let callers = &run.results.latency.as_ref().unwrap().series[0].pairs[0].callers;
+    let lines = spec["lines"].as_array().unwrap();
+    assert_eq!(lines.len(), 2 * callers.len());
+    for (caller, lines) in callers.iter().zip(lines.chunks(2)) {
+        let timeline = caller.timeline.as_ref().unwrap();
+        let count: u64 = timeline.bins().map(|(_, bin)| bin.count()).sum();
+        let missed: u64 = timeline.bins().map(|(_, bin)| bin.missed()).sum();
+        assert_eq!((count, missed), (caller.count(), caller.deadline.missed));
+        let heights = |line: &Value| -> Vec<u64> {
+            line["points"].as_array().unwrap().iter().map(|point| point[1].as_f64().unwrap() as u64).collect()
+        };
+        let of = |figure: fn(&Bin) -> u64| timeline.bins().map(|(_, bin)| figure(bin)).collect::<Vec<_>>();
+        assert_eq!(heights(&lines[0]), of(|bin| bin.percentile_ns(50.0)));
+        assert_eq!(heights(&lines[1]), of(Bin::max_ns));
+        assert_eq!(of(Bin::max_ns).into_iter().max(), caller.latency.max_ns(), "the worst call is a point");
+        assert!(lines[1]["apart"] == true && lines[0]["apart"] == false);
+    }
+    let tables = browser.evaluate(
+        "roundtrip.data.tables.filter((one) => one.title === 'Show as a table').map((one) => one.columns.join())",
+    );
+    assert!(
+        tables.to_string().contains("from,calls of,calls,min (us),p50 (us),p99 (us),max (us),missed"),
+        "{tables}"
+    );
+}
+
+#[test]
 fn every_number_that_can_be_read_is_in_the_data() {
     let Some(mut browser) = browser("numbers") else { return };
     let folder = Folder::new("numbers");
@@ -324,14 +360,18 @@ fn ten_million_calls_make_a_page_below_5_mb_that_opens_within_2_s() {
     result.explained = None;
     let mut times = Histogram::new();
     let mut random = fastrand::Rng::with_seed(7);
-    for _ in 0..10_000_000 {
+    let mut timeline = Timeline::new(0);
+    for call in 0..10_000_000 {
         // From 2 us to 2 s, alike in every power of two.
-        times.record((2_000 + random.u64(0..2_000)) << random.u32(0..20));
+        let took_ns = (2_000 + random.u64(0..2_000)) << random.u32(0..20);
+        times.record(took_ns);
+        timeline.record(call * 100_000, took_ns, took_ns > 2_500_000);
     }
     for caller in
         result.series.iter_mut().flat_map(|series| &mut series.pairs).flat_map(|pair| &mut pair.callers)
     {
         caller.latency = times.clone();
+        caller.timeline = Some(timeline.clone());
     }
     run.write(&folder.0.join("run")).unwrap();
     let page = folder.page("page", "run");

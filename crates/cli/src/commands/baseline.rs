@@ -3,7 +3,6 @@
 
 use bench::baseline;
 use bench::worker::Spawner;
-use report::csv::with_labels;
 use report::run::Divided;
 use run::CpuPlacement;
 use run::Results;
@@ -178,17 +177,11 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     };
     let shown = report::inert::measured(&run, typed.output.format.as_deref() == Some("json"))?;
     let exit = finish(&run, place, &typed.output, terminal, |terminal| {
-        let text = match (typed.output.format.as_deref(), &shown.results.baseline) {
-            (Some("json"), _) => shown.to_json()?,
-            (Some("csv"), Some(baseline)) => with_labels(report::baseline::csv(baseline), &run.labels),
-            (Some("markdown"), _) => report::figures::markdown("ipc baseline", &shown, Divided::default()),
-            (_, Some(baseline)) => {
-                let tables = report::baseline::tables(baseline, terminal.look);
-                report::run::page(&shown, Divided::default(), &tables, terminal.look)
-                    + &typed.output.histograms(&shown, terminal.look)
-            }
-            (_, None) => String::new(),
-        };
+        let Some(result) = &shown.results.baseline else { return Ok(()) };
+        let look = terminal.look;
+        let csv = || report::baseline::csv(result);
+        let tables = || report::baseline::tables(result, look);
+        let text = typed.output.text("ipc baseline", &shown, Divided::default(), look, csv, tables)?;
         Ok(terminal.out.write_all(text.as_bytes())?)
     })?;
     Ok(typed.gates.judge(&run, Divided::default(), exit, terminal))

@@ -8,7 +8,9 @@ use bench::place::Place;
 use bench::scratch::Scratch;
 use bench::worker::Interrupts;
 use files::Existing;
+use report::csv::with_labels;
 use report::look::Look;
+use report::run::Divided;
 use run::environment::Environment;
 use run::{Labels, Results, Run};
 
@@ -97,6 +99,28 @@ impl RunOutput {
 }
 
 impl RunOutput {
+    /// A run in the format that is asked for: `name` is the command's, `csv` and `tables` are its
+    /// own.
+    ///
+    /// # Errors
+    /// None for a run that can be stored.
+    pub(crate) fn text(
+        &self,
+        name: &str,
+        shown: &Run,
+        divided: Divided<'_>,
+        look: Look,
+        csv: impl FnOnce() -> String,
+        tables: impl FnOnce() -> String,
+    ) -> anyhow::Result<String> {
+        Ok(match self.format.as_deref() {
+            Some("json") => shown.to_json()?,
+            Some("csv") => with_labels(csv(), &shown.labels),
+            Some("markdown") => report::figures::markdown(name, shown, divided),
+            _ => report::run::page(shown, divided, &tables(), look) + &self.histograms(shown, look),
+        })
+    }
+
     /// What stands behind the tables, if it is asked for.
     pub(crate) fn histograms(&self, run: &Run, look: Look) -> String {
         if self.histogram { look.fit(report::histogram::page(run, look)) } else { String::new() }

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use bench::storage::interference;
 use bench::worker::Spawner;
-use report::csv::with_labels;
 use report::run::Divided;
 use run::storage::interference::{Condition, InterferencePlan};
 use run::{RECORDING, Results};
@@ -162,6 +161,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 ),
                 output::out("Also writes the run, with what was recorded, into this directory."),
                 output::force(),
+                output::histogram(),
                 output::label(),
                 output::quiet(),
             ],
@@ -209,24 +209,14 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let Some(result) = &shown.results.interference else { return Ok(Exit::FAILED) };
     // A recording that cannot be read any more costs the explanations, not the times.
     let (explained, unread) = explain(result, directory.path()).split();
+    let divided = Divided { beside: &explained, ..Divided::default() };
     let exit = finish(&run, directory.asked(), &typed.output, terminal, |terminal| {
-        let text = match typed.output.format.as_deref() {
-            Some("json") => shown.to_json()?,
-            Some("csv") => with_labels(report::interference::csv(result, &explained), &run.labels),
-            Some("markdown") => report::figures::markdown(
-                "storage interference",
-                &shown,
-                Divided { beside: &explained, ..Divided::default() },
-            ),
-            _ => {
-                let divided = Divided { beside: &explained, ..Divided::default() };
-                let page = report::interference::page(result, &explained, terminal.look);
-                report::run::page(&shown, divided, &page, terminal.look)
-            }
-        };
+        let look = terminal.look;
+        let csv = || report::interference::csv(result, &explained);
+        let tables = || report::interference::page(result, &explained, look);
+        let text = typed.output.text("storage interference", &shown, divided, look, csv, tables)?;
         Ok(terminal.out.write_all(text.as_bytes())?)
     })?;
-    let divided = Divided { beside: &explained, ..Divided::default() };
     let exit = typed.gates.judge(&run, divided, exit, terminal);
     unread.map_or(Ok(exit), |error| Err(error.into()))
 }

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use bench::storage;
 use bench::worker::Spawner;
-use report::csv::with_labels;
 use report::run::Divided;
 use run::storage::WriteEvents;
 use run::storage::{MAX_CALLS, StoragePlan};
@@ -203,25 +202,17 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let Some(result) = &shown.results.storage else { return Ok(Exit::FAILED) };
     // A recording that cannot be read any more costs the layers, not the times.
     let (layers, unread) = divide(result, directory.path(), typed.slowest.unwrap_or(1)).split();
+    let divided = Divided { layers: &layers, ..Divided::default() };
     let exit = finish(&run, directory.asked(), &typed.output, terminal, |terminal| {
+        let look = terminal.look;
+        let csv = || report::storage_files::csv(result, &layers);
+        let tables = || report::storage::page(result, &layers, look);
         let text = match typed.output.format.as_deref() {
             Some("json") => report::storage_files::json(&shown, result, &layers)?,
-            Some("csv") => with_labels(report::storage_files::csv(result, &layers), &run.labels),
-            Some("markdown") => report::figures::markdown(
-                "storage layers",
-                &shown,
-                Divided { layers: &layers, ..Divided::default() },
-            ),
-            _ => {
-                let divided = Divided { layers: &layers, ..Divided::default() };
-                let page = report::storage::page(result, &layers, terminal.look);
-                report::run::page(&shown, divided, &page, terminal.look)
-                    + &typed.output.histograms(&shown, terminal.look)
-            }
+            _ => typed.output.text("storage layers", &shown, divided, look, csv, tables)?,
         };
         Ok(terminal.out.write_all(text.as_bytes())?)
     })?;
-    let divided = Divided { layers: &layers, ..Divided::default() };
     let exit = typed.gates.judge(&run, divided, exit, terminal);
     unread.map_or(Ok(exit), |error| Err(error.into()))
 }

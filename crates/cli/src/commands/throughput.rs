@@ -2,7 +2,6 @@
 
 use bench::ipc::throughput;
 use bench::worker::Spawner;
-use report::csv::with_labels;
 use report::run::Divided;
 use run::CpuPlacement;
 use run::ipc::throughput::{Length, ThroughputPlan, ThroughputResult};
@@ -256,17 +255,13 @@ fn print(
     result: &ThroughputResult,
     terminal: &mut Terminal<'_>,
 ) -> anyhow::Result<()> {
-    let text = match output.format.as_deref() {
-        Some("json") => run.to_json()?,
-        Some("csv") => with_labels(report::throughput::csv(result), &run.labels),
-        Some("markdown") => report::figures::markdown("ipc throughput", run, Divided::default()),
-        Some("google") => return google(run, result, terminal),
-        _ => {
-            let tables = report::throughput::tables(result, terminal.look);
-            report::run::page(run, Divided::default(), &tables, terminal.look)
-                + &output.histograms(run, terminal.look)
-        }
-    };
+    if output.format.as_deref() == Some("google") {
+        return google(run, result, terminal);
+    }
+    let look = terminal.look;
+    let csv = || report::throughput::csv(result);
+    let tables = || report::throughput::tables(result, look);
+    let text = output.text("ipc throughput", run, Divided::default(), look, csv, tables)?;
     terminal.out.write_all(text.as_bytes())?;
     Ok(())
 }

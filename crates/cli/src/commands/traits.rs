@@ -2,7 +2,6 @@
 
 use bench::ipc::traits;
 use bench::worker::Spawner;
-use report::csv::with_labels;
 use report::run::Divided;
 use run::Results;
 use run::ipc::DriverPlan;
@@ -78,6 +77,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 output::format(output::FORMATS, output::FORMATS_HELP),
                 output::out("Also writes the run into this directory."),
                 output::force(),
+                output::histogram(),
                 output::label(),
                 output::quiet(),
             ],
@@ -113,16 +113,11 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     };
     let shown = report::inert::measured(&run, typed.output.format.as_deref() == Some("json"))?;
     let exit = finish(&run, place, &typed.output, terminal, |terminal| {
-        let text = match (typed.output.format.as_deref(), &shown.results.traits) {
-            (Some("json"), _) => shown.to_json()?,
-            (Some("csv"), Some(result)) => with_labels(report::traits::csv(result), &run.labels),
-            (Some("markdown"), _) => report::figures::markdown("ipc traits", &shown, Divided::default()),
-            (_, Some(result)) => {
-                let table = report::traits::table(result, terminal.look);
-                report::run::page(&shown, Divided::default(), &table, terminal.look)
-            }
-            (_, None) => String::new(),
-        };
+        let Some(result) = &shown.results.traits else { return Ok(()) };
+        let look = terminal.look;
+        let csv = || report::traits::csv(result);
+        let tables = || report::traits::table(result, look);
+        let text = typed.output.text("ipc traits", &shown, Divided::default(), look, csv, tables)?;
         Ok(terminal.out.write_all(text.as_bytes())?)
     })?;
     Ok(typed.gates.judge(&run, Divided::default(), exit, terminal))

@@ -4,7 +4,6 @@
 use bench::Progress;
 use bench::ipc::workers;
 use bench::worker::Spawner;
-use report::csv::with_labels;
 use report::run::Divided;
 use run::ipc::workers::{MAX_PROCESSES, Stage, Topology, WorkersPlan, WorkersResult};
 use run::ipc::{DriverPlan, Mode, Stack};
@@ -226,17 +225,11 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     }
     let shown = report::inert::measured(&run, typed.output.format.as_deref() == Some("json"))?;
     let exit = finish(&run, place, &typed.output, terminal, |terminal| {
-        let text = match (typed.output.format.as_deref(), &shown.results.workers) {
-            (Some("json"), _) => shown.to_json()?,
-            (Some("csv"), Some(result)) => with_labels(report::workers::csv(result), &run.labels),
-            (Some("markdown"), _) => report::figures::markdown("ipc workers", &shown, Divided::default()),
-            (_, Some(result)) => {
-                let table = report::workers::table(result, terminal.look);
-                report::run::page(&shown, Divided::default(), &table, terminal.look)
-                    + &typed.output.histograms(&shown, terminal.look)
-            }
-            (_, None) => String::new(),
-        };
+        let Some(result) = &shown.results.workers else { return Ok(()) };
+        let look = terminal.look;
+        let csv = || report::workers::csv(result);
+        let tables = || report::workers::table(result, look);
+        let text = typed.output.text("ipc workers", &shown, Divided::default(), look, csv, tables)?;
         Ok(terminal.out.write_all(text.as_bytes())?)
     })?;
     Ok(typed.gates.judge(&run, Divided::default(), exit, terminal))

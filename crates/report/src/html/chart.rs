@@ -19,6 +19,8 @@ pub(super) struct Chart {
     pub(super) x: Axis,
     pub(super) y: Axis,
     pub(super) lines: Vec<Line>,
+    /// Points further apart than this along the x axis are not joined.
+    pub(super) widest: Option<f64>,
     /// Upright lines, each at a place of the x axis.
     pub(super) marks: Vec<(f64, String)>,
     /// Level lines, each at a place of the y axis.
@@ -61,6 +63,8 @@ pub(super) struct Line {
     pub(super) label: String,
     /// In ascending order: x, y, and what a reader is told of the point.
     pub(super) points: Vec<(f64, f64, String)>,
+    /// Whether its points stand alone in a chart of lines.
+    pub(super) apart: bool,
 }
 
 impl Chart {
@@ -79,8 +83,8 @@ impl Chart {
             Kind::Lines => "lines",
             Kind::Points => "points",
         };
-        let lines: Vec<Value> =
-            self.lines.iter().map(|line| json!({ "label": line.label, "points": line.points })).collect();
+        let line = |line: &Line| json!({ "label": line.label, "points": line.points, "apart": line.apart });
+        let lines: Vec<Value> = self.lines.iter().map(line).collect();
         json!({
             "title": self.title,
             "about": self.about,
@@ -88,6 +92,7 @@ impl Chart {
             "x": axis(&self.x),
             "y": axis(&self.y),
             "lines": lines,
+            "widest": self.widest,
             "marks": self.marks,
             "levels": self.levels,
         })

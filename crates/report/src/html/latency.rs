@@ -7,6 +7,7 @@ use run::ipc::latency::{CallerResult, LatencyResult, Series};
 
 use super::bars::{Range, Ranges, Scale};
 use super::chart::{Axis, Chart, Kind, Line, durations, log_ticks, short_duration};
+use super::over_time;
 use super::page::Page;
 use super::ranges::{range, span, ticks};
 use super::subject::Subject;
@@ -48,6 +49,9 @@ pub(super) fn section(page: &mut Page, subjects: &[Subject<'_>]) {
                 let what = subject.named(what, subjects.len());
                 page.element("h3", &[], &what);
                 page.paragraphs("about", inheritance);
+                if let Some(chart) = over_time(result, series, format!("Over the run: {what}")) {
+                    page.chart(&chart);
+                }
                 page.folded(&format!("Times: {what}"), &latency::times(series));
                 page.folded(&format!("Legs: {what}"), &latency::legs(series));
                 page.folded(&format!("Scheduling: {what}"), &latency::scheduling(series));
@@ -62,6 +66,17 @@ pub(super) fn section(page: &mut Page, subjects: &[Subject<'_>]) {
             page.notes(&latency::notes(result));
         }
     });
+}
+
+/// The calls of a series over the run; nothing if an earlier version measured it.
+fn over_time(result: &LatencyResult, series: &Series, title: String) -> Option<Chart> {
+    let all = series.all()?;
+    let calls = |caller: &CallerResult| {
+        let timeline = caller.timeline.clone()?;
+        Some(over_time::Calls { name: format!("{} caller", caller.caller), timeline })
+    };
+    let calls: Option<Vec<_>> = all.callers.iter().map(calls).collect();
+    over_time::chart(title, &calls?, Some(result.plan.deadline))
 }
 
 /// Every kind of caller of a run, with a name that tells it from the others of the page.
@@ -160,7 +175,7 @@ fn histogram(calls: &[Calls]) -> Chart {
             let calls = if count == 1 { "call" } else { "calls" };
             (begin_ns(at), count as f64, format!("{}: {count} {calls}", between(at)))
         });
-        Line { label: one.name.clone(), points: points.collect() }
+        Line { label: one.name.clone(), points: points.collect(), apart: false }
     });
     let head = [Column::number("from", ""), Column::number("to", "")];
     let mut table =
@@ -182,6 +197,7 @@ fn histogram(calls: &[Calls]) -> Chart {
             ticks: log_ticks(1.0, most as f64, |value| format!("{value:.0}")),
         },
         lines: lines.collect(),
+        widest: None,
         marks: deadlines(calls),
         levels: Vec::new(),
         table,
@@ -225,6 +241,7 @@ fn distribution(calls: &[Calls]) -> Chart {
         x: durations("latency", low, high),
         y: Axis { label: "share of calls".into(), scale: super::chart::Scale::Nines, ticks },
         lines: calls.iter().map(cumulated).collect(),
+        widest: None,
         marks: deadlines(calls),
         levels: Vec::new(),
         table,
@@ -263,7 +280,7 @@ fn cumulated(calls: &Calls) -> Line {
         // Nothing lies above all: the last point stands half a call below.
         (ns as f64, share.min(1.0 - 0.5 / total), text)
     });
-    Line { label: calls.name.clone(), points: points.collect() }
+    Line { label: calls.name.clone(), points: points.collect(), apart: false }
 }
 
 /// With as many digits as this many calls can tell.

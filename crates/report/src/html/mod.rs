@@ -16,6 +16,7 @@ mod interference;
 mod lanes;
 mod latency;
 mod others;
+mod over_time;
 mod page;
 mod ranges;
 mod slow_calls;

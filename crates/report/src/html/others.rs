@@ -169,6 +169,7 @@ fn by_size(ours: &[(&Subject<'_>, &ThroughputResult)], subjects: &[Subject<'_>])
         },
         y: durations("a round trip", low, high),
         lines,
+        widest: None,
         marks: Vec::new(),
         levels: Vec::new(),
         table,
@@ -192,7 +193,7 @@ fn table_by_size(lines: &[Line], sizes: &[usize]) -> Table {
 
 fn line(label: String, mut points: Vec<(f64, f64, String)>) -> Line {
     points.sort_by(|one, other| one.0.total_cmp(&other.0));
-    Line { label, points }
+    Line { label, points, apart: false }
 }
 
 /// What each transport takes for the smallest payload, at each placement.

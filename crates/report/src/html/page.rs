@@ -212,7 +212,13 @@ impl Page {
                 page.within("li", &[], |page| {
                     page.within("svg", &[("class", "swatch"), ("aria-hidden", "true")], |page| {
                         let class = format!("s{}", index % super::chart::COLOURS);
-                        page.empty("rect", &[("class", &class), ("width", "12"), ("height", "12")]);
+                        match line.apart {
+                            true => page
+                                .empty("circle", &[("class", &class), ("cx", "6"), ("cy", "6"), ("r", "4")]),
+                            false => {
+                                page.empty("rect", &[("class", &class), ("width", "12"), ("height", "12")])
+                            }
+                        }
                     });
                     page.text(&line.label);
                 });

@@ -118,7 +118,7 @@ fn over_time(explained: &[Explained], kept: &Kept) -> Chart {
             let text = format!("slow call {} at {}: {}", one.call.number, duration(at), duration(took(one)));
             (at, took(one), text)
         });
-        Line { points: points.collect(), label }
+        Line { points: points.collect(), label, apart: false }
     });
     let mut table = Table::new([
         Column::number("slow call", ""),
@@ -153,6 +153,7 @@ fn over_time(explained: &[Explained], kept: &Kept) -> Chart {
         },
         y: durations("latency", low, high),
         lines: lines.collect(),
+        widest: None,
         marks: Vec::new(),
         levels,
         table,

@@ -1,11 +1,14 @@
 //! Writes on the page: what each layer took of them by size and writer, the study's three parts,
 //! the account of interrupts, and the slowest writes as lanes.
 
+use ::latency::Timeline;
 use analysis::storage::SeriesLayers;
 use layers::storage::{Layer, SlowCall};
 use run::storage::StorageResult;
 
+use super::chart::Chart;
 use super::lanes::{Lane, Stretch};
+use super::over_time;
 use super::page::Page;
 use super::stacks::{Stack, Stacks};
 use super::subject::Subject;
@@ -57,6 +60,9 @@ fn of_run(page: &mut Page, subject: &Subject<'_>, result: &StorageResult) {
         storage_strace::strace(&mut straced, &ours, Look::PLAIN);
         page.block(&straced);
         slowest(page, &who, &ours);
+        if let Some(chart) = over_time(&who, &ours) {
+            page.chart(&chart);
+        }
         let mut trust = String::new();
         storage::trust(&mut trust, &ours);
         page.paragraphs("note", &trust);
@@ -65,6 +71,20 @@ fn of_run(page: &mut Page, subject: &Subject<'_>, result: &StorageResult) {
     not_possible
         .chain(result.notes.iter().map(|note| format!("Note: {note}")))
         .for_each(|line| page.paragraphs("note", &line));
+}
+
+/// The writes of each size over the run.
+fn over_time(who: &str, ours: &[&SeriesLayers<'_>]) -> Option<Chart> {
+    let calls = |index: usize| ours[index].series.blocks.iter().flat_map(|block| &block.calls);
+    let start_ns = (0..ours.len()).flat_map(calls).map(|call| call.start_ns).min()?;
+    let of_size = |(index, one): (usize, &&SeriesLayers<'_>)| {
+        let mut timeline = Timeline::new(start_ns);
+        calls(index).for_each(|call| timeline.record(call.start_ns, call.latency_ns(), false));
+        let name = length(one.series.size_bytes as usize);
+        over_time::Calls { name, timeline }
+    };
+    let calls: Vec<_> = ours.iter().enumerate().map(of_size).collect();
+    over_time::chart(format!("Over the run: {who}"), &calls, None)
 }
 
 /// The mean of each size, divided among layers.

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use ::latency::Histogram;
+use ::latency::{Histogram, Timeline};
 use analysis::slow_calls::Kept;
 use serde_json::Value;
 
@@ -210,15 +210,19 @@ fn ten_million_calls_make_a_small_page() {
     result.explained = None;
     let mut times = Histogram::new();
     let mut state = 1_u64;
-    for _ in 0..10_000_000 {
+    let mut timeline = Timeline::new(0);
+    for call in 0..10_000_000 {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         // From 2 us to 2 s, alike in every power of two.
-        times.record((2_000 + (state >> 40) % 2_000) << ((state >> 33) % 20));
+        let took_ns = (2_000 + (state >> 40) % 2_000) << ((state >> 33) % 20);
+        times.record(took_ns);
+        timeline.record(call * 100_000, took_ns, took_ns > 2_500_000);
     }
     let pair = &mut result.series[0].pairs[0];
     for caller in &mut pair.callers {
         (caller.latency, caller.request, caller.handling, caller.reply) =
             (times.clone(), times.clone(), times.clone(), times.clone());
+        caller.timeline = Some(timeline.clone());
     }
     let pair = pair.clone();
     result.series[0].pairs = vec![pair; 4];

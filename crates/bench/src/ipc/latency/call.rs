@@ -32,6 +32,8 @@ pub(super) struct Shared<'a> {
     pub(super) payload: &'a [u8],
     pub(super) deadline: Deadline,
     pub(super) open_loop: bool,
+    /// When the run's first turn began, CLOCK_BOOTTIME.
+    pub(super) start_ns: u64,
     pub(super) keep_samples: bool,
     pub(super) mode: Mode,
     /// The name that serving threads are reported by.
@@ -65,7 +67,7 @@ pub(super) struct Caller<'a> {
 
 impl<'a> Caller<'a> {
     pub(super) fn new(shared: &'a Shared<'a>, wanted: Scheduling, history: History) -> Self {
-        let result = CallerResult::new(wanted, shared.deadline, shared.open_loop);
+        let result = CallerResult::new(wanted, shared.deadline, shared.open_loop, shared.start_ns);
         let mut buffer = vec![Sample { start_ns: 1, ..Sample::default() }; BUFFER];
         // Written once, so that its pages are there when calls are timed.
         buffer.clear();

@@ -73,6 +73,7 @@ impl Work for LatencyJob {
                 payload: &payload,
                 deadline: self.deadline,
                 open_loop: turn.rate_per_s.is_some(),
+                start_ns: turn.start_ns,
                 keep_samples: self.keep_samples,
                 mode: if remote.is_some() { Mode::Binderize } else { Mode::Passthrough },
                 server_role: stack.name(),

@@ -166,7 +166,7 @@ mod tests {
     use run::ipc::latency::{CallerResult, Inheritance, PairResult};
 
     fn series(stack: Stack, inheritance: Inheritance, server: Placement) -> Series {
-        let mut caller = CallerResult::new(Scheduling::fifo(99), Deadline { ns: 1 }, false);
+        let mut caller = CallerResult::new(Scheduling::fifo(99), Deadline { ns: 1 }, false, 0);
         let own = Placement { cpu: 0, policy: Policy::Fifo, priority: 99, nice: 0 };
         caller.record(&[Sample { caller: own, server, ..Sample::default() }]);
         let pairs = vec![PairResult { callers: vec![caller], server: None }];

@@ -22,6 +22,8 @@ pub(super) struct Turn {
     pub(super) warm_up: u32,
     pub(super) rate_per_s: Option<f64>,
     pub(super) callers: usize,
+    /// When the run's first turn began, CLOCK_BOOTTIME.
+    pub(super) start_ns: u64,
 }
 
 /// What a client says to its parent.

@@ -133,6 +133,7 @@ fn carry_out(
         servers: Vec::new(),
         flight: plan.explain.as_ref().map(|explain| Flight::prepare(explain, plan)).transpose()?,
         slowest_ns: vec![Vec::new(); plan.pairs as usize],
+        start_ns: 0,
     };
     let mut group = WorkerGroup::new(spawner.clone())?;
     setup.start(&mut group)?;
@@ -143,6 +144,7 @@ fn carry_out(
     if plan.verbose {
         setup.report_processes(&group, notice)?;
     }
+    setup.start_ns = clock::now_ns();
     let mut series = setup.empty_series();
     // Until the group has ended, a signal leaves what was measured.
     let _gently = take_turns(&mut setup, turns, &mut series, &mut group, interrupts, notice)?;

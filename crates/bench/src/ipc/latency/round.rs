@@ -32,6 +32,7 @@ impl Setup<'_> {
             warm_up: WARM_UP,
             rate_per_s: self.plan.rate_per_s,
             callers: self.callers.len(),
+            start_ns: self.start_ns,
         };
         for &client in &self.clients {
             group.send(client, &Ask::Turn(turn.clone()))?;

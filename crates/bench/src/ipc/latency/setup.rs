@@ -33,6 +33,8 @@ pub(super) struct Setup<'a> {
     pub(super) flight: Option<Flight>,
     /// What the slowest calls of each client took, in nanoseconds, as it last said.
     pub(super) slowest_ns: Vec<Vec<u64>>,
+    /// When the first turn begins, CLOCK_BOOTTIME.
+    pub(super) start_ns: u64,
 }
 
 impl Setup<'_> {
@@ -116,11 +118,8 @@ impl Setup<'_> {
 
     pub(super) fn empty_series(&self) -> Vec<Series> {
         let open_loop = self.plan.rate_per_s.is_some();
-        let callers = self.callers.iter();
-        let empty = PairResult {
-            callers: callers.map(|&one| CallerResult::new(one, self.plan.deadline, open_loop)).collect(),
-            server: None,
-        };
+        let caller = |&one| CallerResult::new(one, self.plan.deadline, open_loop, self.start_ns);
+        let empty = PairResult { callers: self.callers.iter().map(caller).collect(), server: None };
         let series = self.plan.series().into_iter();
         series
             .map(|(stack, inheritance)| Series {

@@ -2,7 +2,7 @@
 //! everything else is derived from, all of them mergeable. Must not know how they were measured or
 //! are shown.
 
-use latency::{Deadline, DeadlineCount, Histogram, Placement, Sample};
+use latency::{Deadline, DeadlineCount, Histogram, Placement, Sample, Timeline};
 use serde::{Deserialize, Serialize};
 
 use super::plan::{Inheritance, LatencyPlan};
@@ -168,6 +168,9 @@ pub struct CallerResult {
     pub deadline: DeadlineCount,
     /// From the call to its reply.
     pub latency: Histogram,
+    /// The same over the time of the run; `None` in runs of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<Timeline>,
     /// From the call's *intended* begin to its reply, and how many of these missed; only when calls
     /// have a rate.
     pub response: Option<Response>,
@@ -206,13 +209,14 @@ pub struct Response {
 }
 
 impl CallerResult {
-    /// Nothing yet.
+    /// Nothing yet, of a run that began at an instant.
     #[must_use]
-    pub fn new(caller: Scheduling, deadline: Deadline, open_loop: bool) -> Self {
+    pub fn new(caller: Scheduling, deadline: Deadline, open_loop: bool, start_ns: u64) -> Self {
         Self {
             caller,
             deadline: deadline.counter(),
             latency: Histogram::new(),
+            timeline: Some(Timeline::new(start_ns)),
             response: open_loop.then(|| Response { time: Histogram::new(), missed: 0 }),
             request: Histogram::new(),
             handling: Histogram::new(),
@@ -230,8 +234,11 @@ impl CallerResult {
     pub fn record(&mut self, samples: &[Sample]) {
         for sample in samples {
             let latency_ns = sample.latency_ns();
-            self.deadline.record(latency_ns);
+            let missed = self.deadline.record(latency_ns);
             self.latency.record(latency_ns);
+            if let Some(timeline) = &mut self.timeline {
+                timeline.record(sample.start_ns, latency_ns, missed);
+            }
             if let Some(response) = &mut self.response {
                 response.time.record(sample.response_ns());
                 response.missed += u64::from(self.deadline.deadline.missed(sample.response_ns()));
@@ -261,6 +268,11 @@ impl CallerResult {
         self.deadline.count += other.deadline.count;
         self.deadline.missed += other.deadline.missed;
         self.latency.merge(&other.latency);
+        // Where only some calls have one, it would pass for that of all.
+        self.timeline = self.timeline.take().zip(other.timeline.as_ref()).map(|(mut ours, theirs)| {
+            ours.merge(theirs);
+            ours
+        });
         if let (Some(ours), Some(theirs)) = (&mut self.response, &other.response) {
             ours.time.merge(&theirs.time);
             ours.missed += theirs.missed;

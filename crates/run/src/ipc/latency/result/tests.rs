@@ -26,7 +26,7 @@ fn samples() -> [Sample; 3] {
 
 #[test]
 fn everything_is_counted_once() {
-    let mut result = CallerResult::new(Scheduling::fifo(99), DEADLINE, true);
+    let mut result = CallerResult::new(Scheduling::fifo(99), DEADLINE, true, 900);
     result.record(&samples());
     assert_eq!((result.count(), result.deadline.missed, result.same_cpu), (3, 1, 1));
     assert_eq!((result.not_inherited, result.cpu_changes), (1, 1));
@@ -35,6 +35,9 @@ fn everything_is_counted_once() {
     assert_eq!((response.time.max_ns(), response.missed), (Some(111), 2));
     assert_eq!((result.request.max_ns(), result.handling.max_ns()), (Some(1), Some(2)));
     assert_eq!(result.reply.max_ns(), Some(98));
+    let timeline = result.timeline.as_ref().unwrap();
+    let bins: Vec<_> = timeline.bins().map(|(from, bin)| (from, bin.count(), bin.missed())).collect();
+    assert_eq!(bins, [(0, 3, 1)]);
     assert_eq!(result.served_as, [(Scheduling::fifo(99), 2), (Scheduling::other(0), 1)]);
 }
 
@@ -62,7 +65,7 @@ fn a_verdict_on_two_runs_counts_the_calls_of_both() {
 
 #[test]
 fn merged_parts_equal_the_whole() {
-    let mut whole = CallerResult::new(Scheduling::fifo(99), DEADLINE, false);
+    let mut whole = CallerResult::new(Scheduling::fifo(99), DEADLINE, false, 900);
     let (mut first, mut second) = (whole.clone(), whole.clone());
     whole.record(&samples());
     first.record(&samples()[..1]);
@@ -73,4 +76,8 @@ fn merged_parts_equal_the_whole() {
     whole.cpu_changes = 0;
     first.merge(&second);
     assert!(first == whole, "{:?}", first.served_as);
+    // A run of an earlier version tells nothing of when its calls were.
+    second.timeline = None;
+    first.merge(&second);
+    assert_eq!(first.timeline, None);
 }
