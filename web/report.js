@@ -217,10 +217,11 @@
   const again = () => charts.forEach((chart) => chart?.redraw(false));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
 
-  // On paper everything is unfolded.
+  // On paper everything is unfolded, but for tables of several pages.
+  const ROWS = 60;
   let folded = [];
   addEventListener("beforeprint", () => {
-    folded = [...document.querySelectorAll("details:not([open])")];
+    folded = [...document.querySelectorAll("details:not([open])")].filter((one) => one.querySelectorAll("tr").length <= ROWS);
     folded.forEach((one) => (one.open = true));
   });
   addEventListener("afterprint", () => folded.forEach((one) => (one.open = false)));

@@ -101,7 +101,7 @@ pub(crate) fn of(compared: &Compared) -> String {
     inert::name(&values.join(", "))
 }
 
-/// "1 worse, 2 the same, 3 cannot tell: monday (4 runs) to tuesday (4 runs)".
+/// "tuesday (4 runs) against monday (4 runs): 1 of 6 figures worse, 2 the same; cannot tell for 3".
 pub(crate) fn answer(comparison: &Comparison<'_>) -> String {
     let [base, new] = comparison.names.map(inert::name);
     let Some(first) = comparison.figures.first() else {
@@ -109,14 +109,21 @@ pub(crate) fn answer(comparison: &Comparison<'_>) -> String {
     };
     let counts = VERDICTS
         .map(|verdict| comparison.figures.iter().filter(|compared| compared.verdict == verdict).count());
-    let parts: Vec<String> = VERDICTS
-        .into_iter()
-        .zip(counts)
-        .filter(|(_, count)| *count > 0)
-        .map(|(of, count)| format!("{count} {}", verdict(of)))
-        .collect();
+    let all = comparison.figures.len();
+    let told = ["worse", "better", "the same"].into_iter().zip(counts).filter(|(_, count)| *count > 0);
+    let told = told.enumerate().map(|(at, (of, count))| match at {
+        0 => format!("{count} of {all} figures {of}"),
+        _ => format!("{count} {of}"),
+    });
+    let told = told.collect::<Vec<_>>().join(", ");
+    let said = match (all, counts[3]) {
+        (1, _) => verdict(first.verdict).to_owned(),
+        (_, 0) => told,
+        (_, unclear) if unclear == all => format!("cannot tell for any of {all} figures"),
+        (_, unclear) => format!("{told}; cannot tell for {unclear}"),
+    };
     let runs = first.runs.map(|runs| format!("{runs} run{}", if runs == 1 { "" } else { "s" }));
-    format!("{}: {new} ({}) against {base} ({})", parts.join(", "), runs[1], runs[0])
+    format!("{new} ({}) against {base} ({}): {said}", runs[1], runs[0])
 }
 
 pub(crate) fn failures<'a>(comparison: &'a Comparison<'_>) -> impl Iterator<Item = String> + 'a {

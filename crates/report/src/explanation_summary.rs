@@ -28,7 +28,8 @@ pub(crate) fn line(explained: &[Explained], kept: &Kept) -> String {
         (false, _) => {
             let recorded = explained.iter().all(|one| one.call.snapshot.is_some());
             let of = if recorded { " recorded" } else { "" };
-            format!("{} missed; the {count} slowest{of}", count as u64 + over_limit)
+            let shown = if count == 1 { String::new() } else { format!("{count} ") };
+            format!("{} missed; the {shown}slowest{of}", count as u64 + over_limit)
         }
     };
     let groups: Vec<String> = groups(explained).into_iter().map(group_text).collect();

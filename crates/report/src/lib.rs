@@ -28,6 +28,7 @@
 //! ```
 
 pub mod baseline;
+mod beside;
 pub mod comparison;
 pub mod csv;
 pub mod doctor;

@@ -15,17 +15,18 @@ use run::ipc::workers::WorkersResult;
 use run::storage::StorageResult;
 use run::storage::interference::Condition;
 
+use super::beside::{self, Change};
 use super::latency::inheritance_of;
 use super::observed_calls;
-use super::quantity::{byte_rate, duration, length};
+use super::quantity::{byte_rate, duration, length, three_digits};
 
 /// So many rows of observed calls are on the first page: those with the most time in them.
 const SHOWN_FLOWS: usize = 3;
 
-/// A paragraph for each test that was run; `layers` divides the writes, and `beside` explains
+/// A paragraph for each test that was run; `layers` divides the writes, and `conditions` explain
 /// comparisons, where they were recorded.
 #[must_use]
-pub fn paragraphs(results: &Results, layers: &[SeriesLayers<'_>], beside: &[Explained<'_>]) -> String {
+pub fn paragraphs(results: &Results, layers: &[SeriesLayers<'_>], conditions: &[Explained<'_>]) -> String {
     let mut out = String::new();
     if let Some(baseline) = &results.baseline {
         out.push_str("Baseline, and the ratio to its futex\n");
@@ -53,9 +54,9 @@ pub fn paragraphs(results: &Results, layers: &[SeriesLayers<'_>], beside: &[Expl
         out.push_str("\nSynchronous writes\n");
         storage_lines(&mut out, storage, layers);
     }
-    if !beside.is_empty() {
+    if !conditions.is_empty() {
         out.push_str("\nThe median write beside other load, as a ratio to that alone\n");
-        beside.iter().for_each(|one| beside_line(&mut out, one, control(beside, one)));
+        conditions.iter().for_each(|one| beside_line(&mut out, one, beside::control(conditions, one)));
     }
     out.trim_start_matches('\n').to_owned()
 }
@@ -179,34 +180,21 @@ fn storage_lines(out: &mut String, result: &StorageResult, layers: &[SeriesLayer
     }
 }
 
-/// What the same writer's writes of the same size are, alone against alone.
-fn control<'a>(all: &'a [Explained<'a>], one: &Explained<'_>) -> Option<&'a Explained<'a>> {
-    all.iter().find(|other| {
-        other.beside.condition == Condition::Alone
-            && other.beside.writer == one.beside.writer
-            && other.beside.size_bytes == one.beside.size_bytes
-    })
-}
-
 fn beside_line(out: &mut String, one: &Explained<'_>, control: Option<&Explained<'_>>) {
     let Some(found) = one.beside.response() else { return };
-    let alone = one.beside.condition == Condition::Alone;
-    let noise = control.and_then(|control| control.beside.response()?.interval);
-    let text = match (found.interval, noise) {
-        (Some(own), _) if alone => {
-            format!("{:.2} ({:.2} to {:.2}): what chance alone does", found.median, own.low, own.high)
+    let verdict = match control.and_then(|control| beside::change(one, control)) {
+        _ if one.beside.condition == Condition::Alone => "what chance alone does".to_owned(),
+        Some(Change::Some(mean)) => {
+            format!("{} times as long on average, some wait very long", three_digits(mean))
         }
-        (Some(own), Some(noise)) => {
-            let verdict = if own.low > 1.0 && found.median > noise.high {
-                "longer"
-            } else if own.high < 1.0 && found.median < noise.low {
-                "shorter"
-            } else {
-                "no difference beyond chance"
-            };
-            format!("{:.2} ({:.2} to {:.2}): {verdict}", found.median, own.low, own.high)
-        }
-        _ => format!("{:.2}: cannot tell, fewer than 6 rounds", found.median),
+        Some(Change::Usual(ratio)) => if ratio > 1.0 { "longer" } else { "shorter" }.to_owned(),
+        None => "no difference beyond chance".to_owned(),
+    };
+    let has_control =
+        control.is_some_and(|control| control.beside.response().is_some_and(|of| of.interval.is_some()));
+    let text = match found.interval.filter(|_| has_control) {
+        Some(own) => format!("{:.2} ({:.2} to {:.2}): {verdict}", found.median, own.low, own.high),
+        None => format!("{:.2}: cannot tell, fewer than 6 rounds", found.median),
     };
     let who = format!("{}, {}", one.beside.condition, length(one.beside.size_bytes as usize));
     long_line(out, &who, &text);

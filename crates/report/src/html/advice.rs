@@ -10,8 +10,8 @@ use run::ipc::latency::LatencyResult;
 use run::storage::interference::Condition;
 
 use super::answer;
-use super::beside;
 use super::subject::Subject;
+use crate::beside;
 use crate::explanation_words;
 
 /// At most so many steps are shown.

@@ -5,9 +5,10 @@ use layers::storage::Layer;
 use layers::{Explanation, Flag, Kind};
 use run::baseline::FUTEX;
 use run::ipc::latency::LatencyResult;
+use run::storage::interference::Condition;
 
-use super::beside::{self, Change};
 use super::subject::Subject;
+use crate::beside::{self, Change};
 use crate::explanation_words;
 use crate::observed_calls;
 use crate::quantity::{duration, length, three_digits};
@@ -133,6 +134,23 @@ fn place(layer: Layer) -> &'static str {
     }
 }
 
+/// A condition in words, and its name.
+fn under(condition: Condition) -> String {
+    let words = match condition {
+        Condition::HogSame => "Beside a process that computes on its CPU",
+        Condition::HogOther => "Beside a process that computes on another CPU",
+        Condition::HogAll => "Beside processes that compute on every CPU",
+        Condition::Timers => "Beside timers on the CPU of the device's interrupt",
+        Condition::Network => "Beside packets on the CPU of the device's interrupt",
+        Condition::Files => "Beside a process that creates and removes files",
+        Condition::Fsync => "Beside another process that makes its writes durable",
+        Condition::Memory => "Beside a process that fills memory",
+        Condition::IoLimit => "Under an I/O limit of its control group",
+        _ => return format!("Under {condition}"),
+    };
+    format!("{words} ({condition})")
+}
+
 /// What other load does to a write: the largest difference beyond chance, and where it lies.
 fn of_conditions(subject: &Subject<'_>) -> String {
     let Some(noise) = beside::chance(subject.beside) else {
@@ -143,11 +161,11 @@ fn of_conditions(subject: &Subject<'_>) -> String {
     let Some(found) = all.first() else {
         return format!("No load that was tried changed a write beyond chance. {chance}");
     };
-    let condition = found.one.beside.condition;
+    let under = under(found.one.beside.condition);
     let said = match found.change {
-        Change::Usual(ratio) => format!("Beside {condition} a write takes {ratio:.2} times as long as alone"),
+        Change::Usual(ratio) => format!("{under} a write takes {ratio:.2} times as long as alone"),
         Change::Some(ratio) => format!(
-            "Under {condition} a write takes {} times as long as alone on average: some wait very long",
+            "{under} a write takes {} times as long as alone on average: some wait very long",
             three_digits(ratio)
         ),
     };

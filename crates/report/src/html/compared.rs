@@ -44,12 +44,12 @@ fn first(page: &mut Page, comparison: &Comparison<'_>) {
         for compared in carrying(comparison) {
             if let Some(ratio) = compared.ratio {
                 let name = format!(
-                    "{} of {}: {}, from {} to {}",
+                    "times the base in {}, {}: from {} to {}, {}",
                     compared.name,
                     comparison::of(compared),
-                    verdict(compared.verdict),
                     value(compared.base, compared.unit),
                     value(compared.new, compared.unit),
+                    verdict(compared.verdict),
                 );
                 page.figure(comparison.names[1], &name, &format!("{ratio:.3}"), ratio, "ratio");
             }
@@ -74,13 +74,17 @@ fn first(page: &mut Page, comparison: &Comparison<'_>) {
     });
 }
 
-/// The three figures that carry the answer: those of the most telling verdict that changed most.
+/// The three figures that carry the answer: those of the most telling verdict that changed most,
+/// before those whose ratio has no interval.
 fn carrying<'a>(comparison: &Comparison<'a>) -> Vec<&'a Compared> {
-    let rank = |compared: &Compared| match compared.verdict {
-        Verdict::Worse => 0,
-        Verdict::Better => 1,
-        Verdict::Same => 2,
-        Verdict::CannotTell => 3,
+    let rank = |compared: &Compared| {
+        let telling = match compared.verdict {
+            Verdict::Worse => 0,
+            Verdict::Better => 1,
+            Verdict::Same => 2,
+            Verdict::CannotTell => 3,
+        };
+        (telling, compared.bounds.is_none())
     };
     let change = |compared: &Compared| compared.ratio.map_or(0.0, |ratio| ratio.ln().abs());
     let mut all: Vec<&Compared> =

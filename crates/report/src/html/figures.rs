@@ -7,8 +7,8 @@ use run::baseline::{BaselineCell, FUTEX};
 use run::storage::interference::Condition;
 
 use super::answer::all_calls;
-use super::beside::{self, Change};
 use super::subject::Subject;
+use crate::beside::{self, Change};
 use crate::quantity::{byte_rate, duration, length, three_digits};
 
 /// A figure of the first screen.

@@ -107,10 +107,14 @@ fn lead(page: &mut Page, subject: &Subject<'_>) {
     }
     page.element("h2", &[], "In short");
     page.within("div", &[("class", "summary")], |page| {
-        for line in text.lines() {
-            match line.trim().split_once("  ").filter(|_| line.starts_with(' ')) {
+        let mut lines = text.lines().peekable();
+        while let Some(line) = lines.next() {
+            // Behind a long name the text has a line of its own.
+            let below = lines.next_if(|next| next.starts_with("    ")).map(|said| (line, said));
+            let beside = || line.trim().split_once("  ").filter(|_| line.starts_with(' '));
+            match below.or_else(beside) {
                 Some((what, said)) => {
-                    page.element("b", &[], what);
+                    page.element("b", &[], what.trim());
                     page.element("span", &[], said.trim());
                 }
                 None => page.paragraphs("group", line),

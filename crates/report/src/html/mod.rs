@@ -7,7 +7,6 @@ mod advice;
 mod answer;
 mod assets;
 mod bars;
-mod beside;
 mod chart;
 mod compared;
 mod figures;

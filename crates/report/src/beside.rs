@@ -1,7 +1,7 @@
 //! What other load does to a write, in brief: of the conditions that were tried, the one that
-//! changes a write most beyond chance, and where in the write that shows. Knows no page.
+//! changes a write most beyond chance, and where in the write that shows. Knows no output.
 
-use analysis::interference::Explained;
+use analysis::interference::{Explained, Side};
 use latency::Interval;
 use layers::storage::Layer;
 use run::storage::interference::{Condition, Measured, Pair};
@@ -11,7 +11,7 @@ const NOTABLE: f64 = 1.1;
 
 /// How a condition changes writes.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Change {
+pub(crate) enum Change {
     /// The usual write: its median, as a ratio to that alone.
     Usual(f64),
     /// Not the usual one, but the mean of all: some writes wait for very long.
@@ -20,20 +20,20 @@ pub(super) enum Change {
 
 impl Change {
     /// The ratio to the writer alone.
-    pub(super) fn ratio(self) -> f64 {
+    pub(crate) fn ratio(self) -> f64 {
         let (Self::Usual(ratio) | Self::Some(ratio)) = self;
         ratio
     }
 }
 
 /// A condition that changes writes beyond chance.
-pub(super) struct Found<'a> {
-    pub(super) one: &'a Explained<'a>,
-    pub(super) change: Change,
+pub(crate) struct Found<'a> {
+    pub(crate) one: &'a Explained<'a>,
+    pub(crate) change: Change,
 }
 
 /// The control of the same writer and size.
-pub(super) fn control<'a>(all: &'a [Explained<'a>], of: &Explained<'_>) -> Option<&'a Explained<'a>> {
+pub(crate) fn control<'a>(all: &'a [Explained<'a>], of: &Explained<'_>) -> Option<&'a Explained<'a>> {
     all.iter().find(|other| {
         other.beside.condition == Condition::Alone
             && other.beside.writer == of.beside.writer
@@ -42,14 +42,14 @@ pub(super) fn control<'a>(all: &'a [Explained<'a>], of: &Explained<'_>) -> Optio
 }
 
 /// What chance does to a writer alone.
-pub(super) fn chance(all: &[Explained<'_>]) -> Option<Interval> {
+pub(crate) fn chance(all: &[Explained<'_>]) -> Option<Interval> {
     let control = all.iter().find(|one| one.beside.condition == Condition::Alone)?;
     control.beside.response()?.interval
 }
 
 /// The conditions that change writes beyond chance: those that lengthen them first, the most
 /// effective first of each.
-pub(super) fn found<'a>(all: &'a [Explained<'a>]) -> Vec<Found<'a>> {
+pub(crate) fn found<'a>(all: &'a [Explained<'a>]) -> Vec<Found<'a>> {
     let mut out: Vec<Found<'a>> = all
         .iter()
         .filter(|one| one.beside.condition != Condition::Alone)
@@ -66,7 +66,8 @@ pub(super) fn found<'a>(all: &'a [Explained<'a>]) -> Vec<Found<'a>> {
     out
 }
 
-fn change(one: &Explained<'_>, control: &Explained<'_>) -> Option<Change> {
+/// How a condition changes writes beyond chance, if it does and six rounds or more tell.
+pub(crate) fn change(one: &Explained<'_>, control: &Explained<'_>) -> Option<Change> {
     let noise = control.beside.response()?.interval?;
     let response = one.beside.response()?;
     let own = response.interval?;
@@ -95,18 +96,23 @@ fn means(pairs: &[Pair]) -> Vec<f64> {
         .collect()
 }
 
-/// The layer whose mean time changes most in the direction of the whole; `None` where no events
-/// tell.
-pub(super) fn layer(found: &Found<'_>) -> Option<Layer> {
+/// The layer whose time changes most in the direction of the whole: its median where the usual
+/// write changes, else its mean. `None` where no events tell.
+pub(crate) fn layer(found: &Found<'_>) -> Option<Layer> {
     let [alone, beside] = found.one.sides.as_ref()?;
+    let time = |side: &Side, layer: Layer| match found.change {
+        Change::Usual(_) => side.breakdown.percentile_ns(layer, 50.0) as f64,
+        Change::Some(_) => side.breakdown.mean_ns(layer),
+    };
     let sign = if found.change.ratio() > 1.0 { 1.0 } else { -1.0 };
-    let change = |layer: Layer| sign * (beside.breakdown.mean_ns(layer) - alone.breakdown.mean_ns(layer));
+    let change = |layer: Layer| sign * (time(beside, layer) - time(alone, layer));
     let most = Layer::ALL.into_iter().max_by(|one, other| change(*one).total_cmp(&change(*other)))?;
     (change(most) > 0.0).then_some(most)
 }
 
 #[cfg(test)]
 mod tests {
+    use layers::storage::{Breakdown, Layers, Piece, Write};
     use run::storage::Call;
     use run::storage::interference::Beside;
 
@@ -137,6 +143,27 @@ mod tests {
             size_bytes: 4096,
             pairs: (0..9).map(pair).collect(),
         }
+    }
+
+    /// Calls of which the last one waits for its CPU for very long.
+    fn side(device_ns: u64) -> Side {
+        let mut breakdown = Breakdown::default();
+        for (tid, wake_ns) in [(1, 0), (2, 0), (3, 1_000_000 * device_ns)] {
+            let end_ns = device_ns + wake_ns;
+            let piece = |begin_ns, end_ns, layer| Piece { begin_ns, end_ns, layer };
+            let pieces = vec![piece(0, device_ns, Layer::Device), piece(device_ns, end_ns, Layer::Wake)];
+            breakdown.add(Write { start_ns: 0, end_ns, tid }, Layers { pieces, ..Layers::default() });
+        }
+        Side { breakdown, ..Side::default() }
+    }
+
+    #[test]
+    fn the_usual_writes_time_is_sought_in_usual_layers_and_not_among_a_few_outliers() {
+        let beside = compared(Condition::Fsync, 130_000, 0);
+        let one = Explained { beside: &beside, sides: Some([side(100), side(200)]) };
+        let of = |change| layer(&Found { one: &one, change });
+        assert_eq!(of(Change::Usual(1.3)), Some(Layer::Device));
+        assert_eq!(of(Change::Some(1.3)), Some(Layer::Wake));
     }
 
     #[test]

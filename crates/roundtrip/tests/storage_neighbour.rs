@@ -1,0 +1,39 @@
+//! Writes beside another writer whose effect is known: its commits of the same journal. By itself,
+//! so that no other test is a neighbour too. Needs root, and is skipped without.
+
+#[path = "support/storage.rs"]
+mod support;
+
+use std::process::Command;
+
+use support::Journalled;
+
+#[test]
+fn another_process_that_commits_the_same_journal_makes_durable_writes_longer_and_the_page_says_so() {
+    let Some(file_system) = Journalled::mount_as_root("commits") else { return };
+    let roundtrip = |line: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_roundtrip"));
+        let output =
+            command.args(line.split_whitespace()).current_dir(&file_system.directory).output().unwrap();
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    // What others do on this machine meanwhile may hide it once, not always.
+    let mut answers = Vec::new();
+    for _ in 0..5 {
+        roundtrip(
+            "storage interference --conditions fsync --durability fsync --position append --rounds 12 \
+             --duration 12s --file mnt/written --out run --force",
+        );
+        roundtrip("report run -o page.html --force");
+        let page = std::fs::read_to_string(file_system.directory.join("page.html")).unwrap();
+        let answer = page.split_once("<h1>").unwrap().1.split_once("</h1>").unwrap().0.to_owned();
+        let says = answer
+            .contains("Beside another process that makes its writes durable (fsync) a write takes")
+            && answer.contains("it spends more time");
+        answers.push(answer);
+        if says {
+            return;
+        }
+    }
+    panic!("{answers:#?}");
+}
