@@ -9,22 +9,14 @@ use run::baseline::{BaselineCell, BaselineResult, RecordedCell};
 
 use super::look::Look;
 use super::quantity::{length, three_digits};
-use super::table::{Column, Table};
+use super::table::{Column, Table, under_headings};
 use crate::csv::Line;
 
 /// One table per placement: for each size the median with its spread over the rounds, and the ratio
 /// to the futex.
 #[must_use]
 pub fn tables(result: &BaselineResult, look: Look) -> String {
-    let mut out = String::new();
-    let (tables, notes) = parts(result);
-    for (heading, table) in tables {
-        let _ = writeln!(out, "{heading}");
-        out.push_str(&table.render(look));
-        out.push('\n');
-    }
-    out.push_str(&notes);
-    out
+    under_headings(parts(result), look)
 }
 
 /// The tables, each with its heading, and what their columns mean.

@@ -188,6 +188,12 @@ fn parts(widths: &[usize], keys: usize, most: usize) -> Vec<Vec<usize>> {
     parts
 }
 
+/// Tables, each below its heading, and the notes on all of them.
+pub(crate) fn under_headings((tables, notes): (Vec<(String, Table)>, String), look: Look) -> String {
+    let sections = tables.iter().map(|(heading, table)| format!("{heading}\n{}\n", table.render(look)));
+    sections.chain([notes]).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,7 +7,7 @@ use run::ipc::{Mode, Stack};
 
 use super::look::Look;
 use super::quantity::{self, three_digits};
-use super::table::{Column, Table};
+use super::table::{Column, Table, under_headings};
 use crate::csv::Line;
 
 /// The driver that was measured, or that there was none.
@@ -18,15 +18,7 @@ pub fn driver(result: &ThroughputResult) -> String {
 /// One table per stack, with a line per size.
 #[must_use]
 pub fn tables(result: &ThroughputResult, look: Look) -> String {
-    let mut out = String::new();
-    let (tables, notes) = parts(result);
-    for (heading, table) in tables {
-        let _ = writeln!(out, "{heading}");
-        out.push_str(&table.render(look));
-        out.push('\n');
-    }
-    out.push_str(&notes);
-    out
+    under_headings(parts(result), look)
 }
 
 /// The tables, each with its heading, and what their columns mean.
