@@ -75,8 +75,9 @@ impl Context {
         &self.address
     }
 
-    /// Chooses how calls lend a real-time priority in processes that join from now on, until they
-    /// choose for themselves ([`Emulated::set_inherit_by`](super::Emulated::set_inherit_by)).
+    /// Chooses how a real-time priority is inherited from calls of processes that join from now on,
+    /// until they choose for themselves
+    /// ([`Emulated::set_inherit_by`](super::Emulated::set_inherit_by)).
     pub fn set_inherit_by(&self, inherit_by: InheritBy) {
         self.region.words()[INHERIT_BY].store(inherit_by.into(), Ordering::Relaxed);
     }

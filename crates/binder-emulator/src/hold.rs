@@ -1,4 +1,4 @@
-//! Lending a real-time priority through a futex, where nobody may set the server's policy: the
+//! Priority inheritance through a PI futex, where nobody may set the server's policy: the
 //! transaction is a lock that its server holds, and its caller waits for that lock.
 //!
 //! Each thread has a word of shared memory, its hold: a priority-inheriting futex (`FUTEX_LOCK_PI`
@@ -6,16 +6,16 @@
 //! writes the server's thread id there, as if that had taken the lock, and waits in the kernel's
 //! queue for it. The kernel then runs the server at the waiter's priority, with no permission and
 //! no setting of a policy, until the server gives the lock back, which is how it wakes the caller;
-//! or until it dies. A server that waits for another one's reply lends to that one in turn, and the
+//! or until it dies. A server that waits for another one's reply boosts that one in turn, and the
 //! kernel follows the chain. The server's policy as the kernel tells it (sched_getattr(2)) stays
 //! its own.
 //!
-//! Whom a thread lends to stands in the transaction that it waits for (`HELD_BY`): the thread that
+//! Whom a thread boosts stands in the transaction that it waits for (`HELD_BY`): the thread that
 //! its sender chose, or that was seen on its way to wait, or that took it from the queue. It is
 //! looked up under the context's lock whenever the caller goes to sleep, so a nested call that it
 //! serves meanwhile, or a transaction that another thread takes, needs nothing else.
 //!
-//! No wake-up is lost: a waker finds under the lock that the thread `LENDS` (`sleep_word.rs`), and
+//! No wake-up is lost: a waker finds under the lock that the thread `Boosts` (`sleep_word.rs`), and
 //! claims it. If it holds the lock itself it gives that back after the unlock, else it wakes the
 //! holder, who looks before it sleeps again whether its caller was claimed (`Guard::pass_on`). What
 //! nobody gives back, because the holder runs, or was killed in between, ends by itself: the caller
@@ -23,7 +23,7 @@
 //!
 //! No word can do harm: the waiter writes its hold anew each time, so nothing stale remains in it,
 //! and a thread id that makes no sense, is dead, or would close a ring makes the kernel refuse;
-//! then the caller sleeps as if nothing had been lent. A holder that dies loses the lock to its
+//! then the caller sleeps as if nobody were boosted. A holder that dies loses the lock to its
 //! caller. A waiter that got the lock need not tell the kernel when it lets go, as nobody
 //! else waits for it.
 
@@ -37,8 +37,8 @@ use crate::mutex::own_tid;
 use crate::pi_futex::lock_for;
 use crate::records::{Id, Record, Thread};
 use crate::region::Region;
-use crate::sleep_word::State::Lends;
-use crate::sleep_word::{CANNOT_LEND, HAS_LENT};
+use crate::sleep_word::State::Boosts;
+use crate::sleep_word::{CANNOT_BOOST, HAS_BOOSTED};
 
 /// How long a caller waits at a time, in nanoseconds: at first, and at most. In between it looks
 /// whether it was claimed.
@@ -49,36 +49,36 @@ pub(crate) const TID_MASK: u32 = !(futex::WAITERS | futex::OWNER_DIED);
 
 /// A new thread has nothing of its record's last user.
 pub(crate) fn reset(region: &Region, thread: Id<Thread>) {
-    for word in [region.hold(thread.index()), region.holder(thread.index()), region.lent(thread.index())] {
+    for word in [region.hold(thread.index()), region.holder(thread.index()), region.boosted(thread.index())] {
         word.store(0, Relaxed);
     }
 }
 
-/// Whether the calling thread holds what `lender` waits for.
-pub(crate) fn is_own(region: &Region, lender: Id<Thread>) -> bool {
-    region.hold(lender.index()).load(Relaxed) & TID_MASK == own_tid()
+/// Whether the calling thread holds what `waiter` waits for.
+pub(crate) fn is_own(region: &Region, waiter: Id<Thread>) -> bool {
+    region.hold(waiter.index()).load(Relaxed) & TID_MASK == own_tid()
 }
 
-/// After the unlock: ends the wait of `lender`, if the calling thread still holds what it waits
+/// After the unlock: ends the wait of `waiter`, if the calling thread still holds what it waits
 /// for.
-pub(crate) fn give_back(region: &Region, lender: Id<Thread>) {
-    let hold = region.hold(lender.index());
-    if hold.compare_exchange(own_tid(), 0, AcqRel, Relaxed).is_err() && is_own(region, lender) {
+pub(crate) fn give_back(region: &Region, waiter: Id<Thread>) {
+    let hold = region.hold(waiter.index());
+    if hold.compare_exchange(own_tid(), 0, AcqRel, Relaxed).is_err() && is_own(region, waiter) {
         // It waits in the kernel. An error means that it has just ceased to.
         let _ = futex::unlock_pi(hold, futex::Flags::empty());
     }
 }
 
-/// After the unlock: lends until the calling `thread` is claimed, or its hold is given back. Where
-/// the kernel refuses that, the thread is left to sleep on its futex. After each slice of the wait,
-/// `hurry` is called with whoever is to give it back.
+/// After the unlock: boosts its server until the calling `thread` is claimed, or its hold is given
+/// back. Where the kernel refuses that, the thread is left to sleep on its futex. After each slice
+/// of the wait, `hurry` is called with whoever is to give it back.
 #[cold]
 pub(crate) fn wait(region: &Region, thread: Id<Thread>, hurry: impl Fn(Id<Thread>)) {
     let (hold, word) = (region.hold(thread.index()), region.sleep_word(thread.index()));
     let mut slice_ns = SLICES_NS.0;
-    while word.is(Lends) && region.ended().is_none() {
+    while word.is(Boosts) && region.ended().is_none() {
         match lock_for(hold, Duration::from_nanos(slice_ns)) {
-            Ok(()) => word.make(HAS_LENT),
+            Ok(()) => word.make(HAS_BOOSTED),
             Err(Errno::TIMEDOUT) => {
                 slice_ns = slice_ns.saturating_mul(2).min(SLICES_NS.1);
                 if let Some(holder) = Id::new(region.holder(thread.index()).load(Relaxed).into()) {
@@ -86,7 +86,7 @@ pub(crate) fn wait(region: &Region, thread: Id<Thread>, hurry: impl Fn(Id<Thread
                 }
                 false
             }
-            Err(_) => word.make(CANNOT_LEND),
+            Err(_) => word.make(CANNOT_BOOST),
         };
     }
     hold.store(0, Release);
@@ -100,20 +100,20 @@ mod tests {
     use std::sync::mpsc::channel;
 
     use super::*;
-    use crate::sleep_word::{GOES_TO_LEND, WAKES_LENDER};
+    use crate::sleep_word::{GOES_TO_BOOST, WAKES_PI_WAITER};
 
-    /// Whether a thread that lends to `holder` is left to sleep as if it did not.
+    /// Whether a thread that boosts `holder` is left to sleep as if it did not.
     fn sleeps_plainly(holder: impl FnOnce() -> u32) -> bool {
         let region = Region::create().expect("memory");
         let own = Id::<Thread>::new(1).expect("an index");
         region.hold(own.index()).store(holder(), Relaxed);
-        region.sleep_word(own.index()).set_out(GOES_TO_LEND);
+        region.sleep_word(own.index()).set_out(GOES_TO_BOOST);
         wait(&region, own, |_| {});
         region.sleep_word(own.index()).is_asleep()
     }
 
     #[test]
-    fn one_that_lends_to_the_dead_to_itself_or_to_nobody_does_not_wait_for_that() {
+    fn one_that_boosts_the_dead_itself_or_nobody_does_not_wait_for_that() {
         assert!(sleeps_plainly(|| std::thread::spawn(own_tid).join().expect("no panic")));
         assert!(sleeps_plainly(own_tid));
         assert!(sleeps_plainly(|| TID_MASK));
@@ -123,11 +123,11 @@ mod tests {
     }
 
     #[test]
-    fn a_claimed_lender_goes_on_though_nobody_gives_its_hold_back() {
+    fn a_claimed_waiter_goes_on_though_nobody_gives_its_hold_back() {
         let region = Arc::new(Region::create().expect("memory"));
         let own = Id::<Thread>::new(1).expect("an index");
         region.hold(own.index()).store(own_tid(), Relaxed);
-        region.sleep_word(own.index()).set_out(GOES_TO_LEND);
+        region.sleep_word(own.index()).set_out(GOES_TO_BOOST);
         let (done, waited) = channel();
         let waiting = Arc::clone(&region);
         let waiting = std::thread::spawn(move || {
@@ -135,7 +135,7 @@ mod tests {
             done.send(()).expect("a test that waits");
         });
         assert!(waited.recv_timeout(Duration::from_millis(50)).is_err(), "this thread holds it");
-        assert!(region.sleep_word(own.index()).make(WAKES_LENDER));
+        assert!(region.sleep_word(own.index()).make(WAKES_PI_WAITER));
         waited.recv_timeout(Duration::from_secs(20)).expect("its end");
         assert_eq!(region.hold(own.index()).load(Relaxed), 0);
         waiting.join().expect("no panic");
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn a_new_thread_has_nothing_of_its_records_last_user() {
         let region = Region::create().expect("memory");
-        let words = [region.hold(1), region.holder(1), region.lent(1)];
+        let words = [region.hold(1), region.holder(1), region.boosted(1)];
         words.iter().for_each(|word| word.store(7, Relaxed));
         reset(&region, Id::new(1).expect("an index"));
         assert_eq!(words.map(|word| word.load(Relaxed)), [0; 3]);
@@ -153,11 +153,11 @@ mod tests {
     #[test]
     fn only_ones_own_hold_is_given_back() {
         let region = Region::create().expect("memory");
-        let lender = Id::<Thread>::new(1).expect("an index");
+        let waiter = Id::<Thread>::new(1).expect("an index");
         for (holds, left) in [(own_tid(), 0), (own_tid() + 1, own_tid() + 1), (0, 0)] {
             region.hold(1).store(holds, Relaxed);
-            assert_eq!(is_own(&region, lender), holds == own_tid());
-            give_back(&region, lender);
+            assert_eq!(is_own(&region, waiter), holds == own_tid());
+            give_back(&region, waiter);
             assert_eq!(region.hold(1).load(Relaxed), left);
         }
     }

@@ -1,6 +1,6 @@
-//! Priority inheritance by a futex, as the driver uses it: which caller lends to which server, and
-//! what a thread that is lent a priority knows of that. How a hold works is `hold.rs`'s business,
-//! which priorities are lent `priority.rs`'s.
+//! Priority inheritance by a futex, as the driver uses it: which caller boosts which server, and
+//! what a boosted thread knows of that. How a hold works is `hold.rs`'s business, which priorities
+//! are inherited `priority.rs`'s.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -16,13 +16,12 @@ use crate::pi_futex::{now, set_raised};
 use crate::records::{Id, Process, TAG, Thread, Transaction, process, thread, transaction};
 use crate::region::Region;
 use crate::sched::Priority;
-use crate::sleep_word::GOES_TO_LEND;
-use crate::sleep_word::State::Lends;
+use crate::sleep_word::GOES_TO_BOOST;
+use crate::sleep_word::State::Boosts;
 
-/// How a real-time caller's priority is lent to its server, by the priority rules of Android's
-/// kernel.
+/// How a server inherits a real-time caller's priority, by the priority rules of Android's kernel.
 ///
-/// Ordinary callers lend their nice value by setting it, whichever this is.
+/// The nice value of an ordinary caller is inherited by setting it, whichever this is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u32)]
@@ -33,7 +32,7 @@ pub enum InheritBy {
     /// again after a second.
     #[default]
     Auto = 0,
-    /// By setting the policy. Without permission nothing is lent.
+    /// By setting the policy. Without permission nothing is inherited.
     Policy = 1,
     /// Through a priority-inheriting futex (futex(2)): this needs no permission, and the server's
     /// policy does not show it.
@@ -58,15 +57,16 @@ impl From<InheritBy> for u64 {
     }
 }
 
-/// For how many sleeps a thread that was lent a priority this way avoids the trap: whoever wakes it
-/// there may have to wait until it has reached the trap, and cannot lend before that.
+/// For how many sleeps a thread that was boosted this way avoids the trap: whoever wakes it there
+/// may have to wait until it has reached the trap, and cannot boost it before that.
 const FUTEX_SLEEPS: u32 = 64;
 
 /// How long a refused permission is taken to be refused still.
 const REFUSAL_LASTS: Duration = Duration::from_secs(1);
 
 thread_local! {
-    /// That priority, while it serves the call: what its own calls lend, also in other contexts.
+    /// That priority, while it serves the call: what is inherited from its own calls, also in other
+    /// contexts.
     static SERVES_AT: Cell<Option<Priority>> = const { Cell::new(None) };
     /// How many sleeps are left in which it avoids the trap.
     static NO_TRAP: Cell<u32> = const { Cell::new(0) };
@@ -75,7 +75,7 @@ thread_local! {
     static REFUSED: Cell<[Refused; 4]> = const { Cell::new([Refused::NONE; 4]) };
 }
 
-/// The priority that the calling thread is lent for the call that it serves, where its policy does
+/// The priority that the calling thread inherits for the call that it serves, where its policy does
 /// not show it.
 pub(crate) fn serves_at() -> Option<Priority> {
     SERVES_AT.get()
@@ -88,22 +88,22 @@ pub(crate) fn avoids_trap() -> bool {
     left != 0
 }
 
-/// The calling `thread` was woken: has it been lent a priority?
+/// The calling `thread` was woken: has it been boosted?
 pub(crate) fn learn(region: &Region, thread: Id<Thread>) {
-    if region.lent(thread.index()).load(Relaxed) != 0 {
-        set_lent();
+    if region.boosted(thread.index()).load(Relaxed) != 0 {
+        set_boosted();
     }
 }
 
-fn set_lent() {
+fn set_boosted() {
     set_raised(true);
     NO_TRAP.set(FUTEX_SLEEPS);
 }
 
 impl Guard<'_> {
-    /// The calling thread has no work. If it waits for a reply of one that it lends its priority
-    /// to, it will do that while it sleeps: true then.
-    pub(crate) fn will_lend(&mut self, own: Id<Thread>) -> bool {
+    /// The calling thread has no work. If it waits for a reply of one that it boosts, it will do
+    /// that while it sleeps: true then.
+    pub(crate) fn will_boost(&mut self, own: Id<Thread>) -> bool {
         let Some(t) = self.get(own, thread::STACK) else { return false };
         let Some(holder) = self.get(t, transaction::HELD_BY) else { return false };
         let tid = self.get(holder, thread::TID).cast_unsigned();
@@ -113,23 +113,23 @@ impl Guard<'_> {
         let region = self.region();
         region.holder(own.index()).store(holder.index() as u32, Relaxed);
         region.hold(own.index()).store(tid, Release);
-        region.sleep_word(own.index()).set_out(GOES_TO_LEND);
+        region.sleep_word(own.index()).set_out(GOES_TO_BOOST);
         true
     }
 
-    /// The calling thread, which is lent a priority, is about to wait for another's reply. Its own
+    /// The calling thread, which is boosted, is about to wait for another's reply. Its own
     /// caller may have been claimed by someone who could only wake this thread.
     #[cold]
     pub(crate) fn pass_on(&mut self, own: Id<Thread>) {
         let mut next = self.get(own, thread::STACK);
         while let Some(t) = self.step(next) {
             if self.get(t, transaction::TO_THREAD) == Some(own) {
-                let lender = self.get(t, transaction::FROM);
+                let waiter = self.get(t, transaction::FROM);
                 let region = self.region();
-                if let Some(lender) = lender
-                    .filter(|&lender| is_own(region, lender) && !region.sleep_word(lender.index()).is(Lends))
+                if let Some(waiter) = waiter
+                    .filter(|&waiter| is_own(region, waiter) && !region.sleep_word(waiter.index()).is(Boosts))
                 {
-                    self.give_back_later(lender);
+                    self.give_back_later(waiter);
                 }
                 return;
             }
@@ -139,34 +139,34 @@ impl Guard<'_> {
 
     /// The calling thread serves nobody any more.
     #[cold]
-    pub(crate) fn is_lent_no_longer(&mut self, own: Id<Thread>) {
+    pub(crate) fn is_boosted_no_longer(&mut self, own: Id<Thread>) {
         set_raised(false);
         SERVES_AT.set(None);
-        self.region().lent(own.index()).store(0, Relaxed);
+        self.region().boosted(own.index()).store(0, Relaxed);
     }
 
     /// The calling thread has taken a call, or has answered one.
     #[inline]
-    pub(crate) fn learn_what_is_lent(&self, own: Id<Thread>) {
-        if self.region().lent(own.index()).load(Relaxed) != 0 {
-            self.learn_what_is_lent_now(own);
+    pub(crate) fn learn_boost(&self, own: Id<Thread>) {
+        if self.region().boosted(own.index()).load(Relaxed) != 0 {
+            self.learn_boost_now(own);
         }
     }
 
     #[cold]
-    fn learn_what_is_lent_now(&self, own: Id<Thread>) {
-        set_lent();
+    fn learn_boost_now(&self, own: Id<Thread>) {
+        set_boosted();
         let t = self.get(own, thread::STACK);
         let held = t.filter(|&t| self.get(t, transaction::HELD_BY) == Some(own));
         SERVES_AT.set(held.and_then(|t| Priority::from_word(self.get(t, transaction::HELD_AT))));
     }
 
-    /// The caller of `t` lends its priority `wanted` to `to` while it waits.
+    /// The caller of `t` boosts `to` to its priority `wanted` while it waits.
     #[cold]
-    pub(crate) fn lend_by_hold(&mut self, t: Id<Transaction>, to: Id<Thread>, wanted: Priority) {
-        self.region().lent(to.index()).store(1, Relaxed);
+    pub(crate) fn boost_by_hold(&mut self, t: Id<Transaction>, to: Id<Thread>, wanted: Priority) {
+        self.region().boosted(to.index()).store(1, Relaxed);
         if self.get(to, thread::TID).cast_unsigned() == own_tid() {
-            set_lent();
+            set_boosted();
         }
         let before = self.get(t, transaction::HELD_BY);
         if before == Some(to) {
@@ -242,65 +242,68 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_lends_only_to_a_living_one_that_holds_its_own_call() {
+    fn a_thread_boosts_only_a_living_one_that_holds_its_own_call() {
         let region = Region::create().expect("memory");
         let mut scratch = crate::lock::Scratch::default();
         let mut guard = Guard::lock(&region, &mut scratch);
         let (own, holder) = (id(1), id(2));
         let t = guard.alloc::<Transaction>().expect("a record");
-        let mut lends = |stack, from, holds, tid| {
+        let mut boosts = |stack, from, holds, tid| {
             region.sleep_word(1).reset();
             guard.set(own, thread::STACK, stack);
             guard.set(t, transaction::FROM, Some(from));
             guard.set(t, transaction::HELD_BY, holds);
             guard.set(holder, thread::TID, tid);
-            let lends = guard.will_lend(own);
-            assert_eq!(region.sleep_word(1).is(Lends), lends);
-            lends
+            let boosts = guard.will_boost(own);
+            assert_eq!(region.sleep_word(1).is(Boosts), boosts);
+            boosts
         };
-        assert!(!lends(None, own, Some(holder), 1234), "it calls nobody");
-        assert!(!lends(Some(t), own, None, 1234), "nobody holds its call");
-        assert!(!lends(Some(t), id(3), Some(holder), 1234), "another's call, which it serves");
-        assert!(!lends(Some(t), own, Some(holder), 0) && !lends(Some(t), own, Some(holder), -1), "no thread");
+        assert!(!boosts(None, own, Some(holder), 1234), "it calls nobody");
+        assert!(!boosts(Some(t), own, None, 1234), "nobody holds its call");
+        assert!(!boosts(Some(t), id(3), Some(holder), 1234), "another's call, which it serves");
+        assert!(
+            !boosts(Some(t), own, Some(holder), 0) && !boosts(Some(t), own, Some(holder), -1),
+            "no thread"
+        );
         assert_eq!((region.hold(1).load(Relaxed), region.holder(1).load(Relaxed)), (0, 0));
-        assert!(lends(Some(t), own, Some(holder), 1234));
+        assert!(boosts(Some(t), own, Some(holder), 1234));
         assert_eq!((region.hold(1).load(Relaxed), region.holder(1).load(Relaxed)), (1234, 2));
     }
 
     #[test]
-    fn what_a_thread_is_lent_counts_for_the_call_that_it_serves() {
+    fn a_boost_counts_for_the_call_that_a_thread_serves() {
         std::thread::spawn(|| {
             let region = Region::create().expect("memory");
             let mut scratch = crate::lock::Scratch::default();
             let mut guard = Guard::lock(&region, &mut scratch);
             let own = id(1);
             let [held, other] = [(); 2].map(|()| guard.alloc::<Transaction>().expect("a record"));
-            let lent = Priority { policy: crate::sched::FIFO, level: 39 };
+            let inherited = Priority { policy: crate::sched::FIFO, level: 39 };
             guard.set(held, transaction::HELD_BY, Some(own));
-            guard.set(held, transaction::HELD_AT, lent.to_word());
-            guard.set(other, transaction::HELD_AT, lent.to_word());
+            guard.set(held, transaction::HELD_AT, inherited.to_word());
+            guard.set(other, transaction::HELD_AT, inherited.to_word());
             guard.set(own, thread::STACK, Some(held));
             let raised = crate::pi_futex::is_raised;
-            guard.learn_what_is_lent(own);
+            guard.learn_boost(own);
             learn(&region, own);
-            assert!(!raised() && serves_at().is_none() && !avoids_trap(), "nothing was lent");
-            region.lent(1).store(1, Relaxed);
-            guard.learn_what_is_lent(own);
+            assert!(!raised() && serves_at().is_none() && !avoids_trap(), "nothing was inherited");
+            region.boosted(1).store(1, Relaxed);
+            guard.learn_boost(own);
             assert!(raised());
-            assert_eq!(serves_at(), Some(lent));
-            // Another's call above it, which nobody lends for.
+            assert_eq!(serves_at(), Some(inherited));
+            // Another's call above it, which boosts nobody.
             guard.set(own, thread::STACK, Some(other));
-            guard.learn_what_is_lent(own);
+            guard.learn_boost(own);
             assert_eq!(serves_at(), None);
             assert_eq!((0..1000).take_while(|_| avoids_trap()).count(), FUTEX_SLEEPS as usize);
             guard.set(own, thread::STACK, Some(held));
-            guard.learn_what_is_lent(own);
-            guard.is_lent_no_longer(own);
+            guard.learn_boost(own);
+            guard.is_boosted_no_longer(own);
             assert!(!raised() && serves_at().is_none());
-            assert_eq!(region.lent(1).load(Relaxed), 0);
-            region.lent(1).store(1, Relaxed);
+            assert_eq!(region.boosted(1).load(Relaxed), 0);
+            region.boosted(1).store(1, Relaxed);
             learn(&region, own);
-            assert!(raised() && avoids_trap(), "it was woken, and has been lent a priority meanwhile");
+            assert!(raised() && avoids_trap(), "it was woken, and has been boosted meanwhile");
         })
         .join()
         .expect("no panic");
@@ -314,32 +317,32 @@ mod tests {
         let owner = Id::<Process>::new(3).expect("a slot");
         let t = guard.alloc::<Transaction>().expect("a record");
         guard.set(t, transaction::FROM, Some(id(5)));
-        let lent = Priority { policy: crate::sched::FIFO, level: 39 };
+        let inherited = Priority { policy: crate::sched::FIFO, level: 39 };
         let threads = [1, 2].map(id);
         threads.iter().for_each(|&to| guard.set(to, thread::PROCESS, Some(owner)));
         for (to, at) in [(threads[0], 39), (threads[0], 20), (threads[1], 30)] {
-            // The caller looks again whom it lends to.
+            // The caller looks again whom it boosts.
             region.sleep_word(5).reset();
             region.sleep_word(5).set_out(crate::sleep_word::GOES_TO_SLEEP);
             let new = guard.get(t, transaction::HELD_BY) != Some(to);
-            guard.lend_by_hold(t, to, Priority { level: at, ..lent });
-            assert_eq!(region.lent(to.index()).load(Relaxed), 1);
+            guard.boost_by_hold(t, to, Priority { level: at, ..inherited });
+            assert_eq!(region.boosted(to.index()).load(Relaxed), 1);
             assert_eq!(guard.get(t, transaction::HELD_BY), Some(to));
             assert_eq!(guard.get(owner, process::HELD), 1);
             assert_eq!(!region.sleep_word(5).is_asleep(), new, "it is woken for a new one");
         }
         let at = Priority::from_word(guard.get(t, transaction::HELD_AT)).expect("a priority");
         assert_eq!(at.level, 30, "the last one's");
-        assert!(!crate::pi_futex::is_raised(), "it is another thread that was lent to");
+        assert!(!crate::pi_futex::is_raised(), "it is another thread that was boosted");
         let own = id(4);
         guard.set(own, thread::TID, own_tid().cast_signed());
-        guard.lend_by_hold(t, own, lent);
+        guard.boost_by_hold(t, own, inherited);
         assert!(crate::pi_futex::is_raised());
         set_raised(false);
     }
 
     #[test]
-    fn a_way_to_lend_is_one_word() {
+    fn a_way_to_inherit_is_one_word() {
         for way in [InheritBy::Auto, InheritBy::Policy, InheritBy::PiFutex] {
             assert_eq!(InheritBy::from_word(u64::from(way) as u32), way);
             assert_eq!(way.is_default(), way == InheritBy::Auto);
@@ -352,19 +355,19 @@ mod tests {
         let region = Region::create().expect("memory");
         let mut scratch = crate::lock::Scratch::default();
         let mut guard = Guard::lock(&region, &mut scratch);
-        let (own, lender) = (id(1), id(2));
+        let (own, waiter) = (id(1), id(2));
         let [served, called] = [(); 2].map(|()| guard.alloc::<Transaction>().expect("a record"));
-        guard.set(served, transaction::FROM, Some(lender));
+        guard.set(served, transaction::FROM, Some(waiter));
         guard.set(served, transaction::TO_THREAD, Some(own));
         // Above it, a call of its own.
         guard.set(called, transaction::FROM, Some(own));
         guard.set(called, transaction::FROM_PARENT, Some(served));
         guard.set(own, thread::STACK, Some(called));
-        let mut left = |holds: u32, lends: bool| {
+        let mut left = |holds: u32, boosts: bool| {
             region.hold(2).store(holds, Relaxed);
             region.sleep_word(2).reset();
-            if lends {
-                region.sleep_word(2).set_out(GOES_TO_LEND);
+            if boosts {
+                region.sleep_word(2).set_out(GOES_TO_BOOST);
             }
             guard.pass_on(own);
             guard.unlock();

@@ -7,7 +7,7 @@
 //! other with.
 //!
 //! The first word is a priority-inheriting futex (futex(2)): it holds the owner's thread id, the
-//! kernel lends a real-time waiter's priority to the owner, and it notices an owner that died. But
+//! kernel boosts the owner to a real-time waiter's priority, and it notices an owner that died. But
 //! it also hands the lock to a sleeping waiter on each release, and then a busy context is as slow
 //! as its context switches (a lock convoy: throughput of eight processes fell to a tenth). So
 //! ordinary threads, which may be overtaken, spin for a moment, then sleep on the second
@@ -32,7 +32,7 @@ use crate::sched;
 /// How often a waiter looks at the lock before it sleeps: longer than the lock is usually held.
 const SPINS: u32 = 100;
 
-/// How long an ordinary thread sleeps before it lends its priority to the owner, in nanoseconds.
+/// How long an ordinary thread sleeps before it boosts the owner, in nanoseconds.
 const PATIENCE_NS: i64 = 5_000_000;
 
 /// How long a thread waits in the kernel's queue before it looks around.
@@ -105,7 +105,7 @@ impl Mutex<'_> {
                 }
             }
         }
-        // Asked anew each time: a thread's priority may have been lent to it a moment ago.
+        // Asked anew each time: a thread may have been boosted a moment ago.
         let ordinary = !pi_futex::is_raised() && sched::get(0).is_ok_and(|own| !own.is_realtime());
         (ordinary && self.sleep()) || self.lock_inheriting(gives_up)
     }
@@ -126,7 +126,7 @@ impl Mutex<'_> {
         }
     }
 
-    /// Waits in the kernel's queue, lending its priority to the owner.
+    /// Waits in the kernel's queue, boosting the owner.
     fn lock_inheriting(self, mut gives_up: impl FnMut() -> bool) -> bool {
         // Before the first wait, too: the context may have ended.
         let mut waited = LOOK;

@@ -1,10 +1,10 @@
 //! What priority a server thread runs at during a call: the rules of two kernels.
 //!
-//! ACK (Android's common kernel, `binder_transaction_priority`): the sender lends its policy and
-//! priority before the wake-up. Mainline (`binder_thread_read`): the receiver takes over the
-//! sender's nice value once it runs. The server's own priority comes back after its reply. A
-//! real-time priority that there is no permission to set is lent through a futex (`hold.rs`).
-//! Without permission for another, nothing is lent, and that is counted.
+//! ACK (Android's common kernel, `binder_transaction_priority`): the sender sets the
+//! receiver's policy and priority before the wake-up. Mainline (`binder_thread_read`): the receiver
+//! takes over the sender's nice value once it runs. The server's own priority comes back after its
+//! reply. A real-time priority that there is no permission to set is inherited through a PI futex
+//! (`hold.rs`). Without permission for another, nothing is inherited, and that is counted.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -73,10 +73,16 @@ fn mainline(caller: Priority, flags: u32, server: Priority, oneway: bool) -> Opt
 }
 
 impl Guard<'_> {
-    /// Lends the priority of transaction `t`, for a node with `flags`, to `to`, unless that was
-    /// done already. For the ACK profile the sender calls this for the thread that it chose,
+    /// Thread `to` inherits the priority of transaction `t`, for a node with `flags`, unless it has
+    /// already. For the ACK profile the sender calls this for the thread that it chose,
     /// else the receiver for itself.
-    pub(crate) fn lend_priority(&mut self, profile: Profile, t: Id<Transaction>, flags: u32, to: Id<Thread>) {
+    pub(crate) fn inherit_priority(
+        &mut self,
+        profile: Profile,
+        t: Id<Transaction>,
+        flags: u32,
+        to: Id<Thread>,
+    ) {
         if self.get(t, transaction::PRIORITY_SET) {
             return;
         }
@@ -101,14 +107,14 @@ impl Guard<'_> {
         };
         let wanted = wanted.or((server.to_word() != now).then_some(server));
         if let Some(wanted) = wanted.filter(|wanted| wanted.to_word() != now) {
-            self.lend(profile, t, flags, to, wanted);
+            self.inherit(profile, t, flags, to, wanted);
         }
     }
 
     /// ACK: transaction `t` of a real-time caller, to a node with `flags`, is queued for process
-    /// `owner`, where no thread waits. Lends its priority to a looper that has answered its
-    /// last call, was given no other, and is on its way to wait: that may not get there by itself
-    /// as long as others compute at more than its own priority, and the caller would wait for them.
+    /// `owner`, where no thread waits. A looper inherits its priority that has answered its last
+    /// call, was given no other, and is on its way to wait: that may not get there by itself as
+    /// long as others compute at more than its own priority, and the caller would wait for them.
     pub(crate) fn hurry_looper(&mut self, t: Id<Transaction>, flags: u32, owner: Id<Process>) {
         let Some(caller) = Priority::from_word(self.get(t, transaction::PRIORITY)) else { return };
         if !caller.is_realtime() {
@@ -126,7 +132,7 @@ impl Guard<'_> {
             let now = Priority::from_word(self.get(id, thread::PRIORITY));
             let (Some(own), Some(now)) = (own.filter(|_| serves), now) else { continue };
             if let Some(wanted) = ack(caller, flags, own).filter(|wanted| wanted.level < now.level) {
-                return self.lend(Profile::Ack, t, flags, id, wanted);
+                return self.inherit(Profile::Ack, t, flags, id, wanted);
             }
         }
     }
@@ -146,10 +152,17 @@ impl Guard<'_> {
         false
     }
 
-    /// Lends `wanted`, for transaction `t` to a node with `flags`, to thread `to`: by its policy,
-    /// or through a futex. Only a real-time caller's own priority can be lent through that, not
-    /// a node's least.
-    fn lend(&mut self, profile: Profile, t: Id<Transaction>, flags: u32, to: Id<Thread>, wanted: Priority) {
+    /// Thread `to` inherits `wanted`, for transaction `t` to a node with `flags`: by its policy, or
+    /// through a PI futex. Only a real-time caller's own priority can be inherited through that,
+    /// not a node's least.
+    fn inherit(
+        &mut self,
+        profile: Profile,
+        t: Id<Transaction>,
+        flags: u32,
+        to: Id<Thread>,
+        wanted: Priority,
+    ) {
         let owner = self.get(to, thread::PROCESS);
         let may_hold = profile == Profile::Ack
             && flags & FLAT_BINDER_FLAG_INHERIT_RT != 0
@@ -157,19 +170,19 @@ impl Guard<'_> {
             && wanted.is_realtime();
         let way = match InheritBy::from_word(self.get(t, transaction::INHERIT_BY)) {
             InheritBy::Auto if !may_hold => InheritBy::Policy,
-            // Who is lent to already need not be refused once more.
+            // Who is boosted already need not be refused once more.
             InheritBy::Auto if self.get(t, transaction::HELD_BY) == Some(to) => InheritBy::PiFutex,
             InheritBy::Auto if owner.is_some_and(|owner| self.was_refused(owner)) => InheritBy::PiFutex,
             InheritBy::PiFutex if !may_hold => InheritBy::Policy,
             way => way,
         };
         if way == InheritBy::PiFutex {
-            return self.lend_by_hold(t, to, wanted);
+            return self.boost_by_hold(t, to, wanted);
         }
         match (self.try_priority(profile, to, wanted), owner) {
             (Err(Errno::PERM), Some(owner)) if may_hold && way == InheritBy::Auto => {
                 self.remember_refusal(owner);
-                self.lend_by_hold(t, to, wanted);
+                self.boost_by_hold(t, to, wanted);
             }
             (Err(_), Some(owner)) => self.count_denied(owner),
             _ => {}

@@ -184,8 +184,7 @@ impl Region {
         unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE + 16).cast().as_ref() }
     }
 
-    /// What thread `index` lends its priority through while it waits (`hold.rs`): a
-    /// priority-inheriting futex.
+    /// What thread `index` waits on to boost another one (`hold.rs`): a priority-inheriting futex.
     #[inline]
     pub(crate) fn hold(&self, index: usize) -> &AtomicU32 {
         let index = if index < THREADS { index } else { 0 };
@@ -193,8 +192,7 @@ impl Region {
         unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE + 20).cast().as_ref() }
     }
 
-    /// The thread that thread `index` lends its priority to through that; not told when it ceases
-    /// to.
+    /// The thread that thread `index` boosts through that; not told when it ceases to.
     #[inline]
     pub(crate) fn holder(&self, index: usize) -> &AtomicU32 {
         let index = if index < THREADS { index } else { 0 };
@@ -202,10 +200,9 @@ impl Region {
         unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE + 24).cast().as_ref() }
     }
 
-    /// 1 when thread `index` is, or is about to be, lent a priority so; set by others, cleared by
-    /// itself.
+    /// 1 when thread `index` is, or is about to be, boosted so; set by others, cleared by itself.
     #[inline]
-    pub(crate) fn lent(&self, index: usize) -> &AtomicU32 {
+    pub(crate) fn boosted(&self, index: usize) -> &AtomicU32 {
         let index = if index < THREADS { index } else { 0 };
         // SAFETY: as for `sleep_word`; bytes 28 to 31 of each stride are only used as this atomic.
         unsafe { self.base.add(FUTEXES_AT + index * FUTEX_STRIDE + 28).cast().as_ref() }
@@ -322,7 +319,7 @@ mod tests {
                 at(&region, region.waker(index)),
                 at(&region, region.hold(index)),
                 at(&region, region.holder(index)),
-                at(&region, region.lent(index)),
+                at(&region, region.boosted(index)),
             ];
             assert_eq!(found.map(|at| at.wrapping_sub(begin)), [0, 8, 16, 20, 24, 28], "of thread {index}");
         }

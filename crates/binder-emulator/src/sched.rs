@@ -1,5 +1,5 @@
-//! A thread's scheduling policy and priority as the kernel's scheduler orders them: what the
-//! drivers lend.
+//! A thread's scheduling policy and priority as the kernel's scheduler orders them: what
+//! servers inherit.
 
 use rustix::io::Errno;
 

@@ -1,6 +1,6 @@
 //! How a thread sleeps: on a futex; in a trap, so that it can be woken on its waker's CPU; or
-//! lending its priority while it waits. What its word says meanwhile is `sleep_word.rs`'s business,
-//! how it is woken `lock/wake.rs`'s.
+//! on a PI futex, which boosts whoever it waits for. What its word says meanwhile is
+//! `sleep_word.rs`'s business, how it is woken `lock/wake.rs`'s.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
@@ -12,7 +12,7 @@ use crate::hold;
 use crate::lock::wake::{hurry_claimed, own_cpu};
 use crate::records::{Id, TAG, Thread};
 use crate::region::Region;
-use crate::sleep_word::State::{Asleep, Awake, Lends, Trapped};
+use crate::sleep_word::State::{Asleep, Awake, Boosts, Trapped};
 use crate::sleep_word::{
     ENTERS_TRAP, FALLS_OUT_OF_TRAP, GOES_TO_SLEEP, GOES_TO_TRAP, IS_INTERRUPTED, IS_INTERRUPTED_IN_TRAP,
     LEAVES_TRAP,
@@ -78,8 +78,8 @@ pub(crate) enum Slept {
 /// After the unlock: sleeps until someone claims the wake-up. `traps` is what [`will_sleep`] said.
 ///
 /// A signal handler ends it too, unless it was installed with `SA_RESTART`: the kernel then enters
-/// either sleep again, with no code of ours in between. One that lends its priority sleeps on
-/// (`FUTEX_LOCK_PI` is restarted always).
+/// either sleep again, with no code of ours in between. One that waits on a PI futex sleeps
+/// on (`FUTEX_LOCK_PI` is restarted always).
 pub(crate) fn sleep(region: &Region, thread: Id<Thread>, traps: bool) -> Slept {
     let word = region.sleep_word(thread.index());
     let mut slept = Slept::Woken;
@@ -87,7 +87,7 @@ pub(crate) fn sleep(region: &Region, thread: Id<Thread>, traps: bool) -> Slept {
     let mut leave = |interrupted| {
         slept = if word.make(interrupted) { Slept::Interrupted } else { Slept::Woken };
     };
-    if word.is(Lends) {
+    if word.is(Boosts) {
         hold::wait(region, thread, |holder| hurry_claimed(region, holder));
         if word.is(Awake) {
             return Slept::Woken;

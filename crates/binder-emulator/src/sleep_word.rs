@@ -6,22 +6,22 @@
 //!
 //! | from | to | by | then |
 //! |---|---|---|---|
-//! | awake | asleep, will trap, lends | the sleeper, under the lock | it unlocks, and sleeps that way |
+//! | awake | asleep, will trap, boosts | the sleeper, under the lock | it unlocks, and sleeps that way |
 //! | asleep | awake | a waker, under the lock | it unlocks, and wakes the futex |
 //! | will trap | awake | a waker, under the lock | nothing: the sleeper will not go |
 //! | will trap | trapped | the sleeper | it enters the trap |
 //! | trapped | claimed | a waker, under the lock | it unlocks, and answers the trap |
 //! | claimed | awake | the sleeper, out of its trap | it looks for work |
-//! | lends | awake | a waker, under the lock | whoever holds what it waits for gives that back |
+//! | boosts | awake | a waker, under the lock | whoever holds what it waits for gives that back |
 //! | asleep, trapped | awake | the sleeper, which handled a signal or had a time that is over | it looks for work |
 //! | trapped | asleep | the sleeper, which the trap does not hold | it sleeps on the futex |
-//! | lends | asleep, awake | the sleeper, which the kernel's queue does not hold, or lets go | it sleeps on the futex, or looks for work |
+//! | boosts | asleep, awake | the sleeper, which the kernel's queue does not hold, or lets go | it sleeps on the futex, or looks for work |
 //!
 //! A thread decides to sleep under the lock, and a waker gives it work under the lock, so no
 //! wake-up is lost between two that live. The column "then" happens after the unlock. A waker that
 //! is killed before it leaves a thread that sleeps though its word says awake or claimed: the
 //! keeper makes every thread look again after a death, and looks for claimed threads as long as
-//! traps are in use. A lender looks by itself: it waits in slices.
+//! traps are in use. A waiter looks by itself: it waits in slices.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::AtomicU32;
@@ -47,12 +47,12 @@ pub(crate) enum State {
     /// As [`State::Trapped`], and somebody has given it work: its trap must be answered.
     Claimed = 4,
     /// In the kernel's queue for its hold (`hold.rs`), or about to be.
-    Lends = 5,
+    Boosts = 5,
 }
 
-use State::{Asleep, Awake, Claimed, Lends, Trapped, WillTrap};
+use State::{Asleep, Awake, Boosts, Claimed, Trapped, WillTrap};
 
-const STATES: [State; 6] = [Awake, Asleep, WillTrap, Trapped, Claimed, Lends];
+const STATES: [State; 6] = [Awake, Asleep, WillTrap, Trapped, Claimed, Boosts];
 
 /// Who makes a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,16 +81,16 @@ const fn change(from: State, to: State, by: By) -> Change {
 pub(crate) const GOES_TO_SLEEP: Change = change(Awake, Asleep, By::SleeperLocked);
 /// It found no work, and will sleep in the trap.
 pub(crate) const GOES_TO_TRAP: Change = change(Awake, WillTrap, By::SleeperLocked);
-/// It waits for a reply, and lends its priority to whoever makes it.
-pub(crate) const GOES_TO_LEND: Change = change(Awake, Lends, By::SleeperLocked);
+/// It waits for a reply, and boosts whoever makes it.
+pub(crate) const GOES_TO_BOOST: Change = change(Awake, Boosts, By::SleeperLocked);
 /// It is given work. Its futex must be woken.
 pub(crate) const WAKES_SLEEPER: Change = change(Asleep, Awake, By::WakerLocked);
 /// It is given work before it was in the trap. Nothing else is needed.
 pub(crate) const KEEPS_FROM_TRAP: Change = change(WillTrap, Awake, By::WakerLocked);
 /// It is given work in its trap, which must be answered.
 pub(crate) const CLAIMS: Change = change(Trapped, Claimed, By::WakerLocked);
-/// It is given work while it lends. Its hold must be given back.
-pub(crate) const WAKES_LENDER: Change = change(Lends, Awake, By::WakerLocked);
+/// It is given work while it boosts its server. Its hold must be given back.
+pub(crate) const WAKES_PI_WAITER: Change = change(Boosts, Awake, By::WakerLocked);
 /// It enters the trap.
 pub(crate) const ENTERS_TRAP: Change = change(WillTrap, Trapped, By::Sleeper);
 /// It has left the trap after it was claimed.
@@ -101,28 +101,28 @@ pub(crate) const IS_INTERRUPTED: Change = change(Asleep, Awake, By::Sleeper);
 pub(crate) const IS_INTERRUPTED_IN_TRAP: Change = change(Trapped, Awake, By::Sleeper);
 /// The trap does not hold it.
 pub(crate) const FALLS_OUT_OF_TRAP: Change = change(Trapped, Asleep, By::Sleeper);
-/// The kernel refuses to let it lend: it sleeps on its futex.
-pub(crate) const CANNOT_LEND: Change = change(Lends, Asleep, By::Sleeper);
+/// The kernel refuses to let it boost: it sleeps on its futex.
+pub(crate) const CANNOT_BOOST: Change = change(Boosts, Asleep, By::Sleeper);
 /// Its hold was given back: it looks for work.
-pub(crate) const HAS_LENT: Change = change(Lends, Awake, By::Sleeper);
+pub(crate) const HAS_BOOSTED: Change = change(Boosts, Awake, By::Sleeper);
 
 /// The table.
 #[cfg(test)]
 const CHANGES: [Change; 14] = [
     GOES_TO_SLEEP,
     GOES_TO_TRAP,
-    GOES_TO_LEND,
+    GOES_TO_BOOST,
     WAKES_SLEEPER,
     KEEPS_FROM_TRAP,
     CLAIMS,
-    WAKES_LENDER,
+    WAKES_PI_WAITER,
     ENTERS_TRAP,
     LEAVES_TRAP,
     IS_INTERRUPTED,
     IS_INTERRUPTED_IN_TRAP,
     FALLS_OUT_OF_TRAP,
-    CANNOT_LEND,
-    HAS_LENT,
+    CANNOT_BOOST,
+    HAS_BOOSTED,
 ];
 
 /// A thread's word.
@@ -145,7 +145,7 @@ impl SleepWord<'_> {
 
     /// Whether its thread sleeps, or is about to, and nobody has woken it.
     pub(crate) fn is_asleep(self) -> bool {
-        matches!(self.state(), Asleep | WillTrap | Trapped | Lends)
+        matches!(self.state(), Asleep | WillTrap | Trapped | Boosts)
     }
 
     /// Makes a change, if the word says what it starts from.

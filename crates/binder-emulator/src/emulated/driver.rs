@@ -141,7 +141,7 @@ impl Driver for Emulated {
         let mut limits = Vec::new();
         if denied != 0 {
             limits.push(format!(
-                "no permission to lend a caller's priority to its server in {denied} transactions: \
+                "no permission to set a server's priority to its caller's in {denied} transactions: \
                  run as root, or raise RLIMIT_RTPRIO and RLIMIT_NICE"
             ));
         }

@@ -73,8 +73,8 @@ impl Emulated {
         self.nonblocking.store(on, Ordering::Relaxed);
     }
 
-    /// Chooses how calls of this process lend a real-time priority from now on. The mainline
-    /// kernel's rules lend none.
+    /// Chooses how a real-time priority is inherited from calls of this process from now on. By the
+    /// mainline kernel's rules none is.
     pub fn set_inherit_by(&self, inherit_by: InheritBy) {
         self.inherit_by.store(inherit_by as u32, Ordering::Relaxed);
     }

@@ -201,7 +201,7 @@ impl Ioctl<'_> {
             data.target = guard.get(target, node::PTR);
             data.cookie = guard.get(target, node::COOKIE);
             let node_flags = guard.get(target, node::FLAGS);
-            guard.lend_priority(self.profile, t, node_flags, self.thread);
+            guard.inherit_priority(self.profile, t, node_flags, self.thread);
             out.put(BR_TRANSACTION, &data.to_bytes());
         } else {
             out.put(BR_REPLY, &data.to_bytes());
@@ -211,7 +211,7 @@ impl Ioctl<'_> {
             guard.set(t, transaction::TO_PARENT, stack);
             guard.set(t, transaction::TO_THREAD, Some(self.thread));
             guard.set(self.thread, thread::STACK, Some(t));
-            guard.learn_what_is_lent(self.thread);
+            guard.learn_boost(self.thread);
         } else {
             guard.detach_buffer(t);
             guard.free(t);

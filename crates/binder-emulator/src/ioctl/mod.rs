@@ -24,7 +24,7 @@ pub(crate) struct Ioctl<'a> {
     pub(crate) process: Id<Process>,
     pub(crate) thread: Id<Thread>,
     pub(crate) profile: Profile,
-    /// How this process's calls lend a real-time priority.
+    /// How a real-time priority is inherited from this process's calls.
     pub(crate) inherit_by: InheritBy,
     /// The memory that commands may name.
     pub(crate) lent: Lent<'a>,

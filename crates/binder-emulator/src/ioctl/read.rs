@@ -97,7 +97,7 @@ impl Ioctl<'_> {
                 return Ok(false);
             }
             if for_process && pi_futex::is_raised() {
-                self.guard.is_lent_no_longer(self.thread);
+                self.guard.is_boosted_no_longer(self.thread);
             }
             self.guard.set_polling(self.process, self.thread, true);
             sleep::will_poll(self.guard.region(), self.thread);
@@ -116,12 +116,12 @@ impl Ioctl<'_> {
     fn will_sleep(&mut self, for_process: bool) -> bool {
         if pi_futex::is_raised() {
             if for_process {
-                self.guard.is_lent_no_longer(self.thread);
+                self.guard.is_boosted_no_longer(self.thread);
             } else {
                 self.guard.pass_on(self.thread);
             }
         }
-        if !for_process && self.guard.will_lend(self.thread) {
+        if !for_process && self.guard.will_boost(self.thread) {
             return false;
         }
         let runs_at = sched::Priority::from_word(self.guard.get(self.thread, thread::PRIORITY));
@@ -129,7 +129,7 @@ impl Ioctl<'_> {
         sleep::will_sleep(self.guard.region(), self.thread, fair)
     }
 
-    /// Whether this thread gives back nothing that it was lent, since what comes next for the
+    /// Whether this thread keeps the priority that it inherited, since what comes next for the
     /// process is a call, which it can take: that is served at its caller's priority at once,
     /// and at its own this thread may not get that far.
     pub(crate) fn keeps_priority(&self) -> bool {

@@ -100,9 +100,9 @@ impl<'a> Guard<'a> {
         self.scratch.wakes.extend(claimed);
     }
 
-    /// Ends the wait of `lender` after the unlock, which waits for what the calling thread holds.
-    pub(crate) fn give_back_later(&mut self, lender: Id<Thread>) {
-        self.scratch.wakes.push(wake::give_back(lender));
+    /// Ends the wait of `waiter` after the unlock, which waits for what the calling thread holds.
+    pub(crate) fn give_back_later(&mut self, waiter: Id<Thread>) {
+        self.scratch.wakes.push(wake::give_back(waiter));
     }
 
     /// Makes `thread` look for work again after the unlock, whatever others may have begun.

@@ -1,8 +1,8 @@
 //! Under the context's lock: who is woken, and how. After the unlock: the waking.
 //!
 //! A sleeper's word says how it sleeps (`sleep_word.rs`), so a waker knows what its thread needs.
-//! One on its futex is woken there, one that lends is given its hold back (`hold.rs`), and one in
-//! its trap must be answered.
+//! One on its futex is woken there, one on its PI futex is given its hold back (`hold.rs`), and one
+//! in its trap must be answered.
 //!
 //! An answer needs the notification's id, and receiving gives *any* pending one of the process. So
 //! receiving happens under the lock, into one place of the shared memory, and each id is kept with
@@ -28,7 +28,7 @@ use crate::hold;
 use crate::records::{Id, Process, RECEIVED_FROM, Record, TAG, Thread, WATCH, process, thread};
 use crate::region::Region;
 use crate::sleep_word::State::{Awake, Claimed, Trapped};
-use crate::sleep_word::{CLAIMS, KEEPS_FROM_TRAP, WAKES_LENDER, WAKES_SLEEPER};
+use crate::sleep_word::{CLAIMS, KEEPS_FROM_TRAP, WAKES_PI_WAITER, WAKES_SLEEPER};
 use crate::trap::{self, ARGUMENTS};
 
 // What the word `WATCH` says: since the keeper's last look, a trap was answered; none was; or it
@@ -70,9 +70,9 @@ pub(crate) fn own_cpu() -> u32 {
     (rustix::thread::sched_getcpu() as u32).saturating_add(1)
 }
 
-/// Under the lock: makes `lender` wait for nothing any more, whose hold the calling thread has.
-pub(crate) fn give_back(lender: Id<Thread>) -> Wake {
-    Wake { thread: lender, way: Way::GiveBack, here: true, rouse: false }
+/// Under the lock: makes `waiter` wait for nothing any more, whose hold the calling thread has.
+pub(crate) fn give_back(waiter: Id<Thread>) -> Wake {
+    Wake { thread: waiter, way: Way::GiveBack, here: true, rouse: false }
 }
 
 /// Tries again to wake a thread that is claimed, without the keeper, which has no real-time
@@ -97,7 +97,7 @@ pub(crate) fn claim(guard: &mut Guard<'_>, thread: Id<Thread>, here: bool) -> Op
     if word.make(KEEPS_FROM_TRAP) {
         return None;
     }
-    if word.make(WAKES_LENDER) {
+    if word.make(WAKES_PI_WAITER) {
         return claim_holder(guard, thread);
     }
     if !word.make(CLAIMS) {
@@ -109,22 +109,22 @@ pub(crate) fn claim(guard: &mut Guard<'_>, thread: Id<Thread>, here: bool) -> Op
     Some(Wake { thread, way: Way::Answer(find(guard, thread, None)), here, rouse })
 }
 
-/// Under the lock: `lender`, which was lending its priority, is claimed. It is woken by whoever has
+/// Under the lock: `waiter`, which was boosting its server, is claimed. It is woken by whoever has
 /// its hold: this thread, or one that must be woken for that, perhaps by another in turn. One that
-/// runs gives it back before it sleeps; `lender` looks by itself after a while.
+/// runs gives it back before it sleeps; `waiter` looks by itself after a while.
 #[cold]
-fn claim_holder(guard: &mut Guard<'_>, lender: Id<Thread>) -> Option<Wake> {
+fn claim_holder(guard: &mut Guard<'_>, waiter: Id<Thread>) -> Option<Wake> {
     let region = guard.region();
-    let mut lender = lender;
+    let mut waiter = waiter;
     for _ in 0..Thread::COUNT {
-        if hold::is_own(region, lender) {
-            return Some(give_back(lender));
+        if hold::is_own(region, waiter) {
+            return Some(give_back(waiter));
         }
-        let holder = Id::<Thread>::new(region.holder(lender.index()).load(Relaxed).into())?;
-        if !region.sleep_word(holder.index()).make(WAKES_LENDER) {
+        let holder = Id::<Thread>::new(region.holder(waiter.index()).load(Relaxed).into())?;
+        if !region.sleep_word(holder.index()).make(WAKES_PI_WAITER) {
             return claim(guard, holder, false);
         }
-        lender = holder;
+        waiter = holder;
     }
     None
 }

@@ -91,14 +91,14 @@ fn only_a_real_time_callers_own_priority_is_lent_through_a_futex() {
         // A refusal is remembered, by the context's tag.
         region.words()[crate::records::TAG].store(tag, Relaxed);
         let what = format!("{way:?}, flags {flags:x}, {wanted:?}");
-        guard.lend(Profile::Ack, t, flags, to, wanted);
+        guard.inherit(Profile::Ack, t, flags, to, wanted);
         assert_eq!(guard.get(t, transaction::HELD_BY), held.then_some(to), "{what}");
         assert_eq!(guard.get(owner, process::DENIED), u64::from(!held), "{what}");
         assert_eq!(guard.was_refused(owner), way == Auto && held, "{what}");
         assert_eq!(guard.get(to, thread::PRIORITY), Priority::nice(0).to_word(), "{what}");
         guard.set(t, transaction::PRIORITY, Priority::nice(-5).to_word());
         guard.set(t, transaction::HELD_BY, None);
-        guard.lend(Profile::Ack, t, flags, to, Priority::nice(-5));
+        guard.inherit(Profile::Ack, t, flags, to, Priority::nice(-5));
         assert_eq!(guard.get(t, transaction::HELD_BY), None, "an ordinary one: {what}");
         crate::pi_futex::set_raised(false);
     }
@@ -112,14 +112,14 @@ fn a_call_is_lent_for_once_and_a_thread_that_has_anothers_priority_gets_its_own_
     let (t, to, owner) = sent_by(&mut guard, InheritBy::Policy);
     guard.set(t, transaction::PRIORITY, Priority::nice(0).to_word());
     // It runs as the caller wants it: nothing is set.
-    guard.lend_priority(Profile::Ack, t, 0, to);
+    guard.inherit_priority(Profile::Ack, t, 0, to);
     assert_eq!(guard.get(t, transaction::SAVED_PRIORITY), Priority::nice(0).to_word());
     assert_eq!(guard.get(owner, process::DENIED), 0);
     guard.set(to, thread::PRIORITY, Priority::nice(-5).to_word());
-    guard.lend_priority(Profile::Ack, t, 0, to);
+    guard.inherit_priority(Profile::Ack, t, 0, to);
     assert_eq!(guard.get(owner, process::DENIED), 0, "that was done");
     guard.set(t, transaction::PRIORITY_SET, false);
-    guard.lend_priority(Profile::Ack, t, 0, to);
+    guard.inherit_priority(Profile::Ack, t, 0, to);
     assert_eq!(guard.get(owner, process::DENIED), 1, "back to its own, which is refused");
     assert_eq!(guard.get(t, transaction::SAVED_PRIORITY), Priority::nice(0).to_word());
     // In the middle of another call it keeps what it has.
@@ -127,7 +127,7 @@ fn a_call_is_lent_for_once_and_a_thread_that_has_anothers_priority_gets_its_own_
     let below = guard.alloc::<Transaction>().expect("a record");
     guard.set(to, thread::STACK, Some(below));
     guard.set(t, transaction::PRIORITY, Priority::nice(-5).to_word());
-    guard.lend_priority(Profile::Ack, t, 0, to);
+    guard.inherit_priority(Profile::Ack, t, 0, to);
     assert_eq!(guard.get(owner, process::DENIED), 1);
     assert_eq!(guard.get(t, transaction::SAVED_PRIORITY), Priority::nice(-5).to_word());
 }
@@ -221,7 +221,7 @@ fn who_was_refused_a_moment_ago_or_holds_the_call_already_is_not_asked_again() {
         if refused {
             guard.remember_refusal(owner);
         }
-        guard.lend(Profile::Ack, t, FLAT_BINDER_FLAG_INHERIT_RT, to, fifo(60));
+        guard.inherit(Profile::Ack, t, FLAT_BINDER_FLAG_INHERIT_RT, to, fifo(60));
         assert_eq!(guard.get(t, transaction::HELD_BY), Some(to));
         assert_eq!(region.words()[LENT_LAST].load(Relaxed) != 0, asks, "{held}, {refused}");
         crate::pi_futex::set_raised(false);

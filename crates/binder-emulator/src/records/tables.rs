@@ -47,7 +47,7 @@ records! {
         DEFAULT_PRIORITY: u64,
         /// How often the slot was taken: tells its users apart.
         GENERATION: u64,
-        /// Transactions that wanted a priority lent, and were refused permission.
+        /// Transactions whose priority was not inherited, for want of permission.
         DENIED: u64,
         /// Synchronous calls came since it was frozen.
         CALLS_REFUSED: bool,
@@ -57,7 +57,7 @@ records! {
         TELL_SPAM: bool,
         /// Someone was suspected, and oneway transactions are still short of space.
         SPAM_FOUND: bool,
-        /// Transactions whose priority was lent through a priority-inheriting futex.
+        /// Transactions whose priority was inherited through a PI futex.
         HELD: u64,
         /// Freeze notifications that were delivered and not yet acknowledged.
         FREEZE_DELIVERED: Queue,
@@ -199,14 +199,14 @@ records! {
         PRIORITY: u64,
         /// The server's, before the call.
         SAVED_PRIORITY: u64,
-        /// The priority was lent already.
+        /// The priority was inherited already.
         PRIORITY_SET: bool,
         /// How many descriptors wait for it in the receiver's inbox.
         FDS: u32,
         /// Its number, by which they are found; 0 when there are none, or they are not wanted any
         /// more.
         FDS_NUMBER: u64,
-        /// Who is lent the caller's priority through its hold (`hold.rs`).
+        /// Who inherits the caller's priority through its hold (`hold.rs`).
         HELD_BY: Option<Id<Thread>>,
         /// That priority.
         HELD_AT: u64,

@@ -163,8 +163,8 @@ impl Ioctl<'_> {
             return Ok(());
         }
         if let Some(own) = priority::of_caller(self.profile) {
-            let lent = inheritance::serves_at().filter(|lent| lent.level < own.level);
-            self.guard.init(t, transaction::PRIORITY, lent.unwrap_or(own).to_word());
+            let inherited = inheritance::serves_at().filter(|inherited| inherited.level < own.level);
+            self.guard.init(t, transaction::PRIORITY, inherited.unwrap_or(own).to_word());
             self.guard.init(t, transaction::INHERIT_BY, self.inherit_by as u32);
             if self.profile == Profile::Ack {
                 // What this thread runs at now, should a nested call come back to it.
@@ -181,7 +181,7 @@ impl Ioctl<'_> {
             Some(server) => {
                 if self.profile == Profile::Ack {
                     let flags = self.guard.get(node, node::FLAGS);
-                    self.guard.lend_priority(self.profile, t, flags, server);
+                    self.guard.inherit_priority(self.profile, t, flags, server);
                 }
                 self.guard.push_thread_work(server, call);
                 self.guard.wake_here_later(server);

@@ -37,12 +37,12 @@ impl Ioctl<'_> {
             self.guard.fail_caller(answered, refusal.number);
             break;
         }
-        self.guard.learn_what_is_lent(self.thread);
+        self.guard.learn_boost(self.thread);
         if let Some(own) = self.guard.priority_to_restore(self.profile, self.thread, saved) {
-            // The caller wakes first; then this thread gives back what it was lent.
+            // The caller wakes first; then this thread gives back what it inherited.
             self.guard.unlock();
             self.guard.relock();
-            // Who calls meanwhile finds this thread at a caller's priority, or lends it its own:
+            // Who calls meanwhile finds this thread at a caller's priority, or boosts it:
             // the next call goes on from there.
             if !self.keeps_priority() {
                 self.guard.set_priority(self.profile, self.thread, own);

@@ -4,7 +4,7 @@ use super::*;
 use crate::alone::{PATIENCE, Trapped, alone};
 use crate::mutex::own_tid;
 use crate::sleep::Slept;
-use crate::sleep_word::{ENTERS_TRAP, GOES_TO_LEND, GOES_TO_SLEEP, GOES_TO_TRAP};
+use crate::sleep_word::{ENTERS_TRAP, GOES_TO_BOOST, GOES_TO_SLEEP, GOES_TO_TRAP};
 
 fn id(index: u64) -> Id<Thread> {
     Id::new(index).expect("an index")
@@ -119,36 +119,36 @@ fn after_a_death_every_sleeper_is_woken_in_the_way_that_it_sleeps() {
 }
 
 #[test]
-fn a_lender_is_woken_by_the_last_of_those_that_lend_in_turn() {
+fn a_waiter_is_woken_by_the_last_of_those_that_boost_in_turn() {
     let region = Region::create().expect("memory");
     let mut scratch = Scratch::default();
     let mut guard = Guard::lock(&region, &mut scratch);
-    let lends = |index: usize, to: u32| {
-        region.sleep_word(index).set_out(GOES_TO_LEND);
+    let boosts = |index: usize, to: u32| {
+        region.sleep_word(index).set_out(GOES_TO_BOOST);
         region.hold(index).store(u32::MAX >> 2, Relaxed);
         region.holder(index).store(to, Relaxed);
     };
-    // The first lends to the second, that one to the third, which sleeps.
-    lends(1, 2);
-    lends(2, 3);
+    // The first boosts the second, that one the third, which sleeps.
+    boosts(1, 2);
+    boosts(2, 3);
     region.sleep_word(3).set_out(GOES_TO_SLEEP);
     let wake = claim(&mut guard, id(1), true).expect("someone to wake");
     assert!(matches!(wake.way, Way::Futex), "{wake:?}");
     assert_eq!((wake.thread, wake.here), (id(3), false));
     assert!((1..=3).all(|index| region.sleep_word(index).is(Awake)));
     // The calling thread holds what the second waits for.
-    lends(1, 2);
-    lends(2, 3);
+    boosts(1, 2);
+    boosts(2, 3);
     region.hold(2).store(own_tid(), Relaxed);
     let wake = claim(&mut guard, id(1), true).expect("someone to wake");
     assert!(matches!(wake.way, Way::GiveBack), "{wake:?}");
     assert_eq!(wake.thread, id(2));
-    // The holder runs: the lender looks by itself.
-    lends(1, 2);
+    // The holder runs: the waiter looks by itself.
+    boosts(1, 2);
     assert!(claim(&mut guard, id(1), true).is_none());
-    // They lend to each other, as only garbage says.
-    lends(1, 2);
-    lends(2, 1);
+    // They boost each other, as only garbage says.
+    boosts(1, 2);
+    boosts(2, 1);
     assert!(claim(&mut guard, id(1), true).is_none());
 }
 
