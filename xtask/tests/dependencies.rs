@@ -20,6 +20,7 @@ const LINKS: &[(&str, &[&str])] = &[
     ("tracefs", &["files", "stored"]),
     ("layers", &["latency", "tracefs"]),
     ("transactions", &["tracefs"]),
+    ("writes", &["tracefs"]),
     ("run", &["files", "latency", "stack", "stored"]),
     (
         "bench",
@@ -34,6 +35,7 @@ const LINKS: &[(&str, &[&str])] = &[
             "stored",
             "tracefs",
             "transactions",
+            "writes",
         ],
     ),
     ("analysis", &["files", "latency", "layers", "run", "stored", "tracefs"]),

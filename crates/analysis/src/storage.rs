@@ -5,7 +5,7 @@ use std::path::Path;
 
 use layers::storage::{Breakdown, Controller, Devices, Write, Writes};
 use run::RECORDING;
-use run::storage::{StoragePath, StorageResult, StorageSeries};
+use run::storage::{Device, StoragePath, StorageResult, StorageSeries};
 use tracefs::Recording;
 
 use crate::damage::{Told, read_whole};
@@ -59,23 +59,26 @@ pub fn divide<'a>(result: &'a StorageResult, directory: &Path, keep: usize) -> T
 /// The devices at the end of a file's way, as the events name them.
 #[must_use]
 pub fn devices(path: &StoragePath) -> Devices {
-    let leaves = path.leaves();
+    of_devices(&path.leaves(), path.partitions())
+}
+
+/// As [`devices`], of these, which have nothing below them.
+pub(crate) fn of_devices(leaves: &[&Device], partitions: Vec<(u32, u32)>) -> Devices {
+    let interrupts =
+        |device: &Device| device.interrupts.iter().map(|interrupt| interrupt.name.clone()).collect();
     Devices {
         leaves: leaves.iter().map(|device| device.dev).collect(),
-        interrupts: leaves
-            .iter()
-            .flat_map(|device| device.interrupts.iter().map(|interrupt| interrupt.name.clone()))
-            .collect(),
+        interrupts: leaves.iter().flat_map(|device| -> Vec<String> { interrupts(device) }).collect(),
         controllers: leaves
             .iter()
             .map(|device| Controller {
                 dev: device.dev,
                 names: device.controllers.clone(),
                 paths: device.paths.clone(),
-                interrupts: device.interrupts.iter().map(|interrupt| interrupt.name.clone()).collect(),
+                interrupts: interrupts(device),
                 block_bytes: device.logical_block_bytes.unwrap_or(512),
             })
             .collect(),
-        partitions: path.partitions(),
+        partitions,
     }
 }

@@ -222,6 +222,55 @@ pub fn writes(tids: &[u32], how_much: WriteEvents, has: impl Fn(&str) -> bool) -
     Ok(selection)
 }
 
+/// What tells of other programs' writes beside what divides them: which process a thread belongs
+/// to, the file, the journal's commits, pauses for dirty pages, and io_uring's operations.
+const WANTED_FOR_OTHERS: &[(Lack, &[&str])] = &[
+    (
+        Lack::IsSaid,
+        &[
+            "sched/sched_process_fork",
+            "sched/sched_process_exit",
+            "sched/sched_wakeup_new",
+            "task/task_rename",
+            "writeback/balance_dirty_pages",
+        ],
+    ),
+    (
+        Lack::IsNormal,
+        &[
+            "ext4/ext4_sync_file_enter",
+            "f2fs/f2fs_sync_file_enter",
+            "xfs/xfs_file_fsync",
+            "btrfs/btrfs_sync_file",
+            "jbd2/jbd2_start_commit",
+            "jbd2/jbd2_end_commit",
+            "io_uring/io_uring_submit_req",
+            "io_uring/io_uring_submit_sqe",
+            "io_uring/io_uring_file_get",
+            "io_uring/io_uring_complete",
+        ],
+    ),
+];
+
+/// The events that tell of other programs' synchronous writes, and divide them. Of system calls
+/// only those of these numbers are recorded, and none of this process.
+///
+/// # Errors
+/// [`Error::MissingEvent`] without one of those that this needs.
+pub fn writes_of_others(numbers: &[i64], own: u32, has: impl Fn(&str) -> bool) -> Result<Selection> {
+    let mut selection = of(&NECESSARY_FOR_WRITES, &[WANTED_FOR_WRITES, WANTED_FOR_OTHERS].concat(), has)?;
+    let numbers: Vec<_> = numbers.iter().map(|number| format!("id == {number}")).collect();
+    let filter = format!("common_pid != {own} && ({})", numbers.join(" || "));
+    for event in SYSTEM_CALLS {
+        selection.filters.push((event.to_owned(), filter.clone()));
+    }
+    let pauses = "writeback/balance_dirty_pages";
+    if selection.events.iter().any(|event| event == pauses) {
+        selection.filters.push((pauses.to_owned(), "pause > 0".to_owned()));
+    }
+    Ok(selection)
+}
+
 fn of(necessary: &[&str], wanted: &[(Lack, &[&str])], has: impl Fn(&str) -> bool) -> Result<Selection> {
     let mut selection = Selection::default();
     for &event in necessary {

@@ -179,7 +179,7 @@ fn nonsense([time, cpu, tid, kind, one, other]: [u16; 6]) -> Event {
         5 => Body::Migrate { thread: thread(one), from_cpu: 0, to_cpu: u32::from(other) },
         6 => Body::SoftirqEntry { vector: u32::from(one) },
         7 => Body::SoftirqExit { vector: u32::from(one) },
-        8 => Body::SysEnter { number: i64::from(one), first: 0 },
+        8 => Body::SysEnter { number: i64::from(one), first: 0, third: 0, sixth: 0 },
         _ => Body::StatRuntime { tid: u32::from(one % 7), runtime_ns: u64::from(other) },
     };
     Event { time_ns: time.into(), cpu: u32::from(cpu % 5), tid: u32::from(tid % 7), body }

@@ -96,7 +96,7 @@ impl Tape {
         self.wake(us, 1, CLIENT, 0);
         self.switch(us + 1, 1, SLEEPS, 0);
         self.switch(us + 4, 0, TaskState(0), CLIENT);
-        self.event(us + 50, 0, Body::SysEnter { number: 0, first: 0 });
+        self.event(us + 50, 0, Body::SysEnter { number: 0, first: 0, third: 0, sixth: 0 });
     }
 
     fn explain(&self, end_us: u64) -> Explanation {
@@ -195,7 +195,7 @@ fn a_hog_that_takes_the_cpu_from_the_server_or_the_client_is_named() {
     tape.wake(110, 1, CLIENT, 0);
     tape.switch(111, 1, SLEEPS, 0);
     tape.switch(4_000, 0, SLEEPS, CLIENT);
-    tape.event(4_100, 0, Body::SysEnter { number: 0, first: 0 });
+    tape.event(4_100, 0, Body::SysEnter { number: 0, first: 0, third: 0, sixth: 0 });
     let explanation = tape.explain(4_010);
     assert_eq!(blamed(&explanation), (Kind::Competitor, Some(HOG)));
     assert_eq!(explanation.main().unwrap().owner, Owner::Client);
@@ -402,7 +402,7 @@ fn switches_that_the_kernel_did_not_record_are_counted() {
     tape.request();
     // At 112 the server's CPU has another thread, and at 130 the server again: no event says so.
     tape.current[1] = HOG;
-    tape.event(112, 1, Body::SysEnter { number: 0, first: 0 });
+    tape.event(112, 1, Body::SysEnter { number: 0, first: 0, third: 0, sixth: 0 });
     tape.current[1] = SERVER;
     tape.reply(130);
     assert_eq!(Timeline::new(&tape.trace).unrecorded_switches(), 2);

@@ -16,7 +16,7 @@ use crate::table::{Column, Table};
 use crate::{environment, traits};
 
 /// The labels that figures have, a column each.
-const LABELS: [&str; 14] = [
+const LABELS: [&str; 17] = [
     "test",
     "stack",
     "inheritance",
@@ -27,6 +27,9 @@ const LABELS: [&str; 14] = [
     "client",
     "server",
     "code",
+    "process",
+    "call",
+    "file",
     "writer",
     "durability",
     "beside",
@@ -182,7 +185,7 @@ mod tests {
         let mut run = Run::read(path.as_ref()).unwrap();
         run.labels.add("note=a,b").unwrap();
         run.warnings = vec!["<b>|\u{1b}[31m".to_owned()];
-        let divided = Divided { layers: &[], beside: &[] };
+        let divided = Divided::default();
         let figures = figures::of(&run.results, &[], &[]);
         let (csv, markdown) = (csv("monday, late", &run, divided), markdown("monday", &run, divided));
         assert_eq!(csv.lines().count(), figures.len());

@@ -162,7 +162,7 @@ impl Said<'_> {
                 write!(f, "cpu_idle: state={} cpu_id={cpu}", state.unwrap_or(NOT_IDLE))
             }
             Body::Frequency { cpu, khz } => write!(f, "cpu_frequency: state={khz} cpu_id={cpu}"),
-            Body::SysEnter { number, first } => write!(f, "sys_enter: NR {number} ({first:x})"),
+            Body::SysEnter { number, first, .. } => write!(f, "sys_enter: NR {number} ({first:x})"),
             Body::SysExit { number, result } => write!(f, "sys_exit: NR {number} = {result}"),
             Body::ContentionBegin { lock, flags } => {
                 write!(f, "contention_begin: {lock:#x} (flags={flags:#x})")

@@ -67,6 +67,11 @@ pub fn page(run: &Run, look: Look) -> String {
         let limit = Limit { name: "deadline", ns: result.plan.deadline.ns, beyond };
         one("all observed calls".to_owned(), &result.latency(), Some(limit));
     }
+    if let Some(result) = &results.observed_writes {
+        let beyond = result.rows.iter().map(|row| row.missed).sum();
+        let limit = Limit { name: "deadline", ns: result.plan.deadline.ns, beyond };
+        one("all observed writes".to_owned(), &result.latency(), Some(limit));
+    }
     if let Some(result) = &results.storage {
         for series in &result.series {
             let Some(writer) = result.writers.get(series.writer) else { continue };

@@ -55,6 +55,7 @@ pub mod live;
 pub mod look;
 mod markdown;
 pub mod observed_calls;
+pub mod observed_writes;
 pub mod perfetto;
 pub mod quantity;
 pub mod run;

@@ -69,7 +69,7 @@ pub fn answer(result: &ObserveResult) -> String {
 }
 
 /// "1 call", "2 calls".
-fn count(count: u64, what: &str) -> String {
+pub(crate) fn count(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn name(flow: &Flow) -> String {
     format!("{} to {}, code {}", process(&flow.client), process(&flow.server), code(flow.code))
 }
 
-fn subject(subject: &Subject) -> String {
+pub(crate) fn subject(subject: &Subject) -> String {
     match subject {
         Subject::Everyone => "all processes".to_owned(),
         Subject::Process(pid) => format!("process {pid}"),
@@ -105,7 +105,7 @@ fn subject(subject: &Subject) -> String {
 }
 
 /// A process with its number: "system_server (812)".
-fn process(Process { pid, name }: &Process) -> String {
+pub(crate) fn process(Process { pid, name }: &Process) -> String {
     match (*pid, name.as_str()) {
         (0, _) => "not known".to_owned(),
         (pid, "") => pid.to_string(),

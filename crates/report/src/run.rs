@@ -7,10 +7,11 @@ use run::Run;
 
 use super::look::Look;
 use super::{
-    baseline, environment, interference, latency, observed_calls, storage, summary, throughput, traits,
-    workers,
+    baseline, environment, interference, latency, observed_calls, observed_writes, storage, summary,
+    throughput, traits, workers,
 };
 use analysis::interference::Explained;
+use analysis::observed_writes::Slow;
 use analysis::storage::SeriesLayers;
 
 /// What a run's writes and comparisons were divided into, where their recordings were read.
@@ -20,6 +21,8 @@ pub struct Divided<'a> {
     pub layers: &'a [SeriesLayers<'a>],
     /// The comparisons beside other load.
     pub beside: &'a [Explained<'a>],
+    /// The slow ones of other programs' writes.
+    pub slow_writes: &'a [Slow<'a>],
 }
 
 /// One test's report below the header and the short of it.
@@ -35,7 +38,7 @@ pub fn first_page(run: &Run, divided: Divided<'_>, look: Look) -> String {
 }
 
 /// The machine, then the answer.
-fn head(run: &Run, Divided { layers, beside }: Divided<'_>) -> String {
+fn head(run: &Run, Divided { layers, beside, .. }: Divided<'_>) -> String {
     let mut out = environment::header(&run.environment);
     out.push_str(&environment::of_this_run(run));
     let short = summary::paragraphs(&run.results, layers, beside);
@@ -49,7 +52,7 @@ fn head(run: &Run, Divided { layers, beside }: Divided<'_>) -> String {
 #[must_use]
 pub fn text(run: &Run, divided: Divided<'_>, look: Look) -> String {
     let mut out = head(run, divided);
-    let Divided { layers, beside } = divided;
+    let Divided { layers, beside, slow_writes } = divided;
     let results = &run.results;
     let mut part = |title: &str, text: Option<String>| {
         if let Some(text) = text {
@@ -63,6 +66,10 @@ pub fn text(run: &Run, divided: Divided<'_>, look: Look) -> String {
     part(
         "observed calls",
         results.observed_calls.as_ref().map(|result| observed_calls::tables(result, look)),
+    );
+    part(
+        "observed writes",
+        results.observed_writes.as_ref().map(|result| observed_writes::tables(result, slow_writes, look)),
     );
     part("traits", results.traits.as_ref().map(|result| traits::table(result, look)));
     part("storage", results.storage.as_ref().map(|result| storage::page(result, layers, look)));

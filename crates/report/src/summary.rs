@@ -17,10 +17,10 @@ use run::storage::interference::Condition;
 
 use super::beside::{self, Change};
 use super::latency::inheritance_of;
-use super::observed_calls;
 use super::quantity::{byte_rate, duration, length, three_digits};
+use super::{observed_calls, observed_writes};
 
-/// So many rows of observed calls are on the first page: those with the most time in them.
+/// So many rows of observed calls or writes are on the first page: those with the most time in them.
 const SHOWN_FLOWS: usize = 3;
 
 /// A paragraph for each test that was run; `layers` divides the writes, and `conditions` explain
@@ -47,6 +47,12 @@ pub fn paragraphs(results: &Results, layers: &[SeriesLayers<'_>], conditions: &[
     if let Some(observed) = &results.observed_calls {
         let _ = writeln!(out, "\nObserved: {}", observed_calls::answer(observed));
         for (name, text) in observed_calls::most_time(observed, SHOWN_FLOWS) {
+            let _ = writeln!(out, "  {name}\n    {text}");
+        }
+    }
+    if let Some(observed) = &results.observed_writes {
+        let _ = writeln!(out, "\nObserved: {}", observed_writes::answer(observed));
+        for (name, text) in observed_writes::most_time(observed, SHOWN_FLOWS) {
             let _ = writeln!(out, "  {name}\n    {text}");
         }
     }

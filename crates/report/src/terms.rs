@@ -33,7 +33,7 @@ static TERMS: &[(&str, &[Term])] = &[
                 "for how long no thread of the server was ready to take a request, as a mean over all calls",
             ),
             ("oneway", "transactions without a reply, from their sending until a thread takes them"),
-            ("failed", "calls that ended with an error of the driver"),
+            ("failed", "calls that ended with an error: of the driver, or of the system call"),
             (
                 "context manager, service manager",
                 "the process that owns handle 0 and hands out handles to services by name",
@@ -148,7 +148,23 @@ static TERMS: &[(&str, &[Term])] = &[
             ),
             ("host share", "the part of a write that is not the device's"),
             ("flush", "a request that makes a device's volatile cache durable"),
-            ("held", "a write that is kept back before its request is queued, as by a control group's limit"),
+            (
+                "held",
+                "a write that is kept back before its request is queued, as by a control group's limit or by too many \
+                 dirty pages",
+            ),
+            ("process, thread", "who makes an observed write"),
+            ("file", "the file that is written, or made durable"),
+            ("requests, flushes, reads", "what a device was asked for on behalf of a write"),
+            (
+                "buffered",
+                "a write that asks for nothing durable, and waits for the device all the same: too many pages are dirty, \
+                 or it has to read first",
+            ),
+            (
+                "another's commit",
+                "a commit of the file system's journal that another thread had begun: a flush waits for it before its own",
+            ),
             ("writer", "how the application writes: by system calls, Java, io_uring"),
             ("durability", "how a write is made durable: `O_SYNC`, `O_DSYNC`, `fsync`, `fdatasync`"),
             ("fs", "the application's own work within the system call"),

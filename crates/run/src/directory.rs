@@ -76,7 +76,7 @@ impl Run {
     /// the `machine`.
     #[must_use]
     pub fn new(environment: Environment, results: Results, machine: Option<String>) -> Self {
-        let mut warnings = environment.warnings(results.observed_calls.is_some());
+        let mut warnings = environment.warnings(results.observed());
         warnings.extend(machine);
         warnings.extend(results.warnings());
         Self { environment, labels: Labels::default(), partial: None, results, warnings }

@@ -50,6 +50,7 @@ mod label_fault;
 mod labels;
 mod load;
 mod merge;
+pub mod observe;
 mod plan_fault;
 mod recorder;
 mod results;

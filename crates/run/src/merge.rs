@@ -52,6 +52,7 @@ impl Results {
         both(&mut self.latency, &other.latency, merge_latency)?;
         both(&mut self.workers, &other.workers, merge_workers)?;
         both(&mut self.observed_calls, &other.observed_calls, |_, _| never("observed calls"))?;
+        both(&mut self.observed_writes, &other.observed_writes, |_, _| never("observed writes"))?;
         both(&mut self.storage, &other.storage, |_, _| never("recordings of writes"))?;
         both(&mut self.interference, &other.interference, |_, _| never("comparisons of writes"))?;
         both(&mut self.traits, &other.traits, |_, _| never("what was found out about the stacks"))

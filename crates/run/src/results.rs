@@ -10,6 +10,7 @@ use crate::ipc::traits::TraitsResult;
 use crate::ipc::workers::WorkersResult;
 use crate::storage::StorageResult;
 use crate::storage::interference::InterferenceResult;
+use crate::storage::observe::ObserveWritesResult;
 
 /// The parts of a run, each there if it was measured. A further test adds its result here.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -37,6 +38,9 @@ pub struct Results {
     /// Other programs' calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_calls: Option<ObserveResult>,
+    /// Other programs' synchronous writes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_writes: Option<ObserveWritesResult>,
     /// Many workers that call each other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workers: Option<WorkersResult>,
@@ -62,7 +66,14 @@ impl Results {
         }
         all.extend(ended.into_iter().flatten());
         all.extend(self.observed_calls.iter().flat_map(ObserveResult::warnings));
+        all.extend(self.observed_writes.iter().flat_map(ObserveWritesResult::warnings));
         all
+    }
+
+    /// Whether other programs were observed: then nothing of this program is measured.
+    #[must_use]
+    pub fn observed(&self) -> bool {
+        self.observed_calls.is_some() || self.observed_writes.is_some()
     }
 
     /// Whether there was a recorder that could not go on, or whose recording is lost: not all that
@@ -72,6 +83,7 @@ impl Results {
         let latency = self.latency.as_ref().and_then(|result| result.explained.as_ref());
         latency.is_some_and(|kept| kept.recorder.is_some() && kept.not_recorded.is_some())
             || self.observed_calls.as_ref().is_some_and(|result| result.not_recorded.is_some())
+            || self.observed_writes.as_ref().is_some_and(|result| result.not_recorded.is_some())
             || self.storage.as_ref().is_some_and(|result| result.recording_ended.is_some())
             || self.interference.as_ref().is_some_and(|result| result.recording_ended.is_some())
     }
@@ -122,5 +134,11 @@ impl From<WorkersResult> for Results {
 impl From<ObserveResult> for Results {
     fn from(observed: ObserveResult) -> Self {
         Self { observed_calls: Some(observed), ..Self::default() }
+    }
+}
+
+impl From<ObserveWritesResult> for Results {
+    fn from(observed: ObserveWritesResult) -> Self {
+        Self { observed_writes: Some(observed), ..Self::default() }
     }
 }

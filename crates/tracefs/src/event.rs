@@ -273,6 +273,11 @@ pub enum Body {
         number: i64,
         /// Its first argument, a file descriptor or an address for most.
         first: u64,
+        /// The lower half of its third one, and of its sixth: a size or flags for many. 0 for a
+        /// call that has none.
+        third: u32,
+        /// As of `third`.
+        sixth: u32,
     },
     /// `raw_syscalls/sys_exit`.
     SysExit {

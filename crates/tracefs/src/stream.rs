@@ -145,6 +145,18 @@ impl Stream {
         Snapshot { started_ns, cpus: cpus.collect(), ..Snapshot::default() }
     }
 
+    /// What is kept of the time from an instant on, read: events that have gone out already
+    /// included.
+    ///
+    /// # Errors
+    /// As [`read`].
+    pub fn window(&self, from_ns: u64) -> Result<Trace, Error> {
+        let Snapshot { cpus, started_ns, .. } = self.snapshot(from_ns);
+        let pages: Vec<CpuPages<'_>> =
+            cpus.iter().map(|one| CpuPages { cpu: one.cpu, bytes: &one.pages, dropped: 0 }).collect();
+        read(&self.formats, &pages, Period { started_ns, stopped_ns: None })
+    }
+
     /// How many bytes are kept.
     #[must_use]
     pub fn kept_bytes(&self) -> usize {

@@ -3,7 +3,7 @@
 
 use run::Run;
 use run::ipc::Backend;
-use run::ipc::observe::Subject;
+use run::observe::Subject;
 
 use super::Side;
 use crate::figures;
@@ -130,14 +130,21 @@ fn plans_that_differ(base: &Run, other: &Run) -> Vec<&'static str> {
     };
     let observed = |run: &Run| {
         let plan = run.results.observed_calls.as_ref().map(|result| &result.plan)?;
-        // A program has another number each time, and may be watched for longer.
-        let subject = match &plan.subject {
-            Subject::Process(_) => Subject::Process(0),
-            other => other.clone(),
-        };
-        Some((subject, plan.deadline))
+        Some((anybody(&plan.subject), plan.deadline))
+    };
+    let observed_writes = |run: &Run| {
+        let plan = run.results.observed_writes.as_ref().map(|result| &result.plan)?;
+        Some((anybody(&plan.subject), plan.file.clone(), plan.deadline))
     };
     add("plan of ipc observe", observed(base) != observed(other));
+    add("plan of storage observe", observed_writes(base) != observed_writes(other));
     add("plan of ipc latency", latency(base) != latency(other));
     tests
+}
+/// Whom a plan observes, without what differs each time: a program's number.
+fn anybody(subject: &Subject) -> Subject {
+    match subject {
+        Subject::Process(_) => Subject::Process(0),
+        other => other.clone(),
+    }
 }

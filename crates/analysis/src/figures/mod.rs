@@ -2,6 +2,7 @@
 //! is computed here and nowhere else. Must not know how anything is shown.
 
 mod observed;
+mod observed_writes;
 
 use latency::{Histogram, Interval, PERCENTS};
 use layers::storage::Layer;
@@ -128,6 +129,9 @@ pub fn of(results: &Results, layers: &[SeriesLayers<'_>], beside: &[Explained<'_
     }
     if let Some(result) = &results.observed_calls {
         observed::of_observed(&mut figures, result);
+    }
+    if let Some(result) = &results.observed_writes {
+        observed_writes::of_observed_writes(&mut figures, result);
     }
     beside.iter().for_each(|one| of_interference(&mut figures, one));
     figures

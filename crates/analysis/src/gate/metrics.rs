@@ -6,8 +6,16 @@ use layers::storage::Layer;
 use crate::figures::Unit;
 
 /// The tests that have figures.
-pub const TESTS: &[&str] =
-    &["baseline", "throughput", "latency", "workers", "observed", "storage", "interference"];
+pub const TESTS: &[&str] = &[
+    "baseline",
+    "throughput",
+    "latency",
+    "workers",
+    "observed",
+    "observed-writes",
+    "storage",
+    "interference",
+];
 
 /// What every group of times has.
 pub(super) const TIMES: &[&str] = &["mean", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "max"];
@@ -66,6 +74,17 @@ const METRICS: &[Metrics] = &[
         labels: &["client", "server", "code"],
     },
     Metrics {
+        test: "observed-writes",
+        times: &[""],
+        others: &[
+            ("rate", Unit::PerSecond),
+            ("missed", Unit::Count),
+            ("missed.share", Unit::Percent),
+            ("failed", Unit::Count),
+        ],
+        labels: &["process", "call", "file"],
+    },
+    Metrics {
         test: "storage",
         times: &[""],
         others: &[("host.share", Unit::Percent)],
@@ -90,6 +109,11 @@ pub fn labels() -> impl Iterator<Item = (&'static str, &'static [&'static str])>
 }
 
 impl Metrics {
+    /// Whether it divides writes among the layers.
+    fn has_layers(&self) -> bool {
+        matches!(self.test, "storage" | "observed-writes")
+    }
+
     /// A figure's unit; `None` if the test has no figure of that name.
     pub(super) fn unit(&self, name: &str) -> Option<Unit> {
         let time = self
@@ -97,7 +121,7 @@ impl Metrics {
             .iter()
             .any(|prefix| name.strip_prefix(prefix).is_some_and(|rest| TIMES.contains(&rest)));
         let layer = || {
-            let layer = name.strip_suffix(".mean").filter(|_| self.test == "storage");
+            let layer = name.strip_suffix(".mean").filter(|_| self.has_layers());
             layer.is_some_and(|layer| Layer::ALL.iter().any(|known| known.name() == layer))
         };
         if time || layer() {
@@ -123,7 +147,7 @@ pub(super) fn names(tests: &[&str]) -> String {
             }
         }
         metrics.others.iter().for_each(|(name, _)| add((*name).to_owned()));
-        if metrics.test == "storage" {
+        if metrics.has_layers() {
             Layer::ALL.iter().for_each(|layer| add(format!("{}.mean", layer.name())));
         }
     }

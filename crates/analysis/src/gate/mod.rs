@@ -205,6 +205,7 @@ fn events(run: &Run) -> Option<String> {
     let recorders = [
         explained.map(|kept| (kept.recorder.is_some(), kept.not_recorded.as_ref())),
         results.observed_calls.as_ref().map(|one| (true, one.not_recorded.as_ref())),
+        results.observed_writes.as_ref().map(|one| (true, one.not_recorded.as_ref())),
         results.storage.as_ref().map(|one| (one.recorder.is_some(), one.recording_ended.as_ref())),
         results.interference.as_ref().map(|one| (one.recorder.is_some(), one.recording_ended.as_ref())),
     ];

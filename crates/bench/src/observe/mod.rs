@@ -2,8 +2,13 @@
 //! nor know what delayed a call.
 
 mod calls;
+mod files;
 mod flows;
 mod processes;
+mod rows;
 mod slow;
+mod watch;
+mod writes;
 
 pub use calls::run;
+pub use writes::{Divide, Ended, run as run_writes};

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::Read as _;
 
-use run::ipc::observe::{Process, Subject};
+use run::observe::{Process, Subject};
 use tracefs::{Body, Trace};
 
 /// The most threads that are remembered. Beyond that all are looked up anew.
@@ -55,11 +55,21 @@ impl Processes {
         }
     }
 
-    /// Forgets a thread that has ended, whose number another one may get.
-    pub(super) fn forget(&mut self, tid: u32) {
-        self.pids.remove(&tid);
-        self.names.remove(&tid);
-        self.comms.remove(&tid);
+    /// Forgets threads that have ended, whose numbers others may get: after what the events tell of
+    /// them has been looked at.
+    pub(super) fn forget_ended(&mut self, trace: &Trace) {
+        for event in trace.events.iter().filter(|event| matches!(event.body, Body::Exit)) {
+            self.pids.remove(&event.tid);
+            self.names.remove(&event.tid);
+            self.comms.remove(&event.tid);
+        }
+    }
+
+    /// A thread's name, as far as an event or /proc tells it.
+    pub(super) fn comm(&self, tid: u32) -> String {
+        let live = || std::fs::read_to_string(format!("/proc/{tid}/comm")).ok();
+        let known = self.comms.get(&tid).cloned().or_else(live).unwrap_or_default();
+        known.trim_end_matches('\n').to_owned()
     }
 
     /// The process of a thread. `saved` is what the kernel noted of it, asked for a thread that has

@@ -4,25 +4,62 @@
 use std::collections::HashSet;
 
 use run::ipc::observe::SlowCall;
+use run::storage::observe::SlowWrite;
 use tracefs::{Recording, Snapshot};
 
 /// How far a snapshot reaches back before its call, in nanoseconds: who was there, and on what.
 const HISTORY_NS: u64 = 50_000_000;
 
+/// A call that can be kept.
+pub(super) trait Timed {
+    fn start_ns(&self) -> u64;
+    fn latency_ns(&self) -> u64;
+    /// Its recording.
+    fn snapshot(&mut self) -> &mut Option<u32>;
+}
+
+impl Timed for SlowCall {
+    fn start_ns(&self) -> u64 {
+        self.start_ns
+    }
+
+    fn latency_ns(&self) -> u64 {
+        self.latency_ns()
+    }
+
+    fn snapshot(&mut self) -> &mut Option<u32> {
+        &mut self.snapshot
+    }
+}
+
+impl Timed for SlowWrite {
+    fn start_ns(&self) -> u64 {
+        self.start_ns
+    }
+
+    fn latency_ns(&self) -> u64 {
+        self.latency_ns()
+    }
+
+    fn snapshot(&mut self) -> &mut Option<u32> {
+        &mut self.snapshot
+    }
+}
+
 /// The slowest calls.
 #[derive(Debug)]
-pub(super) struct Slow {
+pub(super) struct Slow<C> {
     limit: usize,
     recording: Recording,
     next: u32,
-    kept: Vec<SlowCall>,
+    kept: Vec<C>,
     /// Those since the last snapshots were taken.
-    fresh: Vec<SlowCall>,
+    fresh: Vec<C>,
     pub(super) over_limit: u64,
     pub(super) not_recorded: Option<String>,
 }
 
-impl Slow {
+impl<C: Timed> Slow<C> {
     pub(super) fn new(limit: u32, recording: Recording) -> Self {
         Self {
             limit: limit as usize,
@@ -36,7 +73,7 @@ impl Slow {
     }
 
     /// Takes note of a call that missed its deadline.
-    pub(super) fn add(&mut self, call: SlowCall) {
+    pub(super) fn add(&mut self, call: C) {
         self.fresh.push(call);
         // As many as could be kept at all.
         if self.fresh.len() > self.limit.max(1) * 2 {
@@ -57,23 +94,23 @@ impl Slow {
             return;
         }
         self.shorten_fresh();
-        let mut all: Vec<(bool, SlowCall)> = self.kept.drain(..).map(|call| (false, call)).collect();
+        let mut all: Vec<(bool, C)> = self.kept.drain(..).map(|call| (false, call)).collect();
         all.extend(self.fresh.drain(..).map(|call| (true, call)));
         all.sort_by_key(|(_, call)| std::cmp::Reverse(call.latency_ns()));
-        let gone = all.split_off(all.len().min(self.limit));
+        let mut gone = all.split_off(all.len().min(self.limit));
         self.over_limit += gone.len() as u64;
-        let used: HashSet<u32> = all.iter().filter_map(|(_, call)| call.snapshot).collect();
-        let unused: HashSet<u32> = gone.iter().filter_map(|(_, call)| call.snapshot).collect();
+        let used: HashSet<u32> = all.iter_mut().filter_map(|(_, call)| *call.snapshot()).collect();
+        let unused: HashSet<u32> = gone.iter_mut().filter_map(|(_, call)| *call.snapshot()).collect();
         for &number in unused.difference(&used) {
             if let Err(error) = self.recording.remove(number) {
                 self.give_up(&error);
             }
         }
-        let first_ns = all.iter().filter(|(fresh, _)| *fresh).map(|(_, call)| call.start_ns).min();
+        let first_ns = all.iter().filter(|(fresh, _)| *fresh).map(|(_, call)| call.start_ns()).min();
         let stored = first_ns.and_then(|first_ns| self.store(&snapshot(first_ns.saturating_sub(HISTORY_NS))));
         for (fresh, mut call) in all {
             if fresh {
-                call.snapshot = stored;
+                *call.snapshot() = stored;
             }
             self.kept.push(call);
         }
@@ -102,7 +139,7 @@ impl Slow {
     }
 
     /// The slowest calls, the slowest first.
-    pub(super) fn finish(self) -> (Vec<SlowCall>, u64, Option<String>) {
+    pub(super) fn finish(self) -> (Vec<C>, u64, Option<String>) {
         (self.kept, self.over_limit, self.not_recorded)
     }
 }

@@ -45,6 +45,25 @@ pub fn way_down(root: &Root, path: &Path, dev: (u32, u32)) -> StoragePath {
     }
 }
 
+/// The block devices that something is mounted from, and the disks that nothing is mounted from:
+/// each with those below it.
+#[must_use]
+pub(crate) fn disks(root: &Root) -> Vec<Device> {
+    let mounts = root.read("proc/self/mountinfo").unwrap_or_default();
+    let mounted = mounts.lines().filter_map(|line| number(line.split(' ').nth(2)?));
+    let names = root.names("sys/block");
+    let disks = names.iter().filter_map(|name| number(&root.read(format!("sys/block/{name}/dev"))?));
+    let mut devices: Vec<Device> = Vec::new();
+    for device in mounted.chain(disks).filter_map(|dev| read(root, dev)) {
+        let known = |known: &Device| (known.dev, known.partition_dev) == (device.dev, device.partition_dev);
+        let disk = |known: &Device| device.partition_dev.is_none() && known.dev == device.dev;
+        if device.size_bytes != Some(0) && !devices.iter().any(|one| known(one) || disk(one)) {
+            devices.push(device);
+        }
+    }
+    devices
+}
+
 /// A line of /proc/self/mountinfo (proc_pid_mountinfo(5)).
 struct Mount<'a> {
     point: PathBuf,

@@ -10,6 +10,7 @@ mod target;
 mod writer;
 
 pub use self::run::run;
+pub(crate) use device::disks;
 pub use device::way_down;
 pub use interference::NeighbourJob;
 pub use strace::{Strace, SystemCall};

@@ -24,6 +24,7 @@ mod service;
 mod show;
 mod storage_interference;
 pub(crate) mod storage_layers;
+mod storage_observe;
 mod storage_options;
 mod survey;
 mod throughput;
@@ -58,6 +59,7 @@ pub(crate) static ALL: &[&dyn Command] = &[
     &trace::STATUS,
     &storage_layers::COMMAND,
     &storage_interference::COMMAND,
+    &storage_observe::COMMAND,
     &show::COMMAND,
     &explain::COMMAND,
     &compare::COMMAND,

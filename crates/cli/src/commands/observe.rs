@@ -13,7 +13,7 @@ use super::finish::{explanations, finish};
 use super::gates::{self, Gated, Gates};
 use super::output::{self, RunOutput};
 use crate::args::values::set;
-use crate::args::{Entry, Group, Kind, Opt, Positionals, Usage, ValueKind, usage, values};
+use crate::args::{Entry, Group, Kind, Opt, Positionals, Usage, ValueKind, values};
 use crate::terminal::{Exit, Terminal};
 
 /// What was typed.
@@ -139,16 +139,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
 
 fn plan(typed: &Typed) -> Result<ObservePlan, Usage> {
     let default = ObservePlan::default();
-    let asked = [typed.pid.is_some(), typed.name.is_some(), !typed.command.is_empty()];
-    if asked.into_iter().filter(|asked| *asked).count() > 1 {
-        return Err(Usage("--pid, --name and COMMAND exclude each other".into()));
-    }
-    let subject = match (typed.pid, &typed.name) {
-        (Some(pid), _) => Subject::Process(pid),
-        (_, Some(name)) => Subject::Name(name.clone()),
-        _ if !typed.command.is_empty() => Subject::Command(typed.command.clone()),
-        _ => Subject::Everyone,
-    };
+    let subject = subject(typed.pid, typed.name.as_ref(), &typed.command)?;
     let until_it_ends = matches!(subject, Subject::Command(_));
     Ok(ObservePlan {
         subject,
@@ -160,13 +151,25 @@ fn plan(typed: &Typed) -> Result<ObservePlan, Usage> {
     })
 }
 
+/// Whom the options name.
+pub(super) fn subject(pid: Option<u32>, name: Option<&String>, command: &[String]) -> Result<Subject, Usage> {
+    let asked = [pid.is_some(), name.is_some(), !command.is_empty()];
+    if asked.into_iter().filter(|asked| *asked).count() > 1 {
+        return Err(Usage("--pid, --name and COMMAND exclude each other".into()));
+    }
+    match (pid, name) {
+        (Some(pid), _) if !Path::new(&format!("/proc/{pid}")).exists() => {
+            Err(Usage(format!("--pid {pid}: there is no such process")))
+        }
+        (Some(pid), _) => Ok(Subject::Process(pid)),
+        (_, Some(name)) => Ok(Subject::Name(name.clone())),
+        _ if !command.is_empty() => Ok(Subject::Command(command.to_vec())),
+        _ => Ok(Subject::Everyone),
+    }
+}
+
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let mut plan = plan(&typed)?;
-    if let Subject::Process(pid) = plan.subject
-        && !Path::new(&format!("/proc/{pid}")).exists()
-    {
-        return Err(usage!("--pid {pid}: there is no such process"));
-    }
     let directory = typed.output.directory()?;
     plan.directory = directory.path().join(run::RECORDING);
     let run = {

@@ -11,7 +11,7 @@ use run::Run;
 use crate::args::values::set;
 use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind, usage, values};
 use crate::terminal::{Exit, Terminal};
-use analysis::{interference, slow_calls, storage};
+use analysis::{interference, observed_writes, slow_calls, storage};
 use report::html::{Subject, page};
 use report::inert;
 
@@ -84,6 +84,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             explained: &parts.calls,
             layers: &parts.layers,
             beside: &parts.beside,
+            slow_writes: &parts.slow_writes,
             damage: parts.damage.iter().map(|text| inert::name(text)).collect(),
         })
         .collect();
@@ -102,6 +103,7 @@ struct Parts<'a> {
     calls: Vec<slow_calls::Explained>,
     layers: Vec<storage::SeriesLayers<'a>>,
     beside: Vec<interference::Explained<'a>>,
+    slow_writes: Vec<observed_writes::Slow<'a>>,
     damage: Vec<String>,
 }
 
@@ -124,7 +126,11 @@ fn explained<'a>(run: &'a Run, path: &Path) -> Parts<'a> {
     let (beside, error) =
         result.map(|result| interference::explain(result, directory)).unwrap_or_default().split();
     damage.extend(error.map(|error| error.to_string()));
-    Parts { calls, layers, beside, damage }
+    let result = run.results.observed_writes.as_ref();
+    let (slow_writes, error) =
+        result.map(|result| observed_writes::slow(result, directory)).unwrap_or_default().split();
+    damage.extend(error.map(|error| error.to_string()));
+    Parts { calls, layers, beside, slow_writes, damage }
 }
 
 /// What each run is called: by the labels in which it differs from the others, where these tell all

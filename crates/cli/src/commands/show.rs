@@ -11,6 +11,7 @@ use crate::args::{Entry, Group, Kind, Opt, Positionals, ValueKind};
 use crate::terminal::{Exit, Terminal, nobody_reads};
 use analysis::gate::TESTS;
 use analysis::interference::explain;
+use analysis::observed_writes::slow as slow_writes;
 use analysis::storage::divide;
 use report::inert;
 use report::look::Look;
@@ -160,7 +161,11 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         let (beside, damage) =
             interference.map(|result| explain(result, directory)).unwrap_or_default().split();
         damaged.extend(damage);
-        let divided = Divided { layers: &layers, beside: &beside };
+        let observed = run.results.observed_writes.as_ref();
+        let (slow_writes, damage) =
+            observed.map(|result| slow_writes(result, directory)).unwrap_or_default().split();
+        damaged.extend(damage);
+        let divided = Divided { layers: &layers, beside: &beside, slow_writes: &slow_writes };
         let which = if runs.len() > 1 { inert::name(&path.to_string_lossy()) + ": " } else { String::new() };
         let violated = typed.gates.violations(run, divided).into_iter();
         violations.extend(violated.map(|line| format!("{which}{line}")));

@@ -7,7 +7,7 @@ use latency::Histogram;
 use serde::Serialize;
 
 use super::host::HostShares;
-use super::{Begin, Doubt, End, InterruptUse, Layer, Layers, Piece, Request, Write};
+use super::{Begin, Doubt, End, InterruptUse, Layer, Layers, OthersCommit, Piece, Request, Write};
 
 /// From this share of a call on, what nobody claims is worth counting the call: parts in a hundred.
 const UNEXPLAINED_PERCENT: u64 = 1;
@@ -43,6 +43,9 @@ pub struct Breakdown {
     pub requests: u64,
     /// Flushes of such devices.
     pub flushes: u64,
+    /// Reads of such devices: a write that changes a part of what is not in memory has to wait for
+    /// one.
+    pub reads: u64,
     /// Which events their time at the controller is from and to: how many requests.
     pub boundaries: BTreeMap<(Begin, End), u64>,
     /// Interrupts of their controllers.
@@ -71,6 +74,9 @@ pub struct Breakdown {
     pub host: LayerTimes,
     /// The host's share of each call's own time: without what it waited behind other tasks.
     pub host_shares: HostShares,
+    /// Commits of others that these calls waited for, by who had them begun (thread and name; 0
+    /// where nobody was seen to): how many waits, and how long together, in nanoseconds.
+    pub others_commits: BTreeMap<(u32, String), (u64, u64)>,
     /// Why the figures are not certain: what its recordings lack.
     pub doubts: BTreeSet<Doubt>,
     /// The slowest calls, slowest first.
@@ -119,6 +125,10 @@ impl Breakdown {
         self.host.sum_ns += duration_ns - had(Layer::Device);
         self.host.calls.record(duration_ns - had(Layer::Device));
         self.count(&layers);
+        for OthersCommit { by, comm, waited_ns } in &layers.others_commits {
+            let sum = self.others_commits.entry((by.unwrap_or(0), comm.clone())).or_default();
+            *sum = (sum.0 + 1, sum.1 + waited_ns);
+        }
         let place =
             self.slowest.partition_point(|slow| slow.write.end_ns - slow.write.start_ns >= duration_ns);
         if place < self.keep {
@@ -129,9 +139,10 @@ impl Breakdown {
 
     fn count(&mut self, layers: &Layers) {
         let leaves = layers.requests.iter().filter(|request| request.leaf);
-        for Request { flush, interrupt_cpu, completed_cpu, begin, end, .. } in leaves {
+        for Request { flush, write, interrupt_cpu, completed_cpu, begin, end, .. } in leaves {
             *self.boundaries.entry((*begin, *end)).or_default() += 1;
             *(if *flush { &mut self.flushes } else { &mut self.requests }) += 1;
+            self.reads += u64::from(!write && !flush);
             if let Some(cpu) = interrupt_cpu {
                 *self.interrupt_cpus.entry(*cpu).or_default() += 1;
                 self.completed_elsewhere += u64::from(cpu != completed_cpu);

@@ -5,6 +5,7 @@
 mod account;
 mod breakdown;
 mod commands;
+mod commits;
 mod completion;
 mod doubts;
 mod host;
@@ -12,6 +13,7 @@ mod interrupts;
 mod partition;
 mod paths;
 mod requests;
+mod throttled;
 mod walk;
 
 use serde::Serialize;
@@ -23,11 +25,14 @@ pub use account::{InterruptUse, Interruptions};
 pub use breakdown::{Breakdown, LayerTimes, SlowCall};
 pub use commands::{Begin, End};
 use commands::{Label, Purpose};
+use commits::Commits;
+pub use commits::OthersCommit;
 pub use completion::{Completion, Context};
 pub use doubts::{Doubt, Expected, InterruptKind};
 pub use host::{HostShare, HostShares};
 pub use requests::Request;
 use requests::Requests;
+use throttled::Throttled;
 
 /// What a stretch of a write belongs to. Where several hold at once, the first of this order has
 /// it.
@@ -214,6 +219,8 @@ pub struct Layers {
     pub unrecorded_switches: u64,
     /// How much of what is unexplained lies where they must have been, in nanoseconds.
     pub unexplained_for_switches_ns: u64,
+    /// Commits of a journal that others had begun, and that the call waited for.
+    pub others_commits: Vec<OthersCommit>,
 }
 
 impl Layers {
@@ -231,6 +238,8 @@ pub struct Writes<'t> {
     timeline: Timeline<'t>,
     devices: Devices,
     requests: Requests,
+    commits: Commits,
+    throttled: Throttled,
 }
 
 impl<'t> Writes<'t> {
@@ -239,7 +248,9 @@ impl<'t> Writes<'t> {
     pub fn new(trace: &'t Trace, mut devices: Devices) -> Self {
         devices.partitions.extend(paths::of(trace, &devices));
         let requests = Requests::of(trace, &devices);
-        Writes { timeline: Timeline::new(trace), devices, requests }
+        let timeline = Timeline::new(trace);
+        let commits = Commits::of(&timeline);
+        Writes { commits, throttled: Throttled::of(trace), timeline, devices, requests }
     }
 
     /// Every request that was completed, in the order of completion, whoever it was for.
@@ -280,6 +291,7 @@ impl<'t> Writes<'t> {
             lost: self.timeline.lost_within(write.start_ns, write.end_ns),
             unrecorded_switches: self.timeline.unrecorded_within(write.start_ns, write.end_ns),
             unexplained_for_switches_ns,
+            others_commits: self.commits.of_others(&self.timeline, write),
         }
     }
 }

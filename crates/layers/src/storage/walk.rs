@@ -163,6 +163,9 @@ impl<'a> Walk<'a, '_> {
     /// A wait: on a request, if an interrupt ended it; on a thread, if one did.
     fn blocked(&mut self, tid: u32, begin_ns: u64, end_ns: u64, depth: u32) {
         let timeline = &self.writes.timeline;
+        if self.writes.throttled.pauses(tid, begin_ns) {
+            return self.claim(begin_ns, end_ns, Layer::Held);
+        }
         let Some(waking) = timeline.wakings_of(tid, begin_ns, end_ns).last().copied() else { return };
         let request = self.completed_before(waking.cpu, begin_ns, waking.time_ns);
         if let Some(index) = request {

@@ -139,7 +139,7 @@ impl Machine {
             }
             3..=5 => self.wake(cpu),
             6 if !self.in_interrupt[cpu as usize] && current != 0 => {
-                self.event(cpu, Body::SysEnter { number: 202, first: 0 });
+                self.event(cpu, Body::SysEnter { number: 202, first: 0, third: 0, sixth: 0 });
             }
             7 => self.migrate(cpu),
             _ if !self.in_interrupt[cpu as usize] => self.switch(cpu, current),

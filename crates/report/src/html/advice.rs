@@ -28,7 +28,7 @@ pub(super) fn of(subject: &Subject<'_>) -> Vec<String> {
     }
     steps.extend(writes(layers));
     steps.extend(beside::found(subject.beside).iter().map(condition));
-    if run.results.observed_calls.is_none() {
+    if !run.results.observed() {
         steps.extend(machine(run));
     }
     let mut seen = Vec::new();

@@ -10,8 +10,8 @@ use run::storage::interference::Condition;
 use super::subject::Subject;
 use crate::beside::{self, Change};
 use crate::explanation_words;
-use crate::observed_calls;
 use crate::quantity::{duration, length, three_digits};
+use crate::{observed_calls, observed_writes};
 use analysis::storage::SeriesLayers;
 
 /// The answer in a sentence.
@@ -68,6 +68,9 @@ fn sentence(subject: &Subject<'_>) -> Option<String> {
     }
     if let Some(result) = &results.observed_calls {
         return Some(format!("{}.", observed_calls::answer(result)));
+    }
+    if let Some(result) = &results.observed_writes {
+        return Some(format!("{}.", observed_writes::answer(result)));
     }
     if let Some(result) = &results.storage {
         let series = result.series.iter().max_by_key(|series| series.latency.percentile_ns(50.0))?;

@@ -37,6 +37,12 @@ pub(super) fn figures(subject: &Subject<'_>) -> Vec<Figure> {
         let missed = result.flows.iter().map(|flow| flow.missed).sum();
         all = of_calls(&result.latency(), missed, result.plan.deadline);
     }
+    if let Some(result) = &results.observed_writes
+        && all.is_empty()
+    {
+        let missed = result.rows.iter().map(|row| row.missed).sum();
+        all = of_calls(&result.latency(), missed, result.plan.deadline);
+    }
     if let Some(result) = &results.throughput
         && all.is_empty()
     {

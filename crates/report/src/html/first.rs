@@ -41,6 +41,7 @@ pub(super) fn contents(subjects: &[Subject<'_>]) -> Vec<(&'static str, &'static 
         (any(|of| of.baseline.is_some()), "baseline", "Baseline"),
         (any(|of| of.workers.is_some()), "many-callers", "Many callers"),
         (any(|of| of.observed_calls.is_some()), "observed", "Observed calls"),
+        (any(|of| of.observed_writes.is_some()), "observed-writes", "Observed writes"),
         (any(|of| of.traits.is_some()), "stacks", "Binder against hwbinder"),
         (any(|of| of.storage.is_some()), "writes", "Synchronous writes"),
         (any(|of| of.interference.is_some()), "interference", "Writes beside other load"),

@@ -11,7 +11,7 @@ use super::ranges::{range, span, ticks};
 use super::subject::Subject;
 use crate::quantity::{byte_rate, duration, length};
 use crate::table::{Column, Table};
-use crate::{baseline, observed_calls, throughput, traits, workers};
+use crate::{baseline, observed_calls, observed_writes, throughput, traits, workers};
 
 /// So many rows of observed calls are drawn: those with the most time in them. The table has all.
 const DRAWN: usize = 30;
@@ -62,6 +62,25 @@ pub(super) fn sections(page: &mut Page, subjects: &[Subject<'_>]) {
         let (table, notes) = observed_calls::parts(result);
         page.folded("All observed calls", &table);
         page.notes(&notes);
+        Some(())
+    });
+    section(page, subjects, "observed-writes", "Observed writes", |page, subject| {
+        let result = subject.run.results.observed_writes.as_ref()?;
+        page.paragraphs("about", &observed_writes::answer(result));
+        let shown = || result.rows.iter().take(DRAWN);
+        let (low, high) = span(shown().map(|row| &row.latency));
+        page.ranges(&Ranges {
+            title: "Writes by process, call and file: median, 99th percentile, worst".into(),
+            scale: Scale::Log,
+            rows: shown().filter_map(|row| range(&observed_writes::name(row), &row.latency)).collect(),
+            marks: Vec::new(),
+            chance: None,
+            ticks: ticks(low, high),
+        });
+        let parts = observed_writes::parts(result, subject.slow_writes);
+        page.folded("All observed writes", &parts.calls);
+        page.table("Where their time went", &parts.layers);
+        page.notes(&parts.notes);
         Some(())
     });
     section(page, subjects, "stacks", "Binder against hwbinder", |page, subject| {

@@ -1,6 +1,7 @@
 //! What stands on a page: a run with all that explains it. Knows no page.
 
 use analysis::interference;
+use analysis::observed_writes::Slow;
 use analysis::slow_calls::Explained;
 use analysis::storage::SeriesLayers;
 use run::Run;
@@ -17,6 +18,8 @@ pub struct Subject<'a> {
     pub layers: &'a [SeriesLayers<'a>],
     /// Its comparisons of writes, explained.
     pub beside: &'a [interference::Explained<'a>],
+    /// The slow ones of other programs' writes, divided.
+    pub slow_writes: &'a [Slow<'a>],
     /// What of it is damaged or cannot be read, a sentence each.
     pub damage: Vec<String>,
 }

@@ -26,11 +26,11 @@ fn shown(rename: &dyn Fn(&str) -> String) -> (String, String) {
         explained: &explained,
         layers: &[],
         beside: &[],
+        slow_writes: &[],
         damage: Vec::new(),
     };
-    let terminal =
-        crate::run::text(&run, crate::run::Divided { layers: &[], beside: &[] }, crate::look::Look::PLAIN)
-            + &crate::explanation::text(&explained, &kept);
+    let terminal = crate::run::text(&run, crate::run::Divided::default(), crate::look::Look::PLAIN)
+        + &crate::explanation::text(&explained, &kept);
     (page(&[subject]).unwrap(), terminal)
 }
 
@@ -40,10 +40,17 @@ fn usual() -> (String, String) {
 
 /// The page of a run of writes, and what a terminal shows of it.
 fn writes(run: &Run, layers: &[analysis::storage::SeriesLayers<'_>]) -> (String, String) {
-    let divided = crate::run::Divided { layers, beside: &[] };
+    let divided = crate::run::Divided { layers, ..Default::default() };
     let terminal = crate::run::text(run, divided, crate::look::Look::PLAIN);
-    let subject =
-        Subject { label: "disk".into(), run, explained: &[], layers, beside: &[], damage: Vec::new() };
+    let subject = Subject {
+        label: "disk".into(),
+        run,
+        explained: &[],
+        layers,
+        beside: &[],
+        slow_writes: &[],
+        damage: Vec::new(),
+    };
     (page(&[subject]).unwrap(), terminal)
 }
 
@@ -232,6 +239,7 @@ fn ten_million_calls_make_a_small_page() {
         explained: &[],
         layers: &[],
         beside: &[],
+        slow_writes: &[],
         damage: Vec::new(),
     };
     let length = page(&[subject]).unwrap().len();

@@ -6,24 +6,11 @@ use std::path::PathBuf;
 use latency::{Deadline, Histogram};
 use serde::{Deserialize, Serialize};
 
+pub use crate::observe::{Process, Subject};
 use crate::recorder::{DEFAULT_KILOBYTES, RecorderInfo};
 
 /// How many rows of the table there may be; calls of further ones are counted together.
 pub const MAX_FLOWS: usize = 500;
-
-/// Whose calls are observed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Subject {
-    /// Everybody's.
-    Everyone,
-    /// Calls that this process makes or serves.
-    Process(u32),
-    /// Calls that processes of this name make or serve.
-    Name(String),
-    /// Calls that a program makes or serves which is started for it, until it ends.
-    Command(Vec<String>),
-}
 
 /// What to observe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,15 +42,6 @@ impl Default for ObservePlan {
             kilobytes: DEFAULT_KILOBYTES,
         }
     }
-}
-
-/// A process as it was when it was first seen.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Process {
-    /// Its number.
-    pub pid: u32,
-    /// Its name; empty where it had ended before anybody looked.
-    pub name: String,
 }
 
 /// The calls of one method of one node by one process.

@@ -3,6 +3,7 @@
 pub mod interference;
 mod java;
 mod mode;
+pub mod observe;
 mod path;
 mod plan;
 mod result;

@@ -106,31 +106,35 @@ pub struct Interrupt {
     pub cpus: Option<String>,
 }
 
-impl StoragePath {
-    /// The devices that do the work in the end: those with nothing below them.
+impl Device {
+    /// Those that do the work in the end, with nothing below them: this one, where it is one.
     #[must_use]
-    pub fn leaves(&self) -> Vec<&Device> {
-        fn collect<'a>(device: &'a Device, leaves: &mut Vec<&'a Device>) {
-            if device.below.is_empty() {
-                leaves.push(device);
-            }
-            device.below.iter().for_each(|below| collect(below, leaves));
+    pub fn leaves(&self) -> Vec<&Self> {
+        if self.below.is_empty() {
+            return vec![self];
         }
-        let mut leaves = Vec::new();
-        self.device.iter().for_each(|device| collect(device, &mut leaves));
-        leaves
+        self.below.iter().flat_map(Self::leaves).collect()
     }
 
     /// The partitions on the way down, each with its disk, as `dev_t`.
     #[must_use]
     pub fn partitions(&self) -> Vec<(u32, u32)> {
-        let mut partitions = Vec::new();
-        let mut left: Vec<&Device> = self.device.iter().collect();
-        while let Some(device) = left.pop() {
-            partitions.extend(device.partition_dev.map(|partition| (partition, device.dev)));
-            left.extend(&device.below);
-        }
-        partitions
+        let own = self.partition_dev.map(|partition| (partition, self.dev));
+        own.into_iter().chain(self.below.iter().flat_map(Self::partitions)).collect()
+    }
+}
+
+impl StoragePath {
+    /// The devices that do the work in the end: those with nothing below them.
+    #[must_use]
+    pub fn leaves(&self) -> Vec<&Device> {
+        self.device.iter().flat_map(Device::leaves).collect()
+    }
+
+    /// The partitions on the way down, each with its disk, as `dev_t`.
+    #[must_use]
+    pub fn partitions(&self) -> Vec<(u32, u32)> {
+        self.device.iter().flat_map(Device::partitions).collect()
     }
 }
 

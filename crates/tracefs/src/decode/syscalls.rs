@@ -13,7 +13,9 @@ pub(super) fn reader(format: &Format) -> Option<Reader> {
             let args =
                 format.field("args").filter(|args| args.place == Place::Fixed && args.size % 6 == 0)?;
             // Six words of the kernel's size.
-            enter(number("id")?, Some(Number::new(args.offset, args.size / 6, false)))
+            let word = args.size / 6;
+            let argument = |at: usize| Some(Number::new(args.offset + at * word, word, false));
+            enter(number("id")?, [argument(0), argument(2), argument(5)])
         }
         ("raw_syscalls", "sys_exit") => exit(number("id")?, number("ret")?),
         ("syscalls", name) if name.starts_with("sys_enter_") => {
@@ -21,7 +23,8 @@ pub(super) fn reader(format: &Format) -> Option<Reader> {
                 .fields
                 .iter()
                 .position(|field| matches!(field.name.as_str(), "__syscall_nr" | "nr"))?;
-            enter(Number::from(&format.fields[at])?, format.fields.get(at + 1).and_then(Number::from))
+            let argument = |nth: usize| format.fields.get(at + nth).and_then(Number::from);
+            enter(Number::from(&format.fields[at])?, [argument(1), argument(3), argument(6)])
         }
         ("syscalls", name) if name.starts_with("sys_exit_") => {
             exit(number("__syscall_nr").or_else(|| number("nr"))?, number("ret")?)
@@ -30,11 +33,16 @@ pub(super) fn reader(format: &Format) -> Option<Reader> {
     }
 }
 
-/// A call without arguments has no first one; it is 0 then.
-fn enter(number: Number, first: Option<Number>) -> Option<Reader> {
+/// The first, third and sixth argument; one that a call does not have is 0.
+fn enter(number: Number, arguments: [Option<Number>; 3]) -> Option<Reader> {
     Some(Box::new(move |r, _| {
-        let first = first.map_or(Some(0), |first| first.u64(r))?;
-        Some(Body::SysEnter { number: number.i64(r)?, first })
+        let [first, third, sixth] = arguments;
+        Some(Body::SysEnter {
+            number: number.i64(r)?,
+            first: first.map_or(Some(0), |first| first.u64(r))?,
+            third: third.map_or(Some(0), |third| third.u32(r))?,
+            sixth: sixth.map_or(Some(0), |sixth| sixth.u32(r))?,
+        })
     }))
 }
 

@@ -155,7 +155,7 @@ fn of_the_kernel(trace: &Trace, event: &Event, line: &Line<'_>) -> Option<(&'sta
         Body::Frequency { cpu, khz } => ("cpu_frequency", format!("state={khz} cpu_id={cpu}")),
         // The kernel writes `sys_enter: NR 202 (…)` for all, `sys_fsync(fd: 3)` and `sys_fsync ->
         // 0x0` for each.
-        Body::SysEnter { number, first } if line.event == "sys_enter" => {
+        Body::SysEnter { number, first, .. } if line.event == "sys_enter" => {
             ("sys_enter", format!("NR {number} ({first:x}, "))
         }
         Body::SysExit { number, result } if line.event == "sys_exit" => {

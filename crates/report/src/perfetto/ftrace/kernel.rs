@@ -28,7 +28,7 @@ pub(super) fn on_a_cpu(message: &mut Message, event: &Event) -> bool {
                 one.uint(cpu_frequency::state, khz).uint(cpu_frequency::cpu_id, cpu);
             })
         }
-        Body::SysEnter { number, first } => {
+        Body::SysEnter { number, first, .. } => {
             _ = message.nested(ftrace::sys_enter, |one| {
                 one.int(sys_enter::id, number).uint(sys_enter::args, first);
             })

@@ -21,7 +21,7 @@ pub(super) fn one_of_each() -> Made {
         ["blocker", "renamed", "sched/sched_kthread_stop", "child"].map(|text| made.name(text));
     let lock = 0xffff_8000_0000_1234;
     let bodies = [
-        Body::SysEnter { number: 0, first: 3 },
+        Body::SysEnter { number: 0, first: 3, third: 0, sixth: 0 },
         Body::IrqEntry { irq: 14, name: disk },
         Body::IrqExit { irq: 14, handled: true },
         Body::SoftirqRaise { vector: 4 },

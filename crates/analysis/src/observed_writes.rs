@@ -1,0 +1,110 @@
+//! Other people's writes, divided among the layers: as they come, and the slow ones again from a
+//! run's recording. Must not know how anything is recorded or shown.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use layers::storage::{Breakdown, Devices, Write, Writes};
+use run::RECORDING;
+use run::storage::Device;
+use run::storage::observe::{Divided, LayerTime, ObserveWritesResult, OthersCommits, SlowWrite};
+use tracefs::{Recording, Trace};
+
+use crate::damage::{Told, read_whole};
+use crate::storage::of_devices;
+
+/// Divides writes as they come, and sums them up by row.
+#[derive(Debug, Default)]
+pub struct Divider {
+    rows: BTreeMap<usize, Breakdown>,
+}
+
+impl Divider {
+    /// Divides writes, each with its row, of which and of a while before a trace tells.
+    pub fn add(&mut self, trace: &Trace, devices: &[Device], writes: impl Iterator<Item = (usize, Write)>) {
+        let indexed = Writes::new(trace, known(devices));
+        for (row, write) in writes {
+            self.rows.entry(row).or_default().add(write, indexed.layers(write));
+        }
+    }
+
+    /// What came of each row; `None` for a row without divided writes.
+    #[must_use]
+    pub fn finish(&self) -> Vec<Option<Divided>> {
+        let rows = self.rows.last_key_value().map_or(0, |(row, _)| row + 1);
+        (0..rows).map(|row| self.rows.get(&row).map(divided)).collect()
+    }
+}
+
+/// The machine's devices, as the events name them.
+fn known(devices: &[Device]) -> Devices {
+    let mut leaves: Vec<&Device> = devices.iter().flat_map(Device::leaves).collect();
+    leaves.sort_by_key(|device| device.dev);
+    leaves.dedup_by_key(|device| device.dev);
+    of_devices(&leaves, devices.iter().flat_map(Device::partitions).collect())
+}
+
+fn divided(breakdown: &Breakdown) -> Divided {
+    let layers = breakdown.layers.iter().map(|(layer, times)| {
+        (layer.name().to_owned(), LayerTime { sum_ns: times.sum_ns, calls: times.calls.clone() })
+    });
+    let others = breakdown.others_commits.iter().map(|((tid, thread), &(waits, waited_ns))| OthersCommits {
+        tid: *tid,
+        thread: thread.clone(),
+        waits,
+        waited_ns,
+    });
+    Divided {
+        calls: breakdown.calls,
+        sum_ns: breakdown.sum_ns,
+        layers: layers.collect(),
+        requests: breakdown.requests,
+        reads: breakdown.reads,
+        flushes: breakdown.flushes,
+        lost_calls: breakdown.lost_calls,
+        unexplained_for_switches_ns: breakdown.unexplained_for_switches_ns,
+        others_commits: others.collect(),
+    }
+}
+
+/// A slow write of a run, divided.
+#[derive(Debug)]
+pub struct Slow<'a> {
+    /// The write.
+    pub write: &'a SlowWrite,
+    /// Where its time went.
+    pub layers: layers::storage::Layers,
+}
+
+/// Divides the slow writes of a run directory that were recorded, the slowest first, but those in
+/// damaged snapshots.
+#[must_use]
+pub fn slow<'a>(result: &'a ObserveWritesResult, directory: &Path) -> Told<Slow<'a>> {
+    let mut out = Told::default();
+    if result.slow_writes.iter().all(|write| write.snapshot.is_none()) {
+        return out;
+    }
+    let recording = match Recording::open(&directory.join(RECORDING)) {
+        Ok(recording) => recording,
+        Err(error) => {
+            out.damage.push(error.into());
+            return out;
+        }
+    };
+    let mut by_snapshot: BTreeMap<u32, Vec<&SlowWrite>> = BTreeMap::new();
+    for write in &result.slow_writes {
+        if let Some(snapshot) = write.snapshot {
+            by_snapshot.entry(snapshot).or_default().push(write);
+        }
+    }
+    for (snapshot, slow) in by_snapshot {
+        let Some(trace) = read_whole(&recording, snapshot, &mut out.damage) else { continue };
+        let writes = Writes::new(&trace, known(&result.devices));
+        out.told.extend(slow.into_iter().map(|write| {
+            let SlowWrite { start_ns, end_ns, tid, .. } = *write;
+            Slow { write, layers: writes.layers(Write { start_ns, end_ns, tid }) }
+        }));
+    }
+    out.told.sort_by_key(|slow| std::cmp::Reverse(slow.write.latency_ns()));
+    out
+}

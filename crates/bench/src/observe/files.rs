@@ -1,0 +1,124 @@
+//! Which file a descriptor of another process is, and how it was opened. Paths are other people's
+//! text: whoever shows them makes them inert. Waits for no file system: what another user serves
+//! may never answer.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
+use writes::FileId;
+
+/// The most files whose names are remembered.
+const MOST_FILES: usize = 100_000;
+
+/// The longest path that is kept, in bytes.
+const MOST_PATH_BYTES: usize = 400;
+
+/// What is known of a descriptor.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Opened {
+    pub(super) path: String,
+    pub(super) id: Option<FileId>,
+    /// `O_DSYNC`, which `O_SYNC` includes.
+    pub(super) durable: bool,
+    /// Whether what is written to it can go to a device: a regular file or a block device.
+    pub(super) stored: bool,
+}
+
+/// The names of files.
+#[derive(Debug, Default)]
+pub(super) struct Files {
+    /// What descriptors are, since the last round: they are closed and given out again.
+    opened: HashMap<(u32, i32), Option<Opened>>,
+    names: HashMap<FileId, String>,
+}
+
+impl Files {
+    /// Descriptors may mean something else by now.
+    pub(super) fn next_round(&mut self) {
+        self.opened.clear();
+        if self.names.len() > MOST_FILES {
+            self.names.clear();
+        }
+    }
+
+    /// What a thread's descriptor is; `None` if it is closed by now, or the thread has ended.
+    pub(super) fn opened(&mut self, tid: u32, descriptor: i32) -> Option<Opened> {
+        let names = &mut self.names;
+        let found = self.opened.entry((tid, descriptor)).or_insert_with(|| {
+            let found = open_file(tid, descriptor);
+            if let Some(Opened { path, id: Some(id), .. }) = &found {
+                names.insert(*id, path.clone());
+            }
+            found
+        });
+        found.clone()
+    }
+
+    /// The name of a file that the file system's event told of.
+    pub(super) fn name(&self, id: FileId) -> String {
+        let FileId { dev, inode } = id;
+        let unknown = || format!("inode {inode} of {}:{}", dev >> 20, dev & 0xf_ffff);
+        self.names.get(&id).cloned().unwrap_or_else(unknown)
+    }
+}
+
+/// The file at a path, as events name it.
+pub(super) fn id_of(path: &Path) -> Option<FileId> {
+    look(path).map(|(id, _)| id)
+}
+
+fn look(path: &Path) -> Option<(FileId, FileType)> {
+    // Of what a network's or another user's file system last said; it is not asked again.
+    let flags = AtFlags::STATX_DONT_SYNC;
+    let found = statx(CWD, path, flags, StatxFlags::INO | StatxFlags::TYPE).ok()?;
+    let dev = found.stx_dev_major << 20 | found.stx_dev_minor;
+    Some((FileId { dev, inode: found.stx_ino }, FileType::from_raw_mode(found.stx_mode.into())))
+}
+
+fn open_file(tid: u32, descriptor: i32) -> Option<Opened> {
+    let link = format!("/proc/{tid}/fd/{descriptor}");
+    let path = std::fs::read_link(&link).ok()?;
+    let path = path.to_string_lossy();
+    let end = path.floor_char_boundary(MOST_PATH_BYTES);
+    let (id, kind) = look(Path::new(&link)).unzip();
+    let info = std::fs::read_to_string(format!("/proc/{tid}/fdinfo/{descriptor}")).ok()?;
+    let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
+    let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
+    Some(Opened {
+        path: path[..end].to_owned(),
+        id,
+        durable: flags.is_some_and(|flags| flags & libc::O_DSYNC.cast_unsigned() != 0),
+        stored: matches!(kind, Some(FileType::RegularFile | FileType::BlockDevice)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::OpenOptions;
+    use std::os::fd::AsRawFd as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_descriptor_is_known_by_its_path_and_how_it_was_opened() {
+        let path = std::env::temp_dir().join(format!("files-{}", std::process::id()));
+        let plain = OpenOptions::new().write(true).create_new(true).open(&path).unwrap();
+        let durable = OpenOptions::new().write(true).custom_flags(libc::O_DSYNC).open(&path).unwrap();
+        let mut files = Files::default();
+        let own = std::process::id();
+        let mut opened = |file: &std::fs::File| files.opened(own, file.as_raw_fd()).unwrap();
+        let (plain, durable) = (opened(&plain), opened(&durable));
+        assert!(plain.stored && !plain.durable && durable.durable);
+        assert_eq!((Path::new(&plain.path), plain.id), (path.as_path(), durable.id));
+        assert_eq!(id_of(&path), plain.id);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(Path::new(&files.name(plain.id.unwrap())), path);
+        assert_eq!(files.name(FileId { dev: 254 << 20, inode: 7 }), "inode 7 of 254:0");
+        files.next_round();
+        assert!(files.opened(own, i32::MAX).is_none());
+        let (_, pipe) = std::io::pipe().unwrap();
+        assert!(!files.opened(own, pipe.as_raw_fd()).unwrap().stored);
+    }
+}

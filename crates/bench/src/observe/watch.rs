@@ -1,0 +1,210 @@
+//! Watching other programs: a recorder whose pages are read several times a second while it goes
+//! on, until the time is over, a command has ended, or a signal comes. Must not know what is looked
+//! for in the events.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use latency::Policy;
+use run::Scheduling;
+use run::observe::{Process, Subject};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tracefs::{CpuSnapshot, Recording, Selection, Snapshot, Stream, Trace, Tracefs};
+
+use super::processes::Processes;
+use crate::clock::now_ns;
+use crate::error::{Error, Result};
+use crate::progress::Progress;
+use crate::recorder::Recorder;
+use crate::sched;
+use crate::scratch::Folder;
+use crate::worker::Interrupts;
+
+/// How often the buffers are emptied, in nanoseconds.
+const EVERY_NS: u64 = 100_000_000;
+
+/// From when on the observer has waited too long for a CPU, in nanoseconds.
+const STARVED_NS: u64 = 5 * EVERY_NS;
+
+/// How long an event may take until it can be read: it is written with interrupts off, or the
+/// hypervisor has the CPU meanwhile.
+const IN_FLIGHT_NS: u64 = 2_000_000;
+
+/// For how long pages are kept, in nanoseconds, and how many bytes of them: a call that takes
+/// longer has a recording of its end.
+const KEEP_NS: u64 = 5_000_000_000;
+const KEEP_BYTES: usize = 24 << 20;
+
+/// A recorder that goes on, and what is known of the processes in it.
+pub(super) struct Watch {
+    pub(super) recorder: Recorder,
+    pub(super) stream: Stream,
+    pub(super) processes: Processes,
+    pub(super) lost_events: u64,
+    /// What the kernel noted of threads, asked once a round at most: it has a line for each.
+    saved: Option<std::collections::BTreeMap<u32, u32>>,
+    pub(super) folder: Folder,
+}
+
+/// Whom to watch, for how long, and what to call it in a progress line.
+pub(super) struct Whom<'a> {
+    pub(super) subject: &'a Subject,
+    pub(super) duration_ns: Option<u64>,
+    pub(super) what: &'static str,
+}
+
+/// Whoever makes something of the events.
+pub(super) trait Observer {
+    /// Takes in the events since the last time.
+    fn round(&mut self, watch: &mut Watch, trace: &Trace) -> Result<()>;
+}
+
+impl Watch {
+    /// A recorder of these events, off at first, and a recording beside `directory` that slow calls
+    /// can be put into.
+    pub(super) fn open(
+        directory: &Path,
+        kilobytes: u64,
+        select: impl FnOnce(&Tracefs) -> tracefs::Result<Selection>,
+    ) -> Result<(Self, Recording)> {
+        let recorder = Recorder::of(kilobytes, select)?;
+        let folder = Folder::beside(directory)?;
+        let recording =
+            Recording::create(&folder.partial, recorder.instance.header(), recorder.tracefs.root())?;
+        let stream = Stream::new(recording.parse_formats()?, KEEP_NS, KEEP_BYTES);
+        let processes = Processes::default();
+        Ok((Self { recorder, stream, processes, lost_events: 0, saved: None, folder }, recording))
+    }
+
+    /// Watches, and tells for how long, in nanoseconds.
+    pub(super) fn run(
+        &mut self,
+        interrupts: &Interrupts,
+        whom: &Whom<'_>,
+        observer: &mut dyn Observer,
+        report: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<u64> {
+        let start_ns = self.recorder.instance.on()?;
+        let mut command = Started::of(whom.subject, &mut self.processes)?;
+        let mut gives_way = GivesWay::begin();
+        let end_ns = loop {
+            let now_ns = now_ns();
+            let elapsed_ns = now_ns.saturating_sub(start_ns);
+            let left_ns = whom.duration_ns.map_or(EVERY_NS, |most_ns| most_ns.saturating_sub(elapsed_ns));
+            if let Some(total) = whom.duration_ns {
+                let done = elapsed_ns.min(total) / 1_000_000;
+                report(Progress { what: whom.what, done, total: total / 1_000_000 });
+            }
+            if left_ns == 0 || command.as_mut().is_some_and(Started::has_ended) {
+                break now_ns;
+            }
+            gives_way.turn(now_ns);
+            let paused = pause(interrupts, left_ns.min(EVERY_NS));
+            self.round(observer)?;
+            if paused.is_break() {
+                break crate::clock::now_ns();
+            }
+        };
+        drop(gives_way);
+        self.recorder.instance.off()?;
+        // What is still on its way into the buffers.
+        std::thread::sleep(Duration::from_nanos(IN_FLIGHT_NS * 2));
+        self.round(observer)?;
+        Ok(end_ns - start_ns)
+    }
+
+    fn round(&mut self, observer: &mut dyn Observer) -> Result<()> {
+        let until_ns = now_ns().saturating_sub(IN_FLIGHT_NS);
+        let cpus = self.recorder.instance.take()?;
+        self.lost_events = lost(&cpus);
+        let trace = self.stream.take_in(cpus, until_ns)?;
+        self.processes.learn(&trace);
+        self.saved = None;
+        observer.round(self, &trace)?;
+        self.processes.forget_ended(&trace);
+        Ok(())
+    }
+
+    /// The process of a thread.
+    pub(super) fn process_of(&mut self, tid: u32) -> Process {
+        let Self { recorder, saved, processes, .. } = self;
+        let mut pid_of =
+            |tid| saved.get_or_insert_with(|| recorder.instance.who_is_who().0).get(&tid).copied();
+        processes.of_thread(tid, &mut pid_of)
+    }
+
+    /// What is recorded from an instant on, with the names of threads.
+    pub(super) fn snapshot(&self, from_ns: u64) -> Snapshot {
+        let (processes, comms) = self.recorder.instance.who_is_who();
+        Snapshot { processes, comms, ..self.stream.snapshot(from_ns) }
+    }
+}
+
+/// Whoever is observed comes first: the observer runs where a CPU would idle. Only when it has got
+/// none for so long that events may be lost, it competes for one, as the last of all.
+struct GivesWay {
+    before: Option<Scheduling>,
+    last_ns: Option<u64>,
+    competes: Option<bool>,
+}
+
+impl Drop for GivesWay {
+    fn drop(&mut self) {
+        if let Some(before) = self.before {
+            let _ = sched::set_scheduling(sched::gettid(), before);
+        }
+    }
+}
+
+impl GivesWay {
+    fn begin() -> Self {
+        Self { before: sched::scheduling(sched::gettid()).ok(), last_ns: None, competes: None }
+    }
+
+    fn turn(&mut self, now_ns: u64) {
+        let late = self.last_ns.is_some_and(|last_ns| now_ns.saturating_sub(last_ns) > STARVED_NS);
+        self.last_ns = Some(now_ns);
+        if self.competes != Some(late) {
+            self.competes = Some(late);
+            let policy = if late { Policy::Other } else { Policy::Idle };
+            let scheduling = Scheduling { policy, ..Scheduling::other(19) };
+            // It fails only where a policy forbids it: then the observer runs like everybody else.
+            let _ = sched::set_scheduling(sched::gettid(), scheduling);
+        }
+    }
+}
+
+/// Waits, or until a signal asks to end.
+fn pause(interrupts: &Interrupts, ns: u64) -> ControlFlow<()> {
+    let timeout = Timespec { tv_sec: 0, tv_nsec: ns.min(EVERY_NS).cast_signed() };
+    let _ = poll(&mut [PollFd::new(interrupts, PollFlags::IN)], Some(&timeout));
+    if interrupts.check().is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+}
+
+/// The program that is observed, where it was started for that. It goes on when the observer ends
+/// before it.
+struct Started(Child);
+
+impl Started {
+    fn of(subject: &Subject, processes: &mut Processes) -> Result<Option<Self>> {
+        let Subject::Command(words) = subject else { return Ok(None) };
+        let [program, arguments @ ..] = &words[..] else {
+            return Ok(None);
+        };
+        let child = Command::new(program).args(arguments).spawn();
+        let child = child.map_err(|cause| Error::system(format!("start {program}"), cause))?;
+        processes.follow(child.id());
+        Ok(Some(Self(child)))
+    }
+
+    fn has_ended(&mut self) -> bool {
+        !matches!(self.0.try_wait(), Ok(None))
+    }
+}
+
+/// How many events the kernel has overwritten or dropped so far, on all CPUs.
+fn lost(cpus: &[CpuSnapshot]) -> u64 {
+    cpus.iter().map(|cpu| cpu.stats.overrun + cpu.stats.commit_overrun + cpu.stats.dropped).sum()
+}

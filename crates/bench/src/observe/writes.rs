@@ -1,0 +1,215 @@
+//! Synchronous writes of other programs, live. Who divides them is given from outside: this knows
+//! no layer.
+
+use run::storage::Device;
+use run::storage::observe::{
+    Divided, Durable, ObserveWritesPlan, ObserveWritesResult, SlowWrite, UnseenWrites,
+};
+use tracefs::Trace;
+use writes::{Asked, FileId, Matcher, Observed};
+
+use super::files::{self, Files, Opened};
+use super::rows::{Key, Rows};
+use super::slow::Slow;
+use super::watch::{self, Watch, Whom};
+use crate::error::Result;
+use crate::progress::Progress;
+use crate::root::Root;
+use crate::selection;
+use crate::storage::disks;
+use crate::worker::Interrupts;
+
+/// The most calls that are followed at a time.
+const UNDER_WAY: usize = 100_000;
+
+/// How many writes are divided together, at most, and after how many rounds at the latest: what was
+/// recorded around them is read once for all.
+const TOGETHER: usize = 20_000;
+const ROUNDS: u32 = 3;
+
+/// How far what is read reaches back before the first write, in nanoseconds: who was there, and
+/// what they did.
+const HISTORY_NS: u64 = 50_000_000;
+
+/// A write that has ended, and in which row it is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Counted from 0, in the order in which rows were made.
+    pub row: usize,
+    /// When the kernel was entered, in nanoseconds of CLOCK_BOOTTIME.
+    pub start_ns: u64,
+    /// When it was left.
+    pub end_ns: u64,
+    /// The thread that made it.
+    pub tid: u32,
+}
+
+/// Whoever divides writes among layers.
+pub trait Divide {
+    /// Divides these writes, of which and of a while before the trace tells.
+    fn divide(&mut self, trace: &Trace, devices: &[Device], writes: &[Ended]);
+
+    /// What came of each row; `None` for a row without divided writes.
+    fn finish(&mut self) -> Vec<Option<Divided>>;
+}
+
+/// Observes until the plan's time is over, its command has ended, or a signal comes.
+///
+/// # Errors
+/// [`Error::Trace`](crate::Error::Trace) where this process may not record, or the kernel lacks an
+/// event; [`Error::System`](crate::Error::System) when the command cannot be started.
+pub fn run(
+    plan: &ObserveWritesPlan,
+    divide: &mut dyn Divide,
+    report: &mut dyn FnMut(Progress<'_>),
+) -> Result<ObserveWritesResult> {
+    let interrupts = Interrupts::watch()?;
+    let machine = std::env::consts::ARCH;
+    let numbers = writes::system_calls(machine);
+    let (mut watch, recording) = Watch::open(&plan.directory, plan.kilobytes, |tracefs| {
+        selection::writes_of_others(&numbers, std::process::id(), |event| tracefs.has_event(event))
+    })?;
+    let mut observer = Observer {
+        plan,
+        file: plan.file.as_deref().and_then(files::id_of),
+        matcher: Matcher::new(machine, UNDER_WAY),
+        devices: disks(&Root::real()),
+        files: Files::default(),
+        rows: Rows::default(),
+        slow: Slow::new(plan.limit, recording),
+        divide,
+        undivided: Vec::new(),
+        rounds: 0,
+    };
+    let whom = Whom { subject: &plan.subject, duration_ns: plan.duration_ns, what: "observing writes" };
+    let elapsed_ns = watch.run(interrupts, &whom, &mut observer, report)?;
+    observer.divide(&watch)?;
+    Ok(observer.finish(elapsed_ns, &watch))
+}
+
+struct Observer<'a> {
+    plan: &'a ObserveWritesPlan,
+    /// The only file that counts.
+    file: Option<FileId>,
+    matcher: Matcher,
+    devices: Vec<Device>,
+    files: Files,
+    rows: Rows,
+    slow: Slow<SlowWrite>,
+    divide: &'a mut dyn Divide,
+    /// Writes that have ended and are not divided yet.
+    undivided: Vec<Ended>,
+    /// Rounds since writes were last divided.
+    rounds: u32,
+}
+
+impl watch::Observer for Observer<'_> {
+    fn round(&mut self, watch: &mut Watch, trace: &Trace) -> Result<()> {
+        let mut ended = Vec::new();
+        for event in &trace.events {
+            self.matcher.add(trace, event, &mut |observed| ended.push(observed));
+        }
+        self.files.next_round();
+        for observed in ended {
+            self.count(&observed, watch);
+        }
+        self.rounds += 1;
+        if self.rounds >= ROUNDS || self.undivided.len() >= TOGETHER {
+            self.divide(watch)?;
+        }
+        self.slow.keep(|from_ns| watch.snapshot(from_ns));
+        Ok(())
+    }
+}
+
+impl Observer<'_> {
+    fn count(&mut self, write: &Observed, watch: &mut Watch) {
+        let process = watch.process_of(write.tid);
+        if !watch.processes.is_observed(&self.plan.subject, &process) {
+            return;
+        }
+        let opened = write.descriptor.and_then(|descriptor| self.files.opened(write.tid, descriptor));
+        let Some(durable) = durable(write, opened.as_ref()) else { return };
+        let id = write.file.or_else(|| opened.as_ref().and_then(|opened| opened.id));
+        if self.plan.file.is_some() && (id.is_none() || id != self.file) {
+            return;
+        }
+        // A descriptor may be another file's by now.
+        let same = opened.filter(|opened| write.file.is_none() || write.file == opened.id);
+        let file = same.map(|opened| opened.path).or_else(|| id.map(|id| self.files.name(id)));
+        let key = Key {
+            process,
+            tid: write.tid,
+            call: write.operation.name(),
+            durable,
+            file: file.unwrap_or_default(),
+        };
+        let processes = &watch.processes;
+        let thread = || processes.comm(write.tid);
+        if let Some(row) = self.rows.add(key, thread, write, self.plan.deadline) {
+            let Observed { tid, start_ns, end_ns, .. } = *write;
+            self.undivided.push(Ended { row, start_ns, end_ns, tid });
+            if write.latency_ns() > self.plan.deadline.ns {
+                self.slow.add(SlowWrite { row, tid, start_ns, end_ns, snapshot: None });
+            }
+        }
+    }
+
+    /// Divides what has ended since the last time.
+    fn divide(&mut self, watch: &Watch) -> Result<()> {
+        self.rounds = 0;
+        let Some(first_ns) = self.undivided.iter().map(|ended| ended.start_ns).min() else { return Ok(()) };
+        let mut trace = watch.stream.window(first_ns.saturating_sub(HISTORY_NS))?;
+        std::env::consts::ARCH.clone_into(&mut trace.machine);
+        self.divide.divide(&trace, &self.devices, &self.undivided);
+        self.undivided.clear();
+        Ok(())
+    }
+
+    fn finish(self, elapsed_ns: u64, watch: &Watch) -> ObserveWritesResult {
+        let Observer { plan, matcher, devices, rows, slow, divide, .. } = self;
+        let unmatched = matcher.unmatched();
+        let unseen = UnseenWrites {
+            lost_events: watch.lost_events,
+            begun_before: unmatched.begun_before,
+            not_ended: unmatched.not_ended,
+            forgotten: unmatched.forgotten,
+            other_rows: rows.others,
+        };
+        let (rows, places) = rows.finish(divide.finish());
+        let (mut slow_writes, over_limit, mut not_recorded) = slow.finish();
+        for write in &mut slow_writes {
+            write.row = places[write.row];
+        }
+        // An empty recording tells nothing.
+        if slow_writes.iter().any(|write| write.snapshot.is_some())
+            && let Err(error) = watch.folder.keep()
+        {
+            slow_writes.iter_mut().for_each(|write| write.snapshot = None);
+            not_recorded.get_or_insert(format!("the recording is lost: {error}"));
+        }
+        ObserveWritesResult {
+            plan: plan.clone(),
+            elapsed_ns,
+            devices,
+            rows,
+            slow_writes,
+            over_limit,
+            unseen,
+            recorder: watch.recorder.info(),
+            not_recorded,
+        }
+    }
+}
+
+/// Why a write waited for a device; `None` for one that did not, as far as anybody can tell.
+fn durable(write: &Observed, opened: Option<&Opened>) -> Option<Durable> {
+    match write.asked {
+        Asked::Call => Some(Durable::Call),
+        Asked::Flag => Some(Durable::Flag),
+        Asked::Unknown if opened.is_some_and(|opened| opened.durable) => Some(Durable::Flag),
+        // It is complete when the page cache has it, and nobody waits.
+        Asked::Unknown if write.operation == writes::Operation::UringWrite => None,
+        Asked::Unknown => opened.is_some_and(|opened| opened.stored).then_some(Durable::No),
+    }
+}

@@ -1,0 +1,366 @@
+//! Other programs' synchronous writes as tables and as CSV: how long they took, and where the time
+//! went. Pure: a result in, text out.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use analysis::observed_writes::Slow;
+use layers::storage::Layer;
+use run::storage::observe::{Divided, Durable, ObserveWritesResult, WriteRow};
+
+use super::look::Look;
+use super::observed_calls::{count, process, subject};
+use super::quantity::{duration, three_digits};
+use super::table::{Column, Table};
+use crate::csv::Line;
+use crate::inert;
+
+/// At most so many rows are shown, those with the most time in them; CSV and JSON have all.
+const MOST_ROWS: usize = 40;
+
+/// "1200 synchronous writes of postgres in 10.0 s, 3 longer than 20.0 ms; 71% of their time is the
+/// device's".
+#[must_use]
+pub fn answer(result: &ObserveWritesResult) -> String {
+    let missed: u64 = result.rows.iter().map(|row| row.missed).sum();
+    let failed: u64 = result.rows.iter().map(|row| row.failed).sum();
+    let mut out = format!(
+        "{} of {} in {}, {missed} longer than {}",
+        count(result.calls(), "synchronous write"),
+        subject(&result.plan.subject),
+        duration(result.elapsed_ns as f64),
+        duration(result.plan.deadline.ns as f64)
+    );
+    if let Some((layer, share)) = most(result) {
+        let _ = write!(out, "; {:.0}% of their time went to {}", share * 100.0, words(layer));
+    }
+    if failed > 0 {
+        let _ = write!(out, "; {} failed", count(failed, "call"));
+    }
+    out
+}
+
+/// The rows with the most time in them, a line each: who writes what, and how long it takes.
+pub(crate) fn most_time(result: &ObserveWritesResult, most: usize) -> impl Iterator<Item = (String, String)> {
+    result.rows.iter().take(most).filter_map(|row| {
+        let at = |percent| Some(duration(row.latency.percentile_ns(percent)? as f64));
+        let worst = duration(row.latency.max_ns()? as f64);
+        let calls = count(row.latency.count(), "call");
+        let text =
+            format!("{calls}, p50 {}, p99 {}, worst {worst}; {} missed", at(50.0)?, at(99.0)?, row.missed);
+        Some((name(row), text))
+    })
+}
+
+/// "postgres (812), fdatasync of /srv/pg_wal/1".
+pub(crate) fn name(row: &WriteRow) -> String {
+    let of = if row.file.is_empty() { String::new() } else { format!(" of {}", inert::name(&row.file)) };
+    format!("{}, {}{of}", process(&row.process), call(row))
+}
+
+/// The layer that has the most of the time, and its share, 0 to 1.
+fn most(result: &ObserveWritesResult) -> Option<(Layer, f64)> {
+    let mut sums: BTreeMap<Layer, u64> = BTreeMap::new();
+    let divided = || result.rows.iter().filter_map(|row| row.divided.as_ref());
+    for divided in divided() {
+        for (layer, ns) in times(divided) {
+            *sums.entry(layer).or_default() += ns;
+        }
+    }
+    let all_ns: u64 = divided().map(|divided| divided.sum_ns).sum();
+    let (layer, ns) = sums.into_iter().max_by_key(|(_, ns)| *ns)?;
+    (all_ns > 0).then(|| (layer, ns as f64 / all_ns as f64))
+}
+
+/// What a layer is, in a sentence.
+fn words(layer: Layer) -> &'static str {
+    match layer {
+        Layer::Device => "the device",
+        Layer::Irq => "interrupts",
+        Layer::Block => "the block layer",
+        Layer::Held => "writes that were held back",
+        Layer::Wake => "wake-ups",
+        Layer::Helper => "the journal and other threads",
+        Layer::Stolen => "what kept these from their CPU",
+        Layer::Fs => "the file system",
+        Layer::Preempted => "other tasks on the CPU",
+        Layer::Platform => "the program",
+        Layer::Unexplained => "what no event explains",
+    }
+}
+
+/// How long each layer had, in nanoseconds; a name that this version does not know is left out.
+fn times(divided: &Divided) -> impl Iterator<Item = (Layer, u64)> {
+    divided.layers.iter().filter_map(|(name, time)| {
+        let layer = Layer::ALL.into_iter().find(|layer| layer.name() == name)?;
+        Some((layer, time.sum_ns))
+    })
+}
+
+/// The tables, and what was not seen.
+#[must_use]
+pub fn tables(result: &ObserveWritesResult, slow: &[Slow<'_>], look: Look) -> String {
+    let parts = parts(result, slow);
+    let mut out = String::new();
+    if !result.rows.is_empty() {
+        let _ = write!(out, "{}\n{}\n", parts.calls.render(look), parts.layers.render(look));
+    }
+    out + &parts.notes
+}
+
+/// What is shown, part by part.
+pub(crate) struct Parts {
+    /// A row for each thread, system call and file.
+    pub(crate) calls: Table,
+    /// The same rows, divided.
+    pub(crate) layers: Table,
+    /// A line each.
+    pub(crate) notes: String,
+}
+
+pub(crate) fn parts(result: &ObserveWritesResult, slow: &[Slow<'_>]) -> Parts {
+    let mut notes = String::new();
+    for line in commits(result).into_iter().chain(slow_lines(result, slow)).chain(unseen(result)) {
+        let _ = writeln!(notes, "{line}");
+    }
+    if let Some(more) = result.rows.len().checked_sub(MOST_ROWS).filter(|&more| more > 0) {
+        let _ = writeln!(notes, "{more} more rows are not shown: --format csv prints all.");
+    }
+    if !result.rows.is_empty() {
+        let deadline = duration(result.plan.deadline.ns as f64);
+        let _ = writeln!(
+            notes,
+            "missed: took longer than {deadline}. 'roundtrip help terms' says what each layer is."
+        );
+        notes.push_str("buffered: asked for nothing, and waited for the device all the same.\n");
+    }
+    Parts { calls: calls(result), layers: layers(result), notes }
+}
+
+fn calls(result: &ObserveWritesResult) -> Table {
+    let mut table = Table::new([
+        Column::number("", ""),
+        Column::text("process"),
+        Column::text("thread"),
+        Column::text("call"),
+        Column::text("file"),
+        Column::number("calls", ""),
+        Column::number("calls/s", ""),
+        Column::number("p50", "us"),
+        Column::number("p99", "us"),
+        Column::number("max", "us"),
+        Column::number("missed", ""),
+        Column::number("failed", ""),
+    ]);
+    let seconds = result.elapsed_ns.max(1) as f64 / 1e9;
+    for (number, row) in (1..).zip(&result.rows).take(MOST_ROWS) {
+        let us = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), |ns| three_digits(ns as f64 / 1000.0));
+        table.row([
+            format!("{number}"),
+            process(&row.process),
+            thread(row),
+            call(row),
+            inert::name(&row.file),
+            row.latency.count().to_string(),
+            three_digits(row.latency.count() as f64 / seconds),
+            us(row.latency.percentile_ns(50.0)),
+            us(row.latency.percentile_ns(99.0)),
+            us(row.latency.max_ns()),
+            row.missed.to_string(),
+            row.failed.to_string(),
+        ]);
+    }
+    table
+}
+
+/// "walwriter (812)"; only the number where the thread is called like its process.
+fn thread(row: &WriteRow) -> String {
+    if row.thread.is_empty() || row.thread == row.process.name {
+        return row.tid.to_string();
+    }
+    format!("{} ({})", inert::name(&row.thread), row.tid)
+}
+
+/// "pwrite64, O_DSYNC".
+pub(crate) fn call(row: &WriteRow) -> String {
+    match row.durable {
+        Durable::Call => row.call.clone(),
+        Durable::Flag => format!("{}, O_DSYNC", row.call),
+        Durable::No => format!("{}, buffered", row.call),
+    }
+}
+
+fn layers(result: &ObserveWritesResult) -> Table {
+    let divided = || result.rows.iter().filter_map(|row| row.divided.as_ref());
+    let has = |layer: Layer| divided().any(|divided| divided.layers.contains_key(layer.name()));
+    // What is unexplained is shown even when it is nothing.
+    let used: Vec<Layer> =
+        Layer::ALL.into_iter().filter(|&layer| layer == Layer::Unexplained || has(layer)).collect();
+    let head = [Column::number("", ""), Column::text("call"), Column::narrow("mean", "us")];
+    let columns = used.iter().map(|layer| Column::narrow(&format!("{} mean", layer.name()), "us"));
+    let tail = [
+        Column::narrow("requests/call", ""),
+        Column::narrow("reads", ""),
+        Column::narrow("flushes/call", ""),
+    ];
+    let mut table = Table::new(head.into_iter().chain(columns).chain(tail));
+    for (number, row) in (1..).zip(&result.rows).take(MOST_ROWS) {
+        let Some(divided) = &row.divided else { continue };
+        let calls = divided.calls.max(1) as f64;
+        let us = |ns: u64| three_digits(ns as f64 / calls / 1000.0);
+        let mean = |layer: &Layer| us(divided.layers.get(layer.name()).map_or(0, |time| time.sum_ns));
+        let head = [format!("{number}"), call(row), us(divided.sum_ns)];
+        let tail = [
+            three_digits(divided.requests as f64 / calls),
+            divided.reads.to_string(),
+            three_digits(divided.flushes as f64 / calls),
+        ];
+        table.row(head.into_iter().chain(used.iter().map(mean)).chain(tail));
+    }
+    table
+}
+
+/// Whose commits were waited for, a line for each that had them begun, the longest first.
+fn commits(result: &ObserveWritesResult) -> Vec<String> {
+    let mut sums: BTreeMap<(u32, &str), (u64, u64)> = BTreeMap::new();
+    for other in result.rows.iter().filter_map(|row| row.divided.as_ref()).flat_map(|one| &one.others_commits)
+    {
+        let sum = sums.entry((other.tid, &other.thread)).or_default();
+        *sum = (sum.0 + other.waits, sum.1 + other.waited_ns);
+    }
+    let mut sums: Vec<_> = sums.into_iter().collect();
+    sums.sort_by_key(|(_, (_, ns))| std::cmp::Reverse(*ns));
+    let line = |((tid, thread), (waits, ns)): ((u32, &str), (u64, u64))| {
+        let whose = match tid {
+            0 => "that nobody was seen to begin (the journal's own interval, as a rule)".to_owned(),
+            tid => format!("that {} ({tid}) had begun", inert::name(thread)),
+        };
+        format!(
+            "Waited for a journal commit {whose}: {}, {} together",
+            count(waits, "time"),
+            duration(ns as f64)
+        )
+    };
+    sums.into_iter().take(MOST_COMMITS).map(line).collect()
+}
+
+/// Of how many others the commits are told.
+const MOST_COMMITS: usize = 8;
+
+/// Where the time of the slowest went, a line each.
+fn slow_lines(result: &ObserveWritesResult, slow: &[Slow<'_>]) -> Vec<String> {
+    let line = |Slow { write, layers }: &Slow<'_>| {
+        let row = result.rows.get(write.row)?;
+        let all_ns = write.latency_ns();
+        let mut parts: Vec<(Layer, u64)> =
+            Layer::ALL.into_iter().map(|layer| (layer, layers.total_ns(layer))).collect();
+        parts.sort_by_key(|part| std::cmp::Reverse(part.1));
+        let parts: Vec<_> = parts
+            .iter()
+            .filter(|part| part.1 * 50 >= all_ns.max(1))
+            .map(|(layer, ns)| format!("{} {}", layer.name(), duration(*ns as f64)))
+            .collect();
+        let others = layers.others_commits.iter().map(|other| {
+            let whose =
+                other.by.map_or_else(String::new, |by| format!(" of {} ({by})", inert::name(&other.comm)));
+            format!("; waited {} for another's commit{whose}", duration(other.waited_ns as f64))
+        });
+        let lost = if layers.lost { "; events were lost: not certain" } else { "" };
+        Some(format!(
+            "slow: {} of {}, {}: {}: {}{}{lost}",
+            call(row),
+            process(&row.process),
+            inert::name(&row.file),
+            duration(all_ns as f64),
+            parts.join(", "),
+            others.collect::<String>(),
+        ))
+    };
+    slow.iter().filter_map(line).collect()
+}
+
+/// What was not seen, a line each.
+fn unseen(result: &ObserveWritesResult) -> Vec<String> {
+    let unseen = &result.unseen;
+    let line = |count: u64, what: &str| (count > 0).then(|| format!("{count} {what}"));
+    let divided = || result.rows.iter().filter_map(|row| row.divided.as_ref());
+    let lost_calls = divided().map(|one| one.lost_calls).sum();
+    let switches_ns: u64 = divided().map(|one| one.unexplained_for_switches_ns).sum();
+    [
+        line(unseen.lost_events, "events of the kernel were lost: writes of that time are missing"),
+        line(lost_calls, "writes lie where events were lost: where their time went is not certain"),
+        line(unseen.begun_before, "calls had begun before they could be seen"),
+        line(unseen.not_ended, "calls were not seen to return: their thread ended, or an event was lost"),
+        line(unseen.forgotten, "calls were left out, because too many were under way"),
+        line(unseen.other_rows, "calls were left out, because the table has too many rows"),
+        line(result.over_limit, "more calls missed the deadline, which are counted and not kept"),
+        (switches_ns > 0).then(|| {
+            format!(
+                "{} are unexplained because the kernel left switches of a CPU out",
+                duration(switches_ns as f64)
+            )
+        }),
+        result.not_recorded.as_ref().map(|why| inert::line(why).into_owned()),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// One line for each row, with every digit.
+#[must_use]
+pub fn csv(result: &ObserveWritesResult) -> String {
+    let mut out = String::from(
+        "process,pid,thread,tid,call,durable,file,calls,elapsed_ns,bytes,mean_ns,p50_ns,p90_ns,p99_ns,p99_9_ns,max_ns,\
+         missed,deadline_ns,failed,throttled,divided_calls,divided_ns",
+    );
+    for layer in Layer::ALL {
+        let _ = write!(out, ",{}_ns", layer.name());
+    }
+    out.push_str(",requests,reads,flushes,others_commits,others_commits_ns,lost_calls\n");
+    for row in &result.rows {
+        let latency = &row.latency;
+        let mut line = Line::of(&mut out);
+        line = line
+            .field(inert::name(&row.process.name))
+            .field(row.process.pid)
+            .field(inert::name(&row.thread))
+            .field(row.tid)
+            .field(&row.call)
+            .field(match row.durable {
+                Durable::Call => "call",
+                Durable::Flag => "flag",
+                Durable::No => "no",
+            })
+            .field(inert::name(&row.file))
+            .field(latency.count())
+            .field(result.elapsed_ns)
+            .field(row.bytes)
+            .known(latency.mean_ns())
+            .known(latency.percentile_ns(50.0))
+            .known(latency.percentile_ns(90.0))
+            .known(latency.percentile_ns(99.0))
+            .known(latency.percentile_ns(99.9).filter(|_| latency.count() >= 1000))
+            .known(latency.max_ns())
+            .field(row.missed)
+            .field(result.plan.deadline.ns)
+            .field(row.failed)
+            .field(row.throttled);
+        let divided = row.divided.as_ref();
+        line = line.known(divided.map(|one| one.calls)).known(divided.map(|one| one.sum_ns));
+        for layer in Layer::ALL {
+            let sum_ns = |one: &Divided| one.layers.get(layer.name()).map_or(0, |time| time.sum_ns);
+            line = line.known(divided.map(sum_ns));
+        }
+        let waits = |one: &Divided| one.others_commits.iter().map(|other| other.waits).sum::<u64>();
+        let waited_ns = |one: &Divided| one.others_commits.iter().map(|other| other.waited_ns).sum::<u64>();
+        line.known(divided.map(|one| one.requests))
+            .known(divided.map(|one| one.reads))
+            .known(divided.map(|one| one.flushes))
+            .known(divided.map(waits))
+            .known(divided.map(waited_ns))
+            .known(divided.map(|one| one.lost_calls))
+            .end();
+    }
+    out
+}

@@ -1,0 +1,224 @@
+//! What is to be observed of other programs' synchronous writes, and what was seen: plain data,
+//! stored in run directories. Must not know how anything is recorded or divided.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use latency::{Deadline, Histogram};
+use serde::{Deserialize, Serialize};
+
+use super::Device;
+use crate::observe::{Process, Subject};
+use crate::recorder::RecorderInfo;
+
+/// How many rows of the table there may be; calls of further ones are counted together.
+pub const MAX_ROWS: usize = 500;
+
+/// What to observe.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ObserveWritesPlan {
+    /// Whose writes.
+    pub subject: Subject,
+    /// Only those to this file. `None`: to any.
+    pub file: Option<PathBuf>,
+    /// For how long, in nanoseconds. `None`: until a signal, or until the command ends.
+    pub duration_ns: Option<u64>,
+    /// What a write may take.
+    pub deadline: Deadline,
+    /// How many slow writes are kept with what the kernel recorded, the slowest; the rest is
+    /// counted.
+    pub limit: u32,
+    /// The recording's folder. Not stored: runs are of one plan wherever they are put.
+    #[serde(skip)]
+    pub directory: PathBuf,
+    /// The size of each CPU's buffer, in kilobytes.
+    pub kilobytes: u64,
+}
+
+impl Default for ObserveWritesPlan {
+    fn default() -> Self {
+        Self {
+            subject: Subject::Everyone,
+            file: None,
+            duration_ns: Some(10_000_000_000),
+            deadline: Deadline { ns: 20_000_000 },
+            limit: 20,
+            directory: PathBuf::new(),
+            kilobytes: 8 << 10,
+        }
+    }
+}
+
+/// Why a write was one for the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Durable {
+    /// The system call does nothing else, as fsync(2).
+    Call,
+    /// A flag of the call, or of the file, as `O_DSYNC`.
+    Flag,
+    /// It was not: it waited for the device all the same, because too many pages were dirty, or
+    /// because it had to read first.
+    No,
+}
+
+/// The writes of one thread to one file by one system call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WriteRow {
+    /// Who wrote.
+    pub process: Process,
+    /// Its thread, by number and name.
+    pub tid: u32,
+    /// The thread's name.
+    pub thread: String,
+    /// The system call: "fdatasync", "pwrite64", "io_uring fsync".
+    pub call: String,
+    /// Why it waits for the device.
+    pub durable: Durable,
+    /// The file's path as /proc told it; "inode N of 254:0" where nobody could be asked any more;
+    /// empty for calls without a file.
+    pub file: String,
+    /// How long the calls took.
+    pub latency: Histogram,
+    /// What they wrote, in bytes.
+    pub bytes: u64,
+    /// Calls that took longer than the deadline.
+    pub missed: u64,
+    /// Calls that returned an error.
+    pub failed: u64,
+    /// Calls that the kernel made pause because too many pages were dirty.
+    pub throttled: u64,
+    /// Where their time went.
+    pub divided: Option<Divided>,
+}
+
+/// Calls divided among the layers.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Divided {
+    /// How many.
+    pub calls: u64,
+    /// How long they took together, in nanoseconds: the sum over the layers.
+    pub sum_ns: u64,
+    /// By the layer's name; those that had nothing are missing.
+    pub layers: BTreeMap<String, LayerTime>,
+    /// Requests to the devices, flushes not counted.
+    pub requests: u64,
+    /// Of these, reads.
+    pub reads: u64,
+    /// Flushes of the devices.
+    pub flushes: u64,
+    /// Calls of which events were lost.
+    pub lost_calls: u64,
+    /// How much is unexplained because the kernel left switches out, in nanoseconds.
+    pub unexplained_for_switches_ns: u64,
+    /// Commits of the journal that others had begun and that these calls waited for first.
+    pub others_commits: Vec<OthersCommits>,
+}
+
+/// A layer's part.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LayerTime {
+    /// In all calls together, in nanoseconds.
+    pub sum_ns: u64,
+    /// In each call that had any.
+    pub calls: Histogram,
+}
+
+/// Waits for commits that one other thread had begun.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OthersCommits {
+    /// That thread; 0 where the journal did by itself, or nobody was seen to.
+    pub tid: u32,
+    /// Its name, then.
+    pub thread: String,
+    /// How many waits.
+    pub waits: u64,
+    /// How long together, in nanoseconds.
+    pub waited_ns: u64,
+}
+
+/// A write that missed the deadline.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlowWrite {
+    /// Which row, counted from 0.
+    pub row: usize,
+    /// The thread.
+    pub tid: u32,
+    /// When the kernel was entered, in nanoseconds of CLOCK_BOOTTIME.
+    pub start_ns: u64,
+    /// When it was left.
+    pub end_ns: u64,
+    /// Its recording; `None` where it could not be stored.
+    pub snapshot: Option<u32>,
+}
+
+impl SlowWrite {
+    /// How long it took, in nanoseconds.
+    #[must_use]
+    pub fn latency_ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+}
+
+/// What could not be seen, counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnseenWrites {
+    /// Events that the kernel had to drop.
+    pub lost_events: u64,
+    /// Calls that had begun before they could be seen.
+    pub begun_before: u64,
+    /// Calls that were not seen to return.
+    pub not_ended: u64,
+    /// Calls that were forgotten because too many were under way.
+    pub forgotten: u64,
+    /// Calls of rows beyond [`MAX_ROWS`].
+    pub other_rows: u64,
+}
+
+/// What was seen.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ObserveWritesResult {
+    /// What was asked for.
+    pub plan: ObserveWritesPlan,
+    /// For how long, in nanoseconds.
+    pub elapsed_ns: u64,
+    /// The machine's disks, as far as they have anything to do with these writes.
+    pub devices: Vec<Device>,
+    /// The one with the most time in it first.
+    pub rows: Vec<WriteRow>,
+    /// Writes that missed the deadline, the slowest first, as many as the plan keeps.
+    pub slow_writes: Vec<SlowWrite>,
+    /// Writes that missed it beyond those.
+    pub over_limit: u64,
+    /// What could not be seen.
+    pub unseen: UnseenWrites,
+    /// What was recorded.
+    pub recorder: RecorderInfo,
+    /// Why recordings of slow writes could not be stored any more.
+    pub not_recorded: Option<String>,
+}
+
+impl ObserveWritesResult {
+    /// How long all writes took.
+    #[must_use]
+    pub fn latency(&self) -> Histogram {
+        let mut all = Histogram::new();
+        self.rows.iter().for_each(|row| all.merge(&row.latency));
+        all
+    }
+
+    /// All writes.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.rows.iter().map(|row| row.latency.count()).sum()
+    }
+
+    /// What to know before trusting the figures.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let lost = self.unseen.lost_events;
+        let lost = (lost > 0).then(|| {
+            format!("{lost} events of the kernel were lost: writes of that time are missing; a larger --buffer holds more")
+        });
+        lost.into_iter().chain(self.not_recorded.clone()).collect()
+    }
+}

@@ -1,0 +1,197 @@
+//! Puts the kernel's events together into synchronous writes.
+
+use std::collections::HashMap;
+
+use tracefs::{Body, Event, OffCpu, Trace};
+
+use crate::observed::{Asked, FileId, Observed};
+use crate::operation::Operation;
+
+/// `RWF_DSYNC | RWF_SYNC` (`include/uapi/linux/fs.h`).
+const RWF_DURABLE: u32 = 0x2 | 0x4;
+/// `MS_SYNC` (`include/uapi/asm-generic/mman-common.h`).
+const MS_SYNC: u32 = 4;
+
+/// The file systems' events for making a file durable, by whatever way that was asked for.
+const MAKES_DURABLE: [&str; 4] =
+    ["ext4/ext4_sync_file_enter", "f2fs/f2fs_sync_file_enter", "xfs/xfs_file_fsync", "btrfs/btrfs_sync_file"];
+
+/// What could not be put together, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unmatched {
+    /// Calls that were under way when the recording began, or whose begin was lost.
+    pub begun_before: u64,
+    /// Calls that were not seen to return: their thread ended, or that event was lost.
+    pub not_ended: u64,
+    /// Calls that were forgotten because too many were under way.
+    pub forgotten: u64,
+}
+
+/// Puts events together. Its memory grows with the calls that are under way, up to a limit.
+#[derive(Debug)]
+pub struct Matcher {
+    machine: String,
+    most: usize,
+    /// By thread, and whether each has waited in a way that no signal ends.
+    calls: HashMap<u32, (Observed, bool)>,
+    /// Operations of io_uring, by the address of the kernel's request.
+    operations: HashMap<u64, Observed>,
+    unmatched: Unmatched,
+}
+
+impl Matcher {
+    /// A matcher for recordings of a machine as `uname` calls it. It follows at most `most` calls,
+    /// and as many operations of io_uring, at a time.
+    #[must_use]
+    pub fn new(machine: &str, most: usize) -> Self {
+        Self {
+            machine: machine.to_owned(),
+            most,
+            calls: HashMap::new(),
+            operations: HashMap::new(),
+            unmatched: Unmatched::default(),
+        }
+    }
+
+    /// What could not be put together so far.
+    #[must_use]
+    pub fn unmatched(&self) -> Unmatched {
+        self.unmatched
+    }
+
+    /// When the oldest call began that is still under way, in nanoseconds.
+    #[must_use]
+    pub fn oldest_ns(&self) -> Option<u64> {
+        let calls = self.calls.values().map(|(call, _)| call);
+        calls.chain(self.operations.values()).map(|call| call.start_ns).min()
+    }
+
+    /// Takes the next event of a trace, in time order, and passes on the call that it completes.
+    pub fn add(&mut self, trace: &Trace, event: &Event, tell: &mut dyn FnMut(Observed)) {
+        let Event { time_ns, tid, .. } = *event;
+        match event.body {
+            Body::SysEnter { number, first, third, sixth } => {
+                let Some(operation) = Operation::of_system_call(&self.machine, number) else { return };
+                let asked = match operation {
+                    Operation::Msync if third & MS_SYNC == 0 => return,
+                    Operation::Pwritev2 if sixth & RWF_DURABLE != 0 => Asked::Flag,
+                    _ if operation.writes() => Asked::Unknown,
+                    _ => Asked::Call,
+                };
+                #[expect(clippy::cast_possible_truncation, reason = "a descriptor is an int")]
+                let descriptor = operation.has_descriptor().then_some(first as i32);
+                self.begun(tid, Observed { asked, descriptor, ..begun(operation, tid, time_ns) });
+            }
+            Body::SysExit { number, result } => self.returned(tid, number, result, time_ns, tell),
+            Body::Switch { prev, prev_state, .. } => {
+                if prev_state.off() == Some(OffCpu::Uninterruptible)
+                    && let Some((_, waited)) = self.calls.get_mut(&prev.tid)
+                {
+                    *waited = true;
+                }
+            }
+            Body::Exit => {
+                self.unmatched.not_ended += u64::from(self.calls.remove(&tid).is_some());
+            }
+            Body::Other { event: kind, .. } => match trace.names.text(kind) {
+                "writeback/balance_dirty_pages" => self.throttled(trace, event),
+                kind if kind.starts_with("io_uring/") => self.operation(trace, event, kind, tell),
+                kind if MAKES_DURABLE.contains(&kind) => self.made_durable(trace, event),
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+
+    fn begun(&mut self, tid: u32, call: Observed) {
+        if self.calls.len() >= self.most {
+            self.unmatched.forgotten += 1;
+            return;
+        }
+        // Its return was lost.
+        self.unmatched.not_ended += u64::from(self.calls.insert(tid, (call, false)).is_some());
+    }
+
+    fn returned(&mut self, tid: u32, number: i64, result: i64, end_ns: u64, tell: &mut dyn FnMut(Observed)) {
+        let Some(operation) = Operation::of_system_call(&self.machine, number) else { return };
+        let under_way = self.calls.remove(&tid);
+        let Some((call, waited)) = under_way.filter(|(call, _)| call.operation == operation) else {
+            // An msync that asks for nothing has not been noted; it is none of these.
+            self.unmatched.begun_before += u64::from(operation != Operation::Msync);
+            return;
+        };
+        if call.asked != Asked::Unknown || waited || call.throttled {
+            tell(Observed { end_ns, result, ..call });
+        }
+    }
+
+    /// The file system is asked to make a file durable, by the thread that makes the call.
+    fn made_durable(&mut self, trace: &Trace, event: &Event) {
+        let Some((call, _)) = self.calls.get_mut(&event.tid) else { return };
+        let number = |name| trace.field(event, name).and_then(|value| value.number());
+        if call.asked == Asked::Unknown {
+            call.asked = Asked::Flag;
+        }
+        let dev = number("dev").and_then(|dev| u32::try_from(dev).ok());
+        // The first: a directory may follow its file.
+        if call.file.is_none() {
+            call.file = dev.zip(number("ino")).map(|(dev, inode)| FileId { dev, inode });
+        }
+    }
+
+    fn throttled(&mut self, trace: &Trace, event: &Event) {
+        // In ticks; below 1 the write goes on.
+        let pause = trace.field(event, "pause").and_then(|value| value.number());
+        if let Some((call, _)) = self.calls.get_mut(&event.tid)
+            && pause.is_some_and(|pause| pause.cast_signed() > 0)
+        {
+            call.throttled = true;
+        }
+    }
+
+    fn operation(&mut self, trace: &Trace, event: &Event, kind: &str, tell: &mut dyn FnMut(Observed)) {
+        let number = |name| trace.field(event, name).and_then(|value| value.number());
+        let Some(request) = number("req") else { return };
+        match kind {
+            // Linux 6.0 renamed it.
+            "io_uring/io_uring_submit_req" | "io_uring/io_uring_submit_sqe" => {
+                let Some(operation) = number("opcode").and_then(Operation::of_opcode) else { return };
+                if self.operations.len() >= self.most {
+                    self.unmatched.forgotten += 1;
+                    return;
+                }
+                let asked = if operation.writes() { Asked::Unknown } else { Asked::Call };
+                let begun = Observed { asked, ..begun(operation, event.tid, event.time_ns) };
+                self.unmatched.not_ended += u64::from(self.operations.insert(request, begun).is_some());
+            }
+            "io_uring/io_uring_file_get" => {
+                if let Some(begun) = self.operations.get_mut(&request) {
+                    #[expect(clippy::cast_possible_truncation, reason = "a descriptor is an int")]
+                    let descriptor = number("fd").map(|fd| fd as i32);
+                    begun.descriptor = descriptor;
+                }
+            }
+            "io_uring/io_uring_complete" => {
+                if let Some(begun) = self.operations.remove(&request) {
+                    let result = number("res").map_or(0, u64::cast_signed);
+                    tell(Observed { end_ns: event.time_ns, result, ..begun });
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn begun(operation: Operation, tid: u32, start_ns: u64) -> Observed {
+    Observed {
+        operation,
+        asked: Asked::Unknown,
+        tid,
+        start_ns,
+        end_ns: start_ns,
+        descriptor: None,
+        result: 0,
+        file: None,
+        throttled: false,
+    }
+}

@@ -1,0 +1,144 @@
+//! The system calls that write or make durable, and their numbers by machine.
+
+/// What a program asked the kernel for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Operation {
+    /// write(2).
+    Write,
+    /// writev(2).
+    Writev,
+    /// pwrite64(2).
+    Pwrite,
+    /// pwritev(2).
+    Pwritev,
+    /// pwritev2(2).
+    Pwritev2,
+    /// fsync(2).
+    Fsync,
+    /// fdatasync(2).
+    Fdatasync,
+    /// sync_file_range(2).
+    SyncFileRange,
+    /// msync(2) with `MS_SYNC`.
+    Msync,
+    /// sync(2).
+    Sync,
+    /// syncfs(2).
+    Syncfs,
+    /// io_uring's write of any kind, from its submission to its completion.
+    UringWrite,
+    /// io_uring's fsync or fdatasync.
+    UringFsync,
+    /// io_uring's sync_file_range.
+    UringSyncFileRange,
+}
+
+/// A system call, its number on x86-64 (`arch/x86/entry/syscalls/syscall_64.tbl`) and on arm64 and
+/// the other machines that share `include/uapi/asm-generic/unistd.h`.
+const NUMBERS: [(Operation, i64, i64); 11] = [
+    (Operation::Write, 1, 64),
+    (Operation::Writev, 20, 66),
+    (Operation::Pwrite, 18, 68),
+    (Operation::Pwritev, 296, 70),
+    (Operation::Pwritev2, 328, 287),
+    (Operation::Fsync, 74, 82),
+    (Operation::Fdatasync, 75, 83),
+    (Operation::SyncFileRange, 277, 84),
+    (Operation::Msync, 26, 227),
+    (Operation::Sync, 162, 81),
+    (Operation::Syncfs, 306, 267),
+];
+
+/// Opcodes of io_uring (`include/uapi/linux/io_uring.h`).
+const OPCODES: [(u64, Operation); 6] = [
+    (2, Operation::UringWrite),
+    (3, Operation::UringFsync),
+    (5, Operation::UringWrite),
+    (8, Operation::UringSyncFileRange),
+    (23, Operation::UringWrite),
+    // IORING_OP_WRITEV_FIXED, Linux 6.15.
+    (61, Operation::UringWrite),
+];
+
+/// The numbers of all system calls that the matcher takes, on a machine as `uname` calls it; empty
+/// for a machine whose numbers are not known. A recorder needs no others.
+#[must_use]
+pub fn system_calls(machine: &str) -> Vec<i64> {
+    NUMBERS.iter().filter_map(|row| number(row, machine)).collect()
+}
+
+fn number(row: &(Operation, i64, i64), machine: &str) -> Option<i64> {
+    match machine {
+        "x86_64" => Some(row.1),
+        "aarch64" | "riscv64" | "loongarch64" => Some(row.2),
+        _ => None,
+    }
+}
+
+impl Operation {
+    /// What a system call's number means on a machine.
+    pub(crate) fn of_system_call(machine: &str, called: i64) -> Option<Self> {
+        NUMBERS.iter().find(|row| number(row, machine) == Some(called)).map(|row| row.0)
+    }
+
+    /// What an opcode of io_uring means.
+    pub(crate) fn of_opcode(opcode: u64) -> Option<Self> {
+        OPCODES.iter().find(|row| row.0 == opcode).map(|row| row.1)
+    }
+
+    /// Whether it writes data, so that it is synchronous only if the file or a flag says so.
+    #[must_use]
+    pub fn writes(self) -> bool {
+        matches!(
+            self,
+            Self::Write | Self::Writev | Self::Pwrite | Self::Pwritev | Self::Pwritev2 | Self::UringWrite
+        )
+    }
+
+    /// Whether its first argument is a file descriptor.
+    #[must_use]
+    pub fn has_descriptor(self) -> bool {
+        !matches!(self, Self::Msync | Self::Sync)
+    }
+
+    /// As the manual pages call it, and io_uring's with that before it: "fdatasync", "io_uring
+    /// fsync".
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Write => "write",
+            Self::Writev => "writev",
+            Self::Pwrite => "pwrite64",
+            Self::Pwritev => "pwritev",
+            Self::Pwritev2 => "pwritev2",
+            Self::Fsync => "fsync",
+            Self::Fdatasync => "fdatasync",
+            Self::SyncFileRange => "sync_file_range",
+            Self::Msync => "msync",
+            Self::Sync => "sync",
+            Self::Syncfs => "syncfs",
+            Self::UringWrite => "io_uring write",
+            Self::UringFsync => "io_uring fsync",
+            Self::UringSyncFileRange => "io_uring sync_file_range",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_those_of_this_machines_headers() {
+        let number = |operation| {
+            let row = NUMBERS.iter().find(|row| row.0 == operation).unwrap();
+            number(row, std::env::consts::ARCH).unwrap()
+        };
+        let expected = if cfg!(target_arch = "x86_64") { [1, 74, 328] } else { [64, 82, 287] };
+        let found = [Operation::Write, Operation::Fsync, Operation::Pwritev2].map(number);
+        assert_eq!(found, expected);
+        assert_eq!(system_calls("x86_64").len(), NUMBERS.len());
+        assert!(system_calls("m68k").is_empty());
+    }
+}
