@@ -9,9 +9,9 @@ use crate::outcome::Outcome;
 use crate::shell::{output, root, run, tool_dir};
 
 /// Debian's packages that tests run: Google Benchmark's own reader of our JSON, with the Python
-/// libraries it uses, the Java of the storage measurement, what boots guests and makes their disks,
-/// and shells that complete command lines.
-const PACKAGES: [&str; 13] = [
+/// libraries it uses, the Java of the storage measurement, databases whose writes are observed, what
+/// boots guests and makes their disks, and shells that complete command lines.
+const PACKAGES: [&str; 15] = [
     "libbenchmark-tools",
     "python3-scipy",
     "python3-pandas",
@@ -19,6 +19,8 @@ const PACKAGES: [&str; 13] = [
     "strace",
     "fio",
     "blktrace",
+    "sqlite3",
+    "postgresql",
     "qemu-system-x86",
     "qemu-system-arm",
     "xz-utils",

@@ -79,7 +79,7 @@ fn words(layer: Layer) -> &'static str {
         Layer::Irq => "interrupts",
         Layer::Block => "the block layer",
         Layer::Held => "writes that were held back",
-        Layer::Wake => "wake-ups",
+        Layer::Wake => "waiting for a CPU after a wake-up",
         Layer::Helper => "the journal and other threads",
         Layer::Stolen => "what kept these from their CPU",
         Layer::Fs => "the file system",

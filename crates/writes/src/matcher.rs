@@ -136,6 +136,8 @@ impl Matcher {
         // The first: a directory may follow its file.
         if call.file.is_none() {
             call.file = dev.zip(number("ino")).map(|(dev, inode)| FileId { dev, inode });
+            // ext4's name for it, and f2fs's.
+            call.directory = number("parent").or_else(|| number("pino"));
         }
     }
 
@@ -192,6 +194,7 @@ fn begun(operation: Operation, tid: u32, start_ns: u64) -> Observed {
         descriptor: None,
         result: 0,
         file: None,
+        directory: None,
         throttled: false,
     }
 }

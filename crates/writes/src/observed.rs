@@ -42,6 +42,8 @@ pub struct Observed {
     pub result: i64,
     /// The file, where the file system's events tell it.
     pub file: Option<FileId>,
+    /// The inode of its directory, where these events tell that.
+    pub directory: Option<u64>,
     /// Whether the kernel made it pause because too many pages were dirty.
     pub throttled: bool,
 }

@@ -31,6 +31,8 @@ pub(super) struct Files {
     /// What descriptors are, since the last round: they are closed and given out again.
     opened: HashMap<(u32, i32), Option<Opened>>,
     names: HashMap<FileId, String>,
+    /// The directories of files with names.
+    directories: HashMap<FileId, String>,
 }
 
 impl Files {
@@ -39,27 +41,46 @@ impl Files {
         self.opened.clear();
         if self.names.len() > MOST_FILES {
             self.names.clear();
+            self.directories.clear();
         }
     }
 
     /// What a thread's descriptor is; `None` if it is closed by now, or the thread has ended.
     pub(super) fn opened(&mut self, tid: u32, descriptor: i32) -> Option<Opened> {
-        let names = &mut self.names;
-        let found = self.opened.entry((tid, descriptor)).or_insert_with(|| {
-            let found = open_file(tid, descriptor);
-            if let Some(Opened { path, id: Some(id), .. }) = &found {
-                names.insert(*id, path.clone());
-            }
-            found
-        });
-        found.clone()
+        if let Some(known) = self.opened.get(&(tid, descriptor)) {
+            return known.clone();
+        }
+        let found = open_file(tid, descriptor);
+        if let Some(Opened { path, id: Some(id), .. }) = &found {
+            self.learn(*id, path);
+        }
+        self.opened.insert((tid, descriptor), found.clone());
+        found
     }
 
-    /// The name of a file that the file system's event told of.
-    pub(super) fn name(&self, id: FileId) -> String {
+    fn learn(&mut self, id: FileId, path: &str) {
+        if self.names.insert(id, path.to_owned()).is_some() {
+            return;
+        }
+        let directory = Path::new(path).parent().filter(|directory| directory.is_absolute());
+        if let Some((directory, (id, _))) =
+            directory.and_then(|directory| Some((directory, look(directory)?)))
+        {
+            self.directories.insert(id, directory.to_string_lossy().into_owned());
+        }
+    }
+
+    /// The name of a file that the file system's event told of. One that was closed or removed
+    /// before anybody could look is named by its directory: "/srv/?".
+    pub(super) fn name(&self, id: FileId, directory: Option<u64>) -> String {
         let FileId { dev, inode } = id;
+        let known = self.names.get(&id).or_else(|| self.directories.get(&id)).cloned();
+        let within = || {
+            let directory = self.directories.get(&FileId { dev, inode: directory? })?;
+            Some(format!("{}/?", directory.trim_end_matches('/')))
+        };
         let unknown = || format!("inode {inode} of {}:{}", dev >> 20, dev & 0xf_ffff);
-        self.names.get(&id).cloned().unwrap_or_else(unknown)
+        known.or_else(within).unwrap_or_else(unknown)
     }
 }
 
@@ -79,14 +100,14 @@ fn look(path: &Path) -> Option<(FileId, FileType)> {
 fn open_file(tid: u32, descriptor: i32) -> Option<Opened> {
     let link = format!("/proc/{tid}/fd/{descriptor}");
     let path = std::fs::read_link(&link).ok()?;
-    let path = path.to_string_lossy();
-    let end = path.floor_char_boundary(MOST_PATH_BYTES);
+    let path = path.as_os_str().as_encoded_bytes();
+    let path = String::from_utf8_lossy(&path[..path.len().min(MOST_PATH_BYTES)]);
     let (id, kind) = look(Path::new(&link)).unzip();
     let info = std::fs::read_to_string(format!("/proc/{tid}/fdinfo/{descriptor}")).ok()?;
     let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
     let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
     Some(Opened {
-        path: path[..end].to_owned(),
+        path: path.into_owned(),
         id,
         durable: flags.is_some_and(|flags| flags & libc::O_DSYNC.cast_unsigned() != 0),
         stored: matches!(kind, Some(FileType::RegularFile | FileType::BlockDevice)),
@@ -114,8 +135,14 @@ mod tests {
         assert_eq!((Path::new(&plain.path), plain.id), (path.as_path(), durable.id));
         assert_eq!(id_of(&path), plain.id);
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(Path::new(&files.name(plain.id.unwrap())), path);
-        assert_eq!(files.name(FileId { dev: 254 << 20, inode: 7 }), "inode 7 of 254:0");
+        let id = plain.id.unwrap();
+        assert_eq!(Path::new(&files.name(id, None)), path);
+        let directory = std::env::temp_dir();
+        let parent = id_of(&directory).unwrap();
+        assert_eq!(Path::new(&files.name(parent, None)), directory);
+        let gone = files.name(FileId { inode: u64::MAX, ..id }, Some(parent.inode));
+        assert_eq!(Path::new(&gone), directory.join("?"));
+        assert_eq!(files.name(FileId { dev: 254 << 20, inode: 7 }, Some(8)), "inode 7 of 254:0");
         files.next_round();
         assert!(files.opened(own, i32::MAX).is_none());
         let (_, pipe) = std::io::pipe().unwrap();

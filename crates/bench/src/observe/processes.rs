@@ -65,8 +65,15 @@ impl Processes {
         }
     }
 
+    /// What a thread calls itself: its name, or what it has written over its arguments, as servers
+    /// do to say which of their processes is which.
+    pub(super) fn title(&self, tid: u32) -> String {
+        let title = first_argument(tid).filter(|title| title.contains(": "));
+        title.map_or_else(|| self.comm(tid), |title| title.trim_end().to_owned())
+    }
+
     /// A thread's name, as far as an event or /proc tells it.
-    pub(super) fn comm(&self, tid: u32) -> String {
+    fn comm(&self, tid: u32) -> String {
         let live = || std::fs::read_to_string(format!("/proc/{tid}/comm")).ok();
         let known = self.comms.get(&tid).cloned().or_else(live).unwrap_or_default();
         known.trim_end_matches('\n').to_owned()
@@ -101,7 +108,7 @@ impl Processes {
         match subject {
             Subject::Everyone => true,
             Subject::Process(pid) => process.pid == *pid,
-            Subject::Name(name) => process.name == *name,
+            Subject::Name(name) => process.name == *name || self.comm(process.pid) == *name,
             Subject::Command(_) => self.descendants.contains(&process.pid),
         }
     }
@@ -113,21 +120,31 @@ fn thread_group(tid: u32) -> Option<u32> {
     status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())
 }
 
-/// What a process calls itself: the first argument without its folder, which Android sets to the
-/// package's name; else its first thread's name.
+/// What a process is called: the first argument without its folder, which Android sets to the
+/// package's name; else its first thread's name. Of what a server has written there, the part that
+/// stays: "postgres" of "postgres: walwriter".
 fn program(pid: u32) -> Option<String> {
+    if let Some(first) = first_argument(pid) {
+        let stays = first.split(": ").next().unwrap_or_default();
+        let name = stays.rsplit('/').next().unwrap_or_default();
+        if !name.trim().is_empty() {
+            return Some(name.to_owned());
+        }
+    }
+    let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+    Some(comm.trim_end_matches('\n').to_owned())
+}
+
+/// A process's first argument, as it is now.
+fn first_argument(pid: u32) -> Option<String> {
     let mut line = Vec::new();
     let file = File::open(format!("/proc/{pid}/cmdline")).ok()?;
     // A process may have any number of arguments, and may change them.
     file.take(MOST_NAME_BYTES as u64 * 16).read_to_end(&mut line).ok()?;
     let first = line.split(|&byte| byte == 0).next().unwrap_or_default();
-    let name = first.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-    let name = String::from_utf8_lossy(&name[..name.len().min(MOST_NAME_BYTES)]).into_owned();
-    if !name.trim().is_empty() {
-        return Some(name);
-    }
-    let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
-    Some(comm.trim_end_matches('\n').to_owned())
+    // The end of a long path is its name.
+    let first = &first[first.len().saturating_sub(MOST_NAME_BYTES)..];
+    Some(String::from_utf8_lossy(first).into_owned())
 }
 
 #[cfg(test)]

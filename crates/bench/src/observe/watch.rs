@@ -135,6 +135,12 @@ impl Watch {
         processes.of_thread(tid, &mut pid_of)
     }
 
+    /// Whether a thread belongs to whom is observed.
+    pub(super) fn process_is_observed(&mut self, subject: &Subject, tid: u32) -> bool {
+        let process = self.process_of(tid);
+        self.processes.is_observed(subject, &process)
+    }
+
     /// What is recorded from an instant on, with the names of threads.
     pub(super) fn snapshot(&self, from_ns: u64) -> Snapshot {
         let (processes, comms) = self.recorder.instance.who_is_who();

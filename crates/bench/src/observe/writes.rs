@@ -110,6 +110,12 @@ impl watch::Observer for Observer<'_> {
             self.matcher.add(trace, event, &mut |observed| ended.push(observed));
         }
         self.files.next_round();
+        // One that is still open tells the folder of another that is not.
+        for (write, descriptor) in ended.iter().filter_map(|write| Some((write, write.descriptor?))) {
+            if watch.process_is_observed(&self.plan.subject, write.tid) {
+                self.files.opened(write.tid, descriptor);
+            }
+        }
         for observed in ended {
             self.count(&observed, watch);
         }
@@ -124,10 +130,10 @@ impl watch::Observer for Observer<'_> {
 
 impl Observer<'_> {
     fn count(&mut self, write: &Observed, watch: &mut Watch) {
-        let process = watch.process_of(write.tid);
-        if !watch.processes.is_observed(&self.plan.subject, &process) {
+        if !watch.process_is_observed(&self.plan.subject, write.tid) {
             return;
         }
+        let process = watch.process_of(write.tid);
         let opened = write.descriptor.and_then(|descriptor| self.files.opened(write.tid, descriptor));
         let Some(durable) = durable(write, opened.as_ref()) else { return };
         let id = write.file.or_else(|| opened.as_ref().and_then(|opened| opened.id));
@@ -136,7 +142,8 @@ impl Observer<'_> {
         }
         // A descriptor may be another file's by now.
         let same = opened.filter(|opened| write.file.is_none() || write.file == opened.id);
-        let file = same.map(|opened| opened.path).or_else(|| id.map(|id| self.files.name(id)));
+        let file =
+            same.map(|opened| opened.path).or_else(|| id.map(|id| self.files.name(id, write.directory)));
         let key = Key {
             process,
             tid: write.tid,
@@ -145,7 +152,7 @@ impl Observer<'_> {
             file: file.unwrap_or_default(),
         };
         let processes = &watch.processes;
-        let thread = || processes.comm(write.tid);
+        let thread = || processes.title(write.tid);
         if let Some(row) = self.rows.add(key, thread, write, self.plan.deadline) {
             let Observed { tid, start_ns, end_ns, .. } = *write;
             self.undivided.push(Ended { row, start_ns, end_ns, tid });

@@ -1,10 +1,12 @@
 //! A journal's commits (jbd2), and who had them begun: a call that needs one may first have to wait
 //! for another's. Must not know what a commit's time belongs to.
 
+use std::collections::HashMap;
+
 use tracefs::{Body, Trace};
 
 use super::Write;
-use crate::timeline::{Doing, Timeline, WakingBy};
+use crate::timeline::{Doing, During, Timeline, WakingBy};
 
 /// One commit.
 #[derive(Clone, Copy, Debug)]
@@ -13,15 +15,17 @@ struct Commit {
     journal: u32,
     begin_ns: u64,
     end_ns: u64,
-    /// Who had woken the journal's thread for it, where an event tells.
-    by: Option<WakingBy>,
+    /// Who had it begun, as far as events tell.
+    by: Option<u32>,
 }
 
-/// A commit that another had begun, as far as a call waited for it.
+/// A commit that was under way when a call began, as far as the call waited for its end before its
+/// own could begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OthersCommit {
-    /// The thread that had it begun; `None` where the journal did by itself, after its interval, or
-    /// where no event tells.
+    /// The thread that had it begun: the one that woke the journal's thread for it, else the first
+    /// that asked the file system for durability behind the commit before. `None` where the journal
+    /// began it by itself, after its interval, or where no event tells.
     pub by: Option<u32>,
     /// That thread's name, then; empty where it is not known.
     pub comm: String,
@@ -42,19 +46,27 @@ impl Commits {
         if !trace.has("jbd2/jbd2_start_commit") {
             return Self::default();
         }
+        // By file system: the first thread behind a commit's begin that asked for durability.
+        let mut first: HashMap<Option<u64>, u32> = HashMap::new();
         for event in &trace.events {
             let Body::Other { event: kind, .. } = event.body else { continue };
+            let dev = || trace.field(event, "dev").and_then(|value| value.number());
             match trace.names.text(kind) {
+                "ext4/ext4_sync_file_enter" => {
+                    first.entry(dev()).or_insert(event.tid);
+                }
                 "jbd2/jbd2_start_commit" => {
                     let before = all.iter().rev().find(|one| one.journal == event.tid);
                     let since_ns = before.map_or(0, |one| one.end_ns);
                     let wakings = timeline.wakings_of(event.tid, since_ns, event.time_ns);
-                    all.push(Commit {
-                        journal: event.tid,
-                        begin_ns: event.time_ns,
-                        end_ns: u64::MAX,
-                        by: wakings.first().map(|waking| waking.by),
-                    });
+                    let by = match wakings.first().map(|waking| waking.by) {
+                        Some(WakingBy::Thread(by)) if by != 0 => Some(by),
+                        Some(WakingBy::Interrupt(_)) => None,
+                        _ => first.get(&dev()).copied(),
+                    };
+                    let (begin_ns, end_ns) = (event.time_ns, u64::MAX);
+                    all.push(Commit { journal: event.tid, begin_ns, end_ns, by });
+                    first.remove(&dev());
                 }
                 "jbd2/jbd2_end_commit" => {
                     let open = all.iter_mut().rev().find(|one| one.journal == event.tid);
@@ -68,49 +80,26 @@ impl Commits {
         Self { all }
     }
 
-    /// The commits that a call waited for although another had begun them: it slept until the
-    /// journal's thread woke it, and that thread was at work on them.
+    /// The commits that were under way when a call began, and that it waited for: it slept until
+    /// the journal's thread woke it.
     pub(super) fn of_others(&self, timeline: &Timeline<'_>, write: Write) -> Vec<OthersCommit> {
         let Write { start_ns, end_ns, tid } = write;
-        let overlap = |one: &&Commit| one.begin_ns < end_ns && start_ns < one.end_ns;
-        let commits: Vec<&Commit> = self.all.iter().filter(overlap).collect();
-        if commits.is_empty() {
-            return Vec::new();
-        }
-        let waits: Vec<_> = timeline
-            .doing(tid, start_ns, end_ns)
-            .into_iter()
-            .filter(|during| matches!(during.what, Doing::Blocked { .. }))
-            .collect();
-        let mut others = Vec::new();
-        for commit in commits {
-            let by = match commit.by {
-                Some(WakingBy::Thread(by)) if by == tid => continue,
-                Some(WakingBy::Thread(by)) if by != 0 => Some(by),
-                // Nobody was seen to wake the journal: then it is another's if it was under way
-                // before the call.
-                Some(WakingBy::Interrupt(_)) => None,
-                _ if commit.begin_ns < start_ns => None,
-                _ => continue,
-            };
-            let woken = |end_ns: u64| {
-                let wakings = timeline.wakings_of(tid, start_ns, end_ns);
+        let under_way = |one: &&Commit| one.begin_ns < start_ns && start_ns < one.end_ns;
+        let commits = self.all.iter().filter(under_way).filter(|one| one.by != Some(tid));
+        let others = commits.filter_map(|commit| {
+            let waits = timeline.doing(tid, start_ns, end_ns.min(commit.end_ns)).into_iter();
+            let waits = waits.filter(|during| matches!(during.what, Doing::Blocked { .. }));
+            let woken_by_journal = |wait: &During<Doing>| {
+                let until_ns = timeline.until(tid, wait.begin_ns);
+                let wakings = timeline.wakings_of(tid, start_ns, until_ns);
                 wakings.last().is_some_and(|waking| waking.by == WakingBy::Thread(commit.journal))
             };
-            let waited_ns = waits
-                .iter()
-                .filter(|wait| woken(wait.end_ns))
-                .map(|wait| wait.end_ns.min(commit.end_ns).saturating_sub(wait.begin_ns.max(commit.begin_ns)))
-                .sum();
-            if waited_ns > 0 {
-                others.push(OthersCommit {
-                    by,
-                    comm: by.map_or_else(String::new, |by| comm(timeline, by)),
-                    waited_ns,
-                });
-            }
-        }
-        others
+            let waited_ns =
+                waits.filter(woken_by_journal).map(|wait| wait.end_ns - wait.begin_ns).sum::<u64>();
+            let comm = commit.by.map_or_else(String::new, |by| comm(timeline, by));
+            (waited_ns > 0).then_some(OthersCommit { by: commit.by, comm, waited_ns })
+        });
+        others.collect()
     }
 }
 

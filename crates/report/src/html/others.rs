@@ -46,6 +46,19 @@ pub(super) fn sections(page: &mut Page, subjects: &[Subject<'_>]) {
         page.notes(&notes);
         Some(())
     });
+    observed(page, subjects);
+    section(page, subjects, "stacks", "Binder against hwbinder", |page, subject| {
+        let result = subject.run.results.traits.as_ref()?;
+        let (table, notes) = traits::parts(result);
+        page.paragraphs("about", &result.backend.to_string());
+        page.table("Binder against hwbinder", &table);
+        page.notes(&notes);
+        Some(())
+    });
+}
+
+/// Other people's calls and writes.
+fn observed(page: &mut Page, subjects: &[Subject<'_>]) {
     section(page, subjects, "observed", "Observed calls", |page, subject| {
         let result = subject.run.results.observed_calls.as_ref()?;
         page.paragraphs("about", &observed_calls::answer(result));
@@ -81,14 +94,6 @@ pub(super) fn sections(page: &mut Page, subjects: &[Subject<'_>]) {
         page.folded("All observed writes", &parts.calls);
         page.table("Where their time went", &parts.layers);
         page.notes(&parts.notes);
-        Some(())
-    });
-    section(page, subjects, "stacks", "Binder against hwbinder", |page, subject| {
-        let result = subject.run.results.traits.as_ref()?;
-        let (table, notes) = traits::parts(result);
-        page.paragraphs("about", &result.backend.to_string());
-        page.table("Binder against hwbinder", &table);
-        page.notes(&notes);
         Some(())
     });
 }
