@@ -108,3 +108,40 @@ pub fn slow<'a>(result: &'a ObserveWritesResult, directory: &Path) -> Told<Slow<
     out.told.sort_by_key(|slow| std::cmp::Reverse(slow.write.latency_ns()));
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_writes_add_up_and_tell_whose_commit_they_waited_for() {
+        let directory = Path::new("../../fixtures/runs/x86_64-6.18-observed-writes");
+        let run = run::Run::read(directory).unwrap();
+        let result = run.results.observed_writes.unwrap();
+        let Told { told, damage } = slow(&result, directory);
+        assert!(damage.is_empty(), "{damage:?}");
+        assert_eq!(told.len(), 2);
+        for Slow { write, layers } in &told {
+            let sum_ns: u64 = layers.pieces.iter().map(|piece| piece.end_ns - piece.begin_ns).sum();
+            assert_eq!(sum_ns, write.latency_ns());
+        }
+        // Dividing the recording again says what was said when it was recorded, and whose commits
+        // there were: the writers', none of whom waits for itself.
+        let rows = result.rows.iter().filter_map(|row| Some((row.tid, row.divided.as_ref()?)));
+        let waits: Vec<(u32, &OthersCommits)> =
+            rows.flat_map(|(tid, one)| one.others_commits.iter().map(move |other| (tid, other))).collect();
+        assert!(waits.len() >= 3, "{waits:?}");
+        let writers: Vec<u32> = result.rows.iter().map(|row| row.tid).collect();
+        assert!(waits.iter().all(|(tid, other)| *tid != other.tid && writers.contains(&other.tid)));
+    }
+
+    #[test]
+    fn rows_without_writes_are_divided_into_nothing() {
+        let mut divider = Divider::default();
+        divider.add(&Trace::default(), &[], [(2, Write { start_ns: 5, end_ns: 9, tid: 1 })].into_iter());
+        let rows = divider.finish();
+        assert_eq!(rows.iter().map(Option::is_some).collect::<Vec<_>>(), [false, false, true]);
+        let only = rows[2].as_ref().unwrap();
+        assert_eq!((only.calls, only.sum_ns, only.layers["unexplained"].sum_ns), (1, 4, 4));
+    }
+}

@@ -364,3 +364,43 @@ pub fn csv(result: &ObserveWritesResult) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    const RUN: &str = "../../fixtures/runs/x86_64-6.18-observed-writes";
+
+    fn result() -> ObserveWritesResult {
+        run::Run::read(Path::new(RUN)).unwrap().results.observed_writes.unwrap()
+    }
+
+    #[test]
+    fn the_page_on_csv_has_every_column_in_order() {
+        let page = include_str!("../../../docs/json-and-csv.md");
+        let section = page.split("### `storage observe --format csv`").nth(1).unwrap();
+        let section = section.split("\n### ").next().unwrap();
+        let columns = section.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+        let text = csv(&result());
+        let header: Vec<&str> = text.lines().next().unwrap().split(',').collect();
+        assert_eq!(columns.collect::<Vec<_>>(), header);
+        assert!(text.lines().all(|line| line.split(',').count() == header.len()), "{text}");
+    }
+
+    #[test]
+    fn the_answer_names_the_layer_and_the_notes_whose_commits_were_waited_for() {
+        let result = result();
+        let answer = answer(&result);
+        assert!(answer.contains("% of their time went to waiting for a CPU after a wake-up"), "{answer}");
+        let slow = analysis::observed_writes::slow(&result, Path::new(RUN)).told;
+        let text = tables(&result, &slow, Look::PLAIN);
+        let has = |begin: &str| text.lines().filter(|line| line.starts_with(begin)).count();
+        assert_eq!(
+            (has("Waited for a journal commit that python3 ("), has("slow: fsync of python3 (")),
+            (3, 2)
+        );
+        assert!(text.contains("/mnt/demo/one.log") && text.contains("write, O_DSYNC"), "{text}");
+    }
+}

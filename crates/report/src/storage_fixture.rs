@@ -95,6 +95,7 @@ pub(crate) fn layers(result: &StorageResult) -> Vec<SeriesLayers<'_>> {
     breakdown.add(
         Write { start_ns: 1_000_000, end_ns: 1_100_000, tid: TID },
         Layers {
+            others_commits: Vec::new(),
             pieces: vec![
                 piece(1_000_000, 1_002_000, Layer::Platform),
                 piece(1_002_000, 1_020_000, Layer::Fs),
@@ -113,6 +114,7 @@ pub(crate) fn layers(result: &StorageResult) -> Vec<SeriesLayers<'_>> {
     breakdown.add(
         Write { start_ns: 2_000_000, end_ns: 2_300_000, tid: TID },
         Layers {
+            others_commits: Vec::new(),
             pieces: vec![
                 piece(2_000_000, 2_002_000, Layer::Platform),
                 piece(2_002_000, 2_050_000, Layer::Fs),

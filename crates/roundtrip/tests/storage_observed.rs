@@ -123,8 +123,8 @@ fn what_sqlite_waits_for_is_counted_as_strace_does_and_adds_up() {
         for row in 0..60 {
             script += &format!("INSERT INTO t VALUES({row}, hex(randomblob(200)));\n");
         }
-        // Its files can be looked up as long as they are open.
-        script += ".shell sleep 0.3\n";
+        // Its files can be looked up as long as they are open; an observer gives way on a busy machine.
+        script += ".shell sleep 2\n";
         std::fs::write(directory.join("script"), script).unwrap();
         let shell = format!("strace -f -o log -e {SYNCS} sqlite3 {journal}.db < script > /dev/null");
         let observed = observe(&directory, &[], &shell);

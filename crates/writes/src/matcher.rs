@@ -198,3 +198,6 @@ fn begun(operation: Operation, tid: u32, start_ns: u64) -> Observed {
         throttled: false,
     }
 }
+
+#[cfg(test)]
+mod tests;

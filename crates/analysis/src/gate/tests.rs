@@ -74,7 +74,7 @@ fn a_gate_that_means_nothing_is_refused_with_what_there_is() {
         ("p99[caller]>1us", "expected labels as in "),
         (
             "missed[size_bytes=4]>0",
-            "missed has no label 'size_bytes'; it has test, caller, client, code, inheritance, server, stack",
+            "missed has no label 'size_bytes'; it has test, call, caller, client, code, file, inheritance, process, server, stack",
         ),
     ] {
         let error = Gate::parse(text, TESTS).unwrap_err();

@@ -6,7 +6,8 @@ use std::collections::HashMap;
 use tracefs::{Body, Trace};
 
 use super::Write;
-use crate::timeline::{Doing, During, Timeline, WakingBy};
+use crate::kernel_names::is_worker;
+use crate::timeline::{Doing, During, Timeline, Waking, WakingBy};
 
 /// One commit.
 #[derive(Clone, Copy, Debug)]
@@ -59,11 +60,12 @@ impl Commits {
                     let before = all.iter().rev().find(|one| one.journal == event.tid);
                     let since_ns = before.map_or(0, |one| one.end_ns);
                     let wakings = timeline.wakings_of(event.tid, since_ns, event.time_ns);
-                    let by = match wakings.first().map(|waking| waking.by) {
-                        Some(WakingBy::Thread(by)) if by != 0 => Some(by),
-                        Some(WakingBy::Interrupt(_)) => None,
-                        _ => first.get(&dev()).copied(),
+                    // A worker, or an interrupt, ends its waits for a device.
+                    let asks = |waking: &Waking| match waking.by {
+                        WakingBy::Thread(by) if by != 0 && !is_worker(&comm(timeline, by)) => Some(by),
+                        _ => None,
                     };
+                    let by = wakings.iter().find_map(asks).or_else(|| first.get(&dev()).copied());
                     let (begin_ns, end_ns) = (event.time_ns, u64::MAX);
                     all.push(Commit { journal: event.tid, begin_ns, end_ns, by });
                     first.remove(&dev());

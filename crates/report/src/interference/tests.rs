@@ -94,6 +94,7 @@ fn side(device_ns: f64, elsewhere: bool) -> Side {
             lost: false,
             unrecorded_switches: 1,
             unexplained_for_switches_ns: 30,
+            others_commits: Vec::new(),
         },
     );
     breakdown.unrecorded_switches = 4;

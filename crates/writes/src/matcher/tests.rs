@@ -1,0 +1,124 @@
+//! The matcher on events as the kernel's code makes them, and on a recording.
+
+use std::path::Path;
+
+use tracefs::{Recording, TaskState, ThreadRef};
+
+use super::*;
+
+/// Numbers on x86-64.
+const WRITE: i64 = 1;
+const MSYNC: i64 = 26;
+const FSYNC: i64 = 74;
+const PWRITEV2: i64 = 328;
+
+/// Events of threads, one nanosecond apart, and what the matcher makes of them.
+struct Kernel {
+    now_ns: u64,
+    matcher: Matcher,
+    told: Vec<Observed>,
+}
+
+impl Kernel {
+    fn new() -> Self {
+        Self { now_ns: 0, matcher: Matcher::new("x86_64", 4), told: Vec::new() }
+    }
+
+    fn event(&mut self, tid: u32, body: Body) {
+        self.now_ns += 1;
+        let event = Event { time_ns: self.now_ns, cpu: 0, tid, body };
+        self.matcher.add(&Trace::default(), &event, &mut |observed| self.told.push(observed));
+    }
+
+    fn enter(&mut self, tid: u32, number: i64, [third, sixth]: [u32; 2]) {
+        self.event(tid, Body::SysEnter { number, first: 5, third, sixth });
+    }
+
+    fn exit(&mut self, tid: u32, number: i64, result: i64) {
+        self.event(tid, Body::SysExit { number, result });
+    }
+
+    fn sleep(&mut self, tid: u32, state: u32) {
+        let (prev, next) = (ThreadRef { tid, ..ThreadRef::default() }, ThreadRef::default());
+        self.event(tid, Body::Switch { prev, prev_state: TaskState(state), next });
+    }
+}
+
+#[test]
+fn a_call_that_makes_durable_is_told_with_what_it_returned() {
+    let mut kernel = Kernel::new();
+    kernel.enter(7, FSYNC, [0, 0]);
+    kernel.enter(8, FSYNC, [0, 0]);
+    kernel.exit(7, FSYNC, -5);
+    let [call] = kernel.told[..] else { panic!("{:?}", kernel.told) };
+    assert_eq!((call.operation, call.asked, call.tid), (Operation::Fsync, Asked::Call, 7));
+    assert_eq!((call.start_ns, call.end_ns, call.result, call.descriptor), (1, 3, -5, Some(5)));
+    assert_eq!(kernel.matcher.oldest_ns(), Some(2));
+}
+
+#[test]
+fn a_write_is_told_if_a_flag_says_so_or_if_it_waited() {
+    let mut kernel = Kernel::new();
+    for sixth in [0, 0x2, 0x4, 0x8] {
+        kernel.enter(7, PWRITEV2, [1, sixth]);
+        kernel.exit(7, PWRITEV2, 512);
+    }
+    assert_eq!(kernel.told.iter().map(|call| call.asked).collect::<Vec<_>>(), [Asked::Flag; 2]);
+    // A pipe's writer sleeps so that a signal wakes it.
+    for state in [0, 1, 2] {
+        kernel.enter(7, WRITE, [512, 0]);
+        kernel.sleep(7, state);
+        kernel.exit(7, WRITE, 512);
+    }
+    assert_eq!(kernel.told.len(), 3);
+    assert_eq!((kernel.told[2].asked, kernel.told[2].operation), (Asked::Unknown, Operation::Write));
+}
+
+#[test]
+fn an_msync_that_starts_nothing_is_no_synchronous_write() {
+    let mut kernel = Kernel::new();
+    for flags in [1, 2, MS_SYNC] {
+        kernel.enter(7, MSYNC, [flags, 0]);
+        kernel.exit(7, MSYNC, 0);
+    }
+    let [call] = kernel.told[..] else { panic!("{:?}", kernel.told) };
+    assert_eq!((call.operation, call.descriptor), (Operation::Msync, None));
+    assert_eq!(kernel.matcher.unmatched(), Unmatched::default());
+}
+
+#[test]
+fn what_is_not_whole_is_counted_and_memory_is_bounded() {
+    let mut kernel = Kernel::new();
+    kernel.exit(7, FSYNC, 0);
+    kernel.enter(7, FSYNC, [0, 0]);
+    // Its return was lost.
+    kernel.enter(7, FSYNC, [0, 0]);
+    kernel.event(7, Body::Exit);
+    for tid in 0..6 {
+        kernel.enter(tid, FSYNC, [0, 0]);
+    }
+    assert!(kernel.told.is_empty());
+    assert_eq!(kernel.matcher.unmatched(), Unmatched { begun_before: 1, not_ended: 2, forgotten: 2 });
+}
+
+#[test]
+fn of_a_recording_every_sync_has_its_file_and_the_files_have_their_folder() {
+    let run = Path::new("../../fixtures/runs/x86_64-6.18-observed-writes/recording");
+    let trace = Recording::open(run).unwrap().read(1).unwrap();
+    let mut matcher = Matcher::new("x86_64", 100);
+    let mut calls = Vec::new();
+    for event in &trace.events {
+        matcher.add(&trace, event, &mut |observed| calls.push(observed));
+    }
+    // Three files on a loop device, in one folder; others wrote to the disk meanwhile.
+    let on_loop = |call: &&Observed| call.file.is_some_and(|file| file.dev == 7 << 20);
+    let syncs = || calls.iter().filter(on_loop).filter(|call| call.operation == Operation::Fsync);
+    assert!(syncs().count() > 10, "{}", syncs().count());
+    assert!(syncs().all(|call| call.asked == Asked::Call && call.result == 0 && call.directory == Some(2)));
+    let mut files: Vec<FileId> = syncs().filter_map(|call| call.file).collect();
+    files.sort_unstable();
+    files.dedup();
+    assert_eq!(files.len(), 3, "{files:?}");
+    let mut flagged = calls.iter().filter(on_loop).filter(|call| call.asked == Asked::Flag);
+    assert!(flagged.all(|call| call.operation == Operation::Write && call.result == 512));
+}
