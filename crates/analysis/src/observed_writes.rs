@@ -23,8 +23,12 @@ impl Divider {
     /// Divides writes, each with its row, of which and of a while before a trace tells.
     pub fn add(&mut self, trace: &Trace, devices: &[Device], writes: impl Iterator<Item = (usize, Write)>) {
         let indexed = Writes::new(trace, known(devices));
+        let complete_from_ns = trace.complete_from_ns.values().max().copied().unwrap_or(0);
         for (row, write) in writes {
-            self.rows.entry(row).or_default().add(write, indexed.layers(write));
+            let mut layers = indexed.layers(write);
+            // One that took longer than is kept.
+            layers.lost |= write.start_ns < complete_from_ns;
+            self.rows.entry(row).or_default().add(write, layers);
         }
     }
 

@@ -63,7 +63,7 @@ impl Kept {
 
 impl Stream {
     /// A stream of events of these formats. It keeps pages for `keep_ns` nanoseconds, and at most
-    /// `most_bytes` of those that have been read.
+    /// `most_bytes` of those that have been read before it last took some in.
     #[must_use]
     pub fn new(formats: Formats, keep_ns: u64, most_bytes: usize) -> Self {
         Self { formats, keep_ns, most_bytes, cpus: BTreeMap::new(), complete_from_ns: 0 }
@@ -77,6 +77,8 @@ impl Stream {
     /// # Errors
     /// As [`read`].
     pub fn take_in(&mut self, cpus: Vec<CpuSnapshot>, until_ns: u64) -> Result<Trace, Error> {
+        // Before anything comes in: what has just come is kept until the next time in any case.
+        self.let_go(until_ns);
         let page_bytes = self.formats.page().size;
         for CpuSnapshot { cpu, stats, pages } in cpus {
             let kept = self.cpus.entry(cpu).or_default();
@@ -102,7 +104,6 @@ impl Stream {
             // The page that is read again begins with its own loss again.
             loss.before_ns > before_ns && loss.after_ns >= before_ns && loss.before_ns <= until_ns
         });
-        self.let_go(until_ns);
         Ok(trace)
     }
 

@@ -22,11 +22,6 @@ use crate::worker::Interrupts;
 /// The most calls that are followed at a time.
 const UNDER_WAY: usize = 100_000;
 
-/// How many writes are divided together, at most, and after how many rounds at the latest: what was
-/// recorded around them is read once for all.
-const TOGETHER: usize = 20_000;
-const ROUNDS: u32 = 3;
-
 /// How far what is read reaches back before the first write, in nanoseconds: who was there, and
 /// what they did.
 const HISTORY_NS: u64 = 50_000_000;
@@ -79,11 +74,9 @@ pub fn run(
         slow: Slow::new(plan.limit, recording),
         divide,
         undivided: Vec::new(),
-        rounds: 0,
     };
     let whom = Whom { subject: &plan.subject, duration_ns: plan.duration_ns, what: "observing writes" };
     let elapsed_ns = watch.run(interrupts, &whom, &mut observer, report)?;
-    observer.divide(&watch)?;
     Ok(observer.finish(elapsed_ns, &watch))
 }
 
@@ -99,8 +92,6 @@ struct Observer<'a> {
     divide: &'a mut dyn Divide,
     /// Writes that have ended and are not divided yet.
     undivided: Vec<Ended>,
-    /// Rounds since writes were last divided.
-    rounds: u32,
 }
 
 impl watch::Observer for Observer<'_> {
@@ -119,10 +110,7 @@ impl watch::Observer for Observer<'_> {
         for observed in ended {
             self.count(&observed, watch);
         }
-        self.rounds += 1;
-        if self.rounds >= ROUNDS || self.undivided.len() >= TOGETHER {
-            self.divide(watch)?;
-        }
+        self.divide(watch)?;
         self.slow.keep(|from_ns| watch.snapshot(from_ns));
         Ok(())
     }
@@ -164,7 +152,6 @@ impl Observer<'_> {
 
     /// Divides what has ended since the last time.
     fn divide(&mut self, watch: &Watch) -> Result<()> {
-        self.rounds = 0;
         let Some(first_ns) = self.undivided.iter().map(|ended| ended.start_ns).min() else { return Ok(()) };
         let mut trace = watch.stream.window(first_ns.saturating_sub(HISTORY_NS))?;
         std::env::consts::ARCH.clone_into(&mut trace.machine);

@@ -127,6 +127,8 @@ struct Builder<'a> {
     flushes: HashMap<u32, Vec<Queued>>,
     /// When each device's last flush was made ready: whoever asks for one after that gets the next.
     ready_ns: HashMap<u32, u64>,
+    /// When each thread was last woken.
+    woken_ns: HashMap<u32, u64>,
     phased: HashMap<u32, Vec<Phased>>,
     running: Vec<Running>,
     /// Commands that are made ready before their request is said to be issued, as NVMe's are.
@@ -143,6 +145,7 @@ impl Requests {
             waiting: HashMap::new(),
             flushes: HashMap::new(),
             ready_ns: HashMap::new(),
+            woken_ns: HashMap::new(),
             phased: HashMap::new(),
             running: Vec::new(),
             ready: Vec::new(),
@@ -161,6 +164,9 @@ impl Builder<'_> {
         match event.body {
             Body::IrqEntry { irq, name } if self.is_controllers(name) => {
                 self.interrupts.enter(event.cpu, irq, name, event.time_ns);
+            }
+            Body::Waking { thread, .. } => {
+                self.woken_ns.insert(thread.tid, event.time_ns);
             }
             Body::IrqExit { irq, handled } => self.interrupts.leave(event.cpu, irq, handled),
             Body::Other { event: kind, .. } => match self.trace.names.text(kind) {
@@ -256,8 +262,8 @@ impl Builder<'_> {
 
     /// One flush serves whoever had asked when it was made ready (block/blk-flush.c): as soon as
     /// one asks, or the flush before has ended. That leaves no event. So whoever asked between
-    /// that and its issue is taken for served, until another flush comes for which nobody has
-    /// asked: it is theirs.
+    /// that and its issue is taken for served, until another flush comes and they have not been
+    /// woken by the end of the first, or nobody else has asked for it: it is theirs.
     fn flush_for(&mut self, flush: &mut Request) {
         let dev = flush.dev;
         let running = self.running.iter_mut().map(|one| &mut one.request).rev();
@@ -265,9 +271,15 @@ impl Builder<'_> {
         let mut before_ns = 0;
         if let Some(last) = earlier.find(|one| one.dev == dev && one.flush) {
             before_ns = last.completed_ns;
-            if let Some(ready_ns) = self.ready_ns.get(&dev).filter(|_| flush.queued.is_empty()) {
-                let (served, left) = last.queued.iter().partition(|queued| queued.0 <= *ready_ns);
-                (last.queued, flush.queued) = (served, left);
+            if let Some(ready_ns) = self.ready_ns.get(&dev) {
+                let others = !flush.queued.is_empty();
+                let woken = |tid: u32| self.woken_ns.get(&tid).is_some_and(|&ns| ns >= before_ns);
+                let (served, left): (Vec<_>, Vec<_>) = last
+                    .queued
+                    .iter()
+                    .partition(|&&(asked_ns, tid)| asked_ns <= *ready_ns || (others && woken(tid)));
+                last.queued = served;
+                flush.queued.extend(left);
             }
         }
         let asked_ns = flush.queued.iter().map(|queued| queued.0).min().unwrap_or(flush.issued_ns);
