@@ -56,6 +56,7 @@ pub mod look;
 mod markdown;
 pub mod observed_calls;
 pub mod observed_writes;
+pub mod observed_writes_csv;
 pub mod perfetto;
 pub mod quantity;
 pub mod run;

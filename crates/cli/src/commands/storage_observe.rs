@@ -199,7 +199,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let divided = Divided { slow_writes: &slow, ..Divided::default() };
     let text = match typed.output.format.as_deref() {
         Some("json") => shown.to_json()?,
-        Some("csv") => with_labels(report::observed_writes::csv(result), &run.labels),
+        Some("csv") => with_labels(report::observed_writes_csv::csv(result), &run.labels),
         Some("markdown") => report::figures::markdown("storage observe", &shown, divided),
         _ => {
             let tables = report::observed_writes::tables(result, &slow, terminal.look);
