@@ -1,0 +1,3 @@
+"""The lab: the runs of many devices, collected, queried and shown."""
+
+__version__ = "0.1.0"

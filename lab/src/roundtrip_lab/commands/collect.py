@@ -1,0 +1,7 @@
+"""`roundtrip-lab collect`."""
+
+import click
+
+
+def register(group: click.Group) -> None:
+    """Adds the command."""

@@ -1,0 +1,7 @@
+"""`roundtrip-lab feed`."""
+
+import click
+
+
+def register(group: click.Group) -> None:
+    """Adds the command."""

@@ -1,0 +1,1 @@
+"""The published JSON Schemas, as docs/schema has them."""
