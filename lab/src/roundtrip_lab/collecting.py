@@ -1,0 +1,125 @@
+"""Run directories → rows → the data set, and what became of each run."""
+
+import datetime
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from roundtrip_lab import explanations, runs, schema
+from roundtrip_lab.dataset import DataSet, day_name
+from roundtrip_lab.errors import LabError
+from roundtrip_lab.words import inert
+
+
+@dataclass
+class Collected:
+    """What became of the runs."""
+
+    new: int = 0
+    known: int = 0
+    empty: int = 0
+    undated: int = 0
+    unexplained: int = 0
+    damaged: list[tuple[Path, str]] = field(default_factory=list)
+
+    def words(self, path: str) -> Iterator[str]:
+        """The answer first, then what to know about it."""
+        yield f"{self.new} runs added to {inert(path)}, {self.known} were there already"
+        for source, reason in self.damaged:
+            yield f"quarantined: {inert(str(source))}: {inert(reason)}"
+        if self.empty:
+            yield f"{self.empty} runs hold no durations: a signal ended them, or nothing could be measured"
+        if self.undated:
+            yield f"{self.undated} runs have no plausible date: they count for their build, and for no day"
+        if self.unexplained:
+            yield f"{self.unexplained} runs hold slow calls that nothing explained: name the binary with --roundtrip"
+
+
+def collect(given: Iterable[Path], path: str, program: str | None, batch_rows: int) -> Collected:
+    """Adds runs to the data set at `path`, in batches."""
+    given = list(given)
+    for source in given:
+        if not source.exists():
+            raise LabError(f"no such run: {source}")
+    collector = Collector(DataSet.create(path), program)
+    for directory in directories(given):
+        collector.add(directory)
+        if len(collector.rows) >= batch_rows:
+            collector.store()
+    collector.store()
+    return collector.result
+
+
+def directories(given: Iterable[Path]) -> Iterator[Path]:
+    """The runs among what was given, and in folders of runs. Links in there are not followed."""
+    for source in given:
+        if not source.is_dir() or os.path.lexists(source / "run.json"):
+            yield source
+            continue
+        count = 0
+        for place, folders, files in os.walk(source):
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            if "run.json" in files or os.path.islink(os.path.join(place, "run.json")):
+                folders.clear()
+                count += 1
+                yield Path(place)
+        if not count:
+            yield source
+
+
+class Collector:
+    """Reads runs, and stores the rows of whole ones."""
+
+    def __init__(self, data: DataSet, program: str | None) -> None:
+        self.data, self.program = data, program
+        self.result = Collected()
+        self.rows: list[dict] = []
+        self.today = datetime.datetime.now(datetime.UTC).date()
+        self.known: dict[tuple[str, str], set[str]] = {}
+
+    def add(self, directory: Path) -> None:
+        """Reads one run. A damaged one goes to quarantine."""
+        try:
+            self.rows += self.read(directory)
+        except runs.Damaged as reason:
+            self.data.quarantine(directory, str(reason))
+            self.result.damaged.append((directory, str(reason)))
+
+    def read(self, directory: Path) -> list[dict]:
+        """The rows of one run, unless they are there already."""
+        if not directory.is_dir():
+            raise runs.Damaged("not a directory")
+        run = runs.read(directory)
+        if self.is_known(run):
+            self.result.known += 1
+            return []
+        slow, explained = explanations.kept(run.document), None
+        if slow and self.program:
+            explained = explanations.ask(self.program, run)
+        rows = runs.rows(run, explained, self.today)
+        self.result.unexplained += bool(slow and explained is None)
+        self.result.empty += not rows
+        self.result.undated += bool(rows and rows[0]["day"] is None)
+        return rows
+
+    def is_known(self, run: runs.Run) -> bool:
+        """Whether the run was collected, earlier or just now. Explaining it again would take long."""
+        day, build = runs.place(run.document, self.today)
+        place = day_name(day), build
+        if place not in self.known:
+            self.known[place] = self.data.known(*place)
+        before = run.run_id in self.known[place]
+        self.known[place].add(run.run_id)
+        return before
+
+    def store(self) -> None:
+        """Writes what was read."""
+        if self.rows:
+            # Another collector may have been quicker: only the data set's lock tells.
+            new, known = self.data.append(pa.Table.from_pylist(self.rows, schema.SERIES))
+            self.result.new += new
+            self.result.known += known
+            self.rows = []

@@ -1,0 +1,242 @@
+"""The data set: Parquet files that any engine can read, and rules that keep them whole.
+
+    DATASET/dataset.json                            what this folder is, and the version of its schema
+    DATASET/series/day=…/build=…/NAME.parquet       a row for each run and series
+    DATASET/sums/day=…/build=…/NAME.parquet         the same runs, merged
+    DATASET/quarantine/NAME.json                    what could not be collected, and why
+
+A file appears under its name when it is complete: it is written under a hidden name and renamed. Sums are
+renamed first, so a file of `series` always has its sums, and sums without it are what a crash left: readers
+leave them out, and the next writer removes them. Writers add files under a lock that the kernel releases
+when its holder dies; they never change one.
+"""
+
+import contextlib
+import datetime
+import fcntl
+import hashlib
+import json
+import os
+import urllib.parse
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from roundtrip_lab import schema, sums
+from roundtrip_lab.errors import LabError
+
+TABLES = {"series": schema.SERIES, "sums": schema.SUMS}
+# Rows are sorted by device: a question about one reads one of these groups for each file.
+ROWS_PER_GROUP = 2048
+NO_DAY = "unknown"
+
+
+@dataclass
+class DataSet:
+    """A folder that holds a data set."""
+
+    path: Path
+
+    @classmethod
+    def open(cls, path: str | os.PathLike) -> "DataSet":
+        """Opens one that exists. LabError for anything else."""
+        path = Path(path)
+        note = path / "dataset.json"
+        try:
+            content = json.loads(note.read_text())
+            name, version = content["schema"], content["version"]
+        except FileNotFoundError as error:
+            fix = "make one: roundtrip-lab collect RUN… --into " + str(path)
+            raise LabError(f"{path} is no data set: it has no dataset.json; {fix}") from error
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise LabError(f"{note} cannot be read: {error}") from error
+        if name != "roundtrip.lab":
+            raise LabError(f"{path} is no data set: the schema in its dataset.json is {name!r}")
+        if version != schema.VERSION:
+            raise LabError(f"{path} has version {version!r} of the schema; this program reads {schema.VERSION}")
+        return cls(path)
+
+    @classmethod
+    def create(cls, path: str | os.PathLike) -> "DataSet":
+        """Opens one, or makes it: in a new folder or an empty one."""
+        path = Path(path)
+        if (path / "dataset.json").exists():
+            return cls.open(path)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            foreign = [entry.name for entry in path.iterdir() if not entry.name.startswith(".")]
+            ours = {"dataset.json", "series", "sums", "quarantine"}
+            if not set(foreign) <= ours:
+                raise LabError(f"{path} holds other files; name a new or an empty folder")
+            content = json.dumps({"schema": "roundtrip.lab", "version": schema.VERSION}) + "\n"
+            write_whole(path / "dataset.json", content.encode())
+        except OSError as error:
+            raise LabError(f"cannot make a data set in {path}: {error.strerror}") from error
+        return cls(path)
+
+    def files(self, table: str) -> list[Path]:
+        """The complete files of a table, those of `sums` as far as their runs are there."""
+        found = sorted((self.path / "series").glob("day=*/build=*/[!.]*.parquet"))
+        if table == "series":
+            return found
+        return [self.path / "sums" / file.relative_to(self.path / "series") for file in found]
+
+    def append(self, rows: pa.Table) -> tuple[int, int]:
+        """Adds runs as rows of `series`: how many were new, and how many were there already."""
+        new = old = 0
+        twice = rows.select(["run_id", "series"]).to_pandas().duplicated()
+        for (day, build), part in partitions(rows.filter(pa.array(~twice))):
+            added, known = self._append_to(day, build, part)
+            new, old = new + added, old + known
+        return new, old
+
+    def _append_to(self, day: str, build: str, rows: pa.Table) -> tuple[int, int]:
+        place = partition(day, build)
+        with self._locked():
+            self._sweep(place)
+            known = self.known(day, build)
+            ids = rows["run_id"].to_pylist()
+            fresh = [run_id not in known for run_id in ids]
+            rows = rows.filter(pa.array(fresh))
+            new, given = len(set(rows["run_id"].to_pylist())), len(set(ids))
+            if new:
+                self._commit(place, rows)
+        return new, given - new
+
+    def _commit(self, place: Path, rows: pa.Table) -> None:
+        name = f"{uuid.uuid4().hex}.parquet"
+        rows = rows.sort_by([("device", "ascending"), ("series", "ascending")])
+        hidden = {}
+        for table, content in (("sums", sums.of(rows)), ("series", rows)):
+            folder_of = self.path / table / place
+            folder_of.mkdir(parents=True, exist_ok=True)
+            hidden[table] = folder_of / f".{name}"
+            write_parquet(hidden[table], content)
+        for table in ("sums", "series"):
+            hidden[table].rename(self.path / table / place / name)
+            sync(self.path / table / place)
+
+    def known(self, day: str, build: str) -> set[str]:
+        """The runs of a day and a build. Those without a day too: a clock may be trusted only later."""
+        ids: set[str] = set()
+        for place in {partition(day, build), partition(NO_DAY, build)}:
+            for file in (self.path / "series" / place).glob("[!.]*.parquet"):
+                ids.update(pc.unique(read_parquet(file, ["run_id"])["run_id"]).to_pylist())
+        return ids
+
+    def _sweep(self, place: Path) -> None:
+        """Removes what a killed writer left."""
+        for table in ("series", "sums"):
+            for file in (self.path / table / place).glob(".*.parquet"):
+                file.unlink()
+        for file in (self.path / "sums" / place).glob("*.parquet"):
+            if not (self.path / "series" / place / file.name).exists():
+                file.unlink()
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        with open(self.path / ".lock", "a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def quarantine(self, source: Path, reason: str) -> Path:
+        """Notes what could not be collected, and why. The run itself stays where it is."""
+        place = self.path / "quarantine"
+        place.mkdir(exist_ok=True)
+        absolute = str(source.absolute())
+        note = place / f"{folder(source.name)[:80]}-{hashlib.sha256(os.fsencode(absolute)).hexdigest()[:12]}.json"
+        content = {"schema": "roundtrip.lab.quarantine", "version": 1, "source": absolute, "reason": reason}
+        write_whole(note, (json.dumps(content) + "\n").encode())
+        return note
+
+    def quarantined(self) -> list[dict]:
+        """What could not be collected."""
+        return [json.loads(note.read_text()) for note in sorted((self.path / "quarantine").glob("[!.]*.json"))]
+
+
+def partitions(rows: pa.Table) -> Iterator[tuple[tuple[str, str], pa.Table]]:
+    """The rows of each day and build."""
+    for pair in rows.select(["day", "build"]).group_by(["day", "build"]).aggregate([]).to_pylist():
+        on_day = pc.is_null(rows["day"]) if pair["day"] is None else pc.equal(rows["day"], pair["day"])
+        part = rows.filter(pc.and_(pc.fill_null(on_day, False), pc.equal(rows["build"], pair["build"])))
+        yield (day_name(pair["day"]), pair["build"]), part
+
+
+def day_name(day: datetime.date | None) -> str:
+    """A day as its folder has it."""
+    return NO_DAY if day is None else day.isoformat()
+
+
+def partition(day: str, build: str) -> Path:
+    """The folder of a day and a build, below a table's."""
+    return Path(f"day={day}") / f"build={folder(build)}"
+
+
+def folder(name: str) -> str:
+    """A name of any kind as that of one folder. The true name is a column."""
+    quoted = urllib.parse.quote(name, safe="").replace(".", "%2E") if name.strip(".") == "" else urllib.parse.quote(
+        name, safe="")
+    if len(quoted) <= 120:
+        return quoted or "%00"
+    return quoted[:100] + "-" + hashlib.sha256(name.encode()).hexdigest()[:16]
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Writes a small file completely or not at all."""
+    hidden = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        with open(hidden, "xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        hidden.rename(path)
+    except BaseException:
+        hidden.unlink(missing_ok=True)
+        raise
+
+
+def write_parquet(path: Path, rows: pa.Table) -> None:
+    """Writes a Parquet file that survives a power cut."""
+    note = {"roundtrip.lab": str(schema.VERSION)}
+    rows = rows.replace_schema_metadata(note)
+    try:
+        pq.write_table(rows, path, compression="zstd", row_group_size=ROWS_PER_GROUP)
+        with open(path, "rb+") as file:
+            os.fsync(file.fileno())
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise LabError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def read_parquet(path: Path, columns: list[str]) -> pa.Table:
+    """Reads columns of a file of ours. LabError for any other."""
+    check_parquet(path, "series")
+    return pq.ParquetFile(path).read(columns)
+
+
+def check_parquet(path: Path, table: str) -> None:
+    """LabError for a file that this program did not write."""
+    try:
+        found = pq.read_schema(path)
+    except (pa.ArrowInvalid, OSError) as error:
+        reason = str(error).splitlines()[0][:160]
+        raise LabError(f"{path} is no Parquet file of a data set: {reason}; move it away") from error
+    version = (found.metadata or {}).get(b"roundtrip.lab", b"").decode()
+    if version != str(schema.VERSION):
+        raise LabError(f"{path} is a foreign Parquet file: roundtrip-lab did not write it; move it away")
+    if not found.remove_metadata().equals(TABLES[table]):
+        raise LabError(f"{path} has other columns than version {version} of the schema; move it away")
+
+
+def sync(path: Path) -> None:
+    """Makes renames in a folder durable."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

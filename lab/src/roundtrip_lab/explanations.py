@@ -1,0 +1,44 @@
+"""Asks Roundtrip what delayed a run's slow calls. Only it can read a recording."""
+
+import shutil
+import subprocess
+
+from roundtrip_lab import runs
+from roundtrip_lab.errors import LabError
+
+# A recording of many slow calls takes seconds. One that takes longer is damaged.
+LONGEST_S = 300
+
+
+def find(program: str | None) -> str | None:
+    """The program to ask: the one that is named, else the one on the path, else none."""
+    found = shutil.which(program or "roundtrip")
+    if program and not found:
+        raise LabError(f"{program} is no program; name the roundtrip binary of this machine")
+    return found
+
+
+def kept(document: dict) -> int:
+    """How many slow calls a run holds."""
+    results = document["results"]
+    own = ((results.get("latency") or {}).get("explained") or {}).get("misses", [])
+    return len(own) + len((results.get("observed_calls") or {}).get("slow_calls", []))
+
+
+def ask(program: str, run: runs.Run) -> dict:
+    """The explanations of a run. Damaged for what Roundtrip cannot explain."""
+    command = [program, "explain", str(run.directory.absolute()), "--format", "json"]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=LONGEST_S, stdin=subprocess.DEVNULL, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise runs.Damaged(f"roundtrip explain took longer than {LONGEST_S} s") from error
+    except OSError as error:
+        raise LabError(f"cannot run {program}: {error.strerror}") from error
+    # 1: some of the recording is damaged; the rest is explained.
+    if done.returncode not in (0, 1) or not done.stdout:
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
+        raise runs.Damaged(f"roundtrip explain: {lines[-1][:200] if lines else f'status {done.returncode}'}")
+    document = runs.parse(done.stdout)
+    runs.check(document, "explanations.schema.json")
+    return document
+

@@ -1,0 +1,142 @@
+"""Reads a run directory, which somebody else may have written, and makes rows of it."""
+
+import datetime
+import hashlib
+import json
+import os
+import stat
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+import jsonschema_rs
+
+from roundtrip_lab import series
+
+# As Roundtrip itself limits it.
+LARGEST_RUN_BYTES = 256 << 20
+# No device measured before Roundtrip existed: a clock that says so is wrong.
+FIRST_DAY = datetime.date(2020, 1, 1)
+
+
+class Damaged(Exception):
+    """Why a directory is not a run that can be collected."""
+
+
+@dataclass
+class Run:
+    """A run that holds what the schema promises."""
+
+    directory: Path
+    run_id: str
+    document: dict
+
+
+def read(directory: Path) -> Run:
+    """Reads and checks `run.json`."""
+    document = parse(read_bytes(directory / "run.json"))
+    check(document, "run.schema.json")
+    if (document["schema"], document["version"]) != ("roundtrip.run", 1):
+        raise Damaged(f"schema {document['schema']!r} version {document['version']}: not roundtrip.run 1")
+    return Run(directory, identity(document), document)
+
+
+def identity(document: dict) -> str:
+    """The same for exact duplicates, however their JSON is laid out."""
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def read_bytes(path: Path) -> bytes:
+    """Reads a regular file of bounded size: nothing that blocks, and no link to elsewhere."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise Damaged(f"{path.name}: {error.strerror}") from error
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise Damaged(f"{path.name} is not a regular file")
+        content = file.read(LARGEST_RUN_BYTES + 1)
+    if len(content) > LARGEST_RUN_BYTES:
+        raise Damaged(f"{path.name} is larger than {LARGEST_RUN_BYTES >> 20} MiB")
+    return content
+
+
+def parse(content: bytes) -> dict:
+    """Reads JSON; Damaged for anything that is not an object of plain JSON in UTF-8."""
+
+    def no_constant(name: str) -> None:
+        raise ValueError(f"{name} is not JSON")
+
+    try:
+        document = json.loads(content.decode(), parse_constant=no_constant)
+        # Half of a surrogate pair is JSON, and is no text.
+        json.dumps(document, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise Damaged(f"not JSON: {reason[:200]}") from error
+    if not isinstance(document, dict):
+        raise Damaged("not a JSON object")
+    return document
+
+
+_validators: dict[str, jsonschema_rs.Validator] = {}
+
+
+def check(document: dict, schema: str) -> None:
+    """Holds a document to the published schema."""
+    if schema not in _validators:
+        text = resources.files("roundtrip_lab.published").joinpath(schema).read_text()
+        _validators[schema] = jsonschema_rs.validator_for(json.loads(text))
+    error = next(_validators[schema].iter_errors(document), None)
+    if error is not None:
+        where = "/".join(str(step) for step in error.instance_path) or "the document"
+        raise Damaged(f"against {schema}: {where}: {error.message[:200]}")
+
+
+def rows(run: Run, explanations: dict | None, today: datetime.date) -> list[dict]:
+    """The run as rows of the table `series`."""
+    document, environment = run.document, run.document["environment"]
+    labels = document.get("labels", {})
+    shown, running = place(document, today)
+    common = {
+        "run_id": run.run_id,
+        "source": run.directory.name,
+        "date": environment["date"],
+        "device": labels.get("device") or environment["host_name"],
+        "roundtrip_version": environment["roundtrip_version"],
+        "partial": "partial" in document,
+        "warnings": len(document["warnings"]),
+        "day": shown,
+        "build": running,
+        "kernel": environment["kernel"]["release"],
+        "machine": environment["kernel"]["machine"],
+        "model": environment["cpus"]["model"],
+        "labels": sorted(labels.items()),
+    }
+    try:
+        return [common | row for row in series.of(document["results"], explanations)]
+    except (ValueError, KeyError, IndexError, TypeError) as error:
+        raise Damaged(f"its results contradict each other: {error!s:.200}") from error
+
+
+def place(document: dict, today: datetime.date) -> tuple[datetime.date | None, str]:
+    """The day and the build of a run."""
+    environment = document["environment"]
+    return day(environment["date"], today), build(document.get("labels", {}), environment)
+
+
+def build(labels: dict, environment: dict) -> str:
+    """What was running: the label, else Android's build, else the kernel's release."""
+    android = environment.get("facts", {}).get("android_build", {}).get("value")
+    return labels.get("build") or (android if isinstance(android, str) else "") or environment["kernel"]["release"]
+
+
+def day(date: str, today: datetime.date) -> datetime.date | None:
+    """The day that the device's clock shows; None if it cannot be: before FIRST_DAY, or after tomorrow."""
+    try:
+        shown = datetime.datetime.fromisoformat(date).astimezone(datetime.UTC).date()
+    except (ValueError, OverflowError):
+        return None
+    return shown if FIRST_DAY <= shown <= today + datetime.timedelta(days=1) else None

@@ -1,0 +1,245 @@
+"""What a run measured, as rows: one for each thing whose durations may be merged.
+
+A row's histogram holds calls of one kind, under one plan. Its explanations are rows inside the row.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator
+
+from roundtrip_lab.histogram import Histogram
+
+# What of a plan only says how much was measured, where to, or what else was kept.
+AMOUNTS = {
+    "amount", "budget_ns", "calls", "duration_ns", "events", "explain", "file", "iterations", "java",
+    "keep_samples", "kilobytes", "latency_calls", "length", "limit", "record", "repetitions", "rounds",
+    "buffer_kilobytes", "halt_trace", "strace", "verbose", "warm_up", "warm_up_ns",
+}  # fmt: skip
+# What of it has a column of its own. What is measured beside a series does not change the series.
+COLUMNS = {
+    "apis", "callers", "conditions", "deadline", "driver", "durabilities", "inheritance", "placements", "sizes_bytes",
+    "stacks", "subject", "transports", "write",
+}  # fmt: skip
+PARTS = ["test", "driver", "stack", "inheritance", "caller", "transport", "placement", "client", "server", "code",
+         "writer", "durability", "beside", "size_bytes", "time", "plan"]  # fmt: skip
+
+
+def of(results: dict, explanations: dict | None) -> list[dict]:
+    """All rows of a run's results."""
+    explained = {call["explanation"]["start_ns"]: call for call in (explanations or {}).get("slow_calls", [])}
+    rows: dict[str, dict] = {}
+    for test, result in results.items():
+        if test in TESTS:
+            for row in TESTS[test](result, explained):
+                merge(rows, finish(row, result.get("plan", {})))
+    return [stored(row) for row in rows.values()]
+
+
+def finish(row: dict, plan: dict) -> dict:
+    """Names the series, by all that makes it different from others."""
+    kept = {key: value for key, value in plan.items() if key not in AMOUNTS | COLUMNS}
+    if "write" in plan:
+        kept |= {key: value for key, value in plan["write"].items() if key not in AMOUNTS | COLUMNS}
+    text = json.dumps(kept, sort_keys=True)
+    row["plan"] = hashlib.sha256(text.encode()).hexdigest()[:8]
+    row.setdefault("time", "call")
+    row["series"] = " ".join(str(row[part]) for part in PARTS if row.get(part) not in (None, ""))
+    if row.get("deadline_ns") is not None:
+        row["series"] += f" {row['deadline_ns']}ns"
+    return row
+
+
+def merge(rows: dict[str, dict], row: dict) -> None:
+    """Adds a row to that of the same series: other pairs, methods of other nodes, other blocks."""
+    before = rows.setdefault(row["series"], row)
+    if before is not row:
+        before["histogram"].merge(row["histogram"])
+        before["causes"] = before.get("causes", []) + row.get("causes", [])
+        for count in ("missed", "lost", "slow_calls", "explained"):
+            if row.get(count) is not None:
+                before[count] = (before.get(count) or 0) + row[count]
+
+
+def stored(row: dict) -> dict:
+    """The row with its histogram spread over columns."""
+    histogram = row.pop("histogram")
+    return {
+        "missed": None, "lost": 0, "slow_calls": 0, "explained": 0, "causes": [],
+        "calls": histogram.count, "min_ns": histogram.min_ns, "max_ns": histogram.max_ns,
+        "sum_ns": histogram.sum_ns, "clamped": histogram.clamped,
+        "p50_ns": histogram.percentile_ns(50), "p90_ns": histogram.percentile_ns(90),
+        "p99_ns": histogram.percentile_ns(99),
+        "buckets": [{"le_ns": value, "count": histogram.buckets[value]} for value in sorted(histogram.buckets)],
+    } | row  # fmt: skip
+
+
+def policy(scheduling: dict) -> str:
+    """A caller as Roundtrip's own tables name it: `other`, `fifo:99`, `other:nice-5`."""
+    name = scheduling["policy"].removeprefix("SCHED_").lower()
+    if scheduling["priority"]:
+        return f"{name}:{scheduling['priority']}"
+    return name + (f":nice{scheduling['nice']:+}" if scheduling["nice"] else "")
+
+
+def driver(result: dict) -> str | None:
+    """`emulated` or `kernel`; none where no driver took part."""
+    return (result.get("backend") or {}).get("driver")
+
+
+def who(cause: dict) -> str:
+    """Whom or what to blame."""
+    return (cause["thread"] or {}).get("comm") or cause["name"] or ""
+
+
+def causes(kept: list[dict], explained: dict[int, dict]) -> dict:
+    """The slow calls that start at `start_ns`, as far as they are explained."""
+    calls = [explained[call["start_ns"]] for call in kept if call["start_ns"] in explained]
+    rows = [
+        {
+            "call": call["number"],
+            "latency_ns": call["latency_ns"],
+            "kind": cause["kind"],
+            "owner": cause["owner"],
+            "who": who(cause),
+            "excess_ns": cause["excess_ns"],
+        }
+        for call in calls
+        for cause in call["explanation"]["causes"]
+    ]
+    return {"causes": rows, "slow_calls": len(kept), "explained": len(calls)}
+
+
+def latency(result: dict, explained: dict) -> Iterator[dict]:
+    """`ipc latency`: by stack, inheritance and caller; the call and its legs."""
+    deadline = result["plan"]["deadline"]["ns"]
+    kept = (result.get("explained") or {}).get("misses", [])
+    for index, measured in enumerate(result["series"]):
+        for number, pair in enumerate(measured["pairs"]):
+            for caller in pair["callers"]:
+                about = {
+                    "test": "latency",
+                    "driver": driver(result),
+                    "stack": measured["stack"],
+                    "inheritance": measured["inheritance"],
+                    "caller": policy(caller["caller"]),
+                    "size_bytes": result["plan"]["payload_bytes"],
+                }
+                slow = [
+                    call["sample"]
+                    for call in kept
+                    if (call["series"], call["pair"]) == (index, number) and call["caller"] == caller["caller"]
+                ]
+                limit = {"deadline_ns": deadline}
+                missed = limit | {"missed": caller["deadline"]["missed"]}
+                yield about | timed(caller["latency"], "call") | missed | causes(slow, explained)
+                for leg in ("request", "handling", "reply"):
+                    yield about | timed(caller[leg], leg)
+                if caller["response"]:
+                    missed = limit | {"missed": caller["response"]["missed"]}
+                    yield about | timed(caller["response"]["time"], "response") | missed
+
+
+def timed(histogram: dict, time: str) -> dict:
+    """One kind of duration."""
+    return {"time": time, "histogram": Histogram.stored(histogram)}
+
+
+def observed(result: dict, explained: dict) -> Iterator[dict]:
+    """`ipc observe`: by client, server and method; processes go by their names."""
+    deadline = result["plan"]["deadline"]["ns"]
+    lost = result["unseen"]["lost_events"]
+    for number, flow in enumerate(result["flows"]):
+        about = {
+            "test": "observed_calls",
+            "driver": "kernel",
+            "client": flow["client"]["name"],
+            "server": flow["server"]["name"],
+            "code": str(flow["code"]),
+        }
+        slow = [call for call in result["slow_calls"] if call["flow"] == number]
+        missed = {"deadline_ns": deadline, "missed": flow["missed"], "lost": lost}
+        yield about | timed(flow["latency"], "call") | missed | causes(slow, explained)
+        lost = 0
+        for leg in ("request", "handling", "reply", "oneway"):
+            if flow[leg]["count"]:
+                yield about | timed(flow[leg], leg)
+
+
+def baseline(result: dict, _: dict) -> Iterator[dict]:
+    """`ipc baseline`: by transport, size and placement."""
+    for cell in result["cells"]:
+        yield {
+            "test": "baseline",
+            "driver": driver(cell),
+            "transport": cell["transport"],
+            "placement": cell["placement"],
+            "size_bytes": cell["size_bytes"],
+        } | timed(cell["latency"], "call")
+
+
+def throughput(result: dict, _: dict) -> Iterator[dict]:
+    """`ipc throughput`: the calls that were timed one by one."""
+    for row in result["rows"]:
+        if row["latency"]:
+            about = {"test": "throughput", "stack": row["stack"], "size_bytes": row["size_bytes"]}
+            yield about | {"driver": driver(result)} | timed(row["latency"], "call")
+
+
+def workers(result: dict, _: dict) -> Iterator[dict]:
+    """`ipc workers`: all callers together."""
+    plan = result["plan"]
+    about = {"test": "workers", "stack": plan["stack"], "size_bytes": plan["size_bytes"]}
+    yield about | {"driver": driver(result)} | timed(result["latency"], "call")
+
+
+def traits(result: dict, _: dict) -> Iterator[dict]:
+    """`ipc traits`: the calls that it times."""
+    for row in result["rows"]:
+        for stack in ("binder", "hwbinder"):
+            if "latency" in row[stack]:
+                about = {"test": "traits", "stack": stack, "driver": driver(result)}
+                yield about | timed(row[stack]["latency"], "call")
+
+
+def disk(result: dict, writer: dict, size_bytes: int) -> dict:
+    """What makes writes differ, wherever they were made."""
+    path = result["path"]
+    device = (path["device"] or {}).get("bus")
+    return {
+        "writer": writer["api"],
+        "durability": writer["durability"],
+        "size_bytes": size_bytes,
+        "transport": " on ".join(filter(None, [path["file_system"], device])),
+    }
+
+
+def storage(result: dict, _: dict) -> Iterator[dict]:
+    """`storage layers`: by writer and size; how long the application waited."""
+    for measured in result["series"]:
+        about = disk(result, result["writers"][measured["writer"]], measured["size_bytes"])
+        yield {"test": "storage"} | about | timed(measured["latency"], "call")
+
+
+def interference(result: dict, _: dict) -> Iterator[dict]:
+    """`storage interference`: by condition; `alone` is what each is compared with."""
+    for compared in result["comparisons"]:
+        for side, writer in (("alone", "writer"), ("beside", "writer_beside")):
+            about = disk(result, result["writers"][compared[writer]], compared["size_bytes"])
+            about["beside"] = "alone" if side == "alone" else compared["condition"]
+            calls = [call for pair in compared["pairs"] for call in pair[side]["calls"]]
+            durations = [call["end_ns"] - call["start_ns"] for call in calls]
+            if min(durations, default=0) < 0:
+                raise ValueError("a write that ends before it starts")
+            yield {"test": "interference"} | about | {"histogram": Histogram.of(durations)}
+
+
+TESTS = {
+    "floor": baseline,
+    "interference": interference,
+    "latency": latency,
+    "observed_calls": observed,
+    "storage": storage,
+    "throughput": throughput,
+    "traits": traits,
+    "workers": workers,
+}
