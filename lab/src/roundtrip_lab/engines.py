@@ -1,0 +1,169 @@
+"""The engines that answer: DuckDB in this process, or a Spark or ClickHouse that is there already.
+
+An engine offers the two tables. Queries are ibis expressions on them, the same for every engine.
+"""
+
+import urllib.parse
+from functools import cached_property
+
+import ibis
+import ibis.expr.types as ir
+import pandas as pd
+import pyarrow as pa
+
+from roundtrip_lab.dataset import TABLES, DataSet, check_parquet
+from roundtrip_lab.errors import LabError
+
+MEMORY = "4GB"
+# How long another machine may take to answer at first.
+CONNECT_S = 10
+
+
+class Engine:
+    """The data set's tables in an engine."""
+
+    def __init__(self, connection: ibis.BaseBackend, data: DataSet, name: str) -> None:
+        self.connection, self.data, self.name = connection, data, name
+
+    @cached_property
+    def series(self) -> ir.Table:
+        """One row for each run and series."""
+        return self._table("series")
+
+    @cached_property
+    def sums(self) -> ir.Table:
+        """One row for each file and key."""
+        return self._table("sums")
+
+    def _table(self, name: str) -> ir.Table:
+        files = self.data.files(name)
+        for file in files:
+            check_parquet(file, name)
+        if not files:
+            return ibis.memtable(TABLES[name].empty_table())
+        return self.read([str(file) for file in files], name)
+
+    def read(self, files: list[str], name: str) -> ir.Table:
+        """The table that these files hold."""
+        return self.connection.read_parquet(files, table_name=name)
+
+    def run(self, expression: ir.Table) -> pd.DataFrame:
+        """The answer."""
+        try:
+            return self.connection.to_pyarrow(expression).to_pandas()
+        except Exception as error:
+            # Each engine has its own errors; the first line says what it is.
+            raise LabError(f"{self.name} failed: {first_line(error)}") from error
+
+
+class DuckDb(Engine):
+    """In this process: nothing to install or to start."""
+
+    def read(self, files: list[str], name: str) -> ir.Table:
+        # The columns say day and build; a folder's name is quoted, and may be cut.
+        return self.connection.read_parquet(files, table_name=name, hive_partitioning=False)
+
+
+class Spark(Engine):
+    """A cluster, or this machine's cores. It reads the files itself: the folder must be where its workers see it."""
+
+    def read(self, files: list[str], name: str) -> ir.Table:
+        self.connection._session.read.parquet(*files).createOrReplaceTempView(name)
+        return self.connection.table(name)
+
+
+class ClickHouse(Engine):
+    """A server. Its tables are copies, which `load` makes."""
+
+    def _table(self, name: str) -> ir.Table:
+        if name not in self.connection.list_tables():
+            raise LabError(f"{self.name} has no table {name}; copy the data set there with --load")
+        return self.connection.table(name)
+
+    def load(self) -> None:
+        """Copies the data set, in place of an earlier copy."""
+        for name, schema in TABLES.items():
+            columns = ibis.Schema.from_pyarrow(schema)
+            columns = ibis.schema({column: required(kind) for column, kind in columns.items()})
+            self.connection.create_table(name, schema=columns, engine="MergeTree", order_by="tuple()", overwrite=True)
+            for file in self.data.files(name):
+                check_parquet(file, name)
+                self.connection.con.insert_arrow(name, pa.parquet.read_table(file, partitioning=None))
+
+
+def required(kind: ibis.expr.datatypes.DataType) -> ibis.expr.datatypes.DataType:
+    """ClickHouse knows no list or map that is null, and ours never are."""
+    return kind.copy(nullable=False) if kind.is_array() or kind.is_map() else kind
+
+
+def connect(url: str | None, data: DataSet) -> Engine:
+    """Opens an engine: `duckdb` (the default), spark://…, clickhouse://…"""
+    if url in (None, "duckdb"):
+        return DuckDb(ibis.duckdb.connect(memory_limit=MEMORY), data, "duckdb")
+    scheme = urllib.parse.urlsplit(url).scheme
+    if scheme not in ("spark", "clickhouse"):
+        raise LabError(f"unknown engine {url!r}: say duckdb, spark://local, spark://HOST:PORT or clickhouse://HOST/DB")
+    try:
+        return spark(url, data) if scheme == "spark" else clickhouse(url, data)
+    except ImportError as error:
+        raise LabError(f"{error}; install it: pip install 'roundtrip-lab[{scheme}]'") from error
+    except LabError:
+        raise
+    except Exception as error:
+        raise LabError(f"cannot reach {hidden(url)}: {first_line(error)}") from error
+
+
+def spark(url: str, data: DataSet) -> Engine:
+    """`spark://local` runs it in this process, with `[N]` on N cores."""
+    from pyspark.sql import SparkSession
+
+    place = url.removeprefix("spark://")
+    local = place.startswith("local")
+    if not local:
+        answers(url, 7077)
+    session = (
+        SparkSession.builder.master(place if "[" in place else "local[*]" if local else url)
+        .appName("roundtrip-lab")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.memory", "2g")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "8" if local else "200")
+        .config("spark.log.level", "ERROR")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    return Spark(ibis.pyspark.connect(session), data, hidden(url))
+
+
+def clickhouse(url: str, data: DataSet) -> Engine:
+    """`clickhouse://USER:PASSWORD@HOST:PORT/DATABASE`; the port is that of HTTP."""
+    parts = urllib.parse.urlsplit(url)
+    answers(url, 8123)
+    connection = ibis.clickhouse.connect(
+        host=parts.hostname or "localhost",
+        port=parts.port or 8123,
+        database=parts.path.strip("/") or "default",
+        user=urllib.parse.unquote(parts.username or "default"),
+        password=urllib.parse.unquote(parts.password or ""),
+        connect_timeout=CONNECT_S,
+    )
+    return ClickHouse(connection, data, hidden(url))
+
+
+def answers(url: str, port: int) -> None:
+    """OSError where nobody listens. Spark itself would try for minutes."""
+    import socket
+
+    parts = urllib.parse.urlsplit(url)
+    socket.create_connection((parts.hostname or "localhost", parts.port or port), timeout=CONNECT_S).close()
+
+
+def hidden(url: str) -> str:
+    """The URL without its password."""
+    parts = urllib.parse.urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
+def first_line(error: BaseException) -> str:
+    """What an engine says, without its stack."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)[:300]

@@ -1,0 +1,18 @@
+"""The questions that a data set answers, each in a file: ibis expressions that every engine runs.
+
+The engine reduces the data set to some rows for each series, build, day or device. What needs the distribution
+of a test statistic is computed from these rows with scipy.
+
+An answer is a pandas DataFrame. `series` says what was measured, and starts with the test and the driver.
+"""
+
+from roundtrip_lab.queries.causes import causes
+from roundtrip_lab.queries.changes import changes
+from roundtrip_lab.queries.devices import outliers, worst_devices
+from roundtrip_lab.queries.filters import Filters
+from roundtrip_lab.queries.percentiles import misses, percentiles
+from roundtrip_lab.queries.regressions import regressions
+
+__all__ = [
+    "Filters", "causes", "changes", "misses", "outliers", "percentiles", "regressions", "worst_devices",
+]  # fmt: skip

@@ -1,0 +1,102 @@
+"""Percentiles and missed deadlines, from merged histograms: never from other percentiles."""
+
+import math
+
+import ibis
+import ibis.expr.types as ir
+import pandas as pd
+
+from roundtrip_lab.engines import Engine
+from roundtrip_lab.queries.filters import Filters, grouped
+
+PERCENTS = {"p50_ns": 50.0, "p90_ns": 90.0, "p99_ns": 99.0, "p999_ns": 99.9}
+Z_95 = 1.959964
+KEYS = ["series", "group"]
+# Devices are counted one by one, and only the worst are shown with percentiles.
+DEVICES = 20
+
+
+def percentiles(engine: Engine, by: str = "build", filters: Filters = Filters(), limit: int = DEVICES) -> pd.DataFrame:
+    """Percentiles of all calls, by series and one more column. By device: of the `limit` worst."""
+    if by == "device" and not filters.devices:
+        from roundtrip_lab.queries.devices import worst_devices
+
+        worst = worst_devices(engine, filters, limit)
+        filters = Filters(**{**vars(filters), "devices": tuple(dict.fromkeys(worst["device"]))})
+    rows = grouped(filters.of(engine.series if of_devices(by, filters) else engine.sums), by)
+    counted = engine.run(counts(rows))
+    found = engine.run(ranks(rows))
+    answer = counted.merge(found, on=KEYS, how="left").sort_values(KEYS, ignore_index=True)
+    for name in PERCENTS:
+        # The top of a bucket may lie above the longest call in it.
+        answer[name] = answer[name].clip(answer["min_ns"], answer["max_ns"]).astype("Int64")
+    answer = with_misses(answer)
+    return answer[
+        [*KEYS, "runs", "calls", *PERCENTS, "max_ns", "deadline_ns", "missed", "missed_share", "low", "high"]
+    ].rename(columns={"group": by})
+
+
+def misses(engine: Engine, by: str = "build", filters: Filters = Filters()) -> pd.DataFrame:
+    """Calls that took longer than their deadline, by series and one more column, the largest share first."""
+    rows = grouped(filters.of(engine.series if of_devices(by, filters) else engine.sums), by)
+    answer = with_misses(engine.run(counts(rows.filter(rows.deadline_ns.notnull()))))
+    answer = answer.sort_values(["missed_share", *KEYS], ascending=[False, True, True], ignore_index=True)
+    columns = [*KEYS, "runs", "calls", "deadline_ns", "missed", "missed_share", "low", "high"]
+    return answer[columns].rename(columns={"group": by})
+
+
+def of_devices(by: str, filters: Filters) -> bool:
+    """Whether sums do not tell: they know no devices."""
+    names = {"device", "label:device", "label:serial"}
+    return by in names or bool(filters.devices) or any(f"label:{key}" in names for key, _ in filters.labels)
+
+
+def counts(rows: ir.Table) -> ir.Table:
+    """What adds up."""
+    runs = rows.runs.sum() if "runs" in rows.columns else rows.run_id.nunique()
+    return rows.group_by(KEYS).agg(
+        runs=runs,
+        calls=rows.calls.sum(),
+        missed=rows.missed.sum(),
+        deadline_ns=rows.deadline_ns.max(),
+        min_ns=rows.min_ns.min(),
+        max_ns=rows.max_ns.max(),
+    )
+
+
+def ranks(rows: ir.Table) -> ir.Table:
+    """The bucket in which the call of each rank lies, as `roundtrip` reads one histogram."""
+    each = rows.select(*KEYS, bucket=rows.buckets.unnest())
+    each = each.select(*KEYS, le=each.bucket["le_ns"], n=each.bucket["count"])
+    merged = each.group_by([*KEYS, "le"]).agg(n=each.n.sum())
+    ascending = ibis.window(group_by=KEYS, order_by="le", preceding=None, following=0)
+    merged = merged.mutate(
+        reached=merged.n.sum().over(ascending), total=merged.n.sum().over(ibis.window(group_by=KEYS))
+    )
+    # As in Roundtrip's own: 99.9% of 1000 is a little above 999 in binary.
+    wanted = {
+        name: merged.le.min(where=merged.reached >= (merged.total * (percent / 100) * (1 - 1e-12)).ceil())
+        for name, percent in PERCENTS.items()
+    }
+    return merged.group_by(KEYS).agg(**wanted)
+
+
+def with_misses(answer: pd.DataFrame) -> pd.DataFrame:
+    """The share of missed deadlines with its 95% interval (Wilson), if calls were independent."""
+    ends = [wilson(missed, calls) for missed, calls in zip(answer["missed"], answer["calls"], strict=True)]
+    for place, name in enumerate(("missed_share", "low", "high")):
+        answer[name] = pd.Series([end[place] for end in ends], dtype="float64")
+    for name in ("deadline_ns", "missed"):
+        answer[name] = answer[name].astype("Int64")
+    return answer
+
+
+def wilson(missed: float, calls: float) -> tuple[float, float, float]:
+    """A share and its interval; NaN where there is no deadline."""
+    if pd.isna(missed) or not calls:
+        return (math.nan,) * 3
+    share, z = missed / calls, Z_95
+    middle = share + z * z / (2 * calls)
+    half = z * math.sqrt(share * (1 - share) / calls + z * z / (4 * calls * calls))
+    scale = 1 + z * z / calls
+    return share, max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)
