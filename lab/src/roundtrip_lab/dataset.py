@@ -1,14 +1,18 @@
 """The data set: Parquet files that any engine can read, and rules that keep them whole.
 
     DATASET/dataset.json                            what this folder is, and the version of its schema
-    DATASET/series/day=…/build=…/NAME.parquet       a row for each run and series
-    DATASET/sums/day=…/build=…/NAME.parquet         the same runs, merged
+    DATASET/series/day=…/build=…/GENERATION-ID.parquet      a row for each run and series
+    DATASET/sums/day=…/build=…/GENERATION-ID.parquet        the same runs, merged
     DATASET/quarantine/NAME.json                    what could not be collected, and why
 
 A file appears under its name when it is complete: it is written under a hidden name and renamed. Sums are
 renamed first, so a file of `series` always has its sums, and sums without it are what a crash left: readers
 leave them out, and the next writer removes them. Writers add files under a lock that the kernel releases
 when its holder dies; they never change one.
+
+Many small files are slow to read. A writer that finds MANY in a folder writes their rows to one file of the
+next generation; its rename is the step in which the others stop counting. Only the highest generation of a
+folder counts. The others stay for an hour, for readers that have begun with them.
 """
 
 import contextlib
@@ -17,6 +21,8 @@ import fcntl
 import hashlib
 import json
 import os
+import re
+import time
 import urllib.parse
 import uuid
 from collections.abc import Iterator
@@ -34,6 +40,9 @@ TABLES = {"series": schema.SERIES, "sums": schema.SUMS}
 # Rows are sorted by device: a question about one reads one of these groups for each file.
 ROWS_PER_GROUP = 2048
 NO_DAY = "unknown"
+MANY = 32
+KEPT_S = 3600
+NAME = re.compile(r"([0-9]{4})-[0-9a-f]{32}\.parquet")
 
 
 @dataclass
@@ -81,7 +90,10 @@ class DataSet:
 
     def files(self, table: str) -> list[Path]:
         """The complete files of a table, those of `sums` as far as their runs are there."""
-        found = sorted((self.path / "series").glob("day=*/build=*/[!.]*.parquet"))
+        found = []
+        for day in sorted((self.path / "series").glob("day=*")):
+            for place in sorted(day.glob("build=*")):
+                found += current(place)
         if table == "series":
             return found
         return [self.path / "sums" / file.relative_to(self.path / "series") for file in found]
@@ -104,12 +116,17 @@ class DataSet:
             fresh = [run_id not in known for run_id in ids]
             rows = rows.filter(pa.array(fresh))
             new, given = len(set(rows["run_id"].to_pylist())), len(set(ids))
+            before = current(self.path / "series" / place)
+            generation = generation_of(before[0]) if before else 0
+            if new and len(before) + 1 >= MANY:
+                rows = pa.concat_tables([*(read_parquet(file) for file in before), rows])
+                generation += 1
             if new:
-                self._commit(place, rows)
+                self._commit(place, rows, generation)
         return new, given - new
 
-    def _commit(self, place: Path, rows: pa.Table) -> None:
-        name = f"{uuid.uuid4().hex}.parquet"
+    def _commit(self, place: Path, rows: pa.Table, generation: int) -> None:
+        name = f"{generation:04d}-{uuid.uuid4().hex}.parquet"
         rows = rows.sort_by([("device", "ascending"), ("series", "ascending")])
         hidden = {}
         for table, content in (("sums", sums.of(rows)), ("series", rows)):
@@ -125,7 +142,7 @@ class DataSet:
         """The runs of a day and a build. Those without a day too: a clock may be trusted only later."""
         ids: set[str] = set()
         for place in {partition(day, build), partition(NO_DAY, build)}:
-            for file in (self.path / "series" / place).glob("[!.]*.parquet"):
+            for file in current(self.path / "series" / place):
                 ids.update(pc.unique(read_parquet(file, ["run_id"])["run_id"]).to_pylist())
         return ids
 
@@ -133,6 +150,10 @@ class DataSet:
         """Removes what a killed writer left."""
         for table in ("series", "sums"):
             for file in (self.path / table / place).glob(".*.parquet"):
+                file.unlink()
+        counting = {file.name for file in current(self.path / "series" / place)}
+        for file in (self.path / "series" / place).glob("*.parquet"):
+            if file.name not in counting and time.time() - file.stat().st_mtime > KEPT_S:
                 file.unlink()
         for file in (self.path / "sums" / place).glob("*.parquet"):
             if not (self.path / "series" / place / file.name).exists():
@@ -157,6 +178,21 @@ class DataSet:
     def quarantined(self) -> list[dict]:
         """What could not be collected."""
         return [json.loads(note.read_text()) for note in sorted((self.path / "quarantine").glob("[!.]*.json"))]
+
+
+def current(place: Path) -> list[Path]:
+    """The files of a folder that count: those of its highest generation. LabError for a foreign one."""
+    files = sorted(place.glob("[!.]*.parquet"))
+    highest = max((generation_of(file) for file in files), default=0)
+    return [file for file in files if generation_of(file) == highest]
+
+
+def generation_of(file: Path) -> int:
+    """How often the rows of a folder had been put together when this file was written."""
+    name = NAME.fullmatch(file.name)
+    if not name:
+        raise LabError(f"{file} is a foreign Parquet file: roundtrip-lab did not write it; move it away")
+    return int(name[1])
 
 
 def partitions(rows: pa.Table) -> Iterator[tuple[tuple[str, str], pa.Table]]:
@@ -213,10 +249,10 @@ def write_parquet(path: Path, rows: pa.Table) -> None:
         raise LabError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def read_parquet(path: Path, columns: list[str]) -> pa.Table:
-    """Reads columns of a file of ours. LabError for any other."""
+def read_parquet(path: Path, columns: list[str] | None = None) -> pa.Table:
+    """Reads columns of a file of `series`. LabError for a foreign one."""
     check_parquet(path, "series")
-    return pq.ParquetFile(path).read(columns)
+    return pq.ParquetFile(path).read(columns).replace_schema_metadata()
 
 
 def check_parquet(path: Path, table: str) -> None:

@@ -37,11 +37,12 @@ class Engine:
 
     def _table(self, name: str) -> ir.Table:
         files = self.data.files(name)
-        for file in files:
-            check_parquet(file, name)
         if not files:
             return ibis.memtable(TABLES[name].empty_table())
-        return self.read([str(file) for file in files], name)
+        try:
+            return self.read([str(file) for file in files], name)
+        except Exception as error:
+            raise self._failed(error) from error
 
     def read(self, files: list[str], name: str) -> ir.Table:
         """The table that these files hold."""
@@ -52,8 +53,14 @@ class Engine:
         try:
             return self.connection.to_pyarrow(expression).to_pandas()
         except Exception as error:
-            # Each engine has its own errors; the first line says what it is.
-            raise LabError(f"{self.name} failed: {first_line(error)}") from error
+            raise self._failed(error) from error
+
+    def _failed(self, error: Exception) -> LabError:
+        """What to tell: a file that is not ours, if there is one; else what the engine says."""
+        for name in TABLES:
+            for file in self.data.files(name):
+                check_parquet(file, name)
+        return LabError(f"{self.name} failed: {first_line(error)}")
 
 
 class DuckDb(Engine):
@@ -100,7 +107,10 @@ def connect(url: str | None, data: DataSet) -> Engine:
     """Opens an engine: `duckdb` (the default), spark://…, clickhouse://…"""
     if url in (None, "duckdb"):
         return DuckDb(ibis.duckdb.connect(memory_limit=MEMORY), data, "duckdb")
-    scheme = urllib.parse.urlsplit(url).scheme
+    try:
+        scheme = urllib.parse.urlsplit(url).scheme
+    except ValueError as error:
+        raise LabError(f"{url!r} is no URL: {error}") from error
     if scheme not in ("spark", "clickhouse"):
         raise LabError(f"unknown engine {url!r}: say duckdb, spark://local, spark://HOST:PORT or clickhouse://HOST/DB")
     try:
@@ -114,15 +124,14 @@ def connect(url: str | None, data: DataSet) -> Engine:
 
 
 def spark(url: str, data: DataSet) -> Engine:
-    """`spark://local` runs it in this process, with `[N]` on N cores."""
+    """`spark://local` runs Spark on this machine's cores."""
     from pyspark.sql import SparkSession
 
-    place = url.removeprefix("spark://")
-    local = place.startswith("local")
+    local = url.removeprefix("spark://").strip("/") == "local"
     if not local:
         answers(url, 7077)
     session = (
-        SparkSession.builder.master(place if "[" in place else "local[*]" if local else url)
+        SparkSession.builder.master("local[*]" if local else url)
         .appName("roundtrip-lab")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.memory", "2g")

@@ -1,7 +1,29 @@
-"""`roundtrip-lab simulate`."""
+"""`roundtrip-lab simulate`: a fleet that does not exist, to try the lab with."""
+
+from pathlib import Path
 
 import click
 
 
 def register(group: click.Group) -> None:
     """Adds the command."""
+
+    @group.command()
+    @click.argument("runs", nargs=-1, required=True, metavar="RUN…", type=click.Path(path_type=Path))
+    @click.option("--into", "path", required=True, metavar="DATASET", help="A new data set.")
+    @click.option("--devices", default=1000, show_default=True, type=click.IntRange(1, 1_000_000))
+    @click.option("--nights", default=30, show_default=True, type=click.IntRange(1, 3650))
+    @click.option("--calls", default=200, show_default=True, type=click.IntRange(10, 100_000), help="Of a series each night.")
+    @click.option("--seed", default=1, show_default=True, help="Other seeds give other fleets.")
+    @click.option("--healthy", is_flag=True, help="Plant no regressions and no sick devices.")
+    def simulate(runs: tuple[Path, ...], path: str, devices: int, nights: int, calls: int, seed: int, healthy: bool) -> int:
+        """Simulate a fleet's nightly runs into a new data set.
+
+        Calls are drawn from the `ipc latency` histograms of RUN. DATASET/planted.json says which builds are slower,
+        which devices are sick, and what else was made up. The driver of every row is `simulated`.
+        """
+        from roundtrip_lab import simulation
+
+        plan = simulation.Plan(devices, nights, calls, seed, healthy)
+        click.echo(simulation.simulate(runs, path, plan))
+        return 0

@@ -30,6 +30,7 @@ def percentiles(engine: Engine, by: str = "build", filters: Filters = Filters(),
     for name in PERCENTS:
         # The top of a bucket may lie above the longest call in it.
         answer[name] = answer[name].clip(answer["min_ns"], answer["max_ns"]).astype("Int64")
+    answer["max_ns"] = answer["max_ns"].astype("Int64")
     answer = with_misses(answer)
     return answer[
         [*KEYS, "runs", "calls", *PERCENTS, "max_ns", "deadline_ns", "missed", "missed_share", "low", "high"]
