@@ -26,6 +26,7 @@ impl Reference {
                 let cells: Vec<&str> = row.split(" | ").collect();
                 let [field, kind, meaning] = cells[..] else { panic!("three cells: {line}") };
                 assert!(meaning.trim_end_matches(" |").len() > 1, "{name}: no meaning: {line}");
+                assert!(kind.contains("null") || !meaning.contains("null"), "{name}: may be null: {line}");
                 let words = kind.replace("optional ", "").replace("† ", "");
                 let field = field.trim_end_matches('`').to_owned();
                 let known = types.entry(name.clone()).or_default().insert(
