@@ -9,12 +9,14 @@ use crate::outcome::Outcome;
 use crate::shell::{output, root, run, tool_dir};
 
 /// Debian's packages that tests run: Google Benchmark's own reader of our JSON, with the Python
-/// libraries it uses, the Java of the storage measurement, databases whose writes are observed, what
-/// boots guests and makes their disks, and shells that complete command lines.
-const PACKAGES: [&str; 15] = [
+/// libraries it uses, what installs the lab, the Java of the storage measurement and of the lab's
+/// Spark, databases whose writes are observed, what boots guests and makes their disks, and shells
+/// that complete command lines.
+const PACKAGES: [&str; 16] = [
     "libbenchmark-tools",
     "python3-scipy",
     "python3-pandas",
+    "python3-venv",
     "default-jdk-headless",
     "strace",
     "fio",

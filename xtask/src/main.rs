@@ -15,6 +15,7 @@ mod injections;
 mod install;
 mod interop;
 mod ipc_peers;
+mod lab;
 mod mutants;
 mod outcome;
 mod peers;
@@ -69,6 +70,7 @@ Tasks:
   alarms    measures how often comparisons of equal runs find a difference, and of slower ones none; takes a quarter of an
             hour, and wants a machine that does little else
   documents  checks the links of the Markdown files and the width of their prose, and runs the commands that they show
+  lab       installs the Python package `lab` into a folder of its own, and runs its tests
   perfetto  loads written traces into Perfetto's trace processor, and compares what it says with what was written";
 
 fn main() -> ExitCode {
@@ -86,6 +88,7 @@ fn main() -> ExitCode {
         ["observed"] => observed_only,
         ["peers"] => peers_only,
         ["perfetto"] => perfetto_only,
+        ["lab"] => lab_only,
         ["guest", ..] => return guest::command(&args[1..]),
         ["ipc-peers", ..] => return ipc_peers::command(&args[1..]),
         ["attack", ..] => return attack::command(&args[1..]),
@@ -182,6 +185,12 @@ fn perfetto_only() -> bool {
     steps::run(&[PERFETTO])
 }
 
+fn lab_only() -> bool {
+    steps::run(&[("static binaries", dist::build), LAB])
+}
+
+const LAB: Step = ("the lab: Python tests", lab::check);
+
 const PERFETTO: Step = ("traces in Perfetto", perfetto::check);
 
 const GUESTS: [Step; 9] = [
@@ -226,6 +235,7 @@ fn test() -> bool {
         ("dependencies: no C in the binary", || shell::cargo(&["deny", "--exclude-dev", "check", "bans"])),
         ("dependencies: advisories", advisories),
         ("static binaries", dist::build),
+        LAB,
         GUESTS[0],
         GUESTS[1],
         GUESTS[2],

@@ -1,6 +1,6 @@
 //! Runs all tests, and tells which of them this machine gave nothing to test with.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result};
@@ -10,21 +10,25 @@ use crate::shell;
 
 /// Runs the tests of the whole workspace.
 pub(crate) fn all() -> Result<Outcome> {
-    let noted = shell::target_dir().join("skipped-tests");
-    // What an earlier run noted is not this one's.
-    match std::fs::remove_file(&noted) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            return Err(error).with_context(|| format!("cannot remove {}", noted.display()));
-        }
-        _ => {}
-    }
+    let noted = empty("skipped-tests")?;
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     shell::run(cargo.args(["test", "--workspace", "--no-fail-fast"]).env(skips::FILE, &noted))?;
     Ok(Outcome::Skipped(read(&noted)?))
 }
 
+/// The file in which tests note what they skip. What an earlier run noted is not this one's.
+pub(crate) fn empty(name: &str) -> Result<PathBuf> {
+    let noted = shell::target_dir().join(name);
+    match std::fs::remove_file(&noted) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", noted.display()))
+        }
+        _ => Ok(noted),
+    }
+}
+
 /// What tests have noted, one line each; nothing where none did.
-fn read(noted: &Path) -> Result<Vec<String>> {
+pub(crate) fn read(noted: &Path) -> Result<Vec<String>> {
     if !noted.exists() {
         return Ok(Vec::new());
     }

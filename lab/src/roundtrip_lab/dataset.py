@@ -38,7 +38,7 @@ from roundtrip_lab.errors import LabError
 
 TABLES = {"series": schema.SERIES, "sums": schema.SUMS}
 # Rows are sorted by device: a question about one reads one of these groups for each file.
-ROWS_PER_GROUP = 2048
+ROWS_PER_GROUP = 512
 NO_DAY = "unknown"
 MANY = 32
 KEPT_S = 3600
@@ -96,7 +96,11 @@ class DataSet:
                 found += current(place)
         if table == "series":
             return found
-        return [self.path / "sums" / file.relative_to(self.path / "series") for file in found]
+        return [self.sums_of(file) for file in found]
+
+    def sums_of(self, file: Path) -> Path:
+        """The sums of a file of `series`."""
+        return self.path / "sums" / file.relative_to(self.path / "series")
 
     def append(self, rows: pa.Table) -> tuple[int, int]:
         """Adds runs as rows of `series`: how many were new, and how many were there already."""

@@ -5,6 +5,7 @@ An engine offers the two tables. Queries are ibis expressions on them, the same 
 
 import urllib.parse
 from functools import cached_property
+from pathlib import Path
 
 import ibis
 import ibis.expr.types as ir
@@ -35,12 +36,17 @@ class Engine:
         """One row for each file and key."""
         return self._table("sums")
 
+    @cached_property
+    def files(self) -> dict[str, list[str]]:
+        """What is there when the engine is first asked: both tables hold the same runs."""
+        runs = self.data.files("series")
+        return {"series": [str(file) for file in runs], "sums": [str(self.data.sums_of(file)) for file in runs]}
+
     def _table(self, name: str) -> ir.Table:
-        files = self.data.files(name)
-        if not files:
+        if not self.files[name]:
             return ibis.memtable(TABLES[name].empty_table())
         try:
-            return self.read([str(file) for file in files], name)
+            return self.read(self.files[name], name)
         except Exception as error:
             raise self._failed(error) from error
 
@@ -58,8 +64,8 @@ class Engine:
     def _failed(self, error: Exception) -> LabError:
         """What to tell: a file that is not ours, if there is one; else what the engine says."""
         for name in TABLES:
-            for file in self.data.files(name):
-                check_parquet(file, name)
+            for file in self.files[name]:
+                check_parquet(Path(file), name)
         return LabError(f"{self.name} failed: {first_line(error)}")
 
 
@@ -93,7 +99,7 @@ class ClickHouse(Engine):
             columns = ibis.Schema.from_pyarrow(schema)
             columns = ibis.schema({column: required(kind) for column, kind in columns.items()})
             self.connection.create_table(name, schema=columns, engine="MergeTree", order_by="tuple()", overwrite=True)
-            for file in self.data.files(name):
+            for file in map(Path, self.files[name]):
                 check_parquet(file, name)
                 self.connection.con.insert_arrow(name, pa.parquet.read_table(file, partitioning=None))
 

@@ -53,10 +53,10 @@ def read_bytes(path: Path) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise Damaged(f"{path.name}: {error.strerror}") from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise Damaged(f"{path.name} is not a regular file")
     with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise Damaged(f"{path.name} is not a regular file")
         content = file.read(LARGEST_RUN_BYTES + 1)
     if len(content) > LARGEST_RUN_BYTES:
         raise Damaged(f"{path.name} is larger than {LARGEST_RUN_BYTES >> 20} MiB")

@@ -157,7 +157,8 @@ class World:
             shift[build], tail[build], stretch[build] = shift[build - 1], 0, 1
             for series in range(size[1]):
                 kind = self.random.random()
-                if self.fleet.plan.healthy or kind >= SLOWER + LONGER_TAIL:
+                # A tail ends with its build: the next one is better, and has no trouble of its own.
+                if self.fleet.plan.healthy or kind >= SLOWER + LONGER_TAIL or tail[build - 1, series]:
                     continue
                 note = {"build": self.builds[build], "series": self.series_name(series)}
                 if kind < SLOWER:

@@ -18,11 +18,10 @@ def register(group: click.Group) -> None:
     by = click.option("--by", default="build", show_default=True, help="A column (build, kernel, device, day, …) or label:KEY.")
     alpha = click.option("--alpha", default=0.01, show_default=True, type=click.FloatRange(0, 1, True, True),
                          help="The probability of any false alarm in the answer.")  # fmt: skip
-    limit = click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 10_000), help="How many devices.")
 
-    add(query, "percentiles", "Show percentiles of calls, from merged histograms.", by, limit)
+    add(query, "percentiles", "Show percentiles of calls, from merged histograms.", by, limit(10))
     add(query, "misses", "Show which share of calls missed its deadline.", by)
-    add(query, "worst-devices", "Show the devices with the most missed deadlines.", limit)
+    add(query, "worst-devices", "Show the devices with the most missed deadlines.", limit(20))
     add(query, "outliers", "Show devices that differ from their peers.", alpha)
     add(query, "causes", "Show what delayed slow calls; with --base and --new, what is new.", by, alpha, *builds())
     add(query, "regressions", "Compare each build with the one before it.", alpha, margin(0.03), *builds())
@@ -36,6 +35,12 @@ def builds() -> list[Callable]:
         click.option("--base", metavar="BUILD", help="The build that --new is compared with."),
         click.option("--new", metavar="BUILD", help="The build to judge."),
     ]
+
+
+def limit(default: int) -> Callable:
+    """The option for how many devices to show."""
+    return click.option("--limit", default=default, show_default=True, type=click.IntRange(1, 10_000),
+                        help="How many of the worst devices.")  # fmt: skip
 
 
 def margin(default: float) -> Callable:

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from roundtrip_lab.engines import Engine
 from roundtrip_lab.errors import LabError
@@ -43,6 +42,8 @@ def causes(
 
 def compared(engine: Engine, filters: Filters, base: str, new: str, alpha: float) -> pd.DataFrame:
     """In how many runs of either build each cause delayed a call. A run counts once."""
+    from scipy import stats  # It takes a second to load, and only this needs it.
+
     rows = filters.of(engine.series)
     rows = rows.filter(rows.build.isin([base, new]))
     runs = engine.run(rows.group_by("build").agg(runs=rows.run_id.nunique())).set_index("build")["runs"]

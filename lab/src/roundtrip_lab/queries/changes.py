@@ -8,7 +8,7 @@ as well in only `alpha` of all series; then each side is searched likewise.
 import ibis
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy import special
 
 from roundtrip_lab.engines import Engine
 from roundtrip_lab.queries.filters import Filters, grouped
@@ -87,4 +87,4 @@ def tested(before: np.ndarray, after: np.ndarray, places: int) -> tuple[float, f
     error = spread * np.sqrt(1 / len(before) + 1 / len(after))
     if not error:
         return step, 0.0 if step else 1.0
-    return step, min(1.0, places * 2 * float(stats.t.sf(abs(step) / error, freedom)))
+    return step, min(1.0, places * 2 * float(special.stdtr(freedom, -abs(step) / error)))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy import special
 
 from roundtrip_lab.engines import Engine
 from roundtrip_lab.queries.filters import NONE, Filters
@@ -17,7 +17,7 @@ def worst_devices(engine: Engine, filters: Filters = Filters(), limit: int = 20)
     """Devices with the largest share of missed deadlines, at the lower end of its interval; then by mean."""
     rows = filters.of(engine.series)
     each = rows.group_by(["series", "device"]).agg(
-        runs=rows.run_id.nunique(),
+        runs=rows.count(),
         calls=rows.calls.sum(),
         missed=rows.missed.sum(),
         max_ns=rows.max_ns.max(),
@@ -43,14 +43,12 @@ def outliers(engine: Engine, filters: Filters = Filters(), alpha: float = 0.01) 
     chance puts any one of all devices, with a probability of `alpha`, by the median absolute deviation.
     """
     rows = filters.of(engine.series)
-    rows = rows.filter(rows.p50_ns > 0).mutate(
-        model=rows.model.fill_null(NONE), night=rows.day.cast("string").fill_null(NONE)
-    )
+    rows = rows.filter(rows.day.notnull() & (rows.p50_ns > 0)).mutate(model=rows.model.fill_null(NONE))
     rows = rows.mutate(**{name: rows[f"{name}_ns"].cast("float64").ln() for name in FIGURES})
-    peers = rows.group_by(["series", "model", "build", "night"]).agg(**{f"{n}_peers": rows[n].mean() for n in FIGURES})
-    rows = rows.join(peers, ["series", "model", "build", "night"])
+    peers = rows.group_by(["series", "model", "build", "day"]).agg(**{f"{n}_peers": rows[n].mean() for n in FIGURES})
+    rows = rows.join(peers, ["series", "model", "build", "day"])
     each = rows.group_by(["series", "model", "device"]).agg(
-        nights=rows.run_id.nunique(), **{name: (rows[name] - rows[f"{name}_peers"]).mean() for name in FIGURES}
+        nights=rows.count(), **{name: (rows[name] - rows[f"{name}_peers"]).mean() for name in FIGURES}
     )
     devices = engine.run(each.filter(each.nights >= LEAST_NIGHTS))
     found = [judged(group, name, alpha / len(FIGURES)) for _, group in devices.groupby(["series", "model"])
@@ -64,8 +62,8 @@ def outliers(engine: Engine, filters: Filters = Filters(), alpha: float = 0.01) 
 def judged(group: pd.DataFrame, name: str, alpha: float) -> pd.DataFrame:
     """The outliers of one figure among the devices of one series and model."""
     middle = group[name].median()
-    spread = stats.median_abs_deviation(group[name], scale="normal")
-    limit = stats.norm.isf(alpha / max(1, len(group)) / 2)
+    spread = (group[name] - middle).abs().median() / special.ndtri(0.75)
+    limit = -special.ndtri(alpha / max(1, len(group)) / 2)
     with np.errstate(divide="ignore", invalid="ignore"):
         deviations = (group[name] - middle) / spread
     # Among a handful of devices nobody knows what is usual.

@@ -7,10 +7,12 @@ under both builds; where too few devices ran both, the builds' devices are compa
 import ibis
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy import special
 
 from roundtrip_lab.engines import Engine
+from roundtrip_lab.errors import LabError
 from roundtrip_lab.queries.filters import Filters
+from roundtrip_lab.queries.percentiles import of_devices
 
 FIGURES = ("p50", "p99", "missed")
 # Fewer devices say nothing about a fleet.
@@ -32,60 +34,54 @@ def regressions(
     comparisons of the answer together, with a probability of 1 - alpha. `same`: the interval lies within the
     margin. Else `cannot tell`. For p50 and p99 the ratio is the geometric mean of the devices' ratios.
     """
-    rows = filters.of(engine.series)
-    pairs = successive(engine, rows, base, new)
-    if pairs.empty:
+    order = successive(engine, filters, base, new)
+    if order.empty:
         return pd.DataFrame(columns=COLUMNS)
-    return judged(compared(engine, rows, pairs), pairs, margin, alpha)
+    return judged(compared(engine, filters.of(engine.series), order), margin, alpha)
 
 
 COLUMNS = ["series", "base", "new", "figure", "ratio", "low", "high", "devices", "basis", "verdict"]
 
 
-def successive(engine: Engine, rows: ibis.Table, base: str | None, new: str | None) -> pd.DataFrame:
-    """Which builds are compared, by series: in the order of the days on which they were first measured."""
-    seen = engine.run(
-        rows.filter(rows.day.notnull()).group_by(["series", "build"]).agg(first=rows.day.min(), last=rows.day.max())
-    )
-    seen = seen.sort_values(["series", "first", "last", "build"])
-    if base or new:
-        both = [(base, new)] if base and new else [
-            pair for pair in zip(seen["build"], seen["build"][1:]) if pair[1] == new or pair[0] == base
-        ]
-        found = [(series, *pair) for series, of in seen.groupby("series") for pair in dict.fromkeys(both)
-                 if set(pair) <= set(of["build"])]  # fmt: skip
-    else:
-        found = [(series, *pair) for series, of in seen.groupby("series") for pair in zip(of["build"], of["build"][1:])]
-    return pd.DataFrame(found, columns=["series", "base", "new"])
+def successive(engine: Engine, filters: Filters, base: str | None, new: str | None) -> pd.DataFrame:
+    """The builds of each series with their rank: in the order of the days on which they were first measured."""
+    rows = filters.of(engine.series if of_devices("build", filters) else engine.sums)
+    seen = rows.filter(rows.day.notnull()).group_by(["series", "build"]).agg(first=rows.day.min(), last=rows.day.max())
+    seen = engine.run(seen).sort_values(["series", "first", "last", "build"])
+    for build in filter(None, (base, new)):
+        if build not in set(seen["build"]):
+            raise LabError(f"the data set has no dated runs of build {build!r}; query percentiles lists the builds")
+    if base and new:
+        seen = seen[seen["build"].isin([base, new])]
+        seen["first"] = seen["build"] == new
+        seen = seen.sort_values(["series", "first"])
+    elif base or new:
+        raise LabError("name both builds: --base BUILD --new BUILD")
+    seen["rank"] = seen.groupby("series").cumcount()
+    seen["base"] = seen.groupby("series")["build"].shift()
+    return seen[["series", "build", "rank", "base"]]
 
 
-def compared(engine: Engine, rows: ibis.Table, pairs: pd.DataFrame) -> pd.DataFrame:
-    """The differences of devices, and the devices of either side, as numbers, means and deviations."""
+def compared(engine: Engine, rows: ibis.Table, order: pd.DataFrame) -> pd.DataFrame:
+    """Of each build: its devices, and their differences to the build before, as numbers, means and deviations."""
     rows = rows.filter(rows.p50_ns > 0)
     each = rows.group_by(["series", "build", "device"]).agg(
         p50=rows.p50_ns.cast("float64").ln().mean(),
         p99=rows.p99_ns.cast("float64").ln().mean(),
         missed=rows.missed.sum() / rows.calls.sum(),
     )
-    wanted = ibis.memtable(pairs)
-    base = each.rename(base="build", **{f"base_{name}": name for name in FIGURES})
-    new = each.rename(new="build", **{f"new_{name}": name for name in FIGURES})
-    both = wanted.join(base, ["series", "base"]).join(new, ["series", "new", "device"])
-    columns = {
-        f"{name}_{what}": value
-        for name in FIGURES
-        for what, value in moments(both[f"new_{name}"] - both[f"base_{name}"]).items()
-    }
-    paired = both.group_by(["series", "base", "new"]).agg(**columns)
-    sides = each.group_by(["series", "build"]).agg(
-        **{f"{name}_{what}": value for name in FIGURES for what, value in moments(each[name]).items()}
+    each = each.join(ibis.memtable(order[["series", "build", "rank"]]), ["series", "build"])
+    of_device = ibis.window(group_by=["series", "device"], order_by="rank")
+    each = each.mutate(follows=each["rank"] - each["rank"].lag().over(of_device) == 1,
+                       **{f"step_{name}": each[name] - each[name].lag().over(of_device) for name in FIGURES})  # fmt: skip
+    steps = {f"step_{name}": each.follows.ifelse(each[f"step_{name}"], None) for name in FIGURES}
+    values = steps | {f"new_{name}": each[name] for name in FIGURES}
+    found = each.group_by(["series", "build"]).agg(
+        **{f"{key}_{what}": moment for key, value in values.items() for what, moment in moments(value).items()}
     )
-    side = engine.run(sides)
-    answer = pairs.merge(engine.run(paired), on=["series", "base", "new"], how="left")
-    for name in ("base", "new"):
-        renamed = side.rename(columns={column: f"{name}_{column}" for column in side.columns if "_" in column})
-        answer = answer.merge(renamed.rename(columns={"build": name}), on=["series", name], how="left")
-    return answer
+    found = order.merge(engine.run(found), on=["series", "build"])
+    before = found.filter(regex="^(series|build|new_.*)$").rename(columns=lambda name: name.replace("new_", "base_"))
+    return found.merge(before.rename(columns={"build": "base"}), on=["series", "base"]).rename(columns={"build": "new"})
 
 
 def moments(value: ibis.expr.types.NumericValue) -> dict[str, ibis.expr.types.Value]:
@@ -93,9 +89,9 @@ def moments(value: ibis.expr.types.NumericValue) -> dict[str, ibis.expr.types.Va
     return {"n": value.count(), "mean": value.mean(), "sd": value.std(how="sample")}
 
 
-def judged(found: pd.DataFrame, pairs: pd.DataFrame, margin: float, alpha: float) -> pd.DataFrame:
+def judged(found: pd.DataFrame, margin: float, alpha: float) -> pd.DataFrame:
     """A row for each pair of builds and figure."""
-    each = alpha / (len(pairs) * len(FIGURES))
+    each = alpha / max(1, len(found) * len(FIGURES))
     rows = []
     for _, row in found.iterrows():
         for name in FIGURES:
@@ -107,7 +103,7 @@ def judged(found: pd.DataFrame, pairs: pd.DataFrame, margin: float, alpha: float
 def judge(row: pd.Series, name: str, margin: float, alpha: float) -> tuple:
     """The ratio, its interval, the devices it rests on, how, and what that means."""
     mean, error, freedom, devices, basis = difference(row, name)
-    reach = stats.t.isf(alpha / 2, freedom) * error if freedom > 0 else np.nan
+    reach = special.stdtrit(freedom, 1 - alpha / 2) * error if freedom > 0 else np.nan
     low, high = mean - reach, mean + reach
     if name == "missed":
         share = row["base_missed_mean"]
@@ -119,9 +115,9 @@ def judge(row: pd.Series, name: str, margin: float, alpha: float) -> tuple:
 
 def difference(row: pd.Series, name: str) -> tuple[float, float, float, int, str]:
     """Mean difference, its standard error, degrees of freedom, devices, and what was compared."""
-    count = row[f"{name}_n"]
+    count = row[f"step_{name}_n"]
     if count >= LEAST_DEVICES:
-        return row[f"{name}_mean"], row[f"{name}_sd"] / np.sqrt(count), count - 1, int(count), "same devices"
+        return row[f"step_{name}_mean"], row[f"step_{name}_sd"] / np.sqrt(count), count - 1, int(count), "same devices"
     sizes = [row[f"{side}_{name}_n"] for side in ("base", "new")]
     mean = row[f"new_{name}_mean"] - row[f"base_{name}_mean"]
     if min(sizes) < LEAST_DEVICES:

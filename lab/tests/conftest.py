@@ -1,0 +1,79 @@
+"""What tests share: real runs, a simulated fleet, and a note of each test that was skipped."""
+
+import copy
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from roundtrip_lab import simulation
+from roundtrip_lab.cli import lab
+from roundtrip_lab.errors import LabError
+
+ROOT = Path(__file__).parents[2]
+RUNS = ROOT / "fixtures" / "runs"
+BINDER = RUNS / "x86_64-6.1-binder"
+# A run of 2 s over the emulated driver: what simulated calls are drawn from.
+SEED = Path(__file__).parent / "data" / "latency"
+# As the crate `skips` has it: `cargo xtask test` counts and names what is written there.
+SKIPPED = "ROUNDTRIP_SKIPS_FILE"
+
+
+def pytest_runtest_logreport(report):
+    """Notes a skipped test with its reason."""
+    if report.skipped and not hasattr(report, "wasxfail") and SKIPPED in os.environ:
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        with open(os.environ[SKIPPED], "a") as noted:
+            noted.write(f"{report.nodeid}\t{' '.join(reason.split())}\n")
+
+
+@pytest.fixture(scope="session")
+def roundtrip():
+    """The roundtrip binary."""
+    program = os.environ.get("ROUNDTRIP") or shutil.which("roundtrip")
+    if not program:
+        pytest.skip("no roundtrip binary: name it in the variable ROUNDTRIP")
+    return program
+
+
+@pytest.fixture(scope="session")
+def fleet(tmp_path_factory):
+    """A fleet with planted troubles, and what they are."""
+    path = tmp_path_factory.mktemp("fleet") / "set"
+    simulation.simulate([SEED], str(path), simulation.Plan(devices=400, nights=42, calls=200, seed=3, healthy=False))
+    return path, json.loads((path / "planted.json").read_text())
+
+
+@pytest.fixture
+def make_run(tmp_path):
+    """Makes run directories that differ from a recorded one in what is named."""
+    document = json.loads((BINDER / "run.json").read_text())
+
+    def make(name, device="d1", build="b1", date="2026-11-20T10:00:00Z", labels=None, change=None):
+        made = copy.deepcopy(document)
+        made["environment"] |= {"host_name": device, "date": date}
+        made["labels"] = {"build": build} | (labels or {})
+        if change:
+            change(made)
+        directory = tmp_path / "runs" / name
+        directory.mkdir(parents=True)
+        (directory / "run.json").write_text(json.dumps(made))
+        return directory
+
+    return make
+
+
+@pytest.fixture
+def command():
+    """Runs `roundtrip-lab` in this process: its status, what it printed, and the one line of an error."""
+
+    def run(*words):
+        done = CliRunner().invoke(lab, [str(word) for word in words], standalone_mode=False)
+        if done.exception and not isinstance(done.exception, LabError):
+            raise done.exception
+        return done
+
+    return run

@@ -1,0 +1,217 @@
+"""Runs become rows, each once, and damaged ones are set apart."""
+
+import json
+import os
+import subprocess
+
+import duckdb
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from conftest import BINDER, RUNS
+
+from roundtrip_lab import engines, queries, schema
+from roundtrip_lab.dataset import MANY, DataSet, current
+
+
+def series(path):
+    """All rows of the table."""
+    files = [str(file) for file in DataSet.open(path).files("series")]
+    return duckdb.read_parquet(files, hive_partitioning=False).df() if files else None
+
+
+def test_runs_of_every_recorded_kind_are_collected(command, tmp_path):
+    done = command("collect", RUNS, "--into", tmp_path / "set", "--no-explain")
+    assert (done.return_value, done.output.splitlines()[0]) == (0, f"3 runs added to {tmp_path / 'set'}, 0 were there already")
+    rows = series(tmp_path / "set")
+    assert set(rows["test"]) == {"latency", "observed_calls", "storage"}
+    assert set(rows["time"]) >= {"call", "request", "handling", "reply"}
+    assert (rows["driver"].isin(["kernel"]) | (rows["test"] == "storage")).all()
+
+
+def test_runs_made_on_this_machine_are_collected(command, tmp_path, roundtrip):
+    """A survey, a baseline, throughput, workers, traits, writes: with the binary that is tested."""
+    made = {
+        "survey": ["survey", "--duration", "3s"],
+        "baseline": ["ipc", "baseline", "--duration", "1s"],
+        "throughput": ["ipc", "throughput", "--driver", "emulated", "--min-time", "5ms"],
+        "workers": ["ipc", "workers", "--driver", "emulated", "--iterations", "200"],
+        "traits": ["ipc", "traits", "--driver", "emulated"],
+        "writes": ["storage", "layers", "--calls", "20", "--no-recorder"],
+        "beside": ["storage", "interference", "--duration", "2s", "--no-recorder"],
+    }
+    refused = {}
+    for name, words in made.items():
+        ran = subprocess.run([roundtrip, *words, "--out", tmp_path / "runs" / name], capture_output=True, text=True,
+                             cwd=tmp_path, check=False)  # fmt: skip
+        if not (tmp_path / "runs" / name / "run.json").exists():
+            refused[name] = ran.stderr
+    assert not refused
+    assert command("collect", tmp_path / "runs", "--into", tmp_path / "set", "--roundtrip", roundtrip).return_value == 0
+    tests = set(series(tmp_path / "set")["test"])
+    assert tests >= {"baseline", "throughput", "workers", "traits", "storage", "interference", "latency"}
+
+
+def test_fleet_percentiles_are_those_of_roundtrip_for_the_merged_runs(command, tmp_path, roundtrip, make_run):
+    """`roundtrip show A B` merges histograms: the data set must say the same."""
+    for number in range(3):
+        out = tmp_path / "runs" / str(number)
+        words = ["ipc", "latency", "--driver", "emulated", "--stack", "binder", "--callers", "other", "--iterations", "2000"]
+        subprocess.run([roundtrip, *words, "--out", out], check=True, capture_output=True)
+    command("collect", tmp_path / "runs", "--into", tmp_path / "set")
+    shown = subprocess.run([roundtrip, "show", "--merge", *sorted((tmp_path / "runs").iterdir()), "--format", "json"], check=True,
+                           capture_output=True)  # fmt: skip
+    merged = json.loads(shown.stdout)["results"]["latency"]["series"][0]["pairs"]
+    assert len(merged) == 1
+    histogram = merged[0]["callers"][0]["latency"]
+    answer = queries.percentiles(engines.connect(None, DataSet.open(tmp_path / "set")))
+    assert len(answer) == 1
+    expected = {p["percent"]: p["ns"] for p in histogram["percentiles"]}
+    assert answer.loc[0, ["p50_ns", "p90_ns", "p99_ns", "p999_ns"]].tolist() == [expected[p] for p in (50, 90, 99, 99.9)]
+    assert (answer.loc[0, "calls"], answer.loc[0, "max_ns"]) == (histogram["count"], histogram["max_ns"])
+
+
+def test_explanations_become_rows(command, tmp_path, roundtrip):
+    command("collect", BINDER, "--into", tmp_path / "set", "--roundtrip", roundtrip)
+    explained = json.loads(subprocess.run([roundtrip, "explain", BINDER, "--format", "json"], check=True,
+                                          capture_output=True).stdout)  # fmt: skip
+    causes = [cause for call in explained["slow_calls"] for cause in call["explanation"]["causes"]]
+    assert causes
+    answer = queries.causes(engines.connect(None, DataSet.open(tmp_path / "set")))
+    assert answer["causes"].sum() == len(causes)
+    assert answer["excess_ns"].sum() == sum(cause["excess_ns"] for cause in causes)
+    assert set(answer["kind"]) == {cause["kind"] for cause in causes}
+
+
+def test_a_duplicate_is_recognised_however_it_comes(command, tmp_path, make_run):
+    first, same = make_run("a"), make_run("b")
+    text = json.loads((same / "run.json").read_text())
+    (same / "run.json").write_text(json.dumps(text, indent=3, sort_keys=True))
+    assert "1 runs added" in (said := command("collect", first, same, "--into", tmp_path / "set").output)
+    assert "1 were there already" in said
+    assert "0 runs added" in command("collect", same, "--into", tmp_path / "set").output
+    assert series(tmp_path / "set")["run_id"].nunique() == 1
+
+
+def test_late_runs_and_runs_of_a_wrong_clock_find_their_place(command, tmp_path, make_run):
+    dates = {"new": "2026-11-20T23:59:59Z", "late": "2026-11-02T00:00:00Z", "zone": "2026-11-03T01:00:00+02:00",
+             "reset": "1970-01-01T00:00:09Z", "ahead": "2199-01-01T00:00:00Z", "words": "yesterday"}  # fmt: skip
+    for name, date in dates.items():
+        make_run(name, device=name, date=date)
+    said = command("collect", tmp_path / "runs", "--into", tmp_path / "set").output
+    assert "3 runs have no plausible date" in said
+    days = series(tmp_path / "set").groupby("device")["day"].max()
+    days = {device: None if pd.isna(day) else str(day)[:10] for device, day in days.items()}
+    assert days == {"new": "2026-11-20", "late": "2026-11-02", "zone": "2026-11-02", "reset": None, "ahead": None,
+                    "words": None}  # fmt: skip
+    # They count for their build, and for no day.
+    engine = engines.connect(None, DataSet.open(tmp_path / "set"))
+    assert set(queries.percentiles(engine)["runs"]) == {6}
+    assert set(queries.percentiles(engine, "day")["day"]) == {"2026-11-20", "2026-11-02", "(none)"}
+
+
+def damage_kinds():
+    """Ways in which a run.json can be wrong, and what must be said of it."""
+    return {
+        "cut": (lambda text: text[: len(text) // 2], "not JSON"),
+        "empty": (lambda text: "", "not JSON"),
+        "list": (lambda text: "[]", "not a JSON object"),
+        "nan": (lambda text: text.replace('"load_average":[', '"load_average":[NaN,', 1), "NaN"),
+        "deep": (lambda text: "[" * 100_000, "nested too deeply"),
+        "surrogate": (lambda text: text.replace('"host_name":"', '"host_name":"\\ud800', 1), "not JSON"),
+        "other": (lambda text: text.replace("roundtrip.run", "roundtrip.doctor", 1), "roundtrip.doctor"),
+        "future": (lambda text: text.replace('"version":1', '"version":9', 1), "version"),
+        "missing": (lambda text: text.replace('"environment"', '"environs"', 1), "environment"),
+        "type": (lambda text: text.replace('"usable_cpus":', '"usable_cpus":"x","was":', 1), "usable_cpus"),
+        "count": (lambda text: text.replace('"count":300,"min_ns"', '"count":301,"min_ns"', 1), "sum of its buckets"),
+    }
+
+
+@pytest.mark.parametrize("kind", damage_kinds())
+def test_a_damaged_run_is_quarantined_with_the_reason(kind, command, tmp_path, make_run):
+    make_run("good")
+    bad = tmp_path / "runs" / "bad"
+    bad.mkdir()
+    change, reason = damage_kinds()[kind]
+    text = (BINDER / "run.json").read_text()
+    assert change(text) != text
+    (bad / "run.json").write_text(change(text))
+    done = command("collect", tmp_path / "runs", "--into", tmp_path / "set")
+    assert done.return_value == 1
+    assert "1 runs added" in done.output and "quarantined" in done.output
+    (noted,) = DataSet.open(tmp_path / "set").quarantined()
+    assert noted["source"] == str(bad) and reason in noted["reason"]
+    assert "\n" not in noted["reason"]
+
+
+def test_special_files_and_links_are_not_read(command, tmp_path):
+    places = [tmp_path / "runs" / name for name in ("fifo", "link", "folder", "nothing")]
+    for place in places:
+        place.mkdir(parents=True)
+    os.mkfifo(places[0] / "run.json")
+    (places[1] / "run.json").symlink_to(BINDER / "run.json")
+    (places[2] / "run.json").mkdir()
+    done = command("collect", *places, "--into", tmp_path / "set")
+    assert done.return_value == 1
+    reasons = [note["reason"] for note in DataSet.open(tmp_path / "set").quarantined()]
+    assert len(reasons) == 4 and any("not a regular file" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize("build", ["../../up", "a/b=c d", "x" * 256, ".", "..", "\u202e\x1b[31m", "50%", "a*[b]?"])
+def test_a_build_of_any_name_stays_in_its_folder(build, command, tmp_path, make_run):
+    make_run("a", build=build)
+    command("collect", tmp_path / "runs", "--into", tmp_path / "set")
+    outside = {entry.name for entry in tmp_path.iterdir()} - {"runs", "set"}
+    assert not outside
+    assert set(series(tmp_path / "set")["build"]) == {build}
+    engine = engines.connect(None, DataSet.open(tmp_path / "set"))
+    assert set(queries.percentiles(engine)["build"]) == {build}
+    shown = command("query", "percentiles", "--from", tmp_path / "set").output
+    assert "\x1b" not in shown and "\u202e" not in shown
+
+
+def test_labels_are_columns_to_group_by_and_name_the_device(command, tmp_path, make_run):
+    make_run("a", labels={"site": "north", "device": "phone-7"})
+    make_run("b", labels={"site": "it's \"south\"", "device": "phone-8"})
+    command("collect", tmp_path / "runs", "--into", tmp_path / "set")
+    assert set(series(tmp_path / "set")["device"]) == {"phone-7", "phone-8"}
+    engine = engines.connect(None, DataSet.open(tmp_path / "set"))
+    assert set(queries.percentiles(engine, "label:site")["label:site"]) == {"north", "it's \"south\""}
+    assert set(queries.percentiles(engine, "label:device")["label:device"]) == {"phone-7", "phone-8"}
+    only = queries.percentiles(engine, filters=queries.Filters(labels=(("site", "it's \"south\""),)))
+    assert set(only["runs"]) == {1}
+
+
+def test_many_small_files_become_one_and_count_the_same(command, tmp_path, make_run):
+    for number in range(MANY + 3):
+        make_run(f"r{number:02}", device=f"d{number}")
+        command("collect", tmp_path / "runs" / f"r{number:02}", "--into", tmp_path / "set")
+    data = DataSet.open(tmp_path / "set")
+    assert len(data.files("series")) < 6
+    engine = engines.connect(None, data)
+    assert set(queries.percentiles(engine)["runs"]) == {MANY + 3}
+    # What was put together stays for readers that have begun with it, and goes at the next write after that.
+    place = data.files("series")[0].parent
+    assert len(list(place.glob("*.parquet"))) > MANY
+    for file in place.glob("*.parquet"):
+        os.utime(file, (0, 0))
+    make_run("last", device="last")
+    command("collect", tmp_path / "runs", "--into", tmp_path / "set")
+    assert {file.name for file in place.glob("*.parquet")} == {file.name for file in current(place)}
+    assert set(queries.percentiles(engines.connect(None, data))["runs"]) == {MANY + 4}
+
+
+def test_the_files_have_the_documented_columns(command, tmp_path):
+    command("collect", BINDER, "--into", tmp_path / "set", "--no-explain")
+    data = DataSet.open(tmp_path / "set")
+    for table, columns in (("series", schema.SERIES), ("sums", schema.SUMS)):
+        assert pq.read_schema(data.files(table)[0]).remove_metadata().equals(columns)
+
+
+def test_no_run_and_a_folder_that_is_taken_are_one_line(command, tmp_path):
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "photo.jpg").write_text("")
+    assert "no such run" in str(command("collect", tmp_path / "none", "--into", tmp_path / "set").exception)
+    assert not (tmp_path / "set").exists()
+    assert "holds other files" in str(command("collect", BINDER, "--into", tmp_path / "taken").exception)
+    assert "no program" in str(command("collect", BINDER, "--into", tmp_path / "set", "--roundtrip", "nope").exception)

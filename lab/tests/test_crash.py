@@ -1,0 +1,118 @@
+"""Collectors at the same time, and collectors that are killed: the data set stays readable and complete."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from roundtrip_lab import engines, queries
+from roundtrip_lab.collecting import collect
+from roundtrip_lab.dataset import DataSet
+
+RUNS = 40
+
+
+def collector(path, *runs):
+    """A collector in a process of its own, which writes after each run."""
+    code = (
+        "import sys; from pathlib import Path; from roundtrip_lab.collecting import collect;"
+        "collect([Path(p) for p in sys.argv[2:]], sys.argv[1], None, 1)"
+    )
+    return subprocess.Popen([sys.executable, "-c", code, str(path), *map(str, runs)], stderr=subprocess.PIPE)
+
+
+def counted(path):
+    """Runs by the table of runs, and by that of sums, and calls by both."""
+    engine = engines.connect(None, DataSet.open(path))
+    if not DataSet.open(path).files("series"):
+        return 0
+    rows = engine.series.filter(engine.series.time == "call")
+    by_device = engine.run(
+        rows.group_by("series").agg(runs=rows.run_id.nunique(), rows=rows.count(), calls=rows.calls.sum())
+    )
+    sums = queries.percentiles(engine)
+    sums = sums.groupby("series")[["runs", "calls"]].sum()
+    assert (by_device["runs"] == by_device["rows"]).all(), "a run is there twice"
+    for row in by_device.itertuples():
+        assert (sums.loc[row.series, "runs"], sums.loc[row.series, "calls"]) == (row.runs, row.calls)
+    return int(by_device["runs"].max())
+
+
+def test_collectors_of_the_same_runs_at_the_same_time_add_each_once(tmp_path, make_run):
+    runs = [make_run(f"r{number:02}", device=f"d{number}", build=f"b{number % 2}") for number in range(RUNS)]
+    others = [collector(tmp_path / "set", *random.Random(seed).sample(runs, RUNS)) for seed in range(4)]
+    seen = []
+    while any(other.poll() is None for other in others):
+        # Whoever reads meanwhile finds whole runs.
+        if (tmp_path / "set" / "dataset.json").exists():
+            seen.append(counted(tmp_path / "set"))
+    assert [other.communicate()[1] for other in others] == [b""] * 4
+    assert all(other.returncode == 0 for other in others)
+    assert seen == sorted(seen) and counted(tmp_path / "set") == RUNS
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_collector_that_is_killed_leaves_whole_runs_and_the_next_one_completes_them(seed, tmp_path, make_run):
+    runs = [make_run(f"r{number:02}", device=f"d{number}", build=f"b{number % 2}") for number in range(RUNS)]
+    source, killed, before = random.Random(seed), 0, 0
+    for _ in range(6):
+        other = collector(tmp_path / "set", *runs)
+        started = time.monotonic()
+        while not (tmp_path / "set" / "dataset.json").exists() and time.monotonic() < started + 20:
+            time.sleep(0.01)
+        # From here on it writes: kill it anywhere in that.
+        time.sleep(source.uniform(0.3, 0.9))
+        killed += other.poll() is None
+        other.send_signal(signal.SIGKILL)
+        other.communicate()
+        now = counted(tmp_path / "set")
+        assert now >= before
+        before = now
+    assert killed
+    result = collect([tmp_path / "runs"], str(tmp_path / "set"), None, 1000)
+    assert (result.new, result.known) == (RUNS - before, before)
+    assert counted(tmp_path / "set") == RUNS
+
+
+@pytest.mark.parametrize("table", ["series", "sums"])
+def test_a_death_between_any_two_steps_of_a_write_is_put_right(table, tmp_path, make_run, monkeypatch):
+    """The two renames are the only steps that readers can see: stop before each of them."""
+    collect([make_run("first", device="d0")], str(tmp_path / "set"), None, 1)
+    real = os.fspath
+
+    class Killed(BaseException):
+        pass
+
+    def rename(self, target):
+        if f"/{table}/" in real(target):
+            raise Killed
+        return os.rename(self, target)
+
+    second = make_run("second", device="d1")
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr("pathlib.Path.rename", rename)
+        collect([second], str(tmp_path / "set"), None, 1)
+    left = list((tmp_path / "set").glob("*/*/*/.*.parquet"))
+    assert left
+    assert counted(tmp_path / "set") == 1
+    assert collect([second], str(tmp_path / "set"), None, 1).new == 1
+    assert counted(tmp_path / "set") == 2
+    assert not list((tmp_path / "set").glob("*/*/*/.*.parquet"))
+
+
+def test_a_full_disk_is_one_line_and_leaves_the_set_as_it_was(tmp_path, make_run, monkeypatch):
+    from roundtrip_lab.errors import LabError
+
+    collect([make_run("first", device="d0")], str(tmp_path / "set"), None, 1)
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched, pytest.raises(LabError, match="No space left"):
+        patched.setattr("pyarrow.parquet.write_table", full)
+        collect([make_run("second", device="d1")], str(tmp_path / "set"), None, 1)
+    assert counted(tmp_path / "set") == 1

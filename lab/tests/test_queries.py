@@ -1,0 +1,164 @@
+"""Answers against what is planted, and against the same figures computed in another way."""
+
+import numpy as np
+import pytest
+from conftest import SEED
+
+from roundtrip_lab import engines, queries, simulation
+from roundtrip_lab.dataset import DataSet
+from roundtrip_lab.errors import LabError
+from roundtrip_lab.histogram import Histogram
+from roundtrip_lab.queries import Filters
+from roundtrip_lab.queries.changes import splits
+
+
+@pytest.fixture(scope="module")
+def engine(fleet):
+    """The simulated fleet in DuckDB."""
+    return engines.connect(None, DataSet.open(fleet[0]))
+
+
+@pytest.fixture(scope="module")
+def rows(engine):
+    """Every run of it."""
+    return engine.run(engine.series)
+
+
+def merged(rows):
+    """One histogram of these rows, merged in Python."""
+    histogram = Histogram()
+    for row in rows.itertuples():
+        buckets = {bucket["le_ns"]: bucket["count"] for bucket in row.buckets}
+        histogram.merge(Histogram(row.calls, row.min_ns, row.max_ns, row.sum_ns, 0, buckets))
+    return histogram
+
+
+@pytest.mark.parametrize("by", ["build", "kernel", "label:site", "day"])
+def test_percentiles_are_those_of_all_calls_together(by, engine, rows):
+    answer = queries.percentiles(engine, by)
+    label = rows["labels"].map(lambda pairs: dict(pairs)["site"])
+    groups = label if by == "label:site" else rows[by].astype(str)
+    assert len(answer) > 4
+    for row in answer.sample(6, random_state=1).to_dict("records"):
+        name = "None" if row[by] == "(none)" else row[by]
+        if name == "None":
+            continue
+        of = rows[(rows["series"] == row["series"]) & (groups == name)]
+        expected = merged(of)
+        found = [row["p50_ns"], row["p90_ns"], row["p99_ns"], row["p999_ns"]]
+        assert found == [expected.percentile_ns(p) for p in (50, 90, 99, 99.9)]
+        assert (row["calls"], row["runs"], row["missed"]) == (expected.count, len(of), of["missed"].sum())
+
+
+def test_percentiles_of_a_device_are_those_of_its_nights(engine, rows):
+    answer = queries.percentiles(engine, "device", Filters(devices=("device-000007",)))
+    assert len(answer) == 2
+    for row in answer.itertuples():
+        expected = merged(rows[(rows["device"] == "device-000007") & (rows["series"] == row.series)])
+        assert (row.p50_ns, row.p99_ns, row.calls) == (expected.percentile_ns(50), expected.percentile_ns(99), expected.count)
+
+
+def test_an_average_of_percentiles_would_be_wrong(engine, rows):
+    """What the histograms are for: the mean of the nights' p99 is not the p99 of the nights."""
+    answer = queries.percentiles(engine).iloc[0]
+    of = rows[(rows["series"] == answer["series"]) & (rows["build"] == answer["build"])]
+    assert abs(of["p99_ns"].mean() / answer["p99_ns"] - 1) > 0.01
+
+
+def test_worst_devices_are_those_with_the_largest_share_of_misses(engine, rows):
+    answer = queries.worst_devices(engine, limit=5)
+    share = rows.groupby(["series", "device"])[["missed", "calls"]].sum()
+    share = (share["missed"] / share["calls"]).sort_values(ascending=False)
+    top = answer.iloc[0]
+    assert share[top["series"], top["device"]] >= share.iloc[3]
+    assert (answer["low"] <= answer["missed_share"]).all()
+
+
+def test_planted_regressions_are_found_and_nothing_else(engine, fleet):
+    answer = queries.regressions(engine)
+    worse = {(row.series, row.new) for row in answer[answer["verdict"] == "worse"].itertuples()}
+    planted = {(note["series"], note["build"]) for note in fleet[1]["regressions"]}
+    assert len(planted) >= 3
+    assert worse >= planted
+    # A longer tail ends with its build: the next one is better. Nothing else is worse.
+    assert worse == planted
+
+
+def test_a_planted_ratio_lies_in_its_interval(engine, fleet):
+    answer = queries.regressions(engine).set_index(["series", "new", "figure"])
+    for note in fleet[1]["regressions"]:
+        if note["kind"] == "slower":
+            found = answer.loc[note["series"], note["build"], "p50"]
+            assert found["low"] <= note["ratio"] <= found["high"]
+
+
+def test_two_named_builds_are_compared(engine):
+    answer = queries.regressions(engine, base="build-000", new="build-003")
+    assert set(answer["base"]) == {"build-000"} and set(answer["new"]) == {"build-003"}
+    with pytest.raises(LabError, match="no dated runs of build 'nope'"):
+        queries.regressions(engine, base="build-000", new="nope")
+
+
+def test_the_planted_cause_is_new(engine, fleet):
+    notes = [note for note in fleet[1]["regressions"] if note["kind"] == "longer tail"]
+    assert notes
+    for note in notes:
+        before = f"build-{int(note['build'][-3:]) - 1:03d}"
+        answer = queries.causes(engine, base=before, new=note["build"], filters=Filters(series=note["series"]))
+        new = answer[answer["verdict"] == "new"]
+        assert set(new["who"]) == {note["who"]}
+        assert (new["base_runs"] == 0).all() and (new["new_devices"] > 10).all()
+
+
+def test_causes_by_build_add_up(engine, rows):
+    answer = queries.causes(engine)
+    every = [cause for causes in rows["causes"] for cause in causes]
+    assert answer["causes"].sum() == len(every)
+    assert answer["excess_ns"].sum() == sum(cause["excess_ns"] for cause in every)
+    assert np.allclose(answer.groupby("build")["share"].sum(), 1)
+
+
+def test_sick_devices_are_outliers_and_healthy_ones_are_not(engine, fleet):
+    found = set(queries.outliers(engine)["device"])
+    assert fleet[1]["sick"]
+    assert found == set(fleet[1]["sick"])
+
+
+def test_changes_are_the_days_on_which_slower_builds_arrived(engine, fleet):
+    answer = queries.changes(engine)
+    slower = [note for note in fleet[1]["regressions"] if note["kind"] == "slower"]
+    found = answer[answer["figure"] == "p50"]
+    for note in slower:
+        first = simulation.FIRST_NIGHT.toordinal() + int(note["build"][-3:]) * simulation.BUILD_NIGHTS
+        days = [day.toordinal() for day in found[found["series"] == note["series"]]["day"]]
+        assert any(first <= day <= first + simulation.ROLLOUT_NIGHTS for day in days)
+    assert len(found) <= 2 * len(slower)
+
+
+def test_equal_nights_have_no_change_more_often_than_alpha_says():
+    random = np.random.default_rng(1)
+    false = sum(bool(splits(random.normal(0, 0.01, 60), 0.05, 0)) for _ in range(200))
+    assert false <= 20
+    step = np.concatenate([random.normal(0, 0.01, 20), random.normal(0.05, 0.01, 20)])
+    assert [place for place, *_ in splits(step, 0.01, 0.01)] == [20]
+
+
+def test_a_healthy_fleet_raises_no_alarm(tmp_path):
+    simulation.simulate([SEED], str(tmp_path / "set"), simulation.Plan(300, 30, 200, 11, True))
+    engine = engines.connect(None, DataSet.open(tmp_path / "set"))
+    assert not set(queries.regressions(engine)["verdict"]) & {"worse", "better"}
+    assert queries.changes(engine).empty
+    assert queries.outliers(engine).empty
+
+
+def test_what_nobody_can_tell_is_not_told(tmp_path):
+    """Two devices are no fleet."""
+    simulation.simulate([SEED], str(tmp_path / "set"), simulation.Plan(2, 15, 50, 1, True))
+    engine = engines.connect(None, DataSet.open(tmp_path / "set"))
+    assert set(queries.regressions(engine)["verdict"]) == {"cannot tell"}
+    assert queries.outliers(engine).empty
+
+
+def test_an_unknown_group_is_refused(engine):
+    with pytest.raises(LabError, match="cannot group by 'colour'"):
+        queries.percentiles(engine, "colour")

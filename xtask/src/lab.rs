@@ -1,0 +1,45 @@
+//! The tests of the Python package in `lab`: installs it with what its tests need into a folder of
+//! its own, and runs them. Needs the static binary, which makes and explains the runs that it
+//! collects.
+
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use crate::outcome::Outcome;
+use crate::shell::{output, run, target_dir};
+use crate::suite;
+
+/// The oldest Python that the package is made for.
+const PYTHON: (u32, u32) = (3, 11);
+
+/// Installs and tests it. Tests that were skipped are named.
+pub(crate) fn check() -> Result<Outcome> {
+    let version = output("python3", &["-c", "import sys; print(*sys.version_info[:2])"]).unwrap_or_default();
+    let numbers: Vec<u32> = version.split_whitespace().filter_map(|number| number.parse().ok()).collect();
+    if !matches!(numbers[..], [major, minor] if (major, minor) >= PYTHON) {
+        let (major, minor) = PYTHON;
+        return Ok(Outcome::NotRun(format!("no Python {major}.{minor} here")));
+    }
+    let folder = target_dir().join("lab");
+    let python = folder.join("bin/python");
+    if !python.exists() {
+        run(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
+    }
+    let mut pip = Command::new(&python);
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "./lab[test]"]);
+    if let Err(error) = run(&mut pip) {
+        return Ok(Outcome::NotRun(format!("the package cannot be installed: {error:#}")));
+    }
+    let binary = target_dir().join("dist").join(format!("roundtrip-{}", std::env::consts::ARCH));
+    if !binary.exists() {
+        bail!("no {}: the step before this one builds it", binary.display());
+    }
+    let noted = suite::empty("skipped-lab-tests")?;
+    run(Command::new(&python)
+        .args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider", "lab/tests"])
+        .env("ROUNDTRIP", binary)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env(skips::FILE, &noted))?;
+    Ok(Outcome::Skipped(suite::read(&noted)?))
+}
