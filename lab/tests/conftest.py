@@ -47,6 +47,14 @@ def fleet(tmp_path_factory):
     return path, json.loads((path / "planted.json").read_text())
 
 
+@pytest.fixture(scope="session")
+def small_fleet(tmp_path_factory):
+    """A data set for engines that take their time."""
+    path = tmp_path_factory.mktemp("small") / "set"
+    simulation.simulate([SEED], str(path), simulation.Plan(devices=60, nights=28, calls=200, seed=3, healthy=False))
+    return path
+
+
 @pytest.fixture
 def make_run(tmp_path):
     """Makes run directories that differ from a recorded one in what is named."""

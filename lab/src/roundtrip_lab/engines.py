@@ -46,9 +46,12 @@ class Engine:
         if not self.files[name]:
             return ibis.memtable(TABLES[name].empty_table())
         try:
-            return self.read(self.files[name], name)
+            table = self.read(self.files[name], name)
         except Exception as error:
             raise self._failed(error) from error
+        if list(table.columns) != TABLES[name].names:
+            raise self._failed(ValueError(f"{name} has other columns than ours"))
+        return table
 
     def read(self, files: list[str], name: str) -> ir.Table:
         """The table that these files hold."""
@@ -98,7 +101,7 @@ class ClickHouse(Engine):
         for name, schema in TABLES.items():
             columns = ibis.Schema.from_pyarrow(schema)
             columns = ibis.schema({column: required(kind) for column, kind in columns.items()})
-            self.connection.create_table(name, schema=columns, engine="MergeTree", order_by="tuple()", overwrite=True)
+            self.connection.create_table(name, schema=columns, engine="MergeTree", overwrite=True)
             for file in map(Path, self.files[name]):
                 check_parquet(file, name)
                 self.connection.con.insert_arrow(name, pa.parquet.read_table(file, partitioning=None))

@@ -144,7 +144,9 @@ class World:
         self.rollout = random.integers(ROLLOUT_NIGHTS, size=count)
         self.offset_s = np.where(random.random(count) < SKEWED, random.integers(-14 * 3600, 14 * 3600, count), 0)
         self.no_clock = random.random(count) < WITHOUT_CLOCK
-        self.sick = (random.random(count) < SICK) & (not plan.healthy)
+        self.sick = random.random(count) < SICK
+        self.sick[random.integers(count)] = True
+        self.sick &= not plan.healthy
         fleet.sick = self.names[self.sick].tolist()
         self.builds = [f"build-{number:03d}" for number in range((plan.nights - 1) // BUILD_NIGHTS + 1)]
         self.shift, self.tail, self.stretch = self.plant()

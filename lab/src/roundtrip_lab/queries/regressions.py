@@ -12,7 +12,6 @@ from scipy import special
 from roundtrip_lab.engines import Engine
 from roundtrip_lab.errors import LabError
 from roundtrip_lab.queries.filters import Filters
-from roundtrip_lab.queries.percentiles import of_devices
 
 FIGURES = ("p50", "p99", "missed")
 # Fewer devices say nothing about a fleet.
@@ -34,54 +33,53 @@ def regressions(
     comparisons of the answer together, with a probability of 1 - alpha. `same`: the interval lies within the
     margin. Else `cannot tell`. For p50 and p99 the ratio is the geometric mean of the devices' ratios.
     """
-    order = successive(engine, filters, base, new)
-    if order.empty:
-        return pd.DataFrame(columns=COLUMNS)
-    return judged(compared(engine, filters.of(engine.series), order), margin, alpha)
+    if bool(base) != bool(new):
+        raise LabError("name both builds: --base BUILD --new BUILD")
+    found = compared(engine, filters.of(engine.series), base, new)
+    for build in filter(None, (base, new)):
+        if build not in set(found["new"]):
+            raise LabError(f"the data set has no dated runs of build {build!r}; query percentiles lists the builds")
+    return judged(found[found["base"].notna()], margin, alpha)
 
 
 COLUMNS = ["series", "base", "new", "figure", "ratio", "low", "high", "devices", "basis", "verdict"]
 
 
-def successive(engine: Engine, filters: Filters, base: str | None, new: str | None) -> pd.DataFrame:
-    """The builds of each series with their rank: in the order of the days on which they were first measured."""
-    rows = filters.of(engine.series if of_devices("build", filters) else engine.sums)
-    seen = rows.filter(rows.day.notnull()).group_by(["series", "build"]).agg(first=rows.day.min(), last=rows.day.max())
-    seen = engine.run(seen).sort_values(["series", "first", "last", "build"])
-    for build in filter(None, (base, new)):
-        if build not in set(seen["build"]):
-            raise LabError(f"the data set has no dated runs of build {build!r}; query percentiles lists the builds")
-    if base and new:
-        seen = seen[seen["build"].isin([base, new])]
-        seen["first"] = seen["build"] == new
-        seen = seen.sort_values(["series", "first"])
-    elif base or new:
-        raise LabError("name both builds: --base BUILD --new BUILD")
-    seen["rank"] = seen.groupby("series").cumcount()
-    seen["base"] = seen.groupby("series")["build"].shift()
-    return seen[["series", "build", "rank", "base"]]
+def compared(engine: Engine, rows: ibis.Table, base: str | None, new: str | None) -> pd.DataFrame:
+    """Of each build: its devices, and their differences to the build before, as numbers, means and deviations.
 
-
-def compared(engine: Engine, rows: ibis.Table, order: pd.DataFrame) -> pd.DataFrame:
-    """Of each build: its devices, and their differences to the build before, as numbers, means and deviations."""
-    rows = rows.filter(rows.p50_ns > 0)
+    Builds follow each other in the order of the days on which they were first measured.
+    """
+    rows = rows.filter(rows.day.notnull() & (rows.p50_ns > 0))
+    if new:
+        rows = rows.filter(rows.build.isin([base, new]))
     each = rows.group_by(["series", "build", "device"]).agg(
         p50=rows.p50_ns.cast("float64").ln().mean(),
         p99=rows.p99_ns.cast("float64").ln().mean(),
         missed=rows.missed.sum() / rows.calls.sum(),
     )
-    each = each.join(ibis.memtable(order[["series", "build", "rank"]]), ["series", "build"])
-    of_device = ibis.window(group_by=["series", "device"], order_by="rank")
-    each = each.mutate(follows=each["rank"] - each["rank"].lag().over(of_device) == 1,
-                       **{f"step_{name}": each[name] - each[name].lag().over(of_device) for name in FIGURES})  # fmt: skip
+    builds = rows.group_by(["series", "build"]).agg(first_day=rows.day.min())
+    order = (builds.build == new).cast("int8") if new else builds.first_day
+    in_order = ibis.window(group_by="series", order_by=[order, builds.build])
+    builds = builds.mutate(place=ibis.row_number().over(in_order)).drop("first_day")
+    each = each.join(builds, ["series", "build"])
+    of_device = ibis.window(group_by=["series", "device"], order_by="place")
+    each = each.mutate(
+        follows=each.place - each.place.lag().over(of_device) == 1,
+        **{f"step_{name}": each[name] - each[name].lag().over(of_device) for name in FIGURES},
+    )
     steps = {f"step_{name}": each.follows.ifelse(each[f"step_{name}"], None) for name in FIGURES}
     values = steps | {f"new_{name}": each[name] for name in FIGURES}
-    found = each.group_by(["series", "build"]).agg(
-        **{f"{key}_{what}": moment for key, value in values.items() for what, moment in moments(value).items()}
+    found = engine.run(
+        each.group_by(["series", "build", "place"]).agg(
+            **{f"{key}_{what}": moment for key, value in values.items() for what, moment in moments(value).items()}
+        )
     )
-    found = order.merge(engine.run(found), on=["series", "build"])
-    before = found.filter(regex="^(series|build|new_.*)$").rename(columns=lambda name: name.replace("new_", "base_"))
-    return found.merge(before.rename(columns={"build": "base"}), on=["series", "base"]).rename(columns={"build": "new"})
+    found = found.sort_values(["series", "place"], ignore_index=True).rename(columns={"build": "new"})
+    before = found.groupby("series").shift()
+    renamed = {name: name.replace("new_", "base_") for name in before.columns if name.startswith("new_")}
+    before = before[["new", *renamed]].rename(columns=renamed | {"new": "base"})
+    return pd.concat([found, before], axis=1)
 
 
 def moments(value: ibis.expr.types.NumericValue) -> dict[str, ibis.expr.types.Value]:

@@ -1,0 +1,173 @@
+"""The same expressions on other engines, and what happens where an engine or a data set is not right."""
+
+import shutil
+import socket
+import threading
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from clickhouse import serve
+
+from roundtrip_lab import engines, queries
+from roundtrip_lab.dataset import DataSet
+from roundtrip_lab.errors import LabError
+from roundtrip_lab.queries import Filters
+
+DEVICE = Filters(devices=("device-000007", "device-000011"))
+SITE = Filters(labels=(("site", "north"),), series="hwbinder")
+QUERIES = {
+    "percentiles by build": lambda engine: queries.percentiles(engine),
+    "percentiles by day": lambda engine: queries.percentiles(engine, "day"),
+    "percentiles by label": lambda engine: queries.percentiles(engine, "label:site"),
+    "percentiles by device": lambda engine: queries.percentiles(engine, "device", limit=5),
+    "percentiles of devices": lambda engine: queries.percentiles(engine, "kernel", DEVICE),
+    "misses by kernel": lambda engine: queries.misses(engine, "kernel"),
+    "misses of a site": lambda engine: queries.misses(engine, "build", SITE),
+    "worst devices": lambda engine: queries.worst_devices(engine, limit=10),
+    "outliers": lambda engine: queries.outliers(engine),
+    "causes": lambda engine: queries.causes(engine),
+    "causes by device": lambda engine: queries.causes(engine, "device", DEVICE),
+    "new causes": lambda engine: queries.causes(engine, base="build-001", new="build-002"),
+    "regressions": lambda engine: queries.regressions(engine),
+    "regression of two builds": lambda engine: queries.regressions(engine, base="build-000", new="build-003"),
+    "changes": lambda engine: queries.changes(engine),
+    "changes by kernel": lambda engine: queries.changes(engine, by="kernel"),
+}
+
+
+@pytest.fixture(scope="module")
+def duckdb(small_fleet):
+    """The engine that others are compared with."""
+    return engines.connect(None, DataSet.open(small_fleet))
+
+
+@pytest.fixture(scope="module")
+def spark(small_fleet):
+    """A real Spark on this machine."""
+    if not shutil.which("java"):
+        pytest.skip("no Java: Spark needs it")
+    engine = engines.connect("spark://local", DataSet.open(small_fleet))
+    yield engine
+    engine.connection.disconnect()
+
+
+@pytest.fixture(scope="module")
+def clickhouse(small_fleet):
+    """ClickHouse's own engine, behind its HTTP interface."""
+    with serve() as port:
+        engine = engines.connect(f"clickhouse://localhost:{port}/default", DataSet.open(small_fleet))
+        engine.load()
+        engine.port = port
+        yield engine
+
+
+def compare(one, other):
+    """Equal answers: figures to 9 digits, for engines add in different orders."""
+    assert len(one) > 0 and list(one.columns) == list(other.columns)
+    pd.testing.assert_frame_equal(one, other, check_dtype=False, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_spark_answers_as_duckdb_does(name, duckdb, spark):
+    compare(QUERIES[name](duckdb), QUERIES[name](spark))
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_clickhouse_answers_as_duckdb_does(name, duckdb, clickhouse):
+    compare(QUERIES[name](duckdb), QUERIES[name](clickhouse))
+
+
+def test_every_query_is_compared():
+    compared = " ".join(QUERIES)
+    for name in ("percentiles", "misses", "worst devices", "outliers", "causes", "regressions", "changes"):
+        assert name in compared
+    assert len(queries.__all__) == 8
+
+
+def test_a_clickhouse_without_the_tables_says_how_to_get_them(small_fleet, clickhouse):
+    url = f"clickhouse://localhost:{clickhouse.port}/system"
+    with pytest.raises(LabError, match="has no table sums; copy the data set there with --load"):
+        queries.percentiles(engines.connect(url, DataSet.open(small_fleet)))
+
+
+@pytest.mark.parametrize("url", ["spark://localhost:{}", "clickhouse://user:secret@localhost:{}/lab"])
+def test_an_engine_that_is_down_is_one_line_without_the_password(url, small_fleet, command):
+    with socket.socket() as taken:
+        taken.bind(("localhost", 0))
+        error = str(command("query", "misses", "--from", small_fleet, "--engine", url.format(taken.getsockname()[1])).exception)
+    assert error.startswith("cannot reach") and "\n" not in error and "secret" not in error
+
+
+def test_an_engine_that_answers_nonsense_is_one_line(small_fleet, command):
+    with socket.create_server(("localhost", 0)) as server:
+        def answer():
+            while True:
+                try:
+                    with server.accept()[0] as peer:
+                        peer.recv(1000)
+                        peer.sendall(b"HTTP/1.1 500 no\r\ncontent-length: 2\r\n\r\nno")
+                except OSError:
+                    return
+
+        threading.Thread(target=answer, daemon=True).start()
+        url = f"clickhouse://localhost:{server.getsockname()[1]}/lab"
+        error = str(command("query", "misses", "--from", small_fleet, "--engine", url).exception)
+    assert error.startswith("cannot reach") and "\n" not in error
+
+
+@pytest.mark.parametrize("url", ["mysql://x", "trino", "spark//x", "http://[::1"])
+def test_an_unknown_engine_is_one_line(url, small_fleet):
+    with pytest.raises(LabError, match="unknown engine|is no URL"):
+        engines.connect(url, DataSet.open(small_fleet))
+
+
+@pytest.fixture
+def copied(small_fleet, tmp_path):
+    """A data set to damage."""
+    shutil.copytree(small_fleet, tmp_path / "set")
+    return DataSet.open(tmp_path / "set")
+
+
+def test_a_foreign_parquet_file_is_named(copied, command):
+    place = copied.files("series")[0].parent
+    pq.write_table(pa.table({"a": [1]}), place / "other.parquet")
+    error = str(command("query", "misses", "--from", copied.path).exception)
+    assert "other.parquet is a foreign Parquet file" in error
+    # One that took the place of ours, under its name.
+    (place / "other.parquet").unlink()
+    for table in ("sums", "series"):
+        pq.write_table(pa.table({"a": [1]}), copied.files(table)[0])
+    error = str(command("query", "percentiles", "--from", copied.path).exception)
+    assert "foreign Parquet file" in error and "\n" not in error
+
+
+def test_a_damaged_parquet_file_is_named(copied, command):
+    file = copied.files("sums")[0]
+    file.write_bytes(file.read_bytes()[:-40])
+    error = str(command("query", "misses", "--from", copied.path).exception)
+    assert str(file) in error and "\n" not in error
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (None, "it has no dataset.json"),
+        ("{", "cannot be read"),
+        ("[]", "cannot be read"),
+        ('{"schema": "other", "version": 1}', "the schema in its dataset.json is 'other'"),
+        ('{"schema": "roundtrip.lab", "version": 2}', "has version 2"),
+    ],
+)
+def test_what_is_no_data_set_is_one_line(content, reason, tmp_path, command):
+    if content is not None:
+        (tmp_path / "dataset.json").write_text(content)
+    error = str(command("query", "misses", "--from", tmp_path).exception)
+    assert reason in error and "\n" not in error
+
+
+def test_an_empty_data_set_answers_with_nothing(tmp_path, command):
+    DataSet.create(tmp_path / "set")
+    for name in ("percentiles", "misses", "worst-devices", "outliers", "causes", "regressions", "changes"):
+        assert command("query", name, "--from", tmp_path / "set", "--format", "json").stdout == "[]\n"
