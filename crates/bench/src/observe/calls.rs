@@ -1,5 +1,6 @@
 //! Binder calls of other programs, live.
 
+use latency::Timeline;
 use run::ipc::observe::{ObservePlan, ObserveResult, SlowCall, Unseen};
 use tracefs::Trace;
 use transactions::{Call, Matcher, Observed};
@@ -7,6 +8,7 @@ use transactions::{Call, Matcher, Observed};
 use super::flows::Flows;
 use super::slow::Slow;
 use super::watch::{self, Watch, Whom};
+use crate::clock::now_ns;
 use crate::error::{Error, NotHere, Result};
 use crate::progress::Progress;
 use crate::selection;
@@ -30,6 +32,7 @@ pub fn run(plan: &ObservePlan, report: &mut dyn FnMut(Progress<'_>)) -> Result<O
         plan,
         matcher: Matcher::new(UNDER_WAY),
         flows: Flows::default(),
+        timeline: Timeline::new(now_ns()),
         slow: Slow::new(plan.limit, recording),
     };
     let whom = Whom { subject: &plan.subject, duration_ns: plan.duration_ns, what: "observing calls" };
@@ -51,6 +54,7 @@ struct Observer<'a> {
     plan: &'a ObservePlan,
     matcher: Matcher,
     flows: Flows,
+    timeline: Timeline,
     slow: Slow<SlowCall>,
 }
 
@@ -80,9 +84,10 @@ impl Observer<'_> {
         }
         match observed {
             Observed::Call(call) => {
-                if let Some(flow) = self.flows.call(&client, &server, call, self.plan.deadline)
-                    && call.latency_ns() > self.plan.deadline.ns
-                {
+                let Some(flow) = self.flows.call(&client, &server, call, self.plan.deadline) else { return };
+                let missed = self.plan.deadline.missed(call.latency_ns());
+                self.timeline.record(call.sent.start_ns, call.latency_ns(), missed);
+                if missed {
                     self.slow.add(slow_call(flow, call));
                 }
             }
@@ -92,7 +97,7 @@ impl Observer<'_> {
     }
 
     fn finish(self, elapsed_ns: u64, watch: &Watch) -> ObserveResult {
-        let Observer { plan, matcher, flows, slow } = self;
+        let Observer { plan, matcher, flows, timeline, slow } = self;
         let unmatched = matcher.unmatched();
         let unseen = Unseen {
             lost_events: watch.lost_events,
@@ -117,6 +122,7 @@ impl Observer<'_> {
             plan: plan.clone(),
             elapsed_ns,
             flows,
+            timeline: Some(timeline),
             slow_calls,
             over_limit,
             unseen,

@@ -6,6 +6,7 @@ use run::ipc::throughput::{Batch, ThroughputResult};
 
 use super::bars::{Range, Ranges, Scale};
 use super::chart::{Axis, Chart, Kind, Line, durations};
+use super::over_time;
 use super::page::Page;
 use super::ranges::{range, span, ticks};
 use super::subject::Subject;
@@ -72,6 +73,11 @@ fn observed(page: &mut Page, subjects: &[Subject<'_>]) {
             chance: None,
             ticks: ticks(low, high),
         });
+        let timeline = result.timeline.clone();
+        let calls = timeline.map(|timeline| over_time::Calls { name: "all calls".into(), timeline });
+        let title = subject.named("Over the run", subjects.len());
+        let chart = over_time::chart(title, calls.as_slice(), Some(result.plan.deadline));
+        chart.iter().for_each(|chart| page.chart(chart));
         let (table, notes) = observed_calls::parts(result);
         page.folded("All observed calls", &table);
         page.notes(&notes);

@@ -211,6 +211,32 @@ fn the_policy_names_every_style_and_script_and_the_page_loads_nothing() {
 }
 
 #[test]
+fn observed_calls_are_shown_over_the_run_where_their_version_told_when_they_were() {
+    let mut run = Run::read(Path::new("../../fixtures/runs/x86_64-6.1-observed")).unwrap();
+    let page_of = |run: &Run| {
+        let label = "phone".into();
+        page(&[Subject {
+            label,
+            run,
+            explained: &[],
+            slow_writes: &[],
+            layers: &[],
+            beside: &[],
+            damage: Vec::new(),
+        }])
+        .unwrap()
+    };
+    assert!(!page_of(&run).contains("Over the run"), "an earlier version's");
+    let mut timeline = Timeline::new(1_000);
+    timeline.record(2_000, 40_000, false);
+    timeline.record(300_000_000, 7_000_000, true);
+    run.results.observed_calls.as_mut().unwrap().timeline = Some(timeline);
+    let charts = data_of(&page_of(&run))["charts"].clone();
+    let chart = charts.as_array().unwrap().iter().find(|one| one["title"] == "Over the run").unwrap();
+    assert_eq!(chart["lines"][1]["points"][1][2], "7.00 ms, 1 missed the deadline");
+}
+
+#[test]
 fn ten_million_calls_make_a_small_page() {
     let mut run = Run::read(Path::new(RUN)).unwrap();
     let result = run.results.latency.as_mut().unwrap();

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use latency::{Deadline, Histogram};
+use latency::{Deadline, Histogram, Timeline};
 use serde::{Deserialize, Serialize};
 
 pub use crate::observe::{Process, Subject};
@@ -140,6 +140,9 @@ pub struct ObserveResult {
     pub elapsed_ns: u64,
     /// By client, server, node and method: the largest sum of latencies first.
     pub flows: Vec<Flow>,
+    /// The round trips of all rows over the time of the run; `None` in runs of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<Timeline>,
     /// Calls that missed the deadline, the slowest first, as many as the plan keeps.
     pub slow_calls: Vec<SlowCall>,
     /// Calls that missed it beyond those.
