@@ -19,7 +19,7 @@ def register(group: click.Group) -> None:
     alpha = click.option("--alpha", default=0.01, show_default=True, type=click.FloatRange(0, 1, True, True),
                          help="The probability of any false alarm in the answer.")  # fmt: skip
 
-    add(query, "percentiles", "Show percentiles of calls, from merged histograms.", by, limit(10))
+    add(query, "percentiles", "Show percentiles of calls, from merged histograms.", by, limit(5))
     add(query, "misses", "Show which share of calls missed its deadline.", by)
     add(query, "worst-devices", "Show the devices with the most missed deadlines.", limit(20))
     add(query, "outliers", "Show devices that differ from their peers.", alpha)

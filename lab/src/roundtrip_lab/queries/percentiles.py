@@ -13,7 +13,7 @@ PERCENTS = {"p50_ns": 50.0, "p90_ns": 90.0, "p99_ns": 99.0, "p999_ns": 99.9}
 Z_95 = 1.959964
 KEYS = ["series", "group"]
 # Devices are counted one by one, and only the worst are shown with percentiles.
-DEVICES = 10
+DEVICES = 5
 
 
 def percentiles(engine: Engine, by: str = "build", filters: Filters = Filters(), limit: int = DEVICES) -> pd.DataFrame:
