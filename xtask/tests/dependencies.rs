@@ -21,6 +21,7 @@ const LINKS: &[(&str, &[&str])] = &[
     ("layers", &["latency", "tracefs"]),
     ("transactions", &["tracefs"]),
     ("writes", &["tracefs"]),
+    ("foreign", &["tracefs"]),
     ("run", &["files", "latency", "stack", "stored"]),
     (
         "bench",
@@ -38,7 +39,7 @@ const LINKS: &[(&str, &[&str])] = &[
             "writes",
         ],
     ),
-    ("analysis", &["files", "latency", "layers", "run", "stored", "tracefs"]),
+    ("analysis", &["files", "latency", "layers", "run", "stored", "tracefs", "transactions"]),
     ("report", &["analysis", "latency", "layers", "run", "stored", "tracefs"]),
     (
         "cli",
@@ -49,6 +50,7 @@ const LINKS: &[(&str, &[&str])] = &[
             "binder-driver",
             "binder-emulator",
             "files",
+            "foreign",
             "latency",
             "layers",
             "report",

@@ -5,6 +5,7 @@
 //! Each part is a process of its own, this program again with the part's name. Prints a line for
 //! each pair; fails at the first thing that is not as it must be.
 
+mod foreign;
 mod observed;
 mod ours;
 mod theirs;
@@ -37,7 +38,9 @@ fn main() -> Result<()> {
         ["all", rsb_hub] => all(rsb_hub),
         ["observed", "all", rsb_hub, roundtrip] => observed::all(rsb_hub, roundtrip),
         ["observed", "serve"] => observed::serve(),
-        ["observed", "call", out] => observed::call(out),
+        ["observed", "foreign", rsb_hub, roundtrip] => foreign::all(rsb_hub, roundtrip),
+        ["observed", "call", out] => observed::call(out, 1),
+        ["observed", "call", out, "few"] => observed::call(out, 8),
         ["manage"] => ours::manage(),
         ["serve", "ours"] => ours::serve(),
         ["serve", "rsbinder"] => theirs::serve(),

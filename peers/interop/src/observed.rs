@@ -16,8 +16,8 @@ use crate::{DEVICE, Running, link_device, until};
 const SERVICE: &str = "roundtrip.observed";
 
 /// The names by which `roundtrip` sees the two.
-const CLIENT: &str = "rsb-client";
-const SERVER: &str = "rsb-server";
+pub(crate) const CLIENT: &str = "rsb-client";
+pub(crate) const SERVER: &str = "rsb-server";
 
 /// How often each method is called.
 const ECHOES: u64 = 2000;
@@ -124,29 +124,29 @@ pub(crate) fn serve() -> Result<()> {
     Ok(ProcessState::join_thread_pool()?)
 }
 
-/// Calls, and writes down what it has seen itself.
-pub(crate) fn call(out: &str) -> Result<()> {
+/// Calls, and writes down what it has seen itself. Makes one of `fewer` of the calls.
+pub(crate) fn call(out: &str, fewer: u64) -> Result<()> {
     ProcessState::init(DEVICE, 1).map_err(|error| anyhow::anyhow!("{error}"))?;
     let manager = until("find a service manager", || hub::default().ok())?;
     ProcessState::start_thread_pool();
     let load = until("find the service", || manager.check_interface::<dyn ILoad>(SERVICE).ok())?;
     let mut took_ns = Vec::new();
-    for _ in 0..ECHOES {
+    for _ in 0..ECHOES / fewer {
         let start = Instant::now();
         ensure!(load.echo("sixteen bytes it")? == "sixteen bytes it", "echo");
         took_ns.push(start.elapsed().as_nanos() as u64);
     }
     took_ns.sort_unstable();
     let own = BnLoad::new_binder(Load::new());
-    for _ in 0..RELAYS {
+    for _ in 0..RELAYS / fewer {
         ensure!(load.relay(&own, "there and back")? == "there and back", "relay");
     }
-    for number in 0..NOTES {
+    for number in 0..NOTES / fewer {
         load.note(number as i32)?;
         // The calls in between keep the queue short.
         load.echo("")?;
     }
-    for _ in 0..SLOW {
+    for _ in 0..SLOW / fewer {
         load.nap()?;
         load.burn()?;
         load.crowd()?;

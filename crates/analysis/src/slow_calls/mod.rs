@@ -4,6 +4,7 @@
 
 mod measured;
 mod observed;
+mod recorded;
 
 use std::path::Path;
 
@@ -14,6 +15,7 @@ use tracefs::{Recording, Trace};
 use crate::damage::refuse_damage;
 use crate::error::{Error, Result};
 pub use measured::{Calls, recorded_calls};
+pub use recorded::{Recorded, Wanted, explain_recorded, recorded};
 
 /// What a run has kept of its slow calls.
 #[derive(Debug, Clone, Default, PartialEq)]

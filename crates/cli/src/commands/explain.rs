@@ -1,6 +1,7 @@
 //! `roundtrip explain`: why the slow calls of a recorded run were slow, on this machine or another.
 //! Measures nothing.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use files::Existing;
@@ -18,25 +19,32 @@ use report::inert;
 #[derive(Default)]
 pub(crate) struct Typed {
     runs: Vec<PathBuf>,
-    number: Option<usize>,
-    format: Option<String>,
-    out: Option<PathBuf>,
-    existing: Existing,
+    pub(super) number: Option<usize>,
+    pub(super) deadline_ns: Option<u64>,
+    pub(super) slowest: Option<u64>,
+    pub(super) limit: Option<u64>,
+    pub(super) format: Option<String>,
+    pub(super) out: Option<PathBuf>,
+    pub(super) existing: Existing,
 }
 
 /// The command.
 pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["explain"],
     kind: Kind::Command,
-    summary: "explains why a stored run's slow calls were slow",
+    summary: "explains why slow calls were slow: a stored run's, or those in another tool's trace",
     description: "Divides each slow call that `ipc latency --explain` or `--explain-slowest` has \
                   kept into parts. Each part has one owner and one state, and the parts add up to \
                   the call exactly. Names what delayed the call: another thread and its priority, \
                   an interrupt, the holder of a lock and what kept that thread from its CPU, a CPU \
-                  quota. Says what cannot be determined.",
+                  quota. Says what cannot be determined.\n\n\
+                  FILE is a recording that another tool made: a Perfetto trace, trace-cmd's trace.dat (versions 6 and \
+                  7), or the kernel's text as atrace and /sys/kernel/tracing/trace print it. The binder calls in it \
+                  that took longer than --deadline are explained as far as its events reach, and what it lacks is \
+                  said.",
     positionals: Some(Positionals {
-        usage: "RUN",
-        help: "A run directory.",
+        usage: "RUN|FILE",
+        help: "A run directory, or another tool's recording.",
         count: 1..=1,
         kind: ValueKind::Path,
         set: |typed: &mut Typed, text| {
@@ -44,40 +52,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             Ok(())
         },
     }),
-    groups: &[Group {
-        heading: "Output",
-        options: &[
-            Opt::value(
-                &["--miss"],
-                "N",
-                "Only the Nth slowest call; 1 is the slowest.",
-                |typed: &mut Typed, text| set(&mut typed.number, values::whole(text, 1..=usize::MAX)),
-            )
-            .default("all"),
-            Opt::one_of(
-                &["--format"],
-                "FORMAT",
-                &["text", "json", "csv", "markdown"],
-                "How to print them; csv has a line for each cause, markdown one for each call.",
-                |typed: &mut Typed, text| {
-                    typed.format = Some(text.to_owned());
-                    Ok(())
-                },
-            )
-            .default("text"),
-            Opt::path(
-                &["-o", "--output"],
-                "FILE",
-                "Writes FILE.perfetto-trace instead, for ui.perfetto.dev: what the kernel recorded \
-                 around one slow call (the slowest, or the one that --miss chooses), with its \
-                 explanation.",
-                |typed: &mut Typed, text| set(&mut typed.out, values::path(text)),
-            ),
-            Opt::flag(&["--force"], "Replaces FILE if it exists.", |typed: &mut Typed| {
-                typed.existing = Existing::Replace;
-            }),
-        ],
-    }],
+    groups: &[RECORDED, OUTPUT],
     examples: &[
         (
             "roundtrip explain runs/monday",
@@ -92,12 +67,101 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             "roundtrip explain -o slow.perfetto-trace runs/monday",
             "Writes the trace of the slowest call for ui.perfetto.dev.",
         ),
+        (
+            "roundtrip explain --deadline 5ms phone.perfetto-trace",
+            "Explains the binder calls in a trace of Perfetto that took longer than 5 ms.",
+        ),
     ],
     run,
 };
 
+/// What to explain of another tool's recording: a run has kept its slow calls itself.
+const RECORDED: Group<Typed> = Group {
+    heading: "Another tool's recording",
+    options: &[
+        Opt::value(
+            &["--deadline"],
+            "TIME",
+            "Explains the calls that took longer, as in 2.5ms.",
+            |typed: &mut Typed, text| set(&mut typed.deadline_ns, values::duration_ns(text)),
+        )
+        .default("2.5ms"),
+        Opt::value(
+            &["--slowest"],
+            "N",
+            "Explains the N slowest calls instead, whether they missed the deadline or not.",
+            |typed: &mut Typed, text| set(&mut typed.slowest, values::whole(text, 1..=1000)),
+        )
+        .default("off"),
+        Opt::value(
+            &["--explain-limit"],
+            "N",
+            "How many of the calls over the deadline are explained, the slowest.",
+            |typed: &mut Typed, text| set(&mut typed.limit, values::whole(text, 1..=1000)),
+        )
+        .default("20"),
+    ],
+};
+
+const OUTPUT: Group<Typed> = Group {
+    heading: "Output",
+    options: &[
+        Opt::value(
+            &["--miss"],
+            "N",
+            "Only the Nth slowest call; 1 is the slowest.",
+            |typed: &mut Typed, text| set(&mut typed.number, values::whole(text, 1..=usize::MAX)),
+        )
+        .default("all"),
+        Opt::one_of(
+            &["--format"],
+            "FORMAT",
+            &["text", "json", "csv", "markdown"],
+            "How to print them; csv has a line for each cause, markdown one for each call.",
+            |typed: &mut Typed, text| {
+                typed.format = Some(text.to_owned());
+                Ok(())
+            },
+        )
+        .default("text"),
+        Opt::path(
+            &["-o", "--output"],
+            "FILE",
+            "Writes FILE.perfetto-trace instead, for ui.perfetto.dev: what the kernel recorded \
+                 around one slow call (the slowest, or the one that --miss chooses), with its \
+                 explanation.",
+            |typed: &mut Typed, text| set(&mut typed.out, values::path(text)),
+        ),
+        Opt::flag(&["--force"], "Replaces FILE if it exists.", |typed: &mut Typed| {
+            typed.existing = Existing::Replace;
+        }),
+    ],
+};
+
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
-    let Some(path) = typed.runs.first() else { return Err(usage!("name a run directory")) };
+    let Some(path) = typed.runs.first() else { return Err(usage!("name a run directory, or a recording")) };
+    if is_recording(path) {
+        #[cfg(feature = "foreign")]
+        return super::explain_file::run(&typed, path, terminal);
+        #[cfg(not(feature = "foreign"))]
+        anyhow::bail!(
+            "{}: this binary, built for devices, reads no other tools' recordings: explain it with one built by `cargo build`",
+            path.display()
+        );
+    }
+    if let Some(option) = [
+        (typed.deadline_ns.is_some(), "--deadline"),
+        (typed.slowest.is_some(), "--slowest"),
+        (typed.limit.is_some(), "--explain-limit"),
+    ]
+    .into_iter()
+    .find_map(|(given, option)| given.then_some(option))
+    {
+        return Err(usage!(
+            "{option} goes with another tool's recording: {} has kept its slow calls",
+            path.display()
+        ));
+    }
     let mut run = Run::read(path)?;
     if typed.out.is_none() && typed.format.as_deref() != Some("json") {
         run = inert::run(&run)?;
@@ -132,6 +196,13 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         writeln!(terminal.err, "roundtrip: warning: {}", report::inert::line(&warning))?;
     }
     explained.iter_mut().find_map(|one| one.damage.take()).map_or(Ok(Exit::OK), |error| Err(error.into()))
+}
+
+/// Whether a path names a file that is no run's: these are JSON.
+fn is_recording(path: &Path) -> bool {
+    let mut first = [0; 1];
+    let opened = path.is_file().then(|| std::fs::File::open(path).ok()).flatten();
+    opened.is_some_and(|mut file| file.read_exact(&mut first).is_ok() && first != *b"{")
 }
 
 /// Writes the snapshot of one slow call, with every slow call that it holds.
@@ -190,7 +261,7 @@ fn trace(
     Ok(Exit::OK)
 }
 
-fn print(
+pub(super) fn print(
     explained: &[Explained],
     kept: &Kept,
     format: Option<&str>,

@@ -11,6 +11,8 @@ mod completions;
 mod doctor;
 mod driver;
 mod explain;
+#[cfg(feature = "foreign")]
+mod explain_file;
 mod finish;
 mod gates;
 pub(crate) mod help;

@@ -1,0 +1,166 @@
+//! The slow calls in a recording that is no run of ours: nothing is known besides the kernel's
+//! events, not even which calls somebody was interested in.
+
+use std::collections::{BTreeMap, HashMap};
+
+use latency::Histogram;
+use layers::{RoundTrip, Side, Timeline};
+use tracefs::{Body, Trace};
+use transactions::{Call, Matcher, Observed, Unmatched};
+
+use super::{Explained, Kept, SlowCall};
+
+/// The most transactions that are followed at a time.
+const UNDER_WAY: usize = 100_000;
+
+/// From how many calls of one method on there is a usual one.
+const MANY: u64 = 10;
+
+/// Which calls of a recording are explained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// What a call may take, in nanoseconds.
+    pub deadline_ns: u64,
+    /// The slowest, whether they missed the deadline or not.
+    pub slowest: bool,
+    /// So many at most.
+    pub limit: u64,
+}
+
+/// What a recording says of calls.
+#[derive(Debug)]
+pub struct Recorded {
+    /// Those to explain.
+    pub kept: Kept,
+    /// Transactions without a reply.
+    pub oneway: u64,
+    /// Calls that ended with an error of the driver.
+    pub failed: u64,
+    /// What could not be put together.
+    pub unmatched: Unmatched,
+}
+
+/// Client, server, node, code.
+type Flow = (u32, u32, i32, u32);
+
+/// Finds the calls in a recording. `comms` names threads that the trace itself may not.
+#[must_use]
+pub fn recorded(trace: &Trace, comms: &BTreeMap<u32, String>, wanted: Wanted) -> Recorded {
+    let mut matcher = Matcher::new(UNDER_WAY);
+    let (mut calls, mut oneway, mut failed) = (Vec::new(), 0, 0);
+    for event in &trace.events {
+        matcher.add(event, &mut |observed| match observed {
+            Observed::Call(call) => calls.push(call),
+            Observed::Oneway(_) => oneway += 1,
+            Observed::Failed(_) => failed += 1,
+        });
+    }
+    let names = Names::of(trace, comms);
+    let mut all = Histogram::new();
+    let mut flows: HashMap<Flow, Histogram> = HashMap::new();
+    for call in &calls {
+        all.record(call.latency_ns());
+        flows.entry(names.flow(call)).or_insert_with(Histogram::growing).record(call.latency_ns());
+    }
+    let Wanted { deadline_ns, slowest, limit } = wanted;
+    let all_calls = calls.len() as u64;
+    if !slowest {
+        calls.retain(|call| call.latency_ns() > deadline_ns);
+    }
+    let over_limit = if slowest { 0 } else { (calls.len() as u64).saturating_sub(limit) };
+    calls.sort_by_key(|call| (std::cmp::Reverse(call.latency_ns()), call.sent.start_ns));
+    calls.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    let usual_ns = |call: &Call| {
+        let of = flows.get(&names.flow(call)).filter(|of| of.count() >= MANY)?;
+        of.percentile_ns(50.0).filter(|&ns| ns <= deadline_ns)
+    };
+    let slow = calls.iter().map(|call| names.slow_call(call, deadline_ns, usual_ns(call)));
+    let kept = Kept {
+        calls: slow.collect(),
+        all_calls,
+        deadline_ns,
+        usual_ns: all.percentile_ns(50.0),
+        slowest,
+        limit,
+        over_limit,
+        before_comparison: 0,
+        not_recorded: String::new(),
+    };
+    Recorded { kept: kept.ranked(), oneway, failed, unmatched: matcher.unmatched() }
+}
+
+/// Explains those of a recording's calls that are wanted.
+pub fn explain_recorded(kept: &Kept, trace: &Trace, wanted: impl Fn(&SlowCall) -> bool) -> Vec<Explained> {
+    let timeline = Timeline::new(trace);
+    let wanted = kept.calls.iter().filter(|call| wanted(call));
+    let explained = wanted.map(|call| Explained {
+        call: call.clone(),
+        deadline_ns: kept.deadline_ns,
+        explanation: layers::explain(&timeline, &call.trip),
+        without_events: None,
+        damage: None,
+    });
+    explained.collect()
+}
+
+/// Who is who, as far as the recording says.
+struct Names<'a> {
+    trace: &'a Trace,
+    comms: &'a BTreeMap<u32, String>,
+    said: HashMap<u32, tracefs::Name>,
+}
+
+impl<'a> Names<'a> {
+    fn of(trace: &'a Trace, comms: &'a BTreeMap<u32, String>) -> Self {
+        let mut said = HashMap::new();
+        for event in &trace.events {
+            match event.body {
+                Body::Switch { next, .. } => _ = said.insert(next.tid, next.comm),
+                Body::Rename { tid, comm } => _ = said.insert(tid, comm),
+                _ => {}
+            }
+        }
+        Self { trace, comms, said }
+    }
+
+    /// A thread's process; the thread itself where nothing says it, since most processes call from
+    /// their first thread.
+    fn process(&self, tid: u32) -> u32 {
+        self.trace.processes.get(&tid).copied().unwrap_or(tid)
+    }
+
+    fn name(&self, pid: u32) -> String {
+        let said = self.said.get(&pid).map(|&name| self.trace.names.text(name));
+        let name = self.comms.get(&pid).map(String::as_str).or(said).unwrap_or_default();
+        if name.is_empty() { format!("process {pid}") } else { format!("{name} ({pid})") }
+    }
+
+    fn flow(&self, call: &Call) -> Flow {
+        (self.process(call.sent.client), call.sent.to_process, call.sent.node, call.sent.code)
+    }
+
+    fn slow_call(&self, call: &Call, deadline_ns: u64, usual_ns: Option<u64>) -> SlowCall {
+        let (client, server) = (self.process(call.sent.client), call.sent.to_process);
+        let side = |pid, tid| Side { pid, tid: Some(tid), ..Side::default() };
+        let kind_name = format!("{} to {}", self.name(client), self.name(server));
+        SlowCall {
+            number: 0,
+            kind: (client as usize, server as usize),
+            what: format!("{kind_name}, node {}, code {}", call.sent.node, call.sent.code),
+            kind_name,
+            trip: RoundTrip {
+                start_ns: call.sent.start_ns,
+                received_ns: Some(call.received_ns),
+                replied_ns: Some(call.replied_ns),
+                end_ns: call.end_ns,
+                client: side(client, call.sent.client),
+                server: Some(side(server, call.server)),
+                deadline_ns: Some(deadline_ns),
+                usual_ns,
+                // Nothing says it: a CPU that stops unseen is then told as what ran.
+                virtualised: false,
+            },
+            snapshot: None,
+        }
+    }
+}

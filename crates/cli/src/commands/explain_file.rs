@@ -1,0 +1,198 @@
+//! `roundtrip explain FILE`: the slow binder calls in a recording that another tool made, and what
+//! the recording lacks. Finding and explaining them is `analysis`'s business, reading the file
+//! `foreign`'s.
+
+use std::path::Path;
+
+use analysis::slow_calls::{self, Recorded, Wanted};
+use anyhow::Context as _;
+use files::NewFile;
+use foreign::{Foreign, MOST_FILE_BYTES, Tool};
+use report::inert;
+use report::perfetto::{self, Contents};
+
+use super::explain::{self, Typed};
+use crate::args::usage;
+use crate::terminal::{Exit, Terminal};
+use crate::trace_file::Form;
+
+/// What a call may take if nobody says it, as of `ipc observe`.
+const DEADLINE_NS: u64 = 2_500_000;
+
+/// How many calls are explained if nobody says it.
+const LIMIT: u64 = 20;
+
+/// What cannot be told without these events.
+const NEEDED: [(&str, &str); 8] = [
+    ("sched/sched_switch", "who had the CPU: without it hardly anything can be told"),
+    ("sched/sched_waking", "what a thread waited for, and who woke it"),
+    ("sched/sched_wakeup", "when a woken thread was on its CPU's queue"),
+    ("sched/sched_migrate_task", "that a runnable thread changed its CPU"),
+    ("irq/irq_handler_entry", "the time of devices' interrupts: it counts as the interrupted thread's work"),
+    ("irq/softirq_entry", "the time of deferred interrupts: it counts as the interrupted thread's work"),
+    ("binder/binder_wait_for_work", "for how long no thread of a server was ready"),
+    ("binder/binder_return", "which calls failed"),
+];
+
+/// Explains a file's calls.
+pub(super) fn run(typed: &Typed, path: &Path, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
+    let format = typed.format.as_deref();
+    if let Some(out) = &typed.out {
+        if format.is_some() {
+            return Err(usage!("--format and -o exclude each other"));
+        }
+        if Form::of(out)? != Form::Perfetto {
+            return Err(usage!("{}: slow calls are shown in a .perfetto-trace file", out.display()));
+        }
+    }
+    let bytes =
+        files::read(path, MOST_FILE_BYTES).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut foreign = foreign::read(&bytes).with_context(|| path.display().to_string())?;
+    drop(bytes);
+    if format != Some("json") && typed.out.is_none() {
+        make_inert(&mut foreign);
+    }
+    if !has_binder(&foreign) {
+        anyhow::bail!(
+            "{}: it has no events of the binder driver: record binder/binder_transaction and \
+             binder/binder_transaction_received, with the scheduler's events",
+            path.display()
+        );
+    }
+    let wanted = Wanted {
+        deadline_ns: typed.deadline_ns.unwrap_or(DEADLINE_NS),
+        slowest: typed.slowest.is_some(),
+        limit: typed.slowest.or(typed.limit).unwrap_or(LIMIT),
+    };
+    let recorded = slow_calls::recorded(&foreign.trace, &foreign.comms, wanted);
+    let count = recorded.kept.calls.len();
+    if let Some(number) = typed.number.filter(|&number| number > count) {
+        return Err(usage!("there is no slow call {number}: {count} are explained"));
+    }
+    let about = about(path, &foreign, &recorded);
+    if format.is_none_or(|format| format == "text") {
+        about.iter().try_for_each(|line| writeln!(terminal.out, "{line}"))?;
+        writeln!(terminal.out)?;
+    } else {
+        about.iter().skip(1).try_for_each(|line| writeln!(terminal.err, "roundtrip: note: {line}"))?;
+    }
+    let chosen = |call: &slow_calls::SlowCall| typed.number.is_none_or(|only| only == call.number);
+    let explained = slow_calls::explain_recorded(&recorded.kept, &foreign.trace, chosen);
+    match &typed.out {
+        Some(out) => {
+            let tracks = report::explanation_tracks::tracks(&explained, &[]);
+            let contents = Contents {
+                trace: &foreign.trace,
+                release: &foreign.release,
+                comms: &foreign.comms,
+                tracks: &tracks,
+            };
+            let failed = || format!("cannot write {}", out.display());
+            let mut file = NewFile::create(out, typed.existing).with_context(failed)?;
+            perfetto::write(&contents, &mut file).and_then(|()| file.complete()).with_context(failed)?;
+            writeln!(
+                terminal.out,
+                "{}: {} events, with the explanations",
+                out.display(),
+                foreign.trace.events.len()
+            )?;
+        }
+        None if count == 0 && format.is_none_or(|format| format == "text") => {
+            writeln!(terminal.out, "{}", no_slow_call(&recorded, wanted))?;
+        }
+        None => explain::print(&explained, &recorded.kept, format, terminal)?,
+    }
+    terminal.out.flush()?;
+    match foreign.damage {
+        Some(damage) => {
+            anyhow::bail!("{} is damaged: {damage}; only what could be read is explained", path.display())
+        }
+        None => Ok(Exit::OK),
+    }
+}
+
+fn no_slow_call(recorded: &Recorded, wanted: Wanted) -> String {
+    match recorded.kept.all_calls {
+        0 => "It holds no whole call.".to_owned(),
+        calls => format!(
+            "None of the {calls} calls took longer than {:.2} ms: --slowest 10 explains the slowest.",
+            wanted.deadline_ns as f64 / 1e6
+        ),
+    }
+}
+
+fn has_binder(foreign: &Foreign) -> bool {
+    ["binder/binder_transaction", "rust_binder/binder_transaction", "rust_binder/rust_binder_transaction"]
+        .iter()
+        .any(|event| foreign.trace.has(event))
+}
+
+/// Texts of other people's, as they may be shown.
+fn make_inert(foreign: &mut Foreign) {
+    foreign.trace.names.change(|name| Some(inert::name(name)));
+    for name in foreign.comms.values_mut() {
+        *name = inert::name(name);
+    }
+    for text in [&mut foreign.release, &mut foreign.trace.machine] {
+        *text = inert::name(text);
+    }
+}
+
+/// What the recording is, and what it lacks: a line each.
+fn about(path: &Path, foreign: &Foreign, recorded: &Recorded) -> Vec<String> {
+    let trace = &foreign.trace;
+    let by = match foreign.tool {
+        Tool::Perfetto => "by Perfetto",
+        Tool::TraceCmd => "by trace-cmd",
+        Tool::Text => "as the kernel's text",
+    };
+    let kernel =
+        if foreign.release.is_empty() { String::new() } else { format!(" on Linux {}", foreign.release) };
+    let mut lines = vec![format!(
+        "{}: recorded {by}{kernel}: {} events, {} calls, {} oneway transactions, {} failed calls",
+        inert::line(&path.display().to_string()),
+        trace.events.len(),
+        recorded.kept.all_calls,
+        recorded.oneway,
+        recorded.failed
+    )];
+    match foreign.clock.as_deref() {
+        Some("boot") => {}
+        Some(clock) => lines.push(format!(
+            "Its clock is '{}', not 'boot': times do not compare with those of other recordings.",
+            inert::name(clock)
+        )),
+        None => lines.push(
+            "It does not say its clock: times may not compare with those of other recordings.".to_owned(),
+        ),
+    }
+    for (event, what) in NEEDED {
+        let in_rust =
+            event.strip_prefix("binder/").is_some_and(|name| trace.has(&format!("rust_binder/{name}")));
+        if !trace.has(event) && !in_rust {
+            lines.push(format!("It has no {event}, which tells {what}."));
+        }
+    }
+    if trace.processes.is_empty() {
+        lines.push(
+            "It does not say which process a thread belongs to: threads stand for processes.".to_owned(),
+        );
+    }
+    let gaps = trace.losses.iter().filter(|loss| loss.after_ns > 0 && !loss.damaged).count();
+    if gaps > 0 || foreign.lost_events > 0 {
+        let events = match foreign.lost_events {
+            0 => "Events".to_owned(),
+            events => format!("{events} events"),
+        };
+        lines.push(format!(
+            "{events} were lost, in {gaps} gaps: calls that span one are missing or not explained."
+        ));
+    }
+    let unmatched = recorded.unmatched;
+    let cut = unmatched.received + unmatched.replies + unmatched.ended;
+    if cut > 0 {
+        lines.push(format!("Of {cut} calls it has only a part: they began before it or did not end in it."));
+    }
+    lines.extend(foreign.notes.iter().map(|note| inert::line(note).into_owned()));
+    lines
+}

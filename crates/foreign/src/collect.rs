@@ -1,0 +1,86 @@
+//! Events of several CPUs, as they are found in a file, into one trace. Must not know any file's
+//! form.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tracefs::{Event, Loss};
+
+use crate::{Foreign, MOST_EVENTS};
+
+/// The most CPUs that a file may name: what is above comes from damaged bytes.
+pub(crate) const MOST_CPUS: u32 = 1 << 14;
+
+/// What has been found so far.
+#[derive(Default)]
+pub(crate) struct Collected {
+    events: Vec<Event>,
+    losses: Vec<Loss>,
+    /// The last instant of each CPU, and whether events were lost behind it (how many, if counted).
+    last_ns: BTreeMap<u32, u64>,
+    missing: BTreeMap<u32, Option<u64>>,
+    complete_from_ns: BTreeMap<u32, u64>,
+    recorded: BTreeSet<String>,
+    /// Whether there were more events than are kept.
+    full: bool,
+}
+
+impl Collected {
+    /// The next event of its CPU.
+    pub(crate) fn add(&mut self, event: Event) {
+        if self.events.len() >= MOST_EVENTS {
+            self.full = true;
+            return;
+        }
+        if let Some(events) = self.missing.remove(&event.cpu) {
+            let after_ns = self.last_ns.get(&event.cpu).copied().unwrap_or(0);
+            let before_ns = event.time_ns.max(after_ns);
+            self.losses.push(Loss { cpu: event.cpu, after_ns, before_ns, events, damaged: false });
+        }
+        self.complete_from_ns.entry(event.cpu).or_insert(event.time_ns);
+        let last_ns = self.last_ns.entry(event.cpu).or_default();
+        *last_ns = event.time_ns.max(*last_ns);
+        self.events.push(event);
+    }
+
+    /// Events of this CPU were lost before the next one.
+    pub(crate) fn lost(&mut self, cpu: u32, events: Option<u64>) {
+        let missing = self.missing.entry(cpu).or_insert(Some(0));
+        *missing = missing.zip(events).map(|(before, more)| before.saturating_add(more));
+    }
+
+    /// A CPU's events are complete from this instant on, if none was found before.
+    pub(crate) fn complete_from(&mut self, cpu: u32, ns: u64) {
+        self.complete_from_ns.entry(cpu).or_insert(ns);
+        self.last_ns.entry(cpu).or_insert(ns);
+    }
+
+    /// The last instant that is known of a CPU, in nanoseconds.
+    pub(crate) fn last_ns(&self, cpu: u32) -> Option<u64> {
+        self.last_ns.get(&cpu).copied()
+    }
+
+    /// An event (`system/event`) that the file has.
+    pub(crate) fn has(&mut self, event: &str) {
+        if self.recorded.len() < 10_000 && !self.recorded.contains(event) {
+            self.recorded.insert(event.to_owned());
+        }
+    }
+
+    /// The trace's events, losses, ends and recorded events.
+    pub(crate) fn finish(mut self, into: &mut Foreign) {
+        for (cpu, events) in std::mem::take(&mut self.missing) {
+            let after_ns = self.last_ns.get(&cpu).copied().unwrap_or(0);
+            self.losses.push(Loss { cpu, after_ns, before_ns: u64::MAX, events, damaged: false });
+        }
+        // Of one instant, as they were written.
+        self.events.sort_by_key(|event| event.time_ns);
+        self.losses.sort_by_key(|loss| (loss.after_ns, loss.cpu));
+        if self.full {
+            into.notes.push(format!("it has more than {MOST_EVENTS} events: the later ones were not read"));
+        }
+        into.trace.events = self.events;
+        into.trace.losses = self.losses;
+        into.trace.complete_from_ns = self.complete_from_ns;
+        into.trace.recorded = self.recorded.into_iter().collect();
+    }
+}

@@ -1,0 +1,258 @@
+//! Perfetto's traces: the packets that hold the kernel's events, and what is needed to understand
+//! them. All others are passed over. The numbers of fields are those of Perfetto's public `.proto`
+//! files (`protos/perfetto/trace`). Must not know what events mean.
+
+mod bundle;
+mod compact;
+mod schema;
+mod wire;
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::collect::Collected;
+use crate::compressed::{Method, unpack};
+use crate::error::{Error, Result};
+use crate::{Foreign, MOST_UNPACKED_BYTES, Tool};
+use schema::Described;
+use wire::{Message, Value};
+
+const FORM: &str = "Perfetto's trace";
+
+/// Clocks (`BuiltinClock`).
+const MONOTONIC_RAW: u64 = 5;
+const BOOTTIME: u64 = 6;
+
+/// Whether it is one: a message whose only field is the first, of packets.
+pub(crate) fn is(bytes: &[u8]) -> bool {
+    let mut trace = Message::new(bytes);
+    matches!(bytes.first(), Some(0x0a))
+        && matches!(trace.next(), Some(Ok((1, Value::Bytes(packet)))) if Message::new(packet).all(|one| one.is_ok()))
+}
+
+/// Reads it.
+///
+/// # Errors
+/// As [`crate::read`].
+pub(crate) fn read(bytes: &[u8]) -> Result<Foreign> {
+    let mut reader = Reader { budget: MOST_UNPACKED_BYTES, ..Reader::default() };
+    let mut foreign = Foreign::new(Tool::Perfetto);
+    // What events refer to may come after them.
+    for pass in [Pass::Context, Pass::Events] {
+        reader.pass = pass;
+        reader.packets(bytes, 0, &mut foreign);
+        if pass == Pass::Context {
+            reader.budget = MOST_UNPACKED_BYTES;
+        }
+    }
+    if reader.bundles == 0 {
+        let what =
+            "it has no kernel events (ftrace_events): record it with the data source linux.ftrace".to_owned();
+        return Err(Error::Unsupported { form: FORM, what });
+    }
+    foreign.clock = Some(match reader.clock {
+        None => "boot".to_owned(),
+        Some(name) => name.to_owned(),
+    });
+    foreign.lost_events = reader.lost.values().map(|counts| counts.1.saturating_sub(counts.0)).sum();
+    if reader.other_machines > 0 {
+        foreign.notes.push("it holds other machines' events too, which were not read".to_owned());
+    }
+    if reader.without_thread > 0 {
+        let events = reader.without_thread;
+        foreign.notes.push(format!(
+            "{events} wakings and switches stand before what says which thread ran, and were not read"
+        ));
+    }
+    reader.collected.finish(&mut foreign);
+    foreign.trace.processes = reader.processes;
+    foreign.comms = reader.comms;
+    foreign.trace.machine = reader.machine;
+    Ok(foreign)
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Pass {
+    #[default]
+    Context,
+    Events,
+}
+
+/// What is known so far.
+#[derive(Default)]
+struct Reader {
+    pass: Pass,
+    budget: usize,
+    collected: Collected,
+    processes: BTreeMap<u32, u32>,
+    comms: BTreeMap<u32, String>,
+    machine: String,
+    /// Whether the kernel's states of threads are those of Linux 4.14 and later.
+    old_states: bool,
+    /// Names of kernel functions, by packet sequence and number.
+    symbols: HashMap<(u64, u64), String>,
+    /// Events that Perfetto describes in the trace, by the number of their field.
+    described: HashMap<u32, Described>,
+    /// By CPU: how many events the kernel had lost at the recording's begin and at its end.
+    lost: BTreeMap<u64, (u64, u64)>,
+    /// What is to be added to times of the clock that is not boot's, and its name.
+    raw_to_boot: Option<i64>,
+    clock: Option<&'static str>,
+    /// The thread that runs on each CPU, where a switch has said so.
+    running: BTreeMap<u32, tracefs::ThreadRef>,
+    bundles: u64,
+    other_machines: u64,
+    without_thread: u64,
+}
+
+impl Reader {
+    /// A trace, or packets that were compressed together. These hold no compressed ones again.
+    fn packets(&mut self, bytes: &[u8], depth: u32, foreign: &mut Foreign) {
+        let mut trace = Message::new(bytes);
+        loop {
+            let at = trace.at();
+            match trace.next() {
+                None => return,
+                Some(Ok((1, Value::Bytes(packet)))) => {
+                    if let Err(what) = self.packet(packet, depth, foreign) {
+                        let inside = if depth > 0 { " of what is compressed" } else { "" };
+                        foreign.damaged(format!("the packet at byte {at}{inside}: {what}"));
+                    }
+                }
+                Some(Ok(_)) => {}
+                Some(Err(what)) => {
+                    let inside = if depth > 0 { " of what is compressed" } else { "" };
+                    foreign.damaged(format!("at byte {at}{inside}: {what}; what follows was not read"));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn packet(&mut self, bytes: &[u8], depth: u32, foreign: &mut Foreign) -> Result<(), String> {
+        let (mut sequence, mut machine) = (0, 0);
+        for field in Message::new(bytes) {
+            match field? {
+                (10, Value::Number(number)) => sequence = number,
+                (98, Value::Number(number)) => machine = number,
+                _ => {}
+            }
+        }
+        if machine != 0 {
+            self.other_machines += 1;
+            return Ok(());
+        }
+        for field in Message::new(bytes) {
+            match (field?, self.pass) {
+                ((50, Value::Bytes(packed)), _) => self.compressed(Method::Zlib, packed, depth, foreign)?,
+                ((133, Value::Bytes(packed)), _) => self.compressed(Method::Zstd, packed, depth, foreign)?,
+                ((1, Value::Bytes(bundle)), Pass::Events) => self.bundle(bundle, sequence, foreign)?,
+                ((1, Value::Bytes(bundle)), Pass::Context) => self.descriptions(bundle)?,
+                ((2, Value::Bytes(tree)), Pass::Context) => self.process_tree(tree)?,
+                ((6, Value::Bytes(snapshot)), Pass::Context) => self.clocks(snapshot)?,
+                ((12, Value::Bytes(data)), Pass::Context) => self.interned(data, sequence)?,
+                ((34, Value::Bytes(stats)), Pass::Context) => self.stats(stats)?,
+                ((45, Value::Bytes(info)), Pass::Context) => self.system(info, foreign)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn compressed(
+        &mut self,
+        method: Method,
+        packed: &[u8],
+        depth: u32,
+        foreign: &mut Foreign,
+    ) -> Result<(), String> {
+        if depth > 0 {
+            return Err("compressed within what is compressed".to_owned());
+        }
+        let unpacked = unpack(method, packed, &mut self.budget)?;
+        self.packets(&unpacked, depth + 1, foreign);
+        Ok(())
+    }
+
+    fn process_tree(&mut self, tree: &[u8]) -> Result<(), String> {
+        for field in Message::new(tree) {
+            match field? {
+                (1, Value::Bytes(process)) => {
+                    let process = wire::Fields::read(process)?;
+                    let Some(pid) = process.u32(1) else { continue };
+                    self.processes.insert(pid, pid);
+                    if let Some(line) = process.text(3) {
+                        let program = line.split(' ').next().unwrap_or(line);
+                        let name = program.rsplit('/').next().unwrap_or(program);
+                        self.comms.entry(pid).or_insert_with(|| name.to_owned());
+                    }
+                }
+                (2, Value::Bytes(thread)) => {
+                    let thread = wire::Fields::read(thread)?;
+                    let (Some(tid), Some(pid)) = (thread.u32(1), thread.u32(3)) else { continue };
+                    self.processes.insert(tid, pid);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// How the clocks stood at one moment: the first is taken.
+    fn clocks(&mut self, snapshot: &[u8]) -> Result<(), String> {
+        let mut now = HashMap::new();
+        for field in Message::new(snapshot) {
+            if let (1, Value::Bytes(clock)) = field? {
+                let clock = wire::Fields::read(clock)?;
+                if let (Some(id), Some(time)) = (clock.number(1), clock.number(2)) {
+                    now.insert(id, time);
+                }
+            }
+        }
+        if let (Some(&boot), Some(&raw)) = (now.get(&BOOTTIME), now.get(&MONOTONIC_RAW)) {
+            self.raw_to_boot.get_or_insert(boot.wrapping_sub(raw).cast_signed());
+        }
+        Ok(())
+    }
+
+    fn interned(&mut self, data: &[u8], sequence: u64) -> Result<(), String> {
+        for field in Message::new(data) {
+            if let (26, Value::Bytes(symbol)) = field? {
+                let symbol = wire::Fields::read(symbol)?;
+                if let (Some(id), Some(name)) = (symbol.number(1), symbol.text(2)) {
+                    self.symbols.insert((sequence, id), name.to_owned());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What the kernel counted at the recording's begin (phase 1) and end (2).
+    fn stats(&mut self, stats: &[u8]) -> Result<(), String> {
+        let end = wire::Fields::read(stats)?.number(1) == Some(2);
+        for field in Message::new(stats) {
+            if let (2, Value::Bytes(cpu)) = field? {
+                let cpu = wire::Fields::read(cpu)?;
+                let sum =
+                    [3, 4, 8].iter().filter_map(|&number| cpu.number(number)).fold(0, u64::saturating_add);
+                let counts = self.lost.entry(cpu.number(1).unwrap_or(0)).or_default();
+                if end { counts.1 = sum } else { counts.0 = sum }
+            }
+        }
+        Ok(())
+    }
+
+    fn system(&mut self, info: &[u8], foreign: &mut Foreign) -> Result<(), String> {
+        for field in Message::new(info) {
+            if let (1, Value::Bytes(name)) = field? {
+                let name = wire::Fields::read(name)?;
+                foreign.release = name.text(3).unwrap_or_default().to_owned();
+                self.machine = name.text(4).unwrap_or_default().to_owned();
+                let mut numbers = foreign.release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+                if let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next()) {
+                    self.old_states = (major, minor) < (4, 14);
+                }
+            }
+        }
+        Ok(())
+    }
+}

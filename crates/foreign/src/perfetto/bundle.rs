@@ -1,0 +1,243 @@
+//! A bundle: what one CPU recorded in a row, and what is missing in front of it.
+
+use tracefs::{Event, Name, Names, TaskState};
+
+use super::schema::{self, Described, GENERIC};
+use super::wire::{Fields, Message, Value};
+use super::{Reader, compact};
+use crate::Foreign;
+use crate::bodies::{self, Fields as Named};
+use crate::collect::MOST_CPUS;
+
+/// What a bundle says besides its events.
+#[derive(Default)]
+struct Head {
+    cpu: u32,
+    lost: bool,
+    clock: u64,
+    clock_ns: i64,
+    boot_ns: i64,
+    before_ns: u64,
+}
+
+impl Head {
+    fn read(bytes: &[u8]) -> Result<Self, String> {
+        let mut head = Self::default();
+        for field in Message::new(bytes) {
+            match field? {
+                (1, Value::Number(cpu)) => head.cpu = u32::try_from(cpu).unwrap_or(u32::MAX),
+                (3, Value::Number(lost)) => head.lost = lost != 0,
+                (5, Value::Number(clock)) => head.clock = clock,
+                (6, Value::Number(ns)) => head.clock_ns = ns.cast_signed(),
+                (7, Value::Number(ns)) => head.boot_ns = ns.cast_signed(),
+                // The last event read before this bundle; its name and number changed once.
+                (9 | 10, Value::Number(ns)) => head.before_ns = head.before_ns.max(ns),
+                _ => {}
+            }
+        }
+        if head.cpu >= MOST_CPUS {
+            return Err(format!("it names CPU {}", head.cpu));
+        }
+        Ok(head)
+    }
+}
+
+impl Reader {
+    /// Events that the trace describes itself.
+    pub(super) fn descriptions(&mut self, bytes: &[u8]) -> Result<(), String> {
+        for field in Message::new(bytes) {
+            if let (11, Value::Bytes(one)) = field?
+                && let Some((number, described)) = schema::described(one)?
+            {
+                self.described.insert(number, described);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn bundle(
+        &mut self,
+        bytes: &[u8],
+        sequence: u64,
+        foreign: &mut Foreign,
+    ) -> Result<(), String> {
+        let head = Head::read(bytes)?;
+        self.bundles += 1;
+        let shift = self.shift(&head);
+        let before_ns = head.before_ns.wrapping_add_signed(shift);
+        if head.before_ns > 0 {
+            self.collected.complete_from(head.cpu, before_ns);
+        }
+        // What was read and is not here is lost in Perfetto's own buffer.
+        let gap =
+            head.before_ns > 0 && self.collected.last_ns(head.cpu).is_some_and(|last_ns| last_ns < before_ns);
+        if head.lost || gap {
+            self.collected.lost(head.cpu, None);
+            self.running.remove(&head.cpu);
+        }
+        let mut events = Vec::new();
+        let mut damage = None;
+        for field in Message::new(bytes) {
+            match field {
+                Ok((2, Value::Bytes(event))) => match self.event(event, head.cpu, sequence, foreign) {
+                    Ok(event) => events.extend(event.map(compact::Found::Whole)),
+                    Err(what) => damage = Some(what),
+                },
+                Ok((4, Value::Bytes(sched))) => {
+                    if let Err(what) =
+                        compact::read(sched, self.old_states, &mut foreign.trace.names, &mut events)
+                    {
+                        damage = Some(what);
+                    }
+                }
+                Ok(_) => {}
+                Err(what) => damage = Some(what),
+            }
+        }
+        events.sort_by_key(compact::Found::time_ns);
+        for found in events {
+            self.found(found, head.cpu, shift);
+        }
+        damage.map_or(Ok(()), |what| {
+            // What else it held is missing.
+            self.collected.lost(head.cpu, None);
+            Err(what)
+        })
+    }
+
+    fn found(&mut self, found: compact::Found, cpu: u32, shift: i64) {
+        if let compact::Found::Switch { .. } = found {
+            self.collected.has("sched/sched_switch");
+        } else if let compact::Found::Waking { .. } = found {
+            self.collected.has("sched/sched_waking");
+        }
+        let Some(mut event) = found.event(cpu, &mut self.running) else {
+            self.without_thread += 1;
+            return;
+        };
+        event.time_ns = event.time_ns.wrapping_add_signed(shift);
+        self.collected.add(event);
+    }
+
+    /// What is to be added to a bundle's times to make them boot's.
+    fn shift(&mut self, head: &Head) -> i64 {
+        let name = match head.clock {
+            0 => return 0,
+            2 => "global",
+            3 => "local",
+            4 => "mono_raw",
+            _ => "unknown",
+        };
+        self.clock = Some(name);
+        if head.boot_ns != 0 && head.clock_ns != 0 {
+            return head.boot_ns.wrapping_sub(head.clock_ns);
+        }
+        if head.clock == 4 { self.raw_to_boot.unwrap_or(0) } else { 0 }
+    }
+
+    fn event(
+        &mut self,
+        bytes: &[u8],
+        cpu: u32,
+        sequence: u64,
+        foreign: &mut Foreign,
+    ) -> Result<Option<Event>, String> {
+        let fields = Fields::read(bytes)?;
+        let (Some(time_ns), Some(tid)) = (fields.number(1), fields.u32(2)) else { return Ok(None) };
+        for field in Message::new(bytes).skip(2) {
+            let (number, Value::Bytes(inner)) = field? else { continue };
+            let inner_fields = Fields::read(inner)?;
+            let symbols = |id: u64| self.symbols.get(&(sequence, id)).map(String::as_str);
+            let said = Said {
+                fields: &inner_fields,
+                inner,
+                old_states: self.old_states,
+                symbols: &symbols,
+                number,
+                described: self.described.get(&number),
+            };
+            let Some(name) = said.name() else { continue };
+            let system = bodies::system(name);
+            let full = format!("{system}/{name}");
+            let body = bodies::body(name, &said, &mut foreign.trace.names);
+            self.collected.has(&full);
+            if let Some(body) = body {
+                return Ok(Some(Event { time_ns, cpu, tid, body }));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// An event's message, by the kernel's names of fields.
+struct Said<'a> {
+    number: u32,
+    fields: &'a Fields<'a>,
+    inner: &'a [u8],
+    described: Option<&'a Described>,
+    old_states: bool,
+    symbols: &'a dyn Fn(u64) -> Option<&'a str>,
+}
+
+impl<'a> Said<'a> {
+    fn name(&self) -> Option<&'a str> {
+        if self.number == GENERIC {
+            return self.fields.text(1);
+        }
+        schema::event(self.number).map(|event| event.name).or(self.described.map(|event| event.name.as_str()))
+    }
+
+    fn value(&self, name: &str) -> Option<Value<'a>> {
+        if self.number == GENERIC {
+            return generic(self.inner, name);
+        }
+        if let Some(event) = schema::event(self.number) {
+            let &(number, _) = event.fields.iter().find(|(_, field)| *field == name)?;
+            // A field of proto2 that is not there was not recorded; all are written, also zeros.
+            return self.fields.value(number);
+        }
+        let (number, _) = self.described?.fields.iter().find(|(_, field)| field == name)?;
+        self.fields.value(*number)
+    }
+}
+
+/// A field of `GenericFtraceEvent`.
+fn generic<'a>(bytes: &'a [u8], name: &str) -> Option<Value<'a>> {
+    Message::new(bytes).filter_map(Result::ok).find_map(|(number, value)| {
+        let (2, Value::Bytes(field)) = (number, value) else { return None };
+        let field = Fields::read(field).ok()?;
+        let named = field.text(1) == Some(name);
+        named.then(|| [3, 4, 5].into_iter().find_map(|number| field.value(number)))?
+    })
+}
+
+impl Named for Said<'_> {
+    fn int(&self, name: &str) -> Option<i64> {
+        match self.value(name)? {
+            Value::Number(value) => Some(value.cast_signed()),
+            Value::Bytes(_) => None,
+        }
+    }
+
+    fn text(&self, name: &str) -> Option<&str> {
+        match self.value(name)? {
+            Value::Bytes(bytes) => std::str::from_utf8(bytes).ok(),
+            Value::Number(_) => None,
+        }
+    }
+
+    fn state(&self) -> Option<TaskState> {
+        self.int("prev_state").map(|state| compact::state(state, self.old_states))
+    }
+
+    fn function(&self, name: &str, names: &mut Names) -> Name {
+        match self.value(name) {
+            Some(Value::Number(0)) | None => Name(0),
+            Some(Value::Number(id)) => match (self.symbols)(id) {
+                Some(symbol) => names.intern(symbol),
+                None => names.intern(&format!("{id:#x}")),
+            },
+            Some(Value::Bytes(bytes)) => names.intern(&String::from_utf8_lossy(bytes)),
+        }
+    }
+}

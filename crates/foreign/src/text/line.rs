@@ -1,0 +1,191 @@
+//! One line of the kernel's text. Names of threads are whatever a program chose, so that nothing
+//! is taken from the first place that looks right. Sources: the kernel's `trace_output.c` and each
+//! event's `TP_printk`.
+
+use tracefs::{Name, Names, TaskState};
+
+use crate::bodies::Fields;
+
+/// `TASK-PID (TGID) [CPU] FLAGS SECONDS.MICROSECONDS: EVENT: what it says`; TGID and FLAGS may be
+/// missing.
+#[derive(Debug)]
+pub(super) struct Line<'a> {
+    pub(super) comm: &'a str,
+    pub(super) tid: u32,
+    pub(super) process: Option<u32>,
+    pub(super) cpu: u32,
+    pub(super) time_ns: u64,
+    pub(super) event: &'a str,
+    pub(super) said: &'a str,
+}
+
+impl<'a> Line<'a> {
+    pub(super) fn parse(text: &'a str) -> Option<Self> {
+        text.match_indices('[').take(8).find_map(|(at, _)| Self::with_cpu_at(text, at))
+    }
+
+    fn with_cpu_at(text: &'a str, at: usize) -> Option<Self> {
+        let (cpu, rest) = text[at + 1..].split_once(']')?;
+        let cpu = digits(cpu)?;
+        let mut who = text[..at].trim_end();
+        let mut process = None;
+        if let Some(inner) = who.strip_suffix(')') {
+            let (before, number) = inner.rsplit_once('(')?;
+            process = digits(number.trim());
+            who = before.trim_end();
+        }
+        let (comm, tid) = who.rsplit_once('-')?;
+        let mut words = rest.trim_start();
+        let (mut word, mut after) = words.split_once(' ')?;
+        if !word.ends_with(':') {
+            words = after.trim_start();
+            (word, after) = words.split_once(' ')?;
+        }
+        let time_ns = time_ns(word.strip_suffix(':')?)?;
+        let (event, said) = after.trim_start().split_once(':')?;
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let named = !event.is_empty() && event.len() <= 128 && event.chars().all(plain);
+        named.then_some(())?;
+        Some(Self {
+            comm: comm.trim_start(),
+            tid: digits(tid)?,
+            process,
+            cpu,
+            time_ns,
+            event,
+            said: said.trim(),
+        })
+    }
+}
+
+fn digits(text: &str) -> Option<u32> {
+    (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?
+}
+
+/// `100.000001`, with six digits or nine behind the point.
+fn time_ns(text: &str) -> Option<u64> {
+    let (seconds, part) = text.split_once('.')?;
+    let unit = match part.len() {
+        6 => 1000,
+        9 => 1,
+        _ => return None,
+    };
+    u64::from(digits(seconds)?).checked_mul(1_000_000_000)?.checked_add(u64::from(digits(part)?) * unit)
+}
+
+/// What an event says: `key=value` as a rule.
+pub(super) struct Said<'a> {
+    event: &'a str,
+    text: &'a str,
+    /// What stands behind `==>`, if anything.
+    next: Option<&'a str>,
+}
+
+impl<'a> Said<'a> {
+    pub(super) fn new(event: &'a str, text: &'a str) -> Self {
+        match text.rsplit_once(" ==> ") {
+            Some((text, next)) if event == "sched_switch" => Self { event, text, next: Some(next) },
+            _ => Self { event, text, next: None },
+        }
+    }
+
+    fn side(&self, name: &str) -> &'a str {
+        if name.starts_with("next_") { self.next.unwrap_or("") } else { self.text }
+    }
+
+    /// What follows `name=`, from the last such place on.
+    fn after(&self, name: &str) -> Option<&'a str> {
+        let text = self.side(name);
+        let key = |(at, _): &(usize, &str)| {
+            text[at + name.len()..].starts_with('=') && (*at == 0 || text.as_bytes()[at - 1] == b' ')
+        };
+        text.rmatch_indices(name).find(key).map(|(at, _)| &text[at + name.len() + 1..])
+    }
+}
+
+impl Fields for Said<'_> {
+    fn int(&self, name: &str) -> Option<i64> {
+        let words = || self.text.split([' ', ':', '(', ')', ',']).filter(|word| !word.is_empty());
+        match (self.event, name) {
+            // `NR 1 (2, 3, …)`, `NR 1 = 2`.
+            ("sys_enter" | "sys_exit", "id") => words().nth(1)?.parse().ok(),
+            ("sys_enter", "args") => hexadecimal(words().nth(2)?),
+            ("sys_exit", "ret") => words().last()?.parse().ok(),
+            ("contention_begin" | "contention_end", "lock_addr") => hexadecimal(words().next()?),
+            ("contention_begin", "flags") => None,
+            // `work struct 00000000abcdef: function f`.
+            ("workqueue_execute_start" | "workqueue_execute_end", "work") => hexadecimal(words().nth(2)?),
+            ("irq_handler_exit", "ret") => None,
+            // Its name is the thread's that runs; the last `pid=` is its own.
+            ("binder_set_priority", "new") => {
+                self.text.split_once("=> new=")?.1.split(' ').next()?.parse().ok()
+            }
+            _ => {
+                let word = self.after(name)?.split([' ', ',']).next()?;
+                match word.strip_prefix("0x") {
+                    Some(digits) => hexadecimal(digits),
+                    None => word.parse().ok(),
+                }
+            }
+        }
+    }
+
+    fn text(&self, name: &str) -> Option<&str> {
+        if self.event == "print" {
+            return Some(self.text);
+        }
+        if self.event.starts_with("workqueue_") {
+            return Some(self.text.split_once("function ")?.1);
+        }
+        // A thread's name ends where the field behind it begins.
+        let next = match name {
+            "prev_comm" => " prev_pid=",
+            "next_comm" => " next_pid=",
+            "comm" => " pid=",
+            "child_comm" => " child_pid=",
+            "newcomm" => " oom_score_adj=",
+            _ => "",
+        };
+        let side = self.side(name);
+        let begin =
+            if name == "newcomm" { side.rfind(" newcomm=")? + 1 } else { side.find(&format!("{name}="))? };
+        let rest = &side[begin + name.len() + 1..];
+        match next {
+            "" => rest.split(' ').next(),
+            next => Some(rest.rfind(next).map_or(rest, |end| &rest[..end])),
+        }
+    }
+
+    fn state(&self) -> Option<TaskState> {
+        let state = self.after("prev_state")?.split(' ').next()?;
+        if state.ends_with('+') {
+            return Some(TaskState::PREEMPTED);
+        }
+        let bit = |letter| {
+            Some(match letter {
+                "R" | "0" => 0,
+                "S" => 1,
+                "D" => 2,
+                "T" => 4,
+                "t" => 8,
+                "X" | "x" => 0x10,
+                "Z" => 0x20,
+                "P" => 0x40,
+                "I" => 0x80,
+                // `K`, `W`, `N`: how it waits, beside the letter that says that it does.
+                "K" | "W" | "N" => 0,
+                _ => return None,
+            })
+        };
+        state.split('|').try_fold(0, |all, letter| Some(all | bit(letter)?)).map(TaskState)
+    }
+
+    fn function(&self, name: &str, names: &mut Names) -> Name {
+        // `f+0x12/0x80`: the function is what counts.
+        self.text(name).map_or(Name(0), |text| names.intern(text.split('+').next().unwrap_or(text)))
+    }
+}
+
+fn hexadecimal(text: &str) -> Option<i64> {
+    u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok().map(u64::cast_signed)
+}

@@ -1,0 +1,177 @@
+//! trace-cmd's `trace.dat`, versions 6 and 7 (trace-cmd.dat.v6(5), trace-cmd.dat.v7(5)): the
+//! kernel's own pages and formats, which `tracefs` reads. Must not know what is in a page.
+
+mod bytes;
+mod v6;
+mod v7;
+
+use std::collections::BTreeMap;
+
+use tracefs::{CpuPages, Formats, PageLayout, Period};
+
+use crate::collect::MOST_CPUS;
+use crate::error::{Error, Result};
+use crate::{Foreign, MOST_EVENTS, Tool};
+use bytes::Bytes;
+
+const FORM: &str = "trace-cmd's trace.dat";
+const MAGIC: &[u8] = b"\x17\x08\x44tracing";
+
+/// Whether it is one.
+pub(crate) fn is(bytes: &[u8]) -> bool {
+    bytes.starts_with(MAGIC)
+}
+
+/// What both versions say, in whatever places.
+#[derive(Default)]
+struct Parts<'a> {
+    header_page: String,
+    header_event: String,
+    /// System, event, format.
+    formats: Vec<(String, String, String)>,
+    kallsyms: String,
+    printk: String,
+    cmdlines: String,
+    tgids: String,
+    uname: String,
+    clock: Option<String>,
+    /// Per-CPU statistics, as text.
+    stats: Vec<String>,
+    /// The buffer's pages, by CPU.
+    cpus: BTreeMap<u32, std::borrow::Cow<'a, [u8]>>,
+    /// Buffers of other instances, which are not read.
+    other_buffers: usize,
+    /// Times have to be shifted or scaled by what the file says.
+    shifted: bool,
+    damage: Option<String>,
+}
+
+impl Parts<'_> {
+    fn damaged(&mut self, what: impl Into<String>) {
+        self.damage.get_or_insert(what.into());
+    }
+}
+
+/// Reads it.
+///
+/// # Errors
+/// As [`crate::read`].
+pub(crate) fn read(all: &[u8]) -> Result<Foreign> {
+    let unreadable = |what: String| Error::Unreadable { form: FORM, what };
+    let mut head = Bytes::new(all, MAGIC.len());
+    let version = head.text().map_err(unreadable)?;
+    if head.u8().map_err(unreadable)? != 0 {
+        let what = "it is of a big-endian machine, which this program does not read".to_owned();
+        return Err(Error::Unsupported { form: FORM, what });
+    }
+    head.u8().map_err(unreadable)?;
+    head.u32().map_err(unreadable)?;
+    let parts = match version.as_str() {
+        "6" => v6::read(head),
+        "7" => v7::read(head),
+        other => {
+            let what =
+                format!("version {other:.8} is not read, only 6 and 7: `trace-cmd convert` makes these");
+            return Err(Error::Unsupported { form: FORM, what });
+        }
+    };
+    foreign(parts.map_err(unreadable)?)
+}
+
+fn foreign(mut parts: Parts<'_>) -> Result<Foreign> {
+    let mut foreign = Foreign::new(Tool::TraceCmd);
+    if parts.shifted {
+        let what =
+            "its times belong to another machine's, or are ticks of the processor: record with `-C boot`";
+        return Err(Error::Unsupported { form: FORM, what: what.to_owned() });
+    }
+    let recorded = parts.formats.iter().filter(|(system, ..)| system != "ftrace");
+    let recorded: Vec<String> = recorded.map(|(system, event, _)| format!("{system}/{event}")).collect();
+    let formats =
+        formats(&parts).map_err(|error| Error::Unreadable { form: FORM, what: error.to_string() })?;
+    limit(&mut parts, formats.page(), &mut foreign);
+    let dropped = parts.stats.iter().filter_map(|text| statistics(text)).collect::<BTreeMap<_, _>>();
+    let pages: Vec<CpuPages<'_>> = parts
+        .cpus
+        .iter()
+        .map(|(&cpu, bytes)| {
+            let dropped = dropped.get(&cpu).map_or(0, |&(_, dropped)| dropped);
+            CpuPages { cpu, bytes, dropped }
+        })
+        .collect();
+    foreign.lost_events = dropped.values().map(|(overrun, dropped)| overrun.saturating_add(*dropped)).sum();
+    let mut trace = tracefs::read(&formats, &pages, Period::default())
+        .map_err(|error| Error::Unreadable { form: FORM, what: error.to_string() })?;
+    trace.recorded = recorded;
+    for line in parts.tgids.lines() {
+        let mut words = line.split_whitespace().map(str::parse);
+        if let (Some(Ok(tid)), Some(Ok(process))) = (words.next(), words.next()) {
+            trace.processes.insert(tid, process);
+        }
+    }
+    let mut uname = parts.uname.split_whitespace();
+    foreign.release = uname.nth(2).unwrap_or_default().to_owned();
+    trace.machine = uname.last().unwrap_or_default().to_owned();
+    for line in parts.cmdlines.lines() {
+        if let Some((tid, comm)) = line.split_once(' ')
+            && let Ok(tid) = tid.parse()
+        {
+            foreign.comms.insert(tid, comm.to_owned());
+        }
+    }
+    foreign.clock = parts.clock.take().map(|text| chosen(&text).to_owned());
+    if parts.other_buffers > 0 {
+        let many = parts.other_buffers;
+        foreign.notes.push(format!("it holds {many} more buffers of other instances, which were not read"));
+    }
+    if let Some(what) = parts.damage {
+        foreign.damaged(what);
+    }
+    let damaged: Vec<String> = trace.damaged().iter().map(u32::to_string).collect();
+    if !damaged.is_empty() {
+        foreign.damaged(format!("pages of CPU {} are damaged", damaged.join(", ")));
+    }
+    foreign.trace = trace;
+    Ok(foreign)
+}
+
+/// Cuts off what would become more events than are kept. The shortest takes 16 bytes in a page.
+fn limit(parts: &mut Parts<'_>, layout: PageLayout, foreign: &mut Foreign) {
+    let most = MOST_EVENTS * 16 / parts.cpus.len().max(1) / layout.size * layout.size;
+    for bytes in parts.cpus.values_mut().filter(|bytes| bytes.len() > most) {
+        bytes.to_mut().truncate(most);
+        if foreign.notes.is_empty() {
+            foreign.notes.push("it is longer than what is read of one file: the end was not read".to_owned());
+        }
+    }
+}
+
+fn formats(parts: &Parts<'_>) -> Result<Formats, tracefs::Error> {
+    // The kernel's own events that trace-cmd stores for any case; the one that user space writes is
+    // used.
+    let wanted = |system: &str, event: &str| system != "ftrace" || event == "print";
+    let mut numbers = std::collections::BTreeSet::new();
+    let events = parts.formats.iter().filter(|(system, event, text)| {
+        let number = text.lines().find_map(|line| line.strip_prefix("ID:"));
+        wanted(system, event) && number.is_some_and(|number| numbers.insert(number.trim().to_owned()))
+    });
+    let events = events.map(|(system, event, text)| (system.as_str(), event.as_str(), text.as_str()));
+    let formats = Formats::parse(&parts.header_page, &parts.header_event, events, &parts.printk)?;
+    Ok(formats.with_kallsyms(&parts.kallsyms))
+}
+
+/// `local global [boot]`: the one in brackets; or a name alone.
+fn chosen(text: &str) -> &str {
+    let inside = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(inside, _)| inside);
+    inside.unwrap_or(text).trim()
+}
+
+/// Which CPU, how many events were overwritten, and how many dropped without a mark.
+fn statistics(text: &str) -> Option<(u32, (u64, u64))> {
+    let of = |name: &str| {
+        text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')?.trim().parse::<u64>().ok())
+    };
+    let cpu = u32::try_from(of("CPU")?).ok().filter(|&cpu| cpu < MOST_CPUS)?;
+    let dropped = of("commit overrun").unwrap_or(0).saturating_add(of("dropped events").unwrap_or(0));
+    Some((cpu, (of("overrun").unwrap_or(0), dropped)))
+}

@@ -1,0 +1,170 @@
+//! Version 7: sections that options point to, each of which may be compressed.
+
+use std::borrow::Cow;
+
+use super::Parts;
+use super::bytes::{Bytes, Found};
+use super::v6;
+use crate::MOST_UNPACKED_BYTES;
+use crate::collect::MOST_CPUS;
+use crate::compressed::{Method, unpack};
+
+/// Sections of options point to the next one: a chain has no more than these.
+const MOST_SECTIONS: usize = 1000;
+
+struct Reader<'a> {
+    file: Bytes<'a>,
+    method: Option<Method>,
+    budget: usize,
+    parts: Parts<'a>,
+    /// Whether the buffer of the top instance was read.
+    top: bool,
+}
+
+/// What follows the page's size.
+pub(super) fn read(mut bytes: Bytes<'_>) -> Found<Parts<'_>> {
+    let method = match bytes.text()?.as_str() {
+        "none" => None,
+        "zstd" => Some(Method::Zstd),
+        "zlib" => Some(Method::Zlib),
+        other => return Err(format!("it is compressed with {other:.20}, which is not read")),
+    };
+    bytes.text()?;
+    let mut next = bytes.u64()?;
+    let budget = MOST_UNPACKED_BYTES;
+    let mut reader = Reader { file: bytes, method, budget, parts: Parts::default(), top: false };
+    // Pages are read when all else is known.
+    let mut buffers = Vec::new();
+    for _ in 0..MOST_SECTIONS {
+        if next == 0 {
+            break;
+        }
+        let options = reader.section(next, 0)?;
+        next = reader.options(&options, &mut buffers)?;
+    }
+    // The top instance's, which has no name, else the first.
+    let top = buffers.iter().position(|(named, _)| !named).unwrap_or(0);
+    reader.parts.other_buffers = buffers.len().saturating_sub(1);
+    if let Some((_, data)) = buffers.get(top) {
+        reader.buffer(data)?;
+    }
+    if !reader.top {
+        return Err("it holds no recording of events: `trace-cmd record -e` makes one".to_owned());
+    }
+    Ok(reader.parts)
+}
+
+impl<'a> Reader<'a> {
+    /// A section's contents.
+    fn section(&mut self, offset: u64, wanted: u16) -> Found<Cow<'a, [u8]>> {
+        let mut place = self.file.at(offset)?;
+        let (id, flags) = (place.u16()?, place.u16()?);
+        place.u32()?;
+        let length = place.u64()?;
+        if id != wanted {
+            return Err(format!("at byte {offset}: section {id} in place of {wanted}"));
+        }
+        if flags & 1 == 0 {
+            return place.take(length).map(Cow::Borrowed);
+        }
+        let (packed, _unpacked) = (place.u32()?, place.u32()?);
+        let bytes = place.take(packed.into())?;
+        self.unpack(bytes, offset).map(Cow::Owned)
+    }
+
+    fn unpack(&mut self, bytes: &[u8], offset: u64) -> Found<Vec<u8>> {
+        let method = self.method.ok_or_else(|| format!("at byte {offset}: compressed, by no method"))?;
+        unpack(method, bytes, &mut self.budget).map_err(|what| format!("at byte {offset}: {what}"))
+    }
+
+    /// Reads a section of options and what they point to, and tells where the next one is.
+    fn options(&mut self, section: &[u8], buffers: &mut Vec<(bool, Vec<u8>)>) -> Found<u64> {
+        let mut options = Bytes::new(section, 0);
+        while !options.is_empty() {
+            let (id, length) = (options.u16()?, options.u32()?);
+            let data = options.take(length.into())?;
+            let offset = || Bytes::new(data, 0).u64();
+            match id {
+                0 => return offset(),
+                3 => {
+                    let mut buffer = Bytes::new(data, 0);
+                    buffer.u64()?;
+                    buffers.push((!buffer.text()?.is_empty(), data.to_vec()));
+                }
+                16 => v6::headers(&mut Bytes::new(&self.section(offset()?, id)?, 0), &mut self.parts)?,
+                17 => v6::ftrace_events(&mut Bytes::new(&self.section(offset()?, id)?, 0), &mut self.parts)?,
+                18 => v6::event_formats(&mut Bytes::new(&self.section(offset()?, id)?, 0), &mut self.parts)?,
+                19 => self.parts.kallsyms = self.long_text(offset()?, id, false)?,
+                20 => self.parts.printk = self.long_text(offset()?, id, false)?,
+                21 => self.parts.cmdlines = self.long_text(offset()?, id, true)?,
+                // trace-cmd 3.2 on.
+                23 => self.parts.tgids = self.long_text(offset()?, id, true).unwrap_or_default(),
+                _ => v6::option(id, data, &mut self.parts),
+            }
+        }
+        Ok(0)
+    }
+
+    fn long_text(&mut self, offset: u64, id: u16, wide: bool) -> Found<String> {
+        Bytes::new(&self.section(offset, id)?, 0).long_text(wide)
+    }
+
+    /// The pages of one buffer.
+    fn buffer(&mut self, data: &[u8]) -> Found<()> {
+        let mut option = Bytes::new(data, 0);
+        let section = option.u64()?;
+        option.text()?;
+        let clock = option.text()?;
+        option.u32()?;
+        let cpus = option.u32()?;
+        // Its flags say whether the pages are compressed.
+        let mut place = self.file.at(section)?;
+        let (_, flags) = (place.u16()?, place.u16()?);
+        for _ in 0..cpus.min(MOST_CPUS) {
+            let (cpu, offset, length) = (option.u32()?, option.u64()?, option.u64()?);
+            if cpu >= MOST_CPUS || length == 0 {
+                continue;
+            }
+            let pages = self.pages(offset, length, flags & 1 != 0, cpu);
+            self.parts.cpus.insert(cpu, pages);
+        }
+        if !clock.is_empty() {
+            self.parts.clock = Some(clock);
+        }
+        self.top = true;
+        Ok(())
+    }
+
+    /// One CPU's pages, as far as they are there.
+    fn pages(&mut self, offset: u64, length: u64, packed: bool, cpu: u32) -> Cow<'a, [u8]> {
+        let cut = |what: String| format!("in the pages of CPU {cpu}: {what}");
+        let mut place = match self.file.at(offset) {
+            Ok(place) => place,
+            Err(what) => {
+                self.parts.damaged(cut(what));
+                return Cow::Borrowed(&[]);
+            }
+        };
+        if !packed {
+            let (pages, whole) = place.take_what_is_there(length);
+            if !whole {
+                self.parts.damaged(format!("it is cut off in the pages of CPU {cpu}"));
+            }
+            return Cow::Borrowed(pages);
+        }
+        let mut out = Vec::new();
+        if let Err(what) = self.chunks(&mut place, offset, &mut out) {
+            self.parts.damaged(cut(what));
+        }
+        Cow::Owned(out)
+    }
+
+    fn chunks(&mut self, place: &mut Bytes<'a>, offset: u64, out: &mut Vec<u8>) -> Found<()> {
+        for _ in 0..place.u32()? {
+            let (packed, _unpacked) = (place.u32()?, place.u32()?);
+            let bytes = place.take(packed.into())?;
+            out.extend(self.unpack(bytes, offset)?);
+        }
+        Ok(())
+    }
+}

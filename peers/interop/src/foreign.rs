@@ -1,0 +1,151 @@
+//! The same calls, recorded by several programs at once: Roundtrip, Perfetto, trace-cmd, and the
+//! kernel's own text. `cargo xtask foreign` brings the files out of the guest, where each must be
+//! explained like Roundtrip's own.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::observed::{CLIENT, SERVER};
+use crate::{PATIENCE, Running, link_device};
+
+/// What each of them records.
+const EVENTS: [&str; 18] = [
+    "sched/sched_switch",
+    "sched/sched_waking",
+    "sched/sched_wakeup",
+    "sched/sched_wakeup_new",
+    "sched/sched_migrate_task",
+    "sched/sched_process_fork",
+    "sched/sched_process_exit",
+    "task/task_rename",
+    "irq/irq_handler_entry",
+    "irq/irq_handler_exit",
+    "irq/softirq_entry",
+    "irq/softirq_exit",
+    "irq_vectors/local_timer_entry",
+    "irq_vectors/local_timer_exit",
+    "binder/binder_transaction",
+    "binder/binder_transaction_received",
+    "binder/binder_wait_for_work",
+    "binder/binder_return",
+];
+
+const TRACING: &str = "/sys/kernel/tracing";
+
+/// Programs of the distribution, whose libraries lie beside them.
+fn packed(program: &str) -> Command {
+    let mut command = Command::new("./ld-linux-x86-64.so.2");
+    command.args(["--library-path", ".", program]);
+    command.env("PERFETTO_PRODUCER_SOCK_NAME", "/work/producer");
+    command.env("PERFETTO_CONSUMER_SOCK_NAME", "/work/consumer");
+    command
+}
+
+/// Waits for a file.
+fn appears(path: &str) -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    while !Path::new(path).exists() {
+        ensure!(Instant::now() < deadline, "{path} does not appear");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+/// Waits until an instance of the trace records.
+fn records(instance: &str) -> Result<()> {
+    let path = format!("{TRACING}{instance}/events/binder/binder_transaction/enable");
+    let deadline = Instant::now() + PATIENCE;
+    while !std::fs::read_to_string(&path).is_ok_and(|text| text.starts_with('1')) {
+        ensure!(Instant::now() < deadline, "{path} is not on");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+/// Ends a recorder as Ctrl-C does, and waits until it has written its file.
+fn end(mut child: Child, what: &str) -> Result<()> {
+    // SAFETY: a signal to a child that has not been waited for.
+    let sent = unsafe { libc::kill(child.id().cast_signed(), libc::SIGINT) };
+    ensure!(sent == 0, "{what}: {}", std::io::Error::last_os_error());
+    let status = child.wait()?;
+    ensure!(status.success(), "{what}: {status}");
+    Ok(())
+}
+
+/// What Perfetto is to record.
+fn config() -> String {
+    let events = EVENTS.map(|event| format!("      ftrace_events: \"{event}\"\n")).concat();
+    format!(
+        "buffers {{ size_kb: 32768 fill_policy: DISCARD }}\n\
+         compression_type: COMPRESSION_TYPE_DEFLATE\n\
+         data_sources {{ config {{ name: \"linux.ftrace\" ftrace_config {{\n{events}\
+         compact_sched {{ enabled: true }} buffer_size_kb: 8192 drain_period_ms: 250 \
+         instance_name: \"perfetto\" }} }} }}\n\
+         data_sources {{ config {{ name: \"linux.process_stats\" \
+         process_stats_config {{ scan_all_processes_on_start: true }} }} }}\n"
+    )
+}
+
+/// The kernel's text, in an instance of our own.
+fn text() -> Result<String> {
+    let instance = format!("{TRACING}/instances/text");
+    std::fs::create_dir_all(&instance)?;
+    let put = |file: &str, text: &str| {
+        std::fs::write(format!("{instance}/{file}"), text).with_context(|| format!("write {instance}/{file}"))
+    };
+    put("trace_clock", "boot")?;
+    put("buffer_size_kb", "8192")?;
+    let _ = put("options/record-tgid", "1");
+    for event in EVENTS {
+        put(&format!("events/{event}/enable"), "1")?;
+    }
+    Ok(instance)
+}
+
+/// Records the calls of one client in each way, into /out.
+pub(crate) fn all(rsb_hub: &str, roundtrip: &str) -> Result<()> {
+    link_device()?;
+    for name in [CLIENT, SERVER] {
+        std::os::unix::fs::symlink(std::env::current_exe()?, name)?;
+    }
+    let _manager = Running::start(Command::new(rsb_hub).arg("--insecure-allow-all"))?;
+    let _server = Running::start(Command::new(format!("./{SERVER}")).args(["observed", "serve"]))?;
+
+    std::fs::create_dir_all(format!("{TRACING}/instances/perfetto"))?;
+    std::fs::write("config.pbtx", config())?;
+    let _service = Running::start(&mut packed("./traced"))?;
+    appears("/work/consumer")?;
+    let _probes = Running::start(&mut packed("./traced_probes"))?;
+    std::thread::sleep(Duration::from_millis(500));
+    let perfetto = packed("./perfetto")
+        .args(["--txt", "-c", "config.pbtx", "-o", "/out/perfetto.perfetto-trace"])
+        .spawn()
+        .context("start perfetto")?;
+    let mut trace_cmd = packed("./trace-cmd");
+    trace_cmd.args(["record", "-C", "boot", "-b", "8192", "-o", "/out/trace.dat"]);
+    for event in EVENTS {
+        trace_cmd.args(["-e", &event.replace('/', ":")]);
+    }
+    let trace_cmd = trace_cmd.stdout(Stdio::null()).spawn().context("start trace-cmd")?;
+    let instance = text()?;
+    records("")?;
+    records("/instances/perfetto")?;
+
+    let status = Command::new(roundtrip)
+        .args(["ipc", "observe", "--deadline", "2ms", "--explain-limit", "200", "--out", "/out/run", "--"])
+        .args([&format!("./{CLIENT}"), "observed", "call", "own.json", "few"])
+        .stdout(Stdio::null())
+        .status()?;
+    ensure!(status.success(), "roundtrip ipc observe {status}");
+
+    std::fs::write(format!("{instance}/tracing_on"), "0")?;
+    end(trace_cmd, "trace-cmd")?;
+    end(perfetto, "perfetto")?;
+    // The kernel gives its text out as it is read.
+    std::fs::write("/out/trace.txt", std::fs::read(format!("{instance}/trace"))?)?;
+    println!("recorded in each way");
+    Ok(())
+}
