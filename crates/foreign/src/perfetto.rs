@@ -7,7 +7,7 @@ mod compact;
 mod schema;
 mod wire;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::collect::Collected;
 use crate::compressed::{Method, unpack};
@@ -21,6 +21,10 @@ const FORM: &str = "Perfetto's trace";
 /// Clocks (`BuiltinClock`).
 const MONOTONIC_RAW: u64 = 5;
 const BOOTTIME: u64 = 6;
+
+/// From a trace's configuration to the names of its kernel events: `data_sources`, `config`,
+/// `ftrace_config`, `ftrace_events`.
+const CONFIG: &[u32] = &[2, 1, 100, 1];
 
 /// Whether it is one: a message whose only field is the first, of packets.
 pub(crate) fn is(bytes: &[u8]) -> bool {
@@ -63,6 +67,11 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Foreign> {
             "{events} wakings and switches stand before what says which thread ran, and were not read"
         ));
     }
+    let refused = |event: &&String| {
+        reader.refused.iter().any(|refused| event.rsplit('/').next() == refused.rsplit(['/', ':']).next())
+    };
+    let asked: Vec<String> = reader.asked.iter().filter(|event| !refused(event)).cloned().collect();
+    asked.iter().for_each(|event| reader.collected.has(event));
     reader.collected.finish(&mut foreign);
     foreign.trace.processes = reader.processes;
     foreign.comms = reader.comms;
@@ -83,6 +92,9 @@ struct Reader {
     pass: Pass,
     budget: usize,
     collected: Collected,
+    /// The events that were asked for, and those that could not be recorded.
+    asked: BTreeSet<String>,
+    refused: BTreeSet<String>,
     processes: BTreeMap<u32, u32>,
     comms: BTreeMap<u32, String>,
     machine: String,
@@ -150,6 +162,7 @@ impl Reader {
                 ((2, Value::Bytes(tree)), Pass::Context) => self.process_tree(tree)?,
                 ((6, Value::Bytes(snapshot)), Pass::Context) => self.clocks(snapshot)?,
                 ((12, Value::Bytes(data)), Pass::Context) => self.interned(data, sequence)?,
+                ((33, Value::Bytes(config)), Pass::Context) => self.asked(config, CONFIG)?,
                 ((34, Value::Bytes(stats)), Pass::Context) => self.stats(stats)?,
                 ((45, Value::Bytes(info)), Pass::Context) => self.system(info, foreign)?,
                 _ => {}
@@ -170,6 +183,25 @@ impl Reader {
         }
         let unpacked = unpack(method, packed, &mut self.budget)?;
         self.packets(&unpacked, depth + 1, foreign);
+        Ok(())
+    }
+
+    /// The events that the recording was to have, and that the kernel may have been without:
+    /// `path` leads through the configuration to their names.
+    fn asked(&mut self, message: &[u8], path: &[u32]) -> Result<(), String> {
+        let [wanted, rest @ ..] = path else {
+            let event = String::from_utf8_lossy(message);
+            if event.contains('/') && !event.contains('*') && self.asked.len() < 10_000 {
+                self.asked.insert(event.into_owned());
+            }
+            return Ok(());
+        };
+        for field in Message::new(message) {
+            match field? {
+                (number, Value::Bytes(inner)) if number == *wanted => self.asked(inner, rest)?,
+                _ => {}
+            }
+        }
         Ok(())
     }
 
@@ -228,6 +260,11 @@ impl Reader {
 
     /// What the kernel counted at the recording's begin (phase 1) and end (2).
     fn stats(&mut self, stats: &[u8]) -> Result<(), String> {
+        for field in Message::new(stats) {
+            if let (6 | 7, Value::Bytes(event)) = field? {
+                self.refused.insert(String::from_utf8_lossy(event).into_owned());
+            }
+        }
         let end = wire::Fields::read(stats)?.number(1) == Some(2);
         for field in Message::new(stats) {
             if let (2, Value::Bytes(cpu)) = field? {

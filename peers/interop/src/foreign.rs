@@ -1,6 +1,8 @@
 //! The same calls, recorded by several programs at once: Roundtrip, Perfetto, trace-cmd, and the
-//! kernel's own text. `cargo xtask foreign` brings the files out of the guest, where each must be
-//! explained like Roundtrip's own.
+//! kernel's own text. Runs under `cargo xtask guest --count --out DIR`, as `observed foreign
+//! ./rsb_hub ./roundtrip`, with `--file` for `rsb_hub`, `roundtrip`, `perfetto`, `traced`,
+//! `traced_probes`, `trace-cmd` and the libraries that they need. `fixtures/recordings` has what it
+//! brought out, and a test explains it.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -105,9 +107,22 @@ fn text() -> Result<String> {
     Ok(instance)
 }
 
+/// Leaves the kernel's symbols out of what trace-cmd stores: they would be nearly all of it.
+fn hide_symbols() -> Result<()> {
+    std::fs::write("no-symbols", "")?;
+    let none = std::ptr::null();
+    // SAFETY: the two paths end in zeros, and a bind mount reads neither type nor data.
+    let done = unsafe {
+        libc::mount(c"no-symbols".as_ptr(), c"/proc/kallsyms".as_ptr(), none, libc::MS_BIND, none.cast())
+    };
+    ensure!(done == 0, "hide /proc/kallsyms: {}", std::io::Error::last_os_error());
+    Ok(())
+}
+
 /// Records the calls of one client in each way, into /out.
 pub(crate) fn all(rsb_hub: &str, roundtrip: &str) -> Result<()> {
     link_device()?;
+    hide_symbols()?;
     for name in [CLIENT, SERVER] {
         std::os::unix::fs::symlink(std::env::current_exe()?, name)?;
     }

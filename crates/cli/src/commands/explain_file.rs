@@ -170,7 +170,9 @@ fn about(path: &Path, foreign: &Foreign, recorded: &Recorded) -> Vec<String> {
         let in_rust =
             event.strip_prefix("binder/").is_some_and(|name| trace.has(&format!("rust_binder/{name}")));
         if !trace.has(event) && !in_rust {
-            lines.push(format!("It has no {event}, which tells {what}."));
+            lines.push(format!(
+                "It has no event {event} (recorded without, or none happened), which tells {what}."
+            ));
         }
     }
     if trace.processes.is_empty() {

@@ -1,0 +1,163 @@
+//! Recordings that other tools made, explained: each has the same causes as Roundtrip's own
+//! recording of the same calls. `peers/interop/src/foreign.rs` made them, all at once, in a guest.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use flate2::read::ZlibDecoder;
+use serde_json::Value;
+
+/// What Perfetto, trace-cmd and the kernel recorded, with the part of their times that they keep.
+const RECORDINGS: [(&str, i64); 5] = [
+    ("perfetto-56.perfetto-trace", 0),
+    ("trace-cmd-3.4-v7-zstd.dat", 0),
+    ("trace-cmd-3.4-v7-zlib.dat", 0),
+    ("trace-cmd-3.4-v6.dat", 0),
+    ("kernel-6.1.txt", 1000),
+];
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/recordings/x86_64-6.1")
+}
+
+/// A recording; the large ones are stored compressed.
+fn recording(name: &str) -> Vec<u8> {
+    let path = fixtures().join(name);
+    if let Ok(bytes) = std::fs::read(&path) {
+        return bytes;
+    }
+    let packed = std::fs::read(fixtures().join(format!("{name}.z"))).expect(name);
+    let mut bytes = Vec::new();
+    ZlibDecoder::new(&packed[..]).read_to_end(&mut bytes).expect(name);
+    bytes
+}
+
+/// A folder of a test's own.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(test: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("roundtrip-recordings-{}-{test}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        Self(folder)
+    }
+
+    fn put(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn explain(path: &Path, options: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_roundtrip")).arg("explain").args(options).arg(path).output().unwrap()
+}
+
+const OPTIONS: [&str; 4] = ["--deadline", "2ms", "--explain-limit", "200"];
+
+fn json(path: &Path, options: &[&str]) -> Value {
+    let output = explain(path, &[options, &["--format", "json"]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn text(output: &[u8]) -> String {
+    String::from_utf8_lossy(output).into_owned()
+}
+
+/// When a call began, and what delayed it for how long.
+fn causes(explained: &Value) -> Vec<(i64, String, i64)> {
+    let calls = explained["slow_calls"].as_array().unwrap().iter();
+    let mut calls: Vec<_> = calls
+        .map(|call| {
+            let cause = &call["explanation"]["causes"][0];
+            let named = format!("{} {} {}", cause["kind"], cause["owner"], cause["thread"]["comm"]);
+            (call["explanation"]["start_ns"].as_i64().unwrap(), named, cause["excess_ns"].as_i64().unwrap())
+        })
+        .collect();
+    calls.sort();
+    calls
+}
+
+#[test]
+fn each_tools_recording_has_the_causes_of_our_own() {
+    let folder = Folder::new("causes");
+    let own = causes(&json(&fixtures().join("run"), &[]));
+    assert!(own.len() >= 15, "the run has kept slow calls: {own:?}");
+    for (name, rounding_ns) in RECORDINGS {
+        let theirs = causes(&json(&folder.put(name, &recording(name)), &OPTIONS));
+        assert_eq!(theirs.len(), own.len(), "{name}: {theirs:?}\n{own:?}");
+        for (ours, theirs) in own.iter().zip(&theirs) {
+            assert_eq!(ours.1, theirs.1, "{name}: {ours:?} {theirs:?}");
+            // Each recorder has stamped the same event by itself, a little later than the one before.
+            assert!((ours.0 - theirs.0).abs() <= 20_000 + rounding_ns, "{name}: {ours:?} {theirs:?}");
+            assert!((ours.2 - theirs.2).abs() <= 40_000 + rounding_ns, "{name}: {ours:?} {theirs:?}");
+        }
+    }
+}
+
+#[test]
+fn what_a_recording_is_and_lacks_is_said_first() {
+    let folder = Folder::new("lacks");
+    let name = "kernel-6.1.txt";
+    let whole = recording(name);
+    let said = text(&explain(&folder.put(name, &whole), &OPTIONS).stdout);
+    assert!(said.contains("recorded as the kernel's text"), "{said}");
+    assert!(said.contains("does not say its clock"), "{said}");
+    let without =
+        text(&whole).lines().filter(|line| !line.contains(" sched_waking: ")).collect::<Vec<_>>().join("\n");
+    let said = text(&explain(&folder.put("without.txt", without.as_bytes()), &OPTIONS).stdout);
+    assert!(said.contains("It has no event sched/sched_waking"), "{said}");
+    let said = text(&explain(&folder.put("again.txt", &whole), &["--deadline", "10s"]).stdout);
+    assert!(said.contains("None of the"), "{said}");
+    let slowest = json(&folder.put("slowest.txt", &whole), &["--slowest", "3"]);
+    assert_eq!(slowest["slow_calls"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn atraces_compressed_output_and_systraces_page_are_read() {
+    let folder = Folder::new("wrapped");
+    let packed = std::fs::read(fixtures().join("kernel-6.1.txt.z")).unwrap();
+    let plain = causes(&json(&folder.put("plain.txt", &recording("kernel-6.1.txt")), &OPTIONS));
+    let atrace = [b"capturing trace... done\nTRACE:\n".as_slice(), &packed].concat();
+    assert_eq!(causes(&json(&folder.put("atrace.z", &atrace), &OPTIONS)), plain);
+    let text = text(&recording("kernel-6.1.txt"));
+    let page = format!("<html><script class=\"trace-data\">\n{text}\n</script></html>\n");
+    assert_eq!(causes(&json(&folder.put("page.html", page.as_bytes()), &OPTIONS)), plain);
+}
+
+#[test]
+fn a_damaged_recording_is_explained_as_far_as_it_goes_and_fails() {
+    let folder = Folder::new("damaged");
+    for name in ["perfetto-56.perfetto-trace", "trace-cmd-3.4-v6.dat"] {
+        let whole = recording(name);
+        let cut = folder.put(name, &whole[..whole.len() * 9 / 10]);
+        let output = explain(&cut, &OPTIONS);
+        let error = text(&output.stderr);
+        assert!(!output.status.success() && error.contains("is damaged: "), "{name}: {error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+    let other = folder.put("other.bin", b"\x7fELF and nothing else");
+    let error = text(&explain(&other, &[]).stderr);
+    assert!(error.contains("neither a Perfetto trace"), "{error}");
+    let error = text(&explain(&fixtures().join("run"), &["--deadline", "1ms"]).stderr);
+    assert!(error.contains("--deadline goes with another tool's recording"), "{error}");
+}
+
+#[test]
+fn a_recording_with_its_explanations_goes_to_perfetto_and_is_read_again() {
+    let folder = Folder::new("perfetto");
+    let name = "trace-cmd-3.4-v7-zstd.dat";
+    let path = folder.put(name, &recording(name));
+    let out = folder.0.join("out.perfetto-trace");
+    let written = explain(&path, &[&OPTIONS[..], &["-o", out.to_str().unwrap()]].concat());
+    assert!(written.status.success(), "{}", text(&written.stderr));
+    assert_eq!(causes(&json(&out, &OPTIONS)), causes(&json(&path, &OPTIONS)));
+}
