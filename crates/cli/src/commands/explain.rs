@@ -149,19 +149,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             path.display()
         );
     }
-    if let Some(option) = [
-        (typed.deadline_ns.is_some(), "--deadline"),
-        (typed.slowest.is_some(), "--slowest"),
-        (typed.limit.is_some(), "--explain-limit"),
-    ]
-    .into_iter()
-    .find_map(|(given, option)| given.then_some(option))
-    {
-        return Err(usage!(
-            "{option} goes with another tool's recording: {} has kept its slow calls",
-            path.display()
-        ));
-    }
+    refuse_recording_options(&typed, path)?;
     let mut run = Run::read(path)?;
     if typed.out.is_none() && typed.format.as_deref() != Some("json") {
         run = inert::run(&run)?;
@@ -196,6 +184,24 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         writeln!(terminal.err, "roundtrip: warning: {}", report::inert::line(&warning))?;
     }
     explained.iter_mut().find_map(|one| one.damage.take()).map_or(Ok(Exit::OK), |error| Err(error.into()))
+}
+
+/// A run has kept its slow calls itself.
+fn refuse_recording_options(typed: &Typed, path: &Path) -> anyhow::Result<()> {
+    if let Some(option) = [
+        (typed.deadline_ns.is_some(), "--deadline"),
+        (typed.slowest.is_some(), "--slowest"),
+        (typed.limit.is_some(), "--explain-limit"),
+    ]
+    .into_iter()
+    .find_map(|(given, option)| given.then_some(option))
+    {
+        return Err(usage!(
+            "{option} goes with another tool's recording: {} has kept its slow calls",
+            path.display()
+        ));
+    }
+    Ok(())
 }
 
 /// Whether a path names a file that is no run's: these are JSON.

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use analysis::slow_calls::{self, Recorded, Wanted};
+use analysis::slow_calls::{self, Explained, Recorded, Wanted};
 use anyhow::Context as _;
 use files::NewFile;
 use foreign::{Foreign, MOST_FILE_BYTES, Tool};
@@ -37,21 +37,7 @@ const NEEDED: [(&str, &str); 8] = [
 /// Explains a file's calls.
 pub(super) fn run(typed: &Typed, path: &Path, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let format = typed.format.as_deref();
-    if let Some(out) = &typed.out {
-        if format.is_some() {
-            return Err(usage!("--format and -o exclude each other"));
-        }
-        if Form::of(out)? != Form::Perfetto {
-            return Err(usage!("{}: slow calls are shown in a .perfetto-trace file", out.display()));
-        }
-    }
-    let bytes =
-        files::read(path, MOST_FILE_BYTES).with_context(|| format!("cannot read {}", path.display()))?;
-    let mut foreign = foreign::read(&bytes).with_context(|| path.display().to_string())?;
-    drop(bytes);
-    if format != Some("json") && typed.out.is_none() {
-        make_inert(&mut foreign);
-    }
+    let foreign = read(typed, path)?;
     if !has_binder(&foreign) {
         anyhow::bail!(
             "{}: it has no events of the binder driver: record binder/binder_transaction and \
@@ -79,24 +65,7 @@ pub(super) fn run(typed: &Typed, path: &Path, terminal: &mut Terminal<'_>) -> an
     let chosen = |call: &slow_calls::SlowCall| typed.number.is_none_or(|only| only == call.number);
     let explained = slow_calls::explain_recorded(&recorded.kept, &foreign.trace, chosen);
     match &typed.out {
-        Some(out) => {
-            let tracks = report::explanation_tracks::tracks(&explained, &[]);
-            let contents = Contents {
-                trace: &foreign.trace,
-                release: &foreign.release,
-                comms: &foreign.comms,
-                tracks: &tracks,
-            };
-            let failed = || format!("cannot write {}", out.display());
-            let mut file = NewFile::create(out, typed.existing).with_context(failed)?;
-            perfetto::write(&contents, &mut file).and_then(|()| file.complete()).with_context(failed)?;
-            writeln!(
-                terminal.out,
-                "{}: {} events, with the explanations",
-                out.display(),
-                foreign.trace.events.len()
-            )?;
-        }
+        Some(out) => write(out, typed, &foreign, &explained, terminal)?,
         None if count == 0 && format.is_none_or(|format| format == "text") => {
             writeln!(terminal.out, "{}", no_slow_call(&recorded, wanted))?;
         }
@@ -109,6 +78,45 @@ pub(super) fn run(typed: &Typed, path: &Path, terminal: &mut Terminal<'_>) -> an
         }
         None => Ok(Exit::OK),
     }
+}
+
+/// The file's events, as they may be shown.
+fn read(typed: &Typed, path: &Path) -> anyhow::Result<Foreign> {
+    let format = typed.format.as_deref();
+    if let Some(out) = &typed.out {
+        if format.is_some() {
+            return Err(usage!("--format and -o exclude each other"));
+        }
+        if Form::of(out)? != Form::Perfetto {
+            return Err(usage!("{}: slow calls are shown in a .perfetto-trace file", out.display()));
+        }
+    }
+    let bytes =
+        files::read(path, MOST_FILE_BYTES).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut foreign = foreign::read(&bytes).with_context(|| path.display().to_string())?;
+    if format != Some("json") && typed.out.is_none() {
+        make_inert(&mut foreign);
+    }
+    Ok(foreign)
+}
+
+/// Writes the recording with the explanations.
+fn write(
+    out: &Path,
+    typed: &Typed,
+    foreign: &Foreign,
+    explained: &[Explained],
+    terminal: &mut Terminal<'_>,
+) -> anyhow::Result<()> {
+    let tracks = report::explanation_tracks::tracks(explained, &[]);
+    let contents =
+        Contents { trace: &foreign.trace, release: &foreign.release, comms: &foreign.comms, tracks: &tracks };
+    let failed = || format!("cannot write {}", out.display());
+    let mut file = NewFile::create(out, typed.existing).with_context(failed)?;
+    perfetto::write(&contents, &mut file).and_then(|()| file.complete()).with_context(failed)?;
+    let events = foreign.trace.events.len();
+    writeln!(terminal.out, "{}: {events} events, with the explanations", out.display())?;
+    Ok(())
 }
 
 fn no_slow_call(recorded: &Recorded, wanted: Wanted) -> String {
@@ -166,20 +174,7 @@ fn about(path: &Path, foreign: &Foreign, recorded: &Recorded) -> Vec<String> {
             "It does not say its clock: times may not compare with those of other recordings.".to_owned(),
         ),
     }
-    for (event, what) in NEEDED {
-        let in_rust =
-            event.strip_prefix("binder/").is_some_and(|name| trace.has(&format!("rust_binder/{name}")));
-        if !trace.has(event) && !in_rust {
-            lines.push(format!(
-                "It has no event {event} (recorded without, or none happened), which tells {what}."
-            ));
-        }
-    }
-    if trace.processes.is_empty() {
-        lines.push(
-            "It does not say which process a thread belongs to: threads stand for processes.".to_owned(),
-        );
-    }
+    lines.extend(lacks(foreign));
     let gaps = trace.losses.iter().filter(|loss| loss.after_ns > 0 && !loss.damaged).count();
     if gaps > 0 || foreign.lost_events > 0 {
         let events = match foreign.lost_events {
@@ -196,5 +191,26 @@ fn about(path: &Path, foreign: &Foreign, recorded: &Recorded) -> Vec<String> {
         lines.push(format!("Of {cut} calls it has only a part: they began before it or did not end in it."));
     }
     lines.extend(foreign.notes.iter().map(|note| inert::line(note).into_owned()));
+    lines
+}
+
+/// What cannot be told for want of events.
+fn lacks(foreign: &Foreign) -> Vec<String> {
+    let trace = &foreign.trace;
+    let mut lines = Vec::new();
+    for (event, what) in NEEDED {
+        let in_rust =
+            event.strip_prefix("binder/").is_some_and(|name| trace.has(&format!("rust_binder/{name}")));
+        if !trace.has(event) && !in_rust {
+            lines.push(format!(
+                "It has no event {event} (recorded without, or none happened), which tells {what}."
+            ));
+        }
+    }
+    if trace.processes.is_empty() {
+        lines.push(
+            "It does not say which process a thread belongs to: threads stand for processes.".to_owned(),
+        );
+    }
     lines
 }

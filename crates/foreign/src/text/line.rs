@@ -110,7 +110,7 @@ impl Fields for Said<'_> {
             // `NR 1 (2, 3, …)`, `NR 1 = 2`.
             ("sys_enter" | "sys_exit", "id") => words().nth(1)?.parse().ok(),
             ("sys_enter", "args") => hexadecimal(words().nth(2)?),
-            ("sys_exit", "ret") => words().last()?.parse().ok(),
+            ("sys_exit", "ret") => words().next_back()?.parse().ok(),
             ("contention_begin" | "contention_end", "lock_addr") => hexadecimal(words().next()?),
             ("contention_begin", "flags") => None,
             // `work struct 00000000abcdef: function f`.

@@ -78,6 +78,6 @@ impl<'a> Bytes<'a> {
     /// A text behind its length of 32 or 64 bits.
     pub(super) fn long_text(&mut self, wide: bool) -> Found<String> {
         let length = if wide { self.u64()? } else { u64::from(self.u32()?) };
-        Ok(self.take(length).map(|bytes| String::from_utf8_lossy(bytes).into_owned())?)
+        self.take(length).map(|bytes| String::from_utf8_lossy(bytes).into_owned())
     }
 }
