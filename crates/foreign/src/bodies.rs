@@ -12,6 +12,8 @@ pub(crate) trait Fields {
     fn text(&self, name: &str) -> Option<&str>;
     /// What a thread that leaves its CPU does next.
     fn state(&self) -> Option<TaskState>;
+    /// An argument of a system call, counted from 0.
+    fn argument(&self, place: usize) -> Option<u64>;
     /// A kernel function, by its name or address.
     fn function(&self, name: &str, names: &mut Names) -> Name {
         self.text(name).map_or(Name(0), |text| names.intern(text))
@@ -175,7 +177,13 @@ fn of_a_cpu(event: &str, fields: &dyn Fields, names: &mut Names) -> Option<Body>
         },
         "cpu_frequency" => Body::Frequency { cpu: number(fields, "cpu_id")?, khz: number(fields, "state")? },
         "sys_enter" => {
-            Body::SysEnter { number: fields.int("id")?, first: unsigned("args").unwrap_or_default() }
+            let argument = |place| fields.argument(place).unwrap_or_default();
+            Body::SysEnter {
+                number: fields.int("id")?,
+                first: argument(0),
+                third: (argument(2) & u64::from(u32::MAX)) as u32,
+                sixth: (argument(5) & u64::from(u32::MAX)) as u32,
+            }
         }
         "sys_exit" => Body::SysExit { number: fields.int("id")?, result: fields.int("ret")? },
         "contention_begin" => Body::ContentionBegin {

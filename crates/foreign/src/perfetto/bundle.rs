@@ -226,6 +226,14 @@ impl Named for Said<'_> {
         }
     }
 
+    fn argument(&self, place: usize) -> Option<u64> {
+        let arguments = Message::new(self.inner).filter_map(Result::ok).filter_map(|field| match field {
+            (2, Value::Number(value)) => Some(value),
+            _ => None,
+        });
+        arguments.take(6).nth(place)
+    }
+
     fn state(&self) -> Option<TaskState> {
         self.int("prev_state").map(|state| compact::state(state, self.old_states))
     }

@@ -65,7 +65,7 @@ pub(super) fn event(number: u32) -> Option<Event> {
         236 => of("task_rename", &[(1, "pid"), (2, "oldcomm"), (3, "newcomm")]),
         238 => of("sched_process_exit", &[(2, "pid")]),
         239 => of("sched_process_fork", &[(2, "parent_pid"), (3, "child_comm"), (4, "child_pid")]),
-        329 => of("sys_enter", &[(1, "id"), (2, "args")]),
+        329 => of("sys_enter", &[(1, "id")]),
         330 => of("sys_exit", &[(1, "id"), (2, "ret")]),
         353 => of("sched_pi_setprio", &[(2, "newprio"), (3, "oldprio"), (4, "pid")]),
         486 => of("binder_return", &[(1, "cmd")]),

@@ -109,7 +109,6 @@ impl Fields for Said<'_> {
         match (self.event, name) {
             // `NR 1 (2, 3, …)`, `NR 1 = 2`.
             ("sys_enter" | "sys_exit", "id") => words().nth(1)?.parse().ok(),
-            ("sys_enter", "args") => hexadecimal(words().nth(2)?),
             ("sys_exit", "ret") => words().next_back()?.parse().ok(),
             ("contention_begin" | "contention_end", "lock_addr") => hexadecimal(words().next()?),
             ("contention_begin", "flags") => None,
@@ -154,6 +153,12 @@ impl Fields for Said<'_> {
             "" => rest.split(' ').next(),
             next => Some(rest.rfind(next).map_or(rest, |end| &rest[..end])),
         }
+    }
+
+    fn argument(&self, place: usize) -> Option<u64> {
+        let inside = self.text.split_once('(')?.1;
+        let word = inside.trim_end_matches(')').split(", ").nth(place)?;
+        hexadecimal(word).map(i64::cast_unsigned)
     }
 
     fn state(&self) -> Option<TaskState> {
