@@ -1,7 +1,56 @@
-"""`roundtrip-lab serve`."""
+"""`roundtrip-lab serve`: a page over the data set."""
 
 import click
 
 
 def register(group: click.Group) -> None:
     """Adds the command."""
+
+    @group.command("serve")
+    @click.argument("dataset")
+    @click.option("--runs", metavar="DIR", help="The folder of run directories, for reports.")
+    @click.option("--roundtrip", default="roundtrip", show_default=True, metavar="BIN", help="The binary that makes reports.")
+    @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+    @click.option("--port", default=8080, show_default=True, type=click.IntRange(0, 65535))
+    @click.option("--engine", metavar="URL", help="duckdb, spark://HOST:PORT, clickhouse://USER@HOST/DB.")
+    def serve(dataset: str, runs: str | None, roundtrip: str, host: str, port: int, engine: str | None) -> None:
+        """Show a data set in a browser.
+
+        Only this machine can see it, unless --host says otherwise: then the page asks for a token.
+        """
+        import ipaddress
+        import secrets
+        import socket
+        from pathlib import Path
+
+        from roundtrip_lab import engines
+        from roundtrip_lab.dataset import DataSet
+        from roundtrip_lab.errors import LabError
+
+        try:
+            import uvicorn
+
+            from roundtrip_lab.serving import Page
+        except ImportError as error:
+            raise LabError(f"{error}; install it: pip install 'roundtrip-lab[serve]'") from error
+        try:
+            address = ipaddress.ip_address(host)
+        except ValueError as error:
+            raise LabError(f"--host {host!r} is no address: say 127.0.0.1, or 0.0.0.0 for all") from error
+        if runs and not Path(runs).is_dir():
+            raise LabError(f"--runs {runs}: no such folder")
+        connected = engines.connect(engine, DataSet.open(dataset))
+        token = None if address.is_loopback else secrets.token_urlsafe(24)
+        listening = socket.socket(socket.AF_INET6 if address.version == 6 else socket.AF_INET)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((host, port))
+            listening.listen(128)
+        except OSError as error:
+            raise LabError(f"cannot listen on {host} port {port}: {error.strerror}") from error
+        page = Page(connected, Path(runs) if runs else None, roundtrip, token)
+        shown = f"[{host}]" if address.version == 6 else host
+        tail = f"?token={token}" if token else ""
+        click.echo(f"http://{shown}:{listening.getsockname()[1]}/{tail}")
+        config = uvicorn.Config(page.app(), log_level="error", access_log=False, server_header=False)
+        uvicorn.Server(config).run(sockets=[listening])

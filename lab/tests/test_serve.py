@@ -1,0 +1,107 @@
+"""The page, as a browser and as a stranger see it."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from conftest import BINDER
+
+COMMAND = [sys.executable, "-c", "from roundtrip_lab.cli import main; main()"]
+
+
+class Served:
+    """A server, until it is stopped."""
+
+    def __init__(self, *arguments):
+        self.process = subprocess.Popen([*COMMAND, "serve", *map(str, arguments), "--port", "0"],
+                                        stdout=subprocess.PIPE, text=True)  # fmt: skip
+        self.url = self.process.stdout.readline().strip()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(timeout=20)
+        self.process.stdout.close()
+
+
+def get(url, **headers):
+    """Status, headers and text."""
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=60) as answer:
+            return answer.status, answer.headers, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers, error.read().decode()
+
+
+def browse(url, folder, *options):
+    """What a real browser makes of the page."""
+    program = shutil.which("chromium")
+    if program is None:
+        pytest.skip("no chromium")
+    return subprocess.run(
+        [program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={folder}",
+         *options, url], capture_output=True, text=True, timeout=90,
+    ).stdout  # fmt: skip
+
+
+def test_a_browser_shows_the_fleet_and_its_regressions(fleet, tmp_path):
+    with Served(fleet[0]) as served:
+        shown = browse(served.url, tmp_path / "one", "--dump-dom")
+        assert "Devices that miss the most deadlines" in shown
+        assert '<tr class="worse">' in shown
+        device = re.search(r'href="(/device\?name=[^"]+)"', shown)[1]
+        assert "<h2>Runs</h2>" in browse(served.url.rstrip("/") + device, tmp_path / "two", "--dump-dom")
+        picture = Path(os.environ.get("ROUNDTRIP_LAB_PICTURE", tmp_path / "lab.png"))
+        browse(served.url, tmp_path / "three", f"--screenshot={picture}", "--window-size=1200,1400")
+        assert picture.stat().st_size > 10_000
+
+
+def test_a_device_leads_to_its_report(tmp_path, roundtrip, tmp_path_factory):
+    into = tmp_path / "set"
+    collected = subprocess.run([*COMMAND, "collect", BINDER, "--into", into, "--roundtrip", roundtrip])
+    assert collected.returncode == 0
+    # A recorded run may come without labels: its device is `(none)`, or the host's name.
+    with Served(into, "--runs", BINDER.parent, "--roundtrip", roundtrip) as served:
+        listed = get(served.url)[2]
+        device = re.search(r'href="(/device\?name=[^"]+)"', listed)[1]
+        page = get(served.url.rstrip("/") + device)[2]
+        report = re.search(r'href="(/report\?run=[^"]+)"', page)
+        assert report, page
+        status, headers, text = get(served.url.rstrip("/") + report[1])
+        assert status == 200 and "sandbox" in headers["Content-Security-Policy"]
+        assert "<html" in text
+
+
+def test_only_the_token_opens_it_elsewhere(small_fleet):
+    with Served(small_fleet, "--host", "0.0.0.0") as served:
+        address, _, token = served.url.partition("?token=")
+        address = address.replace("0.0.0.0", "127.0.0.1")
+        assert get(address)[0] == 403
+        assert get(address + "?token=wrong")[0] == 403
+        assert get(address, Cookie=f"roundtrip_lab={token}")[0] == 200
+
+
+def test_pages_run_no_script_and_take_no_writes(small_fleet):
+    with Served(small_fleet) as served:
+        status, headers, text = get(served.url)
+        assert status == 200 and "<script" not in text
+        assert headers["Content-Security-Policy"].startswith("default-src 'none'; style-src 'self'")
+        status, _, text = get(served.url + "device?name=%3Cscript%3Ealert(1)%3C/script%3E")
+        assert status == 404 and "<script" not in text
+        with pytest.raises(urllib.error.HTTPError, match="405"):
+            urllib.request.urlopen(served.url, data=b"x")
+
+
+def test_wrong_input_is_one_line(tmp_path, small_fleet):
+    for arguments in ([tmp_path / "nothing"], [small_fleet, "--host", "nowhere"], [small_fleet, "--runs", tmp_path / "no"]):
+        done = subprocess.run([*COMMAND, "serve", *map(str, arguments)], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 2 and done.stderr.count("\n") == 1
