@@ -1,69 +1,175 @@
 //! Runs named steps in order, times them, and says at the end what passed, what failed and what
 //! could not run.
 
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use serde_json::{Value, json};
+
 use crate::outcome::Outcome;
-use crate::shell::say;
+use crate::shell::{say, target_dir};
 
 /// A step's name and its work.
 pub(crate) type Step = (&'static str, fn() -> anyhow::Result<Outcome>);
 
-/// Runs every step, also behind one that failed, and reports. True if none failed.
-pub(crate) fn run(steps: &[Step]) -> bool {
-    run_and_tell(steps, say)
+/// What came of a step.
+struct Done {
+    name: String,
+    /// A failure's reason is one line.
+    result: std::result::Result<Outcome, String>,
+    took: Duration,
 }
 
-fn run_and_tell(steps: &[Step], say: impl Fn(&str)) -> bool {
+/// Runs every step, also behind one that failed, and reports. True if none failed.
+pub(crate) fn run(steps: &[Step]) -> bool {
+    let start = Instant::now();
+    summarise(&carry_out(steps, say), start, say)
+}
+
+/// Runs steps, then two lots of steps at the same time: `beside` in a process of its own, as the task
+/// `lane`, whose output is shown when it has ended. True if none failed.
+pub(crate) fn run_beside(steps: &[Step], here: &[Step], beside: &str) -> bool {
+    let start = Instant::now();
+    let mut results = carry_out(steps, say);
+    let lane = Lane::start(beside);
+    results.extend(carry_out(here, say));
+    results.extend(lane.map_or_else(|error| vec![failed(beside, &error)], Lane::end));
+    summarise(&results, start, say)
+}
+
+/// Runs steps, and writes down what came of them for the process that started this one.
+pub(crate) fn run_lane(steps: &[Step], results: &Path) -> bool {
+    let done = carry_out(steps, say);
+    let lines: Vec<String> = done.iter().map(|one| one.to_json().to_string()).collect();
+    let written = std::fs::write(results, lines.join("\n"));
+    written.is_ok() && done.iter().all(|one| one.result.is_ok())
+}
+
+/// Steps that another process runs.
+struct Lane {
+    name: String,
+    child: Child,
+    log: PathBuf,
+    results: PathBuf,
+    start: Instant,
+}
+
+impl Lane {
+    fn start(name: &str) -> anyhow::Result<Self> {
+        let folder = target_dir().join("lanes");
+        std::fs::create_dir_all(&folder)?;
+        let (log, results) = (folder.join(format!("{name}.log")), folder.join(format!("{name}.json")));
+        let _ = std::fs::remove_file(&results);
+        let output = File::create(&log)?;
+        say(&format!("\n=== beside what follows: {name}"));
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["lane", name]).arg(&results).stdin(Stdio::null());
+        let child = command.stdout(output.try_clone()?).stderr(output).spawn()?;
+        Ok(Self { name: name.to_owned(), child, log, results, start: Instant::now() })
+    }
+
+    /// Waits, shows what it said, and tells what came of its steps.
+    fn end(mut self) -> Vec<Done> {
+        let status = self.child.wait();
+        say(&format!("\n=== was beside: {}", self.name));
+        say(&String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()));
+        let lines = std::fs::read_to_string(&self.results).unwrap_or_default();
+        let mut done: Vec<Done> = lines.lines().filter_map(Done::from_json).collect();
+        let bad = done.iter().any(|one| one.result.is_err());
+        if !bad && !status.as_ref().is_ok_and(ExitStatus::success) {
+            let error = anyhow::anyhow!("it ended with {status:?} after {:?}", self.start.elapsed());
+            done.push(failed(&self.name, &error));
+        }
+        done
+    }
+}
+
+fn failed(name: &str, error: &anyhow::Error) -> Done {
+    Done { name: name.to_owned(), result: Err(reason_and_details(error).0), took: Duration::ZERO }
+}
+
+impl Done {
+    fn to_json(&self) -> Value {
+        let (outcome, told) = match &self.result {
+            Ok(Outcome::Passed) => ("passed", Vec::new()),
+            Ok(Outcome::Skipped(tests)) => ("skipped", tests.clone()),
+            Ok(Outcome::NotRun(why)) => ("not run", vec![why.clone()]),
+            Err(reason) => ("failed", vec![reason.clone()]),
+        };
+        json!({"name": self.name, "outcome": outcome, "told": told, "seconds": self.took.as_secs_f64()})
+    }
+
+    fn from_json(line: &str) -> Option<Self> {
+        let value: Value = serde_json::from_str(line).ok()?;
+        let told = value["told"].as_array()?.iter().filter_map(|text| text.as_str().map(str::to_owned));
+        let told: Vec<String> = told.collect();
+        let first = || told.first().cloned().unwrap_or_default();
+        let result = match value["outcome"].as_str()? {
+            "passed" => Ok(Outcome::Passed),
+            "skipped" => Ok(Outcome::Skipped(told)),
+            "not run" => Ok(Outcome::NotRun(first())),
+            _ => Err(first()),
+        };
+        let took = Duration::try_from_secs_f64(value["seconds"].as_f64()?).ok()?;
+        Some(Self { name: value["name"].as_str()?.to_owned(), result, took })
+    }
+}
+
+fn carry_out(steps: &[Step], say: impl Fn(&str)) -> Vec<Done> {
     let mut results = Vec::new();
     for (name, work) in steps {
         say(&format!("\n=== {name}"));
         let start = Instant::now();
-        let result = work();
-        if let Err(error) = &result {
-            // The reason stands below what it was drawn from, where a reader of a long log finds
-            // it.
-            let (reason, details) = reason_and_details(error);
+        let result = work().map_err(|error| {
+            // The reason stands below what it was drawn from, where a reader of a long log finds it.
+            let (reason, details) = reason_and_details(&error);
             if !details.is_empty() {
                 say(&details);
             }
             say(&format!("FAILED: {reason}"));
-        }
-        results.push((*name, result, start.elapsed()));
+            reason
+        });
+        results.push(Done { name: (*name).to_owned(), result, took: start.elapsed() });
     }
+    results
+}
+
+fn summarise(results: &[Done], start: Instant, say: impl Fn(&str)) -> bool {
     say("\n=== summary");
-    for (name, result, took) in &results {
-        say(&line(name, result, *took));
+    for one in results {
+        say(&line(one));
     }
-    for (name, tests) in results.iter().filter_map(|(name, result, _)| Some((name, skipped(result)?))) {
+    for (name, tests) in results.iter().filter_map(|one| Some((&one.name, skipped(one)?))) {
         say(&format!("\nskipped in {name}, for want of what this machine does not offer:"));
         tests.iter().for_each(|test| say(&format!("  {test}")));
     }
-    let tests: usize = results.iter().filter_map(|(_, result, _)| skipped(result)).map(<[_]>::len).sum();
-    let failed = results.iter().filter(|(_, result, _)| result.is_err()).count();
-    let not_run = results.iter().filter(|(_, result, _)| matches!(result, Ok(Outcome::NotRun(_)))).count();
-    let total = seconds(results.iter().map(|(.., took)| *took).sum());
+    let tests: usize = results.iter().filter_map(skipped).map(<[_]>::len).sum();
+    let failed = results.iter().filter(|one| one.result.is_err()).count();
+    let not_run = results.iter().filter(|one| matches!(one.result, Ok(Outcome::NotRun(_)))).count();
+    let total = seconds(start.elapsed());
     say(&format!("{total}  in total; {failed} failed, {not_run} could not run, {tests} tests skipped"));
     failed == 0
 }
 
 /// The tests that a step skipped, if it did skip any.
-fn skipped(result: &anyhow::Result<Outcome>) -> Option<&[String]> {
-    match result {
+fn skipped(done: &Done) -> Option<&[String]> {
+    match &done.result {
         Ok(Outcome::Skipped(tests)) if !tests.is_empty() => Some(tests),
         _ => None,
     }
 }
 
-fn line(name: &str, result: &anyhow::Result<Outcome>, took: Duration) -> String {
-    let took = seconds(took);
+fn line(Done { name, result, took }: &Done) -> String {
+    let took = seconds(*took);
     match result {
         Ok(Outcome::Skipped(tests)) if !tests.is_empty() => {
             format!("{took}  passed   {name}; {} skipped", tests.len())
         }
         Ok(Outcome::Passed | Outcome::Skipped(_)) => format!("{took}  passed   {name}"),
         Ok(Outcome::NotRun(why)) => format!("{took}  NOT RUN  {name}: {why}"),
-        Err(error) => format!("{took}  FAILED   {name}: {}", reason_and_details(error).0),
+        Err(reason) => format!("{took}  FAILED   {name}: {reason}"),
     }
 }
 
@@ -86,17 +192,18 @@ mod tests {
 
     #[test]
     fn a_step_that_could_not_run_is_told_from_one_that_passed_and_one_that_failed() {
-        assert_eq!(line("x", &Ok(Outcome::Passed), Duration::from_millis(1250)), "    1.2 s  passed   x");
-        let not_run = Ok(Outcome::NotRun("no nightly".into()));
-        assert!(line("x", &not_run, Duration::ZERO).contains("NOT RUN  x: no nightly"));
-        assert!(line("x", &Err(anyhow::anyhow!("exit 1")), Duration::ZERO).contains("FAILED   x: exit 1"));
+        let told = |result| line(&Done { name: "x".into(), result, took: Duration::from_millis(1250) });
+        assert_eq!(told(Ok(Outcome::Passed)), "    1.2 s  passed   x");
+        assert!(told(Ok(Outcome::NotRun("no nightly".into()))).contains("NOT RUN  x: no nightly"));
+        assert!(told(Err("exit 1".into())).contains("FAILED   x: exit 1"));
     }
 
     /// What is told of these steps, and whether all passed. Kept from the terminal: a log that said
     /// FAILED here would mislead its readers.
     fn told(steps: &[Step]) -> (String, bool) {
         let told = RefCell::new(String::new());
-        let passed = run_and_tell(steps, |line| told.borrow_mut().extend([line, "\n"]));
+        let say = |line: &str| told.borrow_mut().extend([line, "\n"]);
+        let passed = summarise(&carry_out(steps, say), Instant::now(), say);
         (told.into_inner(), passed)
     }
 
@@ -132,5 +239,21 @@ mod tests {
         let (text, _) = told(&[("a", || anyhow::bail!("it ended badly:\nmuch\noutput\n"))]);
         assert!(text.contains("much\noutput\nFAILED: it ended badly\n"), "{text}");
         assert_eq!(text.matches("output").count(), 1, "{text}");
+    }
+
+    #[test]
+    fn what_came_of_a_lanes_steps_arrives_whole() {
+        let results = [
+            Ok(Outcome::Passed),
+            Ok(Outcome::Skipped(vec!["one: no root".into(), "two".into()])),
+            Ok(Outcome::NotRun("no QEMU".into())),
+            Err("exit 1".into()),
+        ];
+        for result in results {
+            let done = Done { name: "guest: x".into(), result, took: Duration::from_millis(1500) };
+            let arrived = Done::from_json(&done.to_json().to_string()).unwrap();
+            assert_eq!((arrived.name, arrived.result, arrived.took), (done.name, done.result, done.took));
+        }
+        assert!(Done::from_json("{\"name\": \"cut").is_none());
     }
 }
