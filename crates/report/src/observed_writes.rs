@@ -266,10 +266,8 @@ fn slow_lines(result: &ObserveWritesResult, slow: &[Slow<'_>]) -> Vec<String> {
         });
         let lost = if layers.lost { "; events were lost: not certain" } else { "" };
         Some(format!(
-            "slow: {} of {}, {}: {}: {}{}{lost}",
-            call(row),
-            process(&row.process),
-            inert::name(&row.file),
+            "slow: {}: {}: {}{}{lost}",
+            name(row),
             duration(all_ns as f64),
             parts.join(", "),
             others.collect::<String>(),
@@ -326,10 +324,7 @@ mod tests {
         let slow = analysis::observed_writes::slow(&result, Path::new(RUN)).told;
         let text = tables(&result, &slow, Look::PLAIN);
         let has = |begin: &str| text.lines().filter(|line| line.starts_with(begin)).count();
-        assert_eq!(
-            (has("Waited for a journal commit that python3 ("), has("slow: fsync of python3 (")),
-            (3, 2)
-        );
+        assert_eq!((has("Waited for a journal commit that python3 ("), has("slow: python3 (")), (3, 2));
         assert!(text.contains("/mnt/demo/one.log") && text.contains("write, O_DSYNC"), "{text}");
     }
 }

@@ -197,7 +197,7 @@ fn what_fio_counts_is_observed_by_every_way_to_write() {
         all(&jobs, "sync"),
         "{observed}"
     );
-    assert_eq!(number(&observed["unseen"]["lost_events"]), 0);
+    adds_up(&observed);
     std::fs::remove_dir_all(&directory).unwrap();
 }
 
@@ -364,7 +364,7 @@ fn a_stored_run_is_shown_again_reported_compared_and_gated() {
     );
     let page = text(&output.stdout);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    assert_eq!(page.lines().filter(|line| line.starts_with("slow: fsync of python3")).count(), 3, "{page}");
+    assert_eq!(page.lines().filter(|line| line.starts_with("slow: python3")).count(), 3, "{page}");
     let shown = text(&ours("show run").stdout);
     let slow = |page: &str| -> Vec<String> {
         page.lines().filter(|line| line.starts_with("slow: ")).map(str::to_owned).collect()
