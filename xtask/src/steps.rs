@@ -28,8 +28,8 @@ pub(crate) fn run(steps: &[Step]) -> bool {
     summarise(&carry_out(steps, say), start, say)
 }
 
-/// Runs steps, then two lots of steps at the same time: `beside` in a process of its own, as the task
-/// `lane`, whose output is shown when it has ended. True if none failed.
+/// Runs steps, then two lots of steps at the same time: `beside` in a process of its own, as the
+/// task `lane`, whose output is shown when it has ended. True if none failed.
 pub(crate) fn run_beside(steps: &[Step], here: &[Step], beside: &str) -> bool {
     let start = Instant::now();
     let mut results = carry_out(steps, say);
@@ -123,7 +123,8 @@ fn carry_out(steps: &[Step], say: impl Fn(&str)) -> Vec<Done> {
         say(&format!("\n=== {name}"));
         let start = Instant::now();
         let result = work().map_err(|error| {
-            // The reason stands below what it was drawn from, where a reader of a long log finds it.
+            // The reason stands below what it was drawn from, where a reader of a long log finds
+            // it.
             let (reason, details) = reason_and_details(&error);
             if !details.is_empty() {
                 say(&details);

@@ -20,7 +20,8 @@ use super::latency::inheritance_of;
 use super::quantity::{byte_rate, duration, length, three_digits};
 use super::{observed_calls, observed_writes};
 
-/// So many rows of observed calls or writes are on the first page: those with the most time in them.
+/// So many rows of observed calls or writes are on the first page: those with the most time in
+/// them.
 const SHOWN_FLOWS: usize = 3;
 
 /// A paragraph for each test that was run; `layers` divides the writes, and `conditions` explain

@@ -1,6 +1,6 @@
-//! Other programs' synchronous writes: SQLite, PostgreSQL and fio, from packages, are observed; what
-//! is counted equals what strace and fio count, the layers add up to the calls, and nothing of a
-//! program changes. Each program writes to the disk that the build is on.
+//! Other programs' synchronous writes: SQLite, PostgreSQL and fio, from packages, are observed;
+//! what is counted equals what strace and fio count, the layers add up to the calls, and nothing of
+//! a program changes. Each program writes to the disk that the build is on.
 
 #[path = "support/storage.rs"]
 mod support;
@@ -75,8 +75,8 @@ fn adds_up(observed: &Value) {
     assert!(unexplained_ns * 100 <= all_ns, "{unexplained_ns} of {all_ns} ns are unexplained:\n{}", which());
 }
 
-/// How much of all time is unexplained but where the kernel left switches out, in nanoseconds, after
-/// a check that each row's layers add up to it.
+/// How much of all time is unexplained but where the kernel left switches out, in nanoseconds,
+/// after a check that each row's layers add up to it.
 fn unexplained(observed: &Value) -> (u64, u64) {
     let (mut all_ns, mut unexplained_ns) = (0, 0);
     for row in rows(observed) {
@@ -133,7 +133,8 @@ fn what_sqlite_waits_for_is_counted_as_strace_does_and_adds_up() {
         for row in 0..60 {
             script += &format!("INSERT INTO t VALUES({row}, hex(randomblob(200)));\n");
         }
-        // Its files can be looked up as long as they are open; an observer gives way on a busy machine.
+        // Its files can be looked up as long as they are open; an observer gives way on a busy
+        // machine.
         script += ".shell sleep 2\n";
         std::fs::write(directory.join("script"), script).unwrap();
         let shell = format!("strace -f -o log -e {SYNCS} sqlite3 {journal}.db < script > /dev/null");
@@ -291,7 +292,8 @@ fn a_wait_for_a_commit_that_another_has_begun_is_told_with_whose_it_was() {
     std::fs::write(directory.join("append.py"), APPENDER).unwrap();
     let shell = "for who in one two three four; do python3 append.py $who 150 & done; wait";
     let observed = observe(directory, &[], shell);
-    // Through a loop device, whose worker has others' writes between two of a call's, as events tell.
+    // Through a loop device, whose worker has others' writes between two of a call's, as events
+    // tell.
     let (unexplained_ns, all_ns) = unexplained(&observed);
     assert!(unexplained_ns * 10 <= all_ns, "{unexplained_ns} of {all_ns} ns are unexplained");
     let threads: Vec<u64> = rows(&observed).iter().map(|row| number(&row["tid"])).collect();

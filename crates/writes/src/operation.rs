@@ -65,8 +65,8 @@ const OPCODES: [(u64, Operation); 6] = [
 /// them.
 const IO_URING_ENTER: i64 = 426;
 
-/// The numbers of all system calls that a recorder needs to tell and divide synchronous writes, on a
-/// machine as `uname` calls it; empty for a machine whose numbers are not known.
+/// The numbers of all system calls that a recorder needs to tell and divide synchronous writes, on
+/// a machine as `uname` calls it; empty for a machine whose numbers are not known.
 #[must_use]
 pub fn system_calls(machine: &str) -> Vec<i64> {
     let mut numbers: Vec<i64> = NUMBERS.iter().filter_map(|row| number(row, machine)).collect();
