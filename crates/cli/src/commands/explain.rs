@@ -32,7 +32,7 @@ pub(crate) struct Typed {
 pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["explain"],
     kind: Kind::Command,
-    summary: "explains why slow calls were slow: a stored run's, or those in another tool's trace",
+    summary: "explains why slow calls were slow, in a run or a recording",
     description: "Divides each slow call that `ipc latency --explain` or `--explain-slowest` has \
                   kept into parts. Each part has one owner and one state, and the parts add up to \
                   the call exactly. Names what delayed the call: another thread and its priority, \
