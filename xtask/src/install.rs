@@ -9,9 +9,9 @@ use crate::outcome::Outcome;
 use crate::shell::{output, root, run, tool_dir};
 
 /// Debian's packages that tests run: Google Benchmark's own reader of our JSON, with the Python
-/// libraries it uses, what installs the lab, its ssh target and its browser, the Java of the storage
-/// measurement and of the lab's Spark, databases whose writes are observed, what boots guests and
-/// makes their disks, and shells that complete command lines.
+/// libraries it uses, what installs the lab, its ssh target and its browser, the Java of the
+/// storage measurement and of the lab's Spark, databases whose writes are observed, what boots
+/// guests and makes their disks, and shells that complete command lines.
 const PACKAGES: [&str; 18] = [
     "libbenchmark-tools",
     "python3-scipy",

@@ -37,7 +37,8 @@ pub struct Foreign {
     pub tool: Tool,
     /// The events. What was recorded is what the file declares, or else what is in it.
     pub trace: Trace,
-    /// The clock of the events, as the kernel calls it ("boot"); `None` where the file does not say.
+    /// The clock of the events, as the kernel calls it ("boot"); `None` where the file does not
+    /// say.
     pub clock: Option<String>,
     /// The recording kernel's release; empty where the file does not say.
     pub release: String,

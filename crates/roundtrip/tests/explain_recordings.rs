@@ -96,7 +96,8 @@ fn each_tools_recording_has_the_causes_of_our_own() {
         assert_eq!(theirs.len(), own.len(), "{name}: {theirs:?}\n{own:?}");
         for (ours, theirs) in own.iter().zip(&theirs) {
             assert_eq!(ours.1, theirs.1, "{name}: {ours:?} {theirs:?}");
-            // Each recorder has stamped the same event by itself, a little later than the one before.
+            // Each recorder has stamped the same event by itself, a little later than the one
+            // before.
             assert!((ours.0 - theirs.0).abs() <= 20_000 + rounding_ns, "{name}: {ours:?} {theirs:?}");
             assert!((ours.2 - theirs.2).abs() <= 40_000 + rounding_ns, "{name}: {ours:?} {theirs:?}");
         }

@@ -1,6 +1,9 @@
 //! `roundtrip explain`: why the slow calls of a recorded run were slow, on this machine or another.
 //! Measures nothing.
 
+#[cfg(feature = "foreign")]
+mod file;
+
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -19,13 +22,13 @@ use report::inert;
 #[derive(Default)]
 pub(crate) struct Typed {
     runs: Vec<PathBuf>,
-    pub(super) number: Option<usize>,
-    pub(super) deadline_ns: Option<u64>,
-    pub(super) slowest: Option<u64>,
-    pub(super) limit: Option<u64>,
-    pub(super) format: Option<String>,
-    pub(super) out: Option<PathBuf>,
-    pub(super) existing: Existing,
+    number: Option<usize>,
+    deadline_ns: Option<u64>,
+    slowest: Option<u64>,
+    limit: Option<u64>,
+    format: Option<String>,
+    out: Option<PathBuf>,
+    existing: Existing,
 }
 
 /// The command.
@@ -142,7 +145,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let Some(path) = typed.runs.first() else { return Err(usage!("name a run directory, or a recording")) };
     if is_recording(path) {
         #[cfg(feature = "foreign")]
-        return super::explain_file::run(&typed, path, terminal);
+        return file::run(&typed, path, terminal);
         #[cfg(not(feature = "foreign"))]
         anyhow::bail!(
             "{}: this binary, built for devices, reads no other tools' recordings: explain it with one built by `cargo build`",
@@ -267,7 +270,7 @@ fn trace(
     Ok(Exit::OK)
 }
 
-pub(super) fn print(
+fn print(
     explained: &[Explained],
     kept: &Kept,
     format: Option<&str>,

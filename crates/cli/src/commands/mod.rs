@@ -11,8 +11,6 @@ mod completions;
 mod doctor;
 mod driver;
 mod explain;
-#[cfg(feature = "foreign")]
-mod explain_file;
 mod finish;
 mod gates;
 pub(crate) mod help;

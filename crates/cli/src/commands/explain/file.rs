@@ -11,7 +11,7 @@ use foreign::{Foreign, MOST_FILE_BYTES, Tool};
 use report::inert;
 use report::perfetto::{self, Contents};
 
-use super::explain::{self, Typed};
+use super::{Typed, print};
 use crate::args::usage;
 use crate::terminal::{Exit, Terminal};
 use crate::trace_file::Form;
@@ -69,7 +69,7 @@ pub(super) fn run(typed: &Typed, path: &Path, terminal: &mut Terminal<'_>) -> an
         None if count == 0 && format.is_none_or(|format| format == "text") => {
             writeln!(terminal.out, "{}", no_slow_call(&recorded, wanted))?;
         }
-        None => explain::print(&explained, &recorded.kept, format, terminal)?,
+        None => print(&explained, &recorded.kept, format, terminal)?,
     }
     terminal.out.flush()?;
     match foreign.damage {
