@@ -1,31 +1,22 @@
 //! `roundtrip ipc observe`: other programs' binder calls, over the kernel's driver.
 
-use std::path::Path;
-
 use bench::observe;
-use latency::Deadline;
 use report::csv::with_labels;
 use report::run::Divided;
 use run::Results;
-use run::ipc::observe::{ObservePlan, Subject};
+use run::ipc::observe::ObservePlan;
 
 use super::finish::{explanations, finish};
 use super::gates::{self, Gated, Gates};
+use super::observe_options::{self, ObserveOptions, Observes, Observing};
 use super::output::{self, RunOutput};
-use crate::args::values::set;
-use crate::args::{Entry, Group, Kind, Opt, Positionals, Usage, ValueKind, values};
+use crate::args::{Entry, Group, Kind, Usage};
 use crate::terminal::{Exit, Terminal};
 
 /// What was typed.
 #[derive(Default)]
 pub(crate) struct Typed {
-    pid: Option<u32>,
-    name: Option<String>,
-    command: Vec<String>,
-    duration_ns: Option<u64>,
-    deadline_ns: Option<u64>,
-    limit: Option<u32>,
-    buffer_kilobytes: Option<u64>,
+    observing: ObserveOptions,
     output: RunOutput,
     gates: Gates,
 }
@@ -33,6 +24,12 @@ pub(crate) struct Typed {
 impl AsMut<RunOutput> for Typed {
     fn as_mut(&mut self) -> &mut RunOutput {
         &mut self.output
+    }
+}
+
+impl Observes for Typed {
+    fn observing(&mut self) -> &mut ObserveOptions {
+        &mut self.observing
     }
 }
 
@@ -55,63 +52,20 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                   recorded around them.\n\n\
                   The programs are not stopped and not changed. It needs root and the kernel's driver: the emulated one \
                   leaves no events.",
-    positionals: Some(Positionals {
-        usage: "[-- COMMAND...]",
-        help: "A program to start and to observe until it ends, with what it starts.",
-        count: 0..=1000,
-        kind: ValueKind::Text,
-        set: |typed: &mut Typed, text| {
-            typed.command.push(text.to_owned());
-            Ok(())
-        },
-    }),
+    positionals: Some(observe_options::command()),
     groups: &[
         Group {
             heading: "What to observe",
             options: &[
-                Opt::value(&["--pid"], "PID", "Only calls that this process makes or serves.", |typed: &mut Typed, text| {
-                    set(&mut typed.pid, values::whole(text, 1..=u32::MAX))
-                }),
-                Opt::value(
-                    &["--name"],
-                    "NAME",
+                observe_options::pid("Only calls that this process makes or serves."),
+                observe_options::name(
                     "Only calls that processes of this name make or serve: a program's name without its folder, or an Android \
                      package's.",
-                    |typed: &mut Typed, text| {
-                        typed.name = Some(text.to_owned());
-                        Ok(())
-                    },
                 ),
-                Opt::value(
-                    &["--duration"],
-                    "TIME",
-                    "For how long, as in 30s; Ctrl-C ends it earlier. With COMMAND: until it ends.",
-                    |typed: &mut Typed, text| set(&mut typed.duration_ns, values::duration_ns(text)),
-                )
-                .default("10s"),
-                Opt::value(
-                    &["--deadline"],
-                    "TIME",
-                    "A call that takes longer is slow, as in 2.5ms.",
-                    |typed: &mut Typed, text| set(&mut typed.deadline_ns, values::duration_ns(text)),
-                )
-                .default("2.5ms"),
-                Opt::value(
-                    &["--explain-limit"],
-                    "N",
-                    "How many slow calls are kept, the slowest; the rest is counted.",
-                    |typed: &mut Typed, text| set(&mut typed.limit, values::whole(text, 0..=1000)),
-                )
-                .default("20"),
-                Opt::value(
-                    &["--buffer"],
-                    "SIZE",
-                    "The trace buffer of each CPU. It is emptied ten times a second; what does not fit is lost, and counted.",
-                    |typed: &mut Typed, text| {
-                        set(&mut typed.buffer_kilobytes, values::buffer_kilobytes(text))
-                    },
-                )
-                .default("4M"),
+                observe_options::duration(),
+                observe_options::deadline("A call that takes longer is slow, as in 2.5ms.", "2.5ms"),
+                observe_options::limit("How many slow calls are kept, the slowest; the rest is counted."),
+                observe_options::buffer("4M"),
             ],
         },
         gates::group(),
@@ -119,7 +73,9 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             heading: "Output",
             options: &[
                 output::format(output::FORMATS, output::FORMATS_HELP),
-                output::out("Also writes the run, with what was recorded of slow calls, into this directory."),
+                output::out(
+                    "Also writes the run, with what was recorded of slow calls, into this directory.",
+                ),
                 output::force(),
                 output::label(),
                 output::histogram(),
@@ -139,33 +95,15 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
 
 fn plan(typed: &Typed) -> Result<ObservePlan, Usage> {
     let default = ObservePlan::default();
-    let subject = subject(typed.pid, typed.name.as_ref(), &typed.command)?;
-    let until_it_ends = matches!(subject, Subject::Command(_));
-    Ok(ObservePlan {
-        subject,
-        duration_ns: typed.duration_ns.or(if until_it_ends { None } else { default.duration_ns }),
-        deadline: typed.deadline_ns.map_or(default.deadline, |ns| Deadline { ns }),
-        limit: typed.limit.unwrap_or(default.limit),
-        kilobytes: typed.buffer_kilobytes.unwrap_or(default.kilobytes),
-        ..default
-    })
-}
-
-/// Whom the options name.
-pub(super) fn subject(pid: Option<u32>, name: Option<&String>, command: &[String]) -> Result<Subject, Usage> {
-    let asked = [pid.is_some(), name.is_some(), !command.is_empty()];
-    if asked.into_iter().filter(|asked| *asked).count() > 1 {
-        return Err(Usage("--pid, --name and COMMAND exclude each other".into()));
-    }
-    match (pid, name) {
-        (Some(pid), _) if !Path::new(&format!("/proc/{pid}")).exists() => {
-            Err(Usage(format!("--pid {pid}: there is no such process")))
-        }
-        (Some(pid), _) => Ok(Subject::Process(pid)),
-        (_, Some(name)) => Ok(Subject::Name(name.clone())),
-        _ if !command.is_empty() => Ok(Subject::Command(command.to_vec())),
-        _ => Ok(Subject::Everyone),
-    }
+    let Observing { subject, duration_ns, deadline, limit, kilobytes } =
+        typed.observing.meant(Observing {
+            subject: default.subject.clone(),
+            duration_ns: default.duration_ns,
+            deadline: default.deadline,
+            limit: default.limit,
+            kilobytes: default.kilobytes,
+        })?;
+    Ok(ObservePlan { subject, duration_ns, deadline, limit, kilobytes, ..default })
 }
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {

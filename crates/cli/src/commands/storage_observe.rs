@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use analysis::observed_writes::{Divider, slow};
 use bench::observe::{self, Divide, Ended};
-use latency::Deadline;
 use layers::storage::Write;
 use report::csv::with_labels;
 use report::run::Divided;
@@ -15,23 +14,16 @@ use tracefs::Trace;
 
 use super::finish::finish;
 use super::gates::{self, Gated, Gates};
-use super::observe::subject;
+use super::observe_options::{self, ObserveOptions, Observes, Observing};
 use super::output::{self, RunOutput};
-use crate::args::values::set;
-use crate::args::{Entry, Group, Kind, Opt, Positionals, Usage, ValueKind, values};
+use crate::args::{Entry, Group, Kind, Opt, Usage};
 use crate::terminal::{Exit, Terminal};
 
 /// What was typed.
 #[derive(Default)]
 pub(crate) struct Typed {
-    pid: Option<u32>,
-    name: Option<String>,
+    observing: ObserveOptions,
     file: Option<PathBuf>,
-    command: Vec<String>,
-    duration_ns: Option<u64>,
-    deadline_ns: Option<u64>,
-    limit: Option<u32>,
-    buffer_kilobytes: Option<u64>,
     output: RunOutput,
     gates: Gates,
 }
@@ -39,6 +31,12 @@ pub(crate) struct Typed {
 impl AsMut<RunOutput> for Typed {
     fn as_mut(&mut self) -> &mut RunOutput {
         &mut self.output
+    }
+}
+
+impl Observes for Typed {
+    fn observing(&mut self) -> &mut ObserveOptions {
+        &mut self.observing
     }
 }
 
@@ -61,66 +59,23 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                   thread, system call and file. Also shows buffered writes that had to wait for the device, and whose \
                   journal commits were waited for.\n\n\
                   The programs are not stopped and not changed. It needs root and tracefs.",
-    positionals: Some(Positionals {
-        usage: "[-- COMMAND...]",
-        help: "A program to start and to observe until it ends, with what it starts.",
-        count: 0..=1000,
-        kind: ValueKind::Text,
-        set: |typed: &mut Typed, text| {
-            typed.command.push(text.to_owned());
-            Ok(())
-        },
-    }),
+    positionals: Some(observe_options::command()),
     groups: &[
         Group {
             heading: "What to observe",
             options: &[
-                Opt::value(&["--pid"], "PID", "Only writes of this process.", |typed: &mut Typed, text| {
-                    set(&mut typed.pid, values::whole(text, 1..=u32::MAX))
-                }),
-                Opt::value(
-                    &["--name"],
-                    "NAME",
+                observe_options::pid("Only writes of this process."),
+                observe_options::name(
                     "Only writes of processes of this name: a program's name without its folder.",
-                    |typed: &mut Typed, text| {
-                        typed.name = Some(text.to_owned());
-                        Ok(())
-                    },
                 ),
                 Opt::value(&["--file"], "FILE", "Only writes to this file.", |typed: &mut Typed, text| {
                     typed.file = Some(text.into());
                     Ok(())
                 }),
-                Opt::value(
-                    &["--duration"],
-                    "TIME",
-                    "For how long, as in 30s; Ctrl-C ends it earlier. With COMMAND: until it ends.",
-                    |typed: &mut Typed, text| set(&mut typed.duration_ns, values::duration_ns(text)),
-                )
-                .default("10s"),
-                Opt::value(
-                    &["--deadline"],
-                    "TIME",
-                    "A write that takes longer is slow, as in 20ms.",
-                    |typed: &mut Typed, text| set(&mut typed.deadline_ns, values::duration_ns(text)),
-                )
-                .default("20ms"),
-                Opt::value(
-                    &["--explain-limit"],
-                    "N",
-                    "How many slow writes are kept, the slowest; the rest is counted.",
-                    |typed: &mut Typed, text| set(&mut typed.limit, values::whole(text, 0..=1000)),
-                )
-                .default("20"),
-                Opt::value(
-                    &["--buffer"],
-                    "SIZE",
-                    "The trace buffer of each CPU. It is emptied ten times a second; what does not fit is lost, and counted.",
-                    |typed: &mut Typed, text| {
-                        set(&mut typed.buffer_kilobytes, values::buffer_kilobytes(text))
-                    },
-                )
-                .default("8M"),
+                observe_options::duration(),
+                observe_options::deadline("A write that takes longer is slow, as in 20ms.", "20ms"),
+                observe_options::limit("How many slow writes are kept, the slowest; the rest is counted."),
+                observe_options::buffer("8M"),
             ],
         },
         gates::group(),
@@ -128,7 +83,9 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             heading: "Output",
             options: &[
                 output::format(output::FORMATS, output::FORMATS_HELP),
-                output::out("Also writes the run, with what was recorded of slow writes, into this directory."),
+                output::out(
+                    "Also writes the run, with what was recorded of slow writes, into this directory.",
+                ),
                 output::force(),
                 output::label(),
                 output::histogram(),
@@ -148,20 +105,19 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
 
 fn plan(typed: &Typed) -> Result<ObserveWritesPlan, Usage> {
     let default = ObserveWritesPlan::default();
-    let subject = subject(typed.pid, typed.name.as_ref(), &typed.command)?;
+    let Observing { subject, duration_ns, deadline, limit, kilobytes } =
+        typed.observing.meant(Observing {
+            subject: default.subject.clone(),
+            duration_ns: default.duration_ns,
+            deadline: default.deadline,
+            limit: default.limit,
+            kilobytes: default.kilobytes,
+        })?;
     if let Some(file) = typed.file.as_deref().filter(|file| !file.exists()) {
         return Err(Usage(format!("--file {}: no such file", file.display())));
     }
-    let until_it_ends = !typed.command.is_empty();
-    Ok(ObserveWritesPlan {
-        subject,
-        file: typed.file.clone(),
-        duration_ns: typed.duration_ns.or(if until_it_ends { None } else { default.duration_ns }),
-        deadline: typed.deadline_ns.map_or(default.deadline, |ns| Deadline { ns }),
-        limit: typed.limit.unwrap_or(default.limit),
-        kilobytes: typed.buffer_kilobytes.unwrap_or(default.kilobytes),
-        ..default
-    })
+    let file = typed.file.clone();
+    Ok(ObserveWritesPlan { subject, file, duration_ns, deadline, limit, kilobytes, ..default })
 }
 
 /// The explaining side of an observer, which knows none.

@@ -1,0 +1,128 @@
+//! The options of every command that observes other people's programs: whom, for how long, and what
+//! is slow. Only the table; what they mean together, the plan says.
+
+use std::path::Path;
+
+use latency::Deadline;
+use run::observe::Subject;
+
+use crate::args::values::set;
+use crate::args::{Opt, Positionals, Usage, ValueKind, values};
+
+/// What was typed of them.
+#[derive(Default)]
+pub(crate) struct ObserveOptions {
+    pid: Option<u32>,
+    name: Option<String>,
+    command: Vec<String>,
+    duration_ns: Option<u64>,
+    deadline_ns: Option<u64>,
+    limit: Option<u32>,
+    buffer_kilobytes: Option<u64>,
+}
+
+/// A command's typed arguments with these among them.
+pub(crate) trait Observes {
+    fn observing(&mut self) -> &mut ObserveOptions;
+}
+
+/// What an observer's plan is made of: what was typed, and the plan's defaults for the rest.
+pub(crate) struct Observing {
+    pub(crate) subject: Subject,
+    pub(crate) duration_ns: Option<u64>,
+    pub(crate) deadline: Deadline,
+    pub(crate) limit: u32,
+    pub(crate) kilobytes: u64,
+}
+
+impl ObserveOptions {
+    /// What they mean, with these defaults. A command is observed until it ends.
+    pub(crate) fn meant(&self, default: Observing) -> Result<Observing, Usage> {
+        let until_it_ends = !self.command.is_empty();
+        Ok(Observing {
+            subject: self.subject()?,
+            duration_ns: self.duration_ns.or(default.duration_ns.filter(|_| !until_it_ends)),
+            deadline: self.deadline_ns.map_or(default.deadline, |ns| Deadline { ns }),
+            limit: self.limit.unwrap_or(default.limit),
+            kilobytes: self.buffer_kilobytes.unwrap_or(default.kilobytes),
+        })
+    }
+
+    fn subject(&self) -> Result<Subject, Usage> {
+        let asked = [self.pid.is_some(), self.name.is_some(), !self.command.is_empty()];
+        if asked.into_iter().filter(|asked| *asked).count() > 1 {
+            return Err(Usage("--pid, --name and COMMAND exclude each other".into()));
+        }
+        match (self.pid, &self.name) {
+            (Some(pid), _) if !Path::new(&format!("/proc/{pid}")).exists() => {
+                Err(Usage(format!("--pid {pid}: there is no such process")))
+            }
+            (Some(pid), _) => Ok(Subject::Process(pid)),
+            (_, Some(name)) => Ok(Subject::Name(name.clone())),
+            _ if !self.command.is_empty() => Ok(Subject::Command(self.command.clone())),
+            _ => Ok(Subject::Everyone),
+        }
+    }
+}
+
+pub(crate) const fn command<A: Observes>() -> Positionals<A> {
+    Positionals {
+        usage: "[-- COMMAND...]",
+        help: "A program to start and to observe until it ends, with what it starts.",
+        count: 0..=1000,
+        kind: ValueKind::Text,
+        set: |typed: &mut A, text| {
+            typed.observing().command.push(text.to_owned());
+            Ok(())
+        },
+    }
+}
+
+pub(crate) const fn pid<A: Observes>(help: &'static str) -> Opt<A> {
+    Opt::value(&["--pid"], "PID", help, |typed: &mut A, text| {
+        set(&mut typed.observing().pid, values::whole(text, 1..=u32::MAX))
+    })
+}
+
+pub(crate) const fn name<A: Observes>(help: &'static str) -> Opt<A> {
+    Opt::value(&["--name"], "NAME", help, |typed: &mut A, text| {
+        typed.observing().name = Some(text.to_owned());
+        Ok(())
+    })
+}
+
+pub(crate) const fn duration<A: Observes>() -> Opt<A> {
+    Opt::value(
+        &["--duration"],
+        "TIME",
+        "For how long, as in 30s; Ctrl-C ends it earlier. With COMMAND: until it ends.",
+        |typed: &mut A, text| set(&mut typed.observing().duration_ns, values::duration_ns(text)),
+    )
+    .default("10s")
+}
+
+pub(crate) const fn deadline<A: Observes>(help: &'static str, default: &'static str) -> Opt<A> {
+    Opt::value(&["--deadline"], "TIME", help, |typed: &mut A, text| {
+        set(&mut typed.observing().deadline_ns, values::duration_ns(text))
+    })
+    .default(default)
+}
+
+pub(crate) const fn limit<A: Observes>(help: &'static str) -> Opt<A> {
+    Opt::value(&["--explain-limit"], "N", help, |typed: &mut A, text| {
+        set(&mut typed.observing().limit, values::whole(text, 0..=1000))
+    })
+    .default("20")
+}
+
+pub(crate) const fn buffer<A: Observes>(default: &'static str) -> Opt<A> {
+    Opt::value(
+        &["--buffer"],
+        "SIZE",
+        "The trace buffer of each CPU. It is emptied ten times a second; what does not fit is lost, and counted.",
+        |typed: &mut A, text| {
+            set(&mut typed.observing().buffer_kilobytes, values::buffer_kilobytes(text))
+        },
+    )
+    .default(default)
+}
