@@ -31,6 +31,11 @@ pub fn read_within(path: &Path, budget: &mut u64) -> Result<Vec<u8>> {
     if found.len() > *budget {
         return Err(too_long(found.len(), *budget));
     }
+    if found.len() == 0 && (&file).read(&mut [0])? > 0 {
+        // As of those in /proc, whose size nobody knows before they are read.
+        let what = "it claims to be empty and is not: a file of the kernel's, not a regular one";
+        return Err(Error::new(ErrorKind::InvalidInput, what));
+    }
     let mut bytes = Vec::new();
     let length = usize::try_from(found.len()).map_err(|_| ErrorKind::OutOfMemory)?;
     bytes.try_reserve_exact(length).map_err(|_| ErrorKind::OutOfMemory)?;

@@ -114,6 +114,11 @@ fn only_regular_files_of_a_sensible_size_are_read() {
     std::fs::write(path("file"), "text").unwrap();
     symlink(path("file"), path("link")).unwrap();
     symlink("/dev/zero", path("zero")).unwrap();
+    symlink("/proc/self/status", path("status")).unwrap();
+    symlink("/proc/self/mem", path("memory")).unwrap();
+    std::fs::write(path("empty"), "").unwrap();
+    assert_eq!(files::read(&path("empty"), 4).unwrap(), b"");
+    files::read(&path("memory"), 4).unwrap_err();
     rustix::fs::mkfifoat(rustix::fs::CWD, path("fifo"), rustix::fs::Mode::RUSR).unwrap();
     std::fs::File::create(path("sparse")).unwrap().set_len(3 << 30).unwrap();
     assert_eq!(files::read(&path("file"), 4).unwrap(), b"text");
@@ -121,6 +126,7 @@ fn only_regular_files_of_a_sensible_size_are_read() {
     for (name, kind, hint) in [
         ("file", ErrorKind::FileTooLarge, "4 bytes"),
         ("fifo", ErrorKind::InvalidInput, "a FIFO"),
+        ("status", ErrorKind::InvalidInput, "claims to be empty and is not"),
         ("zero", ErrorKind::InvalidInput, "a device"),
         ("", ErrorKind::InvalidInput, "a directory"),
         ("sparse", ErrorKind::FileTooLarge, "3221225472 bytes"),
