@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::outcome::Outcome;
-use crate::shell::{say, target_dir};
+use crate::shell::{root, say, target_dir};
 
 /// A step's name and its work.
 pub(crate) type Step = (&'static str, fn() -> anyhow::Result<Outcome>);
@@ -64,8 +64,10 @@ impl Lane {
         let _ = std::fs::remove_file(&results);
         let output = File::create(&log)?;
         say(&format!("\n=== beside what follows: {name}"));
-        let mut command = Command::new(std::env::current_exe()?);
-        command.args(["lane", name]).arg(&results).stdin(Stdio::null());
+        // By Cargo: the tests' build may have put another file in the place of this program's.
+        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command.args(["run", "--quiet", "--package", "xtask", "--", "lane", name]).arg(&results);
+        command.current_dir(root()).stdin(Stdio::null());
         let child = command.stdout(output.try_clone()?).stderr(output).spawn()?;
         Ok(Self { name: name.to_owned(), child, log, results, start: Instant::now() })
     }
