@@ -16,19 +16,13 @@ use crate::shell::{cargo, say, target_dir};
 pub(crate) fn build() -> Result<Outcome> {
     let folder = target_dir().join("dist");
     fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
+    // Without what reads other tools' recordings: it is used on a laptop, and would make the binary
+    // too large. Both targets at once, since linking a binary keeps only one CPU busy.
+    let mut build = vec!["build", "--release", "--package", "roundtrip", "--no-default-features"];
+    build.extend(TARGETS.iter().flat_map(|target| ["--target", target]));
+    cargo(&build)?;
     let mut too_large = Vec::new();
     for target in TARGETS {
-        // Without what reads other tools' recordings: it is used on a laptop, and would make the
-        // binary too large.
-        cargo(&[
-            "build",
-            "--release",
-            "--package",
-            "roundtrip",
-            "--no-default-features",
-            "--target",
-            target,
-        ])?;
         let built = target_dir().join(target).join("release/roundtrip");
         let bytes = fs::read(&built).with_context(|| format!("read {}", built.display()))?;
         let segments = segments(&bytes).with_context(|| format!("{} is no ELF file", built.display()))?;

@@ -1,19 +1,49 @@
 //! Runs every fuzz target for a short while: long enough to see that it builds and that nothing
 //! shallow breaks.
 
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 
 use crate::outcome::Outcome;
-use crate::shell::{output, root, run};
+use crate::shell::{self, output, root, run, say};
 
-/// How long each target runs, in seconds.
-const SECONDS: u32 = 15;
+const HELP: &str = "\
+Usage: cargo xtask fuzz SECONDS
+
+Runs every fuzz target for this long. An input that breaks one stays in fuzz/artifacts.";
+
+/// How long each target runs in a test run, in seconds.
+const SECONDS: u32 = 5;
+
+/// `cargo xtask fuzz SECONDS`: every target for this long.
+pub(crate) fn command(arguments: &[String]) -> ExitCode {
+    let asked = shell::asked("fuzz", HELP, arguments, |arguments| match arguments {
+        [seconds] => seconds.parse().with_context(|| format!("'{seconds}' is not a number of seconds")),
+        _ => bail!("give the seconds for each target"),
+    });
+    match asked.map(run_all) {
+        Ok(Ok(Outcome::Passed)) => ExitCode::SUCCESS,
+        Ok(Ok(outcome)) => {
+            say(&format!("fuzz: {outcome:?}"));
+            ExitCode::FAILURE
+        }
+        Ok(Err(error)) => {
+            say(&format!("fuzz: {error:#}"));
+            ExitCode::FAILURE
+        }
+        Err(status) => status,
+    }
+}
+
+/// What a test run does of it.
+pub(crate) fn short_runs() -> Result<Outcome> {
+    run_all(SECONDS)
+}
 
 /// Builds and runs each target under `fuzz/`. The first input that breaks one fails the step and
 /// stays in `fuzz/artifacts`.
-pub(crate) fn short_runs() -> Result<Outcome> {
+fn run_all(seconds: u32) -> Result<Outcome> {
     if !root().join("fuzz/Cargo.toml").exists() {
         bail!("fuzz/Cargo.toml is missing");
     }
@@ -27,7 +57,7 @@ pub(crate) fn short_runs() -> Result<Outcome> {
     for target in targets.split_whitespace() {
         // The host's own target by name: otherwise cargo-fuzz takes the one that it was itself
         // built for.
-        let time = format!("-max_total_time={SECONDS}");
+        let time = format!("-max_total_time={seconds}");
         run(Command::new("cargo")
             .args(["+nightly", "fuzz", "run", "--target", &host()?, target, "--"])
             .args([&time, "-rss_limit_mb=2048", "-verbosity=0"]))?;

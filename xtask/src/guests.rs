@@ -90,7 +90,7 @@ pub(crate) fn check(arch: Arch, which: Packaged) -> Result<Outcome> {
             Err(error) => Err(error.context(format!("run {name}:\n{said}"))),
         }
     };
-    for (package, tests) in [("binder-emulator", "conformance"), ("roundtrip", "devices")] {
+    for (package, tests) in [("binder-emulator", "conformance"), ("guest", "devices")] {
         let said = boot(build(package, tests, arch)?, "--ignored --test-threads=1")?;
         let summary = said.lines().find(|line| line.starts_with("test result: ok.")).unwrap_or_default();
         if !summary.contains(" passed") || summary.contains(" 0 passed") {

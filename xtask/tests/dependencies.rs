@@ -78,6 +78,7 @@ const TESTS_USE: &[(&str, &[&str])] = &[
     ("bench", &["skips"]),
     ("cli", &["skips"]),
     ("benchmarks", &["binder", "binder-driver", "binder-emulator", "layers", "tracefs"]),
+    ("guest", &["binder-driver", "skips"]),
     (
         "roundtrip",
         &[

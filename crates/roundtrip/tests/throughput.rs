@@ -348,3 +348,30 @@ fn google_benchmarks_compare_py_reads_what_the_old_names_measure() {
         assert!(text.lines().any(|line| line.split_whitespace().next() == Some(name)), "{name}: {text}");
     }
 }
+
+/// The one line of a command that must fail.
+fn refusal(args: &[&str]) -> String {
+    let Output { status, stdout, stderr } = output("roundtrip", args);
+    let said = String::from_utf8(stderr).unwrap();
+    assert_eq!((status.code(), said.lines().count()), (Some(2), 1), "{said}");
+    assert!(stdout.is_empty());
+    said.trim_end().to_owned()
+}
+
+#[test]
+fn a_device_that_is_missing_is_named_with_what_would_bring_it() {
+    assert_eq!(
+        refusal(&["ipc", "throughput", "--device", "/dev/no-such-device"]),
+        "roundtrip: cannot open /dev/no-such-device: No such file or directory (os error 2); load the driver \
+         (modprobe binder_linux devices=binder) or name a device that exists"
+    );
+}
+
+#[test]
+fn a_file_that_is_no_binder_device_is_named() {
+    assert_eq!(
+        refusal(&["ipc", "throughput", "--device", "/dev/null"]),
+        "roundtrip: cannot ask for the binder version of /dev/null: Inappropriate ioctl for device (os error 25); \
+         is it a binder device?"
+    );
+}
