@@ -66,10 +66,12 @@ impl Apt {
 
 /// Runs a program to its end; its standard output, or the last line of its complaint.
 pub(crate) fn finish(program: &str, command: &mut Command) -> Result<Vec<u8>> {
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .with_context(|| format!("start {program}; on Debian and its kin, apt and dpkg have it"))?;
+    let output = command.stdin(Stdio::null()).output().with_context(|| {
+        format!(
+            "start {program}; on Debian and its relatives, it is in the packages apt and \
+             dpkg"
+        )
+    })?;
     if !output.status.success() {
         let complaint = String::from_utf8_lossy(&output.stderr);
         bail!(

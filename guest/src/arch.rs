@@ -57,7 +57,7 @@ impl Arch {
     /// When the bytes are no ELF file or of another machine.
     pub fn of_program(elf: &[u8]) -> Result<Self> {
         if !elf.starts_with(b"\x7fELF\x02\x01") {
-            bail!("it is no 64-bit little-endian ELF program");
+            bail!("it is not a 64-bit little-endian ELF program");
         }
         match elf.get(18..20) {
             Some([62, 0]) => Ok(Self::X86_64),

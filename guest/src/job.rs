@@ -62,7 +62,7 @@ impl fmt::Display for End {
         match self {
             Self::Exit(status) => write!(f, "exited with status {status}"),
             Self::Signal(signal) => write!(f, "was killed by signal {signal}"),
-            Self::Limit => f.write_str("took longer than it was given"),
+            Self::Limit => f.write_str("exceeded its time limit"),
             Self::NotStarted(why) => write!(f, "could not be started: {why}"),
         }
     }

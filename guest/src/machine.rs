@@ -81,7 +81,7 @@ fn in_order(
             }
         }
     }
-    bail!("{name} did not come up:\n{console}")
+    bail!("{name} did not boot:\n{console}")
 }
 
 enum Attempt {
@@ -189,7 +189,7 @@ fn initial_disk(kernel: &Kernel, init: &Path, job: &Job) -> Result<Vec<u8>> {
 
 fn name_of(path: &Path) -> Result<&str> {
     let name = path.file_name().and_then(|name| name.to_str());
-    name.with_context(|| format!("{} has no name that a guest could use", path.display()))
+    name.with_context(|| format!("{} has a name that a guest cannot use", path.display()))
 }
 
 /// Stores what the program left.
@@ -199,7 +199,7 @@ fn store(files: &[(String, &[u8])], to: &Path) -> Result<()> {
             continue;
         };
         if Path::new(name).components().any(|part| !matches!(part, std::path::Component::Normal(_))) {
-            bail!("the guest named a file that it must not write: {name}");
+            bail!("the guest named a file that it may not write: {name}");
         }
         let path = to.join(name);
         fs::create_dir_all(path.parent().unwrap_or(to))

@@ -53,7 +53,7 @@ impl Modules {
         /// No real module's needs go as deep.
         const DEEPEST: u32 = 32;
         let Some((path, needs)) = self.by_name.get(name) else {
-            bail!("the module {name} is needed and missing")
+            bail!("the required module {name} is missing")
         };
         if order.contains(path) {
             return Ok(());

@@ -251,7 +251,7 @@ fn extract_all(packages: &[PathBuf], to: &Path, names: &[&str]) -> Result<Vec<Pa
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
-            .context("start dpkg-deb; on Debian and its kin, dpkg has it")?;
+            .context("start dpkg-deb; on Debian and its relatives, it is in the package dpkg")?;
         let content = archive.stdout.take().context("a pipe from dpkg-deb")?;
         // tar fails where there is no such file, and writes the names of those that there are.
         let written = Command::new("tar")

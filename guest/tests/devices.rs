@@ -135,7 +135,7 @@ fn a_device_that_another_run_holds_is_refused_until_that_run_ends() {
     assert_eq!(
         said,
         format!(
-            "roundtrip: {device} is used by another run of Roundtrip: wait for its end, or name another device\n"
+            "roundtrip: another run of Roundtrip uses {device}: wait until it ends, or name another device\n"
         )
     );
     rustix::process::kill_process(Pid::from_child(&other), Signal::TERM).expect("a running child");
@@ -153,8 +153,7 @@ fn a_device_with_a_context_manager_is_left_alone() {
     assert_eq!(
         refusal(measure(&format!("--device {device}"))),
         format!(
-            "{device} has a context manager already, which is left alone: name another device, or run as root \
-             where the kernel has binderfs"
+            "{device} already has a context manager, which Roundtrip does not disturb: name another device, or run as root on a kernel with binderfs"
         )
     );
     assert!(!is_locked(device));
@@ -181,17 +180,17 @@ fn on_a_phone_root_gets_a_private_binderfs_and_others_one_line_or_the_emulated_d
         let (out, _) = success(measure("--driver kernel"));
         assert!(out.contains("kernel driver on a private binderfs (protocol 8"), "{out}");
         assert!(success(measure("")).0.contains("kernel driver on a private binderfs"));
-        "Operation not permitted (os error 1); only root may, and SELinux may refuse it"
+        "Operation not permitted (os error 1); only root may do this, and SELinux may refuse it"
     } else {
         let said = refusal(measure("--driver kernel"));
         assert!(said.contains("this kernel has no binderfs (CONFIG_ANDROID_BINDERFS)"), "{said}");
-        "; only root may, and SELinux may refuse it"
+        "; only root may do this, and SELinux may refuse it"
     };
     let said = refusal(as_shell("--driver kernel"));
-    let start = "no binder device of the kernel's is usable: cannot mount a private binderfs: ";
+    let start = "no binder device of the kernel is usable: cannot mount a private binderfs: ";
     assert!(said.starts_with(start) && said.contains(mount), "{said}");
     for device in DEVICES {
-        assert!(said.contains(&format!("; {device} has a context manager already")), "{said}");
+        assert!(said.contains(&format!("; {device} already has a context manager")), "{said}");
     }
     let (out, err) = success(as_shell(""));
     assert!(out.contains("emulated driver (ack profile)"), "{out}");
@@ -209,8 +208,7 @@ fn a_device_that_may_not_be_opened_is_named() {
     assert_eq!(
         refusal(command),
         format!(
-            "cannot open {device}: Permission denied (os error 13); run as root, or allow it (SELinux, and who \
-             became context manager first, have a say)"
+            "cannot open {device}: Permission denied (os error 13); run as root, or allow it (SELinux and the user of the first context manager decide)"
         )
     );
 }

@@ -72,7 +72,7 @@ fn main() -> Result<()> {
 }
 
 fn peer(name: &str) -> Result<&'static Peer> {
-    Ok(PEERS.iter().find(|peer| peer.name == name).ok_or_else(|| format!("no peer is called {name}"))?)
+    Ok(PEERS.iter().find(|peer| peer.name == name).ok_or_else(|| format!("there is no peer {name}"))?)
 }
 
 fn parse_sizes(sizes: &str) -> Result<Vec<usize>> {
@@ -134,7 +134,7 @@ fn call(peer: &Peer, calls: u32, sizes: &[usize]) -> Result<()> {
             } else if Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(1));
             } else {
-                return Err(format!("nobody serves {}", peer.name).into());
+                return Err(format!("no server for {}", peer.name).into());
             }
         }
         for _ in 0..BATCHES {
@@ -163,7 +163,7 @@ fn throughput(roundtrip: &str, stack: &str, calls: &str, sizes: &str) -> Result<
     }
     let run: serde_json::Value = serde_json::from_slice(&output.stdout)?;
     let result = &run["results"]["throughput"];
-    let missing = || format!("{roundtrip} printed a result that is not understood here");
+    let missing = || format!("{roundtrip} printed an unexpected result");
     if result["backend"]["driver"] != "kernel" {
         return Err(format!("{roundtrip} did not use the kernel's driver").into());
     }

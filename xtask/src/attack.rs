@@ -11,12 +11,12 @@ const HELP: &str = "\
 Usage: cargo xtask attack [ROUNDS] [ATTACK]
        cargo xtask attack --seed SEED ATTACK
 
-Attacks the program as a whole: damaged run directories, signals at random moments, limits on what it may use,
-system calls that are refused, and a kill before each system call of `trace start` and `trace stop`. Needs root for most of it.
+Attacks the program as a whole: damaged run directories, signals at random moments, resource limits, refused
+system calls, and a kill before each system call of `trace start` and `trace stop`. Most of it needs root.
 
   ROUNDS       rounds of each attack, each with a seed of its own (default 500)
-  ATTACK       only attacks whose names contain this: mutations, signals, limits, denied, trace
-  --seed SEED  repeats the one round that a finding names";
+  ATTACK       only attacks with this in their name: mutations, signals, limits, denied, trace
+  --seed SEED  repeats the round that a finding names";
 
 #[derive(Debug, PartialEq, Eq)]
 struct Asked {

@@ -110,7 +110,9 @@ fn check_all(disks: &[(Disk, &[&str])]) -> Result<Outcome> {
     let arch = Arch::X86_64;
     let (emulator, package) = arch.emulator();
     if output(emulator, &["--version"]).is_none() {
-        return Ok(Outcome::NotRun(format!("no {emulator} here; install what Debian calls {package}")));
+        return Ok(Outcome::NotRun(format!(
+            "{emulator} is not installed; install Debian's package {package}"
+        )));
     }
     if let Some((disk, _)) = disks.iter().find(|(disk, _)| !disk.is_known_to(emulator)) {
         return Ok(Outcome::NotRun(format!("this {emulator} has no controller for '{}'", disk.name())));
@@ -169,7 +171,7 @@ fn measure(kernel: &Kernel, disk: Disk, expected: &[&str]) -> Result<()> {
         expected.iter().any(|part| line.contains(part)) || disk == Disk::Ufs && line.contains(UFS_WITHIN)
     };
     if let Some(other) = boundaries.iter().find(|line| !is_allowed(line)) {
-        bail!("some requests are bounded otherwise ({other}):\n{page}");
+        bail!("some requests are bounded by other events ({other}):\n{page}");
     }
     say(&format!("  {}, at most {:.3}% unexplained", boundaries.first().unwrap_or(&""), worst * 100.0));
     Ok(())
@@ -233,7 +235,7 @@ fn worst_unexplained(csv: &str) -> Result<f64> {
         let of =
             |name: &str| shares.iter().find(|(layer, _)| *layer == name).map_or(0.0, |(_, share)| *share);
         if of("device") <= 0.0 {
-            bail!("none of the time is the device's");
+            bail!("no time is attributed to the device");
         }
         worst = worst.max(of("unexplained"));
         divided += 1;
@@ -267,7 +269,7 @@ mod tests {
     fn layers_that_do_not_add_up_and_measurements_without_any_are_errors() {
         for (shares, said) in [
             (&[("response", 1.0), ("device", 0.6), ("fs", 0.3)][..], "add up"),
-            (&[("response", 1.0), ("fs", 1.0)], "none of the time"),
+            (&[("response", 1.0), ("fs", 1.0)], "no time is attributed"),
             (&[("response", 1.0)], "add up"),
             (&[], "nothing was divided"),
         ] {

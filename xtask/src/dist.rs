@@ -25,7 +25,7 @@ pub(crate) fn build() -> Result<Outcome> {
     for target in TARGETS {
         let built = target_dir().join(target).join("release/roundtrip");
         let bytes = fs::read(&built).with_context(|| format!("read {}", built.display()))?;
-        let segments = segments(&bytes).with_context(|| format!("{} is no ELF file", built.display()))?;
+        let segments = segments(&bytes).with_context(|| format!("{} is not an ELF file", built.display()))?;
         check(&segments).with_context(|| built.display().to_string())?;
         let arch = target.split('-').next().unwrap_or(target);
         let copy = folder.join(format!("roundtrip-{arch}"));
@@ -38,7 +38,7 @@ pub(crate) fn build() -> Result<Outcome> {
     }
     if !too_large.is_empty() {
         bail!(
-            "{}, and what is pushed to a phone stays below {} kB; `cargo xtask sizes` says what takes the room",
+            "{}; a binary for phones must stay below {} kB; `cargo xtask sizes` shows what takes up the space",
             too_large.join(", "),
             MOST_BYTES / 1000
         );
@@ -54,14 +54,14 @@ const PAGE_BYTES: u64 = 16 << 10;
 /// Refuses a binary that would not start on every device.
 fn check(segments: &[Segment]) -> Result<()> {
     if segments.iter().any(|segment| segment.kind == PT_INTERP) {
-        bail!("it is not static: it asks for a dynamic linker");
+        bail!("it is not static: it requests a dynamic linker");
     }
     let loaded = || segments.iter().filter(|segment| segment.kind == PT_LOAD);
     if loaded().next().is_none() {
-        bail!("it has nothing to load");
+        bail!("it has no loadable segment");
     }
     if let Some(segment) = loaded().find(|segment| segment.align < PAGE_BYTES) {
-        bail!("a part of it is aligned to {} bytes, and pages may have {PAGE_BYTES}", segment.align);
+        bail!("a segment is aligned to {} bytes, but pages can have {PAGE_BYTES}", segment.align);
     }
     Ok(())
 }

@@ -38,12 +38,14 @@ pub(crate) fn check() -> Result<Outcome> {
     let arch = Arch::X86_64;
     if std::env::consts::ARCH != arch.name() {
         return Ok(Outcome::NotRun(
-            "the stored runs are judged by the guest's own binary: x86-64 only".into(),
+            "the guest's own binary judges the stored runs, so this works only on x86-64".into(),
         ));
     }
     let (emulator, package) = arch.emulator();
     if output(emulator, &["--version"]).is_none() {
-        return Ok(Outcome::NotRun(format!("no {emulator} here; install what Debian calls {package}")));
+        return Ok(Outcome::NotRun(format!(
+            "{emulator} is not installed; install Debian's package {package}"
+        )));
     }
     let cache = target_dir().join("guest");
     let kernel = match Kernel::prepare(arch, &Source::Packaged(Packaged::Debian), &cache) {
@@ -62,7 +64,7 @@ pub(crate) fn check() -> Result<Outcome> {
         let (findings, longest_ns) = judge(&binary, &runs.join("run"))?;
         let of_check = format!("\"check\":\"{CHECK}\"");
         let finding = findings.split("},{").find(|finding| finding.contains(&of_check));
-        let finding = finding.with_context(|| format!("the doctor says nothing of {CHECK}:\n{findings}"))?;
+        let finding = finding.with_context(|| format!("the doctor does not mention {CHECK}:\n{findings}"))?;
         for wanted in [format!("\"state\":\"{state}\""), format!("\"found\":\"{found}\"")] {
             if !finding.contains(&wanted) {
                 bail!("with {parameters} the doctor does not say {wanted}:\n{finding}");

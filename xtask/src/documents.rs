@@ -32,7 +32,7 @@ pub(crate) fn links() -> Result<Outcome> {
         }
     }
     if !broken.is_empty() {
-        bail!("{} links lead nowhere:\n{}", broken.len(), broken.join("\n"));
+        bail!("{} links are broken:\n{}", broken.len(), broken.join("\n"));
     }
     Ok(Outcome::Passed)
 }

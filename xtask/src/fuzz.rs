@@ -52,7 +52,7 @@ fn run_all(seconds: u32) -> Result<Outcome> {
     }
     let targets = output("cargo", &["+nightly", "fuzz", "list"]).unwrap_or_default();
     if targets.trim().is_empty() {
-        bail!("'cargo fuzz list' names no target");
+        bail!("'cargo fuzz list' lists no target");
     }
     for target in targets.split_whitespace() {
         // The host's own target by name: otherwise cargo-fuzz takes the one that it was itself

@@ -13,21 +13,21 @@ use crate::shell::{asked, run, say, target_dir};
 pub(crate) const HELP: &str = "\
 Usage: cargo xtask guest [OPTIONS] [--] PROGRAM [ARGUMENTS]
 
-Boots a kernel in QEMU, runs a static PROGRAM on its binder driver or a disk, and ends as it ended. Needs neither root nor KVM.
-Under emulation, times mean nothing: use --count to compare.
+Boots a kernel in QEMU, runs a static PROGRAM on its binder driver or a disk, and exits with the program's status.
+Needs neither root nor KVM. Under emulation, times mean nothing: use --count to compare.
 
 Options:
   --kernel FILE   boots this bzImage, Image or vmlinux instead of Debian's kernel
   --module FILE   loads this module first; may be repeated
   --rt            boots Debian's kernel with PREEMPT_RT
   --ubuntu        boots Ubuntu's kernel, which is newer and has binderfs
-  --arch ARCH     x86_64 or aarch64; not needed, since PROGRAM says it
-  --disk KIND     gives it a scratch disk with ext4, mounted at /disk: virtio, nvme, nvme-shared (for multipathing),
+  --arch ARCH     x86_64 or aarch64; by default that of PROGRAM
+  --disk KIND     gives the guest a scratch disk with ext4, mounted at /disk: virtio, nvme, nvme-shared (for multipathing),
                   sd, scsi, dm (the device mapper on virtio), or ufs (QEMU 8.2 or later)
   --append TEXT   adds parameters to the kernel's command line, as in 'preempt=full'
-  --count         makes time count instructions: 1 ns for each, on one processor
+  --count         makes the clock count instructions, 1 ns for each, on one processor
   --env NAME=VALUE  sets a variable of PROGRAM's environment; may be repeated
-  --file FILE     puts a file beside PROGRAM; may be repeated
+  --file FILE     puts a file next to PROGRAM; may be repeated
   --out DIR       stores what PROGRAM leaves in /out
   --limit SECONDS ends PROGRAM, and the guest, after this time (300)";
 

@@ -58,7 +58,9 @@ fn driver(which: Packaged) -> &'static str {
 pub(crate) fn check(arch: Arch, which: Packaged) -> Result<Outcome> {
     let (emulator, package) = arch.emulator();
     if output(emulator, &["--version"]).is_none() {
-        return Ok(Outcome::NotRun(format!("no {emulator} here; install what Debian calls {package}")));
+        return Ok(Outcome::NotRun(format!(
+            "{emulator} is not installed; install Debian's package {package}"
+        )));
     }
     let cache = target_dir().join("guest");
     let kernel = match Kernel::prepare(arch, &Source::Packaged(which), &cache) {

@@ -145,11 +145,11 @@ fn judge(tallies: &[(&Scenario, Tally)]) -> Result<Outcome> {
     let sum = |of: fn(&Tally) -> usize| tallies.iter().map(|(_, tally)| of(tally)).sum::<usize>();
     let (right, wrong) = (sum(|tally| tally.right), sum(|tally| tally.wrong));
     let calls = right + wrong + sum(|tally| tally.cannot_tell);
-    say(&format!("{right} of {calls} rightly named, {wrong} wrongly"));
+    say(&format!("{right} of {calls} named correctly, {wrong} wrongly"));
     for (scenario, tally) in tallies {
         ensure!(tally.right + tally.wrong + tally.cannot_tell > 0, "'{}' made no call slow", scenario.name);
     }
-    ensure!(right * 100 >= calls * RIGHT_PERCENT, "fewer than {RIGHT_PERCENT}% are named rightly");
+    ensure!(right * 100 >= calls * RIGHT_PERCENT, "fewer than {RIGHT_PERCENT}% are named correctly");
     ensure!(wrong * 100 <= calls * WRONG_PERCENT, "more than {WRONG_PERCENT}% are named wrongly");
     Ok(Outcome::Passed)
 }

@@ -44,7 +44,10 @@ pub(crate) fn packages() -> Result<Outcome> {
     }
     let names = missing.join(" ");
     if output("apt-get", &["--version"]).is_none() {
-        return Ok(Outcome::NotRun(format!("no apt-get here; install what Debian calls {names}")));
+        return Ok(Outcome::NotRun(format!(
+            "apt-get is not installed; install the equivalents of Debian's \
+             packages {names}"
+        )));
     }
     if output("id", &["-u"]).is_none_or(|id| id.trim() != "0") {
         return Ok(Outcome::NotRun(format!("not root; run: sudo apt-get install {names}")));
@@ -63,7 +66,7 @@ fn has_package(name: &str) -> bool {
 /// Adds the formatter, the linter and the static targets to the toolchain.
 pub(crate) fn rust() -> Result<Outcome> {
     let installed = output("rustup", &["target", "list", "--installed"])
-        .context("rustup is not here; install Rust from https://rustup.rs")?;
+        .context("rustup is not installed; install Rust from https://rustup.rs")?;
     let components = output("rustup", &["component", "list", "--installed"]).unwrap_or_default();
     let has = |list: &str, name: &str| list.lines().any(|line| line.starts_with(name));
     if TARGETS.iter().any(|target| !has(&installed, target)) {

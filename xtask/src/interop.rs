@@ -50,7 +50,9 @@ fn in_guest(
 ) -> Result<Outcome> {
     let (emulator, package) = ARCH.emulator();
     if output(emulator, &["--version"]).is_none() {
-        return Ok(Outcome::NotRun(format!("no {emulator} here; install what Debian calls {package}")));
+        return Ok(Outcome::NotRun(format!(
+            "{emulator} is not installed; install Debian's package {package}"
+        )));
     }
     let source = Source::Packaged(Packaged::Debian);
     let kernel = match Kernel::prepare(ARCH, &source, &target_dir().join("guest")) {

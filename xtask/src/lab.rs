@@ -19,7 +19,7 @@ pub(crate) fn check() -> Result<Outcome> {
     let numbers: Vec<u32> = version.split_whitespace().filter_map(|number| number.parse().ok()).collect();
     if !matches!(numbers[..], [major, minor] if (major, minor) >= PYTHON) {
         let (major, minor) = PYTHON;
-        return Ok(Outcome::NotRun(format!("no Python {major}.{minor} here")));
+        return Ok(Outcome::NotRun(format!("Python {major}.{minor} is not installed")));
     }
     let folder = target_dir().join("lab");
     let python = folder.join("bin/python");
@@ -33,7 +33,7 @@ pub(crate) fn check() -> Result<Outcome> {
     }
     let binary = target_dir().join("dist").join(format!("roundtrip-{}", std::env::consts::ARCH));
     if !binary.exists() {
-        bail!("no {}: the step before this one builds it", binary.display());
+        bail!("{} does not exist: the previous step builds it", binary.display());
     }
     let noted = suite::empty("skipped-lab-tests")?;
     run(Command::new(&python)

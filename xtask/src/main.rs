@@ -43,36 +43,35 @@ Tasks:
   test      setup, then: formatting, lints, all tests, dependency rules, static
             builds, real kernels in guests, traces in Perfetto, and a short run of every fuzz target
   dist      builds the static binaries into target/dist and prints their sizes
-  sizes     says what takes the room in them: modules and functions, the largest first
+  sizes     shows what takes up space in them: modules and functions, the largest first
   guests    tests the binaries on real kernels in QEMU: Debian's standard and PREEMPT_RT ones, x86-64 and arm64,
-            and Ubuntu's, which has binderfs; and writes to disks on every bus that QEMU has
-  disks     of those, only the writes to disks
+            and Ubuntu's with binderfs; also writes to disks on every bus that QEMU has
+  disks     only the part of guests that writes to disks
   guest     runs a program on a real kernel's binder driver or a disk, in QEMU; see cargo xtask guest --help
   sequences  replays thousands of random sequences of commands on a real kernel's driver and on the emulated one; see
             cargo xtask sequences --help
-  attack    damages run directories, sends signals, sets limits and refuses system calls, to see that the program ends
-            well; see cargo xtask attack --help
-  doctor    measures in two guests that differ in a setting, and asks the doctor about both runs
-  interop   calls between our stack and rsbinder, both ways, on a real kernel's driver
-  observed  calls of rsbinder's client and service, as `ipc observe` shows them, against their own counts and clocks
-  mutants   changes the emulated driver in small ways, and says which changes no test notices; takes hours, so it is not
+  attack    damages run directories, sends signals, sets limits and refuses system calls, to check that the program exits
+            cleanly; see cargo xtask attack --help
+  doctor    measures in two guests that differ in one setting, and checks that the doctor names it
+  interop   makes calls between our stack and rsbinder, both ways, on a real kernel's driver
+  observed  compares what `ipc observe` shows of rsbinder's calls with the counts and clocks of these programs
+  mutants   changes the emulated driver in small ways, and lists the changes that no test notices; takes hours, so it is not
             part of test; see cargo xtask mutants --help
   peers     counts what a call costs on a real kernel's driver: bare, through both stacks, through rsbinder
   faults    kills thousands of processes, at every instruction of what they do and in busy contexts of the emulated
             driver, and sends ten million transactions through one; takes minutes
-  ipc-peers  measures the emulated driver beside futex, pipe, sockets, rsbinder's RPC, iceoryx2, zbus and tonic, in one
-            interleaved run of about two and a half minutes; wants a machine that does nothing else. Options: --rounds N
-            --seconds S --peers NAME,... or --check, which only tries whether every peer works. Not part of test: it
+  ipc-peers  compares the emulated driver with futex, pipe, sockets, rsbinder's RPC, iceoryx2, zbus and tonic, in one
+            interleaved run of about two and a half minutes; needs an otherwise idle machine. Options: --rounds N
+            --seconds S --peers NAME,... or --check, which only checks that every peer works. Not part of test: it
             takes minutes to build
-  injections  makes calls slow in known ways, and checks that the cause is named; needs root, and a machine that does
-            little else
-  storage   measures what recording writes costs, and holds its figures against fio's; needs root, and a machine that
-            does little else
-  alarms    measures how often comparisons of equal runs find a difference, and of slower ones none; takes a quarter of an
-            hour, and wants a machine that does little else
+  injections  makes calls slow in known ways, and checks that the cause is named; needs root and a quiet
+            machine
+  storage   measures what recording writes costs, and compares its figures with fio's; needs root and a quiet machine
+  alarms    measures how often comparisons report a difference between equal runs, or miss one between different runs;
+            takes a quarter of an hour and needs a quiet machine
   documents  checks the links of the Markdown files and the width of their prose, and runs the commands that they show
   lab       installs the Python package `lab` into a folder of its own, and runs its tests
-  perfetto  loads written traces into Perfetto's trace processor, and compares what it says with what was written";
+  perfetto  loads written traces into Perfetto's trace processor, and compares its answers with what was written";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -136,7 +135,7 @@ fn circles_only() -> bool {
 const CIRCLES: Step = ("no circles between files", circles::none);
 
 fn sizes_only() -> bool {
-    steps::run(&[("what takes the room in a static binary", sizes::show)])
+    steps::run(&[("what takes up space in a static binary", sizes::show)])
 }
 
 fn injections_only() -> bool {
@@ -144,7 +143,7 @@ fn injections_only() -> bool {
 }
 
 fn storage_only() -> bool {
-    steps::run(&[("accuracy of what is said of writes", storage::check)])
+    steps::run(&[("accuracy of the reports on writes", storage::check)])
 }
 
 fn guests_only() -> bool {
@@ -266,7 +265,7 @@ fn oldest_rust() -> anyhow::Result<Outcome> {
     let version = install::oldest_rust()?;
     let toolchain = format!("+{version}");
     if shell::output("cargo", &[&toolchain, "--version"]).is_none() {
-        return Ok(Outcome::NotRun(format!("Rust {version} is not here; see the install step")));
+        return Ok(Outcome::NotRun(format!("Rust {version} is not installed; see the install step")));
     }
     // A folder of its own, so that neither version throws away what the other has built.
     let folder = shell::target_dir().join("oldest-rust");

@@ -12,13 +12,13 @@ const HELP: &str = "\
 Usage: cargo xtask mutants [OPTIONS]
 
 Changes the emulated driver in small ways (an operator, a condition, a function's result), one at a time, in a copy of the
-project, and runs the tests of its crate on each. A change that no test notices is listed: it needs a case, or makes no
-difference. Installs cargo-mutants. All of them, some 1800, take a day of one processor; a shard takes its share.
+project, and runs the tests of its crate on each. Lists the changes that no test notices: each needs a test, or
+makes no difference. Installs cargo-mutants. All of them, some 1800, take a day of one processor; a shard takes its share.
 
 Options:
-  --shard K/N  the K-th of N parts, from 0 (0/18); the parts are alike: each has changes of every file
-  --file NAME  only this file of the emulated driver, as in: node.rs
-  --jobs N     so many at a time (1)
+  --shard K/N  the K-th of N parts, from 0 (0/18); each part has changes of every file
+  --file NAME  only this file of the emulated driver, as in node.rs
+  --jobs N     this many at a time (1)
   --quick      runs only the unit tests, the conformance suite and the tests of priority inheritance, which take a quarter of the time";
 
 /// How long the tests may take before a change counts as noticed: it made something wait for ever.
@@ -72,7 +72,7 @@ fn carry_out(asked: &Asked) -> Result<bool> {
         .current_dir(root())
         .status()
         .context("start cargo mutants")?;
-    say(&format!("the changes and what came of each: {}/mutants.out", out.display()));
+    say(&format!("the changes and the outcome of each: {}/mutants.out", out.display()));
     // Its documented exit codes: 2 where changes were missed, 3 where only some ran into the
     // timeout.
     match status.code() {

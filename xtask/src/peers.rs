@@ -39,7 +39,9 @@ const MOST: f64 = 1.15;
 pub(crate) fn check() -> Result<Outcome> {
     let (emulator, package) = ARCH.emulator();
     if output(emulator, &["--version"]).is_none() {
-        return Ok(Outcome::NotRun(format!("no {emulator} here; install what Debian calls {package}")));
+        return Ok(Outcome::NotRun(format!(
+            "{emulator} is not installed; install Debian's package {package}"
+        )));
     }
     let kernel = match Kernel::prepare(ARCH, &Source::Packaged(Packaged::Debian), &target_dir().join("guest"))
     {
@@ -111,7 +113,7 @@ fn parse(text: &str) -> Result<Counts> {
 /// All batches of one measurement.
 fn all<'a>(counts: &'a Counts, who: &str, size: u32) -> Result<&'a [f64]> {
     let found = counts.get(&(who.to_owned(), size)).filter(|counts| !counts.is_empty());
-    Ok(found.with_context(|| format!("the comparison says nothing of {who} with {size} bytes"))?)
+    Ok(found.with_context(|| format!("the comparison has no result for {who} with {size} bytes"))?)
 }
 
 fn median(counts: &Counts, who: &str, size: u32) -> Result<f64> {
@@ -148,14 +150,17 @@ fn judge(counts: &Counts) -> Result<Vec<String>> {
         for (who, bare) in ROWS.into_iter().filter(|(who, _)| ["binder", "hwbinder"].contains(who)) {
             let ratio = median(counts, who, size)? / median(counts, bare, size)?;
             if ratio > MOST {
-                broken
-                    .push(format!("{who} with {size} bytes costs {ratio:.3} of {bare}, more than {MOST:.2}"));
+                broken.push(format!(
+                    "{who} with {size} bytes costs {ratio:.3} times {bare}, more than {MOST:.2} \
+                     times"
+                ));
             }
         }
         let (own, other) = (median(counts, "binder", size)?, median(counts, "rsbinder", size)?);
         if own >= other {
-            broken
-                .push(format!("binder with {size} bytes costs {own:.0}, no less than rsbinder's {other:.0}"));
+            broken.push(format!(
+                "binder with {size} bytes costs {own:.0}, not less than rsbinder's {other:.0}"
+            ));
         }
     }
     Ok(broken)
@@ -186,9 +191,9 @@ mod tests {
     fn a_stack_within_its_bound_passes_and_one_above_is_named() {
         assert_eq!(judge(&counts(1130)).expect("all is there"), [] as [String; 0]);
         let broken = judge(&counts(1155)).expect("all is there").join("\n");
-        assert!(broken.contains("binder with 4096 bytes costs 1.153 of ioctl-message"), "{broken}");
+        assert!(broken.contains("binder with 4096 bytes costs 1.153 times ioctl-message"), "{broken}");
         let broken = judge(&counts(1300)).expect("all is there").join("\n");
-        assert!(broken.contains("no less than rsbinder's 1310"), "{broken}");
+        assert!(broken.contains("not less than rsbinder's 1310"), "{broken}");
     }
 
     #[test]

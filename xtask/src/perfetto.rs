@@ -28,7 +28,9 @@ const PROCESSOR: &[&str] = &[
 pub(crate) fn check() -> Result<Outcome> {
     for (program, package) in [("node", "nodejs"), ("python3", "python3")] {
         if output(program, &["--version"]).is_none() {
-            return Ok(Outcome::NotRun(format!("no {program} here; install what Debian calls {package}")));
+            return Ok(Outcome::NotRun(format!(
+                "{program} is not installed; install Debian's package {package}"
+            )));
         }
     }
     let (schema, packages) = match (fetched("schema", SCHEMA), fetched("processor", PROCESSOR)) {

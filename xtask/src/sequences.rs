@@ -16,17 +16,17 @@ use crate::shell::{asked, root, say, target_dir};
 const HELP: &str = "\
 Usage: cargo xtask sequences [OPTIONS]
 
-Replays random sequences of commands on a real kernel's binder driver and on the emulated one, in QEMU, and fails where
-they bring something else. What the tests do with few sequences and always the same ones.
+Replays random sequences of commands on a real kernel's binder driver and on the emulated one, in QEMU, and fails if
+the two behave differently. The tests do the same with a few fixed sequences.
 
 Options:
   --count N   how many (2000)
-  --seed N    where they begin (2); one boot takes up to 500 of them, and the next boot the next seed
+  --seed N    the seed of the first boot (2); one boot runs up to 500 sequences, and the next boot uses the next seed
   --rt        on Debian's kernel with PREEMPT_RT
   --ubuntu    on Ubuntu's kernel, which is newer
   --arm64     on Debian's kernel for arm64
-  --record    writes anew what Debian's kernel, or with --ubuntu that one, answers to the sequences of fixtures/binder, which
-              the tests compare the emulated driver with; alone, or with --ubuntu";
+  --record    records anew the answers of Debian's kernel (with --ubuntu, of Ubuntu's) in fixtures/binder, with which the tests
+              compare the emulated driver; allows no other option but --ubuntu";
 
 /// The test in the conformance suite.
 const TEST: &str = "random_sequences_bring_the_same_on_the_kernels_driver_and_the_emulated_one";
@@ -97,7 +97,7 @@ fn carry_out(asked: &Asked) -> Result<()> {
         ];
         boot(TEST, environment, None).with_context(|| format!("{count} sequences from seed {seed}"))?;
         say(&format!(
-            "{}: {count} sequences from seed {seed} bring the same on both ({:.0} s)",
+            "{}: {count} sequences from seed {seed} have the same effect on both ({:.0} s)",
             kernel.name,
             start.elapsed().as_secs_f64()
         ));
@@ -130,7 +130,7 @@ fn parse(arguments: &[String]) -> Result<Asked> {
             {
                 asked.record = true;
             }
-            "--record" => bail!("--record goes with no other option but --ubuntu"),
+            "--record" => bail!("--record allows no other option but --ubuntu"),
             "--arm64" => asked.arch = Arch::Aarch64,
             other => bail!("unknown option {other}"),
         }

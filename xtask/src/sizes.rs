@@ -26,9 +26,9 @@ pub(crate) fn show() -> Result<Outcome> {
         .args(["--config", "profile.release.strip = 'none'", "--target-dir"])
         .arg(&folder))?;
     let binary = folder.join(target).join("release/roundtrip");
-    let binary = binary.to_str().with_context(|| format!("{} is no UTF-8", binary.display()))?;
+    let binary = binary.to_str().with_context(|| format!("{} is not UTF-8", binary.display()))?;
     let Some(listed) = output("nm", &["--print-size", "--size-sort", "--demangle", binary]) else {
-        return Ok(Outcome::NotRun("no nm here; install what Debian calls binutils".to_owned()));
+        return Ok(Outcome::NotRun("nm is not installed; install Debian's package binutils".to_owned()));
     };
     let mut functions: Vec<(u64, &str)> = listed.lines().filter_map(function).collect();
     functions.sort_unstable_by(|one, other| other.cmp(one));

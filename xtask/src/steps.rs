@@ -63,7 +63,7 @@ impl Lane {
         let (log, results) = (folder.join(format!("{name}.log")), folder.join(format!("{name}.json")));
         let _ = std::fs::remove_file(&results);
         let output = File::create(&log)?;
-        say(&format!("\n=== beside what follows: {name}"));
+        say(&format!("\n=== in parallel with the next steps: {name}"));
         // By Cargo: the tests' build may have put another file in the place of this program's.
         let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         command.args(["run", "--quiet", "--package", "xtask", "--", "lane", name]).arg(&results);
@@ -75,7 +75,7 @@ impl Lane {
     /// Waits, shows what it said, and tells what came of its steps.
     fn end(mut self) -> Vec<Done> {
         let status = self.child.wait();
-        say(&format!("\n=== was beside: {}", self.name));
+        say(&format!("\n=== ran in parallel: {}", self.name));
         say(&String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()));
         let lines = std::fs::read_to_string(&self.results).unwrap_or_default();
         let mut done: Vec<Done> = lines.lines().filter_map(Done::from_json).collect();
@@ -145,7 +145,7 @@ fn summarise(results: &[Done], start: Instant, say: impl Fn(&str)) -> bool {
         say(&line(one));
     }
     for (name, tests) in results.iter().filter_map(|one| Some((&one.name, skipped(one)?))) {
-        say(&format!("\nskipped in {name}, for want of what this machine does not offer:"));
+        say(&format!("\nskipped in {name}, because this machine lacks something:"));
         tests.iter().for_each(|test| say(&format!("  {test}")));
     }
     let tests: usize = results.iter().filter_map(skipped).map(<[_]>::len).sum();

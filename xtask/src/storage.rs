@@ -11,9 +11,7 @@ pub(crate) fn check() -> anyhow::Result<Outcome> {
     if output("id", &["-u"]).is_none_or(|id| id.trim() != "0") {
         return Ok(Outcome::NotRun("not root; run: sudo cargo xtask storage".into()));
     }
-    say(
-        "Ratios are medians over blocks in shuffled order, with the interval that holds the true one 95 times of 100.",
-    );
+    say("Ratios are medians over blocks in shuffled order, with their 95% intervals.");
     cargo(&[
         "test",
         "--release",

@@ -14,7 +14,7 @@ pub enum Error {
     Recording(#[from] tracefs::Error),
     /// Pages of the recording are damaged.
     #[error(
-        "{}: snapshot {snapshot} is damaged: what pages of CPU {cpus} held is missing; copy the recording again",
+        "{}: snapshot {snapshot} is damaged: pages of CPU {cpus} are missing; copy the recording again",
         directory.display()
     )]
     Damaged {

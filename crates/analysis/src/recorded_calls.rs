@@ -34,13 +34,13 @@ pub(crate) fn recorded_calls(
     let calls: Vec<_> = calls.collect();
     let whole = calls.iter().all(|(of, calls)| of.calls == calls.len() as u64);
     if !whole || samples.next().is_some() {
-        return Err(damaged("damaged: it does not hold the calls that the run tells of".into()));
+        return Err(damaged("damaged: it does not contain the calls that the run lists".into()));
     }
     let header = recording.snapshot(snapshot)?;
     let recorded =
         header.started_ns.or(header.stopped_ns).unwrap_or(0)..=header.stopped_ns.unwrap_or(u64::MAX);
     if !calls.iter().all(|(of, calls)| plausible(of, calls, &recorded)) {
-        return Err(damaged("damaged: it holds calls that cannot have been made".into()));
+        return Err(damaged("damaged: it contains impossible calls".into()));
     }
     Ok(Some(calls))
 }

@@ -74,7 +74,7 @@ pub enum Error {
         reason: String,
     },
     /// The parent of a worker is gone; the worker ends.
-    #[error("the process that started this worker is gone")]
+    #[error("the process that started this worker has exited")]
     Orphaned,
     /// A program that was to be measured did not leave a run.
     #[error("{name} {how}")]
@@ -132,8 +132,8 @@ pub enum Error {
     },
     /// Real-time hogs on every CPU, which nothing throttles: nobody could end them any more.
     #[error(
-        "{hogs} real-time hogs on {cpus} CPUs would never let anyone in, for sched_rt_runtime_us is -1: set it to \
-         950000, or take fewer"
+        "{hogs} real-time hogs on {cpus} CPUs would lock up the machine, because sched_rt_runtime_us is -1: \
+         set it to 950000, or use fewer hogs"
     )]
     HogsOnEveryCpu {
         /// How many there are to be.
@@ -148,21 +148,21 @@ pub enum Error {
     #[error(transparent)]
     Disturbed(#[from] Disturbance),
     /// The command that is to start Java is empty.
-    #[error("an empty command starts no Java")]
+    #[error("the Java command is empty")]
     NoJavaCommand,
     /// The Java application of a storage test cannot be started, or does not do as it should.
     #[error(transparent)]
     Java(#[from] JavaFault),
     /// Somebody removed or replaced the file that was being written to.
-    #[error("test file {}: somebody removed or replaced it while it was being written to", path.display())]
+    #[error("test file {}: another program removed or replaced it during the test", path.display())]
     TestFileGone {
         /// The file.
         path: PathBuf,
     },
     /// There is no room for the file to write to.
     #[error(
-        "test file {}: no room for {bytes} bytes ({cause}); free some, take a smaller --file-size, or name a file \
-         elsewhere",
+        "test file {}: no space for {bytes} bytes ({cause}); free some space, use a smaller --file-size, or \
+         choose another file system with --file",
         path.display()
     )]
     NoRoom {
@@ -175,8 +175,8 @@ pub enum Error {
     },
     /// A write of the test's own failed.
     #[error(
-        "cannot write {bytes} bytes to the test file: {reason}; free some room, take smaller --sizes or fewer calls, \
-         or name a file elsewhere"
+        "cannot write {bytes} bytes to the test file: {reason}; free some space, use smaller --sizes or fewer \
+         calls, or choose another file system with --file"
     )]
     Write {
         /// How many at once.
@@ -186,7 +186,8 @@ pub enum Error {
     },
     /// The kernel's trace has no clock that calls are timed by.
     #[error(
-        "the kernel's trace has no clock 'boot', only '{clock}': calls cannot be found in it; it needs Linux 4.10"
+        "the kernel's trace has no clock 'boot', only '{clock}', so calls cannot be located in it; this needs \
+         Linux 4.10 or later"
     )]
     TraceClock {
         /// The clock that it has.

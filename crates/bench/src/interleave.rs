@@ -102,13 +102,13 @@ impl Subject {
             return Ok(());
         }
         let how =
-            "ended well but left no run: it must be, or end in, a command of this program that takes --out";
+            "succeeded but stored no run: it must be, or end in, a command of this program that takes --out";
         Err(Error::Subject { name: self.name, how: how.to_owned() })
     }
 }
 
 fn execute(name: &'static str, command: &mut Command, interrupts: &Interrupts) -> Result<()> {
-    let cannot = |cause| Error::system("keep what a program complains of", cause);
+    let cannot = |cause| Error::system("keep a program's error output", cause);
     let complaints = rustix::fs::memfd_create("complaints", rustix::fs::MemfdFlags::CLOEXEC);
     let complaints = File::from(complaints.map_err(|errno| cannot(errno.into()))?);
     command.stdin(Stdio::null()).stdout(Stdio::null());

@@ -136,7 +136,7 @@ fn refuse_results(path: &Path) -> Result<()> {
     there.map_or(Ok(()), |&name| {
         let what = if name == FILE_NAME { "a run" } else { name };
         let cause =
-            std::io::Error::new(std::io::ErrorKind::AlreadyExists, format!("it holds {what} already"));
+            std::io::Error::new(std::io::ErrorKind::AlreadyExists, format!("it already contains {what}"));
         Err(Error::file("write to", path, cause))
     })
 }

@@ -100,10 +100,10 @@ fn what_does_not_fit_into_the_time_is_left_out_and_said() {
     let measured: Vec<_> = result.comparisons.iter().map(|one| (one.condition, one.pairs.len())).collect();
     assert_eq!(measured, [(Condition::Alone, 1), (Condition::HogSame, 1)]);
     for condition in &conditions[1..] {
-        let said = format!("{condition}: left out, ");
+        let said = format!("{condition}: left out: ");
         assert_eq!(result.not_possible.iter().filter(|reason| reason.starts_with(&said)).count(), 1);
     }
-    assert!(result.notes.iter().any(|note| note.starts_with("1 of 2 rounds fitted")), "{:?}", result.notes);
+    assert!(result.notes.iter().any(|note| note.starts_with("only 1 of 2 rounds fit")), "{:?}", result.notes);
     std::fs::remove_dir(&folder).unwrap();
 }
 

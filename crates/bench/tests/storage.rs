@@ -86,7 +86,7 @@ fn java_writes_in_every_way() {
 #[test]
 fn a_java_that_is_missing_or_does_not_work_is_said_in_one_line() {
     for (command, expected) in [
-        (vec!["/no/such/java".to_owned()], "there is no Java here: '/no/such/java' is not found"),
+        (vec!["/no/such/java".to_owned()], "Java is not installed: '/no/such/java' was not found"),
         (vec!["false".to_owned()], "the Java program ended (exit status: 1)"),
         (vec!["echo".to_owned()], "a JDK"),
     ] {
@@ -117,7 +117,7 @@ fn a_write_that_fails_is_said_with_its_cure() {
     let writer = Writer::start(&mut group, &job, target.as_fd(), 0).unwrap();
     let error =
         writer.write(&mut group, Block { size_bytes: 4096, calls: 10, warm_up: 0 }).unwrap_err().to_string();
-    assert!(error.contains("cannot write 4096 bytes") && error.contains("free some room"), "{error}");
+    assert!(error.contains("cannot write 4096 bytes") && error.contains("free some space"), "{error}");
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn a_measurement_has_every_call_and_leaves_no_file() {
     }
     assert_eq!(result.not_possible.len(), 1);
     assert!(
-        result.not_possible[0].starts_with("java-file: there is no Java here"),
+        result.not_possible[0].starts_with("java-file: Java is not installed"),
         "{:?}",
         result.not_possible
     );
@@ -154,5 +154,5 @@ fn a_measurement_has_every_call_and_leaves_no_file() {
     // Only Java was asked for, and there is none.
     let plan = StoragePlan { apis: vec![Api::JavaFile], ..plan };
     let error = storage::run(&plan, &spawner, &mut |_| ()).unwrap_err().to_string();
-    assert!(error.contains("there is no Java here") && !file.exists(), "{error}");
+    assert!(error.contains("Java is not installed") && !file.exists(), "{error}");
 }

@@ -23,7 +23,7 @@ pub enum Error {
         reason: &'static str,
     },
     /// Someone else is the context manager.
-    #[error("this context has a context manager already; stop it, or use another context")]
+    #[error("this context already has a context manager; stop it, or use another context")]
     ContextManagerTaken,
     /// A binder device could not be used.
     #[error("cannot {operation} {device}: {errno}{}", remedy(operation, *errno))]
@@ -101,23 +101,23 @@ pub fn raise_limit(operation: &str, error: &std::io::Error) -> &'static str {
 fn remedy(operation: &str, errno: Errno) -> &'static str {
     match (operation, errno) {
         (MOUNT, Errno::NODEV) => "; this kernel has no binderfs (CONFIG_ANDROID_BINDERFS)",
-        (MOUNT, Errno::PERM | Errno::ACCESS) => "; only root may, and SELinux may refuse it",
+        (MOUNT, Errno::PERM | Errno::ACCESS) => "; only root may do this, and SELinux may refuse it",
         // What is mapped is a device that this process has just opened.
-        (MAP, Errno::BUSY) => "; this opened device has an area already: open it again",
+        (MAP, Errno::BUSY) => "; this open device already has an area: open it again",
         (MAP, Errno::NOMEM | Errno::AGAIN) => "; allow more address space (ulimit -v), or free memory",
         (MAP, Errno::PERM | Errno::ACCESS | Errno::INVAL) => {
-            "; the driver lets only the process that opened it map it, for reading"
+            "; only the process that opened the device may map it, and only for reading"
         }
         (_, Errno::NOENT) => {
             "; load the driver (modprobe binder_linux devices=binder) or name a device that exists"
         }
         (_, Errno::NODEV | Errno::NXIO) => "; this kernel has no such driver",
         (_, Errno::ACCESS | Errno::PERM) => {
-            "; run as root, or allow it (SELinux, and who became context manager first, have a say)"
+            "; run as root, or allow it (SELinux and the user of the first context manager decide)"
         }
         (_, Errno::NOTTY | Errno::INVAL) => "; is it a binder device?",
         (_, Errno::BUSY) => "; another process holds it",
-        (_, Errno::NOMEM) => "; memory is used up: free some",
+        (_, Errno::NOMEM) => "; out of memory: free some",
         (_, Errno::MFILE | Errno::NFILE) => "; allow more open files (ulimit -n)",
         _ => "",
     }

@@ -101,7 +101,7 @@ impl Trapped {
 
 /// Skips a test where a process can have no listener for a reason that is the machine's.
 pub(crate) fn refused(why: &str) {
-    let reasons = ["no seccomp user notification", "another seccomp", "filter of its own"];
+    let reasons = ["no seccomp user notification", "another seccomp", "its own seccomp filter"];
     let is_old = why == "it needs Linux 6.6" && release() < (6, 6);
     assert!(is_old || reasons.iter().any(|reason| why.contains(reason)), "{why}");
     skip(Need::Machine, why);

@@ -46,7 +46,7 @@ pub(crate) fn connect(address: &str) -> io::Result<UnixStream> {
                 std::thread::sleep(Duration::from_millis(1));
             }
             Errno::AGAIN => {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "nobody accepts connections"));
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "no process accepts connections"));
             }
             Errno::INTR => {}
             errno => return Err(errno.into()),
@@ -90,7 +90,7 @@ fn receive_region(connection: &UnixStream) -> io::Result<(Id<Process>, OwnedFd, 
     connection.set_read_timeout(None)?;
     let (length, files) = received.map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => {
-            io::Error::new(io::ErrorKind::TimedOut, "its keeper did not answer within 30 s")
+            io::Error::new(io::ErrorKind::TimedOut, "its supervisor did not answer within 30 s")
         }
         _ => error,
     })?;
@@ -99,13 +99,13 @@ fn receive_region(connection: &UnixStream) -> io::Result<(Id<Process>, OwnedFd, 
         (_, FULL) => return Err(io::Error::other("the context is full: 255 processes have joined")),
         (_, NO_FILES) => {
             return Err(io::Error::other(
-                "the process that keeps it can open no more files: raise its limit (ulimit -n)",
+                "its supervisor cannot open more files: raise the limit of that process (ulimit -n)",
             ));
         }
         (_, DENIED) => {
             return Err(io::Error::new(
                 io::ErrorKind::PermissionDenied,
-                "only the keeper's own user may join",
+                "only the supervisor's own user may join",
             ));
         }
         _ => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -150,8 +150,8 @@ mod tests {
         assert_eq!(told(&[WELCOME, 3], 2), Ok(3));
         for (message, says) in [
             (&[FULL][..], "the context is full"),
-            (&[NO_FILES], "can open no more files"),
-            (&[DENIED], "only the keeper's own user"),
+            (&[NO_FILES], "cannot open more files"),
+            (&[DENIED], "only the supervisor's own user"),
             (&[WELCOME], "end of file"),
             (&[99, 3], "end of file"),
         ] {

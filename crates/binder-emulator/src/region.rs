@@ -45,10 +45,10 @@ impl End {
     pub(crate) fn reason(self) -> &'static str {
         match self {
             Self::Closed => "this process has left it",
-            Self::Gone => "its keeper has gone",
+            Self::Gone => "its supervisor has exited",
             Self::Stuck => {
-                "one of its processes held its lock and did nothing for five seconds: it was stopped there, or something wrote \
-                 over the context's memory"
+                "one of its processes held the lock without progress for five seconds: it was stopped, or \
+                 something overwrote the context's memory"
             }
         }
     }
@@ -368,7 +368,9 @@ mod tests {
             }
         }
         let reasons = ends.map(End::reason);
-        for (reason, says) in reasons.into_iter().zip(["this process has left", "keeper has gone", "lock"]) {
+        for (reason, says) in
+            reasons.into_iter().zip(["this process has left", "supervisor has exited", "lock"])
+        {
             assert!(reason.contains(says), "{reason}");
         }
     }

@@ -58,7 +58,7 @@ pub(crate) fn install(no_new_privs: bool) -> Result<OwnedFd, String> {
     .map_err(|errno| match errno {
         Errno::ACCESS => "it needs CAP_SYS_ADMIN or no_new_privs".into(),
         Errno::BUSY => "this process runs under another seccomp listener, its own or an ancestor's".into(),
-        Errno::SRCH => "a thread of this process has a seccomp filter of its own".into(),
+        Errno::SRCH => "a thread of this process has its own seccomp filter".into(),
         errno => format!("seccomp: {errno}"),
     })?;
     set_flags(listener.as_fd(), true).map_err(|_| "it needs Linux 6.6".to_owned())?;

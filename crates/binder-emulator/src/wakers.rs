@@ -264,7 +264,7 @@ pub(crate) mod tests {
         one.set_context(0xa1);
         other.set_context(0xa2);
         same.set_context(0xa1);
-        assert!(!one.traps() && !one.enter(), "its keeper does not have its listener yet");
+        assert!(!one.traps() && !one.enter(), "its supervisor does not have its listener yet");
         for wakers in [&one, &same, &other] {
             wakers.start_trapping(slot(1), 1);
             assert!(wakers.traps());

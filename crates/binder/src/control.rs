@@ -39,7 +39,7 @@ impl Process {
     pub fn frozen_info(&self, pid: u32) -> Result<FrozenStatusInfo, Error> {
         self.own_driver()?
             .frozen_info(pid)
-            .map_err(|cause| Error::Driver { operation: "ask what came for a frozen process", cause })
+            .map_err(|cause| Error::Driver { operation: "ask what arrived for a frozen process", cause })
     }
 
     /// Whether the driver is to say when this process's oneway calls look like the reason why

@@ -40,7 +40,7 @@ pub mod status {
             DEAD_OBJECT => "dead object",
             UNKNOWN_TRANSACTION => "unknown transaction",
             UNKNOWN_ERROR => "unknown error",
-            BAD_TYPE => "another interface or type was expected",
+            BAD_TYPE => "a different interface or type was expected",
             FAILED_TRANSACTION => "failed transaction",
             _ => "error",
         }
@@ -271,8 +271,8 @@ fn refusal(errno: i32) -> &'static str {
             "the handle is unknown, the data does not fit into the receiver's area, or an object in it is malformed"
         }
         None => {
-            "it does not say why (the handle is unknown, the data does not fit into the receiver's area, an object in it is \
-             malformed, or the receiver is out of file descriptors)"
+            "no reason given (the handle is unknown, the data does not fit into the receiver's area, an \
+             object in it is malformed, or the receiver is out of file descriptors)"
         }
     }
 }
@@ -288,7 +288,7 @@ mod tests {
             assert!(text.starts_with("the driver refused call 1 to handle 7: "), "{text}");
         }
         let text = Error::Failed { handle: 7, code: 1, errno: 0 }.to_string();
-        assert!(text.contains("it does not say why"), "{text}");
+        assert!(text.contains("no reason given"), "{text}");
         let text = Error::Failed { handle: 7, code: 1, errno: -28 }.to_string();
         assert!(text.ends_with("the data does not fit into the receiver's area"), "{text}");
     }

@@ -72,5 +72,5 @@ impl<'a> Received<'a> {
 
 #[cold]
 fn outside() -> Error {
-    Error::Malformed { what: "received data", at: 0, problem: "it lies outside this process's area" }
+    Error::Malformed { what: "received data", at: 0, problem: "it is outside this process's area" }
 }

@@ -126,7 +126,7 @@ fn a_service_that_dies_loses_its_name() {
 fn there_is_one_manager_in_a_context() {
     let mut world = world_with(Stack::Binder, &[]);
     let error = manager::serve(&world.process(), Stack::Binder).unwrap_err();
-    assert!(error.to_string().contains("has a context manager already"), "{error}");
+    assert!(error.to_string().contains("already has a context manager"), "{error}");
 }
 
 #[test]

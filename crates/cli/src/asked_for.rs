@@ -15,7 +15,7 @@ pub(crate) fn cpus(option: &str, wanted: &[u32]) -> Result<(), Usage> {
     match wanted.iter().find(|cpu| !usable.contains(cpu)) {
         None => Ok(()),
         Some(cpu) => Err(Usage(format!(
-            "{option}: CPU {cpu} is not to be had; this process may use {}",
+            "{option}: CPU {cpu} is not available; this process may use {}",
             ranges(&usable)
         ))),
     }
@@ -72,7 +72,7 @@ mod tests {
         let refusal = cpus("--cpus", &[usable[0], 8191]).unwrap_err().to_string();
         assert_eq!(
             refusal,
-            format!("--cpus: CPU 8191 is not to be had; this process may use {}", ranges(&usable))
+            format!("--cpus: CPU 8191 is not available; this process may use {}", ranges(&usable))
         );
         assert!(both_cpus(None, Some(&[8191])).unwrap_err().to_string().starts_with("--server-cpus: "));
     }

@@ -157,7 +157,7 @@ impl Category {
     pub(crate) fn named(name: &str) -> Result<Self, String> {
         let names = || Self::NAMES.join(", ");
         let found = Self::ALL.iter().find(|category| category.name == name).copied();
-        found.ok_or_else(|| format!("'{name}' is no category of kernel events: choose from {}", names()))
+        found.ok_or_else(|| format!("'{name}' is not a category of kernel events: choose from {}", names()))
     }
 
     /// sched, idle, freq, workq, binder_driver, sync and irq.
@@ -198,7 +198,7 @@ pub(crate) fn choose(root: &Path, categories: &[Category]) -> anyhow::Result<Cho
     let there = Category::ALL.iter().filter(|category| !category.events(root).is_empty());
     let there: Vec<_> = there.map(|category| category.name).collect();
     let (missing, there) = (chosen.missing.join(", "), there.join(", "));
-    Err(crate::args::usage!("this kernel has no events of {missing}; it has those of {there}"))
+    Err(crate::args::usage!("this kernel has no events for {missing}; it has events for {there}"))
 }
 
 #[cfg(test)]
@@ -212,7 +212,9 @@ mod tests {
         }
         let refusal = |name: &str| Category::named(name).unwrap_err();
         // atrace's other categories are what programs write themselves.
-        assert!(refusal("gfx").starts_with("'gfx' is no category of kernel events: choose from sched, idle"));
+        assert!(
+            refusal("gfx").starts_with("'gfx' is not a category of kernel events: choose from sched, idle")
+        );
         assert!(Category::ALL.iter().map(|category| category.name).eq(Category::NAMES.iter().copied()));
         let usual: Vec<_> = Category::usual().iter().map(|category| category.name).collect();
         assert_eq!(usual, ["sched", "idle", "freq", "workq", "binder_driver", "sync", "irq"]);
@@ -239,7 +241,7 @@ mod tests {
         let chosen = choose(&root, &named(&["disk", "irq", "disk"])).unwrap();
         assert_eq!(chosen.events, ["block/block_bio_queue", "irq"]);
         let refusal = choose(&root, &named(&["sched", "irq"])).unwrap_err().to_string();
-        assert_eq!(refusal, "this kernel has no events of sched; it has those of irq, disk");
+        assert_eq!(refusal, "this kernel has no events for sched; it has events for irq, disk");
         std::fs::remove_dir_all(&root).unwrap();
     }
 }

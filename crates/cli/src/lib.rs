@@ -30,7 +30,8 @@ pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub fn main() -> ExitCode {
     bench::worker::ignore_file_size_signal();
     bench::worker::set_cleaning_up_line(
-        "roundtrip: cleaning up; a signal in three seconds or later ends that and may leave files and settings behind\n",
+        "roundtrip: cleaning up; another signal after three seconds or more stops this and may leave files \
+         and settings behind\n",
     );
     let mut args = std::env::args_os();
     let executable = args.next().unwrap_or_default().to_string_lossy().into_owned();
@@ -140,9 +141,9 @@ fn of_trace(error: &tracefs::Error) -> &'static str {
 fn remedy_of(operation: &str, kind: ErrorKind) -> &'static str {
     match (operation, kind) {
         ("read" | "open", ErrorKind::NotFound) => "; check the path",
-        ("create", ErrorKind::NotFound) => "; nothing can be made there: name another place",
+        ("create", ErrorKind::NotFound) => "; files cannot be created there: name another place",
         (_, ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
-            "; free some room there, or name another place"
+            "; free some space there, or name another place"
         }
         (_, ErrorKind::PermissionDenied) => "; name another place, or run as a user who may",
         (_, ErrorKind::ReadOnlyFilesystem) => "; name a place on another file system",
@@ -202,7 +203,7 @@ fn select(
 fn not_a_command(args: &[OsString], words: &[&str], shared: usize) -> anyhow::Error {
     let next = commands::words_behind(&words[..shared]);
     let typed = match args.get(shared) {
-        None => return usage!("'{}' needs a command behind it: {}", words.join(" "), next.join(", ")),
+        None => return usage!("'{}' needs a command after it: {}", words.join(" "), next.join(", ")),
         Some(arg) => arg.to_string_lossy(),
     };
     if typed.starts_with('-') {

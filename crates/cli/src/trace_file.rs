@@ -30,7 +30,7 @@ impl Form {
             Some("perfetto-trace" | "pftrace" | "perfetto") => Ok(Self::Perfetto),
             Some("txt" | "ftrace") => Ok(Self::Text),
             _ => Err(Usage(format!(
-                "{}: the name says the form: .perfetto-trace, or .txt for the kernel's text",
+                "{}: the file name must end in .perfetto-trace, or in .txt for the kernel's text",
                 path.display()
             ))),
         }
@@ -56,8 +56,8 @@ pub(crate) fn write(
     let header = recording.header();
     if form == Form::Perfetto && header.clock != "boot" {
         anyhow::bail!(
-            "{} was recorded with the kernel's clock '{}', which Perfetto does not place beside others: write \
-             a .txt file, or record on Linux 4.10 or later",
+            "{} was recorded with the kernel's clock '{}', which Perfetto cannot align with other clocks: \
+             write a .txt file, or record on Linux 4.10 or later",
             recording.directory().display(),
             header.clock
         );
@@ -80,8 +80,8 @@ pub(crate) fn summary(path: &Path, trace: &Trace) -> String {
     let lost = trace.losses.iter().filter(|loss| loss.after_ns > 0 && !loss.damaged).count();
     let lost = match lost {
         0 => String::new(),
-        1 => "; events were lost once, where the trace says so".to_owned(),
-        times => format!("; events were lost {times} times, where the trace says so"),
+        1 => "; events were lost once; the trace marks the place".to_owned(),
+        times => format!("; events were lost {times} times; the trace marks the places"),
     };
     format!("{}: {} events{lost}", path.display(), trace.events.len())
 }
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(form("run.pftrace").unwrap(), Form::Perfetto);
         assert_eq!(form("run.txt").unwrap(), Form::Text);
         for path in ["run", "run.json", ".txt"] {
-            assert!(form(path).unwrap_err().0.contains("the name says the form"), "{path}");
+            assert!(form(path).unwrap_err().0.contains("the file name must end in"), "{path}");
         }
     }
 }

@@ -22,7 +22,7 @@ pub fn followed(path: &Path) -> Result<PathBuf> {
             return Ok(path);
         };
         if ![0, own].contains(&link.uid()) {
-            return Err(Error::other("it is a symbolic link of another user's"));
+            return Err(Error::other("it is a symbolic link that belongs to another user"));
         }
         let target = std::fs::read_link(&path)?;
         if target.to_string_lossy().contains(":[") {

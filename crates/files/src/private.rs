@@ -23,13 +23,13 @@ pub fn private_directory(root: &Path) -> Result<PathBuf> {
             }
             _ if is_private(&path, own) => return Ok(path),
             _ => reasons.push(format!(
-                "{} is not this user's own directory, or is open to others: remove it",
+                "{} does not belong to this user, or gives access to others: remove it",
                 path.display()
             )),
         }
     }
     let why = if reasons.is_empty() { "there is no /run".to_owned() } else { reasons.join("; ") };
-    Err(Error::other(format!("no directory for what must be remembered until it is put back: {why}")))
+    Err(Error::other(format!("no directory to save settings in until they are restored: {why}")))
 }
 
 /// Those that are there, in the order in which they are chosen.

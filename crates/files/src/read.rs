@@ -33,7 +33,7 @@ pub fn read_within(path: &Path, budget: &mut u64) -> Result<Vec<u8>> {
     }
     if found.len() == 0 && (&file).read(&mut [0])? > 0 {
         // As of those in /proc, whose size nobody knows before they are read.
-        let what = "it claims to be empty and is not: a file of the kernel's, not a regular one";
+        let what = "it claims to be empty but is not: a file of the kernel, not a regular file";
         return Err(Error::new(ErrorKind::InvalidInput, what));
     }
     let mut bytes = Vec::new();
@@ -48,7 +48,7 @@ pub fn read_within(path: &Path, budget: &mut u64) -> Result<Vec<u8>> {
 fn too_long(length: u64, most: u64) -> Error {
     Error::new(
         ErrorKind::FileTooLarge,
-        format!("it has {length} bytes, more than the {most} that are read of such a file"),
+        format!("it has {length} bytes; at most {most} bytes are read of such a file"),
     )
 }
 

@@ -129,7 +129,7 @@ fn claim(partial: &Path, place: &Path) -> Result<()> {
 }
 
 fn taken() -> Error {
-    Error::new(ErrorKind::AlreadyExists, "it exists already")
+    Error::new(ErrorKind::AlreadyExists, "it already exists")
 }
 
 fn check(place: &Path, existing: Existing) -> Result<()> {
@@ -151,7 +151,7 @@ fn replaceable(kind: FileType) -> Result<()> {
     } else {
         "a device, FIFO or socket"
     };
-    Err(Error::new(ErrorKind::InvalidInput, format!("it is {what}, which is not replaced")))
+    Err(Error::new(ErrorKind::InvalidInput, format!("it is {what}, which is never replaced")))
 }
 
 /// A new file in the same folder. Names that are taken, by whomever, are left alone.

@@ -34,7 +34,7 @@ pub(crate) fn unpack(method: Method, bytes: &[u8], budget: &mut usize) -> Result
     .map_err(|error| error.to_string())?;
     match budget.checked_sub(out.len()) {
         Some(left) => *budget = left,
-        None => return Err("more comes out of it than is read of one file".to_owned()),
+        None => return Err("it expands to more than this program reads from one file".to_owned()),
     }
     Ok(out)
 }

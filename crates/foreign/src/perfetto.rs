@@ -59,12 +59,13 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Foreign> {
     });
     foreign.lost_events = reader.lost.values().map(|counts| counts.1.saturating_sub(counts.0)).sum();
     if reader.other_machines > 0 {
-        foreign.notes.push("it holds other machines' events too, which were not read".to_owned());
+        foreign.notes.push("it also contains events of other machines, which were not read".to_owned());
     }
     if reader.without_thread > 0 {
         let events = reader.without_thread;
         foreign.notes.push(format!(
-            "{events} wakings and switches stand before what says which thread ran, and were not read"
+            "{events} wakings and switches precede the record that names the running thread, and were not \
+             read"
         ));
     }
     let refused = |event: &&String| {

@@ -35,7 +35,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Foreign> {
     }
     if reader.unreadable >= MANY_UNREADABLE {
         let (first, many) = (reader.first_unreadable, reader.unreadable);
-        foreign.damaged(format!("{many} lines are none of the kernel's, the first is line {first}"));
+        foreign.damaged(format!("{many} lines are not in the kernel's format, the first at line {first}"));
     }
     foreign.notes.push("the kernel's text rounds times to microseconds".to_owned());
     if reader.lost_before > 0 {

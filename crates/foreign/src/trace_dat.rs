@@ -61,7 +61,7 @@ pub(crate) fn read(all: &[u8]) -> Result<Foreign> {
     let mut head = Bytes::new(all, MAGIC.len());
     let version = head.text().map_err(unreadable)?;
     if head.u8().map_err(unreadable)? != 0 {
-        let what = "it is of a big-endian machine, which this program does not read".to_owned();
+        let what = "it was recorded on a big-endian machine, which this program does not read".to_owned();
         return Err(Error::Unsupported { form: FORM, what });
     }
     head.u8().map_err(unreadable)?;
@@ -70,8 +70,7 @@ pub(crate) fn read(all: &[u8]) -> Result<Foreign> {
         "6" => v6::read(head),
         "7" => v7::read(head),
         other => {
-            let what =
-                format!("version {other:.8} is not read, only 6 and 7: `trace-cmd convert` makes these");
+            let what = format!("version {other:.8} is not supported, only 6 and 7: use `trace-cmd convert`");
             return Err(Error::Unsupported { form: FORM, what });
         }
     };
@@ -81,8 +80,7 @@ pub(crate) fn read(all: &[u8]) -> Result<Foreign> {
 fn foreign(mut parts: Parts<'_>) -> Result<Foreign> {
     let mut foreign = Foreign::new(Tool::TraceCmd);
     if parts.shifted {
-        let what =
-            "its times belong to another machine's, or are ticks of the processor: record with `-C boot`";
+        let what = "its times follow another machine's clock, or are processor ticks: record with `-C boot`";
         return Err(Error::Unsupported { form: FORM, what: what.to_owned() });
     }
     let recorded = parts.formats.iter().filter(|(system, ..)| system != "ftrace");
@@ -122,7 +120,9 @@ fn foreign(mut parts: Parts<'_>) -> Result<Foreign> {
     foreign.clock = parts.clock.take().map(|text| chosen(&text).to_owned());
     if parts.other_buffers > 0 {
         let many = parts.other_buffers;
-        foreign.notes.push(format!("it holds {many} more buffers of other instances, which were not read"));
+        foreign
+            .notes
+            .push(format!("it contains {many} more buffers of other instances, which were not read"));
     }
     if let Some(what) = parts.damage {
         foreign.damaged(what);
@@ -141,7 +141,9 @@ fn limit(parts: &mut Parts<'_>, layout: PageLayout, foreign: &mut Foreign) {
     for bytes in parts.cpus.values_mut().filter(|bytes| bytes.len() > most) {
         bytes.to_mut().truncate(most);
         if foreign.notes.is_empty() {
-            foreign.notes.push("it is longer than what is read of one file: the end was not read".to_owned());
+            foreign
+                .notes
+                .push("it is longer than this program reads of one file: the end was not read".to_owned());
         }
     }
 }

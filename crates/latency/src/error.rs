@@ -34,7 +34,7 @@ pub enum Error {
     #[error("unknown scheduling policy '{0}': expected a name like SCHED_FIFO")]
     PolicyName(String),
     /// Two series that should be compared round by round have different lengths.
-    #[error("comparison: {subject} rounds of the subject against {baseline} of the baseline")]
+    #[error("comparison: the subject has {subject} rounds and the baseline {baseline}")]
     Rounds {
         /// Rounds of the series that is judged.
         subject: usize,

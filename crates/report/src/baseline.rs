@@ -53,8 +53,8 @@ fn notes(result: &BaselineResult) -> String {
     if let Some(recorder) = &result.recorder {
         let _ = writeln!(
             out,
-            "The flight recorder: {} events of the kernel's, {} kB for each CPU. on/off is the median ratio within a \
-             round.",
+            "The flight recorder records {} kernel events, with {} kB for each CPU. on/off is the median of \
+             the rounds' ratios.",
             recorder.events.len(),
             recorder.kilobytes
         );
@@ -128,9 +128,12 @@ fn heading(placement: CpuPlacement, cell: &BaselineCell) -> String {
         }
         CpuPlacement::Free => match cell.client_cpus[..] {
             [first, second, ..] => {
-                format!("Wherever the kernel puts them, from CPU {first} (client) and {second} (server) on")
+                format!(
+                    "Wherever the kernel places them, starting on CPU {first} (client) and CPU {second} \
+                     (server)"
+                )
             }
-            _ => "Wherever the kernel puts them".to_owned(),
+            _ => "Wherever the kernel places them".to_owned(),
         },
     }
 }
@@ -288,7 +291,7 @@ Not possible: mqueue, 64 KiB: at most 8192 bytes: fs.mqueue.msgsize_max
         let text = tables(&result, Look::PLAIN);
         let line = text.lines().find(|line| line.ends_with("1.25")).unwrap_or_else(|| panic!("{text}"));
         assert!(line.starts_with("futex") && line.contains("same"), "{line}");
-        assert!(text.contains("1 events of the kernel's, 4096 kB for each CPU"), "{text}");
+        assert!(text.contains("1 kernel events, with 4096 kB for each CPU"), "{text}");
         assert!(csv(&result).lines().nth(1).unwrap().ends_with(",2500,1.25,,"), "{}", csv(&result));
     }
 

@@ -105,7 +105,7 @@ pub(crate) fn of(compared: &Compared) -> String {
 pub(crate) fn answer(comparison: &Comparison<'_>) -> String {
     let [base, new] = comparison.names.map(inert::name);
     let Some(first) = comparison.figures.first() else {
-        return format!("{base} and {new} have no figure in common that is compared");
+        return format!("{base} and {new} have none of the compared figures in common");
     };
     let counts = VERDICTS
         .map(|verdict| comparison.figures.iter().filter(|compared| compared.verdict == verdict).count());
@@ -138,7 +138,7 @@ pub(crate) fn notes(comparison: &Comparison<'_>) -> Vec<String> {
     let mut notes: Vec<String> = comparison.notes.iter().map(|note| inert::line(note).into_owned()).collect();
     notes.extend(comparison.differences.iter().map(|difference| {
         let [what, base, other] = [difference.what, &difference.base, &difference.other].map(inert::line);
-        format!("Not the same: {what}: {base}, and {other}")
+        format!("Differs: {what}: {base} and {other}")
     }));
     let has = |basis| comparison.figures.iter().any(|compared| compared.basis == basis);
     let percent = |share: f64| format!("{}%", three_digits(share * 100.0));
@@ -146,28 +146,29 @@ pub(crate) fn notes(comparison: &Comparison<'_>) -> Vec<String> {
         let test = if has(Basis::Pairs) {
             "Pairs of runs: Wilcoxon's signed-rank test"
         } else {
-            "Runs against runs: Mann and Whitney's test"
+            "Runs against runs: the Mann-Whitney test"
         };
         notes.push(format!(
-            "{test}. At most 5 of 100 comparisons that should find nothing find a difference in any figure."
+            "{test}. If nothing changed, at most 5 of 100 comparisons report a difference in any figure."
         ));
     }
     if has(Basis::RunsApart) {
         notes.push(format!(
-            "The sides were measured at different times, between which the machine may have changed as well. The \
-             intervals allow for {} (--noise); `roundtrip ab` measures in turn, and needs no such guess.",
+            "The sides were measured at different times, and the machine may have changed in between. The \
+             intervals allow for {} (--noise); `roundtrip ab` measures alternately and needs no such guess.",
             percent(comparison.noise)
         ));
     }
     if has(Basis::FewRuns) {
         notes.push(format!(
-            "Few runs: two runs of the same thing often differ more than the calls in them tell. The intervals \
-             allow for {} (--noise); 4 or more runs a side, or 6 or more pairs (`roundtrip ab`), need no such guess.",
+            "Few runs: two runs of the same thing often differ by more than their own calls suggest. The \
+             intervals allow for {} (--noise); 4 or more runs a side, or 6 or more pairs (`roundtrip ab`), \
+             need no such guess.",
             percent(comparison.noise)
         ));
     }
     if comparison.figures.iter().any(|compared| compared.runs_needed.is_some()) {
-        notes.push("runs needed: about how many runs of each side would tell.".to_owned());
+        notes.push("runs needed: about how many runs of each side would be enough for a verdict.".to_owned());
     }
     notes.push(format!(
         "same: the ratio differs from 1 by no more than {} (--margin).",

@@ -26,7 +26,7 @@ pub fn summary(findings: &[Finding]) -> String {
     };
     let good = count(State::Good);
     let verb = if good == 1 { "is" } else { "are" };
-    format!("{lengthens}, {} could not be told, {good} {verb} good.", count(State::CannotTell))
+    format!("{lengthens}, {} could not be determined, {good} {verb} good.", count(State::CannotTell))
 }
 
 /// The machine, the summary, what lengthens round trips with what to do, what could not be told,
@@ -50,7 +50,7 @@ pub fn text(environment: &Environment, findings: &[Finding], look: Look) -> Stri
         remedy(&mut out, look, finding);
     }
     if of(State::CannotTell).next().is_some() {
-        heading(&mut out, "Cannot tell");
+        heading(&mut out, "Could not be determined");
         let _ = writeln!(out);
     }
     for finding in of(State::CannotTell) {
@@ -188,7 +188,10 @@ mod tests {
             finding(State::Good, "none"),
         ];
         let text = text(&Environment::default(), &findings, Look { colour: false, width: Some(80) });
-        assert!(text.contains("1 setting lengthens round trips, 1 could not be told, 1 is good."), "{text}");
+        assert!(
+            text.contains("1 setting lengthens round trips, 1 could not be determined, 1 is good."),
+            "{text}"
+        );
         let order = [
             "1. CPU quota (cpu-quota): 0.5 CPUs",
             "sched-bwc.rst",

@@ -79,25 +79,26 @@ pub(super) fn flag_text(flag: &Flag) -> String {
             format!("Priority inversion: the client is a real-time thread, and its call waited for {other}")
         }
         Flag::RealTimeHeldOff { waited, thread: other } => format!(
-            "Held off: {} was runnable, and {} went on: kernel code that cannot be preempted, real-time \
+            "Held off: {} was runnable, but {} kept running: non-preemptible kernel code, real-time \
              throttling, or the kernel's share for ordinary threads",
             thread(waited),
             thread(other)
         ),
-        Flag::Throttled => "CPU quota: the control group was throttled meanwhile".into(),
+        Flag::Throttled => "CPU quota: the control group was throttled during the call".into(),
         Flag::Gap => "A CPU did not run for a while: the hypervisor had it, or interrupts were off".into(),
         Flag::EventsLost => {
-            "Events were lost meanwhile: what they would have told is shown as unknown".into()
+            "Events were lost during the call: time that only they could explain is shown as unknown".into()
         }
         Flag::SwitchesUnrecorded { count } => {
             let switches = if *count == 1 { "switch" } else { "switches" };
             format!(
-                "Not recorded by the kernel: at least {count} {switches} of a CPU that may lie in this call; who had that CPU until \
-                 its next event is inferred, or unknown"
+                "Not recorded by the kernel: at least {count} context {switches} on a CPU, possibly during \
+                 this call; which thread had that CPU until its next event is inferred or unknown"
             )
         }
         Flag::NoEvents => {
-            "From the programs' stamps and counters of the two threads only: they name nobody else".into()
+            "Only from the programs' time stamps and the two threads' counters, which show no other thread"
+                .into()
         }
     }
 }
@@ -173,10 +174,10 @@ fn rows(explanation: &Explanation) -> Vec<Row> {
 
 fn boundary(by: Boundary) -> &'static str {
     match by {
-        Boundary::WakeUp => "at the wake-up",
+        Boundary::WakeUp => "at the wakeup",
         Boundary::Binder => "by binder's own event",
         Boundary::Sleep => "when the thread went to sleep",
-        Boundary::Stamp => "by the server's stamp",
+        Boundary::Stamp => "by the server's time stamp",
         Boundary::Unknown => "at an unknown time",
     }
 }
@@ -250,14 +251,14 @@ pub(super) fn state_text(state: &State) -> String {
         State::User => "running in user code".into(),
         State::Running => "running".into(),
         State::SystemCall { call } => format!("running in {}", system_call(*call)),
-        State::Spinning => "spinning for a lock of the kernel".into(),
+        State::Spinning => "spinning on a kernel lock".into(),
         State::Stolen { interrupt: by } => match by {
             Interrupt::Unnamed => "interrupted".into(),
             by => format!("interrupted: {}", interrupt(by)),
         },
-        State::WakeUpPending => "woken, the CPU not told yet".into(),
-        State::IdleExit => "runnable, its CPU came out of idling".into(),
-        State::HandOver { thread: other } => format!("runnable, {} handed the CPU over", thread(other)),
+        State::WakeUpPending => "woken, not on a run queue yet".into(),
+        State::IdleExit => "runnable, its CPU was leaving idle".into(),
+        State::HandOver { thread: other } => format!("runnable, {} was handing over the CPU", thread(other)),
         State::Behind { thread: other } => format!("runnable behind {}", thread(other)),
         State::Preempted { thread: other } => format!("preempted by {}", thread(other)),
         State::Blocked { off, system_call: call, function, waker } => {
@@ -267,7 +268,7 @@ pub(super) fn state_text(state: &State) -> String {
             format!("blocked ({letter}){call}{function}, {}", woken_by(waker))
         }
         State::Stopped { waker } => format!("stopped by a signal, {}", woken_by(waker)),
-        State::RunnableOnIdle => "runnable although its CPU idled".into(),
+        State::RunnableOnIdle => "runnable while its CPU was idle".into(),
         State::Throttled => "throttled: the control group's CPU quota was used up".into(),
         State::Gap => "the CPU did not run: hypervisor, or interrupts off".into(),
         State::Leg { leg: of } => format!("{} leg", leg(*of)),
@@ -283,9 +284,9 @@ pub(super) fn off_letter(off: Option<OffCpu>) -> &'static str {
 fn woken_by(waker: &Waker) -> String {
     match waker {
         Waker::Thread { thread: by } => format!("woken by {}", thread(by)),
-        Waker::Interrupt { completed_io: true, .. } => "woken when a block device had finished".into(),
+        Waker::Interrupt { completed_io: true, .. } => "woken by a block I/O completion".into(),
         Waker::Interrupt { interrupt: by, .. } => format!("woken by {}", interrupt(by)),
-        Waker::Unknown => "woken by something that is not recorded".into(),
+        Waker::Unknown => "woken by an unrecorded event".into(),
     }
 }
 
@@ -332,10 +333,10 @@ mod tests {
             part(3_000, 901_000, State::RunnableOnIdle),
             part(901_000, 1_001_000, State::User),
         ];
-        let expected = "       at us      for us  of      CPU  what\n\
-                        \u{20}        0.0         2.0  server       2 short parts: running, woken, the CPU not told yet\n\
-                        \u{20}        2.0       898.0  server    1  runnable although its CPU idled\n\
-                        \u{20}      900.0       100.0  server    1  running in user code\n";
+        let expected = "       at us      for us  of      CPU  what\n\u{20}        0.0         2.0  server       \
+                        2 short parts: running, woken, not on a run queue yet\n\u{20}        2.0       898.0  \
+                        server    1  runnable while its CPU was idle\n\u{20}      900.0       100.0  server    \
+                        1  running in user code\n";
         assert_eq!(parts(&explanation), expected);
     }
 }

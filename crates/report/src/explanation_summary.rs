@@ -80,7 +80,7 @@ fn words(cause: &Cause) -> String {
         Kind::Work => "ran long".into(),
         Kind::Competitor => format!("behind {thread}"),
         Kind::Interrupt => format!("interrupted by {name}"),
-        Kind::Sleep => format!("in which the {} slept", owner(cause.owner)),
+        Kind::Sleep => format!("where the {} slept", owner(cause.owner)),
         Kind::Io => "waited for a device".into(),
         Kind::WaitedFor => format!("waited for {thread}"),
         Kind::Stopped => "stopped by a signal".into(),

@@ -17,7 +17,7 @@ pub(crate) fn answer(explanation: &Explanation) -> String {
 
 fn sentence(explanation: &Explanation) -> String {
     let causes = &explanation.causes;
-    let Some(cause) = causes.first() else { return "nothing is known of it".into() };
+    let Some(cause) = causes.first() else { return "nothing is known about it".into() };
     let text = long(cause, explanation);
     let rest =
         causes.get(1).filter(|next| next.excess_ns * 3 > cause.excess_ns && cause.kind != Kind::Ordinary);
@@ -32,37 +32,36 @@ fn long(cause: &Cause, explanation: &Explanation) -> String {
     let (of, took) = (owner(cause.owner), milliseconds(cause.excess_ns));
     let on_cpu = cause.cpu.map_or_else(String::new, |cpu| format!(" on CPU {cpu}"));
     let via: Vec<String> = cause.via.iter().map(thread).collect();
-    let for_whom = if via.is_empty() {
+    let who = if via.is_empty() {
         format!("the {of}")
     } else {
-        format!("{}, for which the {of} waited,", via.join(", for which waited "))
+        format!("the {of} waited for {}, which", via.join(", which waited for "))
     };
     let what = what_or_nothing(cause);
     let other = thread_or_nothing(cause);
     match cause.kind {
-        Kind::Ordinary => "nothing took longer than it usually does".into(),
+        Kind::Ordinary => "nothing took longer than usual".into(),
         Kind::Work => {
             let caveat = if explanation.virtualised {
-                "; on a virtual machine this may also be time in which the hypervisor did not run the CPU"
+                "; on a virtual machine the hypervisor may not have run the CPU for part of this time"
             } else {
                 ""
             };
-            let than =
-                if explanation.usual_ns.is_some() { " longer than a round trip usually takes" } else { "" };
+            let than = if explanation.usual_ns.is_some() { " longer than a usual round trip" } else { "" };
             format!("the {of} itself ran {took}{than}{on_cpu}{caveat}")
         }
-        Kind::Competitor => format!("{for_whom} waited {took} for the CPU behind {other}{on_cpu}"),
-        Kind::Interrupt => format!("{what} took {took} of the CPU from {for_whom}{on_cpu}"),
+        Kind::Competitor => format!("{who} waited {took} for the CPU behind {other}{on_cpu}"),
+        Kind::Interrupt => format!("{who} lost {took} of CPU time to {what}{on_cpu}"),
         Kind::Sleep => format!("the {of} slept for {took} ({what})"),
-        Kind::Io => format!("{for_whom} waited {took} for a device ({what})"),
+        Kind::Io => format!("{who} waited {took} for a device ({what})"),
         Kind::WaitedFor => {
             let slept = if cause.what == Some(What::Slept) { ", which slept" } else { "" };
             format!("the {of} waited {took} for {other}{slept}")
         }
         Kind::Stopped if other.is_empty() => format!("a signal stopped the {of} for {took}"),
-        Kind::Stopped => format!("a signal stopped the {of} for {took}; {other} made it go on"),
+        Kind::Stopped => format!("a signal stopped the {of} for {took}; {other} continued it"),
         Kind::WakeUp => {
-            format!("waking the threads up took {took}: interrupts between CPUs, idle exit, hand-over")
+            format!("waking the threads took {took}: interrupts between CPUs, idle exit, hand-over")
         }
         Kind::Throttled => {
             format!("the {of}'s control group had used up its CPU quota: throttled for {took}")
@@ -88,7 +87,7 @@ fn brief(cause: &Cause) -> String {
         Kind::Io => format!("a device ({what})"),
         Kind::WaitedFor => format!("waiting for {other}"),
         Kind::Stopped => "a signal".into(),
-        Kind::WakeUp => "waking up".into(),
+        Kind::WakeUp => "waking the threads".into(),
         Kind::Throttled => "the CPU quota".into(),
         Kind::Gap => "a CPU that did not run".into(),
         Kind::CannotTell => format!("unknown time: {what}"),
@@ -120,33 +119,34 @@ pub(crate) fn what(what: &What) -> String {
 /// Why something is not known.
 pub(crate) fn unknown(reason: &Unknown) -> String {
     let text = match reason {
-        Unknown::Server => "it is not known which thread served",
-        Unknown::Queue => "runnable, but no event tells on which CPU",
+        Unknown::Server => "the serving thread is not known",
+        Unknown::Queue => "runnable, but no event shows on which CPU",
         Unknown::NoThread => "the thread did not exist",
         Unknown::EventsLost => "events were lost",
-        Unknown::NoEvent => "no event tells what the thread did",
-        Unknown::CpuOwner => "no event tells who had the CPU",
+        Unknown::NoEvent => "no event shows what the thread did",
+        Unknown::CpuOwner => "no event shows which thread had the CPU",
         Unknown::Contradiction => "the events contradict each other",
-        Unknown::BehindOrThrottled => "behind other threads, or its control group had used up its CPU quota",
-        Unknown::Waker => "it is not recorded what ended a wait",
-        Unknown::WakingInterrupt => "an interrupt that is not recorded ended a wait: a timer, or a device",
+        Unknown::BehindOrThrottled => "behind other threads, or throttled by its control group's CPU quota",
+        Unknown::Waker => "no event shows what ended a wait",
+        Unknown::WakingInterrupt => "an unrecorded interrupt ended a wait: a timer or a device",
         Unknown::RunnableOnIdle => {
-            "a thread was runnable while its CPU idled: a CPU quota, or a hypervisor that did not run the CPU"
+            "a thread was runnable while its CPU was idle: a CPU quota, or a hypervisor that did not run the \
+             CPU"
         }
         Unknown::SinceBefore { owner: of, thread: other } => {
             let (of, other) = (owner(*of), thread(other));
-            return format!("the {of} waited since before the recording began, for whatever {other} ended");
+            return format!("the {of} was already waiting when the recording began; {other} ended the wait");
         }
         Unknown::NoEventsFor(of) => return format!("no kernel events for the {}", leg(*of)),
         Unknown::WaitedForCpu(of) => {
             let of = owner(*of);
-            return format!("{of}: a thread waited for a CPU; only kernel events tell behind whom");
+            return format!("{of}: a thread waited for a CPU; only kernel events show behind which thread");
         }
         Unknown::LongestLeg(of) => {
-            return format!("the {} took longest, and only kernel events tell why", leg(*of));
+            return format!("the {} took longest; only kernel events show why", leg(*of));
         }
         // A reason that this report has no words for.
-        _ => "no reason is given",
+        _ => "no reason given",
     };
     text.into()
 }
@@ -271,7 +271,10 @@ mod tests {
         let short = cause(Kind::WakeUp, 1_000_000);
         assert_eq!(sentence(&of(vec![behind.clone(), short], false)), text);
         let long = cause(Kind::WakeUp, 2_000_000);
-        assert_eq!(sentence(&of(vec![behind, long], false)), format!("{text}; next, waking up (2.00 ms)"));
+        assert_eq!(
+            sentence(&of(vec![behind, long], false)),
+            format!("{text}; next, waking the threads (2.00 ms)")
+        );
     }
 
     #[test]
@@ -281,7 +284,7 @@ mod tests {
             Cause { thread: Some(hog(None)), via: vec![holder], ..cause(Kind::Competitor, 3_780_000) };
         assert_eq!(
             sentence(&of(vec![behind], false)),
-            "holder (40) [other], for which the server waited, waited 3.78 ms for the CPU behind hog (7)"
+            "the server waited for holder (40) [other], which waited 3.78 ms for the CPU behind hog (7)"
         );
     }
 
@@ -291,7 +294,7 @@ mod tests {
         assert!(sentence(&of(work(), true)).contains("hypervisor"));
         assert_eq!(sentence(&of(work(), false)), "the server itself ran 2.90 ms");
         let usual = Explanation { usual_ns: Some(1), ..of(work(), false) };
-        assert!(sentence(&usual).ends_with("ran 2.90 ms longer than a round trip usually takes"));
+        assert!(sentence(&usual).ends_with("ran 2.90 ms longer than a usual round trip"));
     }
 
     #[test]

@@ -91,7 +91,8 @@ pub fn page(run: &Run, look: Look) -> String {
     }
     if !out.is_empty() {
         out.push_str(
-            "\nEach line counts the calls up to its time. The share is that of all calls up to there. The bars are logarithmic.\n",
+            "\nEach line counts the calls up to its time; the percentage is cumulative. The bars are \
+             logarithmic.\n",
         );
     }
     out

@@ -165,15 +165,15 @@ pub(crate) fn reasons(result: &InterferenceResult, ours: &[&Explained<'_>]) -> (
     }
     let mut out = String::new();
     if !frequency {
-        out.push_str("CPU frequency: no frequency governor here, and no event tells.\n");
+        out.push_str("CPU frequency: not known; there is no frequency governor, and no event shows it.\n");
     }
     if !recorded {
         let reason =
             if result.plan.write.record.is_none() { "events were not recorded" } else { "see below" };
         let _ = writeln!(
             out,
-            "Interrupts, completions and disturbed calls: not known, {reason}. The device's response is what the device \
-             counted, everybody's requests together."
+            "Interrupts, completions and disturbed calls: not known, {reason}. The device's response comes \
+             from the device's own counters, which include all processes' requests."
         );
     }
     (table, out)
@@ -240,8 +240,8 @@ fn neighbour(beside: &Beside) -> [String; 2] {
 
 /// What the study of 2012 found beside a process that computes: the application's response up to
 /// this much better, the device's up to this much worse.
-const STUDY: &str = "The study of 2012 found beside a CPU hog the application's response up to 20% better, the device's up to \
-                     7% worse.";
+const STUDY: &str = "The 2012 study found that a CPU hog made the application's response up to 20% faster and \
+                     the device's up to 7% slower.";
 
 /// A difference up to this is none.
 const SMALL: f64 = 0.02;
@@ -267,19 +267,22 @@ pub(crate) fn study(ours: &[&Explained<'_>]) -> Vec<String> {
                 if clear && beyond(noise.low, noise.high) {
                     "yes"
                 } else if sign * (found.median - 1.0) > SMALL {
-                    "cannot tell, alone against alone varied as much or rounds differ"
+                    "cannot tell; alone against alone varied as much, or the rounds differ"
                 } else {
                     "no"
                 }
             }
-            _ => "cannot tell, fewer than 6 rounds",
+            _ => "cannot tell; fewer than 6 rounds",
         };
-        format!("{what} {word}: {verdict} (at most by {:+.1}%, {condition})", (found.median - 1.0) * 100.0)
+        format!(
+            "{what} {word}: {verdict} (largest change {:+.1}%, {condition})",
+            (found.median - 1.0) * 100.0
+        )
     };
     vec![
-        format!("{STUDY} Reproduced here:"),
-        format!("  {}", finding("application", "better", &|one| one.beside.response(), -1.0)),
-        format!("  {}", finding("device", "worse", &|one| one.device(), 1.0)),
+        format!("{STUDY} Reproduced on this machine:"),
+        format!("  {}", finding("application", "faster", &|one| one.beside.response(), -1.0)),
+        format!("  {}", finding("device", "slower", &|one| one.device(), 1.0)),
     ]
 }
 
@@ -295,10 +298,7 @@ pub(crate) fn trust(out: &mut String, ours: &[&Explained<'_>]) {
                     let _ = writeln!(out, "{name}, {which}: {count} of {} calls {what}", breakdown.calls);
                 }
             };
-            line(
-                breakdown.lost_calls,
-                "lie where events were lost: take a shorter --duration, or a larger --buffer",
-            );
+            line(breakdown.lost_calls, "overlap lost events: use a shorter --duration or a larger --buffer");
             untold(breakdown).iter().for_each(|(count, what)| line(*count, what));
         }
         let ways = |side: &Side| {
@@ -318,7 +318,7 @@ pub(crate) fn trust(out: &mut String, ours: &[&Explained<'_>]) {
     let doubts =
         ours.iter().filter_map(|one| one.sides.as_ref()).flatten().flat_map(|side| &side.breakdown.doubts);
     for doubt in storage_words::doubts(doubts) {
-        let _ = writeln!(out, "not certain: {doubt}");
+        let _ = writeln!(out, "uncertain: {doubt}");
     }
 }
 
@@ -340,8 +340,9 @@ pub(crate) fn legend(out: &mut String, result: &InterferenceResult, explained: &
     }
     let _ = writeln!(
         out,
-        "Each figure is the median of {} rounds' medians; a ratio is the median of the rounds' ratios. Where the interval of \
-         alone against alone is as wide, a ratio is chance. Each call contains about {} ns for reading the clock.",
+        "Each figure is the median of {} rounds' medians; a ratio is the median of the rounds' ratios. A \
+         ratio within the interval of alone against alone is chance. Each call contains about {} ns for \
+         reading the clock.",
         explained.iter().map(|one| one.beside.pairs.len()).min().unwrap_or_default(),
         three_digits(result.clock_read_cost_ns)
     );

@@ -58,15 +58,15 @@ pub(crate) fn notes(result: &LatencyResult) -> String {
     let mut out = String::new();
     let _ = writeln!(
         out,
-        "missed: took longer than {}. *: too few calls to tell this percentile from the maximum.\n\
-         Legs: from the call to the server's handler, in it (two clock readings, one system call), and back.\n\
-         Each time contains about {} ns for reading the clock; percentiles are within 0.1%.",
+        "missed: took longer than {}. *: too few calls to tell this percentile from the maximum.\nLegs: \
+         request (until the server's handler starts), handling (in it, with two clock readings and one system \
+         call) and reply.\nEach time contains about {} ns for reading the clock; percentiles are within 0.1%.",
         duration(result.plan.deadline.ns as f64),
         three_digits(result.clock_read_cost_ns),
     );
     if result.plan.rate_per_s.is_some() {
         out.push_str(
-            "response: from when the call should have begun; it also counts the wait behind a slow call.\n",
+            "response: from the scheduled start of the call, so it includes the wait behind a slow call.\n",
         );
     }
     out
@@ -82,10 +82,10 @@ pub(crate) fn heading(result: &LatencyResult, series: &Series) -> String {
         Mode::Binderize => "inheritance off".to_owned(),
     };
     let load: Vec<_> =
-        plan.loads.iter().map(|load| format!(", beside {} hogs ({})", load.hogs, load.scheduling)).collect();
+        plan.loads.iter().map(|load| format!(", with {} hogs ({})", load.hogs, load.scheduling)).collect();
     let work = match plan.work_ns {
         0 => String::new(),
-        ns => format!(", each call works {}", duration(ns as f64)),
+        ns => format!(", {} of work in each call", duration(ns as f64)),
     };
     format!(
         "{}, {inheritance}, {pairs}, {} bytes{work}{}\nReal-time inheritance: {}",
@@ -103,7 +103,7 @@ pub fn inheritance_of(series: &Series, mode: Mode) -> String {
     let verdict = match (&series.verdict, series.verdict.reason()) {
         (Verdict::Fail { .. }, _) if mode == Mode::Binderize && !series.inheritance.is_on(series.stack) => {
             let why = match series.inheritance {
-                Inheritance::Stack => format!(", as {} always has it", series.stack),
+                Inheritance::Stack => format!(", as always in {}", series.stack),
                 _ => String::new(),
             };
             return format!("off{why}");
@@ -367,6 +367,6 @@ mod tests {
         }
         let text = tables(&result, Look::PLAIN);
         assert!(text.contains("fifo:99 response") && text.contains("5000"), "{text}");
-        assert!(text.contains("response: from when the call should have begun"));
+        assert!(text.contains("response: from the scheduled start of the call"));
     }
 }

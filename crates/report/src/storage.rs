@@ -90,7 +90,10 @@ fn device_lines(out: &mut String, device: &Device, depth: usize) {
         device.model.clone(),
         device.size_bytes.map(|bytes| format!("{} GB", three_digits(bytes as f64 / 1e9))),
         device.backing_file.as_ref().map(|file| format!("file {file}")),
-        device.rotational.filter(|&rotational| rotational).map(|_| "calls itself rotational".to_owned()),
+        device
+            .rotational
+            .filter(|&rotational| rotational)
+            .map(|_| "rotational, by its own account".to_owned()),
         device.scheduler.as_ref().map(|name| format!("scheduler {name}")),
         device.queues.map(|queues| format!("{queues} hardware queue{}", if queues == 1 { "" } else { "s" })),
         device.nr_requests.map(|requests| format!("{requests} requests deep")),
@@ -261,7 +264,7 @@ pub(crate) fn slow_line(size_bytes: u64, SlowCall { write, layers }: &SlowCall) 
     let flushes = layers.requests.iter().filter(|request| request.leaf && request.flush).count();
     let requests = layers.requests.iter().filter(|request| request.leaf).count() - flushes;
     let [requests, flushes] = [counted(requests as u64, "request"), counted(flushes as u64, "flush")];
-    let lost = if layers.lost { "; events were lost: not certain" } else { "" };
+    let lost = if layers.lost { "; events were lost: uncertain" } else { "" };
     format!(
         "{} in {}: {} ({requests}, {flushes}{lost})",
         length(size_bytes as usize),
@@ -280,16 +283,16 @@ fn counted(count: u64, one: &str) -> String {
 pub(super) fn untold(breakdown: &Breakdown) -> [(u64, String); 3] {
     let all_ns = breakdown.sum_ns.max(1);
     let switches = format!(
-        "may have had a switch of a CPU that the kernel did not record ({} at least in these recordings): who had that CPU until \
-         its next event is inferred, or unexplained ({:.2}% of the time)",
+        "may contain a context switch that the kernel did not record (at least {} in these recordings): which \
+         thread had that CPU until its next event is inferred or unexplained ({:.2}% of the time)",
         breakdown.unrecorded_switches,
         breakdown.unexplained_for_switches_ns as f64 * 100.0 / all_ns as f64
     );
     let without_device =
-        "had no time with the device: no request was made for them, or none that could be told to be theirs";
+        "spent no time in the device: they caused no request, or no request could be attributed to them";
     [
         (breakdown.unrecorded_switch_calls, switches),
-        (breakdown.unexplained_calls, "have more than 1% that no event explains".to_owned()),
+        (breakdown.unexplained_calls, "are unexplained for more than 1% of their time".to_owned()),
         (breakdown.calls_without(Layer::Device), without_device.to_owned()),
     ]
 }
@@ -303,14 +306,14 @@ pub(crate) fn trust(out: &mut String, ours: &[&SeriesLayers<'_>]) {
                 let _ = writeln!(out, "{size}: {count} of {} calls {what}", breakdown.calls);
             }
         };
-        line(
-            breakdown.lost_calls,
-            "lie where events were lost: take fewer calls a round, or a larger --buffer",
-        );
+        line(breakdown.lost_calls, "overlap lost events: use fewer calls a round or a larger --buffer");
         untold(breakdown).iter().for_each(|(count, what)| line(*count, what));
-        line(breakdown.disturbed_calls, "were delayed by other tasks on a CPU, or a helper by interrupts");
+        line(
+            breakdown.disturbed_calls,
+            "were delayed by other tasks on a CPU, or their helper by interrupts",
+        );
         for doubt in storage_words::doubts(&breakdown.doubts) {
-            let _ = writeln!(out, "{size}: not certain: {doubt}");
+            let _ = writeln!(out, "{size}: uncertain: {doubt}");
         }
     }
 }

@@ -51,12 +51,15 @@ pub(crate) fn strace(out: &mut String, ours: &[&SeriesLayers<'_>], look: Look) {
     if !any {
         return;
     }
-    out.push_str("The study's method: strace -f -T on the writer, in blocks of its own. What it adds is in its own figures.\n");
+    out.push_str(
+        "The study's method: strace -f -T on the writer, in separate blocks. The overhead of strace \
+         is included in these figures.\n",
+    );
     out.push_str(&table.render(look));
     if without > 0 {
         let _ = writeln!(
             out,
-            "{without} of its calls have no system call by strace: they are in neither of its means."
+            "strace shows no system call for {without} of its calls; neither mean includes them."
         );
     }
     out.push('\n');

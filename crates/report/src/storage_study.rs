@@ -41,15 +41,15 @@ pub(crate) fn line(breakdown: &Breakdown) -> String {
     let verdict = Verdict::of(share).name();
     let percent = |share: f64| format!("{:.1}%", share * 100.0);
     let here = match share {
-        None => "here were too few calls for a median".to_owned(),
+        None => "there were too few calls for a median here".to_owned(),
         Some(HostShare { median, low, high, left_out }) => {
             let left_out = if left_out < 0.001 {
                 String::new()
             } else {
-                format!(", without waiting behind other tasks ({} of all time)", percent(left_out))
+                format!(", not counting waits behind other tasks ({} of all time)", percent(left_out))
             };
             format!(
-                "here its median is {} ({} to {}){left_out}",
+                "the median here is {} ({} to {}){left_out}",
                 percent(median),
                 percent(low),
                 percent(high)
@@ -57,7 +57,8 @@ pub(crate) fn line(breakdown: &Breakdown) -> String {
         }
     };
     format!(
-        "The study of 2012 found a host share above {:.0}% at 16 KiB; {here}. Reproduced here: {verdict}.",
+        "The 2012 study found a host share above {:.0}% at 16 KiB; {here}. Reproduced on this machine: \
+         {verdict}.",
         HOST_SHARE * 100.0
     )
 }
@@ -106,7 +107,7 @@ mod tests {
 
     fn said(breakdown: &Breakdown) -> String {
         let line = line(breakdown);
-        line.rsplit_once("here: ")
+        line.rsplit_once("machine: ")
             .map(|(_, verdict)| verdict.trim_end_matches('.').to_owned())
             .unwrap_or(line)
     }

@@ -66,23 +66,23 @@ fn doubt(doubt: &Doubt) -> String {
             format!("the recording has no {}: {}", expected.event(), effect(*expected))
         }
         Doubt::NoRequestForDevice => {
-            "the recording has no request for the device itself: device is not known".into()
+            "the recording has no request for the device itself: the layer device is not known".into()
         }
         Doubt::NoInterruptOf(names) => format!(
-            "the recording has no irq/irq_handler_entry of {}: device includes what irq should have",
+            "the recording has no irq/irq_handler_entry of {}: the layer device includes time that belongs to \
+             irq",
             names.join(", ")
         ),
         Doubt::NotEveryInterrupt => {
-            "not every kind of interrupt was recorded: what they did is taken for the work of threads, and held, helper \
-             and block are not certain"
+            "not every kind of interrupt was recorded: their work is attributed to threads, and the layers \
+             held, helper and block are uncertain"
                 .into()
         }
-        Doubt::Unpaired { of, begun, ended } => format!(
-            "{} began {begun} times and ended {ended}: how long they lasted is not certain",
-            interrupts(of)
-        ),
+        Doubt::Unpaired { of, begun, ended } => {
+            format!("{} began {begun} times and ended {ended}: their duration is uncertain", interrupts(of))
+        }
         Doubt::SilentCpu(cpu) => {
-            format!("CPU {cpu} has no events, and threads were woken there: what it did is not known")
+            format!("CPU {cpu} has no events although threads were woken there: its activity is not known")
         }
         // A doubt that this report has no words for.
         _ => "the recording is incomplete".into(),
@@ -92,19 +92,19 @@ fn doubt(doubt: &Doubt) -> String {
 /// What is not certain without an event.
 fn effect(expected: Expected) -> &'static str {
     match expected {
-        Expected::SysEnter | Expected::SysExit => "platform and fs cannot be told apart",
-        Expected::Switch => "who ran is not known",
+        Expected::SysEnter | Expected::SysExit => "the layers platform and fs cannot be distinguished",
+        Expected::Switch => "the running threads are not known",
         Expected::Waking => "what ended a wait is not known",
-        Expected::Wakeup => "wake is not certain",
-        Expected::BioQueue => "whose requests they were, and block, are not certain",
-        Expected::RequestIssue | Expected::RequestComplete => "device is not known",
+        Expected::Wakeup => "the layer wake is uncertain",
+        Expected::BioQueue => "the origin of requests and the layer block are uncertain",
+        Expected::RequestIssue | Expected::RequestComplete => "the layer device is not known",
     }
 }
 
 fn interrupts(kind: &InterruptKind) -> String {
     match kind {
         InterruptKind::Device => "interrupts".into(),
-        InterruptKind::Softirq => "soft interrupts".into(),
+        InterruptKind::Softirq => "softirqs".into(),
         InterruptKind::Vector(name) => format!("{name} interrupts"),
     }
 }
@@ -140,8 +140,8 @@ mod tests {
             Doubt::Lacks(Expected::Waking),
         ]);
         let expected = [
-            "CPU 3 has no events, and threads were woken there: what it did is not known",
-            "local_timer interrupts began 9 times and ended 2: how long they lasted is not certain",
+            "CPU 3 has no events although threads were woken there: its activity is not known",
+            "local_timer interrupts began 9 times and ended 2: their duration is uncertain",
             "the recording has no sched/sched_waking: what ended a wait is not known",
         ];
         assert_eq!(doubts.into_iter().collect::<Vec<_>>(), expected);

@@ -62,7 +62,7 @@ pub fn paragraphs(results: &Results, layers: &[SeriesLayers<'_>], conditions: &[
         storage_lines(&mut out, storage, layers);
     }
     if !conditions.is_empty() {
-        out.push_str("\nThe median write beside other load, as a ratio to that alone\n");
+        out.push_str("\nThe median write with background load, as a ratio to the lone writer\n");
         conditions.iter().for_each(|one| beside_line(&mut out, one, beside::control(conditions, one)));
     }
     out.trim_start_matches('\n').to_owned()
@@ -87,7 +87,7 @@ fn baseline_lines(out: &mut String, baseline: &BaselineResult) {
             let place = match placement {
                 CpuPlacement::Same => "on one CPU",
                 CpuPlacement::Split => "across two",
-                CpuPlacement::Free => "left to the kernel",
+                CpuPlacement::Free => "placed by the scheduler",
             };
             let ratio = cell.against_futex.filter(|_| transport != FUTEX);
             let ratio = ratio.map(|ratio| format!(" ({:.2}x)", ratio.median)).unwrap_or_default();
@@ -190,9 +190,9 @@ fn storage_lines(out: &mut String, result: &StorageResult, layers: &[SeriesLayer
 fn beside_line(out: &mut String, one: &Explained<'_>, control: Option<&Explained<'_>>) {
     let Some(found) = one.beside.response() else { return };
     let verdict = match control.and_then(|control| beside::change(one, control)) {
-        _ if one.beside.condition == Condition::Alone => "what chance alone does".to_owned(),
+        _ if one.beside.condition == Condition::Alone => "the effect of chance alone".to_owned(),
         Some(Change::Some(mean)) => {
-            format!("{} times as long on average, some wait very long", three_digits(mean))
+            format!("{} times as long on average; some writes wait very long", three_digits(mean))
         }
         Some(Change::Usual(ratio)) => if ratio > 1.0 { "longer" } else { "shorter" }.to_owned(),
         None => "no difference beyond chance".to_owned(),
@@ -201,7 +201,7 @@ fn beside_line(out: &mut String, one: &Explained<'_>, control: Option<&Explained
         control.is_some_and(|control| control.beside.response().is_some_and(|of| of.interval.is_some()));
     let text = match found.interval.filter(|_| has_control) {
         Some(own) => format!("{:.2} ({:.2} to {:.2}): {verdict}", found.median, own.low, own.high),
-        None => format!("{:.2}: cannot tell, fewer than 6 rounds", found.median),
+        None => format!("{:.2}: cannot tell; fewer than 6 rounds", found.median),
     };
     let who = format!("{}, {}", one.beside.condition, length(one.beside.size_bytes as usize));
     long_line(out, &who, &text);

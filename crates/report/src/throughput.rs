@@ -48,13 +48,13 @@ pub(crate) fn parts(result: &ThroughputResult) -> (Vec<(String, Table)>, String)
     let mut out = String::new();
     let _ = write!(
         out,
-        "time: one round trip, from calls timed as a whole. CPU: the client process's share of it. one way: payload\n\
-         bytes in one direction per second (8 B in 69.974 us are 114 kB/s)."
+        "time: one round trip, from calls timed as a whole. CPU: the client process's CPU time. one way: \
+         payload\nbytes in one direction per second (8 B in 69.974 us are 114 kB/s)."
     );
     if result.plan.mode == Mode::Passthrough {
         let _ = write!(
             out,
-            "\nA call in process hands its bytes over without moving them: the rate is no bandwidth."
+            "\nA call in process passes its bytes without moving them, so the rate is not a bandwidth."
         );
     }
     if repeated {

@@ -32,7 +32,7 @@ pub(crate) fn parts(result: &TraitsResult) -> (Table, String) {
                         reasons.push(reason);
                         reasons.len() - 1
                     });
-                    format!("could not be tried [{}]", number + 1)
+                    format!("could not be tested [{}]", number + 1)
                 }
                 finding => words(finding),
             });
@@ -40,8 +40,9 @@ pub(crate) fn parts(result: &TraitsResult) -> (Table, String) {
         table.row(cells);
     }
     let mut out = String::from(
-        "The driver's copy is the one that every call needs: from the sender's memory into the receiver's area.\n\
-         What a server inherited is what its thread reported during the call.\n",
+        "The driver's copy is the one that every call needs, from the sender's memory into the receiver's \
+         area.\nThe inherited policy and nice value are those that the server's thread reported during the \
+         call.\n",
     );
     for (number, reason) in (1..).zip(reasons) {
         let _ = writeln!(out, "[{number}] {reason}");
@@ -89,7 +90,7 @@ fn aspect(aspect: Aspect) -> &'static str {
         Aspect::RequestCopies => "copies of a request's payload",
         Aspect::ReplyCopies => "copies of a reply's payload",
         Aspect::RealtimeInheritance => "real-time priority is inherited",
-        Aspect::LeastPolicy => "a node's least priority holds",
+        Aspect::LeastPolicy => "a node's minimum priority is applied",
         Aspect::NiceRaised => "nice 10 is inherited",
         Aspect::NiceLowered => "nice -10 is inherited",
         Aspect::BackgroundPolicy => "a background caller is served as background",
@@ -123,7 +124,7 @@ fn words(finding: &Finding) -> String {
             } else {
                 "one parcel".to_owned()
             };
-            let place = if *payload_in_place { "from where it lies" } else { "serialised" };
+            let place = if *payload_in_place { "sent in place" } else { "serialised" };
             format!("{way}; payload {place}")
         }
         Finding::Copies { stack, driver, .. } => {

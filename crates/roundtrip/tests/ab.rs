@@ -110,7 +110,7 @@ fn wrong_input_gets_one_line_and_leaves_nothing() {
         ("ab -- ipc latency --nonsense", 1, "unknown flag --nonsense"),
         ("ab -- /nowhere/roundtrip ipc latency", 1, "cannot be started: /nowhere/roundtrip"),
         ("ab -- sh -c 'exit 7'", 1, "exit status: 7"),
-        ("ab --pairs 1 -- true", 1, "left no run"),
+        ("ab --pairs 1 -- true", 1, "stored no run"),
         (
             "ab --before-b 'echo no such setting >&2; false' -- ipc latency --iterations 1",
             1,

@@ -58,7 +58,7 @@ fn a_call_that_works_longer_is_worse_in_every_format_and_by_the_exit_status() {
     let said = text(&worse.stdout);
     assert_eq!(worse.status.code(), Some(1), "{said}");
     assert!(said.starts_with("slow (5 runs) against base (5 runs): worse"), "{said}");
-    assert!(said.contains("Not the same: plan of ipc latency"), "{said}");
+    assert!(said.contains("Differs: plan of ipc latency"), "{said}");
     let better = folder.roundtrip("compare --anyway --figures p50 slow base");
     assert_eq!(better.status.code(), Some(0));
     let said = text(&better.stdout);
@@ -106,7 +106,7 @@ fn what_cannot_be_compared_gets_one_line() {
     for (args, status, hint) in [
         (format!("compare {fixture}"), 2, "BASE NEW"),
         (format!("compare {fixture} /nowhere"), 1, "/nowhere"),
-        (format!("compare {fixture} other.json"), 1, "not a recorded run"),
+        (format!("compare {fixture} other.json"), 1, "not a stored run"),
         (format!("compare {fixture} empty.json"), 2, "program"),
         (format!("compare --figures nonsense {fixture} {fixture}"), 2, "p99.99"),
         (format!("compare --figures device.mean {fixture} {fixture}"), 1, "--figures"),

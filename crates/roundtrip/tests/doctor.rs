@@ -141,6 +141,6 @@ fn a_run_of_an_earlier_version_is_judged_by_what_it_has() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let (page, said) = (text(&output.stdout), text(&output.stderr));
     assert!(said.contains("earlier version, which stored fewer settings"), "{said}");
-    assert!(page.contains("timer slack (timer-slack): timer_slack_ns was not looked for"), "{page}");
+    assert!(page.contains("timer slack (timer-slack): timer_slack_ns was not checked"), "{page}");
     assert!(page.contains("Linux 6.1"), "{page}");
 }

@@ -91,7 +91,7 @@ fn in_a_time_namespace_nothing_is_explained_and_the_run_says_why() {
     let output = command.stdin(Stdio::null()).output().unwrap();
     let page = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{}", stderr(&output));
-    let why = "this process is in a time namespace, whose boot clock is shifted by 1000 s";
+    let why = "this process is in a time namespace with a boot clock shifted by 1000 s";
     assert!(format!("{page}{}", stderr(&output)).contains(why), "{page}");
     assert!(page.contains("No kernel events: the kernel's trace cannot be used: "), "{page}");
 }

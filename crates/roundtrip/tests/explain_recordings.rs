@@ -111,7 +111,7 @@ fn what_a_recording_is_and_lacks_is_said_first() {
     let whole = recording(name);
     let said = text(&explain(&folder.put(name, &whole), &OPTIONS).stdout);
     assert!(said.contains("recorded as the kernel's text"), "{said}");
-    assert!(said.contains("does not say its clock"), "{said}");
+    assert!(said.contains("does not name its clock"), "{said}");
     let without =
         text(&whole).lines().filter(|line| !line.contains(" sched_waking: ")).collect::<Vec<_>>().join("\n");
     let said = text(&explain(&folder.put("without.txt", without.as_bytes()), &OPTIONS).stdout);
@@ -149,7 +149,7 @@ fn a_damaged_recording_is_explained_as_far_as_it_goes_and_fails() {
     let error = text(&explain(&other, &[]).stderr);
     assert!(error.contains("neither a Perfetto trace"), "{error}");
     let error = text(&explain(&fixtures().join("run"), &["--deadline", "1ms"]).stderr);
-    assert!(error.contains("--deadline goes with another tool's recording"), "{error}");
+    assert!(error.contains("--deadline applies only to another tool's recording"), "{error}");
 }
 
 #[test]

@@ -143,7 +143,7 @@ fn the_global_trace_is_kept_when_its_file_does_not_fit() {
     // Whatever came of it, nothing of the test's stays.
     let discarded = roundtrip("trace stop --discard").output().unwrap();
     let (Some(text), Some(perfetto)) = (text, perfetto) else { return };
-    for (output, kept) in [(&text, "stopped and kept"), (&perfetto, "what was recorded is kept")] {
+    for (output, kept) in [(&text, "stopped and kept"), (&perfetto, "the recording is kept")] {
         let said = stderr(output);
         assert_eq!(output.status.code(), Some(1), "{said}");
         assert!(said.contains(kept) && said.contains("No space left") && said.lines().count() == 1, "{said}");

@@ -162,7 +162,7 @@ fn a_gate_that_means_nothing_is_refused_in_one_line_before_anything_is_measured(
             "missed>0",
             "there is no figure 'missed'; expected warnings, or NAME>LIMIT or NAME<LIMIT",
         ),
-        ("ipc latency", "p99>5", "expected behind p99 a time with its unit, as in 200us"),
+        ("ipc latency", "p99>5", "expected after p99 a time with its unit, as in 200us"),
         ("ipc traits", "p99>5us", "there is no figure 'p99'; expected warnings;"),
         ("show nothing", "p99[size=4]>5us", "p99 has no label 'size'"),
     ] {

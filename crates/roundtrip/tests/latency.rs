@@ -257,10 +257,10 @@ fn unknown_and_incomplete_flags_are_one_line_and_exit_code_2() {
         ("roundtrip", "ipc latency --callers fifo:100", "fifo:1..99"),
         ("roundtrip", "ipc latency --load hogs=0", "1 to 4096"),
         ("roundtrip", "ipc latency --payload 512k", "at most 500k"),
-        ("roundtrip", "ipc latency --client-cpus 8191", "--client-cpus: CPU 8191 is not to be had"),
-        ("roundtrip", "ipc latency --load hogs=1,cpus=8191", "--load: CPU 8191 is not to be had"),
-        ("roundtrip", "ipc latency --inject hog,cpus=8191", "--inject: CPU 8191 is not to be had"),
-        ("roundtrip", "ipc throughput --server-cpus 0,8191", "--server-cpus: CPU 8191 is not to be had"),
+        ("roundtrip", "ipc latency --client-cpus 8191", "--client-cpus: CPU 8191 is not available"),
+        ("roundtrip", "ipc latency --load hogs=1,cpus=8191", "--load: CPU 8191 is not available"),
+        ("roundtrip", "ipc latency --inject hog,cpus=8191", "--inject: CPU 8191 is not available"),
+        ("roundtrip", "ipc throughput --server-cpus 0,8191", "--server-cpus: CPU 8191 is not available"),
         ("roundtrip", "ipc latency --payload 400k --server-threads 2", "does not fit"),
         ("roundtrip", "ipc latency --format android", "one stack"),
     ] {
@@ -301,7 +301,7 @@ fn runs_are_shown_with_where_they_are_from_and_binder_without_inheritance_is_no_
         let table = succeed(latency(args).arg(run)).stdout;
         if realtime_permission().max_priority().is_some() {
             let table = String::from_utf8(table).unwrap();
-            let line = "Real-time inheritance: off, as binder always has it";
+            let line = "Real-time inheritance: off, as always in binder";
             assert!(table.contains(line) && !table.contains("FAIL"), "{table}");
         }
     }
@@ -314,7 +314,7 @@ fn runs_are_shown_with_where_they_are_from_and_binder_without_inheritance_is_no_
     let [monday, tuesday] = runs.map(|run| run.display().to_string());
     assert!(apart.starts_with(&format!("Run: {monday}\n")), "{apart}");
     assert!(apart.contains(&format!("\n\nRun: {tuesday}\n")), "{apart}");
-    assert!(merged.starts_with(&format!("2 runs together: {monday}, {tuesday}; ")), "{merged}");
+    assert!(merged.starts_with(&format!("2 runs combined: {monday}, {tuesday}; ")), "{merged}");
 }
 
 #[test]

@@ -194,7 +194,7 @@ fn options_that_make_no_sense_together_are_usage_errors() {
     for (args, hint) in [
         ("ipc latency --explain --explain-slowest 3", "exclude each other"),
         ("ipc latency --explain-limit 3", "need --explain"),
-        ("ipc latency --explain-slowest 3 --explain-limit 5", "belongs to --explain"),
+        ("ipc latency --explain-slowest 3 --explain-limit 5", "applies only to --explain"),
         ("ipc latency --explain --trace", "choose one"),
         ("ipc latency --explain-slowest 0", "whole number"),
         ("trace stop", "-o FILE"),
@@ -254,6 +254,6 @@ fn the_global_trace_is_started_stopped_and_put_back() {
     let lacking = roundtrip("trace start sched load membus").output().unwrap();
     let text = stderr(&lacking);
     assert_eq!((lacking.status.code(), text.lines().count()), (Some(2), 1), "{text}");
-    assert!(text.contains("this kernel has no events of load, membus; it has those of sched, "), "{text}");
+    assert!(text.contains("this kernel has no events for load, membus; it has events for sched, "), "{text}");
     assert_eq!(settings(tracefs.root()), before);
 }

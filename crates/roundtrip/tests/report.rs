@@ -47,7 +47,7 @@ fn a_page_is_written_and_replaced_only_with_force() {
     std::fs::write(folder.0.join("page.html"), "mine").unwrap();
     let output = folder.report(&[RUN, "-o", "page.html"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(said(&output).contains("cannot write page.html: it exists already"), "{}", said(&output));
+    assert!(said(&output).contains("cannot write page.html: it already exists"), "{}", said(&output));
     assert_eq!(folder.read("page.html"), "mine");
     assert!(folder.report(&[RUN, "-o", "page.html", "--force"]).status.success());
     assert_eq!(folder.read("page.html"), page);

@@ -103,7 +103,7 @@ fn a_run_that_fails_leaves_the_one_that_it_was_to_replace() {
 #[test]
 fn no_file_name_is_no_directory() {
     let folder = Folder::new("empty");
-    refused(&folder.roundtrip(&format!("{BASELINE} --out ''")), 2, "an empty name");
+    refused(&folder.roundtrip(&format!("{BASELINE} --out ''")), 2, "must not be empty");
     refused(&folder.roundtrip("trace convert run -o ''"), 2, "-o");
     assert_eq!(folder.names(""), [""; 0]);
 }
@@ -168,7 +168,7 @@ fn benchmark_out_replaces_a_regular_file_and_follows_only_ones_own_links() {
         return skips::skip(skips::Need::Root, "only root can make another user's link");
     }
     std::os::unix::fs::lchown(folder.0.join("link"), Some(12345), None).unwrap();
-    refused(&bench("link"), 1, "another user's");
+    refused(&bench("link"), 1, "another user");
     assert_eq!(
         (folder.text("out.json"), folder.names("")),
         ("earlier".into(), vec!["link".into(), "out.json".into()])

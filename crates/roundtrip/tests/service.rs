@@ -134,7 +134,7 @@ fn a_service_that_does_not_answer_is_waited_for_no_longer_than_was_said() {
     let refused = refusal(&format!("service dump --context {context} --timeout 100ms {service}"));
     assert!(tell("-CONT"));
     let expected =
-        format!("roundtrip: {service} did not end its dump within 100ms: --timeout gives it longer\n");
+        format!("roundtrip: {service} did not finish its dump within 100ms; allow more with --timeout\n");
     assert_eq!(refused, (Some(1), expected));
 }
 

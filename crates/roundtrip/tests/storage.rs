@@ -61,13 +61,13 @@ fn wrong_targets_are_one_line_each_and_nothing_is_touched() {
     let mine = directory.join("mine");
     std::fs::write(&mine, "precious").unwrap();
     for (arguments, said, code) in [
-        (vec!["--file", "mine"], "an existing file is never written to", 2),
+        (vec!["--file", "mine"], "never writes to an existing file", 2),
         (vec!["--file", "."], "that is a directory", 2),
         (vec!["--file", "no/such/file"], "its directory does not exist", 2),
-        (vec!["--file", "/proc/roundtrip.test"], "no files can be made in /proc", 2),
-        (vec!["--writers", "java-file", "--java", "/no/java"], "there is no Java here", 2),
-        (vec!["--java", "/no/java"], "there is no Java here: '/no/java' is not found", 2),
-        (vec!["--cpus", "0,8191"], "--cpus: CPU 8191 is not to be had; this process may use ", 2),
+        (vec!["--file", "/proc/roundtrip.test"], "files cannot be created in /proc", 2),
+        (vec!["--writers", "java-file", "--java", "/no/java"], "Java is not installed", 2),
+        (vec!["--java", "/no/java"], "Java is not installed: '/no/java' was not found", 2),
+        (vec!["--cpus", "0,8191"], "--cpus: CPU 8191 is not available; this process may use ", 2),
         (vec!["--durability", "hope"], "unknown durability 'hope'", 2),
         (vec!["--sizes", "2M"], "--file-size", 2),
     ] {
@@ -152,7 +152,7 @@ fn a_full_disk_is_said_and_leaves_nothing() {
     let output = layers(&mount).args(["--file-size", "200M", "--writers", "native"]).output().unwrap();
     let stderr = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{stderr}");
-    assert!(stderr.contains("no room for 209715200 bytes") && stderr.contains("--file-size"), "{stderr}");
+    assert!(stderr.contains("no space for 209715200 bytes") && stderr.contains("--file-size"), "{stderr}");
     assert_eq!(names(&mount), ["lost+found"]);
 }
 
@@ -218,7 +218,7 @@ fn who_is_not_root_gets_response_times_and_is_told_once_what_is_missing() {
     // On a slow machine the time may not do for all.
     for condition in ["hog-other", "hog-same", "hog-all", "timers", "network", "files", "fsync", "memory"] {
         let row = page.lines().any(|line| line.starts_with(&format!("{condition}  ")));
-        let left_out = format!("Not possible: {condition}: left out, ");
+        let left_out = format!("Not possible: {condition}: left out: ");
         assert_ne!(row, page.lines().any(|line| line.starts_with(&left_out)), "{condition}: {page}");
     }
     assert!(

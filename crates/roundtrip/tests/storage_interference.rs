@@ -126,7 +126,7 @@ fn of_two_runs_at_a_time_one_has_a_setting_and_the_other_says_who_has_it() {
     let refused = interference(&directory, &SETTINGS).output().unwrap();
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success());
-    let holder = format!("belongs to another run at this time (pid {})", first.id());
+    let holder = format!("belongs to another run at the moment (pid {})", first.id());
     assert!(said.contains(&holder) && said.lines().count() == 1, "{said}");
     let arguments =
         ["--conditions", "alone,rq-affinity-0,rq-affinity-1", "--duration", "1ms", "--rounds", "1"];
@@ -186,7 +186,7 @@ fn the_file_of_a_killed_writer_goes_with_the_run_and_that_of_a_killed_run_with_t
     let arguments = ["--conditions", "alone", "--duration", "1ms", "--rounds", "1"];
     let output = interference(&directory, &arguments).stdout(Stdio::piped()).output().unwrap();
     let page = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(page.contains(" was removed: a run that was killed had left its test file"), "{page}");
+    assert!(page.contains(" was removed: it was the test file of a run that was killed"), "{page}");
     assert!(!file.exists());
     assert_eq!(std::fs::read_to_string(&mine).unwrap(), "precious");
     std::fs::remove_dir_all(&directory).unwrap();

@@ -28,7 +28,7 @@ fn another_process_that_commits_the_same_journal_makes_durable_writes_longer_and
         let page = std::fs::read_to_string(file_system.directory.join("page.html")).unwrap();
         let answer = page.split_once("<h1>").unwrap().1.split_once("</h1>").unwrap().0.to_owned();
         let says = answer
-            .contains("Beside another process that makes its writes durable (fsync) a write takes")
+            .contains("With another process that makes its writes durable (fsync), a write takes")
             && answer.contains("it spends more time");
         answers.push(answer);
         if says {

@@ -95,7 +95,7 @@ fn wrong_input_is_one_line_and_tells_how_to_mend_it() {
         (&["survey", "--driver", "magic"], 2, "emulated"),
         (&["show"], 2, "RUN"),
         (&["show", "nowhere"], 1, "nowhere"),
-        (&["show", "other.json"], 1, "not a recorded run"),
+        (&["show", "other.json"], 1, "not a stored run"),
         (&["survey", "--duration", "3s", "--out", "other.json/below"], 1, "other.json"),
     ] {
         let output = roundtrip(&scratch.0, args);

@@ -283,7 +283,7 @@ fn a_command_line_that_makes_no_sense_is_one_line_and_exit_code_2() {
         (
             "libbinder_benchmark",
             &["--benchmark_context=driver=kernel"],
-            "the key 'driver' is this program's own",
+            "the key 'driver' is reserved by this program",
         ),
         ("libhwbinder_benchmark", &["-m"], "-m needs a value"),
         ("libhwbinder_benchmark", &["-m", "PIGEON"], "expected BINDERIZE, PASSTHROUGH"),

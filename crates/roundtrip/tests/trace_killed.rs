@@ -106,7 +106,7 @@ fn start() {
         if start.status.success() {
             return;
         }
-        assert!(said(&start).contains("somebody") && Instant::now() < until, "{}", said(&start));
+        assert!(said(&start).contains("another program") && Instant::now() < until, "{}", said(&start));
         std::thread::sleep(Duration::from_millis(100));
     }
 }
@@ -127,7 +127,7 @@ fn kill_at_every_moment(victim: &str, started: bool) {
         for args in NEXT[number % NEXT.len()] {
             let next = output(args);
             // No trace may be running: then `status` says so, and there is nothing to stop.
-            let known = ["no trace was started", "already started", "somebody"];
+            let known = ["no trace was started", "already started", "another program"];
             assert!(
                 next.status.success() || known.iter().any(|known| said(&next).contains(known)),
                 "{victim}, killed before call {number}; {args}: {}",

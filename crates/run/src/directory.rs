@@ -125,15 +125,15 @@ impl Run {
         let path = if path.is_dir() { path.join(FILE_NAME) } else { path.to_owned() };
         let not_a_run = |reason: String| Error::NotARun { path: path.clone(), reason };
         let bytes = files::read(&path, MOST_BYTES).map_err(|cause| match cause.kind() {
-            ErrorKind::NotFound | ErrorKind::NotADirectory => not_a_run(format!(
-                "cannot read it: {cause}; name a directory that --out or 'survey' has made"
-            )),
+            ErrorKind::NotFound | ErrorKind::NotADirectory => {
+                not_a_run(format!("cannot read it: {cause}; name a directory that --out or 'survey' created"))
+            }
             _ => Error::file("read", &path, cause),
         })?;
         let value =
             stored::parse(&bytes).map_err(|error| not_a_run(format!("not JSON, or cut off: {error}")))?;
         if value["schema"] != SCHEMA {
-            return Err(not_a_run(format!("not a recorded run: its \"schema\" is not \"{SCHEMA}\"")));
+            return Err(not_a_run(format!("not a stored run: its \"schema\" is not \"{SCHEMA}\"")));
         }
         match value["version"].as_u64() {
             Some(VERSION) => {}
@@ -250,8 +250,8 @@ mod tests {
         let root = Folder::new();
         for (text, hint) in [
             ("{\"schema\":\"roundtrip.run\",\"ver", "cut off"),
-            ("{\"hello\":1}", "not a recorded run"),
-            ("[]", "not a recorded run"),
+            ("{\"hello\":1}", "not a stored run"),
+            ("[]", "not a stored run"),
             ("{\"schema\":\"roundtrip.run\"}", "unknown version null"),
             ("{\"schema\":\"roundtrip.run\",\"version\":1}", "damaged: missing field"),
         ] {

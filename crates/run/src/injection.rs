@@ -172,7 +172,7 @@ mod tests {
             ("hog,5ms", "KEY=VALUE"),
             ("hog,for=5", "such as 5ms"),
             ("hog,for=99999999999999999s", "such as 5ms"),
-            ("hog,for=80ms", "half of the time"),
+            ("hog,for=80ms", "at most half of every"),
             ("hog,cpus=", "CPU list"),
             ("hog,policy=fifo:0", "fifo:1..99"),
             ("hog,size=1", "unknown key 'size'"),

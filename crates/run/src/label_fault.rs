@@ -26,7 +26,7 @@ pub enum LabelFault {
         key: String,
     },
     /// A value that is too long.
-    #[error("the value of '{key}' has {bytes} bytes; {LONGEST_VALUE} are possible")]
+    #[error("the value of '{key}' has {bytes} bytes; at most {LONGEST_VALUE} are allowed")]
     Long {
         /// Its key.
         key: String,

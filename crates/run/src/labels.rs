@@ -83,7 +83,9 @@ mod tests {
         assert!(refusal("=1").contains("1 to 64 letters"));
         assert!(refusal("a b=1").contains("1 to 64 letters"));
         assert!(refusal(&format!("{}=1", "k".repeat(65))).contains("1 to 64 letters"));
-        assert!(refusal(&format!("k={}", "v".repeat(257))).contains("has 257 bytes; 256 are possible"));
+        assert!(
+            refusal(&format!("k={}", "v".repeat(257))).contains("has 257 bytes; at most 256 are allowed")
+        );
         assert!(refusal("k=\x1b[2J").contains("control characters"));
         let mut full = Labels::default();
         (0..MOST_LABELS).for_each(|number| full.add(&format!("k{number}=1")).unwrap());

@@ -23,7 +23,7 @@ impl Run {
         let mut warnings = Vec::new();
         if (&ours.host_name, &ours.kernel.release) != (&theirs.host_name, &theirs.kernel.release) {
             warnings.push(format!(
-                "merged with a run of another machine or kernel: {}, Linux {}",
+                "merged with a run from another machine or kernel: {}, Linux {}",
                 theirs.host_name, theirs.kernel.release
             ));
         }
@@ -55,7 +55,7 @@ impl Results {
         both(&mut self.observed_writes, &other.observed_writes, |_, _| never("observed writes"))?;
         both(&mut self.storage, &other.storage, |_, _| never("recordings of writes"))?;
         both(&mut self.interference, &other.interference, |_, _| never("comparisons of writes"))?;
-        both(&mut self.traits, &other.traits, |_, _| never("what was found out about the stacks"))
+        both(&mut self.traits, &other.traits, |_, _| never("comparisons of the stacks"))
     }
 }
 

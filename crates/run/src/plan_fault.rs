@@ -42,13 +42,13 @@ pub enum TextFault {
         part: String,
     },
     /// A value that should be CPUs.
-    #[error("'{value}' is no CPU list such as 0-1+3")]
+    #[error("'{value}' is not a CPU list such as 0-1+3")]
     NotCpus {
         /// The value.
         value: String,
     },
     /// A value that should be a time.
-    #[error("'{value}' is no time from 1us to 1h such as 5ms")]
+    #[error("'{value}' is not a time from 1us to 1h such as 5ms")]
     NotATime {
         /// The value.
         value: String,
@@ -62,10 +62,10 @@ pub enum TextFault {
         most: u32,
     },
     /// A load that does not say how large it is.
-    #[error("say how many: hogs=N")]
+    #[error("give their number: hogs=N")]
     NoHogs,
     /// Disturbances that fill most of the time.
-    #[error("it must leave at least half of the time undisturbed: for=TIME, every=TIME")]
+    #[error("for=TIME must be at most half of every=TIME")]
     LeavesTooLittle,
 }
 
@@ -135,10 +135,10 @@ pub enum PlanFault {
     PassthroughOverBinder,
 
     /// A worker that calls every other, of which there is none.
-    #[error("1 worker has no other to call: choose 2 or more")]
+    #[error("a single worker has no other to call: choose 2 or more")]
     LonelyWorker,
     /// Too few workers for a pair.
-    #[error("{workers} workers cannot be paired: choose 2 or more")]
+    #[error("{workers} workers cannot form pairs: choose 2 or more")]
     Unpaired {
         /// How many.
         workers: u32,
@@ -192,7 +192,7 @@ pub enum PlanFault {
         most: u32,
     },
     /// A payload that no call of the latency test has.
-    #[error("a payload of {bytes} bytes is not possible: at most {most}")]
+    #[error("a payload of {bytes} bytes is not possible: choose at most {most}")]
     PayloadNotPossible {
         /// How long it is to be.
         bytes: usize,
@@ -201,8 +201,8 @@ pub enum PlanFault {
     },
     /// A payload that a server cannot hold as often as it may be there.
     #[error(
-        "a payload of {bytes} bytes does not fit into a server's receive area as often as {callers} callers and \
-         {server_threads} server threads may have it there: at most {most}"
+        "a payload of {bytes} bytes does not fit into a server's receive area for {callers} callers and \
+         {server_threads} server threads at once: choose at most {most}"
     )]
     PayloadTooOften {
         /// How long it is to be.
@@ -218,19 +218,19 @@ pub enum PlanFault {
     #[error("at least one iteration is needed")]
     NoIterations,
     /// A rate of callers that begin a thread for each call.
-    #[error("a rate needs callers that keep their threads: leave out fresh threads")]
+    #[error("--rate needs callers that keep their threads: leave out --fresh-threads")]
     RateOfFreshThreads,
     /// Disturbances of a server that is not there.
-    #[error("disturbances need a server: they are not for passthrough mode")]
+    #[error("disturbances need a server process, which passthrough mode does not have")]
     DisturbancesWithoutServer,
     /// Both ways to treat a missed deadline.
-    #[error("halting the trace ends the run at the first miss, explaining goes on: choose one")]
+    #[error("--trace ends the run at the first miss, --explain continues: choose one")]
     HaltAndExplain,
     /// An explanation of no call.
     #[error("at least the slowest call is needed")]
     NoSlowestCall,
     /// More samples than can be kept.
-    #[error("at most {most} samples can be kept: take fewer iterations or pairs")]
+    #[error("at most {most} samples can be kept: use fewer iterations or pairs")]
     TooManySamples {
         /// How many can.
         most: u64,
@@ -248,7 +248,10 @@ pub enum PlanFault {
         most: u64,
     },
     /// A write that is longer than the file that it is to be written over.
-    #[error("a write of {bytes} bytes does not fit into a file of {file_bytes}: take a larger --file-size")]
+    #[error(
+        "a write of {bytes} bytes does not fit into a file of {file_bytes} bytes: use a larger \
+         --file-size"
+    )]
     WriteBeyondFile {
         /// How long it is to be.
         bytes: u64,
@@ -257,7 +260,8 @@ pub enum PlanFault {
     },
     /// Too many calls, or too few for the rounds.
     #[error(
-        "{calls} calls cannot be divided among {rounds} rounds: take 1 to {most} calls and no more rounds than calls"
+        "{calls} calls cannot be divided among {rounds} rounds: use 1 to {most} calls, and no more rounds \
+         than calls"
     )]
     CallsPerRound {
         /// How many calls there are to be.
@@ -277,13 +281,13 @@ pub enum PlanFault {
         most: u32,
     },
     /// A share of memory that leaves nothing, or is none.
-    #[error("the share of memory must be 1% to {most}%: with more the kernel kills processes")]
+    #[error("the share of memory must be 1% to {most}%: with more, the kernel kills processes")]
     MemoryShare {
         /// The largest, in percent.
         most: u32,
     },
     /// A limit that lets no write through.
-    #[error("the limit must be at least {least} bytes a second: with less no write ends")]
+    #[error("the limit must be at least {least} bytes a second: with less, no write completes")]
     IoLimit {
         /// The lowest, in bytes a second.
         least: u64,

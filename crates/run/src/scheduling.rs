@@ -95,7 +95,7 @@ pub enum RealtimePermission {
 impl Default for RealtimePermission {
     /// Nobody has tried.
     fn default() -> Self {
-        Self::Refused { reason: "nobody has tried".into() }
+        Self::Refused { reason: "not tried".into() }
     }
 }
 

@@ -24,7 +24,7 @@ pub enum Error {
         cpu: u32,
     },
     /// One CPU's pages were given in two pieces.
-    #[error("pages of CPU {cpu}: given twice; join the pieces in the order of their recording")]
+    #[error("pages of CPU {cpu}: given twice; join the pieces in the order in which they were recorded")]
     CpuTwice {
         /// Which CPU.
         cpu: u32,
@@ -74,7 +74,8 @@ pub enum Error {
     #[error("another process is starting or stopping the trace")]
     Busy,
     /// Somebody else's tracer is on.
-    #[error("somebody uses the global trace: {}/current_tracer is {tracer}; to end that, write nop to it", root.display())]
+    #[error("another program uses the global trace: {}/current_tracer is {tracer}; to end that, write nop to \
+             it", root.display())]
     TracerInUse {
         /// The root of the tracing file system.
         root: PathBuf,
@@ -83,8 +84,8 @@ pub enum Error {
     },
     /// Somebody else's events are on.
     #[error(
-        "somebody uses the global trace: {events} events are on in {}, {first} among them; to switch them off, \
-         `echo > {}/set_event`",
+        "another program uses the global trace: {events} events are on in {}, {first} among them; to switch \
+         them off, `echo > {}/set_event`",
         root.display(),
         root.display()
     )]
@@ -98,7 +99,7 @@ pub enum Error {
     },
     /// Somebody else's events are still in the buffers.
     #[error(
-        "the global trace holds {events} events of somebody's; to throw them away, `echo > {}/trace`",
+        "the global trace holds {events} events of another program; to discard them, `echo > {}/trace`",
         root.display()
     )]
     HoldsEvents {

@@ -61,7 +61,7 @@ impl Formats {
         for (system, name, text) in events {
             let format = Format::parse(system, name, text)?;
             if let Some(other) = inner.by_id.get(&format.id) {
-                let what = format!("it has the number {} of {}/{}", format.id, other.system, other.name);
+                let what = format!("it has the same ID {} as {}/{}", format.id, other.system, other.name);
                 return Err(Error::Format { file: format!("events/{system}/{name}/format"), what });
             }
             inner.by_id.insert(format.id, format);
@@ -185,7 +185,7 @@ fn check_header_event(text: &str) -> Result<(), Error> {
                 .and_then(|said| said.split_whitespace().next())
                 .and_then(|said| said.parse::<u32>().ok());
             if said != Some(value) {
-                let what = format!("`{}`, where all kernels so far have {value}", line.trim());
+                let what = format!("`{}`, but all known kernels have {value}", line.trim());
                 return Err(Error::Format { file: "events/header_event".to_owned(), what });
             }
         }
@@ -234,7 +234,7 @@ pub(crate) mod tests {
                 .unwrap_err();
         assert_eq!(
             error.to_string(),
-            "events/c/d/format: it has the number 7 of a/b; is it a copy of the recording kernel's file of that name?"
+            "events/c/d/format: it has the same ID 7 as a/b; is it a copy of the recording kernel's file of that name?"
         );
     }
 

@@ -168,9 +168,7 @@ impl Place {
         file.read_to_string(&mut text).map_err(|cause| Error::file("read", &self.file, cause))?;
         let state: State = stored::read_text(text.as_bytes()).map_err(|error| Error::NotARecording {
             path: self.file.clone(),
-            reason: format!(
-                "damaged: {error}; the trace's settings must be put back by hand, then remove the file"
-            ),
+            reason: format!("damaged: {error}; restore the trace's settings by hand, then remove the file"),
         })?;
         if state.boot_id == boot_id() {
             return Ok(Some(state));

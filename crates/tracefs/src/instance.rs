@@ -45,7 +45,7 @@ impl Instance {
         let instances = tracefs.root().join("instances");
         let owned = Owned::make(&instances, PREFIX).map_err(|cause| match cause.kind() {
             ErrorKind::PermissionDenied => Error::NotAvailable {
-                reason: format!("{} is closed to this user: run as root", instances.display()),
+                reason: format!("{} is not accessible to this user: run as root", instances.display()),
             },
             ErrorKind::NotFound => {
                 Error::NotAvailable { reason: "this kernel has no trace instances".to_owned() }

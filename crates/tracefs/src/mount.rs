@@ -74,8 +74,8 @@ impl Tracefs {
                 Ok(_) => return Ok(Some(Self::at(place))),
                 Err(error) if error.kind() == ErrorKind::PermissionDenied => {
                     return Err(not_available(format!(
-                        "{place} is closed to this user: run as root, or have it remounted with a gid and mode that let \
-                         this user in"
+                        "{place} is not accessible to this user: run as root, or remount it with a gid and \
+                         mode that allow this user"
                     )));
                 }
                 Err(_) => {}

@@ -12,7 +12,7 @@ const FIRST_TIME: &str = "time:[4026531834]";
 pub(crate) fn foreign_ids() -> Option<String> {
     let namespace = link("pid");
     (namespace.starts_with("pid:[") && namespace != FIRST_PID).then(|| {
-        "this process is in a pid namespace of its own, and events name threads by other ids: run it outside of the \
+        "this process is in its own pid namespace, and events name threads by other ids: run it outside the \
          container"
             .to_owned()
     })
@@ -25,8 +25,8 @@ pub fn foreign_clock() -> Option<String> {
     let offsets = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
     let shift = shift(&link("time"), &link("time_for_children"), &offsets)?;
     Some(format!(
-        "this process is in a time namespace, {shift}: its instants are not those of the kernel's events; run it outside of the \
-         container"
+        "this process is in a time namespace {shift}, so its clock differs from that of the kernel's events: \
+         run it outside the container"
     ))
 }
 
@@ -47,9 +47,9 @@ fn shift(own: &str, children: &str, offsets: &str) -> Option<String> {
     match numbers.as_deref() {
         Some([0, 0]) if own == children => None,
         Some([seconds, nanoseconds]) if own == children => {
-            Some(format!("whose boot clock is shifted by {seconds} s and {nanoseconds} ns"))
+            Some(format!("with a boot clock shifted by {seconds} s and {nanoseconds} ns"))
         }
-        _ => Some("whose boot clock may be shifted".to_owned()),
+        _ => Some("with a boot clock that may be shifted".to_owned()),
     }
 }
 

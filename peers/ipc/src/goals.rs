@@ -123,7 +123,7 @@ fn verdict(bound: Bound, ratio: &Comparison, cells: [&Cell; 2], foreign: Option<
         }
     }
     if let Some(foreign) = foreign.filter(|foreign| *foreign > FOREIGN_LIMIT) {
-        return Verdict::NotJudged(format!("others had {:.0}% of the CPU time", foreign * 100.0));
+        return Verdict::NotJudged(format!("other processes used {:.0}% of the CPU time", foreign * 100.0));
     }
     let Some(interval) = ratio.interval else {
         return Verdict::NotJudged("fewer than 6 rounds".into());
@@ -188,7 +188,7 @@ mod tests {
         noisy.cells[1].halves_ns[1].iter_mut().for_each(|ns| *ns *= 1.2);
         let why = |outcome: &Outcome, foreign| judge(&faster(2.5), outcome, foreign).1.to_string();
         assert_eq!(why(&noisy, None), "not judged: pipe differs from itself by 20%");
-        assert_eq!(why(&measured(), Some(0.25)), "not judged: others had 25% of the CPU time");
+        assert_eq!(why(&measured(), Some(0.25)), "not judged: other processes used 25% of the CPU time");
         let mut short = measured();
         short.cells.iter_mut().flat_map(|cell| &mut cell.halves_ns).for_each(|half| half.truncate(5));
         assert_eq!(why(&short, None), "not judged: fewer than 6 rounds");

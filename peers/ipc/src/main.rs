@@ -42,9 +42,8 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use peer::Peer;
 use peers::PEERS;
 
-const USE: &str = "\
-use: ipc-peers compare [--rounds N] [--seconds S] [--peers NAME,...]
-     ipc-peers check        a few calls by every peer, each echo compared with what was sent";
+const USE: &str = "use: ipc-peers compare [--rounds N] [--seconds S] [--peers NAME,...]
+     ipc-peers check        makes a few calls with every peer and compares each echo with the request";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -24,5 +24,5 @@ pub(crate) const PEERS: &[Peer] = &[
 pub(crate) fn find(name: &str) -> Result<&'static Peer> {
     let found = PEERS.iter().find(|peer| peer.name == name);
     let names = || PEERS.iter().map(|peer| peer.name).collect::<Vec<_>>().join(", ");
-    found.ok_or_else(|| anyhow::anyhow!("no peer is called '{name}': choose from {}", names()))
+    found.ok_or_else(|| anyhow::anyhow!("there is no peer '{name}': choose from {}", names()))
 }

@@ -132,8 +132,9 @@ fn table(
 fn goals(out: &mut impl Write, outcome: &Outcome, shares: Option<&CpuShares>) -> io::Result<()> {
     writeln!(
         out,
-        "\ngoals: ratio of medians, formed round by round, with its 95% interval. Beside it the second blocks of either \
-         cell\nagainst its own first ones: 1 is alike, and by a cell that is more than {SELF_LIMIT:.2} off nothing is judged"
+        "\ngoals: the median of the rounds' ratios, with its 95% interval. themselves: the second blocks of \
+         each of the two cells\nagainst its first ones. 1 means no drift; a goal is not judged if either is \
+         off by more than {SELF_LIMIT:.2}"
     )?;
     let name = |(peer, condition, bytes): Key| format!("{peer}, {}, {}", condition.name(), size(bytes));
     writeln!(out, "{:<51} {:<24} {:<12} verdict", "", "ratio", "themselves")?;

@@ -51,7 +51,7 @@ pub(crate) fn run(
     let conditions: Vec<Condition> = match usable.len() {
         0 => bail!("this process may use no CPU"),
         1 => {
-            let why = format!("two CPUs are needed, this process may use one (CPU {usable:?})");
+            let why = format!("this needs two CPUs, but this process may use only one (CPU {usable:?})");
             outcome.left_out =
                 [Condition::Free, Condition::Apart].map(|left_out| (left_out, why.clone())).into();
             vec![Condition::OneCpu]
@@ -127,7 +127,7 @@ fn round_of(
     shuffle.shuffle(&mut order);
     for index in order {
         if stop.load(Ordering::Relaxed) {
-            bail!("interrupted: nothing was measured to the end");
+            bail!("interrupted before anything was complete");
         }
         let index = index / 2;
         let half = usize::from(std::mem::replace(&mut done[index], true));

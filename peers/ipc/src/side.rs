@@ -105,7 +105,7 @@ fn call_often(
         let mut same = false;
         echo.echo(payload, &mut |reply| same = reply == payload)?;
         times_ns.push(now_ns() - start_ns);
-        ensure!(same, "the echo of {} bytes is not what was sent", payload.len());
+        ensure!(same, "the echo of {} bytes differs from the request", payload.len());
     }
     Ok(())
 }

@@ -67,7 +67,7 @@ impl<R: Read, W: Write> Echo for Stream<R, W> {
                 Err(error) => return Err(error).context("write to the other side"),
             }
         }
-        let len = self.receive()?.context("the server has gone")?;
+        let len = self.receive()?.context("the server has exited")?;
         take((&self.buffer[HEADER..HEADER + len]).into());
         Ok(())
     }

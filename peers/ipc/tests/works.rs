@@ -32,7 +32,7 @@ fn a_short_comparison_has_figures_for_who_takes_part_and_judges_nothing_by_so_fe
 #[test]
 fn what_cannot_be_done_is_refused_with_what_there_is_instead() {
     for (arguments, expected) in [
-        (&["compare", "--peers", "pigeon"][..], "no peer is called 'pigeon': choose from futex, pipe"),
+        (&["compare", "--peers", "pigeon"][..], "there is no peer 'pigeon': choose from futex, pipe"),
         (&["compare", "--rounds", "0"], "choose from 1 to 1000"),
         (&["compare", "--rounds"], "--rounds needs a value"),
         (&["compare", "--seconds", "many"], "--seconds many: not a number"),

@@ -88,10 +88,10 @@ pub(crate) fn check() -> Result<Outcome> {
             }
         }
     }
-    say(&format!("{ran} commands of the documents ran; {} are marked as not for this check:", not_run.len()));
+    say(&format!("{ran} commands of the documents ran; {} are marked as not run:", not_run.len()));
     not_run.iter().for_each(|one| say(&format!("  {one}")));
     if !failed.is_empty() {
-        bail!("{} commands of the documents do not do what they say:\n{}", failed.len(), failed.join("\n"));
+        bail!("{} commands of the documents do not work as shown:\n{}", failed.len(), failed.join("\n"));
     }
     Ok(Outcome::Skipped(skipped))
 }
@@ -196,7 +196,7 @@ fn same_shape(shown: &[String], printed: &str) -> Result<()> {
         let wanted = shape(line);
         if !left.any(|one| one == wanted) {
             bail!(
-                "the program does not print '{}', or not in this place; it prints:\n{printed}",
+                "the program does not print '{}', or not at this point; it prints:\n{printed}",
                 line.trim()
             );
         }

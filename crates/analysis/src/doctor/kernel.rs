@@ -8,7 +8,7 @@ pub(super) static DEBUGGING: &[Check] = &[
     Check {
         name: "lock-debugging",
         title: "lock debugging",
-        why: "The kernel checks or counts each lock that a call takes, in the driver and in the scheduler, \
+        why: "The kernel checks or counts every lock that a call takes, in the driver and in the scheduler, \
               which makes a call several times as long.",
         source: "Documentation/locking/lockdep-design.rst",
         judge: lock_debugging,
@@ -16,21 +16,21 @@ pub(super) static DEBUGGING: &[Check] = &[
     Check {
         name: "kernel-debugging",
         title: "kernel debugging",
-        why: "Checks of memory and objects are compiled into the code that each call runs through.",
+        why: "Checks of memory and objects are compiled into the code path of every call.",
         source: "Documentation/dev-tools/kasan.rst, lib/Kconfig.debug",
         judge: debugging,
     },
     Check {
         name: "tracer",
         title: "tracer",
-        why: "A tracer that is on adds work to each function, wakeup or interrupt that it looks at.",
+        why: "An active tracer adds work to every function, wakeup or interrupt that it traces.",
         source: "Documentation/trace/ftrace.rst",
         judge: tracer,
     },
     Check {
         name: "build-type",
         title: "Android build type",
-        why: "An eng build has checks and logging that no user has.",
+        why: "An eng build has checks and logging that users' builds do not have.",
         source: "source.android.com, Build Android (eng, userdebug, user)",
         judge: build_type,
     },
@@ -47,7 +47,7 @@ pub(super) static VERSION: &[Check] = &[
     Check {
         name: "tick",
         title: "tick rate",
-        why: "An ordinary thread that has to wait for its turn waits for a tick to end another's.",
+        why: "An ordinary thread that waits for its turn runs only after a tick ends the other thread's turn.",
         source: "Documentation/timers/no_hz.rst, kernel/Kconfig.hz",
         judge: tick,
     },
@@ -84,7 +84,7 @@ fn build_type(environment: &Environment) -> Judged {
     match environment.facts.text("android_build_type")? {
         "eng" => Ok(Verdict::lengthens(
             "eng",
-            "Measure on a userdebug build, which has what users have, and root.",
+            "Measure on a userdebug build, which matches users' builds and allows root.",
         )),
         build => Ok(Verdict::good(build)),
     }
@@ -94,7 +94,7 @@ fn version(environment: &Environment) -> Judged {
     let release = &environment.kernel.release;
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
     let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next()) else {
-        return Err(format!("the release '{release}' has no version in it"));
+        return Err(format!("the release '{release}' contains no version"));
     };
     Ok(if (major, minor) < (4, 14) {
         Verdict::lengthens(release, "Measure on a newer kernel.")

@@ -8,15 +8,15 @@ pub(super) static DISTURBANCE: &[Check] = &[
     Check {
         name: "steal",
         title: "time taken by a hypervisor",
-        why: "The host runs something else on this machine's CPU: a call stands still, and nothing in this machine can tell \
-              when.",
+        why: "The host runs something else on this machine's CPU. A call then stands still, and nothing \
+              inside this machine shows when.",
         source: "proc_stat(5), Documentation/virt/kvm/x86/msr.rst",
         judge: steal,
     },
     Check {
         name: "load",
         title: "other load",
-        why: "Threads of others run on the CPUs that a call needs.",
+        why: "Threads of other processes run on the CPUs that a call needs.",
         source: "proc_loadavg(5)",
         judge: load,
     },
@@ -30,7 +30,8 @@ pub(super) static DISTURBANCE: &[Check] = &[
     Check {
         name: "clock-source",
         title: "clock source",
-        why: "Each reading of a clock that is a device of its own takes a microsecond or more, in programs and in the kernel.",
+        why: "Reading a clock that is a separate device takes a microsecond or more, in programs and in the \
+              kernel.",
         source: "Documentation/virt/kvm/x86/timekeeping.rst",
         judge: clock,
     },
@@ -40,14 +41,14 @@ pub(super) static MEMORY: &[Check] = &[
     Check {
         name: "memory",
         title: "memory",
-        why: "With little of it left, an allocation in a call waits until others have given up theirs.",
+        why: "When little memory is left, an allocation during a call waits for reclaim.",
         source: "Documentation/admin-guide/sysctl/vm.rst (min_free_kbytes)",
         judge: memory,
     },
     Check {
         name: "transparent-hugepages",
         title: "transparent huge pages",
-        why: "A page fault may stop to clear, or to make room for, a page of 2 MiB.",
+        why: "A page fault may stall while the kernel clears a page of 2 MiB or makes room for one.",
         source: "Documentation/admin-guide/mm/transhuge.rst",
         judge: hugepages,
     },
@@ -57,14 +58,15 @@ pub(super) static DISK: &[Check] = &[
     Check {
         name: "disk-scheduler",
         title: "the disk's scheduler",
-        why: "A synchronous write waits in it for others, to be fair or to be in order.",
+        why: "A synchronous write waits in it for other requests, for fairness or ordering.",
         source: "Documentation/block/switching-sched.rst",
         judge: disk_scheduler,
     },
     Check {
         name: "disk-interrupts",
         title: "CPUs of the disk's interrupts",
-        why: "Interrupts that all go to one CPU delay the threads on it, and are delayed by what runs there.",
+        why: "Interrupts that all go to one CPU delay the threads on it, and whatever runs there delays the \
+              interrupts.",
         source: "Documentation/core-api/irq/irq-affinity.rst",
         judge: disk_interrupts,
     },
@@ -88,7 +90,7 @@ fn steal(environment: &Environment) -> Judged {
     if share == 0.0 && environment.cpus.virtualised != Some(false) {
         return Err(match environment.cpus.virtualised {
             Some(true) => "this machine is virtual, and its host reports no such time".to_owned(),
-            _ => "none is reported, and this machine does not tell whether it is virtual".to_owned(),
+            _ => "none is reported, and this machine does not show whether it is virtual".to_owned(),
         });
     }
     Ok(Verdict::good(found))
@@ -98,7 +100,8 @@ fn load(environment: &Environment) -> Judged {
     let [last, ..] = environment.load_average.ok_or("/proc/loadavg: not readable")?;
     let found = format!("{last} runnable threads on average");
     Ok(if last >= 0.5 * environment.cpus.usable.len().max(1) as f64 {
-        Verdict::lengthens(found, "Wait until the machine is quiet, or end what runs.").command("top -H")
+        Verdict::lengthens(found, "Wait until the machine is quiet, or stop other programs.")
+            .command("top -H")
     } else {
         Verdict::good(found)
     })
@@ -118,7 +121,7 @@ fn clock(environment: &Environment) -> Judged {
     let slow = ["hpet", "acpi_pm", "jiffies", "refined-jiffies"].contains(&source);
     let found = format!("{source}, {:.0} ns for a reading", environment.clock_read_cost_ns);
     Ok(if slow {
-        let advice = "Find out in the kernel's log why it does not trust the CPU's own clock.";
+        let advice = "Look in the kernel's log for the reason why it does not trust the CPU's own clock.";
         Verdict::lengthens(found, advice).command("dmesg | grep -i -e tsc -e clocksource")
     } else {
         Verdict::good(found)
@@ -131,7 +134,8 @@ fn memory(environment: &Environment) -> Judged {
     let mib = |bytes: f64| (bytes / f64::from(1 << 20)).round();
     let found = format!("{} of {} MiB available", mib(left), mib(all));
     Ok(if left < all * 0.1 {
-        Verdict::lengthens(found, "End what uses the memory.").command("ps -eo rss,comm --sort=-rss | head")
+        Verdict::lengthens(found, "End the programs that use the memory.")
+            .command("ps -eo rss,comm --sort=-rss | head")
     } else {
         Verdict::good(found)
     })
@@ -144,7 +148,7 @@ fn hugepages(environment: &Environment) -> Judged {
     );
     let found = format!("{enabled}, defrag {defrag}");
     Ok(if enabled == "always" && ["always", "madvise"].contains(&defrag) {
-        let advice = "Let only programs that ask for them have them.";
+        let advice = "Give them only to programs that ask for them.";
         Verdict::lengthens(found, advice)
             .command("echo madvise > /sys/kernel/mm/transparent_hugepage/enabled")
     } else {
@@ -165,7 +169,8 @@ fn disk_scheduler(environment: &Environment) -> Judged {
     if slow.is_empty() {
         return Ok(Verdict::good(found.join(", ")));
     }
-    let advice = "Compare with 'none'. It is the quickest for one writer on flash, but lets a greedy one delay the others.";
+    let advice = "Compare with 'none'. It is the fastest for one writer on flash, but lets a greedy writer \
+                  delay the others.";
     let verdict = Verdict::lengthens(found.join(", "), advice);
     Ok(slow.iter().fold(verdict, |verdict, disk| {
         verdict.command(format!("echo none > /sys/block/{disk}/queue/scheduler"))
@@ -183,8 +188,7 @@ fn disk_interrupts(environment: &Environment) -> Judged {
     }
     let found = found.join("; ");
     Ok(if alone && environment.cpus.online.unwrap_or(1) > 1 {
-        let advice =
-            "Keep measured threads off that CPU, or spread the interrupts, where the controller can.";
+        let advice = "Keep measured threads off that CPU, or spread the interrupts if the controller can.";
         Verdict::lengthens(found, advice).command("echo CPUS > /proc/irq/NUMBER/smp_affinity_list")
     } else {
         Verdict::good(found)

@@ -8,8 +8,8 @@ pub(super) static BINDER: &[Check] = &[
     Check {
         name: "binder-device",
         title: "binder device",
-        why: "Without a usable one, figures are those of the emulated driver: of the scheduler and the CPUs, but not of the \
-              kernel's driver.",
+        why: "Without a usable device, Roundtrip measures the emulated driver: the figures show the scheduler \
+              and the CPUs, but not the kernel's driver.",
         source: "Documentation/admin-guide/binderfs.rst",
         judge: device,
     },
@@ -24,7 +24,7 @@ pub(super) static BINDER: &[Check] = &[
     Check {
         name: "binder-features",
         title: "binder features",
-        why: "Without the extended error a refused call does not say why it was refused; calls take no longer.",
+        why: "Without extended errors, a refused call does not say why. Calls take no longer.",
         source: "Documentation/admin-guide/binderfs.rst, drivers/android/binderfs.c",
         judge: features,
     },
@@ -34,14 +34,15 @@ pub(super) static RIGHTS: &[Check] = &[
     Check {
         name: "tracefs",
         title: "kernel's events",
-        why: "Slow calls and writes are explained by them. They change nothing while they are off.",
+        why: "They explain slow calls and writes. While they are off, they cost nothing.",
         source: "Documentation/trace/ftrace.rst",
         judge: tracefs,
     },
     Check {
         name: "permissions",
         title: "permissions",
-        why: "Without them real-time callers, some background loads and the kernel's events are left out.",
+        why: "Without them Roundtrip leaves out real-time callers, some background loads and the kernel's \
+              events.",
         source: "capabilities(7)",
         judge: capabilities,
     },
@@ -51,7 +52,7 @@ fn device(environment: &Environment) -> Judged {
     let usable = environment.facts.names("binder_usable")?;
     if usable.is_empty() {
         let found = environment.binder_devices.join(", ");
-        return Err(format!("{found}: closed to this user, run as root"));
+        return Err(format!("{found}: not accessible to this user, run as root"));
     }
     Ok(Verdict::good(usable.join(", ")))
 }
@@ -60,11 +61,10 @@ fn inheritance(environment: &Environment) -> Judged {
     environment.facts.names("binder_usable")?;
     let release = &environment.kernel.release;
     Ok(if release.contains("android") {
-        Verdict::good(format!("{release} is a kernel of Android's"))
+        Verdict::good(format!("{release} is an Android kernel"))
     } else {
-        let found = format!("{release} is none of Android's kernels");
-        let advice =
-            "Measure on Android's common kernel, or give the servers a real-time policy of their own.";
+        let found = format!("{release} is not an Android kernel");
+        let advice = "Measure on Android's common kernel, or give the servers a real-time policy.";
         Verdict::lengthens(found, advice).command("roundtrip ipc traits")
     })
 }

@@ -8,21 +8,21 @@ pub(super) static FREQUENCY: &[Check] = &[
     Check {
         name: "governor",
         title: "frequency governor",
-        why: "A CPU that was idle starts at a low frequency, and a call is over before the governor has raised it.",
+        why: "An idle CPU starts at a low frequency, and a call is over before the governor raises it.",
         source: "Documentation/admin-guide/pm/cpufreq.rst",
         judge: governor,
     },
     Check {
         name: "frequency-range",
         title: "frequency range",
-        why: "A limit below what the hardware can do makes each instruction longer.",
+        why: "A limit below what the hardware can do slows down every instruction.",
         source: "Documentation/admin-guide/pm/cpufreq.rst (scaling_max_freq)",
         judge: range,
     },
     Check {
         name: "thermal",
         title: "thermal limits",
-        why: "A hot device slows its processors down, by steps, while it is measured.",
+        why: "A hot device slows its processors down step by step during a measurement.",
         source: "Documentation/driver-api/thermal/sysfs-api.rst",
         judge: thermal,
     },
@@ -39,7 +39,8 @@ pub(super) static PLACEMENT: &[Check] = &[
     Check {
         name: "asymmetric-cpus",
         title: "kinds of CPUs",
-        why: "A call takes as long as the CPUs that its two sides are put on, which changes from call to call.",
+        why: "The duration of a call depends on the CPUs that its two sides run on, which change from call to \
+              call.",
         source: "Documentation/scheduler/sched-capacity.rst",
         judge: asymmetric,
     },
@@ -53,7 +54,8 @@ pub(super) static PLACEMENT: &[Check] = &[
     Check {
         name: "hotplug",
         title: "switched-off CPUs",
-        why: "Fewer CPUs make threads wait for each other, and switching one on or off stops all of them for a while.",
+        why: "With fewer CPUs, threads wait for each other, and switching a CPU on or off stops all of them \
+              for a while.",
         source: "Documentation/core-api/cpu_hotplug.rst",
         judge: hotplug,
     },
@@ -107,7 +109,7 @@ fn range(environment: &Environment) -> Judged {
     }
     let found: Vec<_> = limited.iter().map(|(found, _)| found.as_str()).collect();
     let found = found.join(", ");
-    let advice = "Raise the limit. One that returns is set by a thermal or power service.";
+    let advice = "Raise the limit. If it comes back, a thermal or power service sets it.";
     Ok(limited
         .into_iter()
         .fold(Verdict::lengthens(found, advice), |verdict, (_, command)| verdict.command(command)))
@@ -144,7 +146,7 @@ fn asymmetric(environment: &Environment) -> Judged {
         return Err("/sys/devices/system/cpu/present: not readable".to_owned());
     }
     let Some(capacities) = &environment.cpus.capacities else {
-        return Ok(Verdict::good("all the same, as far as the kernel tells"));
+        return Ok(Verdict::good("all the same, as far as the kernel shows"));
     };
     let mut kinds: Vec<(u32, usize)> = Vec::new();
     for &capacity in capacities {

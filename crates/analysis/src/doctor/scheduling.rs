@@ -9,15 +9,15 @@ pub(super) static LIMITS: &[Check] = &[
     Check {
         name: "cpu-quota",
         title: "CPU quota",
-        why: "When the control group has used up its time, the kernel pauses all its threads until the next \
-              period, usually 100 ms long.",
+        why: "When the control group has used up its quota, the kernel pauses all its threads until the next \
+              period. A period is usually 100 ms.",
         source: "Documentation/scheduler/sched-bwc.rst",
         judge: quota,
     },
     Check {
         name: "cpuset",
         title: "CPUs that may be used",
-        why: "Threads that are kept off some CPUs wait for others although a CPU is idle.",
+        why: "Threads that may not use some CPUs wait for the others even if a CPU is idle.",
         source: "cpuset(7), sched_setaffinity(2)",
         judge: cpuset,
     },
@@ -26,8 +26,8 @@ pub(super) static LIMITS: &[Check] = &[
 pub(super) static PREEMPTION: &[Check] = &[Check {
     name: "preemption",
     title: "preemption",
-    why: "A woken thread waits until the kernel code that runs on its CPU gives way. Without preemption that is the \
-          end of a system call, or a place that the code offers.",
+    why: "A woken thread waits until the kernel code on its CPU yields. Without preemption, this is at the \
+          end of a system call or at an explicit scheduling point.",
     source: "Documentation/admin-guide/kernel-parameters.txt (preempt=), kernel/Kconfig.preempt",
     judge: preemption,
 }];
@@ -43,8 +43,8 @@ pub(super) static REALTIME: &[Check] = &[
     Check {
         name: "rt-group",
         title: "real-time share of the control group",
-        why: "A control group without real-time share of its own refuses real-time threads, and one that has used it up \
-              pauses them.",
+        why: "A control group without a real-time share refuses real-time threads, and one that has used up \
+              its share pauses them.",
         source: "Documentation/scheduler/sched-rt-group.rst",
         judge: group,
     },
@@ -69,7 +69,7 @@ pub(super) static TIMERS: &[Check] = &[
     Check {
         name: "timer-slack",
         title: "timer slack",
-        why: "The kernel may let a thread sleep that much longer than it asked for, to end several sleeps at once. \
+        why: "The kernel may let a thread sleep this much longer than it asked for, to combine wakeups. \
               Android gives background processes 40 ms.",
         source: "PR_SET_TIMERSLACK(2const), Documentation/filesystems/proc.rst",
         judge: slack,
@@ -89,7 +89,7 @@ fn quota(environment: &Environment) -> Judged {
         return Ok(Verdict::good("none"));
     };
     let found = format!("{quota} CPUs");
-    let advice = "Run outside of the group, or lift its quota (the second command is for control groups of version 1).";
+    let advice = "Run outside the group, or lift its quota (the second command is for cgroup v1).";
     Ok(Verdict::lengthens(found, advice)
         .command("echo max > /sys/fs/cgroup/GROUP/cpu.max")
         .command("echo -1 > /sys/fs/cgroup/cpu/GROUP/cpu.cfs_quota_us"))
@@ -103,7 +103,7 @@ fn cpuset(environment: &Environment) -> Judged {
     }
     Ok(if usable < online {
         let found = format!("{usable} of {online}");
-        Verdict::lengthens(found, "Run with all CPUs, or keep in mind that the figures are of these.")
+        Verdict::lengthens(found, "Run with all CPUs, or keep in mind that the figures apply to these CPUs.")
             .command(format!("taskset -c 0-{} COMMAND", online - 1))
     } else {
         Verdict::good(format!("all {online}"))
@@ -115,7 +115,7 @@ fn preemption(environment: &Environment) -> Judged {
     let mode = kernel
         .preemption
         .as_deref()
-        .ok_or("not in the version, and neither debugfs, /proc/cmdline nor the configuration tells it")?;
+        .ok_or("not in the version, and neither debugfs, /proc/cmdline nor the configuration shows it")?;
     Ok(match mode {
         "rt" | "full" => Verdict::good(mode),
         "lazy" => Verdict::good("lazy: at once for real-time threads, at the next tick for others"),
@@ -161,7 +161,7 @@ fn throttling(environment: &Environment) -> Judged {
 fn group(environment: &Environment) -> Judged {
     match environment.cgroups.rt_runtime_us {
         None => match environment.facts.flag("rt_group_scheduling") {
-            Ok(false) => Ok(Verdict::good("groups have none of their own")),
+            Ok(false) => Ok(Verdict::good("control groups have no separate share")),
             Ok(true) => Err("cpu.rt_runtime_us of the control group: not there".to_owned()),
             Err(reason) => Err(format!("no cpu.rt_runtime_us, and {reason}")),
         },
@@ -192,7 +192,7 @@ fn permission(environment: &Environment) -> Judged {
             Verdict::good(format!("SCHED_FIFO up to {max_priority}"))
         }
         RealtimePermission::Refused { reason } => {
-            Verdict::lengthens("refused", format!("Real-time callers are left out: {reason}."))
+            Verdict::lengthens("refused", format!("Roundtrip leaves out real-time callers: {reason}."))
         }
     })
 }
@@ -204,7 +204,8 @@ fn slack(environment: &Environment) -> Judged {
     let slack = environment.facts.whole("timer_slack_ns")?;
     let found = format!("{} us", slack as f64 / 1e3);
     Ok(if slack > DEFAULT_SLACK_NS {
-        let advice = "Start the program from a foreground shell. A process keeps the slack of the one that started it.";
+        let advice = "Start the program from a foreground shell. A process inherits the timer slack of its \
+                      parent.";
         Verdict::lengthens(found, advice)
             .command(format!("echo {DEFAULT_SLACK_NS} > /proc/PID/timerslack_ns"))
     } else {

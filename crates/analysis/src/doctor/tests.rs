@@ -121,7 +121,7 @@ fn each_setting_that_lengthens_round_trips_is_named_alone_with_its_value_and_wha
             whole(m, "fair_server_period_ns", 1_000_000_000);
         }),
         ("realtime", "refused", |m| m.realtime = RealtimePermission::Refused { reason: "no right".into() }),
-        ("binder-inheritance", "none of Android's", |m| m.kernel.release = "6.1.0-22-amd64".into()),
+        ("binder-inheritance", "not an Android kernel", |m| m.kernel.release = "6.1.0-22-amd64".into()),
         ("memory", "512 of 8192 MiB", |m| whole(m, "memory_available_bytes", 512 << 20)),
         ("transparent-hugepages", "always, defrag madvise", |m| text(m, "transparent_hugepages", "always")),
         ("kernel-version", "4.9.1-android", |m| m.kernel.release = "4.9.1-android".into()),

@@ -128,7 +128,7 @@ fn inheritance(result: Option<&LatencyResult>) -> Option<Violation> {
     let Some(result) = result else { return unknown("the run has no latency test") };
     let mut asking = result.series.iter().filter(|series| series.inheritance.is_on(series.stack)).peekable();
     if asking.peek().is_none() {
-        return unknown("no node asks for it; --inheritance on makes them");
+        return unknown("no node asks for it; use --inheritance on");
     }
     asking.find_map(|series| match &series.verdict {
         Verdict::Pass | Verdict::Unseen { .. } => None,

@@ -44,7 +44,7 @@ impl Gate {
         let Some(&(_, value)) = fitting.first() else {
             let mut forms: Vec<&str> = known.iter().map(|(_, unit)| form(*unit)).collect();
             forms.dedup();
-            return Err(format!("expected behind {name} {}", forms.join(", or ")));
+            return Err(format!("expected after {name} {}", forms.join(", or ")));
         };
         let tests = fitting.iter().map(|(test, _)| *test).collect();
         gate(What::Figure { name, labels, tests, above: text.as_bytes()[at] == b'>', limit: value })

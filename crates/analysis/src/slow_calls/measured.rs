@@ -38,7 +38,8 @@ pub(super) fn kept(result: &LatencyResult, virtualised: bool) -> Option<Kept> {
         limit: plan.map_or(explained.misses.len() as u64, |plan| plan.limit.into()),
         over_limit: explained.over_limit,
         before_comparison: explained.before_comparison,
-        not_recorded: not_recorded.unwrap_or_else(|| "another call's recording was just being taken".into()),
+        not_recorded: not_recorded
+            .unwrap_or_else(|| "Roundtrip was still storing another call's recording".into()),
     };
     Some(kept.ranked())
 }

@@ -263,7 +263,7 @@ fn cells(
     let mut cells = Vec::new();
     for &placement in &plan.placements {
         let Some((client_cpus, server_cpus)) = place(placement, usable) else {
-            let reason = format!("two CPUs are needed, this process may use one (CPU {usable:?})");
+            let reason = format!("this needs two CPUs, but this process may use only one (CPU {usable:?})");
             not_possible.push(NotPossible {
                 transport: None,
                 size_bytes: None,

@@ -84,7 +84,7 @@ impl Mqueue {
         if received == len {
             return Ok(());
         }
-        let short = io::Error::other(format!("{received} of {len} bytes came"));
+        let short = io::Error::other(format!("received {received} of {len} bytes"));
         Err(Error::system("receive from a message queue", short))
     }
 }

@@ -86,7 +86,7 @@ impl Work for BaselineJob {
             let mut echo = vec![0; block.len];
             end.reply(&mut echo);
             if echo != request {
-                let reason = format!("the echo of {} bytes is not what was sent", block.len);
+                let reason = format!("the echo of {} bytes differs from the request", block.len);
                 return Err(Error::GarbledFrame { from: self.transport, reason });
             }
             link.send(&latencies_ns)?;

@@ -129,6 +129,6 @@ fn receive_packet(socket: &OwnedFd, into: &mut [u8]) -> Result<()> {
     // here.
     Err(Error::system(
         "receive a packet",
-        std::io::Error::other(format!("{length} of {} bytes came", into.len())),
+        std::io::Error::other(format!("received {length} of {} bytes", into.len())),
     ))
 }

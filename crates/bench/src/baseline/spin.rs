@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 pub(super) const SPIN: Transport = Transport {
     name: "spin",
     not_on_one_cpu: Some(
-        "two sides that spin need two CPUs: on one, each call would wait for a time slice to end",
+        "spinning needs two CPUs: on one CPU, each call would wait for the end of a time slice",
     ),
     prepare: super::futex::FUTEX.prepare,
     open: |Opening { descriptors, max_len, .. }| {

@@ -82,10 +82,10 @@ fn missing(environment: &Environment) -> Vec<String> {
     let Environment { kernel, cpus, .. } = environment;
     let facts = [
         (cpus.model.is_none(), "CPU model: /proc/cpuinfo names none"),
-        (cpus.mhz.is_none(), "CPU frequency: neither cpufreq nor /proc/cpuinfo tells it"),
+        (cpus.mhz.is_none(), "CPU frequency: neither cpufreq nor /proc/cpuinfo shows it"),
         (cpus.governors.is_none(), "frequency governor: no cpufreq driver"),
         (cpus.idle_driver.is_none(), "idle states: no cpuidle driver"),
-        (cpus.virtualised.is_none(), "virtual machine or not: this architecture does not tell"),
+        (cpus.virtualised.is_none(), "virtual machine or not: this architecture does not show it"),
         (
             kernel.preemption.is_none(),
             "preemption mode: not in the version, debugfs, boot parameters or configuration",

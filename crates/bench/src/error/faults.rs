@@ -38,7 +38,7 @@ pub enum JobFault {
     #[error("the writer was given no file")]
     NoFile,
     /// A service that is to be called and is in the caller's own process.
-    #[error("service {name} is this process's own")]
+    #[error("service {name} belongs to this process")]
     OwnService {
         /// Its name.
         name: String,
@@ -50,19 +50,19 @@ pub enum JobFault {
 #[non_exhaustive]
 pub enum Disturbance {
     /// strace saw nothing.
-    #[error("strace shows no system call of the writer's; it said: {said}")]
+    #[error("strace shows no system call of the writer; it printed: {said}")]
     StraceSawNothing {
         /// Its last line.
         said: String,
     },
     /// The machine was suspended.
-    #[error("the machine slept during a block: its times cannot be used")]
+    #[error("the machine was suspended during a block, so its times are invalid")]
     Suspended,
     /// A hog that was to delay a lock's holder.
-    #[error("the hog of the lock's holder ended")]
+    #[error("the hog beside the lock holder ended")]
     HogEnded,
     /// No thread of a service takes transactions.
-    #[error("there is no looper")]
+    #[error("there is no looper thread")]
     NoLooper,
     /// A thread that made calls.
     #[error("the calling thread panicked")]
@@ -77,7 +77,7 @@ pub enum Disturbance {
 #[non_exhaustive]
 pub enum JavaFault {
     /// There is none.
-    #[error("there is no Java here: '{program}' is not found; install one, or name one with --java")]
+    #[error("Java is not installed: '{program}' was not found; install it, or name one with --java")]
     Missing {
         /// What was to be started.
         program: String,
@@ -95,18 +95,18 @@ pub enum JavaFault {
         tid: String,
     },
     /// Its clock cannot be read.
-    #[error("Java cannot tell the time: {said}")]
+    #[error("Java cannot read the clock: {said}")]
     NoClock {
         /// What it said.
         said: String,
     },
     /// Its clock is not the kernel's.
-    #[error("this Java's System.nanoTime is not CLOCK_MONOTONIC: its times cannot be used")]
+    #[error("this Java's System.nanoTime is not CLOCK_MONOTONIC, so its times are invalid")]
     OtherClock,
     /// It ended.
     #[error(
-        "the Java program ended ({how}): {complaint}; a Java with a compiler (a JDK) is needed, from release 11 on, or a \
-         class path with SyncWriter in it"
+        "the Java program ended ({how}): {complaint}; this needs a JDK from release 11 on, or a class path \
+         with SyncWriter in it"
     )]
     Ended {
         /// "exit status: 1".

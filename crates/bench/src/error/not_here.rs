@@ -15,13 +15,14 @@ use super::Error;
 pub enum NotHere {
     /// Events of binder's driver.
     #[error(
-        "this kernel tells nothing of binder calls: that takes its binder driver, loaded (CONFIG_ANDROID_BINDER_IPC), and \
-         CONFIG_TRACING; the emulated driver has no events"
+        "this kernel has no events of binder calls: they need its binder driver, loaded \
+         (CONFIG_ANDROID_BINDER_IPC), and CONFIG_TRACING; the emulated driver has no events"
     )]
     BinderEvents,
     /// There is no strace.
     #[error(
-        "there is no strace here: install it (on Debian: apt-get install strace), or leave out --method strace"
+        "strace is not installed: install it (on Debian: apt-get install strace), or leave out --method \
+         strace"
     )]
     Strace,
     /// The strace that there is may not watch the writer.
@@ -56,7 +57,7 @@ pub enum NotHere {
     },
     /// Two CPUs.
     #[error(
-        "placement {placement} needs two CPUs, this process may use one{}: choose same or free",
+        "placement {placement} needs two CPUs, but this process may use only one{}: choose same or free",
         cpu.map(|cpu| format!(" (CPU {cpu})")).unwrap_or_default()
     )]
     TwoCpus {
@@ -66,7 +67,7 @@ pub enum NotHere {
         cpu: Option<u32>,
     },
     /// A binder device of the kernel's.
-    #[error("no binder device of the kernel's is usable: {}", joined(refusals, "; "))]
+    #[error("no binder device of the kernel is usable: {}", joined(refusals, "; "))]
     Device {
         /// What is wrong with each.
         refusals: Vec<Error>,
@@ -78,22 +79,22 @@ pub enum NotHere {
     #[error(transparent)]
     Opened(binder_driver::Error),
     /// A device that nobody else uses.
-    #[error("{path} is used by another run of Roundtrip: wait for its end, or name another device")]
+    #[error("another run of Roundtrip uses {path}: wait until it ends, or name another device")]
     InUse {
         /// The device.
         path: String,
     },
     /// A device without a context manager.
     #[error(
-        "{path} has a context manager already, which is left alone: name another device, or run as root where the \
-         kernel has binderfs"
+        "{path} already has a context manager, which Roundtrip does not disturb: name another device, or run \
+         as root on a kernel with binderfs"
     )]
     Managed {
         /// The device.
         path: String,
     },
     /// A second device.
-    #[error("there is one free device, and the two stacks need one each: {cause}")]
+    #[error("only one device is free, and each of the two stacks needs its own: {cause}")]
     SecondDevice {
         /// What is wrong with the others. Not the error's `source`, for the message already has it.
         cause: Box<Error>,
@@ -124,22 +125,22 @@ pub enum FileFault {
         example: PathBuf,
     },
     /// A file has the name.
-    #[error("it exists, and an existing file is never written to; name a new one")]
+    #[error("it exists, and Roundtrip never writes to an existing file; name a new one")]
     Exists,
     /// The kernel says that there is nothing, in a directory that there is.
-    #[error("no files can be made in {}, which the kernel fills; name another directory", folder.display())]
+    #[error("files cannot be created in {}, a file system of the kernel; name another directory", folder.display())]
     KernelFills {
         /// The directory.
         folder: PathBuf,
     },
     /// The directory is missing.
-    #[error("its directory does not exist; make it, or name another")]
+    #[error("its directory does not exist; create it, or name another")]
     NoDirectory,
     /// Nothing can be written there.
-    #[error("its file system is mounted read-only; name a file in another")]
+    #[error("its file system is mounted read-only; name a file on another")]
     ReadOnly,
     /// The kernel refuses for another reason.
-    #[error("cannot be made: {cause}; name a file in a directory of yours")]
+    #[error("it cannot be created: {cause}; name a file in a directory that you may write to")]
     Refused {
         /// What it says. Not the error's `source`, for the message already has it.
         cause: io::Error,

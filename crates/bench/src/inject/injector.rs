@@ -120,7 +120,7 @@ impl InjectorJob {
         };
         let thread = std::thread::Builder::new()
             .spawn(body)
-            .map_err(|cause| Error::system("start the hog of the lock's holder", cause))?;
+            .map_err(|cause| Error::system("start the hog beside the lock holder", cause))?;
         let tid = told.recv().map_err(|_| Error::from(Disturbance::HogEnded))??;
         Ok(Hog { tid, wanted, thread: thread.thread().clone() })
     }

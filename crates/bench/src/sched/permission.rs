@@ -81,7 +81,11 @@ fn explain(refusal: &std::io::Error, rtprio_limit: u8, root: &Root) -> String {
     };
     let filtered = field("Seccomp") == Some("2");
     if refusal.raw_os_error() != Some(libc::EPERM) {
-        let by = if filtered { " (this process is under a seccomp filter, which may answer so)" } else { "" };
+        let by = if filtered {
+            " (this process runs under a seccomp filter, which may cause this error)"
+        } else {
+            ""
+        };
         return format!("sched_setattr: {refusal}{by}");
     }
     let capable = field("CapEff")
@@ -98,11 +102,12 @@ fn explain(refusal: &std::io::Error, rtprio_limit: u8, root: &Root) -> String {
     let initial_user_namespace =
         root.read("proc/self/uid_map").is_none_or(|map| map.split_whitespace().eq(["0", "0", "4294967295"]));
     if !initial_user_namespace {
-        return "in this user namespace CAP_SYS_NICE has no power over the scheduler: run outside of it, or raise `ulimit -r`"
+        return "CAP_SYS_NICE in this user namespace does not cover the scheduler: run outside it, or raise \
+                `ulimit -r`"
             .into();
     }
     if filtered {
-        return "refused (EPERM), probably by the seccomp filter that this process runs under: allow sched_setattr in it"
+        return "refused (EPERM), probably by this process's seccomp filter: allow sched_setattr in it"
             .into();
     }
     format!(

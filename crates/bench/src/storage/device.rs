@@ -34,7 +34,7 @@ pub fn way_down(root: &Root, path: &Path, dev: (u32, u32)) -> StoragePath {
     let mut missing = Vec::new();
     if device.is_none() {
         let text = format!("block device: {} on {} has none", mount.kind, mount.point.display());
-        missing.push(text + ", or not one that sysfs shows; its time cannot be told from the kernel's");
+        missing.push(text + ", or none that sysfs shows; its time cannot be distinguished from the kernel's");
     }
     StoragePath {
         mount_point: mount.point.display().to_string(),

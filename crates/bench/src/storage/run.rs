@@ -243,8 +243,8 @@ pub(super) fn cannot_poll(path: &StoragePath) -> Option<String> {
     }
     let without = leaves.iter().find(|device| device.io_poll != Some(true))?;
     Some(format!(
-        "{} has no queue to poll: queue/io_poll is not 1; its driver needs poll_queues (nvme, virtio_blk), where it can at \
-         all",
+        "{} has no queue to poll: queue/io_poll is not 1; load its driver with poll_queues (nvme, \
+         virtio_blk), if it supports polling",
         without.name
     ))
 }

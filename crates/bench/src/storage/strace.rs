@@ -69,7 +69,7 @@ impl Strace {
         let mut strace = Self { child, said: BufReader::new(said), scratch };
         let mut line = String::new();
         let read = strace.said.read_line(&mut line);
-        read.map_err(|error| Error::system("hear strace", error))?;
+        read.map_err(|error| Error::system("read strace's output", error))?;
         if line.contains(" attached") {
             return Ok(strace);
         }

@@ -95,7 +95,7 @@ impl Target {
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let said = |path: &PathBuf| {
-            format!("{} was removed: a run that was killed had left its test file", path.display())
+            format!("{} was removed: it was the test file of a run that was killed", path.display())
         };
         self.removed.iter().map(said).collect()
     }
@@ -207,7 +207,7 @@ mod tests {
         let path = folder.join("mine");
         std::fs::write(&path, "precious").unwrap();
         let error = Target::create(&path).unwrap_err().to_string();
-        assert!(error.contains("never written to"), "{error}");
+        assert!(error.contains("never writes to"), "{error}");
         let error = Target::create(&folder).unwrap_err().to_string();
         assert!(error.contains("is a directory") && error.contains("roundtrip.test"), "{error}");
         // A link to nowhere is not followed to make a file there.
@@ -219,7 +219,7 @@ mod tests {
         let error = Target::create(&folder.join("no/file")).unwrap_err().to_string();
         assert!(error.contains("directory does not exist"), "{error}");
         let error = Target::create(Path::new("/proc/roundtrip.test")).unwrap_err().to_string();
-        assert!(error.contains("/proc/roundtrip.test: no files can be made in /proc, "), "{error}");
+        assert!(error.contains("/proc/roundtrip.test: files cannot be created in /proc, "), "{error}");
         std::fs::remove_dir_all(&folder).unwrap();
     }
 

@@ -173,7 +173,7 @@ impl Link {
             Some(ToWorker::Message { value, descriptors }) => {
                 if descriptors > self.descriptors.len() {
                     return Err(garbled(
-                        "descriptors were lost on the way (is the open-files limit reached?)",
+                        "descriptors were lost on the way (is the limit of open files reached?)",
                     ));
                 }
                 let descriptors = self.descriptors.drain(..descriptors).collect();

@@ -300,11 +300,11 @@ mod tests {
     #[test]
     fn each_refusal_of_a_mapping_has_its_own_remedy() {
         let said = |errno| Error::device("/dev/binder", MAP, errno).to_string();
-        assert!(said(Errno::BUSY).ends_with("; this opened device has an area already: open it again"));
+        assert!(said(Errno::BUSY).ends_with("; this open device already has an area: open it again"));
         assert!(said(Errno::NOMEM).ends_with("; allow more address space (ulimit -v), or free memory"));
         assert!(
             said(Errno::INVAL)
-                .ends_with("; the driver lets only the process that opened it map it, for reading")
+                .ends_with("; only the process that opened the device may map it, and only for reading")
         );
         assert!(said(Errno::BUSY).starts_with("cannot map the receive area of /dev/binder: "));
     }

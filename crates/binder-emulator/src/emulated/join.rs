@@ -153,7 +153,7 @@ fn follow_callers(
     region.wakers().set_context(tag);
     let listener = wakers::own_listener(wake_up)?;
     keeper_line::hand_over(keeper, listener.as_fd())
-        .map_err(|errno| format!("the keeper is gone ({errno})"))?;
+        .map_err(|errno| format!("the supervisor has exited ({errno})"))?;
     region.wakers().learn(own.0, own.1, listener);
     region.wakers().start_trapping(own.0, own.1);
     Ok(())

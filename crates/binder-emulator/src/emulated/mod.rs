@@ -117,12 +117,13 @@ impl Emulated {
     #[must_use]
     pub fn wake_up(&self) -> String {
         match &self.no_trap {
-            Some(reason) => format!("by a futex, wherever the kernel chooses ({reason})"),
+            Some(reason) => format!("by a futex, on a CPU that the kernel chooses ({reason})"),
             None if self.region.wakers().traps() => {
-                "on the caller's CPU, by a seccomp notification where a futex would not".into()
+                "on the caller's CPU, by seccomp user notification where a futex would not".into()
             }
             None => {
-                "by a futex, wherever the kernel chooses (another seccomp filter overrules this one)".into()
+                "by a futex, on a CPU that the kernel chooses (another seccomp filter overrides this one)"
+                    .into()
             }
         }
     }
@@ -237,7 +238,7 @@ mod tests {
     fn a_driver_says_how_its_threads_are_woken() {
         let context = Context::create_unlisted(Profile::Ack).expect("a context");
         let mut joined = Emulated::join_with(context.address(), 4096, WakeUp::Futex).expect("the context");
-        assert_eq!(joined.wake_up(), "by a futex, wherever the kernel chooses (it was asked for)");
+        assert_eq!(joined.wake_up(), "by a futex, on a CPU that the kernel chooses (it was asked for)");
         joined.no_trap = None;
         assert!(joined.wake_up().contains("another seccomp filter"), "{}", joined.wake_up());
         joined.region.wakers().start_trapping(joined.process, 1);

@@ -12,7 +12,7 @@ use crate::world::World;
 /// Calls fail, and all participants and the context's owner are told why.
 fn ends_for_all(mut world: World) {
     let told = world.probe_fails();
-    assert!(told.contains("held its lock and did nothing"), "{told}");
+    assert!(told.contains("held the lock without progress"), "{told}");
     let ended = world.context.ended().expect("it has ended");
     assert!(told.ends_with(ended), "{told} {ended}");
     world.end();

@@ -82,7 +82,7 @@ impl HwReader<'_> {
         };
         let expected = (u64::from(descriptors) + u64::from(integers)) * 4 + HEAD as u64;
         if version != HEAD as u32 || expected != size || expected != bytes.len() as u64 {
-            return Err(self.plain().malformed(WHAT, "its counts do not fit its size"));
+            return Err(self.plain().malformed(WHAT, "its counts do not match its size"));
         }
         let array = FdArrayObject::from_bytes(&self.plain().peek_object::<{ FdArrayObject::SIZE }>(WHAT)?);
         let fits = |array: &FdArrayObject| {

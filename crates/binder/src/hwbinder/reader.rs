@@ -50,7 +50,7 @@ impl<'a> HwReader<'a> {
         let object = self.plain.peek_object::<{ BufferObject::SIZE }>(WHAT)?;
         let object = BufferObject::from_bytes(&object).filter(|object| object.kind == BINDER_TYPE_PTR);
         let Some(object) = object else {
-            return malformed(self, "another type of object lies here");
+            return malformed(self, "it is an object of another type");
         };
         let index = BufferIndex(self.plain.next_offset as u64);
         self.plain.take(WHAT, BufferObject::SIZE)?;
@@ -65,7 +65,7 @@ impl<'a> HwReader<'a> {
         };
         match bytes {
             Some(bytes) => Ok((bytes, index, object.buffer)),
-            None => malformed(self, "it lies outside this process's area"),
+            None => malformed(self, "it is outside this process's area"),
         }
     }
 

@@ -82,7 +82,7 @@ fn an_address_in_a_parent_counts_only_where_a_child_is_listed_for_it() {
     let mut hw = reader(&without_child);
     hw.plain().read_i32().unwrap();
     let error = hw.read_vec().unwrap_err();
-    assert_eq!(error.to_string(), "cannot read a buffer at byte 44 of a parcel: no object lies here");
+    assert_eq!(error.to_string(), "cannot read a buffer at byte 44 of a parcel: there is no object here");
 }
 
 #[test]

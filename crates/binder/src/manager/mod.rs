@@ -128,7 +128,7 @@ fn check_name(stack: Stack, name: &str) -> Result<(), Error> {
             Stack::Hwbinder => "only letters, digits and ._-/@: are allowed",
         }
     } else if stack == Stack::Hwbinder && split_name(name).is_none() {
-        "hwbinder's look like package@1.0::IName/instance"
+        "hwbinder names look like package@1.0::IName/instance"
     } else {
         return Ok(());
     };
@@ -170,7 +170,7 @@ mod tests {
         let error = check_name(Stack::Hwbinder, "name").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "'name' cannot be a service's name: hwbinder's look like package@1.0::IName/instance"
+            "'name' cannot be a service's name: hwbinder names look like package@1.0::IName/instance"
         );
     }
 }

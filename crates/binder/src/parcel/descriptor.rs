@@ -40,7 +40,7 @@ impl ParcelReader<'_> {
         const WHAT: &str = "a file descriptor";
         let object = FdObject::from_bytes(&self.peek_object::<{ FdObject::SIZE }>(WHAT)?);
         let object = object.filter(|object| object.kind == BINDER_TYPE_FD);
-        let object = object.ok_or_else(|| self.malformed(WHAT, "another type of object lies here"))?;
+        let object = object.ok_or_else(|| self.malformed(WHAT, "it is an object of another type"))?;
         let Some(process) = self.process else {
             return Err(self.malformed(WHAT, "the bytes belong to no process"));
         };

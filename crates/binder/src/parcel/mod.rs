@@ -275,7 +275,7 @@ impl Parcel {
     /// [`Error::Unsendable`] for a string with a NUL in it.
     pub fn write_c_string(&mut self, text: &str) -> Result<(), Error> {
         if text::has_nul(text) {
-            return Err(Error::Unsendable { what: "a C string", problem: "there is a NUL in it" });
+            return Err(Error::Unsendable { what: "a C string", problem: "it contains a NUL" });
         }
         copy::append(&mut self.data, text.as_bytes());
         self.data.push(0);

@@ -80,7 +80,7 @@ impl ParcelReader<'_> {
     /// A copy of a listed object, which stays the next.
     pub(crate) fn peek_object<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], Error> {
         if !self.at_object() {
-            return Err(self.malformed(what, "no object lies here"));
+            return Err(self.malformed(what, "there is no object here"));
         }
         self.peek_array().ok_or_else(|| self.too_short(what))
     }
@@ -109,7 +109,7 @@ impl ParcelReader<'_> {
         let zero = object.binder == 0 && object.cookie == 0;
         let null = object.kind == BINDER_TYPE_BINDER && zero && !listed;
         if !listed && !zero {
-            return Err(self.malformed(WHAT, "no object lies here"));
+            return Err(self.malformed(WHAT, "there is no object here"));
         }
         if !null && self.process.is_none() {
             return Err(self.malformed(WHAT, "the bytes belong to no process"));
@@ -129,7 +129,7 @@ impl ParcelReader<'_> {
                     local.ok_or_else(|| self.malformed(WHAT, "this process has no such node"))?,
                 ))
             }
-            _ => return Err(self.malformed(WHAT, "another type of object lies here")),
+            _ => return Err(self.malformed(WHAT, "it is an object of another type")),
         };
         self.take(WHAT, length)?;
         if self.has_stability() {
@@ -150,7 +150,7 @@ impl ParcelReader<'_> {
         }
         let word = self.peek(after + 4).and_then(|bytes| bytes.array(after)).map(i32::from_le_bytes);
         let word = word.ok_or_else(|| {
-            self.malformed(WHAT, "the parcel ends before it does (is the sender in another dialect?)")
+            self.malformed(WHAT, "the parcel ends too early (does the sender use another dialect?)")
         })?;
         Stability::from_word(word).ok_or_else(|| self.malformed(WHAT, "there is no such level"))
     }

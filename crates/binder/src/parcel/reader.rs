@@ -133,14 +133,14 @@ impl<'a> ParcelReader<'a> {
 
     #[cold]
     pub(super) fn too_short(&self, what: &'static str) -> Error {
-        self.malformed(what, "the parcel ends before it does")
+        self.malformed(what, "the parcel ends too early")
     }
 
     /// Goes on `length` bytes after `start`, which lies at or before the next read.
     pub(super) fn skip_from(&mut self, what: &'static str, start: usize, length: i32) -> Result<(), Error> {
         let end = usize::try_from(length).ok().and_then(|length| start.checked_add(length));
         let end = end.filter(|end| (self.at..=self.data.len()).contains(end));
-        self.at = end.ok_or_else(|| self.malformed(what, "its length is impossible"))?;
+        self.at = end.ok_or_else(|| self.malformed(what, "its length is invalid"))?;
         Ok(())
     }
 
@@ -279,7 +279,7 @@ impl<'a> ParcelReader<'a> {
         let Some(units) = self.take_units()? else { return Ok(None) };
         self.count_copy(units.len() * 2);
         let text: Result<String, _> = char::decode_utf16(units).collect();
-        text.map(Some).map_err(|_| self.malformed("a UTF-16 string", "there is a lone surrogate in it"))
+        text.map(Some).map_err(|_| self.malformed("a UTF-16 string", "it contains a lone surrogate"))
     }
 
     /// Reads a UTF-8 string.

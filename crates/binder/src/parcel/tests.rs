@@ -118,7 +118,7 @@ fn an_object_is_read_only_where_an_offset_says_so() {
     data[..4].copy_from_slice(&binder_driver::uapi::BINDER_TYPE_HANDLE.to_ne_bytes());
     data[8] = 7;
     let error = ParcelReader::new(&data, &[]).read_binder().unwrap_err();
-    assert_eq!(error.to_string(), "cannot read a binder at byte 0 of a parcel: no object lies here");
+    assert_eq!(error.to_string(), "cannot read a binder at byte 0 of a parcel: there is no object here");
 }
 
 #[test]

@@ -15,7 +15,7 @@ pub(crate) fn set<T, E: Display>(place: &mut Option<T>, value: Result<T, E>) -> 
 /// The name of a file or directory. An empty one would mean the current directory, which nobody has
 /// asked for.
 pub(crate) fn path(text: &str) -> Result<PathBuf, String> {
-    if text.is_empty() { Err("an empty name names nothing".to_owned()) } else { Ok(text.into()) }
+    if text.is_empty() { Err("a name must not be empty".to_owned()) } else { Ok(text.into()) }
 }
 
 /// A whole number within a range.

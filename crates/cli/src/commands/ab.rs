@@ -42,14 +42,13 @@ impl AsMut<Judging> for Typed {
 pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["ab"],
     kind: Kind::Command,
-    summary: "measures two configurations in turn and tells whether B is better or worse than A",
-    description: "Measures A and B in turn, in pairs whose order is shuffled, and compares them. What changes \
-                  on the machine meanwhile changes both, so this finds differences that two runs one after \
-                  the other cannot. Ends with status 1 if B is worse. \
-                  \n\n\
-                  A and B are commands of this program that measure, or other programs that end in one: \
-                  another build, or env or taskset before it. --out is added to each. Without B, A is \
-                  measured against itself: that shows how much this machine's noise hides.",
+    summary: "measures two configurations alternately and says whether B is better or worse than A",
+    description: "Measures A and B alternately, in pairs of random order, and compares the results. Drift of \
+                  the machine affects both sides alike, so this detects differences that one run after the \
+                  other would miss. Exits with status 1 if B is worse.\n\n\
+                  A and B are measuring commands of this program, or commands that end in one: another build, \
+                  or this one behind env or taskset. Roundtrip adds --out to each. Without B, it compares A \
+                  with itself, which shows how small a difference this machine can resolve.",
     positionals: Some(Positionals {
         usage: "-- A... [-- B...]",
         help: "Two commands, as in '-- ipc latency --stack binder -- ipc latency --stack hwbinder'.",
@@ -71,7 +70,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 Opt::value(
                     &["--before-a"],
                     "COMMAND",
-                    "What a shell executes before each run of A, such as the change of a setting.",
+                    "A shell command to run before each run of A, for example to change a setting.",
                     |typed: &mut Typed, text| {
                         typed.before[0] = Some(text.to_owned());
                         Ok(())
@@ -80,7 +79,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 Opt::value(
                     &["--before-b"],
                     "COMMAND",
-                    "The same before each run of B.",
+                    "A shell command to run before each run of B.",
                     |typed: &mut Typed, text| {
                         typed.before[1] = Some(text.to_owned());
                         Ok(())
@@ -89,7 +88,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 Opt::value(
                     &["--finally"],
                     "COMMAND",
-                    "What a shell executes at the end, also after an error or Ctrl-C.",
+                    "A shell command to run at the end, even after an error or Ctrl-C.",
                     |typed: &mut Typed, text| {
                         typed.finally = Some(text.to_owned());
                         Ok(())
@@ -106,7 +105,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 Opt::path(
                     &["--out"],
                     "DIR",
-                    "Where to keep the runs, in DIR/a and DIR/b. It must be empty or not there yet.",
+                    "Keeps the runs in DIR/a and DIR/b. DIR must be empty or not exist.",
                     |typed: &mut Typed, text| set(&mut typed.out, values::path(text)),
                 ),
                 Opt::flag(
@@ -128,9 +127,9 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         ),
         (
             "roundtrip ab --before-a ./idle-on --before-b ./idle-off --finally ./idle-on -- ipc latency",
-            "Compares two settings, which scripts change.",
+            "Compares two settings; the scripts switch between them.",
         ),
-        ("roundtrip ab -- ipc latency", "Shows what differences this machine's noise makes."),
+        ("roundtrip ab -- ipc latency", "Shows how much runs differ on this machine by noise alone."),
     ],
     run,
 };
@@ -183,7 +182,7 @@ fn commands(words: Vec<String>) -> anyhow::Result<[Vec<String>; 2]> {
     let a = parts.next().unwrap_or_default();
     let b = parts.next().unwrap_or_else(|| a.clone());
     if parts.next().is_some() {
-        return Err(usage!("there are two commands, A and B, with one '--' between them"));
+        return Err(usage!("expected two commands, A and B, separated by one '--'"));
     }
     if a.is_empty() || b.is_empty() {
         return Err(usage!("a command is empty: write '-- A... -- B...'"));
@@ -209,7 +208,7 @@ fn empty(path: &Path) -> anyhow::Result<&Path> {
         .and_then(|mut entries| match entries.next() {
             None => Ok(path),
             Some(_) => Err(anyhow::anyhow!(
-                "cannot keep runs in {}: it is not empty; name another directory",
+                "cannot keep runs in {}: it is not empty; choose another directory",
                 path.display()
             )),
         })

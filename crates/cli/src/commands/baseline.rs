@@ -61,14 +61,14 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["ipc", "baseline"],
     kind: Kind::Command,
     summary: "compares binder with the baselines: a futex, pipes, sockets",
-    description: "Measures an echo between two processes over each transport that the kernel offers, and over binder. \
-                  The payload is copied both ways. The transports take turns in short blocks, in an order that is \
-                  shuffled in each round, so that a drift of the machine affects all of them alike. Each is compared \
-                  with a futex and shared memory, which is the cheapest round trip that blocks. Binder is measured \
-                  three times: the driver without a stack, and each of the two stacks.\n\n\
-                  Transports: futex, eventfd (both with shared memory), pipe, unix-stream, unix-seqpacket, mqueue \
-                  (POSIX message queue), binder-driver (its protocol without a stack), binder, hwbinder, and on \
-                  request spin (shared memory, both sides busy).",
+    description: "Measures an echo between two processes over each transport that the kernel offers, and over \
+                  binder. The payload is copied both ways. The transports take turns in short blocks, in a \
+                  new random order each round, so drift of the machine affects all of them alike. Each is \
+                  compared with shared memory and a futex, the cheapest round trip that blocks. Binder is \
+                  measured three times: the driver without a stack, and each of the two stacks.\n\n\
+                  Transports: futex, eventfd (both with shared memory), pipe, unix-stream, unix-seqpacket, \
+                  mqueue (POSIX message queue), binder-driver (its protocol without a stack), binder, \
+                  hwbinder, and on request spin (shared memory, both sides busy).",
     positionals: None,
     groups: &[
         Group {

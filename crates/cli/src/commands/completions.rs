@@ -16,7 +16,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["completions"],
     kind: Kind::Command,
     summary: "prints a script that completes command lines",
-    description: "Prints a completion script for a shell, to be loaded by the shell's start-up file.",
+    description: "Prints a completion script for a shell. Load it from the shell's start-up file.",
     positionals: Some(Positionals {
         usage: "SHELL",
         help: "The shell.",
@@ -29,8 +29,8 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     }),
     groups: &[],
     examples: &[
-        ("source <(roundtrip completions bash)", "Completes in the running bash; likewise in zsh."),
-        ("roundtrip completions fish | source", "Completes in the running fish."),
+        ("source <(roundtrip completions bash)", "Enables completion in the current bash or zsh."),
+        ("roundtrip completions fish | source", "Enables completion in the current fish."),
     ],
     run: |typed, terminal: &mut Terminal<'_>| {
         let script = match typed.shell.as_str() {

@@ -23,13 +23,13 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["doctor"],
     kind: Kind::Command,
     summary: "finds settings that lengthen round trips",
-    description: "Looks at the settings of this machine that lengthen round trips: kernel debugging, \
-                  CPU quota, frequencies, idle states, preemption, real-time limits, the disk and \
-                  others. For each it shows what it found, why that matters and where that is \
-                  written, and what to do, in order of importance. What cannot be read is listed with the \
-                  reason. The commands that it shows are for you to run: it changes nothing.\n\n\
-                  Every run stores the same settings. With RUN, the doctor looks at the machine \
-                  that this run was made on.",
+    description: "Looks at the settings of this machine that lengthen round trips: kernel debugging, CPU \
+                  quota, frequencies, idle states, preemption, real-time limits, the disk and others. For \
+                  each it shows what it found, why that matters, the source, and what to do, the most \
+                  important first. It lists settings that it cannot read, with the reason. It changes \
+                  nothing: the commands that it shows are for you to run.\n\n\
+                  Every run stores the same settings. With RUN, the doctor judges the machine that made this \
+                  run.",
     positionals: Some(Positionals {
         usage: "[RUN]",
         help: "A run directory, or its run.json file. Without it: this machine.",
@@ -47,7 +47,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 &["--format"],
                 "FORMAT",
                 &["text", "json", "csv", "markdown"],
-                "How to print what was found.",
+                "The output format.",
                 |typed: &mut Typed, text| {
                     typed.format = Some(text.to_owned());
                     Ok(())
@@ -58,9 +58,9 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 &["--fail-on"],
                 "CHECKS",
                 CHECKS,
-                "Ends with status 1 if one of these checks, separated by commas, finds a setting that lengthens round \
-                 trips or cannot be told; 'all' means every check that finds a setting that lengthens round trips. \
-                 Can be given several times.",
+                "Exits with status 1 if one of these checks, separated by commas, finds a setting that \
+                 lengthens round trips or cannot determine it. 'all' fails on every setting that lengthens \
+                 round trips, but not on undetermined ones. Repeatable.",
                 |typed: &mut Typed, text| {
                     typed.fail_on.extend(checks(text)?);
                     Ok(())
@@ -71,7 +71,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     examples: &[
         ("roundtrip doctor", "Lists what to change on this machine before measuring."),
         ("roundtrip doctor --fail-on cpu-quota,lock-debugging", "Stops a script on an unsuitable machine."),
-        ("roundtrip doctor monday", "Judges the machine that the run in 'monday' was made on."),
+        ("roundtrip doctor monday", "Judges the machine that made the run in 'monday'."),
     ],
     run,
 };
@@ -146,7 +146,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     if environment.facts.iter().next().is_none() {
         let run = typed.run.clone().unwrap_or_default();
         let line = format!(
-            "{}: this run was made by an earlier version, which stored fewer settings: what they were cannot be told",
+            "{}: this run comes from an earlier version, which stored fewer settings: the others are unknown",
             run.display()
         );
         let _ = writeln!(terminal.err, "roundtrip: {}", inert::line(&line));

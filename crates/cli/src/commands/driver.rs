@@ -29,8 +29,8 @@ impl<A: AsMut<DriverPlan> + 'static> Table<A> {
             &["--driver"],
             "DRIVER",
             &["auto", "kernel", "emulated"],
-            "kernel, emulated (Roundtrip's own driver), or auto: the kernel's where a device is free, else the emulated one. \
-             Every result names its driver.",
+            "kernel, emulated (Roundtrip's own driver), or auto: the kernel's if a device is free, else the \
+             emulated one. Every result names its driver.",
             |typed: &mut A, text| {
                 typed.as_mut().choice = match text {
                     "kernel" => DriverChoice::Kernel,
@@ -54,7 +54,8 @@ impl<A: AsMut<DriverPlan> + 'static> Table<A> {
             &["--profile"],
             "KERNEL",
             &["ack", "mainline"],
-            "Whose priority rules the emulated driver follows: ack is Android's common kernel, mainline is Linux.",
+            "The priority rules that the emulated driver follows: ack (Android's common kernel) or mainline \
+             (Linux).",
             |typed: &mut A, text| {
                 typed.as_mut().profile = match text {
                     "mainline" => Profile::Mainline,

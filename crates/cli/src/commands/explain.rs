@@ -36,15 +36,14 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["explain"],
     kind: Kind::Command,
     summary: "explains why slow calls were slow, in a run or a recording",
-    description: "Divides each slow call that `ipc latency --explain` or `--explain-slowest` has \
-                  kept into parts. Each part has one owner and one state, and the parts add up to \
-                  the call exactly. Names what delayed the call: another thread and its priority, \
-                  an interrupt, the holder of a lock and what kept that thread from its CPU, a CPU \
-                  quota. Says what cannot be determined.\n\n\
-                  FILE is a recording that another tool made: a Perfetto trace, trace-cmd's trace.dat (versions 6 and \
-                  7), or the kernel's text as atrace and /sys/kernel/tracing/trace print it. The binder calls in it \
-                  that took longer than --deadline are explained as far as its events reach, and what it lacks is \
-                  said.",
+    description: "Divides each slow call that `ipc latency --explain` or `--explain-slowest` kept into parts. \
+                  Each part has one owner and one state, and the parts add up to the call exactly. Names what \
+                  delayed the call: another thread and its priority, an interrupt, the holder of a lock and \
+                  what kept that thread from its CPU, a CPU quota. Says what cannot be determined.\n\n\
+                  FILE is a recording that another tool made: a Perfetto trace, trace-cmd's trace.dat \
+                  (versions 6 and 7), or the kernel's text as atrace and /sys/kernel/tracing/trace print it. \
+                  Roundtrip explains the binder calls in it that took longer than --deadline, as far as its \
+                  events allow, and says what the recording lacks.",
     positionals: Some(Positionals {
         usage: "RUN|FILE",
         help: "A run directory, or another tool's recording.",
@@ -57,14 +56,11 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     }),
     groups: &[RECORDED, OUTPUT],
     examples: &[
-        (
-            "roundtrip explain runs/monday",
-            "Explains every slow call that the run has kept, the slowest first.",
-        ),
+        ("roundtrip explain runs/monday", "Explains every slow call that the run kept, the slowest first."),
         (
             "roundtrip explain --miss 3 --format json runs/monday",
             "Prints all parts of the third \
-                  slowest call as JSON.",
+             slowest call as JSON.",
         ),
         (
             "roundtrip explain -o slow.perfetto-trace runs/monday",
@@ -72,7 +68,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         ),
         (
             "roundtrip explain --deadline 5ms phone.perfetto-trace",
-            "Explains the binder calls in a trace of Perfetto that took longer than 5 ms.",
+            "Explains the binder calls in a Perfetto trace that took longer than 5 ms.",
         ),
     ],
     run,
@@ -99,7 +95,7 @@ const RECORDED: Group<Typed> = Group {
         Opt::value(
             &["--explain-limit"],
             "N",
-            "How many of the calls over the deadline are explained, the slowest.",
+            "Explains at most this many of the calls over the deadline, the slowest ones.",
             |typed: &mut Typed, text| set(&mut typed.limit, values::whole(text, 1..=1000)),
         )
         .default("20"),
@@ -120,7 +116,7 @@ const OUTPUT: Group<Typed> = Group {
             &["--format"],
             "FORMAT",
             &["text", "json", "csv", "markdown"],
-            "How to print them; csv has a line for each cause, markdown one for each call.",
+            "The output format: csv has a line for each cause, markdown a line for each call.",
             |typed: &mut Typed, text| {
                 typed.format = Some(text.to_owned());
                 Ok(())
@@ -131,8 +127,8 @@ const OUTPUT: Group<Typed> = Group {
             &["-o", "--output"],
             "FILE",
             "Writes FILE.perfetto-trace instead, for ui.perfetto.dev: what the kernel recorded \
-                 around one slow call (the slowest, or the one that --miss chooses), with its \
-                 explanation.",
+             around one slow call (the slowest, or the one that --miss chooses), with its \
+             explanation.",
             |typed: &mut Typed, text| set(&mut typed.out, values::path(text)),
         ),
         Opt::flag(&["--force"], "Replaces FILE if it exists.", |typed: &mut Typed| {
@@ -148,7 +144,8 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         return file::run(&typed, path, terminal);
         #[cfg(not(feature = "foreign"))]
         anyhow::bail!(
-            "{}: this binary, built for devices, reads no other tools' recordings: explain it with one built by `cargo build`",
+            "{}: this binary is built for devices and does not read other tools' recordings; use one built by \
+             `cargo build`",
             path.display()
         );
     }
@@ -200,7 +197,7 @@ fn refuse_recording_options(typed: &Typed, path: &Path) -> anyhow::Result<()> {
     .find_map(|(given, option)| given.then_some(option))
     {
         return Err(usage!(
-            "{option} goes with another tool's recording: {} has kept its slow calls",
+            "{option} applies only to another tool's recording: {} is a run, which kept its slow calls",
             path.display()
         ));
     }
@@ -249,10 +246,10 @@ fn trace(
         Some(calls) => {
             let count: usize = calls.iter().map(|of| of.samples.len()).sum();
             let complete = calls.iter().all(|of| of.complete);
-            let some = if complete { "" } else { "; others were made meanwhile and are not kept" };
-            writeln!(terminal.out, "it shows the {count} round trips that lie in it{some}")?;
+            let some = if complete { "" } else { "; other calls of that time were not kept" };
+            writeln!(terminal.out, "it shows the {count} round trips of that time{some}")?;
         }
-        None => writeln!(terminal.out, "it shows only slow calls: the run has not kept the others")?,
+        None => writeln!(terminal.out, "it shows only slow calls: the run did not keep the others")?,
     }
     let numbers: Vec<String> = explained.iter().map(|one| one.call.number.to_string()).collect();
     let slowest = if number.is_none() {

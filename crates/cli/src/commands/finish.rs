@@ -60,7 +60,7 @@ fn store(run: &Run, place: &Place) -> anyhow::Result<()> {
     let stored = run.write(place.path()).map_err(bench::Error::from).and_then(|_| place.keep());
     stored.map_err(|error| match place.save_rest() {
         Some(rest) => anyhow::Error::from(error)
-            .context(format!("what was stored of the run before is kept in {}", rest.display())),
+            .context(format!("what was already stored of the run is kept in {}", rest.display())),
         None => error.into(),
     })
 }

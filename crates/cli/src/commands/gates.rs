@@ -24,9 +24,9 @@ pub(crate) trait Gated {
     /// The names of what can be required of it.
     const REQUIRES: &'static [&'static str] = &[];
     /// What the help says of its gates.
-    const GATES: &'static str = "Ends with status 1 if the result is beyond a limit, as in 'p99>200us', or if the run has \
-                                 warnings (GATE: warnings). A name that does not exist is refused with all that do. Can be \
-                                 given several times.";
+    const GATES: &'static str = "Exits with status 1 if the result is beyond a limit, as in 'p99>200us', or \
+                                 if the run has warnings (GATE: warnings). An unknown name is refused, with a \
+                                 list of the known ones. Repeatable.";
 
     fn gates(&mut self) -> &mut Gates;
 }
@@ -105,9 +105,9 @@ pub(super) const fn require<A: Gated>(words: &'static [&'static str]) -> Opt<A> 
         &["--require"],
         "WHAT",
         words,
-        "Ends with status 1 if the run has not had this. realtime: the real-time callers called. events: the \
-         kernel's events were recorded, to the end. kernel-driver: no emulated driver was used. Can be given \
-         several times.",
+        "Exits with status 1 if the run lacks this. realtime: the real-time callers made calls. events: the \
+         kernel's events were recorded to the end. kernel-driver: the emulated driver was not used. \
+         Repeatable.",
         |typed: &mut A, text| {
             let named = Requirement::ALL.into_iter().find(|requirement| requirement.name() == text);
             typed.gates().requirements.push(named.ok_or("no such requirement")?);

@@ -16,8 +16,8 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["help"],
     kind: Kind::Command,
     summary: "explains a command, or the terms in reports",
-    description: "Prints what 'roundtrip COMMAND --help' prints or, without a command, the list of \
-                  all commands. 'help terms' explains the terms that reports print, 'help terms TERM' one of them.",
+    description: "Prints what 'roundtrip COMMAND --help' prints or, without a command, the list of all \
+                  commands. 'help terms' explains all terms in reports, 'help terms TERM' one of them.",
     positionals: Some(Positionals {
         usage: "[COMMAND]...",
         help: "The command's words, as in 'help ipc latency', or an old program's name.",
@@ -31,7 +31,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     groups: &[],
     examples: &[
         ("roundtrip help ipc latency", "Explains a command."),
-        ("roundtrip help terms looper", "Says what a word in a report means."),
+        ("roundtrip help terms looper", "Explains a term in a report."),
     ],
     run,
 };

@@ -27,15 +27,15 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["ipc", "latency"],
     kind: Kind::Command,
     summary: "measures round trips against a deadline and explains slow ones",
-    description: "Each client process calls a server process of its own. Threads of different \
-                  scheduling policies call in turn. Every call is timed by itself. The server adds \
-                  time stamps, which split the call into request, handling and reply, and reports \
-                  how its thread was scheduled; handling contains one system call for that.\n\n\
-                  With --rate, each caller starts its calls on schedule, whether or not earlier \
-                  ones are late. The response time counts from the scheduled start, so it includes \
-                  the time that a call waited behind a slow one.\n\n\
-                  Without permission for real-time policies only the ordinary callers call, and \
-                  there is no verdict on inheritance.",
+    description: "Each client process calls a server process of its own. Threads with different scheduling \
+                  policies call in turn. Every call is timed by itself. The server adds time stamps, which \
+                  split the call into request, handling and reply, and reports how its thread was scheduled; \
+                  handling contains one system call for that.\n\n\
+                  With --rate, each caller starts its calls on schedule, whether or not earlier ones are \
+                  late. The response time counts from the scheduled start, so it includes the wait behind \
+                  earlier slow calls.\n\n\
+                  Without permission for real-time policies only the ordinary callers call, and there is no \
+                  verdict on inheritance.",
     positionals: None,
     groups: &[
         Group { heading: "What to measure", options: latency_options::WHAT },
@@ -55,7 +55,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         ),
         (
             "roundtrip ipc latency --rate 1000/s --duration 10s --deadline 1ms",
-            "Calls once a millisecond and counts the wait behind slow calls.",
+            "Calls once a millisecond and includes the wait behind slow calls.",
         ),
     ],
     run,
@@ -101,13 +101,17 @@ pub(super) fn plan(typed: &Typed) -> Result<LatencyPlan, Usage> {
     };
     plan.check().map_err(|error| Usage(error.to_string()))?;
     if plan.mode == Mode::Passthrough && plan.stacks != [Stack::Hwbinder] {
-        return Err(Usage("--mode passthrough: only the hwbinder stack has it".into()));
+        return Err(Usage("--mode passthrough: only the hwbinder stack supports it".into()));
     }
     if typed.output.format.as_deref() == Some("android") && plan.series().len() > 1 {
-        return Err(Usage("--format android shows one stack and one --inheritance: choose them".into()));
+        return Err(Usage(
+            "--format android shows one stack and one --inheritance setting: choose them".into(),
+        ));
     }
     if typed.raw_samples && typed.output.out.is_none() && typed.output.format.as_deref() != Some("csv") {
-        return Err(Usage("--raw-samples needs --out DIR, or --format csv which then prints them".into()));
+        return Err(Usage(
+            "--raw-samples needs --out DIR, or --format csv, which then prints the samples".into(),
+        ));
     }
     Ok(plan)
 }
@@ -128,7 +132,9 @@ fn explain(typed: &Typed) -> Result<Option<ExplainPlan>, Usage> {
         (false, None) => return Ok(None),
     };
     if typed.explain_limit.is_some() && trigger != Trigger::Deadline {
-        return Err(Usage("--explain-limit belongs to --explain; --explain-slowest N keeps N".into()));
+        return Err(Usage(
+            "--explain-limit applies only to --explain; --explain-slowest N keeps N calls".into(),
+        ));
     }
     Ok(Some(ExplainPlan {
         trigger,

@@ -61,10 +61,11 @@ impl AsMut<RunOutput> for Typed {
 impl Gated for Typed {
     const TESTS: &'static [&'static str] = &["latency"];
     const REQUIRES: &'static [&'static str] = &["realtime", "events"];
-    const GATES: &'static str = "Ends with status 1 if the result is beyond a limit, as in 'p99>200us' or 'missed>0', or \
-                                 'p99[caller=other]>1ms' for some figures only. inheritance: if real-time priorities were not \
-                                 inherited. warnings: if the run has warnings. A name that does not exist is refused with all \
-                                 that do. Can be given several times.";
+    const GATES: &'static str = "Exits with status 1 if the result is beyond a limit, as in 'p99>200us' or \
+                                 'missed>0', or 'p99[caller=other]>1ms' for some figures only. inheritance: \
+                                 if real-time priorities were not inherited. warnings: if the run has \
+                                 warnings. An unknown name is refused, with a list of the known ones. \
+                                 Repeatable.";
 
     fn gates(&mut self) -> &mut Gates {
         &mut self.gates
@@ -145,8 +146,8 @@ pub(super) const WHAT: &[Opt<Typed>] = &[
     Opt::value(
         &["--server-threads"],
         "N",
-        "Threads that serve calls in each server. With one thread, the next call waits until it \
-         has finished the last.",
+        "Threads that serve calls in each server. With one thread, a call waits until the previous one is \
+         finished.",
         |typed: &mut Typed, text| set(&mut typed.server_threads, values::whole(text, 1..=MAX_SERVER_THREADS)),
     )
     .default("1"),
@@ -163,7 +164,7 @@ pub(super) const HOW_LONG: &[Opt<Typed>] = &[
     Opt::value(
         &["--duration"],
         "TIME",
-        "Run as many iterations as fit into this time, as in 30s, instead of a count.",
+        "Run for this long, as in 30s, instead of a number of iterations.",
         |typed: &mut Typed, text| set(&mut typed.duration_ns, values::duration_ns(text)),
     ),
 ];
@@ -180,8 +181,8 @@ pub(super) const CALLERS: &[Opt<Typed>] = &[
     Opt::value(
         &["--rate"],
         "RATE",
-        "Calls per second of each caller, as in 1000/s, started on schedule even if earlier ones \
-         are late. Without it each call starts when the last one has returned.",
+        "Calls per second of each caller, as in 1000/s, started on schedule even if earlier ones are late. \
+         Without it, each call starts when the last one has returned.",
         |typed: &mut Typed, text| set(&mut typed.rate_per_s, values::rate_per_s(text)),
     ),
     Opt::one_of(
@@ -201,8 +202,8 @@ pub(super) const CALLERS: &[Opt<Typed>] = &[
     .default("stack"),
     Opt::flag(
         &["--fresh-threads"],
-        "Start a new thread for each call of a real-time caller, as Android's programs do. Its \
-         set-up for the driver is then part of the time.",
+        "Start a new thread for each call of a real-time caller, as Android's programs do. The measured time \
+         then includes the thread's set-up in the driver.",
         |typed: &mut Typed| typed.fresh_threads = true,
     ),
 ];
@@ -223,15 +224,19 @@ pub(super) const WHERE: &[Opt<Typed>] = &[
         "The clients' CPUs, as in 0,2-3, instead of what the placement says.",
         |typed: &mut Typed, text| set(&mut typed.client_cpus, values::cpu_list(text)),
     ),
-    Opt::value(&["--server-cpus"], "CPUS", "The servers' CPUs, likewise.", |typed: &mut Typed, text| {
-        typed.server_cpus = Some(values::cpu_list(text)?);
-        Ok(())
-    }),
+    Opt::value(
+        &["--server-cpus"],
+        "CPUS",
+        "The servers' CPUs, in the same form.",
+        |typed: &mut Typed, text| {
+            typed.server_cpus = Some(values::cpu_list(text)?);
+            Ok(())
+        },
+    ),
     Opt::value(
         &["--load"],
         "LOAD",
-        "CPU-bound background load: hogs=N[,policy=other|nice:N|fifo:N|rr:N][,cpus=0-1+3]. Can be \
-         given several times.",
+        "CPU-bound background load: hogs=N[,policy=other|nice:N|fifo:N|rr:N][,cpus=0-1+3]. Repeatable.",
         |typed: &mut Typed, text| {
             typed.loads.push(one(text.parse())?);
             Ok(())
@@ -245,13 +250,13 @@ pub(super) const EXPLANATION: &[Opt<Typed>] = &[
         "CAUSE",
         "Makes some calls slow on purpose, to see what a cause looks like: work, sleep, fsync, lock, lock-preempted, hog, \
          stop or flood, and [,every=100ms][,for=5ms][,policy=fifo:50][,cpus=0-1+3] for hogs. With \
-                  --out, injected.csv records when.",
+         --out, injected.csv records when.",
         |typed: &mut Typed, text| set(&mut typed.injection, one(text.parse())),
     ),
     Opt::flag(
         &["--explain"],
-        "Records the kernel's scheduler and explains what delayed each call that misses its \
-         deadline. Without root it explains what counters show.",
+        "Records scheduler events and explains what delayed each call that misses its deadline. Without root \
+         it explains only what counters show.",
         |typed: &mut Typed| typed.explain = true,
     ),
     Opt::value(
@@ -269,8 +274,8 @@ pub(super) const EXPLANATION: &[Opt<Typed>] = &[
     .default("20"),
     Opt::flag(
         &["--explain-system-calls"],
-        "Also records system calls of clients and servers, to name what they wait in. Every call \
-         takes longer: a short one by half.",
+        "Also records system calls of clients and servers, to name those that they wait in. This lengthens \
+         every call, a short one by half.",
         |typed: &mut Typed| typed.explain_system_calls = true,
     ),
 ];
@@ -294,8 +299,8 @@ pub(super) const OUTPUT: &[Opt<Typed>] = &[
     ),
     output::format(
         &["table", "json", "csv", "markdown", "android"],
-        "How to print the result: json is a run directory's run.json, markdown has a line for each figure, android is \
-         the JSON of Android's programs.",
+        "The output format: json is the same as run.json in a run directory, markdown has a line for each \
+         figure, android is the JSON of Android's programs.",
     ),
     output::histogram(),
     output::out("Also writes the run into this directory."),

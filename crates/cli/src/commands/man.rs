@@ -16,7 +16,8 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["man"],
     kind: Kind::Command,
     summary: "prints a manual page",
-    description: "Prints the manual page of a command, of a group of commands or, without one, of the program, as source for man(1).",
+    description: "Prints the manual page of a command, of a group of commands or, without COMMAND, of the \
+                  whole program, as source for man(1).",
     positionals: Some(Positionals {
         usage: "[COMMAND]...",
         help: "The command's words, or an old program's name.",
@@ -28,7 +29,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         },
     }),
     groups: &[],
-    examples: &[("roundtrip man | man -l -", "Reads the program's page.")],
+    examples: &[("roundtrip man | man -l -", "Shows the program's page.")],
     run,
 };
 

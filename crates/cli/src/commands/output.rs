@@ -131,8 +131,7 @@ impl RunOutput {
 pub(crate) const FORMATS: &[&str] = &["table", "json", "csv", "markdown"];
 
 /// What they are.
-pub(crate) const FORMATS_HELP: &str =
-    "How to print the result; json is a run directory's run.json, markdown has a line for each figure.";
+pub(crate) const FORMATS_HELP: &str = "The output format: json is the same as run.json in a run directory, markdown has a line for each figure.";
 
 /// `--format`, one of these words, of which the first is the default.
 pub(crate) const fn format<A: AsMut<RunOutput>>(
@@ -163,8 +162,8 @@ pub(crate) const fn label<A: AsMut<RunOutput>>() -> Opt<A> {
     Opt::value(
         &["--label"],
         "KEY=VALUE",
-        "Stores this with the run, and shows it in every report, as in build=1234. A key has letters, digits, '.', '_' \
-         and '-'. Can be given several times.",
+        "Stores this label with the run, as in build=1234; every report shows it. A key consists of letters, \
+         digits, '.', '_' and '-'. Repeatable.",
         |typed: &mut A, text| typed.as_mut().labels.add(text).map_err(|error| error.to_string()),
     )
 }

@@ -28,9 +28,9 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["report"],
     kind: Kind::Command,
     summary: "writes stored runs as one HTML page",
-    description: "Writes a page that any browser opens, without a network: what is slow and why, what to do about it, how far to trust \
-                  it, and every figure as a picture with its table. Several runs stand side by side. The page holds all its \
-                  figures as JSON too.",
+    description: "Writes a page that any browser opens without a network. It shows what is slow and why, what \
+                  to do about it, how far to trust the result, and every figure as a chart with its table. It \
+                  shows several runs side by side. The page also contains all its figures as JSON.",
     positionals: Some(Positionals {
         usage: "RUN...",
         help: "Run directories, or their run.json files.",
@@ -44,7 +44,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     groups: &[Group {
         heading: "Output",
         options: &[
-            Opt::path(&["-o", "--output"], "FILE", "The page.", |typed: &mut Typed, text| {
+            Opt::path(&["-o", "--output"], "FILE", "The page to write.", |typed: &mut Typed, text| {
                 set(&mut typed.out, values::path(text))
             }),
             Opt::flag(&["--force"], "Replaces FILE if it exists.", |typed: &mut Typed| {
@@ -63,7 +63,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
 const SLOW_WRITES: usize = 3;
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
-    let Some(out) = &typed.out else { return Err(usage!("say where the page is written: -o FILE")) };
+    let Some(out) = &typed.out else { return Err(usage!("name the page to write: -o FILE")) };
     let runs = typed
         .runs
         .iter()

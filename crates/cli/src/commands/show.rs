@@ -31,10 +31,11 @@ pub(crate) struct Typed {
 impl Gated for Typed {
     const TESTS: &'static [&'static str] = TESTS;
     const REQUIRES: &'static [&'static str] = &["realtime", "kernel-driver", "events"];
-    const GATES: &'static str = "Ends with status 1 if the result is beyond a limit, as in 'p99>200us' or 'missed>0', or \
-                                 'p99[caller=other]>1ms' for some figures only. inheritance: if real-time priorities were not \
-                                 inherited. warnings: if the run has warnings. A name that does not exist is refused with all \
-                                 that do. Can be given several times.";
+    const GATES: &'static str = "Exits with status 1 if the result is beyond a limit, as in 'p99>200us' or \
+                                 'missed>0', or 'p99[caller=other]>1ms' for some figures only. inheritance: \
+                                 if real-time priorities were not inherited. warnings: if the run has \
+                                 warnings. An unknown name is refused, with a list of the known ones. \
+                                 Repeatable.";
 
     fn gates(&mut self) -> &mut Gates {
         &mut self.gates
@@ -46,9 +47,8 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["show"],
     kind: Kind::Command,
     summary: "prints stored runs",
-    description: "Prints stored runs, from this machine or another. --merge shows several runs of \
-                  one plan as one: it merges their calls and rounds, so that percentiles are those \
-                  of all calls.",
+    description: "Prints stored runs, from this machine or another. --merge combines several runs of the same \
+                  plan into one: it merges their calls and rounds, so the percentiles are those of all calls.",
     positionals: Some(Positionals {
         usage: "RUN...",
         help: "Run directories, or their run.json files.",
@@ -66,12 +66,12 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             options: &[
                 Opt::flag(
                     &["--merge"],
-                    "Shows all runs as one. They must have the same plan and driver.",
+                    "Combines all runs into one. They must have the same plan and driver.",
                     |typed: &mut Typed| {
                         typed.merge = true;
                     },
                 ),
-                Opt::flag(&["--short"], "Only the first page of each.", |typed: &mut Typed| {
+                Opt::flag(&["--short"], "Prints only the summary of each run.", |typed: &mut Typed| {
                     typed.short = true
                 }),
                 Opt::flag(&["--histogram"], output::HISTOGRAM, |typed: &mut Typed| typed.histogram = true),
@@ -79,8 +79,8 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     &["--format"],
                     "FORMAT",
                     &["text", "json", "csv", "markdown"],
-                    "How to print them; json is a run directory's run.json, one line for each run; csv and \
-                     markdown have a line for each figure.",
+                    "The output format: json prints each run's run.json on one line; csv and markdown have a \
+                     line for each figure.",
                     |typed: &mut Typed, text| {
                         typed.format = Some(text.to_owned());
                         Ok(())
@@ -91,11 +91,11 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         },
     ],
     examples: &[
-        ("roundtrip show runs/survey-20261121-204259", "Prints all that a survey measured."),
+        ("roundtrip show runs/survey-20261121-204259", "Prints everything that a survey measured."),
         ("roundtrip show --merge monday tuesday", "Prints two runs of one plan as one."),
         (
             "roundtrip show --fail-on 'p99>1ms' --fail-on 'missed>0' monday",
-            "Fails if the run is slower than it may be.",
+            "Fails if the run is slower than allowed.",
         ),
     ],
     run,
@@ -107,7 +107,7 @@ fn origin(typed: &Typed, path: &Path) -> String {
         return format!("Run: {}", inert::name(&path.to_string_lossy()));
     }
     let paths: Vec<String> = typed.runs.iter().map(|path| inert::name(&path.to_string_lossy())).collect();
-    format!("{} runs together: {}; the machine's state is that of the first", paths.len(), paths.join(", "))
+    format!("{} runs combined: {}; the machine's state is that of the first", paths.len(), paths.join(", "))
 }
 
 fn is_text(typed: &Typed) -> bool {

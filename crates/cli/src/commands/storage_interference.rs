@@ -68,13 +68,14 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["storage", "interference"],
     kind: Kind::Command,
     summary: "compares writes with and without background load",
-    description: "Times one writer alone and under each condition: beside a background load, or with another setting of the \
-                  kernel (where completions are handled, the frequency governor, polling). The two take turns in short \
-                  blocks in shuffled order, so that a drift of the machine affects both alike. The report shows how \
-                  long the application waits and how long the device takes, and what explains a difference: the CPU's \
-                  frequency, the interrupt's CPU, the number of interrupts and IPIs, the path of the completion, and \
-                  the CPU time that others used. A control compares alone with alone and so shows how much is chance.\n\n\
-                  Roundtrip restores every setting when it ends; after kill -9 the next run restores it. The kernel's \
+    description: "Times one writer alone and under each condition: with a background load, or with another \
+                  kernel setting (where completions are handled, the frequency governor, polling). The two \
+                  alternate in short blocks in random order, so drift of the machine affects both alike. The \
+                  report shows how long the application waits, how long the device takes, and what explains a \
+                  difference: the CPU's frequency, the interrupt's CPU, the number of interrupts and IPIs, \
+                  the path of the completion, and the CPU time that other processes used. A control compares \
+                  the lone writer with itself, which shows how much is chance.\n\n\
+                  Roundtrip restores every setting when it ends; after kill -9 the next run does. Kernel \
                   events, settings and limits need root. Without root the report says what is missing.",
     positionals: None,
     groups: &[
@@ -85,14 +86,15 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     &["--conditions"],
                     "LIST",
                     &CONDITION_NAMES,
-                    "Background loads: hog-same, hog-other, hog-all (CPU-bound processes on the writer's CPU, another, every CPU), \
-                     timers, network (both on the CPU of the device's interrupt), files, fsync (in the same file system), \
-                     memory. Settings: io-limit (of the control group), rq-affinity-0, rq-affinity-1, rq-affinity-2 (where completions are \
-                     handled), performance, powersave, schedutil, ondemand (frequency governors), polled. alone: the \
-                     control only.",
+                    "Background loads: hog-same, hog-other, hog-all (CPU-bound processes on the writer's CPU, \
+                     on another, on every CPU), timers, network (both on the CPU of the device's interrupt), \
+                     files, fsync (in the same file system), memory. Settings: io-limit (of the control \
+                     group), rq-affinity-0, rq-affinity-1, rq-affinity-2 (where completions are handled), \
+                     performance, powersave, schedutil, ondemand (frequency governors), polled. alone: only \
+                     the control.",
                     |typed: &mut Typed, text| set(&mut typed.conditions, storage_options::list(text)),
                 )
-                .default("all that this machine can do")
+                .default("all that this machine supports")
                 .formerly(&["--neighbours"]),
                 Opt::value(
                     &["--memory-share"],
@@ -121,8 +123,9 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 Opt::value(
                     &["--duration"],
                     "TIME",
-                    "How long the whole measurement may take, to within one pair of blocks. Roundtrip leaves out first rounds, then conditions \
-                     that do not fit, and names them. It always measures the control and one condition.",
+                    "How long the whole measurement may take, to within one pair of blocks. If the time is \
+                     too short, Roundtrip first reduces the rounds, then leaves out conditions, and names \
+                     them. It always measures the control and one condition.",
                     |typed: &mut Typed, text| set(&mut typed.duration_ns, values::duration_ns(text)),
                 )
                 .default("1m"),
@@ -144,7 +147,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             heading: "How",
             options: &[
                 storage_options::policy(),
-                storage_options::cpus("the first that this process may use"),
+                storage_options::cpus("the first CPU that this process may use"),
                 storage_options::java(),
                 storage_options::no_recorder(),
                 storage_options::buffer(),
@@ -156,10 +159,10 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             options: &[
                 output::format(
                     output::FORMATS,
-                    "How to print the result; json is a run directory's run.json, csv has a line for each round and \
-                     side, markdown one for each figure.",
+                    "The output format: json is the same as run.json in a run directory, csv has a line for \
+                     each round and side, markdown a line for each figure.",
                 ),
-                output::out("Also writes the run, with what was recorded, into this directory."),
+                output::out("Also writes the run and its recording into this directory."),
                 output::force(),
                 output::histogram(),
                 output::label(),

@@ -57,14 +57,14 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["storage", "layers"],
     kind: Kind::Command,
     summary: "shows where synchronous writes spend their time",
-    description: "Times synchronous writes of several sizes, by a native program and by Java. From \
-                  the kernel's events it attributes every instant of a call to exactly one layer: \
-                  the application's runtime (platform), the file system (fs), threads that work \
-                  for it (helper), the block layer (block), the device, its interrupt (irq), or \
-                  the wakeup of the writer (wake). So the layers add up to the call. Time that no \
-                  event explains is shown as unexplained.\n\n\
-                  The events need root and tracefs. Without them the report has response times \
-                  only, and says so.",
+    description: "Times synchronous writes of several sizes, by a native program and by Java. From the \
+                  kernel's events it assigns every instant of a call to exactly one layer: the application's \
+                  runtime (platform), the file system (fs), threads that work on the write's behalf (helper), \
+                  the block layer (block), the device, its interrupt (irq), or the wakeup of the writer \
+                  (wake). So the layers add up to the call. It shows time that no event explains as \
+                  unexplained.\n\n\
+                  The events need root and tracefs. Without them the report has only response times, and says \
+                  so.",
     positionals: None,
     groups: &[
         Group {
@@ -104,8 +104,8 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     &["--method"],
                     "METHOD",
                     &["events", "strace"],
-                    "events: the kernel's events. strace: also the study's method, which runs the \
-                     same calls under strace; shows what strace costs and misses.",
+                    "events: the kernel's events. strace: also the study's method, which runs the same calls \
+                     under strace; this shows what strace costs and what it misses.",
                     |typed: &mut Typed, text| {
                         typed.method = Some(text.to_owned());
                         Ok(())
@@ -116,9 +116,9 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     &["--events"],
                     "HOW-MUCH",
                     &["least", "usual", "diagnosis"],
-                    "Which events to record. least: what is needed to divide a write. usual: all \
-                     that tells layers apart. diagnosis: also what explains a delay in a viewer \
-                     (queues, journal, workers, reclaim, frequency, idling).",
+                    "Which events to record. least: what is needed to divide a write. usual: everything that \
+                     distinguishes the layers. diagnosis: also what helps to understand a delay in a trace \
+                     viewer (queues, journal, workers, reclaim, frequency, idle states).",
                     |typed: &mut Typed, text| {
                         typed.events = Some(match text {
                             "least" => WriteEvents::Least,
@@ -146,11 +146,11 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 .default("1"),
                 output::format(
                     output::FORMATS,
-                    "How to print the result; json is a run directory's run.json, with the layers; markdown has a line \
-                     for each figure.",
+                    "The output format: json is run.json with the layers added, markdown has a line for each \
+                     figure.",
                 ),
                 output::histogram(),
-                output::out("Also writes the run, with what was recorded, into this directory."),
+                output::out("Also writes the run and its recording into this directory."),
                 output::force(),
                 output::label(),
                 output::quiet(),
@@ -160,8 +160,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     examples: &[
         (
             "roundtrip storage layers",
-            "Shows where writes to a file in this directory spend their \
-                  time.",
+            "Shows where writes to a file in the current directory spend their time.",
         ),
         (
             "roundtrip storage layers --writers native --durability dsync,fsync --sizes 4k-4M --out slow",

@@ -116,8 +116,8 @@ pub(crate) const fn durability<A: HasStorage>() -> Opt<A> {
         &["--durability"],
         "LIST",
         &["sync", "dsync", "fsync", "fdatasync"],
-        "How each write is made durable: sync (O_SYNC, Java's rws), dsync (O_DSYNC, Java's rwd), fsync, fdatasync (a call \
-         behind the write).",
+        "How each write is made durable: sync (O_SYNC, Java's rws), dsync (O_DSYNC, Java's rwd), fsync, \
+         fdatasync (a call after the write).",
         |typed: &mut A, text| set(&mut typed.storage().durabilities, list(text)),
     )
     .default("dsync")
@@ -128,8 +128,8 @@ pub(crate) const fn position<A: HasStorage>() -> Opt<A> {
         &["--position"],
         "WHERE",
         &["overwrite", "append"],
-        "overwrite: write over a file whose blocks are allocated. append: to the end of a file \
-         that starts empty.",
+        "overwrite: write over a file whose blocks are allocated. append: write to the end of a file that \
+         starts empty.",
         |typed: &mut A, text| set(&mut typed.storage().position, one(text)),
     )
     .default("overwrite")
@@ -163,7 +163,7 @@ pub(crate) const fn policy<A: HasStorage>() -> Opt<A> {
         "The scheduling policy of the writing thread: other, nice:N, fifo:N, rr:N.",
         |typed: &mut A, text| set(&mut typed.storage().scheduling, one(text)),
     )
-    .default("as this process is")
+    .default("the policy of this process")
 }
 
 pub(crate) const fn cpus<A: HasStorage>(default: &'static str) -> Opt<A> {
@@ -178,8 +178,8 @@ pub(crate) const fn java<A: HasStorage>() -> Opt<A> {
     Opt::value(
         &["--java"],
         "COMMAND",
-        "The Java to run, with its arguments. With a class path the class SyncWriter is run from there, as Android's runtime \
-         needs it.",
+        "The Java to run, with its arguments. With a class path, Roundtrip runs the class SyncWriter from \
+         there, as Android's runtime requires.",
         |typed: &mut A, text| {
             let command = text.split_whitespace().map(str::to_owned).collect();
             typed.storage().java = Some(Java { command });
@@ -199,7 +199,7 @@ pub(crate) const fn buffer<A: HasStorage>() -> Opt<A> {
     Opt::value(
         &["--buffer"],
         "SIZE",
-        "The trace buffer of each CPU; the events of a block must fit.",
+        "The size of each CPU's trace buffer; it must hold the events of a block.",
         |typed: &mut A, text| set(&mut typed.storage().buffer_kilobytes, values::buffer_kilobytes(text)),
     )
     .default("8M")

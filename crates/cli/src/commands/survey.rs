@@ -47,10 +47,11 @@ impl AsMut<RunOutput> for Typed {
 impl Gated for Typed {
     const TESTS: &'static [&'static str] = &["baseline", "throughput", "latency"];
     const REQUIRES: &'static [&'static str] = &["realtime"];
-    const GATES: &'static str = "Ends with status 1 if the result is beyond a limit, as in 'p99>200us' or 'missed>0', or \
-                                 'p99[caller=other]>1ms' for some figures only. inheritance: if real-time priorities were not \
-                                 inherited. warnings: if the run has warnings. A name that does not exist is refused with all \
-                                 that do. Can be given several times.";
+    const GATES: &'static str = "Exits with status 1 if the result is beyond a limit, as in 'p99>200us' or \
+                                 'missed>0', or 'p99[caller=other]>1ms' for some figures only. inheritance: \
+                                 if real-time priorities were not inherited. warnings: if the run has \
+                                 warnings. An unknown name is refused, with a list of the known ones. \
+                                 Repeatable.";
 
     fn gates(&mut self) -> &mut Gates {
         &mut self.gates
@@ -62,10 +63,10 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["survey"],
     kind: Kind::Command,
     summary: "shows in half a minute what round trips take on this machine",
-    description: "Measures, in turn: the baseline (round trips over futex, pipe and sockets, with \
-                  both binder stacks), the throughput of binder and hwbinder at a few sizes, and \
-                  latency against a deadline with a real-time and an ordinary caller. Prints a \
-                  summary and stores the run; 'roundtrip show' prints all of it.",
+    description: "Measures, in turn: the baseline (round trips over futex, pipe and sockets, with both binder \
+                  stacks), the throughput of binder and hwbinder at a few sizes, and latency against a \
+                  deadline with a real-time and an ordinary caller. Prints a summary and stores the run; \
+                  'roundtrip show' prints the details.",
     positionals: None,
     groups: &[
         Group {
@@ -94,8 +95,8 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             options: &[
                 output::format(
                     &["text", "json", "csv", "markdown"],
-                    "How to print the result; json is the run directory's run.json; csv and markdown have a line for \
-                     each figure.",
+                    "The output format: json is the same as run.json in the run directory, csv and markdown \
+                     have a line for each figure.",
                 ),
                 output::out("The run directory.").default("runs/survey-DATE-TIME"),
                 output::force(),
@@ -109,7 +110,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         ("roundtrip survey", "Shows what this machine can do."),
         (
             "roundtrip survey --duration 5m --out before",
-            "Takes longer, for steadier figures, and keeps them in 'before'.",
+            "Takes longer for steadier figures, and stores the run in 'before'.",
         ),
     ],
     run,
@@ -161,7 +162,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         Ok(terminal.out.write_all(text.as_bytes())?)
     })?;
     if !typed.output.quiet {
-        writeln!(terminal.err, "all of it: roundtrip show {}", inert::line(&directory.to_string_lossy()))?;
+        writeln!(terminal.err, "details: roundtrip show {}", inert::line(&directory.to_string_lossy()))?;
     }
     Ok(typed.gates.judge(&run, Divided::default(), exit, terminal))
 }

@@ -61,13 +61,12 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["ipc", "throughput"],
     kind: Kind::Command,
     summary: "measures round trips of binder and hwbinder by payload size",
-    description: "A client process calls a server process, which returns the payload. This is \
-                  repeated for each size. \
-                  Roundtrip times calls in batches, with two clock readings around each batch, and \
-                  then once more one by one for the percentiles. It checks every reply outside of \
-                  the timed calls.\n\n\
-                  The rate is that of one direction: payload bytes divided by the time of the round trip that carried \
-                  them. 8 bytes in 69974 ns are 114 kB/s.",
+    description: "A client process calls a server process, which returns the payload, for each size. \
+                  Roundtrip times calls in batches, with two clock readings around each batch, and then times \
+                  further calls one by one for the percentiles. It checks every reply outside the timed \
+                  section.\n\n\
+                  The rate counts one direction: payload bytes divided by the time of the round trip that \
+                  carried them. 8 bytes in 69974 ns are 114 kB/s.",
     positionals: None,
     groups: &[
         Group {
@@ -111,15 +110,15 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 Opt::value(
                     &["--min-time"],
                     "TIME",
-                    "The least duration of a batch, as in 0.5s. The first batch finds out how many \
-                     calls that takes.",
+                    "The minimum duration of a batch, as in 0.5s. The first batch determines how many calls \
+                     that takes.",
                     |typed: &mut Typed, text| set(&mut typed.min_time_ns, values::duration_ns(text)),
                 )
                 .default("0.5s"),
                 Opt::value(
                     &["--iterations"],
                     "N",
-                    "Exactly N calls in each batch, instead of a time.",
+                    "Exactly N calls in each batch, instead of a minimum duration.",
                     |typed: &mut Typed, text| {
                         set(
                             &mut typed.iterations,
@@ -130,8 +129,8 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 Opt::value(
                     &["--repetitions"],
                     "N",
-                    "Batches for each stack and size. They run in random order, which spreads the \
-                     machine's drift over all of them; the report shows medians.",
+                    "Batches for each stack and size. They run in random order, so drift of the machine \
+                     affects all of them alike; the report shows medians.",
                     |typed: &mut Typed, text| set(&mut typed.repetitions, values::whole(text, 1..=100_000)),
                 )
                 .default("1"),
@@ -158,7 +157,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 Opt::value(
                     &["--server-cpus"],
                     "CPUS",
-                    "The server's CPUs, likewise.",
+                    "The server's CPUs, in the same form.",
                     |typed: &mut Typed, text| set(&mut typed.server_cpus, values::cpu_list(text)),
                 ),
             ],
@@ -170,8 +169,8 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             options: &[
                 output::format(
                     &["table", "json", "csv", "markdown", "google"],
-                    "How to print the result: json is a run directory's run.json, markdown has a line for each figure, \
-                     google is the JSON of Google Benchmark, for its tools.",
+                    "The output format: json is the same as run.json in a run directory, markdown has a line \
+                     for each figure, google is Google Benchmark's JSON.",
                 ),
                 output::histogram(),
                 output::out("Also writes the run into this directory."),
@@ -189,7 +188,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         ),
         (
             "roundtrip ipc throughput --format google > before.json",
-            "Keeps a result that Google Benchmark's compare.py reads.",
+            "Stores a result that Google Benchmark's compare.py reads.",
         ),
     ],
     run,

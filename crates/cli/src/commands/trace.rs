@@ -44,18 +44,17 @@ pub(crate) static START: Entry<Start> = Entry {
     path: &["trace", "start"],
     kind: Kind::Command,
     summary: "starts the kernel's trace as atrace does",
-    description: "Starts what `atrace --async_start -b 8000 -c sched idle workq binder_driver sync freq irq` starts, or other \
-                  categories of atrace's: those events of the kernel, in its global trace, in buffers in which the newest events \
-                  overwrite the oldest. \
-                  `ipc latency --trace`, schd-dbg -trace and libhwbinder_latency -trace stop it at the first call that \
-                  misses its deadline. Roundtrip notes every earlier setting in a file, and \
-                  `roundtrip trace stop` restores it. It does not touch a trace that somebody else \
-                  uses. Needs root.",
+    description: "Does what `atrace --async_start -b 8000 -c sched idle workq binder_driver sync freq irq` \
+                  does, with these or other atrace categories: it records those kernel events in the global \
+                  trace, in ring buffers that overwrite the oldest events. `ipc latency --trace`, schd-dbg \
+                  -trace and libhwbinder_latency -trace stop it at the first call that misses its deadline. \
+                  Roundtrip saves every earlier setting in a file, and `roundtrip trace stop` restores it. It \
+                  does not touch a trace that another program uses. Needs root.",
     positionals: Some(Positionals {
         usage: "[CATEGORY]...",
-        help: "atrace's categories of kernel events: sched, idle, freq, workq, binder_driver, sync, irq, irqoff, preemptoff, disk, \
-               mmc, load, membus, i2c, regulators, memreclaim, binder_lock, pagecache, memory, thermal. Without any, the first \
-               seven, as far as the kernel has them.",
+        help: "atrace's categories of kernel events: sched, idle, freq, workq, binder_driver, sync, irq, \
+               irqoff, preemptoff, disk, mmc, load, membus, i2c, regulators, memreclaim, binder_lock, \
+               pagecache, memory, thermal. Default: the first seven, as far as the kernel has them.",
         count: 0..=Category::ALL.len(),
         kind: ValueKind::OneOf(Category::NAMES),
         set: |typed, text| {
@@ -75,7 +74,7 @@ pub(crate) static START: Entry<Start> = Entry {
     }],
     examples: &[(
         "roundtrip trace start && schd-dbg -trace -i 5000; roundtrip trace stop -o miss.txt",
-        "Records what led to the first miss.",
+        "Records what led to the first missed deadline.",
     )],
     run: start,
 };
@@ -85,9 +84,9 @@ pub(crate) static STOP: Entry<Stop> = Entry {
     path: &["trace", "stop"],
     kind: Kind::Command,
     summary: "stops the trace, stores it and restores every setting",
-    description: "Stops what `roundtrip trace start` started, writes it to a file, and then \
-                  restores every setting of the kernel's trace. If the file cannot be written, \
-                  Roundtrip keeps the trace, stopped; name another file then.",
+    description: "Stops what `roundtrip trace start` started, writes it to a file, and then restores every \
+                  setting of the kernel's trace. If it cannot write the file, the trace stays stopped and is \
+                  kept; then name another file.",
     positionals: None,
     groups: &[Group {
         heading: "Output",
@@ -95,7 +94,7 @@ pub(crate) static STOP: Entry<Stop> = Entry {
             Opt::path(
                 &["-o", "--output"],
                 "FILE",
-                "Where the trace is written: in the kernel's text form, or for a name that ends in .perfetto-trace as a \
+                "The file to write: the kernel's text form or, if its name ends in .perfetto-trace, a \
                  Perfetto trace.",
                 |typed: &mut Stop, text| set(&mut typed.out, values::path(text)),
             ),
@@ -116,13 +115,13 @@ pub(crate) static STOP: Entry<Stop> = Entry {
 pub(crate) static STATUS: Entry<NoArguments> = Entry {
     path: &["trace", "status"],
     kind: Kind::Command,
-    summary: "shows whether a trace runs, and what it holds",
-    description: "Describes the trace that `roundtrip trace start` started: how long it has run, \
-                  whether something has stopped it, what it records, and how many events each \
-                  CPU's buffer holds. Exit status 1 if no trace was started.",
+    summary: "shows whether a trace is running, and what it holds",
+    description: "Describes the trace that `roundtrip trace start` started: how long it has run, whether \
+                  something stopped it, what it records, and how many events each CPU's buffer holds. Exits \
+                  with status 1 if no trace was started.",
     positionals: None,
     groups: &[],
-    examples: &[("roundtrip trace status", "Shows whether the trace was stopped by a miss.")],
+    examples: &[("roundtrip trace status", "Shows whether a missed deadline stopped the trace.")],
     run: status,
 };
 
@@ -146,7 +145,7 @@ fn status(_: NoArguments, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             Ok(Exit::OK)
         }
         None => {
-            writeln!(terminal.out, "no trace was started: `roundtrip trace start` starts one")?;
+            writeln!(terminal.out, "no trace was started; start one with `roundtrip trace start`")?;
             Ok(Exit::FAILED)
         }
     }
@@ -156,14 +155,14 @@ fn stop(typed: Stop, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let out = match (&typed.out, typed.discard) {
         (Some(_), true) => return Err(crate::args::usage!("-o and --discard exclude each other")),
         (None, false) => {
-            return Err(crate::args::usage!("say where the trace is written: -o FILE, or --discard"));
+            return Err(crate::args::usage!("name the file to write (-o FILE), or use --discard"));
         }
         (out, _) => out.as_deref(),
     };
     // A signal waits until everything is as it was.
     let interrupts = Interrupts::watch()?;
     let Some(trace) = find()? else {
-        anyhow::bail!("no trace was started: `roundtrip trace start` starts one");
+        anyhow::bail!("no trace was started; start one with `roundtrip trace start`");
     };
     trace.halt()?;
     let status = trace.status()?;
@@ -174,16 +173,16 @@ fn stop(typed: Stop, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
             let failed = format!("cannot write {}", path.display());
             if held == 0 || held_by(&trace.status()?) > 0 {
                 return Err(error
-                    .context(format!("the trace is stopped and kept, to be written elsewhere: {failed}")));
+                    .context(format!("the trace is stopped and kept; write it to another file: {failed}")));
             }
             // Nothing is left in the buffers that would have to be kept.
             trace.restore()?;
             let fate = match kept {
                 Some(folder) => format!(
-                    "what was recorded is kept, `roundtrip trace convert {} -o FILE` writes it elsewhere",
+                    "the recording is kept; write it elsewhere with `roundtrip trace convert {} -o FILE`",
                     folder.display()
                 ),
-                None => "the events were taken out of the buffers and are lost".to_owned(),
+                None => "the events were already taken out of the buffers and are lost".to_owned(),
             };
             return Err(error.context(format!("{fate}: {failed}")));
         }
@@ -191,7 +190,7 @@ fn stop(typed: Stop, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     trace.restore()?;
     match out {
         Some(path) => writeln!(terminal.out, "{}: {held} events", path.display())?,
-        None => writeln!(terminal.out, "{held} events were thrown away")?,
+        None => writeln!(terminal.out, "{held} events were discarded")?,
     }
     lost(&status, terminal)?;
     interrupts.check()?;
@@ -210,7 +209,7 @@ fn with_cure(error: anyhow::Error) -> anyhow::Error {
             anyhow::anyhow!("{error}: end it with `roundtrip trace stop`")
         }
         Some(tracefs::Error::Busy) => anyhow::anyhow!(
-            "another `roundtrip trace` is starting or stopping the trace: try again when it has ended"
+            "another `roundtrip trace` is starting or stopping the trace; try again when it has finished"
         ),
         _ => error,
     }
@@ -228,7 +227,7 @@ fn lost(status: &Status, terminal: &mut Terminal<'_>) -> anyhow::Result<()> {
     if overwritten > 0 {
         writeln!(
             terminal.err,
-            "roundtrip: {overwritten} older events were overwritten; -b at the start keeps more"
+            "roundtrip: {overwritten} older events were overwritten; keep more with -b at the start"
         )?;
     }
     if dropped > 0 {

@@ -25,12 +25,13 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["trace", "convert"],
     kind: Kind::Command,
     summary: "writes a recording for Perfetto, or as the kernel's text",
-    description: "Writes what the kernel recorded as a file that other tools open, on this machine or another: \
-                  FILE.perfetto-trace for ui.perfetto.dev and Perfetto's trace processor, to the nanosecond, or FILE.txt in the \
-                  kernel's own text form, in microseconds. `roundtrip explain -o` adds the slow calls and what explains them.",
+    description: "Converts a recording of the kernel's events to a file for other tools: FILE.perfetto-trace \
+                  for ui.perfetto.dev and Perfetto's trace processor, in nanoseconds, or FILE.txt in the \
+                  kernel's own text form, in microseconds. `roundtrip explain -o` adds the slow calls and \
+                  their explanations.",
     positionals: Some(Positionals {
         usage: "RECORDING",
-        help: "A run directory with a recording in it, or the recording's own folder.",
+        help: "A run directory that contains a recording, or the recording's own directory.",
         count: 1..=1,
         kind: ValueKind::Path,
         set: |typed: &mut Typed, text| {
@@ -44,7 +45,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             Opt::path(
                 &["-o", "--output"],
                 "FILE",
-                "The file; its name says the form: .perfetto-trace or .txt.",
+                "The file to write. Its name chooses the format: .perfetto-trace or .txt.",
                 |typed: &mut Typed, text| set(&mut typed.out, values::path(text)),
             ),
             Opt::flag(&["--force"], "Replaces FILE if it exists.", |typed: &mut Typed| {
@@ -53,30 +54,30 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             Opt::value(
                 &["--snapshot"],
                 "N",
-                "Which snapshot, where the recording has several.",
+                "The snapshot to convert, if the recording has several.",
                 |typed: &mut Typed, text| set(&mut typed.snapshot, values::whole(text, 1..=u32::MAX)),
             ),
         ],
     }],
     examples: &[(
         "roundtrip trace convert runs/monday -o monday.perfetto-trace",
-        "Writes what the run recorded as a trace that opens at ui.perfetto.dev.",
+        "Writes the run's recording as a trace that opens at ui.perfetto.dev.",
     )],
     run,
 };
 
 fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let Some(path) = typed.recordings.first() else { return Err(usage!("name a recording")) };
-    let Some(out) = typed.out else { return Err(usage!("say where the trace is written: -o FILE")) };
+    let Some(out) = typed.out else { return Err(usage!("name the file to write: -o FILE")) };
     let form = Form::of(&out)?;
     let recording = open(path)?;
     let snapshots = recording.snapshots()?;
     let snapshot = match (typed.snapshot, &snapshots[..]) {
-        (_, []) => anyhow::bail!("{} holds no snapshot: nothing was slow", path.display()),
+        (_, []) => anyhow::bail!("{} has no snapshot: nothing was slow", path.display()),
         (None, [only]) => *only,
         (None, [first, .., last]) => {
             return Err(usage!(
-                "{} holds {} snapshots, {first} to {last}: choose one with --snapshot N",
+                "{} has {} snapshots, {first} to {last}: choose one with --snapshot N",
                 path.display(),
                 snapshots.len()
             ));
@@ -84,7 +85,7 @@ fn run(typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
         (Some(number), all) if all.contains(&number) => number,
         (Some(number), all) => {
             let all: Vec<String> = all.iter().map(u32::to_string).collect();
-            return Err(usage!("{} holds no snapshot {number}, but {}", path.display(), all.join(", ")));
+            return Err(usage!("{} has no snapshot {number}; it has {}", path.display(), all.join(", ")));
         }
     };
     let trace = trace_file::write(&recording, snapshot, &[], form, (&out, typed.existing))?;

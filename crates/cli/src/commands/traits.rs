@@ -38,7 +38,7 @@ impl AsMut<RunOutput> for Typed {
 
 impl Gated for Typed {
     const TESTS: &'static [&'static str] = &[];
-    const GATES: &'static str = "Ends with status 1 if the run has warnings (GATE: warnings).";
+    const GATES: &'static str = "Exits with status 1 if the run has warnings (GATE: warnings).";
 
     fn gates(&mut self) -> &mut Gates {
         &mut self.gates
@@ -50,13 +50,13 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["ipc", "traits"],
     kind: Kind::Command,
     summary: "shows how binder and hwbinder differ",
-    description: "Fills in Android's comparison of its two IPC stacks by trying each cell on this \
-                  machine and driver: what the driver learns about a call's arguments, how often a \
-                  payload is copied, whether a server inherits a real-time caller's priority or \
-                  nice value, is raised to its node's minimum priority, or runs as background for \
-                  a background caller, and how long the smallest call takes.\n\n\
-                  A cell that cannot be tried on this machine gives the reason. The rows for \
-                  purpose and property are fixed text.",
+    description: "Fills in Android's comparison of its two IPC stacks by testing each cell on this machine \
+                  and driver: what the driver sees of a call's arguments; how often a payload is copied; \
+                  whether a server inherits a real-time caller's priority or nice value, is raised to its \
+                  node's minimum priority, or runs in the background for a background caller; and how long \
+                  the smallest call takes.\n\n\
+                  A cell that cannot be tested on this machine gives the reason. The rows for purpose and \
+                  property are fixed text.",
     positionals: None,
     groups: &[
         Group {
@@ -84,11 +84,8 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         },
     ],
     examples: &[
-        ("roundtrip ipc traits", "Tries every cell, in about a second."),
-        (
-            "roundtrip ipc traits --profile mainline",
-            "The same by the rules of a kernel without Android's patches.",
-        ),
+        ("roundtrip ipc traits", "Tests every cell, in about a second."),
+        ("roundtrip ipc traits --profile mainline", "Tests the rules of a kernel without Android's patches."),
     ],
     run,
 };

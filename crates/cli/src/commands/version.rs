@@ -9,7 +9,7 @@ pub(crate) static COMMAND: Entry<()> = Entry {
     path: &["version"],
     kind: Kind::Command,
     summary: "prints the version",
-    description: "Prints the version, the build and the machine that the program was built for.",
+    description: "Prints the version, the build profile and the target architecture.",
     positionals: None,
     groups: &[],
     examples: &[],

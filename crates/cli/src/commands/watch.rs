@@ -27,21 +27,19 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["watch"],
     kind: Kind::Command,
     summary: "shows live latency while you change a setting",
-    description: "Measures round trips as 'ipc latency' does, until you press q or Ctrl-C, and \
-                  shows them: p50, p99 and the longest call of each interval over time, and the \
-                  last interval as a histogram.\n\n\
-                  Press m, then change something on the machine: a governor, a cpuset, other load. \
-                  From then on both halves are compared: how much each figure changed, its 95% \
-                  interval, and whether that is better or worse. Press m again to compare with the \
-                  time since the last mark. The halves are measured one after the other. To be \
-                  certain, measure both settings in turn with 'roundtrip ab'.\n\n\
-                  The picture is drawn between two turns of at most 0.1 s (with --rate, of an \
-                  interval), while nobody calls. Drawing takes less than 1 ms of CPU time for each \
-                  interval.\n\n\
-                  Where standard output is no terminal, or TERM is dumb, it prints a line for each \
-                  caller and interval, so that it can be read through 'adb shell' and piped. Either \
-                  way, the figures of all calls follow at the end. With --format json, csv or \
-                  markdown it shows nothing meanwhile, and prints only those figures.",
+    description: "Measures round trips as 'ipc latency' does, until you press q or Ctrl-C, and shows them: \
+                  p50, p99 and the longest call of each interval over time, and the last interval as a \
+                  histogram.\n\n\
+                  Press m, then change something on the machine: a governor, a cpuset, other load. From then \
+                  on, watch compares the time before and after the mark: how much each figure changed, its \
+                  95% interval, and whether it is better or worse. Press m again to compare with the time \
+                  since the last mark. The two halves are measured one after the other, so drift can look \
+                  like a change. To be certain, measure both settings alternately with 'roundtrip ab'.\n\n\
+                  It draws between two turns of at most 0.1 s (with --rate, of an interval), while no calls \
+                  are made. Drawing takes less than 1 ms of CPU time for each interval.\n\n\
+                  If standard output is not a terminal, or TERM is dumb, it prints a line for each caller and \
+                  interval, which suits 'adb shell' and pipes. Either way it prints the figures of all calls \
+                  at the end. With --format json, csv or markdown it prints only those figures.",
     positionals: None,
     groups: &[
         Group { heading: "What to measure", options: latency_options::WHAT },
@@ -56,9 +54,9 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         ("roundtrip watch", "Shows both stacks with a real-time and an ordinary caller."),
         (
             "roundtrip watch --stack hwbinder --callers other --rate 1000/s --deadline 1ms",
-            "Shows the calls that a service with a thousand requests a second would make.",
+            "Makes a thousand calls a second over hwbinder, against a deadline of 1 ms.",
         ),
-        ("roundtrip watch --duration 10s --out monday", "Ends by itself, and stores the run."),
+        ("roundtrip watch --duration 10s --out monday", "Ends after 10 s and stores the run."),
     ],
     run,
 };
@@ -75,7 +73,7 @@ const HOW_LONG: &[Opt<Typed>] = &[
     Opt::value(
         &["--interval"],
         "TIME",
-        "How long an interval is, from 200ms to 1min.",
+        "The length of an interval, from 200ms to 1min.",
         |typed: &mut Typed, text| {
             let ns = values::duration_ns(text)?;
             if !(200_000_000..=60_000_000_000).contains(&ns) {

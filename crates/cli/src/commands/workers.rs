@@ -59,11 +59,11 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["ipc", "workers"],
     kind: Kind::Command,
     summary: "measures many processes that call each other",
-    description: "Starts worker processes that begin at the same instant and call as fast as they \
-                  can. Measures their calls per second in total, and how long each call takes.\n\n\
-                  Each worker serves and calls: it calls a random other worker. With --pairs, half \
-                  of the workers serve and each of the others calls a service of its own. With \
-                  --services N, each call goes to a random one of N processes that only serve.",
+    description: "Starts worker processes that all begin at the same instant and call as fast as they can. \
+                  Measures the total calls per second and how long each call takes.\n\n\
+                  Each worker serves and calls: it calls a random other worker. With --pairs, half of the \
+                  workers serve and each of the others calls a service of its own. With --services N, each \
+                  call goes to a random one of N processes that only serve.",
     positionals: None,
     groups: &[
         Group {
@@ -91,7 +91,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 ),
                 Opt::flag(
                     &["--pairs"],
-                    "Half of the workers serve; each of the others calls its own.",
+                    "Half of the workers serve; each of the others calls its own server.",
                     |typed: &mut Typed| typed.pairs = true,
                 ),
                 Opt::value(
@@ -112,19 +112,20 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                     &["--mode"],
                     "MODE",
                     &["binderize", "passthrough"],
-                    "Over the driver, or as a function of the caller's own process.",
+                    "binderize: calls over the driver. passthrough: calls the service in the caller's own \
+                     process.",
                     |typed: &mut Typed, text| set(&mut typed.mode, text.parse::<Mode>()),
                 )
                 .default("binderize"),
                 Opt::value(
                     &["--warn-above"],
                     "TIME",
-                    "Count the calls that take longer, as in 500us, and report them.",
+                    "Count and report calls that take longer than this, as in 500us.",
                     |typed: &mut Typed, text| set(&mut typed.warn_above_ns, values::duration_ns(text)),
                 ),
                 Opt::flag(
                     &["--training"],
-                    "Run once before, and count calls above twice the longest call of that run.",
+                    "Run once beforehand, and count calls above twice the longest call of that run.",
                     |typed: &mut Typed| typed.training = true,
                 ),
             ],
@@ -165,7 +166,7 @@ fn plan(typed: &Typed) -> Result<WorkersPlan, Usage> {
         (false, None) => Topology::Everyone,
     };
     if let Some(workers) = typed.workers.filter(|workers| typed.pairs && workers % 2 == 1) {
-        return Err(Usage(format!("{workers} workers cannot be paired: choose an even number")));
+        return Err(Usage(format!("{workers} workers cannot form pairs: choose an even number")));
     }
     if typed.training && typed.warn_above_ns.is_some() {
         return Err(Usage("--training and --warn-above exclude each other".into()));

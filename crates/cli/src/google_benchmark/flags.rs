@@ -161,8 +161,8 @@ impl<A: AsMut<Flags> + 'static> Table<A> {
         Opt::value(
             &["--benchmark_min_time"],
             "TIME",
-            "Measures each benchmark at least so long ('0.5s', or '0.5' as older scripts write it), or exactly so \
-             many times ('100x').",
+            "Measures each benchmark for at least this time ('0.5s', or '0.5' as in older scripts), or \
+             exactly this many times ('100x').",
             |typed: &mut A, text| min_time(text).map(|value| typed.as_mut().min_time = value),
         )
         .default("0.5s")
@@ -170,7 +170,7 @@ impl<A: AsMut<Flags> + 'static> Table<A> {
         Opt::value(
             &["--benchmark_min_warmup_time"],
             "SECONDS",
-            "Runs each benchmark at least so long before it is measured.",
+            "Runs each benchmark for at least this time before it is measured.",
             |typed: &mut A, text| seconds(text).map(|value| typed.as_mut().min_warm_up_s = value),
         )
         .default("0")
@@ -178,14 +178,16 @@ impl<A: AsMut<Flags> + 'static> Table<A> {
         Opt::value(
             &["--benchmark_repetitions"],
             "N",
-            "Repeats each benchmark; from 2 on, mean, median, standard deviation and coefficient of variation follow.",
+            "Repeats each benchmark. From 2 repetitions on, also prints mean, median, standard deviation and \
+             coefficient of variation.",
             |typed: &mut A, text| whole(text, 1..=100_000).map(|value| typed.as_mut().repetitions = value),
         )
         .default("1")
         .or_environment(),
         Opt::switch(
             &["--benchmark_enable_random_interleaving"],
-            "Runs the repetitions of all benchmarks in random order, which spreads the machine's drift over all.",
+            "Runs the repetitions of all benchmarks in random order, so drift of the machine affects all of \
+             them alike.",
             |typed: &mut A, text| {
                 boolean(text).map(|value| typed.as_mut().enable_random_interleaving = value)
             },
@@ -193,13 +195,13 @@ impl<A: AsMut<Flags> + 'static> Table<A> {
         .or_environment(),
         Opt::switch(
             &["--benchmark_report_aggregates_only"],
-            "Reports statistics only, no single repetitions, on the display and in the file.",
+            "Reports only statistics, no single repetitions, on the display and in the file.",
             |typed: &mut A, text| boolean(text).map(|value| typed.as_mut().report_aggregates_only = value),
         )
         .or_environment(),
         Opt::switch(
             &["--benchmark_display_aggregates_only"],
-            "Reports statistics only on the display; the file has everything.",
+            "Reports only statistics on the display; the file has everything.",
             |typed: &mut A, text| boolean(text).map(|value| typed.as_mut().display_aggregates_only = value),
         )
         .or_environment(),
@@ -215,7 +217,8 @@ impl<A: AsMut<Flags> + 'static> Table<A> {
         Opt::path(
             &["--benchmark_out"],
             "FILE",
-            "Writes the result to a file as well. It replaces an earlier one when the run is complete; another user's symbolic link is refused.",
+            "Also writes the result to a file. It replaces an existing file when the run is complete. A \
+             symbolic link that belongs to another user is refused.",
             |typed: &mut A, text| {
                 typed.as_mut().out = (!text.is_empty()).then(|| text.into());
                 Ok(())
@@ -234,7 +237,7 @@ impl<A: AsMut<Flags> + 'static> Table<A> {
         Opt::value(
             &["--benchmark_color"],
             "auto|true|false",
-            "Colours the console format: 'auto' does on a terminal.",
+            "Colours the console format: 'auto' colours on a terminal.",
             |typed: &mut A, text| {
                 typed.as_mut().color = match text {
                     "auto" => None,
@@ -247,7 +250,7 @@ impl<A: AsMut<Flags> + 'static> Table<A> {
         .or_environment(),
         Opt::switch(
             &["--benchmark_counters_tabular"],
-            "Gives each counter a column of its own in the console format.",
+            "Gives each counter its own column in the console format.",
             |typed: &mut A, text| boolean(text).map(|value| typed.as_mut().counters_tabular = value),
         )
         .or_environment(),
@@ -277,14 +280,14 @@ impl<A: AsMut<Flags> + 'static> Table<A> {
         .or_environment(),
         Opt::switch(
             &["--benchmark_dry_run"],
-            "Makes one call per benchmark and no repetition: tries whether everything runs.",
+            "Makes one call per benchmark without repetition, to check that everything runs.",
             |typed: &mut A, text| boolean(text).map(|value| typed.as_mut().dry_run = value),
         )
         .or_environment(),
         Opt::value(
             &["--v"],
             "N",
-            "From 2 on, tells on standard error of each batch that was timed.",
+            "From 2 on, logs each timed batch on standard error.",
             |typed: &mut A, text| whole(text, 0..=9).map(|value| typed.as_mut().verbosity = value),
         )
         .default("0"),
@@ -315,7 +318,7 @@ fn custom_context(text: &str) -> Result<Vec<(String, String)>, String> {
             .filter(|(key, _)| !key.is_empty())
             .ok_or_else(|| format!("'{part}' is not KEY=VALUE"))?;
         if pairs.iter().any(|(known, _)| known == key) {
-            return Err(format!("the key '{key}' is there twice"));
+            return Err(format!("the key '{key}' is given twice"));
         }
         pairs.push((key.to_owned(), value.to_owned()));
     }

@@ -48,7 +48,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             .default("10000"),
             Opt::flag(
                 &["-p"],
-                "Client and server pairs: one half of the workers serve, each of the others calls its own.",
+                "Client and server pairs: half of the workers serve, and each of the others calls its own server.",
                 |typed: &mut Typed| typed.pairs = true,
             ),
             Opt::value(

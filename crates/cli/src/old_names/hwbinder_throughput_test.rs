@@ -54,7 +54,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 &["-m"],
                 "MODE",
                 &["BINDERIZE", "PASSTHROUGH"],
-                "Over the driver, or as a function of the worker's own process.",
+                "BINDERIZE calls over the driver, PASSTHROUGH the service in the worker's own process.",
                 |typed: &mut Typed, text| {
                     set(&mut typed.mode, text.parse::<Mode>().map_err(|error| error.to_string()))
                 },

@@ -28,7 +28,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
         ("libbinder_benchmark", "Measures 4 bytes to 64 KiB."),
         (
             "libbinder_benchmark --benchmark_filter=/64k --benchmark_out=a.json",
-            "Measures one size, and keeps what Google Benchmark's compare.py reads.",
+            "Measures one size, and stores a result that Google Benchmark's compare.py reads.",
         ),
     ],
     run: |Typed(flags), terminal| sendvec::run(&flags, Stack::Binder, Mode::Binderize, terminal),

@@ -26,14 +26,18 @@ pub(crate) struct Typed {
     raw_data: bool,
 }
 
-pub(super) const DESCRIPTION: &str = "\
-    Client processes call server processes of their own. In each iteration a real-time thread (SCHED_FIFO, priority 99) \
-    calls first, a new one each time, whose set-up is timed too, and then an ordinary one. Standard output is one JSON value, \
-    behind the blocks of -v; everything else goes to standard error.\n\n\
-    S counts the calls that were served on the caller's CPU, R is their share of all I, and SYNC is GOOD above 0.6. \
-    Inheritance is PASS when every server thread ran with its caller's policy class and real-time priority, and SKIP where no \
-    real-time caller is possible, or its priority was inherited in a way that the server's policy does not show; then inheritance_reason \
-    says which. Exit status 1 says FAIL. cfg names the driver that was measured.";
+pub(super) const DESCRIPTION: &str = "Client processes call server processes of their own. In each iteration \
+                                      a real-time thread (SCHED_FIFO, priority 99) calls first, a new thread \
+                                      each time, with its set-up included in the time, and then an ordinary \
+                                      thread. Standard output is one JSON value, after the blocks of -v; \
+                                      everything else goes to standard error.\n\n\
+                                      S counts the calls that were served on the caller's CPU, R is their \
+                                      share of all I calls, and SYNC is GOOD above 0.6. Inheritance is PASS \
+                                      if every server thread ran with its caller's policy class and real-time \
+                                      priority. It is SKIP if no real-time caller is possible, or if the \
+                                      server inherited the priority in a way that its policy does not show; \
+                                      inheritance_reason says which. Exit status 1 means FAIL. cfg names the \
+                                      driver that was measured.";
 
 /// The flags that both programs have.
 pub(super) const FLAGS: &[Opt<Typed>] = &[
@@ -45,7 +49,7 @@ pub(super) const FLAGS: &[Opt<Typed>] = &[
     Opt::value(
         &["-pair", "-w"],
         "N",
-        "Pairs of a client and a server process; more than CPUs - 1 disturb each other.",
+        "Pairs of a client and a server process; more than CPUs - 1 pairs disturb each other.",
         |typed: &mut Typed, text| set(&mut typed.pairs, values::whole(text, 1..=MAX_PAIRS)),
     )
     .default("1"),
@@ -103,14 +107,14 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 },
             )
             .default("BINDERIZE"),
-            Opt::flag(&["-passthrough"], "As -m PASSTHROUGH: its name in older versions.", |typed: &mut Typed| {
+            Opt::flag(&["-passthrough"], "The same as -m PASSTHROUGH, as older versions call it.", |typed: &mut Typed| {
                 typed.mode = Mode::Passthrough;
             })],
         },
     ],
     examples: &[
         ("libhwbinder_latency -i 5000 -pair 3", "Three pairs, 10000 calls each."),
-        ("libhwbinder_latency -i 1 -v", "Shows who runs where in one iteration."),
+        ("libhwbinder_latency -i 1 -v", "Shows which thread runs on which CPU in one iteration."),
     ],
     run: |typed, terminal| run(&typed, Stack::Hwbinder, terminal),
 };

@@ -13,13 +13,15 @@ use crate::terminal::{Exit, Terminal};
 use report::throughput_google::{OWN_KEYS, context, name, rows};
 
 /// What help says of both.
-pub(super) const DESCRIPTION: &str = "\
-    A client calls a service, which returns the payload, with payloads of 4 bytes to 64 KiB. Time is the round trip of \
-    one call, CPU the CPU time of the client process for it, from batches of calls timed as a whole. As with Google \
-    Benchmark, a batch lasts until the client has used the minimum time of CPU, or five times as long by the clock.\n\n\
-    bytes_per_second is the rate of one direction by real time: payload bytes divided by the time of the round trip that \
-    carried them. 8 bytes in 69974 ns are 114 kB/s.\n\n\
-    The context names the driver that was measured.";
+pub(super) const DESCRIPTION: &str = "A client calls a service, which returns the payload, with payloads of 4 \
+                                      bytes to 64 KiB. Time is the round trip of one call, CPU is the client \
+                                      process's CPU time for it; both come from batches of calls timed as a \
+                                      whole. As in Google Benchmark, a batch lasts until the client has used \
+                                      the minimum CPU time, or five times as much wall-clock time.\n\n\
+                                      bytes_per_second is the rate of one direction in real time: payload \
+                                      bytes divided by the time of the round trip that carried them. 8 bytes \
+                                      in 69974 ns are 114 kB/s.\n\n\
+                                      The context names the driver that was measured.";
 
 /// Runs one of the programs.
 pub(super) fn run(
@@ -65,7 +67,7 @@ pub(super) fn run(
 /// none.
 fn plan(flags: &Flags, stack: Stack, mode: Mode) -> Result<ThroughputPlan, Usage> {
     if let Some((key, _)) = flags.context.iter().find(|(key, _)| OWN_KEYS.contains(&key.as_str())) {
-        return Err(Usage(format!("--benchmark_context: the key '{key}' is this program's own")));
+        return Err(Usage(format!("--benchmark_context: the key '{key}' is reserved by this program")));
     }
     let default = ThroughputPlan::default();
     let accepted = |size: &usize| flags.filter.accepts(&name(stack, mode, *size));

@@ -19,7 +19,7 @@ impl<'a> Bytes<'a> {
     pub(super) fn at(&self, offset: u64) -> Found<Self> {
         let at = usize::try_from(offset).ok().filter(|&at| at <= self.all.len());
         let at =
-            at.ok_or_else(|| format!("it points to byte {offset}, and ends at byte {}", self.all.len()))?;
+            at.ok_or_else(|| format!("it points to byte {offset}, but ends at byte {}", self.all.len()))?;
         Ok(Self { all: self.all, at })
     }
 
@@ -31,7 +31,7 @@ impl<'a> Bytes<'a> {
         let rest = &self.all[self.at..];
         let taken = usize::try_from(length).ok().and_then(|length| rest.get(..length));
         let taken = taken.ok_or_else(|| {
-            format!("at byte {}: {length} bytes should follow, and {} do", self.at, rest.len())
+            format!("at byte {}: expected {length} more bytes, found {}", self.at, rest.len())
         })?;
         self.at += taken.len();
         Ok(taken)
@@ -70,7 +70,7 @@ impl<'a> Bytes<'a> {
     pub(super) fn text(&mut self) -> Found<String> {
         let rest = &self.all[self.at..];
         let end = rest.iter().take(4096).position(|&byte| byte == 0);
-        let end = end.ok_or_else(|| format!("at byte {}: a text has no end", self.at))?;
+        let end = end.ok_or_else(|| format!("at byte {}: a string has no end", self.at))?;
         self.at += end + 1;
         Ok(String::from_utf8_lossy(&rest[..end]).into_owned())
     }

@@ -32,7 +32,7 @@ pub(super) fn read(mut bytes: Bytes<'_>) -> Found<Parts<'_>> {
         next = bytes.take(10)?;
     }
     if next != b"flyrecord\0" {
-        return Err("it is no recording of events: `trace-cmd record -e` makes one".to_owned());
+        return Err("it is not a recording of events: make one with `trace-cmd record -e`".to_owned());
     }
     let places: Vec<(u64, u64)> =
         (0..cpus).map(|_| Ok((bytes.u64()?, bytes.u64()?))).collect::<Found<_>>()?;

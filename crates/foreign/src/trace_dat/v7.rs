@@ -27,7 +27,7 @@ pub(super) fn read(mut bytes: Bytes<'_>) -> Found<Parts<'_>> {
         "none" => None,
         "zstd" => Some(Method::Zstd),
         "zlib" => Some(Method::Zlib),
-        other => return Err(format!("it is compressed with {other:.20}, which is not read")),
+        other => return Err(format!("it is compressed with {other:.20}, which this program does not read")),
     };
     bytes.text()?;
     let mut next = bytes.u64()?;
@@ -49,7 +49,7 @@ pub(super) fn read(mut bytes: Bytes<'_>) -> Found<Parts<'_>> {
         reader.buffer(data)?;
     }
     if !reader.top {
-        return Err("it holds no recording of events: `trace-cmd record -e` makes one".to_owned());
+        return Err("it contains no recording of events: make one with `trace-cmd record -e`".to_owned());
     }
     Ok(reader.parts)
 }

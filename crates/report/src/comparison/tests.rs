@@ -79,7 +79,7 @@ fn nothing_in_common_is_said() {
         margin: 0.02,
         noise: 0.3,
     };
-    assert!(text(&nothing, Look::PLAIN).starts_with("a and b have no figure in common"));
+    assert!(text(&nothing, Look::PLAIN).starts_with("a and b have none of the compared figures in common"));
 }
 
 #[test]

@@ -91,11 +91,11 @@ fn real_time(thread: &Thread) -> bool {
 /// What to do where somebody of lower priority is waited for.
 fn against_inversion(cause: &Cause) -> &'static str {
     if cause.via.is_empty() {
-        "Turn priority inheritance on for the service (hwbinder does; binder nodes ask for it with setInheritRt), so that \
-         the server runs at its caller's priority."
+        "Enable priority inheritance for the service (hwbinder does so by default; a binder node asks for it \
+         with setInheritRt), so that the server runs at its caller's priority."
     } else {
-        "Use locks with priority inheritance (PTHREAD_PRIO_INHERIT), so that who holds one runs at the priority of who \
-         waits for it."
+        "Use locks with priority inheritance (PTHREAD_PRIO_INHERIT), so that the holder runs at the priority \
+         of its waiters."
     }
 }
 
@@ -110,7 +110,7 @@ fn about(cause: &Cause, inverted: bool) -> Vec<String> {
     }
     match cause.kind {
         Kind::Competitor => {
-            steps.push(format!("Keep {who} off {on_cpu}: give it other CPUs with a cpuset or taskset."));
+            steps.push(format!("Keep {who} off {on_cpu}: confine it to other CPUs with a cpuset or taskset."));
             let other = match cause.thread.as_ref() {
                 Some(thread) if real_time(thread) => {
                     format!("Give the {owner} a higher real-time priority than {who}, or lower that of {who}.")
@@ -126,15 +126,18 @@ fn about(cause: &Cause, inverted: bool) -> Vec<String> {
             ));
         }
         Kind::Work => steps.push(format!(
-            "Profile the {owner}: it ran on its CPU itself, nothing delayed it. Check its CPU's frequency as well."
+            "Profile the {owner}: it was running all the time, and nothing delayed it. Check its CPU's \
+             frequency as well."
         )),
-        Kind::Sleep => steps.push(format!("Take the sleep out of the {owner}'s handling of the call: a timer ended it.")),
+        Kind::Sleep => steps.push(format!("Remove the sleep from the {owner}'s handling of the call: a timer \
+                                           ended the wait.")),
         Kind::Io => steps.push(format!(
-            "Take the I/O out of the call: let another thread of the {owner} wait for the device."
+            "Move the I/O out of the call: let another thread of the {owner} wait for the device."
         )),
         Kind::WaitedFor => {
-            steps.push(format!("Shorten what {who} does while the {owner} waits for it: a lock held for less time, or no shared lock."));
-            steps.push("Where it is a lock, use one with priority inheritance (PTHREAD_PRIO_INHERIT).".to_owned());
+            steps.push(format!("Shorten what {who} does while the {owner} waits for it: hold the lock for \
+                                less time, or share no lock."));
+            steps.push("If it is a lock, use one with priority inheritance (PTHREAD_PRIO_INHERIT).".to_owned());
         }
         Kind::Stopped => steps.push(format!("Find out who sends SIGSTOP to the {owner}: a debugger, a freezer or a shell.")),
         Kind::WakeUp => steps.push(
@@ -142,12 +145,12 @@ fn about(cause: &Cause, inverted: bool) -> Vec<String> {
         ),
         Kind::Throttled => steps.push(format!("Raise or remove the CPU quota of the {owner}'s control group (cpu.max).")),
         Kind::Gap => steps.push(
-            "On a virtual machine: give it CPUs of its own. On hardware: look for firmware interrupts and long sections with \
-             interrupts off (rtla hwnoise, the hwlat and irqsoff tracers)."
+            "On a virtual machine: give it dedicated CPUs. On hardware: look for firmware interrupts and long \
+             sections with interrupts off (rtla hwnoise, the hwlat and irqsoff tracers)."
                 .to_owned(),
         ),
         Kind::CannotTell => steps.push(
-            "Record the kernel's events (as root, with tracefs), with a larger --buffer where events were lost.".to_owned(),
+            "Record the kernel's events (as root, with tracefs), with a larger --buffer if events were lost.".to_owned(),
         ),
         Kind::Ordinary => {}
     }
@@ -165,35 +168,39 @@ fn writes(layers: &[SeriesLayers<'_>]) -> Vec<String> {
         Layer::ALL.into_iter().max_by(|one, other| breakdown.share(*one).total_cmp(&breakdown.share(*other)));
     let step = match most {
         Some(Layer::Device) if breakdown.flushes >= breakdown.calls.max(1) => {
-            "The device has most of the time, and each write flushes it: write less often, or together, or to a device whose \
-             cache keeps its content."
+            "The device takes most of the time, and each write flushes it: write less often, combine writes, \
+             or use a device with a non-volatile cache."
         }
         Some(Layer::Device) => {
-            "The device has most of the time: write less often, or larger pieces together, or take a faster one."
+            "The device takes most of the time: write less often, combine writes, or use a faster device."
         }
         Some(Layer::Irq) => {
             "Move the device's interrupt to a CPU that is not busy (/proc/irq/NUMBER/smp_affinity)."
         }
         Some(Layer::Block) => {
-            "Requests wait in the block layer: try another I/O scheduler (none for fast devices), and look for others' requests."
+            "Requests wait in the block layer: try another I/O scheduler (none for fast devices), and look \
+             for other processes' requests."
         }
         Some(Layer::Held) => {
             "Writes are held back before they are queued: look for writeback throttling (wbt_lat_usec) and I/O limits of the control group (io.max)."
         }
         Some(Layer::Wake) => {
-            "Whoever waits is woken late: look for deep idle states and for others on its CPU."
+            "The waiting thread runs late after its wakeup: look for deep idle states and for other threads \
+             on its CPU."
         }
         Some(Layer::Helper) => {
-            "The journal or a worker does most of it: write in place to a file that has its blocks already, or without metadata (fdatasync)."
+            "The journal or a worker takes most of the time: overwrite a file whose blocks are allocated, or \
+             write without metadata (fdatasync)."
         }
         Some(Layer::Stolen | Layer::Preempted) => {
-            "Others have the CPU: give the writer a CPU of its own or a higher priority."
+            "Other threads have the CPU: give the writer a dedicated CPU or a higher priority."
         }
         Some(Layer::Fs) => {
-            "The file system has most of the time: write whole blocks, in place, to a file that has its blocks already."
+            "The file system takes most of the time: write whole blocks, and overwrite a file whose blocks \
+             are allocated."
         }
         Some(Layer::Platform) => {
-            "The time goes outside the system calls: to the application and its runtime."
+            "The time is spent outside the system calls, in the application and its runtime."
         }
         Some(Layer::Unexplained) | None => {
             "Most of the time is unexplained: record more events (--events all), with a larger --buffer."
@@ -207,31 +214,33 @@ fn condition(found: &beside::Found<'_>) -> String {
     let (condition, longer) = (found.one.beside.condition, found.change.ratio() > 1.0);
     match condition {
         Condition::HogSame | Condition::HogOther | Condition::HogAll if longer => {
-            "Give the writer a CPU of its own (cpuset), or a real-time policy: processes that compute keep it from running."
+            "Give the writer a dedicated CPU (cpuset) or a real-time policy: CPU-bound processes keep it from \
+             running."
                 .to_owned()
         }
         Condition::HogSame | Condition::HogOther | Condition::HogAll => {
-            "Keep the CPUs from idling deeply (/dev/cpu_dma_latency; on a virtual machine the host's halt_poll_ns): beside a \
-             process that computes, writes are answered sooner."
+            "Keep the CPUs out of deep idle states (/dev/cpu_dma_latency; on a virtual machine the host's \
+             halt_poll_ns): with a CPU-bound process running, writes complete sooner."
                 .to_owned()
         }
         Condition::Timers | Condition::Network if longer => {
-            "Move the device's interrupt to a CPU that handles few others (/proc/irq/NUMBER/smp_affinity).".to_owned()
+            "Move the device's interrupt to a CPU that handles few other interrupts \
+             (/proc/irq/NUMBER/smp_affinity).".to_owned()
         }
         Condition::Files | Condition::Fsync if longer => {
-            "Keep processes that make small writes durable (fsync) off this file system: each commit of its journal holds up \
-             the writer's."
+            "Keep processes that make small writes durable (fsync) off this file system: each journal commit \
+             delays the writer's own."
                 .to_owned()
         }
         Condition::Memory if longer => {
-            "Leave more memory free, or bound others' dirty pages (vm.dirty_bytes): reclaiming memory holds up the writer."
+            "Leave more memory free, or limit dirty pages (vm.dirty_bytes): memory reclaim delays the writer."
                 .to_owned()
         }
         Condition::IoLimit => {
             "Raise or remove the I/O limit of the writer's control group (io.max): writes beyond it wait.".to_owned()
         }
-        _ if longer => format!("Leave the setting {condition} as it is by default: writes take longer with it."),
-        _ => format!("Try {condition} for good: writes take less time with it."),
+        _ if longer => format!("Do not use the setting {condition}: writes take longer with it."),
+        _ => format!("Consider using {condition} permanently: writes take less time with it."),
     }
 }
 
@@ -249,7 +258,8 @@ fn machine(run: &Run) -> Vec<String> {
     {
         let names: Vec<&str> = governors.keys().map(String::as_str).collect();
         steps.push(format!(
-            "Try the frequency governor 'performance' (it was {}), to see how much of the time is the CPU's speed.",
+            "Try the frequency governor 'performance' (it was {}) to see how much of the time depends on the \
+             CPU's speed.",
             names.join(", ")
         ));
     }
@@ -280,7 +290,7 @@ mod tests {
         );
         let steps = about(&cause(Kind::Competitor, 120), true).join(" ");
         assert!(
-            steps.starts_with("Turn priority inheritance on") && steps.contains("a real-time policy"),
+            steps.starts_with("Enable priority inheritance") && steps.contains("a real-time policy"),
             "{steps}"
         );
     }

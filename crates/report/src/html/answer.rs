@@ -22,8 +22,8 @@ pub(super) fn answer(subject: &Subject<'_>) -> String {
         let what = explanation_words::answer(&worst.explanation);
         let inverted = inverted(&worst.explanation);
         let inversion =
-            if inverted { " That is priority inversion: the caller is a real-time thread." } else { "" };
-        return format!("The slowest call that was recorded took {took}: {what}.{inversion}");
+            if inverted { " This is priority inversion: the caller is a real-time thread." } else { "" };
+        return format!("The slowest recorded call took {took}: {what}.{inversion}");
     }
     if let Some(result) = &results.latency {
         let (times, missed) = all_calls(result);
@@ -40,7 +40,7 @@ pub(super) fn answer(subject: &Subject<'_>) -> String {
             ),
         };
     }
-    sentence(subject).unwrap_or_else(|| "Nothing was measured that has figures.".to_owned())
+    sentence(subject).unwrap_or_else(|| "The run has no figures.".to_owned())
 }
 
 /// Whether what delayed a call most is that a thread of lower priority had the CPU.
@@ -62,7 +62,7 @@ fn sentence(subject: &Subject<'_>) -> Option<String> {
         let (p50, p99) = (at(50.0)?, at(99.0)?);
         let rate = format!("{:.0}", result.iterations_per_s);
         return Some(format!(
-            "{} workers make {rate} calls a second: usually a call takes {p50}, and 99% at most {p99}.",
+            "{} workers make {rate} calls a second: a call usually takes {p50}, and 99% take at most {p99}.",
             result.plan.workers
         ));
     }
@@ -109,12 +109,12 @@ fn sentence(subject: &Subject<'_>) -> Option<String> {
 fn goes_to(layer: Layer) -> &'static str {
     match layer {
         Layer::Device => "goes to the device",
-        Layer::Irq => "passes between the interrupt and the wake-up",
+        Layer::Irq => "passes between the interrupt and the wakeup",
         Layer::Block => "goes to the block layer",
         Layer::Held => "it is held back before it is queued",
-        Layer::Wake => "whoever waits has been woken and does not run yet",
-        Layer::Helper => "another thread works for it: a journal's, or a worker",
-        Layer::Stolen | Layer::Preempted => "others have the CPU",
+        Layer::Wake => "the waiting thread has been woken but does not run yet",
+        Layer::Helper => "another thread (the journal's or a worker) does the work",
+        Layer::Stolen | Layer::Preempted => "other threads have the CPU",
         Layer::Fs => "goes to the file system",
         Layer::Platform => "goes to the application and its runtime",
         Layer::Unexplained => "is unexplained",
@@ -125,12 +125,12 @@ fn goes_to(layer: Layer) -> &'static str {
 fn place(layer: Layer) -> &'static str {
     match layer {
         Layer::Device => "with the device",
-        Layer::Irq => "between the device's interrupt and the wake-up",
+        Layer::Irq => "between the device's interrupt and the wakeup",
         Layer::Block => "in the block layer's queues",
         Layer::Held => "held back before the block layer's queues",
-        Layer::Wake => "between the wake-up and running again",
-        Layer::Helper => "with another thread that works for it: a journal's, or a worker",
-        Layer::Stolen | Layer::Preempted => "waiting for the CPU that others have",
+        Layer::Wake => "between the wakeup and running again",
+        Layer::Helper => "in another thread that works for it (the journal's or a worker)",
+        Layer::Stolen | Layer::Preempted => "waiting for a CPU that other threads have",
         Layer::Fs => "in the file system",
         Layer::Platform => "in the application and its runtime",
         Layer::Unexplained => "where no event explains it",
@@ -140,14 +140,14 @@ fn place(layer: Layer) -> &'static str {
 /// A condition in words, and its name.
 fn under(condition: Condition) -> String {
     let words = match condition {
-        Condition::HogSame => "Beside a process that computes on its CPU",
-        Condition::HogOther => "Beside a process that computes on another CPU",
-        Condition::HogAll => "Beside processes that compute on every CPU",
-        Condition::Timers => "Beside timers on the CPU of the device's interrupt",
-        Condition::Network => "Beside packets on the CPU of the device's interrupt",
-        Condition::Files => "Beside a process that creates and removes files",
-        Condition::Fsync => "Beside another process that makes its writes durable",
-        Condition::Memory => "Beside a process that fills memory",
+        Condition::HogSame => "With a CPU-bound process on its CPU",
+        Condition::HogOther => "With a CPU-bound process on another CPU",
+        Condition::HogAll => "With a CPU-bound process on every CPU",
+        Condition::Timers => "With timers on the CPU of the device's interrupt",
+        Condition::Network => "With network packets on the CPU of the device's interrupt",
+        Condition::Files => "With a process that creates and removes files",
+        Condition::Fsync => "With another process that makes its writes durable",
+        Condition::Memory => "With a process that fills memory",
         Condition::IoLimit => "Under an I/O limit of its control group",
         _ => return format!("Under {condition}"),
     };
@@ -157,18 +157,19 @@ fn under(condition: Condition) -> String {
 /// What other load does to a write: the largest difference beyond chance, and where it lies.
 fn of_conditions(subject: &Subject<'_>) -> String {
     let Some(noise) = beside::chance(subject.beside) else {
-        return "Too few rounds: it cannot be told what other load does to a write.".to_owned();
+        return "Too few rounds to tell how background load affects a write.".to_owned();
     };
-    let chance = format!("Alone against alone varies from {:.2} to {:.2}.", noise.low, noise.high);
+    let chance =
+        format!("The control (alone against alone) varies from {:.2} to {:.2}.", noise.low, noise.high);
     let all = beside::found(subject.beside);
     let Some(found) = all.first() else {
-        return format!("No load that was tried changed a write beyond chance. {chance}");
+        return format!("None of the conditions changed a write beyond chance. {chance}");
     };
     let under = under(found.one.beside.condition);
     let said = match found.change {
-        Change::Usual(ratio) => format!("{under} a write takes {ratio:.2} times as long as alone"),
+        Change::Usual(ratio) => format!("{under}, a write takes {ratio:.2} times as long as alone"),
         Change::Some(ratio) => format!(
-            "{under} a write takes {} times as long as alone on average: some wait very long",
+            "{under}, a write takes {} times as long as alone on average: some writes wait very long",
             three_digits(ratio)
         ),
     };

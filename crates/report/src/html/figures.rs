@@ -117,7 +117,7 @@ fn of_comparison(subject: &Subject<'_>) -> Vec<Figure> {
     let (one, changed, what) = match beside::found(subject.beside).first() {
         Some(found) => {
             let what = match found.change {
-                Change::Usual(_) => "times as long as alone beside",
+                Change::Usual(_) => "times as long as alone with",
                 Change::Some(_) => "times as long on average as alone under",
             };
             (Some(found.one), Some(found.change.ratio()), what)
@@ -127,8 +127,8 @@ fn of_comparison(subject: &Subject<'_>) -> Vec<Figure> {
             let size = |one: &Explained<'_>| ratio(one).map_or(0.0, |ratio| ratio.ln().abs());
             let most = others.max_by(|one, other| size(one).total_cmp(&size(other)));
             let what = match beside::chance(subject.beside) {
-                Some(_) => "times as long as alone, which chance does too, beside",
-                None => "times as long as alone, but too few rounds to tell, beside",
+                Some(_) => "times as long as alone, within chance, with",
+                None => "times as long as alone, but too few rounds to tell, with",
             };
             (most, most.and_then(ratio), what)
         }
@@ -138,7 +138,7 @@ fn of_comparison(subject: &Subject<'_>) -> Vec<Figure> {
         one.zip(changed).map(|(one, ratio)| figure(format!("{what} {}", one.beside.condition), ratio)),
     );
     let control = subject.beside.iter().find(chance).and_then(ratio);
-    all.extend(control.map(|ratio| figure("alone against alone: chance".into(), ratio)));
+    all.extend(control.map(|ratio| figure("control: alone against alone".into(), ratio)));
     let alone = subject.beside.iter().find_map(|one| Some((one.beside, one.beside.response()?)));
     all.extend(alone.map(|(of, found)| {
         let (size, rounds) = (length(of.size_bytes as usize), of.pairs.len());

@@ -44,7 +44,7 @@ pub(super) fn contents(subjects: &[Subject<'_>]) -> Vec<(&'static str, &'static 
         (any(|of| of.observed_writes.is_some()), "observed-writes", "Observed writes"),
         (any(|of| of.traits.is_some()), "stacks", "Binder against hwbinder"),
         (any(|of| of.storage.is_some()), "writes", "Synchronous writes"),
-        (any(|of| of.interference.is_some()), "interference", "Writes beside other load"),
+        (any(|of| of.interference.is_some()), "interference", "Writes with background load"),
     ];
     all.into_iter().filter(|section| section.0).map(|(_, id, name)| (id, name)).collect()
 }

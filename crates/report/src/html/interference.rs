@@ -18,7 +18,7 @@ pub(super) fn section(page: &mut Page, subjects: &[Subject<'_>]) {
         return;
     }
     page.within("section", &[("id", "interference")], |page| {
-        page.element("h2", &[], "Writes beside other load");
+        page.element("h2", &[], "Writes with background load");
         for (subject, result) in ours {
             if subjects.len() > 1 {
                 page.element("h3", &[], &subject.label);

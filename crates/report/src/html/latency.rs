@@ -188,7 +188,8 @@ fn histogram(calls: &[Calls]) -> Chart {
     let most = binned.iter().flat_map(BTreeMap::values).max().copied().unwrap_or(1);
     Chart {
         title: "How many calls took how long".into(),
-        about: "Both axes are logarithmic: a single slow call shows as well as a thousand usual ones.".into(),
+        about: "Both axes are logarithmic, so a single slow call is as visible as a thousand usual ones."
+            .into(),
         kind: Kind::Steps,
         x: durations("latency", begin_ns(first), begin_ns(last + 1)),
         y: Axis {
@@ -233,9 +234,9 @@ fn distribution(calls: &[Calls]) -> Chart {
         table.row([percent(share / 100.0)].into_iter().chain(cells));
     }
     Chart {
-        title: "Which share of calls took at most how long".into(),
+        title: "The share of calls that took at most this long".into(),
         about:
-            "The cumulative distribution. Each step up is one more nine, so that the slowest calls have room."
+            "The cumulative distribution. Each step up adds a nine, which leaves room for the slowest calls."
                 .into(),
         kind: Kind::Lines,
         x: durations("latency", low, high),

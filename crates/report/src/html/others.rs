@@ -190,7 +190,10 @@ fn by_size(ours: &[(&Subject<'_>, &ThroughputResult)], subjects: &[Subject<'_>])
     let (low, high) = times().fold((f64::INFINITY, 0.0_f64), |(low, high), ns| (low.min(ns), high.max(ns)));
     Chart {
         title: "A round trip by payload size".into(),
-        about: "Each point is the median of the repetitions. The way from the baseline to a stack is what that stack costs.".into(),
+        about:
+            "Each point is the median of the repetitions. The distance from the baseline to a stack is the \
+             cost of that stack."
+                .into(),
         kind: Kind::Lines,
         x: Axis {
             label: "payload each way".into(),

@@ -29,7 +29,7 @@ pub(super) fn chart(title: String, calls: &[Calls], deadline: Option<Deadline>) 
     Some(Chart {
         title,
         about: format!(
-            "The line is the median call of each {} (within 6%), a point the longest one.",
+            "The line shows the median call of each {} (within 6%), the points the longest one.",
             short_duration(width_ns as f64)
         ),
         kind: Kind::Lines,

@@ -72,7 +72,7 @@ fn of_run(page: &mut Page, subject: &Subject<'_>, kept: &Kept) {
         let more = explained.len() - drawn;
         page.paragraphs(
             "note",
-            &format!("{more} more are not drawn: the table above names what delayed them."),
+            &format!("{more} more are not drawn; the table above names what delayed them."),
         );
     }
     page.paragraphs("note", &explanation::over_limit(kept).unwrap_or_default());
@@ -143,8 +143,9 @@ fn over_time(explained: &[Explained], kept: &Kept) -> Chart {
     let (low, high) = (ends().fold(low, f64::min), ends().fold(high, f64::max));
     Chart {
         title: "The run over time: its slow calls".into(),
-        about: "Time runs from the first slow call that was kept. Usual calls are not kept one by one: their median is a line."
-            .into(),
+        about:
+            "Time starts at the first kept slow call. Usual calls are not kept; the line shows their median."
+                .into(),
         kind: Kind::Points,
         x: Axis {
             label: "time since the first slow call".into(),

@@ -108,7 +108,7 @@ fn by_layer(who: &str, ours: &[&SeriesLayers<'_>]) -> Stacks {
     };
     Stacks {
         title: format!("What each layer takes of a write: {who}"),
-        about: "Means over all calls; bars of one picture have one scale.".into(),
+        about: "Means over all calls; all bars of a chart have the same scale.".into(),
         legend: storage::used(ours).into_iter().map(Layer::name).collect(),
         rows: ours.iter().map(row).collect(),
     }
@@ -169,7 +169,7 @@ fn three_parts(who: &str, ours: &[&SeriesLayers<'_>]) -> (Stacks, Table) {
     }
     let stacks = Stacks {
         title: format!("Platform, kernel and device: {who}"),
-        about: "Shares of all the time: outside the system calls, in the kernel, with the device.".into(),
+        about: "Shares of the total time: outside the system calls, in the kernel, in the device.".into(),
         legend: PARTS.to_vec(),
         rows,
     };

@@ -16,14 +16,16 @@ pub(super) fn trust(subject: &Subject<'_>) -> Vec<String> {
     let driver = run.environment.driver.as_deref().map(|driver| driver.split(';').next().unwrap_or(driver));
     lines.extend(driver.map(|driver| match driver.starts_with("emulated") {
         true => format!(
-            "Measured over the {driver}: it shows what scheduler, CPUs and load do to a call, not what the kernel's driver costs."
+            "Measured over the {driver}: it shows how the scheduler, the CPUs and load affect a call, not \
+             what the kernel's driver costs."
         ),
         false => format!("Measured over the {driver}."),
     }));
     lines.extend(spread(&run.results));
     if run.environment.cpus.virtualised == Some(true) {
         lines.push(
-            "Measured on a virtual machine: its hypervisor may have delayed calls, unseen by its kernel."
+            "Measured on a virtual machine: the hypervisor may have delayed calls without the guest kernel \
+             noticing."
                 .to_owned(),
         );
     }
@@ -36,10 +38,8 @@ pub(super) fn trust(subject: &Subject<'_>) -> Vec<String> {
         let of = subject.explained.len();
         let without = subject.explained.iter().filter(|one| one.without_events.is_some()).count();
         lines.push(match (lost, without) {
-            (0, 0) if of == 1 => {
-                "The kernel's events of the explained call are there; none were lost.".to_owned()
-            }
-            (0, 0) => format!("The kernel's events of all {of} explained calls are there; none were lost."),
+            (0, 0) if of == 1 => "The kernel's events for the explained call are complete.".to_owned(),
+            (0, 0) => format!("The kernel's events for all {of} explained calls are complete."),
             (lost, without) => {
                 format!("Of {of} explained calls, {without} have no kernel events and {lost} lost some.")
             }
@@ -76,7 +76,7 @@ fn spread(results: &Results) -> Option<String> {
             .fold(None, |most: Option<f64>, one| Some(most.map_or(one, |most| most.max(one))));
         return Some(match most {
             Some(percent) => format!("The pairs' medians differ by up to {}%.", three_digits(percent)),
-            None => "One run of one pair: nothing tells how much a repetition would differ.".to_owned(),
+            None => "One run of one pair: it does not show how much repetitions differ.".to_owned(),
         });
     }
     let result = results.throughput.as_ref()?;
@@ -86,7 +86,7 @@ fn spread(results: &Results) -> Option<String> {
     });
     let most = spreads.fold(0.0_f64, f64::max);
     Some(match result.plan.repetitions {
-        0 | 1 => "One repetition: nothing tells how much another would differ.".to_owned(),
+        0 | 1 => "One repetition: it does not show how much repetitions differ.".to_owned(),
         repetitions => {
             format!("{repetitions} repetitions; half their interquartile range is up to {most:.0}%.")
         }

@@ -140,8 +140,8 @@ fn both_figures_stand_side_by_side_with_what_explains_them_and_the_study() {
             "400 > 1000",
             "0 > 100",
             "90000 timers/s",
-            "  application better: yes (at most by -20.0%, hog-other)",
-            "  device worse: yes (at most by +7.7%, hog-other)",
+            "  application faster: yes (largest change -20.0%, hog-other)",
+            "  device slower: yes (largest change +7.7%, hog-other)",
             "hog-other: completions alone: irq > writer (100%); beside: irq > IPI on another CPU > irq > writer (100%)",
             "timers: made up, 130%",
             "Not possible: performance: there is no frequency governor here",
@@ -161,7 +161,7 @@ fn what_chance_explains_as_well_is_no_finding_and_no_refutation() {
     let plain: Vec<_> = result.comparisons.iter().map(|beside| Explained { beside, sides: None }).collect();
     assert_has(
         &page(&result, &plain, Look::PLAIN),
-        &["  application better: cannot tell, alone against alone varied as much"],
+        &["  application faster: cannot tell; alone against alone varied as much"],
     );
 }
 
@@ -177,10 +177,10 @@ fn without_events_the_devices_own_count_is_told_and_what_is_not_known_is_said() 
     assert_has(
         &page,
         &[
-            "CPU frequency: no frequency governor here",
+            "CPU frequency: not known; there is no frequency governor",
             "not known, events were not recorded",
-            "everybody's requests together",
-            "  device worse: no (at most by -20.0%, hog-other)",
+            "include all processes' requests",
+            "  device slower: no (largest change -20.0%, hog-other)",
         ],
     );
 }
@@ -208,7 +208,7 @@ fn calls_without_the_device_are_counted() {
         [Explained { beside: &result.comparisons[0], sides: Some([side(140_000.0, false), beside]) }];
     assert_has(
         &page(&result, &explained, Look::PLAIN),
-        &["alone, beside: 1 of 2 calls had no time with the device"],
+        &["alone, beside: 1 of 2 calls spent no time in the device"],
     );
 }
 
@@ -219,7 +219,7 @@ fn fewer_than_six_rounds_reproduce_nothing() {
     let plain: Vec<_> = result.comparisons.iter().map(|beside| Explained { beside, sides: None }).collect();
     assert_has(
         &page(&result, &plain, Look::PLAIN),
-        &["application better: cannot tell, fewer than 6 rounds"],
+        &["application faster: cannot tell; fewer than 6 rounds"],
     );
 }
 

@@ -107,12 +107,14 @@ pub fn summary(session: &Session, interval_ns: u64) -> String {
     }
     if !changes.is_empty() {
         out.push_str(
-            "Both halves were measured one after the other, and the machine may have changed meanwhile for another reason.\n",
+            "The halves were measured one after the other, so the machine may have changed for another \
+             reason.\n",
         );
     }
     if changes.iter().any(|(verdict, _)| *verdict == Some(Verdict::CannotTell)) {
         out.push_str(
-            "Cannot tell: watch longer before and after the change, or measure both settings in turn with `roundtrip ab`.\n",
+            "Cannot tell: watch longer before and after the change, or measure both settings alternately with \
+             `roundtrip ab`.\n",
         );
     }
     out

@@ -85,7 +85,7 @@ impl Facts {
     /// # Errors
     /// Why it is unknown, in words that name where it would be.
     pub fn value(&self, name: &str) -> Result<&Value, String> {
-        let fact = self.get(name).ok_or_else(|| format!("{name} was not looked for"))?;
+        let fact = self.get(name).ok_or_else(|| format!("{name} was not checked"))?;
         fact.value.as_ref().ok_or_else(|| match &fact.unknown {
             Some(reason) if fact.from.is_empty() => reason.clone(),
             Some(reason) => format!("{}: {reason}", fact.from),
@@ -100,7 +100,7 @@ impl Facts {
     pub fn whole(&self, name: &str) -> Result<i64, String> {
         match self.value(name)? {
             Value::Whole(number) => Ok(*number),
-            other => Err(format!("{name} is no whole number: {other}")),
+            other => Err(format!("{name} is not a whole number: {other}")),
         }
     }
 
@@ -112,7 +112,7 @@ impl Facts {
         match self.value(name)? {
             Value::Whole(number) => Ok(*number as f64),
             Value::Number(number) => Ok(*number),
-            other => Err(format!("{name} is no number: {other}")),
+            other => Err(format!("{name} is not a number: {other}")),
         }
     }
 
@@ -134,7 +134,7 @@ impl Facts {
     pub fn text(&self, name: &str) -> Result<&str, String> {
         match self.value(name)? {
             Value::Text(text) => Ok(text),
-            other => Err(format!("{name} is no text: {other}")),
+            other => Err(format!("{name} is not a text: {other}")),
         }
     }
 
@@ -145,7 +145,7 @@ impl Facts {
     pub fn names(&self, name: &str) -> Result<&[String], String> {
         match self.value(name)? {
             Value::Names(names) => Ok(names),
-            other => Err(format!("{name} is no list: {other}")),
+            other => Err(format!("{name} is not a list: {other}")),
         }
     }
 }
@@ -177,8 +177,8 @@ mod tests {
         let mut facts = Facts::default();
         facts.note("slack", "f", Ok(Value::Text("many".into())));
         facts.note("paranoid", "p", Err("Permission denied".into()));
-        assert_eq!(facts.whole("slack"), Err("slack is no whole number: many".into()));
+        assert_eq!(facts.whole("slack"), Err("slack is not a whole number: many".into()));
         assert_eq!(facts.whole("paranoid"), Err("p: Permission denied".into()));
-        assert_eq!(facts.whole("gone"), Err("gone was not looked for".into()));
+        assert_eq!(facts.whole("gone"), Err("gone was not checked".into()));
     }
 }

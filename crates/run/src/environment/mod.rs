@@ -69,7 +69,7 @@ impl Environment {
         let mut warnings = Vec::new();
         if self.build_profile != "release" && !observed {
             warnings.push(
-                "this is a debug build: its figures are too high, measure with a release build".to_owned(),
+                "this is a debug build, whose figures are too high: measure with a release build".to_owned(),
             );
         }
         if let Some(shares) = self.cpu_shares {
@@ -86,7 +86,7 @@ impl Environment {
         }
         if let Some(quota) = self.cgroups.cpu_quota_cpus {
             warnings.push(format!(
-                "the control group allows {quota} CPUs' time only: the kernel may pause the run"
+                "the control group allows only {quota} CPUs' time: the kernel may pause the run"
             ));
         }
         warnings

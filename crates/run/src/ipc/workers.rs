@@ -235,7 +235,8 @@ mod tests {
         assert!(default().check().is_ok());
         assert!(refused(WorkersPlan { workers: 1, ..default() }).contains("2 or more"));
         assert!(
-            refused(WorkersPlan { workers: 1, topology: Topology::Pairs, ..default() }).contains("paired")
+            refused(WorkersPlan { workers: 1, topology: Topology::Pairs, ..default() })
+                .contains("form pairs")
         );
         assert!(refused(WorkersPlan { topology: Topology::Services(0), ..default() }).contains("no service"));
         assert!(refused(WorkersPlan { topology: Topology::Services(249), ..default() }).contains("251"));

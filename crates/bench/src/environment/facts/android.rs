@@ -43,7 +43,7 @@ fn framework(root: &Root) -> Result<Value, String> {
     let processes = root.names("proc");
     let mut processes = processes.iter().filter(is_number).take(MOST_PROCESSES).peekable();
     if processes.peek().is_none() {
-        return Err("no process is shown".to_owned());
+        return Err("no process is visible".to_owned());
     }
     let runs = processes.any(|pid| root.read(format!("proc/{pid}/comm")).as_deref() == Some("system_server"));
     Ok(Value::Flag(runs))

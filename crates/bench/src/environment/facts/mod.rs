@@ -64,18 +64,18 @@ pub(super) fn read(root: &Root, config: Option<&str>) -> Facts {
 /// One file's setting, or why there is none.
 fn one(root: &Root, kind: Kind, path: &str) -> Result<Value, String> {
     let text = root.look(path)?;
-    let unlike = |wanted: &str| format!("'{}' is no {wanted}", text.chars().take(40).collect::<String>());
+    let unlike = |wanted: &str| format!("'{}' is not {wanted}", text.chars().take(40).collect::<String>());
     match kind {
         Kind::Flag => match text.as_str() {
             "0" => Ok(Value::Flag(false)),
             "1" => Ok(Value::Flag(true)),
             _ => Err(unlike("0 or 1")),
         },
-        Kind::Whole => text.parse().map(Value::Whole).map_err(|_| unlike("whole number")),
+        Kind::Whole => text.parse().map(Value::Whole).map_err(|_| unlike("a whole number")),
         Kind::Text => short(text),
         Kind::Chosen => {
             let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
-            short(chosen.ok_or_else(|| unlike("choice in brackets"))?.0.to_owned())
+            short(chosen.ok_or_else(|| unlike("a choice in brackets"))?.0.to_owned())
         }
     }
 }
@@ -83,7 +83,7 @@ fn one(root: &Root, kind: Kind, path: &str) -> Result<Value, String> {
 /// Text of a length that a setting can have.
 fn short(text: String) -> Result<Value, String> {
     if text.chars().count() > MOST_CHARACTERS {
-        return Err(format!("not a setting: it has {} bytes", text.len()));
+        return Err(format!("not a setting: the file has {} bytes", text.len()));
     }
     Ok(Value::Text(text))
 }

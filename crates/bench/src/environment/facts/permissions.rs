@@ -23,7 +23,7 @@ pub(super) fn read(root: &Root, facts: &mut Facts) {
     let features = root.names("dev/binderfs/features");
     let on = |name: &&String| root.read(format!("dev/binderfs/features/{name}")).as_deref() == Some("1");
     let features = match features.len() {
-        0 => Err("not there: no binderfs, or an older one".to_owned()),
+        0 => Err("not found: no binderfs, or an older one".to_owned()),
         _ => Ok(Value::Names(features.iter().filter(on).take(64).cloned().collect())),
     };
     facts.note("binder_features", "/dev/binderfs/features", features);
@@ -39,7 +39,7 @@ fn tracefs(root: &Root) -> Result<Value, String> {
     }
     let kinds = root.look("proc/filesystems")?;
     if kinds.lines().any(|line| line.split_whitespace().last() == Some("tracefs")) {
-        Ok(Value::Text("not mounted, or closed to this user".to_owned()))
+        Ok(Value::Text("not mounted, or not accessible to this user".to_owned()))
     } else {
         Ok(Value::Text("not in this kernel".to_owned()))
     }

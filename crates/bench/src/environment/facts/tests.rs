@@ -124,13 +124,13 @@ fn a_hostile_tree_is_read_in_bounded_time_and_fills_no_run() {
     let facts = facts(&root, None);
     assert!(begin.elapsed().as_secs() < 20, "{:?}", begin.elapsed());
     for (name, reason) in [
-        ("clocksource", "not a setting: it has 100000 bytes"),
-        ("timer_slack_ns", "is no whole number"),
+        ("clocksource", "not a setting: the file has 100000 bytes"),
+        ("timer_slack_ns", "is not a whole number"),
         ("memory_bytes", "no MemTotal:"),
         ("stolen_since_boot", "not as expected"),
         ("capabilities", "no CapEff"),
-        ("transparent_hugepages", "is no choice in brackets"),
-        ("energy_aware", "'maybe' is no 0 or 1"),
+        ("transparent_hugepages", "is not a choice in brackets"),
+        ("energy_aware", "'maybe' is not 0 or 1"),
         ("perf_event_paranoid", "not a regular file"),
         ("android_version", "a directory, not a file"),
     ] {

@@ -25,7 +25,7 @@ pub(super) fn read(root: &Root, facts: &mut Facts) {
         }
     }
     let found = match devices().count() {
-        0 => Err("no cooling device: the hardware or the host looks after heat".to_owned()),
+        0 => Err("no cooling device: the hardware or the host manages heat".to_owned()),
         _ => Ok(Value::Names(limiting)),
     };
     facts.note("thermal_limits", &format!("/{CLASS}/cooling_device*"), found);

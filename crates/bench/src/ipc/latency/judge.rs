@@ -74,8 +74,8 @@ pub(super) fn machine_warnings(
     if pairs > usable_cpus {
         let advice = usable_cpus.saturating_sub(1).max(1);
         warnings.push(format!(
-            "{pairs} pairs on {usable_cpus} CPUs wait for each other, not for binder: the figures are useless; use at \
-             most {advice} (CPUs - 1)"
+            "{pairs} pairs on {usable_cpus} CPUs wait for each other, not for binder, so the figures are \
+             useless; use at most {advice} (CPUs - 1)"
         ));
     }
     let realtime_hogs: u32 =
@@ -138,7 +138,7 @@ pub(super) fn verdict(
     } else {
         match backend {
             Some(Backend::Kernel { .. }) => {
-                "a mainline kernel's driver ignores INHERIT_RT, Android's does not"
+                "a mainline kernel's driver ignores INHERIT_RT; Android's does not"
             }
             _ => "cause unknown",
         }

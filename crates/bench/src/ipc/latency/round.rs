@@ -71,7 +71,7 @@ impl Setup<'_> {
                     continue;
                 }
                 What::Message(value) => stored::read(&value).map_err(|error| garbled(error.to_string()))?,
-                What::Done => return Err(garbled("it ended before its turn was over".into())),
+                What::Done => return Err(garbled("it exited before its turn was over".into())),
                 What::Ready => continue,
             };
             match said {

@@ -110,7 +110,7 @@ fn batch(service: &dyn Benchmark, payload: &[u8], calls: u64) -> Result<Batch> {
     if one_way_bytes != calls * payload.len() as u64 {
         return Err(Error::WrongEcho {
             size_bytes: payload.len(),
-            reason: format!("{calls} calls brought back {one_way_bytes} bytes in all"),
+            reason: format!("{calls} calls returned {one_way_bytes} bytes in total"),
         });
     }
     Ok(Batch { iterations: calls, elapsed_ns, cpu_ns, one_way_bytes })
@@ -136,10 +136,10 @@ fn check_echo(service: &dyn Benchmark, payload: &[u8]) -> Result<()> {
     service.send_vec(payload, &mut |bytes| {
         let bytes = bytes.to_vec();
         wrong = if bytes.len() != payload.len() {
-            Some(format!("{} bytes came back", bytes.len()))
+            Some(format!("{} bytes were returned", bytes.len()))
         } else {
             let at = bytes.iter().zip(payload).position(|(echo, sent)| echo != sent);
-            at.map(|at| format!("byte {at} was sent as {} and came back as {}", payload[at], bytes[at]))
+            at.map(|at| format!("byte {at} was sent as {} and returned as {}", payload[at], bytes[at]))
         };
     })?;
     match wrong {
@@ -206,7 +206,7 @@ mod tests {
             bytes
         });
         for error in [batch(&flipped, &[7; 4], 1).unwrap_err(), each(&flipped, &[7; 4], 1).unwrap_err()] {
-            assert_eq!(error.to_string(), "wrong echo of 4 bytes: byte 2 was sent as 7 and came back as 6");
+            assert_eq!(error.to_string(), "wrong echo of 4 bytes: byte 2 was sent as 7 and returned as 6");
         }
     }
 
@@ -214,8 +214,8 @@ mod tests {
     fn an_echo_that_becomes_shorter_during_a_batch_is_an_error() {
         let lazy = liar(3, |bytes| bytes[1..].to_vec());
         let error = batch(&lazy, &[7; 4], 5).unwrap_err().to_string();
-        assert_eq!(error, "wrong echo of 4 bytes: 5 calls brought back 17 bytes in all");
-        assert!(check_echo(&lazy, &[7; 4]).unwrap_err().to_string().contains("3 bytes came back"));
+        assert_eq!(error, "wrong echo of 4 bytes: 5 calls returned 17 bytes in total");
+        assert!(check_echo(&lazy, &[7; 4]).unwrap_err().to_string().contains("3 bytes were returned"));
     }
 
     #[test]

@@ -224,7 +224,7 @@ fn check(target: &Target, payload: &[u8]) -> Result<()> {
     if same {
         return Ok(());
     }
-    let reason = format!("the echo of {} bytes is not what was sent", payload.len());
+    let reason = format!("the echo of {} bytes differs from the request", payload.len());
     Err(Error::GarbledFrame { from: "the service".into(), reason })
 }
 

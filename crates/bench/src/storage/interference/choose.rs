@@ -80,7 +80,7 @@ impl Machine<'_> {
             _ => {}
         }
         if cpus.is_empty() {
-            return Err("the writer may use every CPU that there is: give it fewer with --cpus".into());
+            return Err("the writer may use every CPU: give it fewer with --cpus".into());
         }
         let names: Vec<String> = cpus.iter().map(u32::to_string).collect();
         let what = format!("on CPU {}", names.join(","));
@@ -93,7 +93,7 @@ impl Machine<'_> {
             Some(cpu) => (cpu, "the device's interrupt's"),
             None => (
                 self.writer_cpus.first().copied().unwrap_or(0),
-                "the writer's, for the interrupt's is not known",
+                "the writer's, because the interrupt's is not known",
             ),
         };
         let means = Means::Neighbour { work, cpus: vec![cpu], folder: false, bytes: (0, 0) };
@@ -103,18 +103,18 @@ impl Machine<'_> {
     /// A neighbour that fills a part of the free memory.
     fn memory(&self) -> Choice {
         let left = cgroup::memory_left_bytes(&self.root)
-            .ok_or("the kernel does not tell how much memory is free")?;
+            .ok_or("the kernel does not show how much memory is free")?;
         let bytes = left / 100 * u64::from(self.plan.memory_percent);
         if bytes < WORTH_BYTES || left - bytes < LEAVE_BYTES {
             return Err(format!(
-                "{} MiB of memory are free: too little to fill {}% of it and leave {} MiB",
+                "only {} MiB of memory are free: too little to fill {}% of it and leave {} MiB",
                 left >> 20,
                 self.plan.memory_percent,
                 LEAVE_BYTES >> 20
             ));
         }
         let leave = ((left - bytes) / 2).max(LEAVE_BYTES / 2);
-        let what = format!("{} MiB of {} MiB that were free, on any CPU", bytes >> 20, left >> 20);
+        let what = format!("{} of {} MiB of free memory, on any CPU", bytes >> 20, left >> 20);
         let work = |_, bytes, leave| Work::Memory(bytes, leave);
         Ok((Means::Neighbour { work, cpus: Vec::new(), folder: false, bytes: (bytes, leave) }, what))
     }
@@ -128,7 +128,7 @@ impl Machine<'_> {
             format!("sys/dev/block/{major}:{minor}/queue/rq_affinity").into()
         });
         let names: Vec<&str> = leaves.iter().map(|device| device.name.as_str()).collect();
-        let means = self.settings(files.collect(), &wanted, "what its queue has")?;
+        let means = self.settings(files.collect(), &wanted, "the setting of its queue")?;
         Ok((means, format!("the queue of {}", names.join(", "))))
     }
 
@@ -136,7 +136,7 @@ impl Machine<'_> {
         let policies = self.root.names(POLICIES);
         let policies: Vec<_> = policies.iter().filter(|name| name.starts_with("policy")).collect();
         if policies.is_empty() {
-            return Err("there is no frequency governor here".into());
+            return Err("this machine has no frequency governor".into());
         }
         let offers = |name: &&String| {
             let all = self.root.read(format!("{POLICIES}/{name}/scaling_available_governors"));
@@ -158,12 +158,17 @@ impl Machine<'_> {
         for device in self.leaves()? {
             let block = u64::from(device.logical_block_bytes.unwrap_or(512));
             if let Some(size) = self.plan.write.sizes_bytes.iter().find(|&&size| size % block != 0) {
-                return Err(format!("a write of {size} bytes is no multiple of {}'s {block}", device.name));
+                return Err(format!(
+                    "a write of {size} bytes is not a multiple of {}'s {block}",
+                    device.name
+                ));
             }
         }
         match no_uring(true) {
             Some(reason) => Err(reason),
-            None => Ok((Means::Polled, "io_uring, O_DIRECT: polled against by interrupt".into())),
+            None => {
+                Ok((Means::Polled, "io_uring with O_DIRECT: polled completions against interrupts".into()))
+            }
         }
     }
 
@@ -191,7 +196,7 @@ impl Machine<'_> {
         let mut changes = Vec::new();
         for file in files {
             if !self.root.has(&file) {
-                return Err(format!("there is no /{}", file.display()));
+                return Err(format!("/{} does not exist", file.display()));
             }
             let opened = File::options().write(true).open(self.root.path(&file));
             opened.map_err(|cause| format!("/{} cannot be changed: {cause}", file.display()))?;

@@ -30,7 +30,7 @@ impl Limit {
     /// Why there can be none here.
     pub(super) fn make(root: &Root, dev: u32, bytes_per_s: u64) -> std::result::Result<Self, String> {
         let Some(IoGroups { unified, mount, home }) = cgroup::io_groups(root) else {
-            return Err("no control group of this process's has an I/O controller".into());
+            return Err("no control group of this process has an I/O controller".into());
         };
         let above = root.path(&mount);
         for abandoned in Owned::abandoned(&above, PREFIX) {

@@ -91,7 +91,7 @@ impl Machine<'_> {
                     presence.scratch = Some(scratch);
                 }
                 let note = rustix::fs::memfd_create("roundtrip-neighbour", MemfdFlags::CLOEXEC)
-                    .map_err(|cause| Error::system("make a note for a neighbour", cause))?;
+                    .map_err(|cause| Error::system("make shared memory for a background load", cause))?;
                 let path = format!("/proc/{}/fd/{}", std::process::id(), note.as_raw_fd());
                 presence.note = Some(note.into());
                 let mut group = WorkerGroup::new(self.spawner.clone())?;

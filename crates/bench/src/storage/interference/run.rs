@@ -184,8 +184,8 @@ fn conditions(
 /// processes.
 fn autogroup(root: &Root) -> Option<String> {
     (root.number("proc/sys/kernel/sched_autogroup_enabled") == Some(1)).then(|| {
-        "sched_autogroup_enabled is 1: this background load is in the writer's session and shares its part of the CPU; \
-         load from another terminal has another effect"
+        "sched_autogroup_enabled is 1: this background load runs in the writer's session and shares its part \
+         of the CPU; load from another terminal has a different effect"
             .to_owned()
     })
 }
@@ -226,19 +226,19 @@ impl Run<'_> {
             tried = condition + 1;
         }
         let untried = (tried..self.means.len())
-            .map(|at| (at, "the trial of the others took half of the time".to_owned()));
+            .map(|at| (at, "trying the other conditions took half of the time".to_owned()));
         let left_ns = end_ns.saturating_sub(now_ns());
         let Fit { left_out, .. } = fit(&costs_ns[..tried], left_ns, self.machine.plan.rounds);
         let too_long = left_out.into_iter().map(|at| {
             let (took, left) = (seconds(costs_ns[at]), seconds(left_ns));
-            (at, format!("a round of it takes {took} at least, and the trial left {left} for rounds of all"))
+            (at, format!("a round of it takes at least {took}, and {left} were left for all conditions"))
         });
         let left_out: Vec<(usize, String)> = too_long.chain(untried).collect();
         series.retain(|one| left_out.iter().all(|(at, _)| *at != one.means));
         let said = |(at, why): (usize, String)| {
             let condition = self.means[at].0;
             format!(
-                "{condition}: left out, {why} within {}; take a longer --duration, or fewer --conditions",
+                "{condition}: left out: {why} within {}; use a longer --duration or fewer --conditions",
                 seconds(duration_ns)
             )
         };
@@ -280,7 +280,7 @@ impl Run<'_> {
         progress(Progress { what: "interference", done: 1, total: 1 });
         Ok((made < rounds).then(|| {
             format!(
-                "{made} of {rounds} rounds fitted into {:.1} s; take a longer --duration, or fewer --conditions, for more",
+                "only {made} of {rounds} rounds fit into {:.1} s; use a longer --duration or fewer conditions",
                 self.machine.plan.duration_ns as f64 / 1e9
             )
         }))

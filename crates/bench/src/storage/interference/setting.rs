@@ -66,7 +66,7 @@ impl Claim {
                 let holder = std::fs::read_to_string(&note).unwrap_or_default();
                 let holder = holder.lines().next().unwrap_or_default().trim_start_matches("pid ").to_owned();
                 return Err(format!(
-                    "/{} {OF_ANOTHER_RUN} at this time (pid {holder}): wait until that has ended",
+                    "/{} {OF_ANOTHER_RUN} at the moment (pid {holder}): wait until it has ended",
                     file.display()
                 ));
             }
@@ -167,7 +167,7 @@ pub(super) fn restore_abandoned(root: &Root) -> Vec<String> {
 /// Puts back what a killed run has left changed, and says so.
 pub(super) fn restored(root: &Root) -> Vec<String> {
     let files = restore_abandoned(root).into_iter();
-    files.map(|file| format!("{file} was put back: a run that was killed had left it changed")).collect()
+    files.map(|file| format!("{file} was restored: a run that was killed had left it changed")).collect()
 }
 
 /// One note for each setting, whoever changes it: the end of its path, and a number for all of it

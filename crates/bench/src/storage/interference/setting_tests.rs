@@ -44,7 +44,7 @@ fn one_run_at_a_time_has_a_setting_and_the_other_is_told_whose_it_is() {
     let first = Rc::new(Claim::take(&root, Path::new(FILE)).unwrap());
     let setting = Setting::change(&first, "2", "1".into()).unwrap();
     let said = Claim::take_within(&root, Path::new(FILE), Duration::ZERO).unwrap_err();
-    assert!(said.contains(&format!("another run at this time (pid {})", std::process::id())), "{said}");
+    assert!(said.contains(&format!("another run at the moment (pid {})", std::process::id())), "{said}");
     let other = Claim::take_within(&root, Path::new("sys/block/vda/queue/other"), Duration::ZERO);
     drop(other.unwrap());
     drop((setting, first));

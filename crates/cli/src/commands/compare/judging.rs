@@ -29,9 +29,9 @@ pub(crate) const fn figures<A: AsMut<Judging>>() -> Opt<A> {
     Opt::value(
         &["--figures"],
         "NAME,...",
-        "Which figures: time, rate, cpu, mean, p50, p90, p95, p99, p99.9, p99.99, max, missed; those of a leg \
-         behind 'request.', 'handling.' or 'reply.'; a layer's as 'device.mean'. Each further one makes a \
-         chance finding more probable.",
+        "The figures to compare: time, rate, cpu, mean, p50, p90, p95, p99, p99.9, p99.99, max, missed; those \
+         of a leg with the prefix 'request.', 'handling.' or 'reply.'; those of a layer as in 'device.mean'. \
+         Each additional figure costs statistical power.",
         |typed: &mut A, text| {
             let names = text.split(',').map(|name| figure_name(name.trim()));
             typed.as_mut().options.names = names.collect::<Result<_, _>>()?;
@@ -46,7 +46,7 @@ pub(crate) const fn margin<A: AsMut<Judging>>() -> Opt<A> {
     Opt::value(
         &["--margin"],
         "PERCENT",
-        "Figures that differ by no more than this are the same.",
+        "Differences up to this size count as the same.",
         |typed: &mut A, text| {
             typed.as_mut().options.margin = percent(text)? / 100.0;
             Ok(())
@@ -60,8 +60,8 @@ pub(crate) const fn noise<A: AsMut<Judging>>() -> Opt<A> {
     Opt::value(
         &["--noise"],
         "PERCENT",
-        "How much runs of the same thing may differ that were made at another time; only used where the sides \
-         were not measured in turn, or have too few runs for a test.",
+        "How much runs of the same thing may differ from one time to another. Used only if the sides were not \
+         measured alternately, or have too few runs for a test.",
         |typed: &mut A, text| {
             typed.as_mut().options.noise = percent(text)? / 100.0;
             Ok(())
@@ -75,8 +75,8 @@ pub(crate) const fn fail_on<A: AsMut<Judging>>() -> Opt<A> {
     Opt::value(
         &["--fail-on"],
         "NAME>+PERCENT",
-        "Status 1 only if this figure became worse by more than so many percent: p99>+5%. Repeatable. \
-         Without it any figure that became worse is enough.",
+        "Exits with status 1 only if this figure became worse by more than this percentage, as in p99>+5%. \
+         Repeatable. Without it, any figure that became worse is enough.",
         |typed: &mut A, text| {
             typed.as_mut().limits.push(limit(text)?);
             Ok(())
@@ -90,7 +90,8 @@ pub(crate) const fn format<A: AsMut<Judging>>() -> Opt<A> {
         &["--format"],
         "FORMAT",
         &["text", "json", "csv", "markdown", "junit", "html"],
-        "How to print it: csv has every digit, markdown is for a pull request, junit for a CI server, html is a page.",
+        "The output format: csv has full precision, markdown is for a pull request, junit for a CI server, \
+         html is a page.",
         |typed: &mut A, text| {
             typed.as_mut().format = Some(text.to_owned());
             Ok(())
@@ -103,12 +104,12 @@ pub(crate) const fn format<A: AsMut<Judging>>() -> Opt<A> {
 fn percent(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>();
     let number = number.ok().filter(|percent| percent.is_finite() && (0.0..=1000.0).contains(percent));
-    number.ok_or_else(|| format!("'{text}' is no percentage from 0 to 1000"))
+    number.ok_or_else(|| format!("'{text}' is not a percentage from 0 to 1000"))
 }
 
 /// `p99>+5%`.
 fn limit(text: &str) -> Result<Limit, String> {
-    let wrong = || format!("'{text}': write a figure's name and by how much it may become worse: p99>+5%");
+    let wrong = || format!("'{text}': expected a figure and how much worse it may become, as in p99>+5%");
     let (name, by) = text.split_once(">+").ok_or_else(wrong)?;
     let name = name.trim();
     let percent = percent(by).map_err(|_| wrong())?;
@@ -177,7 +178,7 @@ impl Judging {
         for limit in &self.limits {
             if !figures.iter().any(|compared| compared.name == limit.name) {
                 return Err(usage!(
-                    "--fail-on {}: the runs have no figure '{}' in common",
+                    "--fail-on {}: the two sides have no figure '{}' in common",
                     limit.typed,
                     limit.name
                 ));
@@ -185,7 +186,7 @@ impl Judging {
         }
         anyhow::ensure!(
             !figures.is_empty(),
-            "the runs have none of the figures in common that are compared; --figures names others"
+            "the two sides have none of the compared figures in common; choose others with --figures"
         );
         Ok(())
     }

@@ -30,19 +30,17 @@ impl AsMut<Judging> for Typed {
 pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["compare"],
     kind: Kind::Command,
-    summary: "tells whether runs are better or worse than others",
-    description: "Compares stored runs: for each figure the ratio with its interval, and a verdict \
-                  (worse, better, same, cannot tell). Ends with status 1 if a figure became worse. \
-                  \n\n\
-                  Several runs of one side count as its repetitions. A verdict rests on how much they \
-                  differ among each other: 4 runs a side are the least, 10 show what a single pair \
-                  cannot. Runs of two days tell a large difference at best: what 'roundtrip ab' measures \
-                  in turn tells a small one as well. Runs of other drivers, processors, governors or options are refused. \
-                  \n\n\
-                  Also reads the JSON that Google Benchmark writes.",
+    summary: "says whether runs are better or worse than others",
+    description: "Compares stored runs. Prints for each figure the ratio, its interval and a verdict (worse, \
+                  better, same, cannot tell). Exits with status 1 if a figure became worse.\n\n\
+                  Several runs of one side count as repetitions. The verdict rests on how much they differ \
+                  from each other, so use at least 4 runs a side; 10 can show what 4 cannot. Runs from two \
+                  different days can show only large differences: for small ones, measure alternately with \
+                  'roundtrip ab'. Runs that differ in driver, processor, governor or options are refused.\n\n\
+                  Also reads Google Benchmark's JSON.",
     positionals: Some(Positionals {
         usage: "BASE NEW...",
-        help: "Run directories, directories that hold run directories, or Google Benchmark's JSON files.",
+        help: "Run directories, directories of run directories, or Google Benchmark's JSON files.",
         count: 2..=1000,
         kind: ValueKind::Path,
         set: |typed: &mut Typed, text| {
@@ -57,7 +55,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 Opt::path(
                     &["--base"],
                     "RUN",
-                    "A further run of the base. Repeatable.",
+                    "Another run of the base. Repeatable.",
                     |typed: &mut Typed, text| {
                         typed.base.push(text.into());
                         Ok(())
@@ -65,7 +63,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 ),
                 Opt::flag(
                     &["--paired"],
-                    "The n-th runs of both sides were made beside each other.",
+                    "Treats the n-th runs of both sides as a pair, measured one right after the other.",
                     |typed: &mut Typed| typed.judging.options.paired = true,
                 ),
                 judging::figures(),
@@ -73,7 +71,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 judging::noise(),
                 Opt::flag(
                     &["--anyway"],
-                    "Compares runs that are refused otherwise, and tells in what they differ.",
+                    "Compares runs that would otherwise be refused, and lists how they differ.",
                     |typed: &mut Typed| typed.anyway = true,
                 ),
             ],
@@ -100,7 +98,7 @@ fn run(mut typed: Typed, terminal: &mut Terminal<'_>) -> anyhow::Result<Exit> {
     let (base, new) = (Side::read(&base_paths)?, Side::read(&new_paths)?);
     if typed.judging.options.paired && base.runs.len() != new.runs.len() {
         return Err(usage!(
-            "--paired: the base has {} runs and the new side {}: pairs need as many",
+            "--paired: the base has {} runs and the new side has {}: pairs need the same number",
             base.runs.len(),
             new.runs.len()
         ));

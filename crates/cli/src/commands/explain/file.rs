@@ -24,13 +24,13 @@ const LIMIT: u64 = 20;
 
 /// What cannot be told without these events.
 const NEEDED: [(&str, &str); 8] = [
-    ("sched/sched_switch", "who had the CPU: without it hardly anything can be told"),
-    ("sched/sched_waking", "what a thread waited for, and who woke it"),
+    ("sched/sched_switch", "which thread had the CPU: without it, almost nothing can be explained"),
+    ("sched/sched_waking", "what a thread waited for, and what woke it"),
     ("sched/sched_wakeup", "when a woken thread was on its CPU's queue"),
-    ("sched/sched_migrate_task", "that a runnable thread changed its CPU"),
-    ("irq/irq_handler_entry", "the time of devices' interrupts: it counts as the interrupted thread's work"),
-    ("irq/softirq_entry", "the time of deferred interrupts: it counts as the interrupted thread's work"),
-    ("binder/binder_wait_for_work", "for how long no thread of a server was ready"),
+    ("sched/sched_migrate_task", "when a runnable thread moved to another CPU"),
+    ("irq/irq_handler_entry", "the time in device interrupts: it counts as the interrupted thread's work"),
+    ("irq/softirq_entry", "the time in softirqs: it counts as the interrupted thread's work"),
+    ("binder/binder_wait_for_work", "how long no thread of a server was ready"),
     ("binder/binder_return", "which calls failed"),
 ];
 
@@ -74,7 +74,7 @@ pub(super) fn run(typed: &Typed, path: &Path, terminal: &mut Terminal<'_>) -> an
     terminal.out.flush()?;
     match foreign.damage {
         Some(damage) => {
-            anyhow::bail!("{} is damaged: {damage}; only what could be read is explained", path.display())
+            anyhow::bail!("{} is damaged: {damage}; only the readable part is explained", path.display())
         }
         None => Ok(Exit::OK),
     }
@@ -121,7 +121,7 @@ fn write(
 
 fn no_slow_call(recorded: &Recorded, wanted: Wanted) -> String {
     match recorded.kept.all_calls {
-        0 => "It holds no whole call.".to_owned(),
+        0 => "It contains no complete call.".to_owned(),
         calls => format!(
             "None of the {calls} calls took longer than {:.2} ms: --slowest 10 explains the slowest.",
             wanted.deadline_ns as f64 / 1e6
@@ -167,11 +167,11 @@ fn about(path: &Path, foreign: &Foreign, recorded: &Recorded) -> Vec<String> {
     match foreign.clock.as_deref() {
         Some("boot") => {}
         Some(clock) => lines.push(format!(
-            "Its clock is '{}', not 'boot': times do not compare with those of other recordings.",
+            "Its clock is '{}', not 'boot': its times cannot be compared with other recordings.",
             inert::name(clock)
         )),
         None => lines.push(
-            "It does not say its clock: times may not compare with those of other recordings.".to_owned(),
+            "It does not name its clock: its times may not be comparable with other recordings.".to_owned(),
         ),
     }
     lines.extend(lacks(foreign));
@@ -188,7 +188,10 @@ fn about(path: &Path, foreign: &Foreign, recorded: &Recorded) -> Vec<String> {
     let unmatched = recorded.unmatched;
     let cut = unmatched.received + unmatched.replies + unmatched.ended;
     if cut > 0 {
-        lines.push(format!("Of {cut} calls it has only a part: they began before it or did not end in it."));
+        lines.push(format!(
+            "It has only a part of {cut} calls: they began before the recording or ended after \
+             it."
+        ));
     }
     lines.extend(foreign.notes.iter().map(|note| inert::line(note).into_owned()));
     lines
@@ -203,13 +206,14 @@ fn lacks(foreign: &Foreign) -> Vec<String> {
             event.strip_prefix("binder/").is_some_and(|name| trace.has(&format!("rust_binder/{name}")));
         if !trace.has(event) && !in_rust {
             lines.push(format!(
-                "It has no event {event} (recorded without, or none happened), which tells {what}."
+                "It has no event {event} (not recorded, or it never occurred), which shows {what}."
             ));
         }
     }
     if trace.processes.is_empty() {
         lines.push(
-            "It does not say which process a thread belongs to: threads stand for processes.".to_owned(),
+            "It does not say which process a thread belongs to: each thread is shown as a process."
+                .to_owned(),
         );
     }
     lines

@@ -15,11 +15,12 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["service", "call"],
     kind: Kind::Command,
     summary: "calls a method of a service",
-    description: "Calls the method with a number, as Android's service call does, and prints the reply's bytes. Roundtrip \
-                  writes the interface token. The arguments follow, each a type and a value:\n\n\
-                  i32 N, i64 N, f N (32 bits), d N (64 bits), s16 TEXT (binder's string), s TEXT (UTF-8: a C++ String8 of \
-                  binder, a hidl_string of hwbinder), fd FILE (opened for reading), null (no object).\n\n\
-                  A negative number needs -- in front of the service.",
+    description: "Calls the method with a number, as Android's service call does, and prints the reply's \
+                  bytes. Roundtrip writes the interface token. Give the arguments as pairs of type and value:\n\n\
+                  i32 N, i64 N, f N (32 bits), d N (64 bits), s16 TEXT (binder's string), s TEXT (UTF-8: a \
+                  C++ String8 of binder, a hidl_string of hwbinder), fd FILE (opened for reading), null (no \
+                  object).\n\n\
+                  To pass a negative number, put -- before the service.",
     positionals: Some(Positionals {
         usage: "SERVICE CODE [TYPE VALUE]...",
         help: "A registered service, the method's number, and its arguments.",
@@ -82,7 +83,7 @@ fn arguments(words: &[String], stack: Stack) -> Result<Vec<Argument>> {
         let argument = match kind {
             "null" => Argument::Null,
             _ => {
-                let Some(value) = words.next() else { return Err(usage!("{kind} needs a value behind it")) };
+                let Some(value) = words.next() else { return Err(usage!("{kind} needs a value after it")) };
                 match kind {
                     "i32" => Argument::I32(number(kind, value)?),
                     "i64" => Argument::I64(number(kind, value)?),

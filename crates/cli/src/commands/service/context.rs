@@ -40,7 +40,7 @@ impl Found {
         let process = Process::in_dialect(endpoint.open()?, dialect);
         let manager = process.context_manager();
         let stack = stack_of(&manager)
-            .with_context(|| format!("nobody in {} answers as its service manager", name(endpoint)))?;
+            .with_context(|| format!("no service manager answers in {}", name(endpoint)))?;
         let backend = process.driver().backend().to_string();
         Ok(Self { name: name(endpoint).to_owned(), backend, stack, process })
     }
@@ -77,13 +77,13 @@ impl Found {
     /// The service that is registered under a name.
     pub(super) fn service(&self, name: &str) -> Result<Proxy> {
         let service = ServiceManager::new(&self.process, self.stack).get(name)?;
-        Ok(service.remote().context("the service is this process's own")?.clone())
+        Ok(service.remote().context("the service belongs to this process")?.clone())
     }
 }
 
 /// What is said where there is nothing to look at.
-pub(super) const NONE: &str = "no context with a service manager runs here that this user may join; \
-    a running measurement has one, and so has a device whose Android is up";
+pub(super) const NONE: &str = "this user can join no running context with a service manager; start a \
+                               measurement, or use a device with Android running";
 
 /// Which stack's interface a service manager has. One that knows the question of one stack refuses
 /// the other's.

@@ -23,10 +23,10 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
     path: &["service", "dump"],
     kind: Kind::Command,
     summary: "shows the state of a service, or of the driver",
-    description: "With a service: prints what the service writes when it is asked for its state, \
-                  as dumpsys and lshal debug do. Further words are passed on to it. Without a \
-                  service: prints the driver's state (processes with their threads, transactions, \
-                  nodes, references and buffers) in the form of the kernel's binder/state.",
+    description: "With a service: asks it for its state and prints the answer, as dumpsys and lshal debug do. \
+                  Further arguments go to the service. Without a service: prints the driver's state \
+                  (processes with their threads, transactions, nodes, references and buffers) in the form of \
+                  the kernel's binder/state.",
     positionals: Some(Positionals {
         usage: "[SERVICE [ARGUMENT]...]",
         help: "A registered service, and arguments for it.",
@@ -41,14 +41,14 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
             options: &[Opt::value(
                 &["--timeout"],
                 "TIME",
-                "How long the service may take, as in 30s. What it has written by then is shown.",
+                "The time limit for the service, as in 30s. Roundtrip shows what it has written by then.",
                 |typed: &mut Typed, text| set(&mut typed.timeout_ns, values::duration_ns(text)),
             )
             .default("10s")],
         },
     ],
     examples: &[
-        ("roundtrip service dump", "Shows what a running emulated driver holds."),
+        ("roundtrip service dump", "Shows the state of a running emulated driver."),
         (
             "roundtrip service dump --context /dev/binder activity",
             "Asks a phone's activity manager for its state.",
@@ -84,7 +84,7 @@ fn service(
 ) -> anyhow::Result<()> {
     let until = Instant::now() + timeout;
     let (service, stack, arguments) = (context.service(name)?, context.stack, arguments.to_vec());
-    let (mut from, to) = std::io::pipe().context("cannot make a pipe for what the service writes")?;
+    let (mut from, to) = std::io::pipe().context("cannot make a pipe for the service's output")?;
     let (say, said) = mpsc::sync_channel(1);
     let call = say.clone();
     start("dump-call", move || {
@@ -116,7 +116,7 @@ fn service(
             Err(RecvTimeoutError::Disconnected) => break Ok(()),
             Err(RecvTimeoutError::Timeout) => {
                 break Err(anyhow!(
-                    "{name} did not end its dump within {timeout:?}: --timeout gives it longer"
+                    "{name} did not finish its dump within {timeout:?}; allow more with --timeout"
                 ));
             }
         }
@@ -155,7 +155,7 @@ fn state(named: Option<&str>, terminal: &mut Terminal<'_>) -> anyhow::Result<()>
                 Ok(driver) => {
                     let own = driver.number();
                     let name = report::inert::line(name);
-                    writeln!(terminal.out, "{name}: emulated driver (proc {own} is this look at it)")?;
+                    writeln!(terminal.out, "{name}: emulated driver (proc {own} is this command)")?;
                     write!(terminal.out, "{}", driver.state())?;
                     shown = true;
                 }
@@ -170,7 +170,7 @@ fn state(named: Option<&str>, terminal: &mut Terminal<'_>) -> anyhow::Result<()>
         let text = KERNEL_STATES.iter().find_map(read);
         let state = text.with_context(|| {
             format!(
-                "the kernel's driver tells its state in {}: be root, and mount debugfs",
+                "the kernel's driver shows its state in {}: run as root, and mount debugfs",
                 KERNEL_STATES.join(" or ")
             )
         });

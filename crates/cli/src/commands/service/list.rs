@@ -41,7 +41,7 @@ pub(crate) static COMMAND: Entry<Typed> = Entry {
                 &["--format"],
                 "FORMAT",
                 &["table", "json", "csv", "markdown"],
-                "How to print the list.",
+                "The output format.",
                 |typed: &mut Typed, text| {
                     typed.format = Some(text.to_owned());
                     Ok(())

@@ -56,8 +56,8 @@ impl<A: AsMut<Place> + 'static> Table<A> {
         Opt::value(
             &["--context"],
             "NAME",
-            "The context: an emulated one's name, as list shows it, or the path of a binder device. Required \
-             if several run.",
+            "The context: the name of an emulated one, as shown by list, or the path of a binder device. \
+             Required if several contexts run.",
             |typed: &mut A, text| {
                 typed.as_mut().context = Some(text.to_owned());
                 Ok(())
@@ -67,7 +67,8 @@ impl<A: AsMut<Place> + 'static> Table<A> {
             &["--android"],
             "RELEASE",
             &["10", "11", "12", "13", "14", "15", "16"],
-            "The Android release that the services on a device speak; without it, the phone's own, and 16 elsewhere.",
+            "The Android release whose protocol the services on a device use. Default: the phone's own \
+             release, and 16 on other machines.",
             |typed: &mut A, text| {
                 typed.as_mut().android = text.parse().ok().and_then(context::dialect_of_release);
                 Ok(())

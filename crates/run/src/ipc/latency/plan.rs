@@ -282,7 +282,7 @@ mod tests {
         assert!(refusal(LatencyPlan { rate_per_s: Some(1.0), ..large }).contains("at most 345770"));
         assert!(refusal(LatencyPlan { amount: Amount::Iterations(0), ..plan() }).contains("at least one"));
         let (rate_per_s, fresh_threads) = (Some(1.0), true);
-        assert!(refusal(LatencyPlan { rate_per_s, fresh_threads, ..plan() }).contains("a rate"));
+        assert!(refusal(LatencyPlan { rate_per_s, fresh_threads, ..plan() }).contains("--rate"));
         let (amount, keep_samples) = (Amount::Iterations(u64::MAX), true);
         assert!(refusal(LatencyPlan { amount, keep_samples, ..plan() }).contains("can be kept"));
     }

@@ -98,19 +98,20 @@ impl Explained {
         }
         if self.while_busy > 0 {
             warnings.push(format!(
-                "{} slow calls are kept without a recording: that of another one was just being taken",
+                "{} slow calls have no recording: Roundtrip was still storing that of another call",
                 self.while_busy
             ));
         }
         if self.before_comparison > 0 {
             warnings.push(format!(
-                "{} of the slowest calls are not kept: they were made before there were others to compare them with",
+                "{} of the slowest calls were not kept: they came before there were others to compare them \
+                 with",
                 self.before_comparison
             ));
         }
         if let Some(recorder) = self.recorder.as_ref().filter(|recorder| !recorder.missing.is_empty()) {
             warnings.push(format!(
-                "explanations are coarser, for this kernel has no events {}",
+                "explanations are coarser, because this kernel has no events {}",
                 recorder.missing.join(", ")
             ));
         }
