@@ -1,0 +1,66 @@
+"""What tests of `roundtrip-lab run` share: the command, a short measurement, and waiting."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+MEASURE = ["ipc", "latency", "--driver", "emulated", "--iterations", "50"]
+# One that is still going on when a test ends it.
+ENDLESS = ["ipc", "latency", "--driver", "emulated", "--duration", "60s"]
+COMMAND = [sys.executable, "-c", "from roundtrip_lab.cli import main; main()", "run"]
+
+
+def measure(*arguments):
+    """The command, to its end."""
+    return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=90)
+
+
+def start(*arguments):
+    """The command, under way."""
+    return subprocess.Popen([*COMMAND, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait(done, seconds=20):
+    """Until it is so."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            if done():
+                return
+        except OSError:
+            pass
+        assert time.monotonic() < end, "it never came to be"
+        time.sleep(0.1)
+
+
+def listens(port):
+    """Whether somebody answers there."""
+    return socket.create_connection(("127.0.0.1", port), 1).close() is None
+
+
+def free_port():
+    """A loopback port that nobody uses."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def at_work(folder):
+    """Processes that work in a folder."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if os.readlink(process / "cwd").startswith(str(folder)):
+                found.append(process.name)
+        except OSError:
+            continue
+    return found
+
+
+def nothing_stays(scratch):
+    """Waits until a target has no folder and no process of ours."""
+    wait(lambda: not any(scratch.iterdir()))
+    wait(lambda: not at_work(scratch))
