@@ -1,6 +1,7 @@
 """What tests of `roundtrip-lab run` share: the command, a short measurement, and waiting."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -19,8 +20,20 @@ def measure(*arguments):
 
 
 def start(*arguments):
-    """The command, under way."""
-    return subprocess.Popen([*COMMAND, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    """The command, under way, as a terminal starts it: with a process group of its own."""
+    return subprocess.Popen([*COMMAND, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                            start_new_session=True)  # fmt: skip
+
+
+def finish(process, how):
+    """Ends it by Ctrl-C or kill -9, or waits for its timeout. What it said on standard error."""
+    if how == "signal":
+        os.killpg(process.pid, signal.SIGINT)
+    if how == "killed":
+        process.kill()
+    _, said = process.communicate(timeout=40)
+    assert process.returncode == {"signal": 130, "timeout": 1, "killed": -signal.SIGKILL}[how], said
+    return said
 
 
 def wait(done, seconds=20):

@@ -3,13 +3,11 @@
 import os
 import re
 import shutil
-import signal
 import subprocess
-import time
 
 import pytest
 from adb_device import Device
-from running import ENDLESS, MEASURE, free_port, measure, nothing_stays, start, wait
+from running import ENDLESS, MEASURE, finish, free_port, measure, nothing_stays, start, wait
 
 
 @pytest.fixture(scope="module")
@@ -98,11 +96,7 @@ def test_nothing_stays_on_the_device(tmp_path, binaries, scratch, connect, how):
     process = start("--into", tmp_path / "runs", "--binaries", binaries, "--timeout", limit, "--retries", "0",
                     "-t", f"adb:{connect().serial}", "--", *ENDLESS)  # fmt: skip
     wait(lambda: any(scratch.glob("*/log")))
-    if how != "timeout":
-        time.sleep(0.5)
-        process.send_signal(signal.SIGINT if how == "signal" else signal.SIGKILL)
-    _, said = process.communicate(timeout=40)
-    assert process.returncode == {"signal": 130, "timeout": 1, "killed": -signal.SIGKILL}[how]
+    said = finish(process, how)
     assert how != "timeout" or "took longer than 5 s" in said
     nothing_stays(scratch)
     assert not any((tmp_path / "runs").glob("*"))

@@ -2,12 +2,11 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 
 import pytest
-from running import ENDLESS, MEASURE, free_port, listens, measure, nothing_stays, start, wait
+from running import ENDLESS, MEASURE, finish, free_port, listens, measure, nothing_stays, start, wait
 
 USER = "desk/tester"
 PASSWORD = "it's secret"
@@ -121,17 +120,14 @@ def test_a_place_that_the_user_holds_stays_held(tmp_path, binaries, scratch, lab
     lab.client("-p", "board-2", "release", user="alice")
 
 
-@pytest.mark.parametrize("how", ["signal", "timeout", "killed"])
-def test_a_place_is_released_whatever_ends_the_run(tmp_path, binaries, scratch, lab, how):
+@pytest.mark.parametrize(("how", "name"), [("signal", "remote"), ("timeout", "board-1"), ("killed", "board-1")])
+def test_a_place_is_released_whatever_ends_the_run(tmp_path, binaries, scratch, lab, how, name):
     limit = "5" if how == "timeout" else "60"
     process = start("--into", tmp_path / "runs", "--binaries", binaries, "--timeout", limit, "--retries", "0",
-                    "-t", "labgrid:board-1", "--", *ENDLESS)  # fmt: skip
+                    "-t", f"labgrid:{name}", "--", *ENDLESS)  # fmt: skip
     wait(lambda: any(scratch.glob("*/log")))
-    assert lab.holders() == {"board-1": USER}
-    if how != "timeout":
-        process.send_signal(signal.SIGINT if how == "signal" else signal.SIGKILL)
-    _, said = process.communicate(timeout=40)
-    assert process.returncode == {"signal": 130, "timeout": 1, "killed": -signal.SIGKILL}[how], said
+    assert lab.holders() == {name: USER}
+    finish(process, how)
     wait(lambda: lab.holders() == {})
     nothing_stays(scratch)
 

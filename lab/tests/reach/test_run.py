@@ -1,12 +1,11 @@
 """Runs from this machine and from hosts behind ssh; what failed, and what stays on a target."""
 
 import json
-import signal
 import stat
 import time
 
 import pytest
-from running import ENDLESS, MEASURE, measure, nothing_stays, start, wait
+from running import ENDLESS, MEASURE, finish, measure, nothing_stays, start, wait
 
 
 def test_runs_come_back_from_here_and_from_ssh(tmp_path, binaries, scratch, sshd):
@@ -67,13 +66,8 @@ def test_nothing_stays_on_the_target(tmp_path, binaries, scratch, sshd, how):
     process = start("--into", tmp_path / "runs", "--binaries", binaries, "--timeout", limit, "-t", sshd.target,
                     "--retries", "0", "--", *ENDLESS)  # fmt: skip
     wait(lambda: any(scratch.glob("*/log")))
-    if how != "timeout":
-        time.sleep(0.5)
-        process.send_signal(signal.SIGINT if how == "signal" else signal.SIGKILL)
-    _, said = process.communicate(timeout=40)
-    assert process.returncode == {"signal": 130, "timeout": 1, "killed": -signal.SIGKILL}[how]
-    if how == "timeout":
-        assert "took longer than 5 s" in said
+    said = finish(process, how)
+    assert how != "timeout" or "took longer than 5 s" in said
     nothing_stays(scratch)
     assert not any((tmp_path / "runs").glob("*"))
 

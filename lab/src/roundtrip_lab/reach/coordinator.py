@@ -175,7 +175,7 @@ class Session:
             with self.proxies.setdefault(host, threading.Lock()):
                 return proxymanager.get_command(service, address, service.port, interface or None)
         except Exception as error:
-            raise Failed(f"labgrid cannot connect to the exporter's host {host}", again=True) from error
+            raise Failed(f"labgrid has no ssh connection to the exporter's host {host}", again=True) from error
 
     def close(self) -> None:
         """Ends the connection."""
