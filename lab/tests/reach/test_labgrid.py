@@ -120,6 +120,14 @@ def test_a_place_that_the_user_holds_stays_held(tmp_path, binaries, scratch, lab
     lab.client("-p", "board-2", "release", user="alice")
 
 
+def test_a_reservation_stands_for_its_place(tmp_path, binaries, scratch, lab):
+    token = lab.client("reserve", "--shell", "number=2").strip().rpartition("=")[2]
+    done = measure("--into", tmp_path / "runs", "--binaries", binaries, "-t", f"labgrid:+{token}", "--", *MEASURE)
+    lab.client("cancel-reservation", token)
+    assert done.returncode == 0, done.stderr
+    assert [run.name for run in (tmp_path / "runs").iterdir()] == ["board-2"]
+
+
 @pytest.mark.parametrize(("how", "name"), [("signal", "remote"), ("timeout", "board-1"), ("killed", "board-1")])
 def test_a_place_is_released_whatever_ends_the_run(tmp_path, binaries, scratch, lab, how, name):
     limit = "5" if how == "timeout" else "60"
