@@ -173,8 +173,8 @@ def test_ssh_gets_the_password_of_a_place(tmp_path, binaries, scratch, sshd, lab
 
 
 def test_a_coordinator_that_goes_away_costs_no_run(tmp_path, binaries, scratch, lab):
-    process = start("--into", tmp_path / "runs", "--binaries", binaries, "-t", "labgrid:board-1", "--", "ipc", "latency",
-                    "--driver", "emulated", "--duration", "4s")  # fmt: skip
+    process = start("--into", tmp_path / "runs", "--binaries", binaries, "-t", "labgrid:board-1", "--",
+                    "ipc", "latency", "--driver", "emulated", "--duration", "4s")  # fmt: skip
     wait(lambda: any(scratch.glob("*/log")))
     lab.processes[0].kill()
     said, warned = process.communicate(timeout=60)

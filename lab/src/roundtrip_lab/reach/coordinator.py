@@ -128,6 +128,9 @@ class Session:
 
         async def release() -> None:
             await self.client.stub.ReleasePlace(messages.ReleasePlaceRequest(placename=name, fromuser=self.user))
+            # Else another try would take the place for held.
+            if not self.client.stopping.is_set():
+                await self.client.sync_with_coordinator()
 
         try:
             self.ask(release())
