@@ -70,7 +70,8 @@ def test_runs_come_back_from_all_devices(tmp_path, binaries, scratch, connect):
 def test_devices_that_cannot_be_used_say_why(tmp_path, binaries, scratch, connect):
     refusing, silent = connect("unauthorized", "unauthorized"), connect("silent", "offline")
     done = measure("--into", tmp_path / "runs", "--binaries", binaries, "--retries", "0",
-                   "-t", f"adb:{refusing.serial}", "-t", f"adb:{silent.serial}", "-t", "adb:nobody", "--", *MEASURE)  # fmt: skip
+                   "-t", f"adb:{refusing.serial}", "-t", f"adb:{silent.serial}", "-t", "adb:nobody",
+                   "--", *MEASURE)  # fmt: skip
     assert done.returncode == 1 and done.stdout == "0 of 3 targets brought a run\n"
     # Versions of adb differ in the word before.
     assert re.search(rf"adb:{refusing.serial}: failed: \w+: device unauthorized\.\n", done.stderr)
