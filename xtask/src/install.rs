@@ -9,15 +9,16 @@ use crate::outcome::Outcome;
 use crate::shell::{output, root, run, tool_dir};
 
 /// Debian's packages that tests run: Google Benchmark's own reader of our JSON, with the Python
-/// libraries it uses, what installs the lab, its ssh target and its browser, the Java of the
-/// storage measurement and of the lab's Spark, databases whose writes are observed, what boots
-/// guests and makes their disks, and shells that complete command lines.
-const PACKAGES: [&str; 18] = [
+/// libraries it uses, what installs the lab, its targets behind ssh and adb and its browser, the
+/// Java of the storage measurement and of the lab's Spark, databases whose writes are observed,
+/// what boots guests and makes their disks, and shells that complete command lines.
+const PACKAGES: [&str; 19] = [
     "libbenchmark-tools",
     "python3-scipy",
     "python3-pandas",
     "python3-venv",
     "openssh-server",
+    "adb",
     "chromium",
     "default-jdk-headless",
     "strace",

@@ -1,8 +1,9 @@
-"""Runs the device binary on a target and brings the run directory back.
+"""What is said over a connection: the device binary goes there, a run directory comes back.
 
 One connection does it all: a shell on the target takes the binary on its standard input, runs it in
 a folder of its own, and sends the run as a tar stream. It removes the folder whatever happens, and
 ends the measurement when its input closes: so it does after Ctrl-C, a timeout or a lost connection.
+Nothing here depends on the kind of target.
 """
 
 import contextlib
@@ -11,16 +12,16 @@ import os
 import re
 import select
 import shlex
-import shutil
 import subprocess
 import tarfile
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
-from roundtrip_lab.errors import LabError
+from roundtrip_lab.reach.kind import Failed, Shell, Stopped, Target
 from roundtrip_lab.words import inert
 
 GREETING = re.compile(rb"roundtrip-lab ([A-Za-z0-9_]{1,32})\n")
@@ -30,12 +31,14 @@ ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 FILES = 100_000
 # How long a target may take to stop the measurement and to clean up.
 GRACE_S = 15
+# The status of the script where the target has no room for the binary.
+NO_ROOM = 97
 
 SCRIPT = r"""
 umask 077
 base=${TMPDIR:-/tmp}
 if [ -d /data/local/tmp ]; then base=/data/local/tmp; fi
-d=$(mktemp -d "$base/roundtrip-lab.XXXXXX") || exit 97
+d=$(mktemp -d "$base/roundtrip-lab.XXXXXX") || exit NO_ROOM
 child=
 stop() { if [ -n "$child" ]; then kill -TERM "$child"; wait "$child"; fi; exit 98; }
 trap 'rm -rf "$d"' EXIT
@@ -43,14 +46,19 @@ trap stop HUP INT TERM
 trap '' PIPE
 echo "roundtrip-lab $(uname -m)"
 read -r size || exit 98
-head -c "$size" > "$d/roundtrip" || exit 97
+head -c "$size" > "$d/roundtrip" || exit NO_ROOM
 [ "$(wc -c < "$d/roundtrip")" -eq "$size" ] || exit 98
 chmod 700 "$d/roundtrip"
-cd "$d" || exit 97
+cd "$d" || exit NO_ROOM
 exec 3<&0
 (trap - PIPE; exec timeout -k 10 LIMIT ./roundtrip ARGUMENTS --out run) > log 2>&1 < /dev/null 3<&- &
 child=$!
-(cat <&3; kill -TERM "$child"; sleep 10; kill -KILL "-$child" "$child") > /dev/null 2>&1 &
+(
+  cat <&3
+  kill -TERM "$child"
+  for second in 1 2 3 4 5 6 7 8 9 10; do kill -0 "$child" && sleep 1; done
+  kill -KILL "-$child" "$child"
+) > /dev/null 2>&1 &
 watch=$!
 wait "$child"
 status=$?
@@ -59,52 +67,6 @@ kill "$watch" 2> /dev/null
 echo "status $status"
 if [ -d run ]; then tar -cf - log run; else tar -cf - log; fi
 """
-
-
-class Failed(Exception):
-    """Why a target brought no run. `again` says whether another try may help."""
-
-    def __init__(self, reason: str, again: bool = False) -> None:
-        super().__init__(reason)
-        self.again = again
-
-
-@dataclasses.dataclass(frozen=True)
-class Target:
-    """`local`, `ssh:[USER@]HOST[:PORT]` or `adb:SERIAL`."""
-
-    text: str
-    kind: str
-    address: str
-
-    @property
-    def name(self) -> str:
-        """The name of its folder: the target's own, with a sign for all that a path could read."""
-        return re.sub(r"[^A-Za-z0-9._@-]", "_", self.address or "local").lstrip(".") or "_"
-
-    def command(self, script: str) -> list[str]:
-        """What starts a shell there."""
-        if self.kind == "local":
-            return ["sh", "-c", script]
-        if self.kind == "adb":
-            return ["adb", "-s", self.address, "shell", "-T", "sh -c " + shlex.quote(script)]
-        host, colon, port = self.address.rpartition(":")
-        where = ["-p", port, "--", host] if colon and port.isdigit() else ["--", self.address]
-        options = ["BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=5", "ServerAliveCountMax=3"]
-        return [
-            "ssh", "-T", *(word for option in options for word in ("-o", option)), *where,
-            "sh -c " + shlex.quote(script),
-        ]  # fmt: skip
-
-
-def target(text: str) -> Target:
-    """Reads a target's name."""
-    kind, _, address = text.partition(":")
-    if text == "local":
-        return Target(text, "local", "")
-    if kind in ("ssh", "adb") and address and not address.startswith("-"):
-        return Target(text, kind, address)
-    raise LabError(f"unknown target {text!r}: say local, ssh:USER@HOST, ssh:HOST:PORT or adb:SERIAL")
 
 
 @dataclasses.dataclass
@@ -129,6 +91,13 @@ class Job:
         return path
 
 
+def ready(pipe: IO[bytes], event: int) -> bool:
+    """Waits a moment for a pipe. Unlike `select`, this knows no largest descriptor."""
+    poll = select.poll()
+    poll.register(pipe, event)
+    return bool(poll.poll(200))
+
+
 class Stream:
     """What a target sends, with an end to waiting and to its size."""
 
@@ -138,18 +107,21 @@ class Stream:
 
     def read(self, size: int) -> bytes:
         """Up to so many bytes; none at the end."""
-        while True:
-            if self.job.stopping.is_set():
-                raise Failed("stopped")
-            if time.monotonic() > self.deadline:
-                raise Failed(f"took longer than {self.job.timeout_s:g} s")
-            if select.select([self.pipe], [], [], 0.2)[0]:
-                break
+        self.check()
+        while not ready(self.pipe, select.POLLIN):
+            self.check()
         part = os.read(self.pipe.fileno(), min(size, 1 << 16))
         self.left -= len(part)
         if self.left < 0:
             raise Failed(f"sent more than {self.job.max_bytes} bytes")
         return part
+
+    def check(self) -> None:
+        """Ends the waiting when its time has come."""
+        if self.job.stopping.is_set():
+            raise Stopped
+        if time.monotonic() > self.deadline:
+            raise Failed(f"took longer than {self.job.timeout_s:g} s")
 
     def line(self) -> bytes:
         """One short line, or what came of it."""
@@ -162,44 +134,72 @@ class Stream:
         return line
 
 
-def fetch(place: Target, job: Job) -> Path:
-    """Runs the job on a target. Returns the run directory."""
-    arguments = [*job.arguments]
-    if place.kind != "local" and not any("device=" in word for word in arguments):
-        arguments += ["--label", f"device={place.address}"]
-    script = SCRIPT.replace("LIMIT", str(int(job.timeout_s) + 1))
-    script = script.replace("ARGUMENTS", shlex.join(arguments))
-    with tempfile.TemporaryFile() as said:
+class Talk:
+    """One try at one target. It tells `at` what it does."""
+
+    def __init__(self, target: Target, job: Job, at: Callable[[str], None]) -> None:
+        self.target, self.job, self.at = target, job, at
+
+    def script(self) -> str:
+        """What the target's shell runs."""
+        arguments = [*self.job.arguments]
+        if self.target.address and not any("device=" in word for word in arguments):
+            arguments += ["--label", f"device={self.target.address}"]
+        script = SCRIPT.replace("NO_ROOM", str(NO_ROOM)).replace("LIMIT", str(int(self.job.timeout_s) + 1))
+        return script.replace("ARGUMENTS", shlex.join(arguments))
+
+    def fetch(self) -> Path:
+        """Runs the job on the target. Returns the run directory."""
+        self.at("connecting")
+        shelled = self.target.kind.shell(self.target.address, self.script())
+        with tempfile.TemporaryFile() as said, shelled as shell, started(shell, said) as process:
+            return self.converse(process, said)
+
+    def converse(self, process: subprocess.Popen, said: IO[bytes]) -> Path:
+        """Sends the binary, waits, and keeps what comes back."""
+        stream = Stream(process.stdout, self.job, time.monotonic() + self.job.timeout_s)
+        greeting = GREETING.fullmatch(stream.line())
+        if greeting is None:
+            raise self.lost(process, said)
+        binary = self.job.binary(greeting[1].decode())
+        self.at("sending the binary")
         try:
-            process = subprocess.Popen(
-                place.command(script), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said,
-                bufsize=0, start_new_session=True,
-            )  # fmt: skip
+            send(process, binary, stream)
         except OSError as error:
-            raise Failed(f"cannot start {error.filename}: {error.strerror}") from error
-        try:
-            return talk(place, job, process, said)
-        finally:
-            end(process)
+            raise self.lost(process, said) from error
+        self.at("measuring")
+        status = STATUS.fullmatch(stream.line())
+        if status is None:
+            raise self.lost(process, said)
+        self.at("receiving the run")
+        with tempfile.TemporaryDirectory(dir=self.job.into, prefix=".roundtrip-lab-") as folder:
+            unpack(stream, Path(folder), self.job)
+            return keep(self.target, Path(folder), self.job, int(status[1]))
+
+    def lost(self, process: subprocess.Popen, said: IO[bytes]) -> Failed:
+        """Why the conversation ended early. Another try may help, unless the script gave up."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE_S)
+        said.seek(0)
+        lines = [line for line in said.read(1 << 16).decode(errors="replace").splitlines() if line.strip()]
+        reason = inert(self.target.kind.reason(lines))[:200] if lines else "the connection was lost"
+        return Failed(reason, again=process.returncode != NO_ROOM)
 
 
-def talk(place: Target, job: Job, process: subprocess.Popen, said: IO[bytes]) -> Path:
-    """Sends the binary, waits, and keeps what comes back."""
-    stream = Stream(process.stdout, job, time.monotonic() + job.timeout_s)
-    greeting = GREETING.fullmatch(stream.line())
-    if greeting is None:
-        raise Failed(why(said) or "the target's shell gave no answer", again=True)
-    binary = job.binary(greeting[1].decode())
+@contextlib.contextmanager
+def started(shell: Shell, said: IO[bytes]) -> Iterator[subprocess.Popen]:
+    """Starts the command, and ends it."""
     try:
-        send(process, binary, stream)
+        process = subprocess.Popen(
+            shell.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, bufsize=0,
+            env=os.environ | shell.variables, start_new_session=True,
+        )  # fmt: skip
     except OSError as error:
-        raise Failed("the connection was lost", again=True) from error
-    status = STATUS.fullmatch(stream.line())
-    if status is None:
-        raise Failed(why(said) or "the connection was lost", again=True)
-    with tempfile.TemporaryDirectory(dir=job.into, prefix=".roundtrip-lab-") as folder:
-        unpack(stream, Path(folder), job)
-        return keep(place, Path(folder), job, int(status[1]))
+        raise Failed(f"cannot start {error.filename}: {error.strerror}") from error
+    try:
+        yield process
+    finally:
+        end(process)
 
 
 def send(process: subprocess.Popen, binary: Path, stream: Stream) -> None:
@@ -208,9 +208,8 @@ def send(process: subprocess.Popen, binary: Path, stream: Stream) -> None:
     os.set_blocking(pipe.fileno(), False)
     content = memoryview(b"%d\n" % binary.stat().st_size + binary.read_bytes())
     while content:
-        if stream.job.stopping.is_set() or time.monotonic() > stream.deadline:
-            raise Failed("stopped while the binary was sent")
-        if select.select([], [pipe], [], 0.2)[1]:
+        stream.check()
+        if ready(pipe, select.POLLOUT):
             content = content[os.write(pipe.fileno(), content[: 1 << 16]) :]
 
 
@@ -226,10 +225,11 @@ def unpack(stream: Stream, folder: Path, job: Job) -> None:
                 member.mode = 0o755 if member.isdir() else 0o644
                 tar.extract(member, folder, set_attrs=False, filter="data")
     except (tarfile.TarError, OSError, ValueError) as error:
-        raise Failed(f"sent no whole run: {inert(str(error))[:200]}") from error
+        reason = f"sent no whole run: {inert(str(error))[:200]}"
+        raise Failed(reason, again=isinstance(error, tarfile.ReadError)) from error
 
 
-def keep(place: Target, folder: Path, job: Job, status: int) -> Path:
+def keep(target: Target, folder: Path, job: Job, status: int) -> Path:
     """Moves the run to its name, if there is one and the name is free."""
     if not (folder / "run" / "run.json").is_file():
         log = folder / "log"
@@ -238,7 +238,7 @@ def keep(place: Target, folder: Path, job: Job, status: int) -> Path:
             raise Failed(f"took longer than {job.timeout_s:g} s")
         last = [line for line in text.splitlines() if line.strip()]
         raise Failed(f"roundtrip ended with {status}: {inert(last[-1])[:200] if last else 'it said nothing'}")
-    to = job.into / place.name
+    to = job.into / target.name
     try:
         # An empty folder of this name claims it; a rename puts the run in its place.
         to.mkdir()
@@ -250,13 +250,6 @@ def keep(place: Target, folder: Path, job: Job, status: int) -> Path:
     return to
 
 
-def why(said: IO[bytes]) -> str:
-    """The last line that ssh or adb said."""
-    said.seek(0)
-    lines = [line for line in said.read(1 << 16).decode(errors="replace").splitlines() if line.strip()]
-    return inert(lines[-1])[:200] if lines else ""
-
-
 def end(process: subprocess.Popen) -> None:
     """Closes the target's input, which ends what runs there, and waits until it is gone."""
     with contextlib.suppress(OSError):
@@ -264,28 +257,9 @@ def end(process: subprocess.Popen) -> None:
     limit = time.monotonic() + GRACE_S
     while process.poll() is None and time.monotonic() < limit:
         # What it still sends is dropped, so that it can end.
-        if select.select([process.stdout], [], [], 0.2)[0] and not os.read(process.stdout.fileno(), 1 << 16):
+        if ready(process.stdout, select.POLLIN) and not os.read(process.stdout.fileno(), 1 << 16):
             time.sleep(0.05)
     if process.poll() is None:
         process.kill()
         process.wait()
     process.stdout.close()
-
-
-def attempt(place: Target, job: Job, retries: int) -> Path:
-    """Tries again where the connection failed, a second later each time."""
-    if (job.into / place.name).exists():
-        raise Failed(f"{job.into / place.name} exists already")
-    for number in range(retries + 1):
-        try:
-            return fetch(place, job)
-        except Failed as failed:
-            if not failed.again or number == retries or job.stopping.wait(number + 1):
-                raise
-    raise AssertionError("a loop that returns or raises")
-
-
-def dist() -> Path:
-    """Where the binaries are, unless told: beside this command, or in a clone's target folder."""
-    found = shutil.which("roundtrip-x86_64")
-    return Path(found).parent if found else Path("target/dist")

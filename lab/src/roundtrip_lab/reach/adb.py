@@ -1,0 +1,43 @@
+"""Android devices behind adb, and through its server also those of another machine."""
+
+import contextlib
+import shlex
+import subprocess
+from collections.abc import Iterator
+
+from roundtrip_lab.errors import LabError
+from roundtrip_lab.reach.kind import Kind, Shell
+
+
+class Adb(Kind):
+    name = "adb"
+    syntax = "adb:SERIAL"
+
+    def addresses(self, address: str) -> list[str]:
+        return devices() if address == "*" else super().addresses(address)
+
+    @contextlib.contextmanager
+    def shell(self, address: str, script: str) -> Iterator[Shell]:
+        # Without a terminal, standard input and output are the bytes as they are.
+        yield Shell(["adb", "-s", address, "shell", "-T", "sh -c " + shlex.quote(script)])
+
+    def reason(self, lines: list[str]) -> str:
+        # The first line has the reason, advice follows. A server that starts says so before.
+        said = [line for line in lines if not line.startswith("* daemon")]
+        return said[0] if said else lines[-1]
+
+
+def devices() -> list[str]:
+    """All that adb lists: an offline device is one that fails, not one to leave out."""
+    try:
+        listed = subprocess.run(["adb", "devices"], capture_output=True, text=True, timeout=30, check=True)
+    except OSError as error:
+        raise LabError(f"cannot start adb: {error.strerror}") from error
+    except subprocess.TimeoutExpired as error:
+        raise LabError("adb devices gave no answer in 30 s") from error
+    except subprocess.CalledProcessError as error:
+        raise LabError(f"adb devices failed: {error.stderr}") from error
+    serials = [line.split("\t")[0] for line in listed.stdout.splitlines() if "\t" in line]
+    if not serials:
+        raise LabError("adb lists no device")
+    return serials

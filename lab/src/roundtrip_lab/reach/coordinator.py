@@ -1,0 +1,192 @@
+"""The coordinator of labgrid: finds places, acquires and releases them.
+
+A place that this user holds already, or is allowed to use, is neither acquired nor released. Here
+is no ssh: what a place offers is told in labgrid's own objects.
+"""
+
+import asyncio
+import concurrent.futures
+import contextlib
+import fnmatch
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Coroutine, Iterator
+from typing import Any
+
+import click
+
+from roundtrip_lab.errors import LabError
+from roundtrip_lab.reach.kind import Failed
+from roundtrip_lab.words import inert
+
+# How long the coordinator may take to answer. It waits 10 s for each resource of an exporter.
+ANSWER_S = 60
+# Releases a place if this process dies: then its standard input ends without a word.
+WATCH = 'read -r released || exec "$@" > /dev/null 2>&1'
+
+
+class Session:
+    """A connection to the coordinator. It belongs to one thread, which others ask."""
+
+    def __init__(self, coordinator: str) -> None:
+        # labgrid's and gRPC's own words would stand between ours.
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+        logging.getLogger().addHandler(logging.NullHandler())
+        try:
+            from labgrid.remote import client
+        except ImportError as error:
+            raise LabError("places of labgrid need its package: pip install './lab[labgrid]'") from error
+        self.coordinator = coordinator
+        self.loop = asyncio.new_event_loop()
+        # gRPC takes the loop from there.
+        asyncio.set_event_loop(self.loop)
+        try:
+            self.client = client.start_session(coordinator, loop=self.loop)
+        except Exception as error:
+            raise LabError(f"cannot reach labgrid's coordinator at {coordinator}") from error
+        self.user = f"{self.client.gethostname()}/{self.client.getuser()}"
+        self.proxies = {}
+        threading.Thread(target=self.loop.run_forever, daemon=True).start()
+
+    def ask(self, question: Coroutine) -> Any:
+        """Has a coroutine run in the session's thread. Raises `Failed` with labgrid's reason."""
+        import grpc
+        from labgrid.remote.client import Error
+
+        asked = asyncio.run_coroutine_threadsafe(question, self.loop)
+        try:
+            return asked.result(ANSWER_S)
+        except concurrent.futures.TimeoutError as error:
+            asked.cancel()
+            raise Failed("labgrid's coordinator gives no answer", again=True) from error
+        except grpc.aio.AioRpcError as error:
+            lost = error.code() == grpc.StatusCode.UNAVAILABLE
+            raise Failed(f"labgrid: {error.details()}", again=lost) from error
+        except Error as error:
+            raise Failed(f"labgrid: {' '.join(error.args)}") from error
+
+    async def matching(self, address: str) -> list[str]:
+        """Places by a pattern or by tags (`KEY=VALUE,...`), else the one that labgrid finds."""
+        places = self.client.places
+        if address in places or not set("*?[=") & set(address):
+            return [self.client.get_place(address).name]
+        if "=" in address:
+            wanted = {tuple(tag.partition("=")[::2]) for tag in address.split(",")}
+            found = [name for name, place in places.items() if wanted <= set(place.tags.items())]
+        else:
+            found = fnmatch.filter(places, address)
+        if not found:
+            raise LabError(f"labgrid has no place for {address}")
+        return sorted(found)
+
+    @contextlib.contextmanager
+    def held(self, name: str) -> Iterator[Any]:
+        """Acquires a place and releases it, or uses it if this user may already."""
+        place, usable = self.ask(self.find(name))
+        if usable:
+            yield place
+            return
+        watch = self.watch(place.name)
+        try:
+            self.ask(self.acquire(place))
+        except Failed as failed:
+            # No answer is not a no: the place may be acquired.
+            if failed.again:
+                self.release(place.name, watch)
+            else:
+                watch.communicate(b"released\n")
+            raise
+        try:
+            yield place
+        finally:
+            self.release(place.name, watch)
+
+    async def find(self, name: str) -> tuple[Any, bool]:
+        """The place, and whether it is usable without being acquired."""
+        if self.client.stopping.is_set():
+            raise Failed("the connection to labgrid's coordinator was lost")
+        place = self.client.get_place(name)
+        usable = self.user == place.acquired or self.user in place.allowed
+        if place.acquired and not usable:
+            raise Failed(f"{place.acquired} holds this place")
+        return place, usable
+
+    async def acquire(self, place: Any) -> None:
+        """Acquires a place that is free and has all of its resources."""
+        from labgrid.remote.generated import labgrid_coordinator_pb2 as messages
+
+        self.client.check_matches(place)
+        await self.client.stub.AcquirePlace(messages.AcquirePlaceRequest(placename=place.name))
+        await self.client.sync_with_coordinator()
+
+    def release(self, name: str, watch: subprocess.Popen) -> None:
+        """Releases a place from this user: one that somebody else has by now stays theirs."""
+        from labgrid.remote.generated import labgrid_coordinator_pb2 as messages
+
+        async def release() -> None:
+            await self.client.stub.ReleasePlace(messages.ReleasePlaceRequest(placename=name, fromuser=self.user))
+            # Else another try would take the place for held.
+            if not self.client.stopping.is_set():
+                await self.client.sync_with_coordinator()
+
+        try:
+            self.ask(release())
+        except Failed as failed:
+            # The watch tries once more when this process ends.
+            click.echo(f"place {inert(name)} may still be acquired: {inert(str(failed))}", err=True)
+        else:
+            watch.communicate(b"released\n")
+
+    def watch(self, name: str) -> subprocess.Popen:
+        """A process that releases the place if this one dies."""
+        client = [sys.executable, "-m", "labgrid.remote.client", "-x", self.coordinator, "-p", name]
+        return subprocess.Popen(
+            ["sh", "-c", WATCH, "sh", *client, "release-from", self.user],
+            stdin=subprocess.PIPE, start_new_session=True,
+        )  # fmt: skip
+
+    def service(self, place: Any) -> Any:
+        """The place's NetworkService, as an object of labgrid."""
+        from labgrid import Target
+        from labgrid.resource import NetworkService
+
+        async def resources() -> list[tuple[str, Any]]:
+            entries = self.client.get_target_resources(place)
+            return [(name, entry) for (name, kind), entry in entries.items() if kind == "NetworkService"]
+
+        found = self.ask(resources())
+        if not found:
+            raise Failed("this place has no NetworkService")
+        if len(found) > 1:
+            names = ", ".join(name for name, _ in found)
+            raise Failed(f"this place has several NetworkServices: {names}")
+        service = NetworkService(Target(place.name), None, **found[0][1].args)
+        service.extra = found[0][1].extra
+        return service
+
+    def proxy(self, service: Any) -> list[str] | None:
+        """What connects to the service through its exporter's host, if labgrid wants that."""
+        from labgrid.util.proxy import proxymanager
+
+        address, _, interface = service.address.partition("%")
+        host = service.extra.get("proxy")
+        try:
+            # labgrid opens one connection to a host, whoever asks first.
+            with self.proxies.setdefault(host, threading.Lock()):
+                return proxymanager.get_command(service, address, service.port, interface or None)
+        except Exception as error:
+            raise Failed(f"labgrid has no ssh connection to the exporter's host {host}", again=True) from error
+
+    def close(self) -> None:
+        """Ends the connection."""
+
+        async def end() -> None:
+            await self.client.stop()
+            await self.client.close()
+
+        with contextlib.suppress(Failed):
+            self.ask(end())
+        self.loop.call_soon_threadsafe(self.loop.stop)
