@@ -1,5 +1,5 @@
-//! Which events bound the time of a device on each bus, in recordings that are written by hand: for
-//! what real recordings show too seldom, or not on every kernel.
+//! Which events mark a device's time on each bus, in synthetic recordings: for what real recordings
+//! contain too rarely, or only on some kernels.
 
 mod flushes;
 mod polled;
@@ -39,7 +39,7 @@ fn layers(written: &mut Written, devices: Devices) -> Layers {
     layers
 }
 
-/// A request's first sector, its times at the device, and what those are bounded by.
+/// A request's first sector, its times at the device, and the events that mark them.
 type Found = (u64, Vec<(u64, u64)>, Begin, End);
 
 fn found(layers: &Layers) -> Vec<Found> {
@@ -70,8 +70,8 @@ fn ufs_commands_are_joined_to_their_requests_by_block_and_to_their_answers_by_ta
         written.block(time_ns, 0, WRITER, QUEUE, PARTITION, (sector, 8, "WS"));
         written.block(time_ns + 20, 0, WRITER, ISSUE, DISK, (sector, 8, "WS"));
     }
-    // What the layer above says is further from the controller, and is not used. Blocks have 4096
-    // bytes.
+    // The events of the layer above are further from the controller, and are not used. Blocks have
+    // 4096 bytes.
     let scsi = [
         ("host_no", Int(0)),
         ("channel", Int(0)),
@@ -89,7 +89,7 @@ fn ufs_commands_are_joined_to_their_requests_by_block_and_to_their_answers_by_ta
     written.event(3_900, 0, WRITER, "scsi/scsi_dispatch_cmd_done", &scsi);
     ufs(&mut written, 4_000, 0, false, 3, 10, 0x2a);
     written.block(4_200, 0, 0, COMPLETE, DISK, (80, 8, "WS"));
-    // A flush is issued at one place and completed at another.
+    // A flush is issued at one sector and completed at another.
     written.block(5_000, 0, WRITER, QUEUE, PARTITION, (0, 0, "FWS"));
     written.block(5_050, 0, WRITER, ISSUE, DISK, (0, 0, "FF"));
     ufs(&mut written, 5_100, 0, true, 3, 0, 0x35);
@@ -99,7 +99,7 @@ fn ufs_commands_are_joined_to_their_requests_by_block_and_to_their_answers_by_ta
 
     let layers = layers(&mut written, devices(&["1d84000.ufshc", "0:0:0:1"], &["ufshcd"], 4096));
     let tag_4 = (800, vec![(1_500, 3_000)], Begin::Ufs, End::Interrupt);
-    // One interrupt told of both, and its thread got to this one later.
+    // One interrupt signalled both, and its thread handled this one later.
     let tag_3 = (80, vec![(1_400, 3_000)], Begin::Ufs, End::Interrupt);
     let flush = (0, vec![(5_100, 6_000)], Begin::Ufs, End::Interrupt);
     assert_eq!(found(&layers), [tag_4, tag_3, flush]);
@@ -158,7 +158,7 @@ fn a_cards_write_and_its_questions_for_the_status_are_one_request_and_a_busy_car
     written.block(1_100, 0, WRITER, QUEUE, PARTITION, (80, 32, "WS"));
     written.block(1_200, 0, WRITER, ISSUE, DISK, (80, 32, "WS"));
     mmc(&mut written, 1_300, 25, 0xffff_8000, 32);
-    // Of the command, of its data, and of the stop command.
+    // Interrupts of the command, of its data, and of the stop command.
     for time_ns in [1_500, 2_000, 2_200] {
         written.interrupt((time_ns, time_ns + 50), 0, "mmc0");
     }
@@ -167,7 +167,7 @@ fn a_cards_write_and_its_questions_for_the_status_are_one_request_and_a_busy_car
     written.interrupt((2_500, 2_550), 0, "mmc0");
     mmc_done(&mut written, 2_540, 13, 0xffff_9000, BUSY);
     mmc(&mut written, 4_000, 13, 0xffff_9000, 0);
-    // No interrupt of this one was recorded.
+    // This one's interrupt was not recorded.
     mmc_done(&mut written, 4_100, 13, 0xffff_9000, READY);
     written.block(4_300, 0, WRITER, COMPLETE, DISK, (80, 32, "WS"));
 
@@ -211,15 +211,14 @@ fn nvme_commands_are_joined_by_queue_and_number_and_end_with_their_own_queues_in
     let mut written = Written::default();
     written.block(1_100, 0, WRITER, QUEUE, DISK, (80, 8, "WS"));
     written.block(1_150, 1, WRITER, QUEUE, DISK, (160, 8, "WS"));
-    // Commands are made ready before their requests are said to be issued. Both queues use the same
-    // number.
+    // Commands are set up before their requests are issued. Both queues use the same number.
     nvme(&mut written, 1_200, 0, (1, 7), Some(&[80]));
     written.block(1_210, 0, WRITER, ISSUE, DISK, (80, 8, "WS"));
     nvme(&mut written, 1_300, 1, (2, 7), Some(&[160]));
     written.block(1_310, 1, WRITER, ISSUE, DISK, (160, 8, "WS"));
     written.interrupt((2_000, 2_050), 0, "nvme0q1");
     written.interrupt((2_100, 2_150), 1, "nvme0q2");
-    // Both are completed where they came from, later, by soft interrupts.
+    // Both complete later in softirqs, on the CPUs where they were issued.
     nvme(&mut written, 2_200, 1, (2, 7), None);
     written.block(2_210, 1, 0, COMPLETE, DISK, (160, 8, "WS"));
     nvme(&mut written, 2_300, 1, (1, 7), None);
@@ -256,7 +255,7 @@ fn requests_for_a_hidden_path_of_an_nvme_disk_are_the_disks_and_anothers_are_not
         (layers.requests[0].dev, layers.requests[0].queued.as_slice()),
         (DISK, &[(1_100, WRITER)][..])
     );
-    // Where no event tells whose they are, that is said.
+    // If no event shows which controller they belong to, that is reported.
     let trace = written(["", ""]).read();
     let doubts = Writes::new(&trace, ours).doubts();
     assert!(doubts.contains(&Doubt::NoRequestForDevice), "{doubts:?}");
@@ -277,7 +276,7 @@ fn scsi_commands_are_joined_by_unit_and_tag() {
         written.event(time_ns, 0, WRITER, kind, &fields);
     };
     command(1_300, "scsi/scsi_dispatch_cmd_start", 0);
-    // Another unit's of the same tag and place.
+    // A command of another unit with the same tag and sector.
     command(1_400, "scsi/scsi_dispatch_cmd_start", 1);
     command(2_000, "scsi/scsi_dispatch_cmd_done", 1);
     command(3_000, "scsi/scsi_dispatch_cmd_done", 0);
@@ -345,15 +344,14 @@ fn wake(written: &mut Written, time_ns: u64, cpu: u32, by: u32, woken: u32) {
     written.event(time_ns, cpu, by, "sched/sched_waking", &fields);
 }
 
-/// The writer's, from 1,010 to 8,900.
+/// The writer's system call, from 1,010 to 8,900.
 fn system_call(written: &mut Written) {
     written.event(1_010, 0, WRITER, "syscalls/sys_enter_write", &[("__syscall_nr", Int(1)), ("fd", Int(3))]);
     written.event(8_900, 0, WRITER, "syscalls/sys_exit_write", &[("__syscall_nr", Int(1)), ("ret", Long(0))]);
 }
 
-/// A write that waits while a worker of the kernel's does something else, and is then queued by
-/// that worker. What the worker is woken by says whether it was held. `other` has the worker's CPU
-/// at first.
+/// A write that waits while a kernel worker does something else, and that this worker then queues.
+/// What wakes the worker shows whether the write was held. `other` has the worker's CPU first.
 fn throttled(other: u32, wake_worker: impl FnOnce(&mut Written)) -> Layers {
     let mut written = Written::default();
     switch(&mut written, 900, 0, (0, 0), WRITER);
@@ -396,8 +394,8 @@ fn a_write_is_held_until_a_timer_wakes_the_worker_that_queues_it() {
 #[test]
 fn a_write_is_held_as_long_as_the_worker_that_queues_it_does_others_work() {
     const OTHER: u32 = 96;
-    // The timer finds the worker awake: it was woken by somebody else, and comes to this write
-    // later.
+    // The worker is already awake when the timer expires: another thread has woken it, and it
+    // reaches this write later.
     let layers = throttled(OTHER, |written| {
         wake(written, 2_000, 1, OTHER, WORKER);
         switch(written, 2_100, 1, (OTHER, 1), WORKER);
@@ -432,10 +430,10 @@ fn a_switch_that_was_not_recorded_leaves_no_more_open_than_when_it_was() {
     system_call(&mut written);
     let layers = layers(&mut written, devices(&[], &[], 512));
     let of = |layer| layers.total_ns(layer);
-    // It waited for the CPU at least as long as another was seen there.
+    // It waited for the CPU at least as long as another thread was seen there.
     assert_eq!(of(Layer::Wake), 8_100 - 5_000);
     assert_eq!(of(Layer::Unexplained), (8_400 - 8_100) + (5_000 - 1_200));
-    // The other time lacks what the writer waited for.
+    // The missing switch does not explain the rest: that is what the writer waited for.
     assert_eq!((layers.unrecorded_switches, layers.unexplained_for_switches_ns), (1, 8_400 - 8_100));
 }
 
@@ -445,7 +443,7 @@ fn a_wake_up_that_was_not_recorded_leaves_no_doubt_that_the_writer_had_been_woke
     switch(&mut written, 900, 0, (0, 0), WRITER);
     switch(&mut written, 1_200, 0, (WRITER, 2), 0);
     wake(&mut written, 5_000, 1, 96, WRITER);
-    // What the kernel has such events for, and none for this wake-up.
+    // An event that the kernel records for other wake-ups, but not for this one.
     let fields = [("comm", Text("c")), ("pid", Int(97)), ("prio", Int(120)), ("target_cpu", Int(0))];
     written.event(5_100, 1, 96, "sched/sched_wakeup", &fields);
     switch(&mut written, 6_000, 0, (0, 0), WRITER);
@@ -453,7 +451,7 @@ fn a_wake_up_that_was_not_recorded_leaves_no_doubt_that_the_writer_had_been_woke
     system_call(&mut written);
     let layers = layers(&mut written, devices(&[], &[], 512));
     assert_eq!(layers.total_ns(Layer::Wake), 6_000 - 5_000);
-    // What it waited for is not in the recording, and that is no switch's fault.
+    // What it waited for was not recorded, which is not due to a missing switch.
     assert_eq!(layers.total_ns(Layer::Unexplained), 5_000 - 1_200);
     assert_eq!((layers.unrecorded_switches, layers.unexplained_for_switches_ns), (0, 0));
 }
@@ -475,12 +473,11 @@ fn what_a_journal_was_set_to_before_the_application_waits_for_it_is_the_calls() 
     const SLEEPING: u64 = 1;
     let mut written = Written::default();
     switch(&mut written, 900, 0, (0, 0), WRITER);
-    // Only where soft interrupts are recorded, too, can a thread be known to be the one that wakes
-    // another.
+    // A thread is only known to be the waker if softirqs are recorded, too.
     for (time_ns, kind) in [(910, "irq/softirq_entry"), (920, "irq/softirq_exit")] {
         written.event(time_ns, 0, WRITER, kind, &[("vec", Int(7))]);
     }
-    // Somebody else's has the journal at work already; then the application's.
+    // Another thread has already started the journal; then the application wakes it.
     wake(&mut written, 1_020, 1, OTHER, JOURNAL);
     switch(&mut written, 1_040, 1, (OTHER, SLEEPING), JOURNAL);
     written.block(1_060, 1, JOURNAL, QUEUE, PARTITION, (400, 8, "WS"));
@@ -502,7 +499,7 @@ fn what_a_journal_was_set_to_before_the_application_waits_for_it_is_the_calls() 
     switch(&mut written, 9_500, 0, (WRITER, SLEEPING), 0);
     let layers = layers(&mut written, devices(&[], &["virtio0-req.0"], 512));
     assert_eq!(found(&layers), [(80, vec![(1_250, 2_000)], Begin::Issue, End::Interrupt)]);
-    // The journal's own time is the call's only from when the application waits for it.
+    // The journal's own time belongs to the call only after the application starts to wait for it.
     let of = |layer| layers.total_ns(layer);
     assert_eq!((of(Layer::Device), of(Layer::Block), of(Layer::Irq)), (750, 50, 50));
     assert_eq!(of(Layer::Helper), 1_000);
@@ -511,8 +508,7 @@ fn what_a_journal_was_set_to_before_the_application_waits_for_it_is_the_calls() 
 #[test]
 fn both_flushes_of_a_write_without_data_are_the_calls_and_no_later_one() {
     let mut written = Written::default();
-    // As the device mapper asks of what is below it: a flush, and one behind the data that there
-    // are none of.
+    // As the device mapper requests: a flush before data, and one after data, without data.
     written.block(1_100, 0, WRITER, QUEUE, PARTITION, (640, 0, "FWFS"));
     for (from_ns, to_ns) in [(1_200, 2_000), (2_500, 3_000), (5_000, 6_000)] {
         if from_ns == 5_000 {

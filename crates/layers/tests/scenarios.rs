@@ -1,5 +1,5 @@
-//! Each cause as a kernel records it, and what it is called. Times are in microseconds here. CPU 0
-//! has the client (tid 10, process 1), CPU 1 the server (20, process 2).
+//! How the kernel records each cause, and how it is named. Times are in microseconds. The client
+//! (tid 10, process 1) is on CPU 0, the server (20, process 2) on CPU 1.
 
 use layers::{
     Counters, Explanation, Flag, Interrupt, Kind, Leg, Owner, RoundTrip, Side, Softirq, State, Timeline,
@@ -17,7 +17,7 @@ const WAITS: TaskState = TaskState(2);
 const STOPPED: TaskState = TaskState(4);
 const PREEMPTED: TaskState = TaskState::PREEMPTED;
 
-/// A recording that is being written.
+/// A recording in progress.
 struct Tape {
     trace: Trace,
     current: [u32; 2],
@@ -25,7 +25,7 @@ struct Tape {
 }
 
 impl Tape {
-    /// Both threads asleep but for the client, which runs.
+    /// The client runs, and the server sleeps.
     fn new() -> Self {
         let recorded = [
             "sched/sched_switch",
@@ -69,14 +69,14 @@ impl Tape {
         self.current[cpu as usize] = next.tid;
     }
 
-    /// Woken on one CPU, onto the queue of another.
+    /// Woken on one CPU, and queued on another.
     fn wake(&mut self, us: u64, cpu: u32, tid: u32, target_cpu: u32) {
         let thread = self.thread(tid);
         self.event(us, cpu, Body::Waking { thread, target_cpu });
         self.event(us, cpu, Body::Wakeup { thread, target_cpu, new: false });
     }
 
-    /// A thread is woken by the timer's interrupt.
+    /// The timer interrupt wakes a thread.
     fn timer(&mut self, us: u64, cpu: u32, tid: u32) {
         let kind = tracefs::Name(5);
         self.event(us, cpu, Body::VectorEntry { kind });
@@ -91,7 +91,7 @@ impl Tape {
         self.switch(105, 1, TaskState(0), SERVER);
     }
 
-    /// The server replies; the client runs from 4 later on.
+    /// The server replies; the client runs 4 later.
     fn reply(&mut self, us: u64) {
         self.wake(us, 1, CLIENT, 0);
         self.switch(us + 1, 1, SLEEPS, 0);
@@ -230,7 +230,7 @@ fn a_lock_holder_is_named_and_so_is_who_kept_it_from_its_cpu() {
     assert_eq!(main.via.iter().map(|thread| thread.tid).collect::<Vec<_>>(), [HOLDER]);
     assert_eq!((main.owner, main.excess_ns), (Owner::Server, 3_780_000));
 
-    // A holder that sleeps is still to blame, not its alarm clock.
+    // A lock holder that sleeps is to blame, not its timer.
     let mut tape = Tape::new();
     waits(&mut tape);
     tape.switch(110, 0, TaskState(0), HOLDER);
@@ -323,14 +323,15 @@ fn a_quota_is_blamed_where_its_counters_say_so_and_never_who_ran_meanwhile() {
     let explanation = tape.explain_trip(&throttled(99_000, 8_800_000));
     assert_eq!(blamed(&explanation), (Kind::Throttled, None));
     assert!(explanation.flags.contains(&Flag::Throttled));
-    // Counted over a long time, it may have been another call that was throttled.
+    // Over a long counting period, another call may have been throttled.
     let mut early = throttled(0, 8_800_000);
     early.start_ns = 100_000;
     early.server.as_mut().unwrap().counters.throttled_ns = Some(100_000);
     assert_eq!(blamed(&tape.explain_trip(&early)), (Kind::CannotTell, None));
     assert_eq!(blamed(&tape.explain(9_016)), (Kind::Competitor, Some(HOG)));
 
-    // A thread that is put off a CPU which then idles is throttled, or the hypervisor's.
+    // If a thread leaves its CPU and the CPU is then idle, the cause is throttling or the
+    // hypervisor.
     let mut tape = Tape::new();
     tape.request();
     tape.switch(108, 1, PREEMPTED, 0);
@@ -342,7 +343,7 @@ fn a_quota_is_blamed_where_its_counters_say_so_and_never_who_ran_meanwhile() {
 
 #[test]
 fn a_cpu_that_did_not_run_is_no_work() {
-    // Its own clock did not go on.
+    // Its own clock did not advance.
     let mut tape = Tape::new();
     tape.request();
     tape.reply(8_010);
@@ -352,7 +353,7 @@ fn a_cpu_that_did_not_run_is_no_work() {
     assert_eq!(blamed(&explanation), (Kind::Gap, None));
     assert!(explanation.flags.contains(&Flag::Gap));
 
-    // A tick that comes every 4 ms on a busy CPU was not there for 30.
+    // The tick comes every 4 ms on a busy CPU, and was missing for 30 ms.
     let mut tape = Tape::new();
     tape.switch(10, 1, TaskState(0), HOG);
     let kind = tracefs::Name(5);
@@ -400,7 +401,8 @@ fn switches_that_the_kernel_did_not_record_are_counted() {
 
     let mut tape = Tape::new();
     tape.request();
-    // At 112 the server's CPU has another thread, and at 130 the server again: no event says so.
+    // At 112 the server's CPU has another thread, and at 130 the server again, without switch
+    // events.
     tape.current[1] = HOG;
     tape.event(112, 1, Body::SysEnter { number: 0, first: 0, third: 0, sixth: 0 });
     tape.current[1] = SERVER;
@@ -409,7 +411,7 @@ fn switches_that_the_kernel_did_not_record_are_counted() {
     assert_eq!(tape.explain(136).flags, [Flag::SwitchesUnrecorded { count: 2 }]);
     let before = tape.explain_trip(&RoundTrip { start_ns: 50_000, end_ns: 100_000, ..trip(136) });
     assert_eq!(before.flags, []);
-    // A recording that lacks all of them was made or kept without them.
+    // A recording without any switches was made or stored without them.
     tape.trace.events.retain(|event| !matches!(event.body, Body::Switch { .. }));
     assert_eq!(Timeline::new(&tape.trace).unrecorded_switches(), 0);
 }
@@ -455,7 +457,7 @@ fn a_cpu_that_records_no_switch_out_of_idle_is_believed_by_its_next_event() {
     let mut tape = Tape::new();
     tape.wake(101, 0, SERVER, 1);
     tape.switch(102, 0, SLEEPS, 0);
-    // No switch to the server; it is just there.
+    // There is no switch to the server; it just runs.
     tape.current[1] = SERVER;
     tape.reply(3_010);
     let explanation = tape.explain(3_016);
@@ -497,7 +499,7 @@ fn without_events_only_counters_and_stamps_are_told_and_that_is_said() {
     assert_eq!(blamed(&explanation).0, Kind::CannotTell);
     let longest = What::Unknown(Unknown::LongestLeg(Leg::Handling));
     assert_eq!(explanation.main().unwrap().what, Some(longest));
-    // A recording without the scheduler's events is none.
+    // A recording without the scheduler's events counts as none.
     let trace = Trace::default();
     assert_eq!(explain(&Timeline::new(&trace), &trip), explanation);
 }

@@ -1,5 +1,4 @@
-//! Flushes that several writers ask for at about the same time, in recordings that are written by
-//! hand.
+//! Flushes that several writers request at about the same time, in synthetic recordings.
 
 use layers::storage::{Layer, Layers};
 
@@ -15,7 +14,8 @@ fn flush(written: &mut Written, (issued_ns, completed_ns): (u64, u64)) {
     written.block(completed_ns, 1, OTHER, COMPLETE, DISK, (LAST, 0, "FF"));
 }
 
-/// Another asks at 950, the writer at 1,100; each flush is issued and completed at these instants.
+/// Another thread requests a flush at 950, the writer at 1,100. The flushes are issued and
+/// completed at the given times.
 fn flushed(flushes: &[(u64, u64)]) -> Layers {
     let mut written = Written::default();
     switch(&mut written, 900, 0, (0, 0), WRITER);
@@ -68,7 +68,7 @@ fn a_request_whose_worker_waits_for_a_cpu_waits_behind_who_has_it() {
     assert_eq!(layers.behind_others_ns, 5_000 - 1_160);
 }
 
-/// A waking and its wake-up, on the CPU that the woken thread will have.
+/// A waking and its wake-up, on the CPU where the woken thread will run.
 fn wake_up(written: &mut Written, (waking_ns, wakeup_ns): (u64, u64), tid: u32) {
     let cpu = u32::from(tid != WRITER);
     let fields = [("comm", Text("c")), ("pid", Int(tid)), ("prio", Int(120)), ("target_cpu", Int(cpu))];
