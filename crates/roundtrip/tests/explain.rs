@@ -1,7 +1,7 @@
 //! From a slow call to its explanation, on the running kernel: a run with a known disturbance, its
-//! explanations as they are stored, and the trace that other tools open. Where this process may not
-//! use the kernel's trace, a test is skipped. What only Perfetto's trace processor can tell needs
-//! packages that `cargo xtask perfetto` fetches.
+//! stored explanations, and the trace for other tools. If this process may not use the kernel's
+//! trace, a test is skipped. Checks with Perfetto's trace processor need packages that `cargo xtask
+//! perfetto` downloads.
 #![allow(clippy::print_stderr)] // How a test says what it could not try.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 use skips::{Need, skip};
 use tracefs::{Body, Recording, Trace, Tracefs};
 
-/// A run whose server sleeps now and then for longer than the deadline, in a folder of its own.
+/// A run whose server now and then sleeps longer than the deadline, in a temporary folder.
 struct Run(PathBuf);
 
 impl Run {
-    /// `None`, with the test skipped, where the kernel's trace cannot be used.
+    /// `None`, with the test skipped, if the kernel's trace cannot be used.
     fn record(name: &str, kept: usize) -> Option<Self> {
         if let Err(error) = Tracefs::open() {
             skip(Need::Tracefs, error);
@@ -44,7 +44,7 @@ impl Run {
         output
     }
 
-    /// A trace of one slow call, told by its rank; the slowest call's is 1.
+    /// A trace of one slow call, selected by its rank; the slowest call has rank 1.
     fn perfetto(&self, rank: usize) -> PathBuf {
         let file = self.0.join("slow.perfetto-trace");
         self.explain(&format!("--miss {rank} -o {}", file.display()));
@@ -81,7 +81,7 @@ fn in_a_time_namespace_nothing_is_explained_and_the_run_says_why() {
     let unshare = ["--time", "--boottime", "1000"];
     let tried = Command::new("unshare").args(unshare).arg("true").output();
     if !tried.is_ok_and(|output| output.status.success()) {
-        // Root may, where the kernel has them (Linux 5.6).
+        // Root may create time namespaces if the kernel supports them (Linux 5.6).
         let need = if Path::new("/proc/self/ns/time").exists() { Need::Root } else { Need::Machine };
         return skip(need, "no time namespace could be made");
     }
@@ -96,7 +96,7 @@ fn in_a_time_namespace_nothing_is_explained_and_the_run_says_why() {
     assert!(page.contains("No kernel events: the kernel's trace cannot be used: "), "{page}");
 }
 
-/// Checks that parts follow each other from one instant to another, also those that they wait for.
+/// Checks that parts are contiguous, including the parts of awaited threads.
 fn check_parts(parts: &Value, begin_ns: u64, end_ns: u64) {
     let mut at_ns = begin_ns;
     for part in parts.as_array().unwrap() {
@@ -189,8 +189,8 @@ fn all_round_trips_that_were_recorded_are_stored_beside_the_events() {
         let bytes = recording.beside(number, "calls").unwrap().unwrap();
         assert_eq!(bytes.len() as u64, calls * latency::Sample::ENCODED_LEN as u64);
         assert!(of.clone().all(|of| of["complete"] == true));
-        // Both pairs call all the while, but a recording may begin just before the call that it is
-        // kept for.
+        // Both pairs call all the time, but a recording may start just before the call for which it
+        // is kept.
         let pairs: Vec<u64> = of.map(|of| self::number(&of["pair"])).collect();
         assert!([&[0, 1][..], &[0], &[1]].contains(&&pairs[..]), "{pairs:?}");
         let trace = recording.read(number).unwrap();
@@ -204,12 +204,12 @@ fn all_round_trips_that_were_recorded_are_stored_beside_the_events() {
             .iter()
             .filter(|sample| !woken.iter().any(|ns| (sample.start_ns..sample.end_ns).contains(ns)))
             .count();
-        // Two threads that meet while neither sleeps yet do not wake each other.
+        // If neither of two threads sleeps yet, neither wakes the other.
         assert!(without * 20 <= whole.len(), "{without} of {} calls wake nobody", whole.len());
     }
 }
 
-/// When threads woke others.
+/// The times at which threads woke others.
 fn wakings(trace: &Trace) -> Vec<u64> {
     let wakings = trace.events.iter().filter(|event| matches!(event.body, Body::Waking { .. }));
     wakings.map(|event| event.time_ns).collect()
@@ -228,7 +228,7 @@ fn a_run_over_the_kernels_driver_is_explained_by_binders_own_events_on_any_machi
     check_parts(&explanation["parts"], number(&explanation["start_ns"]), number(&explanation["end_ns"]));
     assert_eq!(explanation["verdict"], "the server slept for 40.12 ms (timer)");
 
-    // The instants and the threads are those of the transaction and its reply.
+    // The times and threads are those of the transaction and its reply.
     let trace = Recording::open(&folder.join("recording")).unwrap().read(1).unwrap();
     let (client, server) = (&explanation["client"], &explanation["server"]);
     let transaction = |is_reply, from: &Value| {
@@ -242,7 +242,7 @@ fn a_run_over_the_kernels_driver_is_explained_by_binders_own_events_on_any_machi
         })
     };
     let (request, sent_ns, to_proc, to_thread) = transaction(false, client).unwrap();
-    // The driver chooses the thread when it wakes one, unless one had called before.
+    // The driver selects the thread when it wakes one, unless that thread had called before.
     assert_eq!((json!(to_proc), to_thread), (server["pid"].clone(), 0));
     assert_eq!(explanation["request_ns"], sent_ns);
     let (reply, replied_ns, to_proc, to_thread) = transaction(true, server).unwrap();
@@ -298,11 +298,11 @@ fn perfetto_shows_every_round_trip_of_a_real_recording_and_counts_time_as_we_do(
         of.map(|of| number(&of["calls"])).sum()
     };
     let took = |miss: &&Value| number(&miss["sample"]["end_ns"]) - number(&miss["sample"]["start_ns"]);
-    // Both pairs may miss at once, and then one of the calls has no recording.
+    // If both pairs are slow at once, one of the calls has no recording.
     let misses = explained["misses"].as_array().unwrap().iter().filter(|miss| miss["snapshot"].is_u64());
     let mut misses: Vec<&Value> = misses.collect();
     misses.sort_by_key(|miss| std::cmp::Reverse(took(miss)));
-    // A recording that began just before a miss holds no other call: the fullest one shows the
+    // A recording that started just before a slow call contains no other call. Use the one with the
     // most.
     let of_both = |miss: &Value| {
         let snapshot = number(&miss["snapshot"]);
@@ -312,9 +312,8 @@ fn perfetto_shows_every_round_trip_of_a_real_recording_and_counts_time_as_we_do(
     let snapshot = number(&miss["snapshot"]);
     let recording = Recording::open(&run.0.join("recording")).unwrap();
     let trace = recording.read(snapshot.try_into().unwrap()).unwrap();
-    // Some virtual machines' kernels leave out switches, mostly those out of idle: then nobody
-    // knows how long the thread ran that was there before, and neither we nor Perfetto count what
-    // ran next.
+    // Some virtual machines' kernels omit switches, mostly those out of idle. Then it is unknown
+    // how long the previous thread ran, and neither we nor Perfetto count what ran next.
     let unrecorded = unrecorded_switches(&trace);
     let uncertain: BTreeSet<u32> = unrecorded.iter().copied().collect();
     let certain = |rows: Vec<Value>| -> Vec<Value> {
@@ -331,8 +330,8 @@ fn perfetto_shows_every_round_trip_of_a_real_recording_and_counts_time_as_we_do(
     }
     let (of_0, of_1) = (by_pair(snapshot, 0), by_pair(snapshot, 1));
     assert!(of_0 > 0 && of_1 > 0, "{explained}");
-    // Perfetto has nothing else to complain of: it counts what the kernel, in some virtual
-    // machines, did not record.
+    // Perfetto must report nothing else: it also counts what the kernel did not record on some
+    // virtual machines.
     let expected = [
         match unrecorded.len() {
             0 => json!([]),
@@ -352,8 +351,9 @@ fn perfetto_shows_every_round_trip_of_a_real_recording_and_counts_time_as_we_do(
     }
 }
 
-/// What Perfetto is asked: its own complaints, calls and their legs of each pair, how long threads
-/// ran by two of its tables, the number of events, and whether the parts of the explanation add up.
+/// Queries to Perfetto: its own errors, the calls and legs of each pair, how long threads ran
+/// according to two of its tables, the number of events, and whether the parts of the explanation
+/// add up.
 fn queries_of_two_pairs() -> [String; 9] {
     let calls = |pair: u64, names: &str| {
         format!(
@@ -384,7 +384,8 @@ fn queries_of_two_pairs() -> [String; 9] {
     ]
 }
 
-/// How long each thread ran from each switch to it until the next one on that CPU, in nanoseconds.
+/// How long each thread ran from each switch to it until the next switch on that CPU, in
+/// nanoseconds.
 fn running_ns(trace: &Trace) -> BTreeMap<u32, u64> {
     let mut total: BTreeMap<u32, u64> = BTreeMap::new();
     let mut on: BTreeMap<u32, (u32, u64)> = BTreeMap::new();
@@ -399,8 +400,8 @@ fn running_ns(trace: &Trace) -> BTreeMap<u32, u64> {
     total
 }
 
-/// Each switch that put another thread off a CPU than the one that the switch before had brought
-/// there: that one.
+/// The threads of unrecorded switches: those that an earlier switch had put on a CPU, but that a
+/// later switch does not find there.
 fn unrecorded_switches(trace: &Trace) -> Vec<u32> {
     let mut on: BTreeMap<u32, u32> = BTreeMap::new();
     let mut unrecorded = Vec::new();
@@ -415,7 +416,7 @@ fn unrecorded_switches(trace: &Trace) -> Vec<u32> {
     unrecorded
 }
 
-/// What the trace processor answers about a file.
+/// The trace processor's answers about a file.
 fn ask(engine: &std::ffi::OsStr, file: &Path, queries: &[String]) -> Vec<Value> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../xtask/perfetto/query.mjs");
     let mut node = Command::new("node")

@@ -1,5 +1,5 @@
-//! Android's latency programs and `roundtrip ipc latency` as processes: what they print, what they
-//! refuse, and that nothing is left when they are cut short.
+//! Android's latency programs and `roundtrip ipc latency` as processes: their output, their errors,
+//! and that nothing is left behind when they are interrupted.
 
 #[path = "support/long_run.rs"]
 mod long_run;
@@ -35,8 +35,8 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// What one of Android's latency programs printed: its exit status says what the inheritance
-/// verdict does.
+/// The output of one of Android's latency programs. Its exit status must match the inheritance
+/// verdict.
 fn judged(command: &mut Command) -> Output {
     let output = command.output().unwrap();
     let failed = json(&output)["inheritance"] == "FAIL";
@@ -115,7 +115,7 @@ fn a_deadline_of_nothing_is_missed_by_both_kinds_of_caller() {
     if realtime_permission().max_priority().is_some() {
         assert_eq!(value["P0"]["fifo_ms"]["miss"], 20);
         assert_eq!(value["inheritance"], "FAIL", "binder does not lend real-time priorities");
-        // 256 calls without inheritance, which an exit status of one byte would tell as 0.
+        // 256 calls without inheritance, which an exit status of one byte would report as 0.
         assert_eq!(json(&judged(called("schd-dbg").args(["-i", "256"])))["inheritance"], "FAIL");
     }
 }
@@ -123,7 +123,7 @@ fn a_deadline_of_nothing_is_missed_by_both_kinds_of_caller() {
 #[test]
 fn each_disturbance_within_a_server_meets_a_call_that_is_timed() {
     let folder = std::env::temp_dir().join(format!("roundtrip-disturbed-{}", std::process::id()));
-    // Due again before each of the three turns, which begin with calls that are not timed.
+    // A disturbance is due before each of the three turns, which start with untimed calls.
     let args = "--driver emulated --callers other --duration 600ms --deadline 3ms --inject sleep,every=10ms,for=5ms --format json";
     let output = succeed(latency(args).arg("--out").arg(&folder));
     let noted = std::fs::read_to_string(folder.join("injected.csv")).unwrap().lines().count() - 1;
@@ -165,7 +165,7 @@ fn in_process_nothing_is_between() {
     }
 }
 
-/// The roles and policies of the blocks of `-v`, and what stands behind them.
+/// The roles and policies in the blocks of `-v`, and what follows the blocks.
 fn blocks(text: &str) -> (Vec<String>, String) {
     let rule = format!("{}\n", "-".repeat(50));
     let mut roles = Vec::new();
@@ -209,8 +209,8 @@ fn verbose_blocks_stand_before_the_json_in_the_order_and_with_the_roles_of_each_
 
 #[test]
 fn without_permission_for_real_time_the_ordinary_caller_calls() {
-    // The program inherits what this test's thread gives up; root has it no more after an exec,
-    // either.
+    // The program inherits the reduced capabilities of this test's thread. Even root does not
+    // regain them on exec.
     let _ = rustix::thread::remove_capability_from_bounding_set(rustix::thread::CapabilitySet::SYS_NICE);
     let script = "ulimit -r 0 && exec \"$0\" ipc latency --stack hwbinder --format android --iterations 50";
     let output = succeed(Command::new("sh").args(["-c", script, env!("CARGO_BIN_EXE_roundtrip")]));
@@ -220,7 +220,7 @@ fn without_permission_for_real_time_the_ordinary_caller_calls() {
     assert!(reason.contains("CAP_SYS_NICE") && stderr(&output).contains("CAP_SYS_NICE"), "{reason}");
     check_block(&value["P0"], 50, false);
     assert_eq!(value["P0"]["fifo_ms"]["avg"], Value::Null);
-    // What was asked for by name is refused instead.
+    // An explicit request is rejected instead.
     for (command, option) in [
         ("ipc latency --callers fifo:99", "--callers: fifo:99"),
         ("ipc latency --callers other,nice:-20", "--callers: nice:-20"),
@@ -330,7 +330,7 @@ fn tables_and_csv_show_every_series() {
     assert_eq!(keys, ["pair", "0", "all", "0", "all"]);
 }
 
-/// The service manager, the server and the client, in the middle of its calls.
+/// The service manager, the server and the client, while calls are made.
 fn long_run() -> (LongRun, Vec<u32>) {
     let run = LongRun::start(called("libhwbinder_latency").args(["-i", "1000000000"]));
     let calls = |workers: &[u32]| {
@@ -361,8 +361,8 @@ fn an_interrupt_ends_the_run_with_status_130() {
     assert_eq!((code, stderr.as_str()), (Some(130), "libhwbinder_latency: interrupted by SIGINT\n"));
 }
 
-/// The program with a directory of ours in tracefs's place, in a mount namespace of its own;
-/// `None`, with the test skipped, where this user has no right to that.
+/// The program with our directory in place of tracefs, in its own mount namespace; `None`, with the
+/// test skipped, if this user lacks the permission.
 fn with_tracefs(name: &str, tracing_on: &str, args: &str) -> Option<(Output, String)> {
     let directory = std::env::temp_dir().join(format!("roundtrip-trace-{}-{name}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();

@@ -1,7 +1,7 @@
-//! What needs a calm machine: the cost of recording, fio's view of the same writes, and causes that
-//! move time by microseconds. `cargo xtask storage` runs these; each prints its figures and judges
-//! them. Blocks of what is compared take turns, and two kinds of block are the same, so that a
-//! machine that is not calm enough shows.
+//! Measurements that need a calm machine: the cost of recording, a comparison with fio, and causes
+//! that move time by microseconds. `cargo xtask storage` runs these. Each prints and judges its
+//! figures. Blocks of what is compared alternate, and two kinds of block are identical, which shows
+//! if the machine is not calm enough.
 #![allow(clippy::print_stdout)] // Figures are what these are for.
 
 #[path = "support/storage.rs"]
@@ -27,7 +27,7 @@ use support::{Finally, Journalled, folder, read};
 use tracefs::{Body, Trace, Tracefs};
 use writes_support::{Recorder, Writing, devices, median, path_of, writes};
 
-/// What two kinds of block that are the same may differ by for anything to be judged.
+/// How much two identical kinds of block may differ for the result to be judged.
 const CALM: f64 = 0.03;
 
 fn is_root() -> bool {
@@ -38,8 +38,8 @@ fn is_root() -> bool {
     root
 }
 
-/// The median over rounds, and an interval that holds the true one in 95 of 100 cases (order
-/// statistics of the binomial distribution, by its normal approximation).
+/// The median over rounds, and its 95% interval (order statistics of the binomial distribution, by
+/// the normal approximation).
 fn with_interval(mut ratios: Vec<f64>) -> [f64; 3] {
     ratios.sort_by(f64::total_cmp);
     let n = ratios.len() as f64;
@@ -49,7 +49,7 @@ fn with_interval(mut ratios: Vec<f64>) -> [f64; 3] {
     [ratios[low], ratios[ratios.len() / 2], ratios[high]]
 }
 
-/// Runs each kind of block once a round, in an order that turns; what comes of each, round by
+/// Runs each kind of block once per round, in rotating order. Returns the results of each, by
 /// round.
 fn rounds<K: Copy + Ord>(
     kinds: &[K],
@@ -96,7 +96,7 @@ impl Probe {
     }
 }
 
-/// Events of others' traces that are on, which cost all kinds of block alike.
+/// The number of enabled events in other traces, which slow down all kinds of block equally.
 fn other_traces() -> usize {
     let root = Tracefs::open().unwrap().root().to_owned();
     let instances = std::fs::read_dir(root.join("instances")).into_iter().flatten().flatten();
@@ -105,7 +105,7 @@ fn other_traces() -> usize {
     events.map(|events| events.lines().count()).sum()
 }
 
-/// How many events were recorded in the median of these calls, on any CPU.
+/// The number of recorded events during the median call, on any CPU.
 fn events_a_call(trace: &Trace, calls: &[Call]) -> f64 {
     let within = |call: &Call| {
         let (first, after) = (
@@ -121,8 +121,8 @@ fn events_a_call(trace: &Trace, calls: &[Call]) -> f64 {
 #[ignore = "needs a calm machine: cargo xtask storage"]
 fn recording_costs_at_most_8_percent_and_12_for_diagnosis() {
     const EVENTS: [Probe; 5] = [Probe::Bare, Probe::BareAgain, Probe::Least, Probe::Usual, Probe::Diagnosis];
-    /// So many that two equal kinds of block agree within some hundredths where others have the
-    /// machine, too.
+    /// With this many, two identical kinds of block agree within a few percent even on a shared
+    /// machine.
     const ROUNDS: usize = 150;
     if !is_root() {
         return;
@@ -183,7 +183,7 @@ fn recording_costs_at_most_8_percent_and_12_for_diagnosis() {
     }
 }
 
-/// So many writes of 16 KiB by fio.
+/// Runs fio with this many writes of 16 KiB.
 fn fio(file: &Path, calls: usize) -> Output {
     Command::new("fio")
         .args([
@@ -200,7 +200,7 @@ fn fio(file: &Path, calls: usize) -> Output {
         .unwrap()
 }
 
-/// The writes of fio's thread that wrote last: another has laid the file out before.
+/// The writes of the last fio thread that wrote. An earlier one has laid out the file.
 fn last_writes(trace: &Trace) -> Vec<Write> {
     let mut by_thread: BTreeMap<u32, Vec<Write>> = BTreeMap::new();
     let mut open: BTreeMap<u32, u64> = BTreeMap::new();
@@ -256,7 +256,7 @@ fn fio_sees_the_same_writes_take_as_long() {
     let mut many = 0;
     for &call in calls {
         let layers = recorded.layers(call);
-        // What a virtual machine's kernel has left out of the recording can be explained by nobody.
+        // What a virtual machine's kernel did not record cannot be explained.
         let of_call_ns = layers.total_ns(Layer::Unexplained) - layers.unexplained_for_switches_ns;
         for_switches_ns += layers.unexplained_for_switches_ns;
         unexplained_ns += of_call_ns;
@@ -276,15 +276,15 @@ fn fio_sees_the_same_writes_take_as_long() {
     assert!(unexplained <= 0.001 && many * 100 <= CALLS, "{unexplained}, {many} calls");
 }
 
-/// The disk that the build's folder is on, if it has an interrupt.
+/// The disk that holds the build directory, if it has an interrupt.
 fn disk(path: &StoragePath) -> Option<(String, u32)> {
     let leaf = path.leaves().into_iter().next()?;
     let cpus = leaf.interrupts.first()?.cpus.clone()?;
     Some((leaf.name.clone(), cpus.split([',', '-']).next()?.parse().ok()?))
 }
 
-/// The mean time of a write in a layer, in nanoseconds: what disturbs only some writes would not
-/// move a median.
+/// The mean time of a write in a layer, in nanoseconds. Disturbances of only some writes would not
+/// change a median.
 fn layer_ns(writing: &mut Writing, path: &StoragePath, layer: Layer) -> f64 {
     let tid = writing.tid();
     let recorder = Recorder::start(&[tid], WriteEvents::Usual);
@@ -316,7 +316,7 @@ fn completion_on_the_submitters_cpu_makes_waking_shorter() {
     let _finally = Finally::run(&format!("echo {before} > {setting}"));
     let mut writing = Writing::start(&folder.join("file"), Some(Scheduling::fifo(50)), Some(vec![other]));
     let times = rounds(&[1, 2, 3], 40, |kind| {
-        // 3 is 1 again.
+        // 3 is the same as 1.
         std::fs::write(&setting, if kind == 2 { "2" } else { "1" }).unwrap();
         layer_ns(&mut writing, &path, Layer::Wake)
     });
@@ -329,8 +329,8 @@ fn completion_on_the_submitters_cpu_makes_waking_shorter() {
     let _ = std::fs::remove_dir_all(&folder);
 }
 
-/// Prints how a kind compares with kind 1, beside 1 with itself, and judges where the machine is
-/// calm.
+/// Prints how a kind compares with kind 1, and kind 1 with itself. Judges the result if the machine
+/// is calm.
 fn judge(times: &BTreeMap<i32, Vec<f64>>, kind: i32, holds: impl Fn(f64) -> bool, what: &str) {
     let [low, again, high] = ratios(&times[&3], &times[&1]);
     let [from, ratio, to] = ratios(&times[&kind], &times[&1]);
@@ -344,7 +344,7 @@ fn judge(times: &BTreeMap<i32, Vec<f64>>, kind: i32, holds: impl Fn(f64) -> bool
     assert!(holds(ratio), "{what}: {ratio}");
 }
 
-/// Threads that sleep for microseconds on one CPU, at a real-time priority, while this lives.
+/// Real-time threads on one CPU that sleep for microseconds at a time, as long as this lives.
 struct TimerStorm {
     stop: Arc<AtomicBool>,
     threads: Vec<std::thread::JoinHandle<()>>,
@@ -357,7 +357,7 @@ impl TimerStorm {
             let stop = Arc::clone(&stop);
             std::thread::spawn(move || {
                 sched::set_allowed_cpus(0, &[cpu]).unwrap();
-                // So that the kernel puts no timers together.
+                // So that the kernel does not coalesce timers.
                 sched::set_scheduling(0, Scheduling::fifo(10)).unwrap();
                 while !stop.load(Ordering::Relaxed) {
                     std::thread::sleep(Duration::from_micros(20));
