@@ -1,5 +1,5 @@
-//! Writers that are woken before they have left their CPU, in synthetic recordings. This happens
-//! now and then with a fast device and other load.
+//! Writers that are woken before they have left their CPU. This happens now and then with a fast
+//! device and other load.
 
 use layers::storage::{Layer, Layers};
 

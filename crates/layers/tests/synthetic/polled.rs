@@ -1,5 +1,5 @@
-//! Writes whose caller polls for completion, so that it neither sleeps nor is woken, in synthetic
-//! recordings: few machines have a queue that supports polling.
+//! Writes whose caller polls for completion, so that it neither sleeps nor is woken. Few machines
+//! have a queue that supports polling.
 
 use layers::storage::{Completion, Context, Layer, Layers, Writes};
 
