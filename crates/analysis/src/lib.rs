@@ -17,12 +17,12 @@
 //! use analysis::slow_calls::{Kept, explain};
 //! use run::Run;
 //!
-//! A run over a 6.1 kernel's own driver, with its recording.
+//! // A run over a 6.1 kernel's own driver, with its recording.
 //! let directory = Path::new("../../fixtures/runs/x86_64-6.1-binder");
 //! let run = Run::read(directory)?;
 //! let kept = Kept::of(&run).expect("it kept slow calls");
 //!
-//! All slow calls, slowest first.
+//! // All slow calls, slowest first.
 //! let explained = explain(&kept, directory, |_call| true, None)?;
 //! let slowest = explained.first().expect("there were some");
 //! assert!(slowest.without_events.is_none(), "its recording is there");

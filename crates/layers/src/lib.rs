@@ -31,7 +31,7 @@
 //!
 //! let cause = explanation.main().expect("there is always an answer");
 //! assert_eq!((cause.kind, cause.owner, cause.excess_ns), (Kind::Sleep, Owner::Server, 40_121_511));
-//! The parts are contiguous and add up to the call.
+//! // The parts are contiguous and add up to the call.
 //! let sum_ns: u64 = explanation.parts.iter().map(Part::duration_ns).sum();
 //! assert_eq!(sum_ns, call.duration_ns());
 //! # Ok::<(), tracefs::Error>(())

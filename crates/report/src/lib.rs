@@ -17,10 +17,10 @@
 //! let directory = Path::new("../../fixtures/runs/x86_64-6.1-binder");
 //! let run = inert::run(&::run::Run::read(directory)?)?;
 //!
-//! The machine, then a summary of what was measured.
+//! // The machine, then a summary of what was measured.
 //! assert!(report::run::first_page(&run, Divided::default(), Look::PLAIN).contains("Linux 6.1"));
 //!
-//! What delayed the slow calls, in words.
+//! // What delayed the slow calls, in words.
 //! let kept = Kept::of(&run).expect("it kept slow calls");
 //! let explained = explain(&kept, directory, |_| true, Some(&inert::name))?;
 //! print!("{}", explanation::text(&explained, &kept));

@@ -23,11 +23,11 @@
 //! use run::ipc::{Backend, Profile};
 //! use run::{Results, Run};
 //!
-//! An invalid plan says what is possible.
+//! // An invalid plan says what is possible.
 //! let plan = LatencyPlan { pairs: 1000, ..LatencyPlan::default() };
 //! assert_eq!(plan.check().unwrap_err().to_string(), "1 to 256 pairs are possible, not 1000");
 //!
-//! A run is stored in a directory, and can be read on any machine.
+//! // A run is stored in a directory, and can be read on any machine.
 //! let backend = Backend::Emulated { profile: Profile::Ack };
 //! let result = TraitsResult { plan: TraitsPlan::default(), backend, rows: vec![] };
 //! let run = Run::new(Default::default(), Results::from(result), None);

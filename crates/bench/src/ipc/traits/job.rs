@@ -37,7 +37,7 @@ const WARM_UP: u64 = 100;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "side", rename_all = "snake_case")]
 pub enum TraitsJob {
-    /// Serves, and answers each `()` of its parent with [`ServerFacts`].
+    /// Serves, and answers each `()` of its parent with `ServerFacts`.
     Server {
         /// The context.
         endpoint: Endpoint,
@@ -48,7 +48,7 @@ pub enum TraitsJob {
         /// The minimum SCHED_FIFO priority of its node; `None`: the stack's default.
         least_fifo: Option<u8>,
     },
-    /// Makes the calls of each [`Trial`] that it receives.
+    /// Makes the calls of each `Trial` that it receives.
     Client {
         /// The context.
         endpoint: Endpoint,
